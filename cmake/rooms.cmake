@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# One static library per room of src/rooms.txt, with its tests and a link test.
+#
+# leat_room(NAME [DEPS room…] [LIBS target…] [TEST_LIBS target…] [PCH])
+#   sources   all *.cc of the folder but *_test.cc, *_bench.cc and *_fuzz.cc
+#   tests     all *_test.cc, one GoogleTest program per room
+#   DEPS      rooms it uses; each must stand above it in the table, or configuring fails
+#   PCH       reuse the coroutine precompiled header of `runtime`
+# The link test links the whole of the room's archive with nothing but what it declares, so a hidden
+# dependency is a build failure.
+file(STRINGS "${CMAKE_SOURCE_DIR}/src/rooms.txt" LEAT_ROOMS REGEX "^[a-z]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/rooms.txt")
+
+function(leat_room_target out room)
+  string(REPLACE "/" "_" flat "${room}")
+  set(${out} "leat_${flat}" PARENT_SCOPE)
+endfunction()
+
+function(leat_room room)
+  cmake_parse_arguments(ARG "PCH" "" "DEPS;LIBS;TEST_LIBS" ${ARGN})
+  list(FIND LEAT_ROOMS "${room}" place)
+  if(place LESS 0)
+    message(FATAL_ERROR "room '${room}' is not in src/rooms.txt")
+  endif()
+  leat_room_target(target "${room}")
+
+  file(GLOB sources CONFIGURE_DEPENDS *.cc *.h)
+  file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  add_library(${target} STATIC ${sources})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+  target_include_directories(${target} PUBLIC "${CMAKE_SOURCE_DIR}/src")
+  target_link_libraries(${target} PUBLIC ${ARG_LIBS})
+  foreach(dep IN LISTS ARG_DEPS)
+    list(FIND LEAT_ROOMS "${dep}" dep_place)
+    if(dep_place LESS 0 OR NOT dep_place LESS place)
+      message(FATAL_ERROR "room '${room}' may not use '${dep}': src/rooms.txt puts it below")
+    endif()
+    leat_room_target(dep_target "${dep}")
+    target_link_libraries(${target} PUBLIC ${dep_target})
+  endforeach()
+  if(ARG_PCH)
+    target_precompile_headers(${target} REUSE_FROM leat_runtime)
+  endif()
+  set_property(GLOBAL PROPERTY LEAT_ROOM_DEPS_${target} "${ARG_DEPS}")
+
+  file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/link_main.cc.in" "int main() { return 0; }\n")
+  configure_file("${CMAKE_CURRENT_BINARY_DIR}/link_main.cc.in"
+                 "${CMAKE_CURRENT_BINARY_DIR}/link_main.cc" COPYONLY)
+  add_executable(${target}_link "${CMAKE_CURRENT_BINARY_DIR}/link_main.cc")
+  target_link_libraries(${target}_link PRIVATE -Wl,--whole-archive ${target} -Wl,--no-whole-archive)
+  add_test(NAME link.${room} COMMAND ${target}_link)
+
+  if(tests)
+    add_executable(${target}_test ${tests})
+    target_link_libraries(${target}_test PRIVATE ${target} ${ARG_TEST_LIBS} GTest::gmock GTest::gtest_main)
+    if(ARG_PCH)
+      target_precompile_headers(${target}_test REUSE_FROM leat_runtime)
+    endif()
+    include(GoogleTest)
+    gtest_discover_tests(${target}_test TEST_PREFIX "${room}." DISCOVERY_TIMEOUT 60
+                         PROPERTIES TIMEOUT 300)
+  endif()
+endfunction()
+
+function(leat_add_rooms)
+  foreach(room IN LISTS LEAT_ROOMS)
+    if(EXISTS "${CMAKE_SOURCE_DIR}/src/${room}/CMakeLists.txt")
+      add_subdirectory("src/${room}")
+    endif()
+  endforeach()
+endfunction()

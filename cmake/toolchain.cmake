@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler, linker, sanitizer and compiler-cache settings, the same for every room so that they can
+# share one precompiled header.
+set(LEAT_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=")
+
+add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
+                    -Werror -fno-omit-frame-pointer -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+add_link_options(-fuse-ld=lld-19)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+set(CMAKE_CXX_FLAGS_DEBUG "-Og -g1")
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(LEAT_SANITIZE)
+  add_compile_options(-fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${LEAT_SANITIZE})
+endif()
+
+find_program(LEAT_CCACHE ccache)
+if(LEAT_CCACHE)
+  # Precompiled headers are cached only if the compiler leaves time stamps out of them.
+  add_compile_options(-Xclang -fno-pch-timestamp)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${LEAT_CCACHE})
+endif()

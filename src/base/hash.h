@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fixed 64-bit hashes for what is persisted or places data. std::hash is neither fixed nor allowed.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace leat {
+
+// FNV-1a followed by a 64-bit finaliser; for short keys such as paths. Not for hostile input.
+constexpr uint64_t hash_bytes(std::string_view text, uint64_t seed = 0) {
+  uint64_t hash = 0xcbf29ce484222325ull ^ seed;  // FNV offset basis
+  for (char c : text) {
+    hash ^= static_cast<uint8_t>(c);
+    hash *= 0x100000001b3ull;  // FNV prime
+  }
+  // splitmix64's finaliser (Steele, Lea, Flood 2014), so that all bits depend on all bits.
+  hash ^= hash >> 30;
+  hash *= 0xbf58476d1ce4e5b9ull;
+  hash ^= hash >> 27;
+  hash *= 0x94d049bb133111ebull;
+  hash ^= hash >> 31;
+  return hash;
+}
+
+}  // namespace leat

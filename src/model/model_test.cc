@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "model/byte_range.h"
+#include "model/file_ref.h"
+#include "model/mount_entry.h"
+
+namespace leat {
+namespace {
+
+TEST(ByteRange, WidensToWholeBlocksWithinTheFile) {
+  EXPECT_EQ((ByteRange{70000, 1}.widen(kBlockBytes, 1 << 20)), (ByteRange{65536, 65536}));
+  EXPECT_EQ((ByteRange{70000, 1}.widen(kBlockBytes, 70001)), (ByteRange{65536, 4465}));
+  EXPECT_TRUE((ByteRange{80000, 5}.clamp(70000)).empty());
+}
+
+TEST(FileRef, EveryPartIsInTheIdentity) {
+  StoreId store = make_store_id("s3", "http://127.0.0.1:7070", "", "bucket");
+  FileRef ref = FileRef::make(store, "a", Version::etag("\"1\""), 5);
+  EXPECT_EQ(ref.id, FileRef::make(store, "a", Version::etag("\"1\""), 5).id);
+  EXPECT_NE(ref.id, FileRef::make(store, "b", Version::etag("\"1\""), 5).id);
+  EXPECT_NE(ref.id, FileRef::make(store, "a", Version::etag("\"2\""), 5).id);
+  EXPECT_NE(ref.id, FileRef::make(store, "a", Version::etag("\"1\""), 6).id);
+  StoreId salted = make_store_id("s3", "http://127.0.0.1:7070", "", "bucket", "salt");
+  EXPECT_NE(ref.id, FileRef::make(salted, "a", Version::etag("\"1\""), 5).id);
+}
+
+TEST(StoreUrl, TakesSourcesApart) {
+  StoreUrl url = StoreUrl::parse("s3://b/p/q?endpoint=http%3A//h:1&region=x").value();
+  EXPECT_EQ(url.scheme, "s3");
+  EXPECT_EQ(url.bucket, "b");
+  EXPECT_EQ(url.prefix, "p/q/");
+  EXPECT_EQ(url.options.at("endpoint"), "http://h:1");
+  EXPECT_EQ(url.to_string(), "s3://b/p/q/");
+  EXPECT_EQ(StoreUrl::parse("/data/a?b").value().to_string(), "file:///data/a?b/");
+  EXPECT_EQ(StoreUrl::parse("s3://b").value().prefix, "");
+}
+
+TEST(StoreUrl, RefusesWhatItCannotMean) {
+  for (const char* text : {"", "bucket/x", "s3://", "s3:///x", "file://relative", "s3://b?x", "s3://k:s@b/"}) {
+    EXPECT_FALSE(StoreUrl::parse(text)) << text;
+  }
+}
+
+TEST(Path, IsNormalisedOnce) {
+  EXPECT_EQ(normalise_path("/a//b/./c/").value(), "/a/b/c");
+  EXPECT_EQ(normalise_path("///").value(), "/");
+  EXPECT_FALSE(normalise_path("/a/../b"));
+  EXPECT_FALSE(normalise_path("a"));
+}
+
+TEST(Freshness, SurvivesARoundTrip) {
+  for (const char* text : {"max-age=1m", "immutable", "validate", "max-age=0s"}) {
+    EXPECT_EQ(Freshness::parse(text).value().to_string(), text);
+  }
+  EXPECT_FALSE(Freshness::parse("sometimes"));
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/mount_entry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace leat {
+
+Result<std::string> normalise_path(std::string_view path) {
+  if (!path.starts_with('/')) {
+    return error(StatusCode::kInvalidArgument, fmt::format("path '{}' is not absolute", path));
+  }
+  std::string normal;
+  std::string_view rest = path;
+  while (!rest.empty()) {
+    std::string_view component = rest.substr(0, rest.find('/'));
+    rest.remove_prefix(std::min(rest.size(), component.size() + 1));
+    if (component.empty() || component == ".") continue;
+    if (component == "..") {
+      return error(StatusCode::kInvalidArgument,
+                   fmt::format("path '{}' holds '..'; write it without", path));
+    }
+    normal += '/';
+    normal += component;
+  }
+  return normal.empty() ? "/" : normal;
+}
+
+}  // namespace leat

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// MountEntry: one line of the mount table: a store's prefix at a path of the namespace.
+#pragma once
+
+#include <string>
+
+#include "model/policy.h"
+#include "model/store_url.h"
+
+namespace leat {
+
+struct MountEntry {
+  std::string path;  // normalised namespace path: "/", "/data/train"; no trailing slash
+  StoreUrl source;
+  Policy policy;
+};
+
+// "/a//b/./c/" → "/a/b/c". ".." and relative paths are refused: a namespace path has no parent links.
+Result<std::string> normalise_path(std::string_view path);
+
+}  // namespace leat

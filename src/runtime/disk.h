@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Disk: every system call that the page store makes on its directories, behind one interface so that
+// faults can be wrapped around it. Reads go by io_uring where the kernel allows it, what else may
+// block by the blocking pool. Thread-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "runtime/context.h"
+#include "runtime/executor.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+// An owned descriptor.
+class File {
+ public:
+  File() = default;
+  explicit File(int fd) : fd_(fd) {}
+  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~File();
+
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct DiskUsage {
+  uint64_t total_bytes;  // of the file system
+  uint64_t free_bytes;   // for this user
+};
+
+struct DirectoryItem {
+  std::string name;
+  bool is_directory;
+  uint64_t size_bytes;
+  uint64_t allocated_bytes;  // st_blocks × 512
+};
+
+class Disk {
+ public:
+  virtual ~Disk() = default;
+
+  // These move data and may wait.
+  // Reads until `into` is full or the file ends; returns the bytes read.
+  virtual Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
+                                    uint64_t offset) = 0;
+  // Writes all of `data`.
+  virtual Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) = 0;
+  // fdatasync.
+  virtual Task<Result<>> sync(Context context, int fd) = 0;
+
+  // Reads only what is in the page cache (RWF_NOWAIT) and never waits: the number of bytes, or
+  // nothing where the whole of `into` could not be had at once.
+  virtual std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) = 0;
+
+  // Metadata: short, but they may block. Call them from Executor::blocking on a request's path.
+  virtual Result<File> open(const std::string& path, int flags, mode_t mode) = 0;
+  virtual Result<> unlink(const std::string& path) = 0;
+  virtual Result<> rename(const std::string& from, const std::string& to) = 0;
+  virtual Result<> truncate(int fd, uint64_t size) = 0;
+  virtual Result<> make_directory(const std::string& path) = 0;
+  virtual Result<> sync_directory(const std::string& path) = 0;
+  virtual Result<std::vector<DirectoryItem>> list_directory(const std::string& path) = 0;
+  virtual Result<DiskUsage> usage(const std::string& path) = 0;
+};
+
+// The real one. `executor` must outlive it.
+std::shared_ptr<Disk> make_disk(Executor& executor);
+
+}  // namespace leat

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <exception>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+
+namespace leat {
+
+struct Executor::Impl {
+  explicit Impl(const ExecutorOptions& options)
+      : io(static_cast<int>(thread_count(options))),
+        guard(boost::asio::make_work_guard(io)),
+        blocking(options.blocking_threads) {
+    for (unsigned i = 0; i < thread_count(options); ++i) {
+      threads.emplace_back([this] { io.run(); });
+      pthread_setname_np(threads.back().native_handle(), ("leat-io-" + std::to_string(i)).c_str());
+    }
+  }
+
+  static unsigned thread_count(const ExecutorOptions& options) {
+    return options.threads != 0 ? options.threads
+                                : std::max(2u, std::thread::hardware_concurrency());
+  }
+
+  boost::asio::io_context io;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard;
+  boost::asio::thread_pool blocking;
+  std::vector<std::thread> threads;
+};
+
+Executor::Executor(ExecutorOptions options) : impl_(std::make_unique<Impl>(options)) {}
+
+Executor::~Executor() {
+  impl_->blocking.join();
+  impl_->guard.reset();
+  impl_->io.stop();
+  for (std::thread& thread : impl_->threads) thread.join();
+}
+
+boost::asio::any_io_executor Executor::any() const { return impl_->io.get_executor(); }
+
+unsigned Executor::threads() const { return static_cast<unsigned>(impl_->threads.size()); }
+
+void Executor::spawn(Task<> task) {
+  boost::asio::co_spawn(impl_->io, std::move(task), [](std::exception_ptr failure) {
+    if (failure) std::rethrow_exception(failure);  // ends the process with the reason
+  });
+}
+
+void Executor::post(std::move_only_function<void()> call) {
+  boost::asio::post(impl_->io, std::move(call));
+}
+
+void Executor::post_blocking(std::move_only_function<void()> call) {
+  boost::asio::post(impl_->blocking, std::move(call));
+}
+
+Task<Result<>> sleep_for(Context context, Clock::duration duration) {
+  if (auto alive = context.check("a pause"); !alive) co_return alive;
+  auto executor = co_await boost::asio::this_coro::executor;
+  // Shared with the stop callback, which may run on any thread: the timer itself is not thread-safe,
+  // so the callback only posts.
+  auto timer = std::make_shared<boost::asio::steady_timer>(boost::asio::make_strand(executor));
+  timer->expires_at(std::min(Clock::now() + duration, context.deadline));
+  std::stop_callback stop(context.cancel, [timer] {
+    boost::asio::post(timer->get_executor(), [timer] { timer->expires_at(Clock::time_point::min()); });
+  });
+  boost::system::error_code ignored;
+  co_await timer->async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
+  co_return context.check("a pause");
+}
+
+}  // namespace leat

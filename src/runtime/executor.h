@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executor: the process's threads. A small pool that runs coroutines and never blocks, and a bounded
+// pool for calls that cannot do otherwise (metadata system calls, fsync).
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_future.hpp>
+#include <functional>
+#include <future>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "base/status.h"
+#include "runtime/context.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+struct ExecutorOptions {
+  unsigned threads = 0;            // 0: one per core, at least 2
+  unsigned blocking_threads = 8;   // calls that block; more of them wait in a queue
+};
+
+class Executor {
+ public:
+  explicit Executor(ExecutorOptions options = {});
+  // Stops the threads; tasks that have not ended are destroyed where they are suspended.
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  boost::asio::any_io_executor any() const;
+  unsigned threads() const;
+
+  // Starts `task` on the pool; nobody waits for it. An exception in it is a defect and aborts.
+  void spawn(Task<> task);
+  // Runs `call` on the pool's threads; it must not block.
+  void post(std::move_only_function<void()> call);
+  // Runs `call`, which may block, on the blocking pool and resumes the coroutine with its value.
+  template <class F>
+  Task<std::invoke_result_t<F>> blocking(F call);
+
+  // From a thread that is not the executor's (main, tests, the CLI): waits for the task.
+  template <class T>
+  T wait(Task<T> task) {
+    return boost::asio::co_spawn(any(), std::move(task), boost::asio::use_future).get();
+  }
+
+ private:
+  void post_blocking(std::move_only_function<void()> call);
+
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Suspends for `duration`; kCancelled or kTimedOut if the context ends first.
+Task<Result<>> sleep_for(Context context, Clock::duration duration);
+
+template <class F>
+Task<std::invoke_result_t<F>> Executor::blocking(F call) {
+  using Value = std::invoke_result_t<F>;
+  auto resume_on = co_await boost::asio::this_coro::executor;
+  co_return co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>&,
+                                                 void(Value)>(
+      [this, &call, resume_on](auto handler) {
+        auto work = [handler = std::move(handler), call = std::move(call), resume_on]() mutable {
+          Value value = call();
+          boost::asio::post(resume_on, [handler = std::move(handler),
+                                        value = std::move(value)]() mutable {
+            std::move(handler)(std::move(value));
+          });
+        };
+        post_blocking(std::move(work));
+      },
+      boost::asio::use_awaitable);
+}
+
+}  // namespace leat

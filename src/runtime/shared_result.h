@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// SharedResult<T>: a value set once and awaited by any number of coroutines. The building block of
+// single flight and of callbacks from foreign threads. Thread-safe.
+//
+// A waiter whose context ends stops waiting with kCancelled or kTimedOut; the value and the other
+// waiters are not touched.
+#pragma once
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "runtime/context.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+template <class T>
+class SharedResult : public std::enable_shared_from_this<SharedResult<T>> {
+ public:
+  static std::shared_ptr<SharedResult> make() {
+    return std::shared_ptr<SharedResult>(new SharedResult());
+  }
+
+  // Sets the value and resumes every waiter on its own executor. Only once.
+  void set(Result<T> value) {
+    std::vector<std::shared_ptr<Waiter>> waiters;
+    {
+      std::lock_guard lock(mutex_);
+      LEAT_CHECK(!value_);
+      value_ = std::move(value);
+      waiters.swap(waiters_);
+    }
+    for (auto& waiter : waiters) waiter->wake();
+  }
+
+  bool ready() const {
+    std::lock_guard lock(mutex_);
+    return value_.has_value();
+  }
+
+  // What was set, if it was.
+  std::optional<Result<T>> peek() const {
+    std::lock_guard lock(mutex_);
+    return value_;
+  }
+
+  Task<Result<T>> wait(Context context, const char* what) {
+    auto self = this->shared_from_this();  // the caller may let go of us while we wait
+    if (auto now = peek()) co_return *std::move(now);
+    if (auto alive = context.check(what); !alive) co_return Error(alive.error());
+
+    auto executor = co_await boost::asio::this_coro::executor;
+    auto waiter = std::make_shared<Waiter>();
+    std::optional<std::stop_callback<std::function<void()>>> stop;
+    std::shared_ptr<boost::asio::steady_timer> timer;
+    if (context.deadline != Clock::time_point::max()) {
+      timer = std::make_shared<boost::asio::steady_timer>(boost::asio::make_strand(executor));
+      timer->expires_at(context.deadline);
+    }
+    // Another thread may resume this coroutine as soon as the waiter is armed, so arming is the last
+    // thing that touches the frame.
+    auto initiate = [&](auto handler) {
+      auto shared_handler = std::make_shared<decltype(handler)>(std::move(handler));
+      waiter->resume = [executor, shared_handler] {
+        boost::asio::post(executor, [shared_handler]() mutable { std::move (*shared_handler)(); });
+      };
+      bool already;
+      {
+        std::lock_guard lock(mutex_);
+        already = value_.has_value();
+        if (!already) waiters_.push_back(waiter);
+      }
+      if (already) waiter->wake();
+      if (timer) {
+        timer->async_wait([waiter](boost::system::error_code failed) {
+          if (!failed) waiter->wake();
+        });
+      }
+      stop.emplace(context.cancel, [waiter] { waiter->wake(); });
+      std::shared_ptr<Waiter> last = waiter;
+      last->arm();
+    };
+    co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>&, void()>(
+        initiate, boost::asio::use_awaitable);
+    stop.reset();
+    if (timer) {
+      boost::asio::post(timer->get_executor(), [timer] { timer->cancel(); });
+    }
+    {
+      std::lock_guard lock(mutex_);
+      if (value_) co_return *value_;
+      std::erase(waiters_, waiter);
+    }
+    auto ended = context.check(what);
+    LEAT_CHECK(!ended);
+    co_return Error(ended.error());
+  }
+
+ private:
+  // Wakes its coroutine once, whoever of setter, deadline and cancellation comes first; a wake
+  // before arm() is kept until then.
+  struct Waiter {
+    enum State { kArming, kArmed, kWoken };
+
+    void arm() {
+      int expected = kArming;
+      if (!state.compare_exchange_strong(expected, kArmed)) resume();
+    }
+    void wake() {
+      if (state.exchange(kWoken) == kArmed) resume();
+    }
+
+    std::atomic<int> state = kArming;
+    std::function<void()> resume;
+  };
+
+  SharedResult() = default;
+
+  mutable std::mutex mutex_;
+  std::optional<Result<T>> value_;
+  std::vector<std::shared_ptr<Waiter>> waiters_;
+};
+
+}  // namespace leat
