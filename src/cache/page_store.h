@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// PageStore: the bytes kept on this host's disks, by FileId. Knows neither sources nor peers.
+//
+// Guarantees:
+//  - Bytes that come out passed their CRC-32C once since this process started; what does not is
+//    dropped and reads as missing.
+//  - Complete files and sealed segments are never changed, only unlinked; their bytes count against
+//    capacity until the last holder is gone.
+//  - The bytes on disk never exceed the capacity by more than one unit in flight: space is reserved
+//    before it is written, and a write that finds none is refused (kNoSpace), not delayed.
+//  - After kill -9 or a power cut everything complete before the last sync is still there, and
+//    nothing wrong is served.
+// Thread-safe. Layout and formats: docs/formats/cache.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "model/byte_range.h"
+#include "model/file_ref.h"
+#include "runtime/context.h"
+#include "runtime/disk.h"
+#include "runtime/executor.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+struct PageStoreOptions {
+  std::string directory;              // created if missing; locked while open
+  uint64_t capacity_bytes = 0;        // everything under `directory`; 0: a tenth of the file system
+  uint64_t free_bytes_min = 0;        // of the file system, kept free; 0: a tenth of it
+  uint64_t packed_bytes_max = 1 * kMiB;      // objects below this are slots in segments
+  uint64_t segment_bytes = 256 * kMiB;
+};
+
+struct PageStoreStats {
+  uint64_t capacity_bytes;
+  uint64_t used_bytes;        // as counted against capacity
+  uint64_t held_bytes;        // of these: unlinked, but still held open
+  uint64_t files;             // objects of one file each
+  uint64_t packed_objects;
+  uint64_t segments;
+  uint64_t evicted_bytes;     // since start
+  uint64_t corrupt_blocks;    // since start
+  uint64_t refused_bytes;     // writes refused for want of space, since start
+};
+
+// A complete, verified file of the store that the kernel may read by itself. Its bytes stay on disk
+// and counted while this lives, evicted or not.
+class BackingFile {
+ public:
+  virtual ~BackingFile() = default;
+  virtual int fd() const = 0;  // opened O_RDONLY
+  virtual uint64_t size() const = 0;
+};
+
+class PageStore {
+ public:
+  // Locks and reads the directory. kBusy names the process that holds it; kUnsupported a format that
+  // is too new, and says how to go on.
+  static Task<Result<std::unique_ptr<PageStore>>> open(Context context, PageStoreOptions options,
+                                                       Executor& executor,
+                                                       std::shared_ptr<Disk> disk);
+  virtual ~PageStore() = default;
+  // Writes what is pending and the mark of a clean stop. Nothing may be called afterwards.
+  virtual Task<> close() = 0;
+
+  // The whole of `range` (within the file) from the page cache, without ever waiting; nothing if any
+  // of it is missing, cold or not yet verified.
+  virtual std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) = 0;
+  // The whole of `range`; kNotFound when any of it is missing.
+  virtual Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) = 0;
+  // What of `range` is not here, in whole blocks (for packed objects: the whole object), in order.
+  virtual std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) = 0;
+
+  // Keeps `data`, which starts at `offset` and covers whole blocks or reaches the end of the file;
+  // for a packed object it is the whole of it. Blocks already here are not written again. kNoSpace
+  // when there is no room now: the caller has the bytes and goes on without.
+  virtual Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) = 0;
+
+  // The file of a complete object, or null: packed, incomplete, or not yet verified in this run (in
+  // which case verification is started in the background).
+  virtual std::shared_ptr<BackingFile> backing(const FileRef& ref) = 0;
+
+  virtual bool packed(const FileRef& ref) const = 0;
+  virtual uint64_t cached_bytes(const FileRef& ref) = 0;
+  // Forgets the object; returns the bytes that were cached.
+  virtual uint64_t drop(const FileId& id) = 0;
+  // Waits until everything accepted so far is on disk for good.
+  virtual Task<Result<>> flush(Context context) = 0;
+
+  virtual PageStoreStats stats() const = 0;
+};
+
+}  // namespace leat

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Catalog: the namespace. Which store a path belongs to, what is there, and how long that may be
+// believed. Answers from memory while fresh, else asks the store: a directory's first touch loads the
+// directory, and one load serves everyone who waits for it. Thread-safe.
+//
+// Paths are normalised namespace paths ("/data/train/0001.png").
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "model/file_info.h"
+#include "model/file_ref.h"
+#include "model/mount_entry.h"
+#include "runtime/context.h"
+#include "runtime/task.h"
+#include "source/source.h"
+#include "source/source_table.h"
+
+namespace leat {
+
+struct Mount {
+  MountEntry entry;
+  SourcePtr source;
+};
+using MountPtr = std::shared_ptr<const Mount>;
+
+struct CatalogEntry {
+  FileInfo info;
+  FileRefPtr ref;        // files only
+  MountPtr mount;        // null for directories above all mounts
+  std::string key;       // in the store; directories end in '/' (the mount's own may be "")
+  Clock::time_point fresh_until;  // believed until then without asking; max() for immutable
+};
+
+// An immutable listing, sorted by name. Mount points below the directory are among the entries.
+struct Listing {
+  std::vector<CatalogEntry> entries;
+  Clock::time_point fresh_until;
+};
+using ListingPtr = std::shared_ptr<const Listing>;
+
+struct CatalogChange {
+  std::string parent;  // path of the directory
+  std::string name;
+  bool gone;           // else: another version
+};
+
+struct CatalogOptions {
+  uint64_t names_max = 20'000'000;  // kept in memory over all directories; oldest directories go first
+  std::function<Clock::time_point()> now = &Clock::now;
+};
+
+class Catalog {
+ public:
+  static std::unique_ptr<Catalog> create(CatalogOptions options, SourceTable& sources);
+  virtual ~Catalog() = default;
+
+  // Mounts may nest; the longest matching path answers. kExists when the path is taken.
+  virtual Result<> mount(MountEntry entry, SourcePtr source) = 0;
+  virtual Result<> unmount(std::string path) = 0;
+  virtual std::vector<MountPtr> mounts() const = 0;
+
+  // From memory only, if fresh; nothing when the store has to be asked. Missing names answer
+  // kNotFound while their age lasts.
+  virtual std::optional<Result<CatalogEntry>> try_lookup(std::string_view path) = 0;
+  virtual Task<Result<CatalogEntry>> lookup(Context context, std::string path) = 0;
+  // For an open: as the mount's freshness says, and asking the store about this one object where
+  // the mode is kValidate or the entry has aged.
+  virtual Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) = 0;
+  virtual Task<Result<ListingPtr>> list(Context context, std::string path) = 0;
+
+  // Forgets what is known below `path` and asks again at the next touch.
+  virtual void invalidate(std::string_view path) = 0;
+  // The object at `path` was seen to have changed or gone (a read answered kChanged).
+  virtual void report_changed(std::string_view path) = 0;
+
+  // Called, on any thread and without locks held, for each name whose version changed or which went.
+  virtual void set_change_listener(std::function<void(const CatalogChange&)> listener) = 0;
+};
+
+}  // namespace leat

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// StreamTable: recognises sequential streams among the reads of one open file and says what to fetch
+// ahead. Pure bookkeeping, no I/O. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "model/byte_range.h"
+
+namespace leat {
+
+struct StreamOptions {
+  uint64_t window_bytes_min = 2 * kMiB;
+  uint64_t window_bytes_max = 64 * kMiB;
+  uint64_t unit_bytes_max = 8 * kMiB;   // one request's worth
+  // The kernel's own read-ahead is asynchronous: reads of one stream arrive this much out of order.
+  uint64_t reorder_bytes = 2 * kMiB;
+  unsigned streams_max = 16;            // per open file; the least recently used one is forgotten
+};
+
+class StreamTable {
+ public:
+  StreamTable(uint64_t file_size, StreamOptions options);
+
+  // Notes a read and returns the ranges to fetch ahead now, in order, in whole blocks, each at most
+  // unit_bytes_max, never one that was returned for this stream before.
+  std::vector<ByteRange> observe(ByteRange read);
+  // The reader of `read` had to wait for the store: its stream's window may grow.
+  void reader_waited(ByteRange read);
+
+ private:
+  struct Stream {
+    uint64_t next = 0;       // where the stream is expected to go on
+    uint64_t planned = 0;    // look-ahead was asked for up to here
+    uint64_t window = 0;     // bytes kept ahead of `next`; 0 until it is known to be a stream
+    uint64_t used_at = 0;    // logical time of the last read
+    unsigned in_order = 0;   // reads that continued it
+  };
+
+  Stream* find(const ByteRange& read);
+
+  const uint64_t file_size_;
+  const StreamOptions options_;
+  std::mutex mutex_;
+  std::vector<Stream> streams_;
+  uint64_t now_ = 0;
+};
+
+}  // namespace leat

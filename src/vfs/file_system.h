@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileSystem: the namespace as nodes and open files, with the semantics that the folder promises
+// (docs/semantics.md). Knows no kernel: the FUSE door is a translation of this face, and tests use it
+// directly. Thread-safe.
+//
+// A node is one version of one path: a changed object gets a new node and the name is invalidated;
+// old opens keep the old node. An open file is one version to its end.
+//
+// Each operation has a try_ twin that answers from memory or not at all and never waits.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "cache/page_store.h"
+#include "catalog/catalog.h"
+#include "fetch/fetcher.h"
+#include "runtime/context.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+using NodeId = uint64_t;
+inline constexpr NodeId kRootNode = 1;
+
+struct NodeAttributes {
+  NodeId node = 0;
+  FileKind kind = FileKind::kFile;
+  uint64_t size = 0;
+  WallTime mtime{};   // the epoch where the store has none
+  mode_t mode = 0;    // with S_IFREG or S_IFDIR
+  uid_t uid = 0;
+  gid_t gid = 0;
+  // How long name and attributes may be believed without asking again: what is left of freshness.
+  Clock::duration valid_for{};
+};
+
+struct DirectoryItemView {
+  std::string_view name;  // lives as long as the OpenDirectory
+  FileKind kind;
+  const CatalogEntry* entry;
+};
+
+// A directory listing held still while it is read. Cookies are positions: 0 is the start.
+class OpenDirectory {
+ public:
+  virtual ~OpenDirectory() = default;
+  virtual uint64_t size() const = 0;
+  virtual DirectoryItemView at(uint64_t cookie) const = 0;
+  virtual NodeId node() const = 0;
+};
+
+class OpenFile {
+ public:
+  virtual ~OpenFile() = default;
+  virtual NodeId node() const = 0;
+  virtual const FileRefPtr& ref() const = 0;
+  // At most `size` bytes from `offset`; fewer only at the end of the file.
+  virtual std::optional<Bytes> try_read(uint64_t offset, uint64_t size) = 0;
+  virtual Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) = 0;
+  // The whole file as the kernel may read it by itself, or null.
+  virtual std::shared_ptr<BackingFile> backing() = 0;
+};
+
+struct FileSystemUsage {
+  uint64_t capacity_bytes;
+  uint64_t used_bytes;
+};
+
+// A name that the door must tell the kernel to forget.
+struct Invalidation {
+  NodeId parent;
+  std::string name;
+  NodeId node;  // that the name stood for
+};
+
+class FileSystem {
+ public:
+  // Shows the namespace below `root` (normalised path).
+  static std::unique_ptr<FileSystem> create(std::string root, Catalog& catalog, Fetcher& fetcher,
+                                            PageStore* store, Executor& executor);
+  virtual ~FileSystem() = default;
+
+  // Each success adds one to the node's lookup count, which forget() takes back.
+  virtual std::optional<Result<NodeAttributes>> try_lookup(NodeId parent, std::string_view name) = 0;
+  virtual Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) = 0;
+  // For READDIRPLUS: as lookup, of an entry that the listing already holds.
+  virtual NodeAttributes adopt(NodeId parent, const DirectoryItemView& item) = 0;
+  virtual void forget(NodeId node, uint64_t count) = 0;
+
+  virtual std::optional<Result<NodeAttributes>> try_attributes(NodeId node) = 0;
+  virtual Task<Result<NodeAttributes>> attributes(Context context, NodeId node) = 0;
+
+  virtual Task<Result<std::shared_ptr<OpenDirectory>>> open_directory(Context context,
+                                                                      NodeId node) = 0;
+
+  // For reading; kReadOnly with the reason for anything else. kChanged when the name now stands for
+  // another version than the node does: the door answers ESTALE and the kernel looks up again.
+  virtual std::optional<Result<std::shared_ptr<OpenFile>>> try_open(NodeId node, int flags) = 0;
+  virtual Task<Result<std::shared_ptr<OpenFile>>> open(Context context, NodeId node, int flags) = 0;
+
+  // user.leat.source, user.leat.version, user.leat.cached_bytes, user.leat.last_error, …
+  virtual std::vector<std::string> attribute_names(NodeId node) = 0;
+  virtual Result<std::string> attribute_value(NodeId node, std::string_view name) = 0;
+
+  // Why a change of `node` is refused: always kReadOnly for now, with a sentence for the log. Also
+  // remembered as the node's last error.
+  virtual Status refuse_change(NodeId node, std::string_view operation) = 0;
+  // Remembers why `node` could not be read, for user.leat.last_error.
+  virtual void note_error(NodeId node, const Status& status) = 0;
+
+  virtual FileSystemUsage usage() = 0;
+  virtual uint64_t nodes() const = 0;
+
+  virtual void set_invalidation_listener(std::function<void(const Invalidation&)> listener) = 0;
+};
+
+}  // namespace leat
