@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: an under-store (S3, a local directory …) behind one small interface. A source knows objects
-// and prefixes of one bucket, nothing of mounts, caches or files. Thread-safe.
+// Source: an under-store (S3, a local directory …) behind one small interface. A source knows
+// objects and prefixes of one bucket, nothing of mounts, caches or files. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ class Executor;
 
 // What a store can do by itself; what it cannot is emulated above it or refused.
 struct SourceCapabilities {
-  // A ranged read can demand a version. Where it cannot, the source itself does stat, read, stat and
-  // answers kChanged on difference; docs/semantics.md names the window that remains.
+  // A ranged read can demand a version. Where it cannot, the source itself does stat, read, stat
+  // and answers kChanged on difference; docs/semantics.md names the window that remains.
   bool conditional_read = false;
   // Directories exist by themselves, also when empty (POSIX, HDFS).
   bool real_directories = false;
@@ -40,9 +40,9 @@ struct SourceObject {
 };
 
 struct ListRequest {
-  std::string prefix;     // "" or ends in '/'
-  bool recursive = false; // false: one level, deeper keys folded into prefixes
-  std::string token;      // from the page before; empty for the first
+  std::string prefix;      // "" or ends in '/'
+  bool recursive = false;  // false: one level, deeper keys folded into prefixes
+  std::string token;       // from the page before; empty for the first
 };
 
 // Entries of one page are sorted by key and never repeat; the prefix itself is not among them.
@@ -66,16 +66,16 @@ class Source {
   virtual const std::string& name() const = 0;
   virtual const SourceCapabilities& capabilities() const = 0;
 
-  // One object; kNotFound when there is none. A key that ends in '/' asks for a directory marker or a
-  // real directory.
+  // One object; kNotFound when there is none. A key that ends in '/' asks for a directory marker or
+  // a real directory.
   virtual Task<Result<SourceObject>> stat(Context context, std::string key) = 0;
 
   // One page of at most about 1,000 entries, each with size, version and mtime, in one request.
   virtual Task<Result<ListPage>> list(Context context, ListRequest request) = 0;
 
-  // Fills `into` (into.size() == request.range.size) or fails: kChanged when the object is no longer
-  // `if_version`, kNotFound, kOutOfRange, kUnavailable on a body that is too short or too long.
-  // `into` is not touched any more once the task has ended, also when it was cancelled.
+  // Fills `into` (into.size() == request.range.size) or fails: kChanged when the object is no
+  // longer `if_version`, kNotFound, kOutOfRange, kUnavailable on a body that is too short or too
+  // long. `into` is not touched any more once the task has ended, also when it was cancelled.
   virtual Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) = 0;
 };
 

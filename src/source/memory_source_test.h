@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// MemorySource: a bucket in memory that keeps every promise of Source, for the tests of other
+// rooms. It counts what is asked of it, can hold reads until the test lets them go, fail on demand
+// and lie. Thread-safe.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "runtime/shared_result.h"
+#include "source/source.h"
+
+namespace leat::testing {
+
+class MemorySource : public Source {
+ public:
+  // What a lying store does to the next reads.
+  enum class Lie {
+    kNone,
+    kFlipBit,        // success, but the first byte is wrong
+    kIgnoreVersion,  // serves the object that is there, whatever was demanded
+  };
+
+  explicit MemorySource(std::string bucket = "bucket", size_t page_entries = 1000)
+      : id_(make_store_id("memory", "", "", bucket)),
+        name_("memory://" + bucket),
+        page_entries_(page_entries) {
+    capabilities_.conditional_read = true;
+  }
+
+  // Every put gives the object a new etag and an mtime one second later than the put before.
+  Version put(std::string key, std::string content) {
+    std::lock_guard lock(mutex_);
+    ++puts_;
+    SourceObject object;
+    object.key = key;
+    object.kind = key.ends_with('/') ? FileKind::kDirectory : FileKind::kFile;
+    object.size = content.size();
+    object.version = Version::etag(fmt::format("\"m{}\"", puts_));
+    object.mtime = WallTime(std::chrono::seconds(1'700'000'000 + puts_));
+    Version version = object.version;
+    objects_[std::move(key)] = {std::move(object), std::move(content)};
+    return version;
+  }
+  // Whether there was one.
+  bool remove(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    return objects_.erase(key) > 0;
+  }
+  size_t object_count() const {
+    std::lock_guard lock(mutex_);
+    return objects_.size();
+  }
+
+  // Requests since the start, failed and cancelled ones included; bytes of reads that succeeded.
+  uint64_t stats() const { return stats_; }
+  uint64_t lists() const { return lists_; }
+  uint64_t reads() const { return reads_; }
+  uint64_t read_bytes() const { return read_bytes_; }
+  // Reads that wait in a hold at this moment.
+  uint64_t held() const { return held_; }
+
+  // Reads that start from now on wait, after being counted, until release_reads(), their deadline
+  // or their cancellation. A read that was held answers with what is there when it is released.
+  void hold_reads() {
+    std::lock_guard lock(mutex_);
+    if (!gate_) gate_ = SharedResult<bool>::make();
+  }
+  void release_reads() {
+    std::shared_ptr<SharedResult<bool>> gate;
+    {
+      std::lock_guard lock(mutex_);
+      gate.swap(gate_);
+    }
+    if (gate) gate->set(true);
+  }
+
+  // The next `count` requests of any kind fail with `code`.
+  void fail_next(StatusCode code, int count) {
+    std::lock_guard lock(mutex_);
+    fail_code_ = code;
+    fail_count_ = count;
+  }
+  void lie(Lie lie) {
+    std::lock_guard lock(mutex_);
+    lie_ = lie;
+  }
+
+  const StoreId& id() const override { return id_; }
+  const std::string& name() const override { return name_; }
+  const SourceCapabilities& capabilities() const override { return capabilities_; }
+
+  Task<Result<SourceObject>> stat(Context context, std::string key) override {
+    ++stats_;
+    if (auto alive = context.check("stat"); !alive) co_return Error(alive.error());
+    co_return stat_now(key);
+  }
+
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    ++lists_;
+    if (auto alive = context.check("list"); !alive) co_return Error(alive.error());
+    co_return list_now(request);
+  }
+
+  Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
+    ++reads_;
+    if (auto alive = context.check("read"); !alive) co_return alive;
+    std::shared_ptr<SharedResult<bool>> gate = current_gate();
+    if (gate) {
+      ++held_;
+      Result<bool> released = co_await gate->wait(context, "a held read");
+      --held_;
+      if (!released) co_return Error(released.error());
+    }
+    co_return read_now(request, into);
+  }
+
+ private:
+  struct Stored {
+    SourceObject object;
+    std::string content;
+  };
+
+  std::shared_ptr<SharedResult<bool>> current_gate() const {
+    std::lock_guard lock(mutex_);
+    return gate_;
+  }
+
+  Result<> ordered_failure(const std::string& key) {
+    if (fail_count_ <= 0) return {};
+    --fail_count_;
+    return error(fail_code_, fmt::format("{}/{}: failing as the test ordered", name_, key));
+  }
+
+  Result<SourceObject> stat_now(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    LEAT_CHECK_OK(ordered_failure(key));
+    auto found = objects_.find(key);
+    if (found != objects_.end()) return found->second.object;
+    return not_found(key);
+  }
+
+  // The token is the last entry of the page before.
+  Result<ListPage> list_now(const ListRequest& request) {
+    std::lock_guard lock(mutex_);
+    LEAT_CHECK_OK(ordered_failure(request.prefix));
+    ListPage page;
+    std::string last_prefix;
+    for (auto at = objects_.lower_bound(request.prefix); at != objects_.end(); ++at) {
+      const std::string& key = at->first;
+      if (!key.starts_with(request.prefix)) break;
+      if (key == request.prefix) continue;
+      SourceObject entry = at->second.object;
+      size_t slash = key.find('/', request.prefix.size());
+      if (!request.recursive && slash != std::string::npos) {
+        entry = SourceObject{.key = key.substr(0, slash + 1),
+                             .kind = FileKind::kDirectory,
+                             .size = 0,
+                             .version = {},
+                             .mtime = {}};
+        if (entry.key == last_prefix) continue;
+        last_prefix = entry.key;
+      }
+      if (!request.token.empty() && entry.key <= request.token) continue;
+      if (page.objects.size() == page_entries_) {
+        page.next_token = page.objects.back().key;
+        break;
+      }
+      page.objects.push_back(std::move(entry));
+    }
+    return page;
+  }
+
+  Result<> read_now(const ReadRequest& request, std::span<std::byte> into) {
+    std::lock_guard lock(mutex_);
+    LEAT_CHECK_OK(ordered_failure(request.key));
+    auto found = objects_.find(request.key);
+    if (found == objects_.end()) return Error(not_found(request.key).error());
+    const auto& [object, content] = found->second;
+    if (request.if_version.known() && request.if_version != object.version &&
+        lie_ != Lie::kIgnoreVersion) {
+      return error(StatusCode::kChanged,
+                   fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
+                               object.version.to_string(), request.if_version.to_string()));
+    }
+    if (request.range.end() > content.size() || into.size() != request.range.size) {
+      return error(StatusCode::kOutOfRange,
+                   fmt::format("{}/{} has {} bytes; {} at {} were asked for", name_, request.key,
+                               content.size(), request.range.size, request.range.offset));
+    }
+    if (into.empty()) return {};
+    std::memcpy(into.data(), content.data() + request.range.offset, into.size());
+    if (lie_ == Lie::kFlipBit) into[0] ^= std::byte{1};
+    read_bytes_ += into.size();
+    return {};
+  }
+
+  Result<SourceObject> not_found(const std::string& key) const {
+    return error(StatusCode::kNotFound, fmt::format("{} has no object '{}'", name_, key));
+  }
+
+  const StoreId id_;
+  const std::string name_;
+  const size_t page_entries_;
+  SourceCapabilities capabilities_;
+  std::atomic<uint64_t> stats_ = 0, lists_ = 0, reads_ = 0, read_bytes_ = 0, held_ = 0;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Stored> objects_;
+  uint64_t puts_ = 0;
+  std::shared_ptr<SharedResult<bool>> gate_;
+  StatusCode fail_code_ = StatusCode::kUnavailable;
+  int fail_count_ = 0;
+  Lie lie_ = Lie::kNone;
+};
+
+}  // namespace leat::testing
