@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FileSystem: the namespace as nodes and open files, with the semantics that the folder promises
-// (docs/semantics.md). Knows no kernel: the FUSE door is a translation of this face, and tests use it
-// directly. Thread-safe.
+// (docs/semantics.md). Knows no kernel: the FUSE door is a translation of this face, and tests use
+// it directly. Thread-safe.
 //
 // A node is one version of one path: a changed object gets a new node and the name is invalidated;
 // old opens keep the old node. An open file is one version to its end.
@@ -30,12 +30,15 @@ namespace leat {
 using NodeId = uint64_t;
 inline constexpr NodeId kRootNode = 1;
 
+// What "immutable" is to a kernel: a day, after which it asks and gets another.
+inline constexpr Clock::duration kForever = std::chrono::hours(24);
+
 struct NodeAttributes {
   NodeId node = 0;
   FileKind kind = FileKind::kFile;
   uint64_t size = 0;
-  WallTime mtime{};   // the epoch where the store has none
-  mode_t mode = 0;    // with S_IFREG or S_IFDIR
+  WallTime mtime{};  // the epoch where the store has none
+  mode_t mode = 0;   // with S_IFREG or S_IFDIR
   uid_t uid = 0;
   gid_t gid = 0;
   // How long name and attributes may be believed without asking again: what is left of freshness.
@@ -55,6 +58,8 @@ class OpenDirectory {
   virtual uint64_t size() const = 0;
   virtual DirectoryItemView at(uint64_t cookie) const = 0;
   virtual NodeId node() const = 0;
+  // How long the listing may be believed: kForever for immutable directories.
+  virtual Clock::duration valid_for() const = 0;
 };
 
 class OpenFile {
@@ -62,7 +67,9 @@ class OpenFile {
   virtual ~OpenFile() = default;
   virtual NodeId node() const = 0;
   virtual const FileRefPtr& ref() const = 0;
-  // At most `size` bytes from `offset`; fewer only at the end of the file.
+  // At most `size` bytes from `offset`; fewer only at the end of the file. kChanged when the
+  // version is gone from the store and the bytes are not cached. The caller keeps the file alive
+  // meanwhile.
   virtual std::optional<Bytes> try_read(uint64_t offset, uint64_t size) = 0;
   virtual Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) = 0;
   // The whole file as the kernel may read it by itself, or null.
@@ -81,20 +88,31 @@ struct Invalidation {
   NodeId node;  // that the name stood for
 };
 
+struct FileSystemOptions {
+  std::function<Clock::time_point()> now = &Clock::now;
+};
+
 class FileSystem {
  public:
-  // Shows the namespace below `root` (normalised path).
+  // Shows the namespace below `root` (normalised path). `store` may be null (no cache); the others
+  // must outlive it, and it must outlive its open files and directories.
   static std::unique_ptr<FileSystem> create(std::string root, Catalog& catalog, Fetcher& fetcher,
-                                            PageStore* store, Executor& executor);
+                                            PageStore* store, FileSystemOptions options = {});
   virtual ~FileSystem() = default;
 
   // Each success adds one to the node's lookup count, which forget() takes back.
-  virtual std::optional<Result<NodeAttributes>> try_lookup(NodeId parent, std::string_view name) = 0;
+  virtual std::optional<Result<NodeAttributes>> try_lookup(NodeId parent,
+                                                           std::string_view name) = 0;
   virtual Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) = 0;
   // For READDIRPLUS: as lookup, of an entry that the listing already holds.
   virtual NodeAttributes adopt(NodeId parent, const DirectoryItemView& item) = 0;
   virtual void forget(NodeId node, uint64_t count) = 0;
+  // How long a name that is missing from `parent` may be believed missing, counted from the moment
+  // that the store was asked.
+  virtual Clock::duration missing_age(NodeId parent) = 0;
 
+  // Of a file always at once: what is said of a version does not change. A directory may have to be
+  // asked for again.
   virtual std::optional<Result<NodeAttributes>> try_attributes(NodeId node) = 0;
   virtual Task<Result<NodeAttributes>> attributes(Context context, NodeId node) = 0;
 
@@ -117,8 +135,14 @@ class FileSystem {
   virtual void note_error(NodeId node, const Status& status) = 0;
 
   virtual FileSystemUsage usage() = 0;
+  // Nodes that the kernel holds, the root included.
   virtual uint64_t nodes() const = 0;
 
+  // The owner of the catalog passes on what Catalog::set_change_listener tells: one catalog serves
+  // several file systems, and each turns the names below its root into invalidations.
+  virtual void catalog_changed(const CatalogChange& change) = 0;
+  // Called on the thread of catalog_changed(), without locks held; must not wait. One call may
+  // still be running when this returns.
   virtual void set_invalidation_listener(std::function<void(const Invalidation&)> listener) = 0;
 };
 
