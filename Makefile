@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of everyday work. Building itself is CMake's (CMakePresets.json).
+JOBS ?= $(shell nproc)
+DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-build,$(HOME)/.cache/leat-build))
+export JOBS
+
+.DEFAULT_GOAL := help
+.PHONY: help setup release demo test soak tsan bench format tidy clean
+
+help: ## this list
+	@echo "Leat. make COMMAND, where COMMAND is"
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1@\2/p' $(MAKEFILE_LIST) | \
+	  awk -F@ '{ printf "  %-9s %s\n", $$1, $$2 }'
+
+setup: ## install what building needs
+	@tools/setup build
+
+release: setup ## build the binary: build/release/leat
+	@cmake --preset release
+	@ninja -j$(JOBS) -C build/release leat
+
+demo: ## train a digit classifier from a mounted bucket, and compare (sets up all it needs)
+	@tools/setup demo
+	@cmake --preset release
+	@ninja -j$(JOBS) -C build/release leat
+	@LEAT_DEPS_DIR=$(DEPS) examples/mnist/demo
+
+test: ## everything that must pass (sets up all it needs); ends with "N passed, N failed"
+	@tools/run_tests test
+
+soak: ## the end-to-end tests for much longer; records the result in docs/soak.md
+	@tools/run_tests soak
+
+tsan: ## the rooms' tests under ThreadSanitizer
+	@tools/setup build
+	@cmake --preset tsan
+	@ninja -j$(JOBS) -C build/tsan
+	@ctest --preset tsan -j$(JOBS)
+
+bench: ## the figures of docs/performance.md; BENCH="hot cold" picks rows
+	@tools/setup bench
+	@cmake --preset release
+	@ninja -j$(JOBS) -C build/release leat
+	@LEAT_DEPS_DIR=$(DEPS) $(DEPS)/venv/bin/python bench/run $(BENCH)
+
+format: ## lay out the C++ sources
+	@git ls-files -z '*.cc' '*.h' | xargs -0 clang-format-19 -i
+
+tidy: ## clang-tidy over the rooms (slow); build/dev must be configured
+	@cmake --preset dev
+	@run-clang-tidy-19 -quiet -p build/dev -j$(JOBS) '^$(CURDIR)/src/.*\.cc$$'
+
+clean: ## remove what was built in this tree
+	@rm -rf build

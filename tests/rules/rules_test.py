@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The house rules hold for this tree, and the checkers do catch what they are there to catch."""
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def load_tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+check_rooms = load_tool("check_rooms")
+check_style = load_tool("check_style")
+sum_results = load_tool("sum_results")
+
+
+def write_tree(base, files):
+    for name, text in files.items():
+        path = base / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return base
+
+
+def small_tree(tmp_path, **changed):
+    files = {
+        "rooms.txt": "# lowest first\nlow\nmid\ndoors/top\n",
+        "low/CMakeLists.txt": "leat_room(low LIBS fmt::fmt)\n",
+        "low/a.h": "#pragma once\n",
+        "mid/CMakeLists.txt": "leat_room(mid DEPS low PCH)\n",
+        "mid/b.cc": '#include "low/a.h"\n#include <vector>\n',
+        "doors/top/CMakeLists.txt": "leat_room(doors/top DEPS low mid LIBS x)\n",
+        "doors/top/c.cc": '#include "mid/b.h"\n',
+    }
+    files.update(changed.get("files", {}))
+    return write_tree(tmp_path, files)
+
+
+def test_rooms_of_this_tree():
+    assert list(check_rooms.check_tree(ROOT / "src")) == []
+
+
+def test_rooms_accepts_a_sound_tree(tmp_path):
+    assert list(check_rooms.check_tree(small_tree(tmp_path))) == []
+
+
+@pytest.mark.parametrize("file, text, expected", [
+    ("low/a.h", '#include "mid/b.h"\n', "does not declare mid"),
+    ("doors/top/CMakeLists.txt", "leat_room(doors/top DEPS mid)\n", None),
+    ("doors/top/c.cc", '#include "low/a.h"\n#include <boost/beast.hpp>\n', "Beast stays"),
+    ("mid/CMakeLists.txt", "leat_room(mid DEPS doors/top)\n", "puts it below"),
+    ("mid/CMakeLists.txt", "leat_room(mid DEPS gone)\n", "not in src/rooms.txt"),
+    ("mid/b.cc", '#include "b.h"\n', "without its room"),
+    ("stray/z.cc", "\n", "lies in no room"),
+    ("low/a.h", "#include <spdlog/spdlog.h>\n", "spdlog stays"),
+])
+def test_rooms_catches(tmp_path, file, text, expected):
+    violations = list(check_rooms.check_tree(small_tree(tmp_path, files={file: text})))
+    if expected is None:
+        assert violations == []
+    else:
+        assert any(expected in line for line in violations), violations
+
+
+def test_style_of_this_tree():
+    assert list(check_style.check_tree(ROOT)) == []
+
+
+@pytest.mark.parametrize("name, text, expected", [
+    ("src/r/a.cc", "int x;\n", "no 'SPDX"),
+    ("src/r/a.cc", "// SPDX-License-Identifier: Apache-2.0\n" + "\n" * 501, "at most 500"),
+    ("src/r/a.h", "// SPDX-License-Identifier: Apache-2.0\n", "#pragma once"),
+    ("src/r/str_utils.cc", "// SPDX-License-Identifier: Apache-2.0\n", "names nothing"),
+    ("src/r/a.cc", "// SPDX-License-Identifier: Apache-2.0\n// TO" "DO later\n", "leftover"),
+    ("src/r/a.cc", "// SPDX-License-Identifier: Apache-2.0\n//" + "x" * 100 + "\n", "columns"),
+])
+def test_style_catches(tmp_path, name, text, expected):
+    write_tree(tmp_path, {name: text})
+    violations = list(check_style.check_tree(tmp_path))
+    assert any(expected in line for line in violations), violations
+
+
+def test_sources_are_laid_out():
+    names = [n for n in check_style.tracked_files(ROOT) if n.endswith((".cc", ".h"))]
+    done = subprocess.run(["clang-format-19", "--dry-run", "--Werror", *names], cwd=ROOT,
+                          capture_output=True, text=True)
+    wrong = sorted({line.split(":")[0] for line in done.stderr.splitlines() if ": error:" in line})
+    assert done.returncode == 0, f"run `make format`: {wrong}"
+
+
+def test_sum_counts_a_suite_that_died(tmp_path, capsys, monkeypatch):
+    good = tmp_path / "good.xml"
+    good.write_text('<testsuite><testcase name="a"/><testcase name="b"><skipped/></testcase>'
+                    '<testcase name="c"><failure/></testcase></testsuite>')
+    monkeypatch.setattr("sys.argv", ["sum_results.py", f"a={good}", f"b={tmp_path}/missing.xml"])
+    assert sum_results.main() == 1
+    assert capsys.readouterr().out.endswith("1 passed, 2 failed, 1 skipped\n")

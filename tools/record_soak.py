@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/soak.md: what the last `make soak` ran on and how it ended.
+
+Usage: record_soak.py SCALE SECONDS RESULT_FILE
+"""
+
+import datetime
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main():
+    scale, seconds, result_file = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    root = Path(__file__).resolve().parent.parent
+    commit = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"],
+                            capture_output=True, text=True).stdout.strip()
+    dirty = subprocess.run(["git", "-C", root, "status", "--porcelain", "-uno"],
+                           capture_output=True, text=True).stdout.strip()
+    page = f"""# Last soak run
+Written by `make soak`: the end-to-end tests with {scale} times as many operations.
+
+| | |
+|---|---|
+| date | {datetime.date.today().isoformat()} |
+| commit | {commit}{" with uncommitted changes" if dirty else ""} |
+| machine | {os.cpu_count()} cores, Linux {platform.release().split("-")[0]} |
+| took | {seconds // 60} min {seconds % 60} s |
+
+```
+{result_file.read_text().rstrip()}
+```
+"""
+    (root / "docs" / "soak.md").write_text(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Adds up JUnit files of several test runners and closes with one plain line.
+
+Usage: sum_results.py NAME=FILE…   A file that is missing or unreadable counts as one failure: a
+suite that died must not look like a suite that passed.
+"""
+
+import sys
+import xml.etree.ElementTree as xml
+
+
+def outcome(case):
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+        return "skipped"
+    return "passed"
+
+
+def count(path):
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    try:
+        cases = list(xml.parse(path).getroot().iter("testcase"))
+    except (OSError, xml.ParseError) as error:
+        print(f"  no results in {path}: {error}")
+        cases = []
+    for case in cases:
+        counts[outcome(case)] += 1
+    if not cases:
+        counts["failed"] += 1
+    return counts
+
+
+def main():
+    total = {"passed": 0, "failed": 0, "skipped": 0}
+    for argument in sys.argv[1:]:
+        name, path = argument.split("=", 1)
+        counts = count(path)
+        print(f"  {name:<12} {counts['passed']:5} passed {counts['failed']:4} failed"
+              f" {counts['skipped']:4} skipped")
+        for key in total:
+            total[key] += counts[key]
+    line = f"{total['passed']} passed, {total['failed']} failed"
+    if total["skipped"]:
+        line += f", {total['skipped']} skipped"
+    print(line)
+    return 1 if total["failed"] or not total["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
