@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # One static library per room of src/rooms.txt, with its tests and a link test.
 #
-# leat_room(NAME [DEPS room…] [LIBS target…] [TEST_LIBS target…] [PCH])
+# leat_room(NAME [DEPS room…] [LIBS target…] [TEST_LIBS target…] [FOLDERS folder…] [PROGRAM name] [PCH])
 #   sources   all *.cc of the folder but *_test.cc, *_bench.cc and *_fuzz.cc
 #   tests     all *_test.cc, one GoogleTest program per room
 #   DEPS      rooms it uses; each must stand above it in the table, or configuring fails
+#   FOLDERS   folders inside the room whose files belong to it as well
+#   PROGRAM   main.cc is not part of the library but of this executable, put at the build's root
 #   PCH       reuse the coroutine precompiled header of `runtime`
 # The link test links the whole of the room's archive with nothing but what it declares, so a hidden
 # dependency is a build failure.
@@ -16,17 +18,37 @@ function(leat_room_target out room)
   set(${out} "leat_${flat}" PARENT_SCOPE)
 endfunction()
 
+# The precompiled header is compiled with -fPIC, as the libraries are; clang refuses it in a file that
+# is compiled with an executable's -fPIE.
+function(leat_reuse_pch executable)
+  set_target_properties(${executable} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${executable} PRIVATE -fPIC)
+  target_precompile_headers(${executable} REUSE_FROM leat_runtime)
+endfunction()
+
 function(leat_room room)
-  cmake_parse_arguments(ARG "PCH" "" "DEPS;LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "PCH" "PROGRAM" "DEPS;LIBS;TEST_LIBS;FOLDERS" ${ARGN})
   list(FIND LEAT_ROOMS "${room}" place)
   if(place LESS 0)
     message(FATAL_ERROR "room '${room}' is not in src/rooms.txt")
   endif()
   leat_room_target(target "${room}")
 
-  file(GLOB sources CONFIGURE_DEPENDS *.cc *.h)
-  file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
+  set(patterns *.cc *.h)
+  set(test_patterns *_test.cc)
+  foreach(folder IN LISTS ARG_FOLDERS)
+    list(APPEND patterns ${folder}/*.cc ${folder}/*.h)
+    list(APPEND test_patterns ${folder}/*_test.cc)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  file(GLOB tests CONFIGURE_DEPENDS ${test_patterns})
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  if(ARG_PROGRAM)
+    list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+    add_executable(${ARG_PROGRAM} main.cc)
+    target_link_libraries(${ARG_PROGRAM} PRIVATE ${target})
+    set_target_properties(${ARG_PROGRAM} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+  endif()
   add_library(${target} STATIC ${sources})
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   target_include_directories(${target} PUBLIC "${CMAKE_SOURCE_DIR}/src")
@@ -55,7 +77,7 @@ function(leat_room room)
     add_executable(${target}_test ${tests})
     target_link_libraries(${target}_test PRIVATE ${target} ${ARG_TEST_LIBS} GTest::gmock GTest::gtest_main)
     if(ARG_PCH)
-      target_precompile_headers(${target}_test REUSE_FROM leat_runtime)
+      leat_reuse_pch(${target}_test)
     endif()
     include(GoogleTest)
     gtest_discover_tests(${target}_test TEST_PREFIX "${room}." DISCOVERY_TIMEOUT 60

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// HttpRouter: which handler answers a method and a path. Filled before the server starts, read-only
+// afterwards, so it needs no lock.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "http/message.h"
+#include "runtime/context.h"
+
+namespace leat {
+
+// The context is cancelled when the server stops. A handler that is a coroutine must be a function
+// or a member, never a capturing lambda.
+using HttpHandler = std::function<Task<HttpResponse>(Context, HttpRequest)>;
+
+class HttpRouter {
+ public:
+  // `pattern`: "/v1/jobs/{id}"; a {name} matches one component and lands in request.params.
+  void add(std::string method, std::string pattern, HttpHandler handler);
+
+  // The handler's answer, or 404 or 405 (naming the methods that there are).
+  Task<HttpResponse> handle(Context context, HttpRequest request) const;
+
+ private:
+  struct Route {
+    std::string method;
+    std::vector<std::string> components;
+    HttpHandler handler;
+  };
+  std::vector<Route> routes_;
+};
+
+}  // namespace leat

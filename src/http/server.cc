@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariant: the state lives as long as the accept loop or any connection, all of which hold it;
+// the acceptor is touched on its strand only.
+#include "http/server.h"
+
+#include <unistd.h>
+
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/strand.hpp>
+#include <mutex>
+#include <set>
+
+#include "http/connection.h"
+#include "http/listener.h"
+#include "runtime/semaphore.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+namespace asio = boost::asio;
+using Protocol = asio::generic::stream_protocol;
+using ErrorCode = boost::system::error_code;
+
+struct ServerState {
+  ServerState(Listener listener, HttpRouter routes, HttpServerOptions limits, Executor& on)
+      : endpoint(std::move(listener.endpoint)),
+        router(std::move(routes)),
+        options(limits),
+        executor(on),
+        strand(asio::make_strand(on.any())),
+        acceptor(strand, Protocol(listener.family, 0), listener.fd),
+        places(limits.connections_max) {}
+
+  const HttpEndpoint endpoint;
+  const HttpRouter router;
+  const HttpServerOptions options;
+  Executor& executor;
+  const asio::any_io_executor strand;
+  asio::basic_socket_acceptor<Protocol> acceptor;
+  Semaphore places;
+  std::stop_source stopping;
+  std::shared_ptr<SharedResult<bool>> drained = SharedResult<bool>::make();
+
+  std::mutex mutex;  // leaf
+  bool accepting = true;
+  std::set<std::shared_ptr<Connection>> connections;
+
+  // The last one out says so; mutex is held.
+  bool empty_now() const { return !accepting && connections.empty(); }
+};
+using StatePtr = std::shared_ptr<ServerState>;
+
+Task<> serve_one(StatePtr state, std::shared_ptr<Connection> connection, Semaphore::Permit place) {
+  co_await connection->serve();
+  bool last;
+  {
+    std::lock_guard lock(state->mutex);
+    state->connections.erase(connection);
+    last = state->empty_now();
+  }
+  if (last) state->drained->set(true);
+}
+
+void welcome(const StatePtr& state, Protocol::socket socket, Semaphore::Permit place) {
+  ErrorCode ignored;
+  if (state->endpoint.unix_path.empty()) socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  auto executor = socket.get_executor();
+  auto connection = Connection::create(std::move(socket), state->router, state->options,
+                                       state->stopping.get_token());
+  {
+    std::lock_guard lock(state->mutex);
+    state->connections.insert(connection);
+  }
+  asio::co_spawn(executor, serve_one(state, std::move(connection), std::move(place)),
+                 [](std::exception_ptr failure) {
+                   if (failure) std::rethrow_exception(failure);
+                 });
+}
+
+Task<> accept_loop(StatePtr state) {
+  Context context = Context::background().with_cancel(state->stopping.get_token());
+  while (!state->stopping.stop_requested()) {
+    auto place = co_await state->places.acquire(context, 1, "a place for a connection");
+    if (!place) break;
+    Protocol::socket socket(asio::make_strand(state->executor.any()));
+    ErrorCode failed;
+    co_await state->acceptor.async_accept(socket,
+                                          asio::redirect_error(asio::use_awaitable, failed));
+    if (!failed) {
+      welcome(state, std::move(socket), std::move(*place));
+    } else if (failed == asio::error::operation_aborted) {
+      break;
+    } else {
+      // Out of descriptors, mostly: let those who have one end.
+      log::warning("cannot accept a connection at {}: {}", state->endpoint.to_string(),
+                   failed.message());
+      (void)co_await sleep_for(context, std::chrono::milliseconds(100));
+    }
+  }
+  ErrorCode ignored;
+  state->acceptor.close(ignored);
+  bool last;
+  {
+    std::lock_guard lock(state->mutex);
+    state->accepting = false;
+    last = state->empty_now();
+  }
+  if (last) state->drained->set(true);
+}
+
+class HttpServerImpl : public HttpServer {
+ public:
+  explicit HttpServerImpl(StatePtr state) : state_(std::move(state)) {}
+
+  const HttpEndpoint& endpoint() const override { return state_->endpoint; }
+  Task<> stop() override;
+
+ private:
+  std::vector<std::shared_ptr<Connection>> connections() const {
+    std::lock_guard lock(state_->mutex);
+    return {state_->connections.begin(), state_->connections.end()};
+  }
+
+  const StatePtr state_;
+};
+
+Task<> HttpServerImpl::stop() {
+  state_->stopping.request_stop();
+  if (!state_->endpoint.unix_path.empty()) unlink(state_->endpoint.unix_path.c_str());
+  asio::post(state_->strand, [state = state_] {
+    ErrorCode ignored;
+    state->acceptor.cancel(ignored);
+  });
+  for (auto& connection : connections()) connection->wake();
+  Context patience = Context::background().with_timeout(state_->options.stop_timeout);
+  auto ended = co_await state_->drained->wait(patience, "the end of the open connections");
+  if (ended) co_return;
+  for (auto& connection : connections()) connection->cut();
+  (void)co_await state_->drained->wait(Context::background(), "the end of the cut connections");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpEndpoint endpoint, HttpRouter router,
+                                                      HttpServerOptions options,
+                                                      Executor& executor) {
+  LEAT_TRY(Listener listener, open_listener(std::move(endpoint)));
+  auto state =
+      std::make_shared<ServerState>(std::move(listener), std::move(router), options, executor);
+  asio::co_spawn(state->strand, accept_loop(state), [](std::exception_ptr failure) {
+    if (failure) std::rethrow_exception(failure);
+  });
+  return std::make_unique<HttpServerImpl>(std::move(state));
+}
+
+}  // namespace leat

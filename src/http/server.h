@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// HttpServer: HTTP/1.1 on one endpoint. Every dimension that a client controls has a limit.
+//
+// Guarantees: a request that is broken or too large is answered (400, 413, 431) and its connection
+// closed; a client that sends or takes nothing for `idle_timeout` is cut off, and a header that
+// trickles in has no longer than that altogether; more clients than `connections_max` wait in the
+// kernel's queue. Thread-safe.
+#pragma once
+
+#include <memory>
+
+#include "base/units.h"
+#include "http/endpoint.h"
+#include "http/router.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+struct HttpServerOptions {
+  uint32_t header_bytes_max = 16 * kKiB;
+  uint64_t body_bytes_max = 1 * kMiB;
+  unsigned connections_max = 256;
+  Clock::duration idle_timeout = std::chrono::seconds(60);
+  // How long stop() waits for answers under way before it cuts their connections.
+  Clock::duration stop_timeout = std::chrono::seconds(2);
+};
+
+class HttpServer {
+ public:
+  // Listens and serves from then on. A Unix socket gets mode 0600 before anyone can connect, and
+  // replaces the socket of a server that is gone; kBusy when another server answers at the
+  // endpoint.
+  static Result<std::unique_ptr<HttpServer>> start(HttpEndpoint endpoint, HttpRouter router,
+                                                   HttpServerOptions options, Executor& executor);
+  virtual ~HttpServer() = default;
+
+  // With the port that was chosen.
+  virtual const HttpEndpoint& endpoint() const = 0;
+  // Takes no more requests, cancels the contexts of those under way, lets their answers go out, and
+  // returns when every connection is closed. Must be called before destruction.
+  virtual Task<> stop() = 0;
+};
+
+}  // namespace leat

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "base/id128.h"
+#include "http/client.h"
+#include "runtime/shared_result.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using Gate = std::shared_ptr<SharedResult<bool>>;
+
+Task<HttpResponse> echo(Context, HttpRequest request) {
+  co_return HttpResponse::text(200, request.method + " " + request.query["q"] + " " + request.body);
+}
+
+Task<HttpResponse> wait_for_cancel(Gate inside, Context context, HttpRequest) {
+  inside->set(true);
+  Result<> slept = co_await sleep_for(context, 1h);
+  co_return HttpResponse::text(200, std::string(to_string(slept.error().code())));
+}
+
+// Sends `pieces` of 1 MiB, each filled with its number, then succeeds or fails.
+struct Producer {
+  int pieces;
+  bool fails = false;
+  std::shared_ptr<std::atomic<int>> sent = std::make_shared<std::atomic<int>>(0);
+  Gate ended = SharedResult<bool>::make();
+};
+
+Task<Result<>> produce(Producer producer, std::shared_ptr<BodyWriter> writer) {
+  for (int i = 0; i < producer.pieces; ++i) {
+    Buffer buffer(kMiB);
+    std::ranges::fill(buffer.span(), static_cast<std::byte>(i));
+    Result<> written = co_await writer->write(Bytes(std::move(buffer)));
+    if (!written) {
+      producer.ended->set(false);
+      co_return written;
+    }
+    producer.sent->fetch_add(1);
+  }
+  producer.ended->set(true);
+  if (producer.fails) co_return error(StatusCode::kCorrupt, "the store is on fire: 100%");
+  co_return Result<>();
+}
+
+Task<HttpResponse> stream(Producer producer, Context, HttpRequest) {
+  HttpResponse response;
+  response.stream = [producer](std::shared_ptr<BodyWriter> writer) {
+    return produce(producer, std::move(writer));
+  };
+  co_return response;
+}
+
+struct Totals {
+  uint64_t bytes = 0;
+  bool right = true;
+};
+
+Task<Result<>> check_piece(Totals* totals, Bytes piece) {
+  for (const Slice& slice : piece.slices()) {
+    for (std::byte b : slice.span()) {
+      totals->right &= b == static_cast<std::byte>(totals->bytes++ / kMiB);
+    }
+  }
+  co_return Result<>();
+}
+
+Task<Result<>> refuse_piece(Bytes) {
+  co_return error(StatusCode::kNoSpace, "no room for it");
+}
+
+// A client that says exactly what a test wants it to.
+class RawClient {
+ public:
+  explicit RawClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  }
+  ~RawClient() { close(fd_); }
+
+  // False when the server has closed.
+  bool say(std::string_view text) {
+    while (!text.empty()) {
+      ssize_t n = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      text.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  void end_sending() { shutdown(fd_, SHUT_WR); }
+  // Everything until the server closes.
+  std::string hear() {
+    std::string all;
+    char piece[4096];
+    for (ssize_t n; (n = recv(fd_, piece, sizeof piece, 0)) > 0;) all.append(piece, size_t(n));
+    return all;
+  }
+  std::string ask(std::string_view text) {
+    say(text);
+    return hear();
+  }
+
+ private:
+  const int fd_;
+};
+
+class HttpServerTest : public testing::Test {
+ protected:
+  void start(HttpServerOptions options = {}) {
+    HttpRouter router;
+    router.add("GET", "/echo", &echo);
+    router.add("POST", "/echo", &echo);
+    router.add("GET", "/hang", [gate = hanging_](Context context, HttpRequest request) {
+      return wait_for_cancel(gate, std::move(context), std::move(request));
+    });
+    router.add("GET", "/stream", [this](Context context, HttpRequest request) {
+      return stream(producer_, std::move(context), std::move(request));
+    });
+    auto started = HttpServer::start(*HttpEndpoint::parse("127.0.0.1:0"), std::move(router),
+                                     options, executor_);
+    ASSERT_TRUE(started) << started.error().to_string();
+    server_ = std::move(*started);
+  }
+  void TearDown() override {
+    if (server_) executor_.wait(server_->stop());
+  }
+
+  uint16_t port() const { return server_->endpoint().port; }
+  Result<HttpResponse> get(std::string path, Context context = {}) {
+    HttpRequest request;
+    request.path = std::move(path);
+    return executor_.wait(HttpClient(server_->endpoint()).request(context, std::move(request)));
+  }
+
+  Executor executor_;
+  Gate hanging_ = SharedResult<bool>::make();
+  Producer producer_{.pieces = 3};
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, AnswersRequestsAndKeepsTheConnection) {
+  start();
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/echo";
+  request.query["q"] = "a b&c";
+  request.body = std::string(100'000, 'x');
+  auto response = executor_.wait(HttpClient(server_->endpoint()).request({}, request));
+  ASSERT_TRUE(response) << response.error().to_string();
+  EXPECT_EQ(response->status, 200);
+  EXPECT_EQ(response->body, "POST a b&c " + request.body);
+
+  std::string twice = RawClient(port()).ask(
+      "GET /echo?q=1 HTTP/1.1\r\nHost: x\r\n\r\n"
+      "GET /echo?q=2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(twice.contains("GET 1 "));
+  EXPECT_TRUE(twice.contains("GET 2 "));
+}
+
+TEST_F(HttpServerTest, RefusesWhatIsTooLarge) {
+  start();
+  std::string big(40'000, 'h');
+  EXPECT_TRUE(RawClient(port())
+                  .ask("GET /echo HTTP/1.1\r\nHost: x\r\nX-Big: " + big + "\r\n\r\n")
+                  .starts_with("HTTP/1.1 431 "));
+  RawClient client(port());
+  client.say("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n");
+  client.say(std::string(3'000'000, 'b'));
+  EXPECT_TRUE(client.hear().starts_with("HTTP/1.1 413 "));
+  // The length is not told beforehand.
+  RawClient chunked(port());
+  chunked.say("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  for (int i = 0; i < 20; ++i) chunked.say("10000\r\n" + std::string(0x10000, 'c') + "\r\n");
+  EXPECT_TRUE(chunked.hear().starts_with("HTTP/1.1 413 "));
+}
+
+TEST_F(HttpServerTest, SurvivesGarbage) {
+  start();
+  unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  EXPECT_TRUE(RawClient(port()).ask("\x16\x03\x01 hello\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  EXPECT_TRUE(
+      RawClient(port()).ask("GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  for (int round = 0; round < 50; ++round) {
+    RawClient client(port());
+    std::string noise = "GET /echo HTTP/1.1\r\n";
+    for (size_t i = random() % 200; i > 0; --i) noise += static_cast<char>(random());
+    for (int i = 0; i < 5; ++i) noise[random() % noise.size()] = static_cast<char>(random());
+    client.say(noise);
+    client.end_sending();
+    client.hear();
+  }
+  EXPECT_EQ(get("/echo")->status, 200);
+}
+
+TEST_F(HttpServerTest, AHalfClosedClientStillGetsItsAnswerAndAHalfRequestEnds) {
+  start();
+  RawClient whole(port());
+  whole.say("GET /echo?q=half HTTP/1.1\r\nHost: x\r\n\r\n");
+  whole.end_sending();
+  EXPECT_TRUE(whole.hear().contains("GET half "));
+  RawClient part(port());
+  part.say("GET /echo HTT");
+  part.end_sending();
+  EXPECT_EQ(part.hear(), "");
+}
+
+TEST_F(HttpServerTest, CutsOffClientsThatSayNothingOrTrickle) {
+  start({.idle_timeout = 50ms});
+  EXPECT_EQ(RawClient(port()).hear(), "");
+  RawClient trickle(port());
+  trickle.say("GET /echo HTTP/1.1\r\n");
+  // Each byte comes well within the timeout; the header altogether does not.
+  for (int i = 0; i < 1000 && trickle.say("X: y\r\n"); ++i) poll(nullptr, 0, 10);
+  EXPECT_FALSE(trickle.hear().contains("200"));
+  RawClient body(port());
+  body.say("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+  EXPECT_FALSE(body.hear().contains("200"));
+}
+
+TEST_F(HttpServerTest, StreamsMoreThanItHolds) {
+  producer_.pieces = 64;
+  start();
+  HttpRequest request;
+  request.path = "/stream";
+  Totals totals;
+  auto response = executor_.wait(
+      HttpClient(server_->endpoint()).request_streamed({}, request, [&](Bytes piece) {
+        return check_piece(&totals, std::move(piece));
+      }));
+  ASSERT_TRUE(response) << response.error().to_string();
+  EXPECT_EQ(totals.bytes, 64 * kMiB);
+  EXPECT_TRUE(totals.right);
+  // An HTTP/1.0 client gets the same without chunks.
+  producer_.pieces = 2;
+  producer_.ended = SharedResult<bool>::make();
+  std::string old = RawClient(port()).ask("GET /stream HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(old.size() - old.find("\r\n\r\n") - 4, 2 * kMiB);
+}
+
+TEST_F(HttpServerTest, AProducerThatFailsIsSeenWithItsReason) {
+  producer_.fails = true;
+  start();
+  auto response = get("/stream");
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(response.error().message(), "the store is on fire: 100%");
+}
+
+TEST_F(HttpServerTest, AClientGoneInMidStreamEndsTheProducer) {
+  producer_.pieces = 100'000;
+  start();
+  HttpRequest request;
+  request.path = "/stream";
+  auto response =
+      executor_.wait(HttpClient(server_->endpoint()).request_streamed({}, request, &refuse_piece));
+  EXPECT_EQ(response.error().code(), StatusCode::kNoSpace);
+  auto ended = executor_.wait(producer_.ended->wait(Context::background(), "the producer"));
+  EXPECT_EQ(ended, false);
+  EXPECT_LT(*producer_.sent, 100);
+}
+
+TEST_F(HttpServerTest, AClientThatTakesNothingIsCutOff) {
+  producer_.pieces = 100'000;
+  start({.idle_timeout = 50ms});
+  RawClient client(port());
+  client.say("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(executor_.wait(producer_.ended->wait(Context::background(), "the producer")), false);
+}
+
+TEST_F(HttpServerTest, StopCancelsHandlersAndLetsTheirAnswersOut) {
+  start();
+  RawClient idle(port());
+  RawClient client(port());
+  client.say("GET /hang HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(executor_.wait(hanging_->wait(Context::background(), "the handler")));
+  executor_.wait(server_->stop());
+  EXPECT_TRUE(client.hear().ends_with("cancelled"));
+  EXPECT_EQ(idle.hear(), "");
+  auto late = get("/echo");
+  EXPECT_EQ(late.error().code(), StatusCode::kUnavailable);
+  server_.reset();
+}
+
+TEST_F(HttpServerTest, TheClientKeepsItsDeadlineAndCancellation) {
+  start();
+  auto late = get("/hang", Context::background().with_timeout(20ms));
+  EXPECT_EQ(late.error().code(), StatusCode::kTimedOut);
+  std::stop_source stop;
+  stop.request_stop();
+  auto cancelled = get("/echo", Context::background().with_cancel(stop.get_token()));
+  EXPECT_EQ(cancelled.error().code(), StatusCode::kCancelled);
+}
+
+TEST_F(HttpServerTest, ConnectionsPastTheLimitWaitTheirTurn) {
+  start({.connections_max = 1});
+  auto first = std::make_unique<RawClient>(port());
+  first->say("GET /echo?q=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+  RawClient second(port());
+  second.say("GET /echo?q=2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  first.reset();
+  EXPECT_TRUE(second.hear().contains("GET 2 "));
+}
+
+TEST(HttpUnixSocket, IsPrivateReplacesAStaleOneAndRefusesALiveOne) {
+  Executor executor;
+  auto folder =
+      std::filesystem::path(testing::TempDir()) / ("leat_http_" + Id128::random().to_hex());
+  std::filesystem::create_directories(folder);
+  std::string path = folder / "control.sock";
+  // What a server that was killed leaves behind.
+  int dead = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  close(dead);
+
+  auto endpoint = HttpEndpoint::unix_socket(path);
+  HttpRouter router;
+  router.add("GET", "/echo", &echo);
+  auto server = HttpServer::start(endpoint, router, {}, executor);
+  ASSERT_TRUE(server) << server.error().to_string();
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
+  EXPECT_EQ(HttpServer::start(endpoint, router, {}, executor).error().code(), StatusCode::kBusy);
+  HttpRequest request;
+  request.path = "/echo";
+  EXPECT_EQ(executor.wait(HttpClient(endpoint).request({}, request))->status, 200);
+  executor.wait((*server)->stop());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(executor.wait(HttpClient(endpoint).request({}, request)).error().code(),
+            StatusCode::kUnavailable);
+  std::ofstream(path) << "precious";
+  EXPECT_EQ(HttpServer::start(endpoint, router, {}, executor).error().code(), StatusCode::kExists);
+  auto too_long = HttpEndpoint::unix_socket("/" + std::string(200, 'x'));
+  EXPECT_EQ(HttpServer::start(too_long, router, {}, executor).error().code(),
+            StatusCode::kInvalidArgument);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace leat
