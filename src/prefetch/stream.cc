@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariants: a stream's [start, next) is what it has read without a hole; its `ahead` runs begin
+// after `next`, are sorted and do not touch; `planned` never goes back.
+#include "prefetch/stream.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace leat {
+namespace {
+
+// Below this a request costs the store more than its bytes do.
+constexpr uint64_t kUnitBytesMin = kMiB;
+// A first read at the start of a file that is this large comes from someone who reads on: the
+// kernel's first read-ahead is this size; programs that look at a header ask for less.
+constexpr uint64_t kFirstReadBytes = 128 * kKiB;
+// Holes inside the reordering distance of one stream; more of them are not one stream.
+constexpr size_t kRunsMax = 64;
+
+}  // namespace
+
+StreamTable::StreamTable(uint64_t file_size, StreamOptions options)
+    : file_size_(file_size), options_(options) {}
+
+std::vector<ByteRange> StreamTable::observe(ByteRange read) {
+  read = read.clamp(file_size_);
+  if (read.empty()) return {};
+  std::lock_guard lock(mutex_);
+  ++now_;
+  Stream* found = find(read);
+  Stream* stream = found != nullptr ? found : &begin(read);
+  if (found != nullptr) advance(*stream, read);
+  stream = &merge_reached(*stream);
+  stream->used_at = now_;
+  grow(*stream);
+  return plan(*stream);
+}
+
+void StreamTable::reader_waited(ByteRange read) {
+  std::lock_guard lock(mutex_);
+  for (Stream& stream : streams_) {
+    if (read.offset >= stream.start && read.offset < stream.frontier()) stream.waited = true;
+  }
+}
+
+// The stream that `read` goes on with; else the one it repeats, was overtaken in or runs ahead of;
+// else the one that it lies shortly before.
+StreamTable::Stream* StreamTable::find(const ByteRange& read) {
+  Stream* near = nullptr;
+  Stream* before = nullptr;
+  for (Stream& stream : streams_) {
+    bool inside = read.offset >= stream.start && read.offset <= stream.next;
+    if (inside && read.end() > stream.next) return &stream;
+    bool late = inside && stream.next - read.offset <= options_.reorder_bytes;
+    bool early = read.offset > stream.next && read.offset - stream.next <= options_.reorder_bytes;
+    if (late || early) {
+      if (near == nullptr || stream.next > near->next) near = &stream;
+    } else if (read.offset < stream.start &&
+               (read.end() >= stream.start ||
+                stream.frontier() - read.offset <= options_.reorder_bytes)) {
+      before = &stream;
+    }
+  }
+  return near != nullptr ? near : before;
+}
+
+StreamTable::Stream& StreamTable::begin(const ByteRange& read) {
+  if (streams_.size() >= std::max(1u, options_.streams_max)) {
+    auto oldest = std::ranges::min_element(streams_, {}, &Stream::used_at);
+    *oldest = std::move(streams_.back());
+    streams_.pop_back();
+  }
+  Stream stream;
+  stream.start = read.offset;
+  stream.next = read.end();
+  stream.in_order = 1;
+  if (read.offset == 0 && read.size >= kFirstReadBytes) {
+    stream.window = options_.window_bytes_min / 4;
+    stream.grown_at = stream.next;
+  }
+  streams_.push_back(std::move(stream));
+  return streams_.back();
+}
+
+void StreamTable::advance(Stream& stream, const ByteRange& read) {
+  if (read.offset < stream.start) {
+    begin_earlier(stream, read);
+  } else if (read.offset > stream.next) {
+    add_ahead(stream, Run{read, 1});
+  } else if (read.end() > stream.next) {
+    stream.next = read.end();
+    ++stream.in_order;
+  }
+  absorb_ahead(stream);
+  while (stream.frontier() - stream.next > options_.reorder_bytes ||
+         stream.ahead.size() > kRunsMax) {
+    leave_gap(stream);
+  }
+}
+
+// The stream began before what was seen of it first.
+void StreamTable::begin_earlier(Stream& stream, const ByteRange& read) {
+  if (read.end() < stream.start) {
+    add_ahead(stream, Run{{stream.start, stream.next - stream.start}, stream.in_order});
+    stream.next = read.end();
+    stream.in_order = 1;
+  }
+  // A read that touches the start counts for nothing: reading backwards never makes a stream.
+  stream.next = std::max(stream.next, read.end());
+  stream.start = read.offset;
+}
+
+void StreamTable::add_ahead(Stream& stream, Run run) {
+  auto at = std::ranges::lower_bound(stream.ahead, run.range.offset, {},
+                                     [](const Run& other) { return other.range.end(); });
+  if (at != stream.ahead.end() && at->range.contains(run.range)) return;  // read again
+  auto last = at;
+  for (; last != stream.ahead.end() && last->range.offset <= run.range.end(); ++last) {
+    uint64_t end = std::max(run.range.end(), last->range.end());
+    run.range.offset = std::min(run.range.offset, last->range.offset);
+    run.range.size = end - run.range.offset;
+    run.reads += last->reads;
+  }
+  stream.ahead.insert(stream.ahead.erase(at, last), run);
+}
+
+void StreamTable::absorb_ahead(Stream& stream) {
+  auto at = stream.ahead.begin();
+  for (; at != stream.ahead.end() && at->range.offset <= stream.next; ++at) {
+    stream.next = std::max(stream.next, at->range.end());
+    stream.in_order += at->reads;
+  }
+  stream.ahead.erase(stream.ahead.begin(), at);
+}
+
+// What is missing before the first run will not come any more (the kernel had it, or nobody wants
+// it). The stream goes on after the hole; with more than a quarter left out it has to prove itself
+// anew, since a strided reader would have most of what we fetch thrown away.
+void StreamTable::leave_gap(Stream& stream) {
+  uint64_t span = stream.frontier() - stream.next;
+  uint64_t covered = 0;
+  for (const Run& run : stream.ahead) covered += run.range.size;
+  const Run first = stream.ahead.front();
+  if (covered * 4 < span * 3) {
+    stream.window = 0;
+    stream.in_order = 0;
+  }
+  stream.start = first.range.offset;
+  stream.next = first.range.end();
+  stream.in_order += first.reads;
+  stream.ahead.erase(stream.ahead.begin());
+}
+
+// Takes in the streams whose start this one has reached, if they are not far ahead: somebody had
+// a look at what is read through now. A stream that is far ahead belongs to another reader of the
+// same bytes and stays.
+StreamTable::Stream& StreamTable::merge_reached(Stream& stream) {
+  Stream merged = std::move(stream);
+  streams_.erase(streams_.begin() + (&stream - streams_.data()));
+  for (size_t i = 0; i < streams_.size();) {
+    const Stream& other = streams_[i];
+    bool reached = other.start > merged.start && other.start <= merged.next &&
+                   other.next <= merged.next + options_.reorder_bytes;
+    if (!reached) {
+      ++i;
+      continue;
+    }
+    merged.next = std::max(merged.next, other.next);
+    merged.in_order += other.in_order;
+    merged.planned = std::max(merged.planned, other.planned);
+    merged.window = std::max(merged.window, other.window);
+    merged.grown_at = std::max(merged.grown_at, other.grown_at);
+    merged.waited |= other.waited;
+    for (const Run& run : other.ahead) add_ahead(merged, run);
+    absorb_ahead(merged);
+    streams_.erase(streams_.begin() + static_cast<ptrdiff_t>(i));
+    i = 0;
+  }
+  streams_.push_back(std::move(merged));
+  return streams_.back();
+}
+
+void StreamTable::grow(Stream& stream) const {
+  if (stream.in_order < 2) return;
+  if (stream.window < options_.window_bytes_min) {
+    stream.window = options_.window_bytes_min;
+    stream.grown_at = stream.next;
+    stream.waited = false;
+    return;
+  }
+  // Waste when the reader stops is thereby at most about what it has read. A reader that waits
+  // shows that the window is too short, so that it need not be used up first.
+  uint64_t used = stream.next > stream.grown_at ? stream.next - stream.grown_at : 0;
+  uint64_t needed = stream.waited ? stream.window / 4 : stream.window;
+  if (used < needed || stream.window >= options_.window_bytes_max) return;
+  stream.window = std::min(stream.window * 2, options_.window_bytes_max);
+  stream.grown_at = stream.next;
+  stream.waited = false;
+}
+
+std::vector<ByteRange> StreamTable::plan(Stream& stream) const {
+  std::vector<ByteRange> units;
+  if (stream.window == 0) return units;
+  // What the reader asked for already is fetched on demand, in whole blocks.
+  stream.planned = std::max(stream.planned, align_up(stream.frontier(), kBlockBytes));
+  uint64_t wanted = std::min(stream.next + stream.window, file_size_);
+  uint64_t to = wanted == file_size_ ? wanted : align_down(wanted, kBlockBytes);
+  uint64_t unit = std::bit_floor(std::max(stream.window / 4, kUnitBytesMin));
+  unit = std::min({unit, std::bit_floor(stream.window), options_.unit_bytes_max});
+  unit = std::max(align_down(unit, kBlockBytes), kBlockBytes);
+  while (stream.planned < to) {
+    // Ends lie on multiples of the unit, so that readers who started elsewhere ask for the same.
+    uint64_t end = std::min(align_down(stream.planned, unit) + unit, file_size_);
+    if (end > to) {
+      // A partial unit waits until the window covers it, but a young stream must not start empty.
+      if (stream.planned > stream.next + stream.window / 2) break;
+      end = to;
+    }
+    units.push_back({stream.planned, end - stream.planned});
+    stream.planned = end;
+  }
+  return units;
+}
+
+}  // namespace leat
