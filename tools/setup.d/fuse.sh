@@ -45,7 +45,8 @@ unpack_fuse_source() {
     refresh_apt_lists
     mirror=$(debian_mirror)
   fi
-  [[ -n $mirror ]] || fail "apt knows no mirror of Debian bookworm main; check /etc/apt and run apt-get update"
+  [[ -n $mirror ]] ||
+    fail "apt knows no mirror of Debian bookworm main; check /etc/apt and run apt-get update"
   write_private_apt "$work/apt" "$mirror"
   export APT_CONFIG=$work/apt/apt.conf
   quietly "reading the source index of Debian $fuse_suite" apt-get update -q

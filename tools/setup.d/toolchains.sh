@@ -50,5 +50,6 @@ need_go() {
   install_go_from_backports
   hash -r
   have=$(go_version || true)
-  version_at_least "${have:-0}" "$go_version_min" || fail "Go ${have:-(none)} is still older than $go_version_min"
+  version_at_least "${have:-0}" "$go_version_min" ||
+    fail "Go ${have:-(none)} is still older than $go_version_min"
 }

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line shows the same tree as the folder, and prepares and frees the cache."""
+
+import os
+
+import pytest
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def objects(s3, bucket):
+    for key, size in {"a/one": 100, "a/two": 3 * MIB, "b/three": 70000, "empty": 0}.items():
+        s3.put_object(Bucket=bucket, Key=key, Body=os.urandom(size))
+    return bucket
+
+
+@pytest.fixture
+def mount(leat, store, objects, folder):
+    return leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="immutable")
+
+
+def gets(store):
+    return sum(1 for operation, *_ in store.requests() if operation == "GetObject")
+
+
+def test_ls(leat, mount):
+    names = [entry["name"] for entry in leat.json("ls", mount)["entries"]]
+    assert sorted(name.rstrip("/") for name in names) == ["a", "b", "empty"]
+    assert "one" in leat.run("ls", mount / "a").stdout
+
+
+def test_stat(leat, mount):
+    told = leat.json("stat", mount / "a/two")
+    assert told["size"] == 3 * MIB
+    assert told["kind"] == "file"
+
+
+def test_cat(leat, mount):
+    done = leat.run("cat", mount / "b/three", text=False)
+    assert done.stdout == (mount / "b/three").read_bytes()
+
+
+def test_cp(leat, mount, folder):
+    leat.run("cp", mount / "a/two", os.path.join(folder, "copy"))
+    with open(os.path.join(folder, "copy"), "rb") as file:
+        assert file.read() == (mount / "a/two").read_bytes()
+
+
+def test_load_then_no_store_is_needed(leat, store, mount):
+    leat.run("load", mount / "a")
+    before = gets(store)
+    store.stop()
+    assert len((mount / "a/two").read_bytes()) == 3 * MIB
+    assert len((mount / "a/one").read_bytes()) == 100
+    store.start()
+    assert gets(store) == before
+
+
+def test_free_then_the_store_is_asked_again(leat, store, mount):
+    first = (mount / "a/two").read_bytes()
+    leat.run("free", mount / "a")
+    before = gets(store)
+    assert leat.run("cat", mount / "a/two", text=False).stdout == first
+    assert gets(store) > before
+
+
+def test_mounts_and_status(leat, store, objects, mount):
+    told = leat.json("mounts")["mounts"]
+    assert [entry["path"] for entry in told] == [str(mount)]
+    assert told[0]["source"] == f"s3://{objects}"
+    assert objects in leat.run("mounts").stdout
+    status = leat.json("status")
+    assert status["pid"] in leat.daemon_pids()
+
+
+def test_extended_attributes(mount):
+    (mount / "a/two").read_bytes()
+    names = os.listxattr(mount / "a/two")
+    assert any(name.startswith("user.leat.") for name in names)
+    with pytest.raises(OSError):
+        os.getxattr(mount / "a/two", "user.leat.no_such_attribute")
+
+
+def test_help_has_examples(leat):
+    assert "mount" in leat.run("--help").stdout
+    for command in ("mount", "umount", "mounts", "ls", "stat", "cat", "cp", "load", "free", "status",
+                    "bench", "io"):
+        told = leat.run(command, "--help").stdout
+        assert "xample" in told, f"leat {command} --help shows no example"
+
+
+def test_commands_without_a_daemon_say_so(leat, folder):
+    done = leat.run("ls", os.path.join(folder, "nowhere"), check=False)
+    assert done.returncode != 0
+    assert "leat mount" in done.stderr, done.stderr
+
+
+def test_errors_name_object_and_reason(leat, mount):
+    done = leat.run("cat", mount / "nothing", check=False)
+    assert done.returncode != 0
+    assert "nothing" in done.stderr and "Traceback" not in done.stderr

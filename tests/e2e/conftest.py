@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: an S3 server, a client that is not ours, and leat; all of their own for each test."""
+
+import os
+import random
+import shutil
+import tempfile
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from rig.leat import Leat
+from rig.store import ACCESS_KEY, REGION, SECRET_KEY, Store
+
+
+@pytest.fixture
+def folder():
+    """A short path (sockets lie below it) on the disk that the cache would be on."""
+    path = tempfile.mkdtemp(prefix="leat-e2e-", dir=os.environ.get("LEAT_TEST_DIR"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def store(folder):
+    server = Store(os.path.join(folder, "store")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3(store):
+    return boto3.client("s3", endpoint_url=store.endpoint, aws_access_key_id=ACCESS_KEY,
+                        aws_secret_access_key=SECRET_KEY, region_name=REGION,
+                        config=Config(s3={"addressing_style": "path"}, max_pool_connections=32,
+                                      retries={"max_attempts": 3}))
+
+
+@pytest.fixture
+def bucket(s3):
+    s3.create_bucket(Bucket="data")
+    return "data"
+
+
+@pytest.fixture
+def leat(folder):
+    program = Leat(os.path.join(folder, "leat"))
+    yield program
+    program.close()
+
+
+@pytest.fixture
+def seed():
+    """LEAT_TEST_SEED repeats a run; pytest shows the printed line when a test fails."""
+    value = int(os.environ.get("LEAT_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"seed: LEAT_TEST_SEED={value}")
+    return value
+
+
+@pytest.fixture(scope="session")
+def scale():
+    """How many times as long the loops run: 1 in `make test`, more in `make soak`."""
+    return int(os.environ.get("LEAT_TEST_SCALE") or 1)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several mounts in one daemon: nested, sharing a cache, and all of them read-only."""
+
+import errno
+import os
+
+import pytest
+
+MIB = 1024 * 1024
+
+
+def gets(store):
+    return sum(1 for operation, *_ in store.requests() if operation == "GetObject")
+
+
+@pytest.fixture
+def objects(s3, bucket):
+    for key in ("top", "a/one", "a/two", "b/c/three"):
+        s3.put_object(Bucket=bucket, Key=key, Body=key.encode() * 1000)
+    s3.put_object(Bucket=bucket, Key="big", Body=os.urandom(3 * MIB))
+    return bucket
+
+
+def test_nested_mounts(leat, store, s3, objects, folder):
+    s3.create_bucket(Bucket="other")
+    s3.put_object(Bucket="other", Key="x/inner", Body=b"inner")
+    outer = leat.mount(store, objects, os.path.join(folder, "mnt"))
+    inner = outer / "a" / "nested"
+    done = leat.run("mount", "s3://other", inner, "--option", f"endpoint={store.endpoint}",
+                    "--option", "region=us-east-1", "--cache-dir", leat.cache_dir,
+                    "--cache-size", leat.cache_size, credentials=store.credentials)
+    assert done.returncode == 0
+    assert (inner / "x" / "inner").read_bytes() == b"inner"
+    assert sorted(os.listdir(outer / "a")) == ["nested", "one", "two"]
+    leat.umount(inner)
+    assert sorted(os.listdir(outer / "a")) == ["one", "two"]
+    assert (outer / "a" / "one").read_bytes() == b"a/one" * 1000
+
+
+def test_two_mounts_share_the_cache(leat, store, objects, folder):
+    whole = leat.mount(store, objects, os.path.join(folder, "whole"), freshness="immutable")
+    part = leat.mount(store, f"{objects}/a", os.path.join(folder, "part"), freshness="immutable")
+    first = (whole / "a" / "one").read_bytes()
+    after_first = gets(store)
+    assert after_first >= 1
+    assert (part / "one").read_bytes() == first
+    assert gets(store) == after_first, "the second mount of the bucket fetched again"
+    assert len(leat.daemon_pids()) >= 1
+    assert len(leat.json("mounts")["mounts"]) == 2
+
+
+def test_one_request_however_many_readers(leat, store, objects, folder):
+    """16 processes open the same cold file at once; its bytes cross the wire once."""
+    import subprocess
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="immutable")
+    before = store.counters()["bytes"]
+    readers = [subprocess.Popen(["cksum", mount / "big"], stdout=subprocess.PIPE) for _ in range(16)]
+    sums = {reader.communicate()[0] for reader in readers}
+    assert len(sums) == 1
+    assert store.counters()["bytes"] - before < 1.2 * 3 * MIB
+
+
+def expect_read_only(operation):
+    with pytest.raises(OSError) as raised:
+        operation()
+    assert raised.value.errno in (errno.EROFS, errno.EACCES, errno.EPERM), raised.value
+
+
+def test_changes_are_refused(leat, store, s3, objects, folder):
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"))
+    expect_read_only(lambda: (mount / "new").write_bytes(b"x"))
+    expect_read_only(lambda: open(mount / "top", "r+b"))
+    expect_read_only(lambda: open(mount / "top", "ab"))
+    expect_read_only(lambda: os.truncate(mount / "top", 0))
+    expect_read_only(lambda: os.unlink(mount / "top"))
+    expect_read_only(lambda: os.rename(mount / "top", mount / "moved"))
+    expect_read_only(lambda: os.mkdir(mount / "directory"))
+    expect_read_only(lambda: os.rmdir(mount / "a"))
+    expect_read_only(lambda: os.symlink("top", mount / "link"))
+    expect_read_only(lambda: os.link(mount / "top", mount / "hard"))
+    expect_read_only(lambda: os.chmod(mount / "top", 0o600))
+    expect_read_only(lambda: os.utime(mount / "top"))
+    expect_read_only(lambda: os.setxattr(mount / "top", "user.x", b"1"))
+    assert (mount / "top").read_bytes() == b"top" * 1000
+    assert s3.list_objects_v2(Bucket=objects)["KeyCount"] == 5
+
+
+def test_a_cached_file_is_as_read_only(leat, store, objects, folder):
+    """Passthrough gives the kernel the cache's own file: a writing open must not reach it."""
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="immutable")
+    before = (mount / "big").read_bytes()
+    assert (mount / "big").read_bytes() == before
+    for flags in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC):
+        expect_read_only(lambda f=flags: os.open(mount / "big", f))
+    assert (mount / "big").read_bytes() == before
+
+
+def test_mounting_twice_at_one_folder_is_refused(leat, store, objects, folder):
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"))
+    done = leat.mount(store, f"{objects}/a", mount, check=False)
+    assert done.returncode != 0
+    assert str(mount) in done.stderr
+    assert (mount / "top").exists()

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores that are down, refuse or do not know us: the reason is where a person looks for it."""
+
+import errno
+import os
+import re
+import urllib.request
+
+import pytest
+
+from rig.process import wait_until
+from rig.store import ACCESS_KEY
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def objects(s3, bucket):
+    for number in range(4):
+        s3.put_object(Bucket=bucket, Key=f"d/{number}", Body=bytes([number]) * 2 * MIB)
+    return bucket
+
+
+def readable(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def test_store_down_and_back(leat, store, objects, folder):
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="immutable")
+    assert sorted(os.listdir(mount / "d")) == ["0", "1", "2", "3"]
+    assert (mount / "d/0").read_bytes() == b"\0" * 2 * MIB
+    store.stop()
+    with pytest.raises(OSError) as raised:
+        (mount / "d/1").read_bytes()
+    assert raised.value.errno == errno.EIO
+    reason = os.getxattr(mount / "d/1", "user.leat.last_error").decode()
+    assert "d/1" in reason
+    assert re.search("refused|connect|unreachable", reason, re.IGNORECASE), reason
+    assert (mount / "d/0").read_bytes() == b"\0" * 2 * MIB, "cached bytes need no store"
+    store.start()
+    wait_until(lambda: readable(mount / "d/1") == b"\1" * 2 * MIB, "the store to be used again", 30)
+
+
+def test_wrong_secret(leat, store, objects, folder):
+    wrong = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": "not-the-secret"}
+    done = leat.mount(store, objects, os.path.join(folder, "mnt"), credentials=wrong, check=False)
+    assert done.returncode != 0
+    assert f"s3://{objects}" in done.stderr
+    assert "SignatureDoesNotMatch" in done.stderr, done.stderr
+    assert "not-the-secret" not in done.stderr + done.stdout
+    assert not os.path.ismount(os.path.join(folder, "mnt"))
+
+
+def test_unknown_key_and_bucket(leat, store, objects, folder):
+    stranger = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing"}
+    done = leat.mount(store, objects, os.path.join(folder, "m1"), credentials=stranger, check=False)
+    assert done.returncode != 0 and "InvalidAccessKeyId" in done.stderr, done.stderr
+    done = leat.mount(store, "no-such-bucket", os.path.join(folder, "m2"), check=False)
+    assert done.returncode != 0 and "no-such-bucket" in done.stderr, done.stderr
+
+
+def test_no_server_at_the_endpoint(leat, store, objects, folder):
+    store.stop()
+    done = leat.mount(store, objects, os.path.join(folder, "mnt"), check=False)
+    assert done.returncode != 0
+    assert str(store.port) in done.stderr, done.stderr
+    store.start()
+
+
+def test_unknown_option_names_the_nearest(leat, store, objects, folder):
+    done = leat.run("mount", f"s3://{objects}", os.path.join(folder, "mnt"), "--option",
+                    f"endpont={store.endpoint}", credentials=store.credentials, check=False)
+    assert done.returncode != 0
+    assert "endpont" in done.stderr and "endpoint" in done.stderr, done.stderr
+
+
+def test_secrets_are_nowhere(leat, store, objects, folder):
+    """Neither in what the commands print nor in any file below the runtime and cache folders."""
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"))
+    (mount / "d/0").read_bytes()
+    secret = store.credentials["AWS_SECRET_ACCESS_KEY"]
+    for command in ("status", "mounts"):
+        assert secret not in leat.run(command).stdout
+        assert secret not in leat.run(command, "--json").stdout
+    for base, _, names in os.walk(leat.folder):
+        for name in names:
+            path = os.path.join(base, name)
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    assert secret.encode() not in file.read(), path
+
+
+def test_metrics_can_be_scraped(leat, store, objects, folder):
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="immutable")
+    (mount / "d/0").read_bytes()
+    (mount / "d/0").read_bytes()
+    address = leat.json("status")["metrics"]
+    with urllib.request.urlopen(address, timeout=10) as answer:
+        text = answer.read().decode()
+    names = set(re.findall(r"^(leat_\w+)(?:\{[^}]*\})? [0-9.eE+-]+$", text, re.MULTILINE))
+    assert names, text[:500]
+    for line in text.splitlines():
+        assert re.match(r"^(#|[a-z_]+(\{.*\})? [-+0-9.eE]+$|$)", line), line
+    assert re.match(r"http://(127\.0\.0\.1|localhost|\[::1\]):", address)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leat program with a runtime folder and cache of its own, cleaned up whatever happened."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from rig.process import is_alive, mounts_below, pids_with_environment, wait_until
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def leat_program():
+    program = os.environ.get("LEAT_BIN") or str(ROOT / "build" / "release" / "leat")
+    if not os.access(program, os.X_OK):
+        raise RuntimeError(f"no leat at {program}: run make release, or set LEAT_BIN")
+    return program
+
+
+class Leat:
+    def __init__(self, folder, cache_dir=None, cache_size="1GiB"):
+        self.folder = Path(folder)
+        self.runtime_dir = self.folder / "run"
+        self.cache_dir = Path(cache_dir or self.folder / "cache")
+        self.cache_size = cache_size
+        self.runtime_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.cache_dir.mkdir(parents=True, exist_ok=True)
+
+    def environment(self, credentials=None):
+        kept = {k: v for k, v in os.environ.items()
+                if not k.startswith(("AWS_", "LEAT_")) and not k.lower().endswith("_proxy")}
+        kept.update(LEAT_RUNTIME_DIR=str(self.runtime_dir), **(credentials or {}))
+        return kept
+
+    def run(self, *arguments, credentials=None, check=True, timeout_s=120, text=True):
+        done = subprocess.run([leat_program(), *map(str, arguments)], capture_output=True, text=text,
+                              env=self.environment(credentials), timeout=timeout_s,
+                              stdin=subprocess.DEVNULL)
+        if check and done.returncode != 0:
+            raise AssertionError(f"leat {' '.join(map(str, arguments))} ended with "
+                                 f"{done.returncode}: {done.stderr}{done.stdout if text else ''}")
+        return done
+
+    def json(self, *arguments, **options):
+        return json.loads(self.run(*arguments, "--json", **options).stdout)
+
+    def mount(self, store, source, directory, *options, freshness="max-age=1s", check=True,
+              credentials=None):
+        """Mounts `source` of `store` ("bucket" or "bucket/prefix") and answers the folder."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        done = self.run("mount", f"s3://{source}", directory,
+                        "--option", f"endpoint={store.endpoint}", "--option", "region=us-east-1",
+                        "--cache-dir", self.cache_dir, "--cache-size", self.cache_size,
+                        "--freshness", freshness, *options,
+                        credentials=credentials or store.credentials, check=check)
+        return directory if check else done
+
+    def umount(self, directory):
+        self.run("umount", directory)
+
+    def daemon_pids(self):
+        """Processes of ours that outlive a command: the daemon and whatever supervises it."""
+        name = os.path.basename(leat_program())
+        found = pids_with_environment("LEAT_RUNTIME_DIR", str(self.runtime_dir))
+        return sorted(pid for pid, program in found.items() if program == name and is_alive(pid))
+
+    def daemon_pid(self):
+        pids = self.daemon_pids()
+        assert pids, "no daemon is running"
+        return pids[0]
+
+    def kill9(self):
+        """Ends the daemon without a chance to say anything, and waits until it is gone."""
+        pids = self.daemon_pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(map(is_alive, pids)), "the killed daemon to be gone")
+        return pids
+
+    def detach_mounts(self):
+        """Takes dead mount points away, as a person would after a crash."""
+        for point in mounts_below(self.folder):
+            subprocess.run(["umount", "-l", point], capture_output=True, check=False)
+
+    def stop(self):
+        """Unmounts everything and waits for the daemon to end by itself."""
+        for point in mounts_below(self.folder):
+            self.run("umount", point, check=False)
+        pids = self.daemon_pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not any(map(is_alive, pids)), "the daemon to end", timeout_s=30)
+
+    def close(self):
+        try:
+            self.stop()
+        except (AssertionError, RuntimeError, subprocess.TimeoutExpired, OSError):
+            self.kill9()
+        self.detach_mounts()

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real S3 server (versitygw over a folder) on loopback, and what it was asked.
+
+Requests are counted in the server's own access log, bytes in what the kernel saw the server write:
+both know nothing of Leat.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from rig.process import bytes_written, cpu_seconds, wait_until
+
+ACCESS_KEY = "leat-rig"
+SECRET_KEY = "leat-rig-secret"
+REGION = "us-east-1"
+OPERATION = re.compile(r" s3_(\w+) ")
+# "bucket [time] client requester id operation key": the key, percent-encoded as the request had it.
+REQUEST = re.compile(r" s3_(\w+) (\S+) (\S+) (\d{3}) ")
+
+
+def server_program():
+    deps = os.environ.get("LEAT_DEPS_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "leat-build")
+    program = os.path.join(deps, "bin", "versitygw")
+    if not os.access(program, os.X_OK):
+        raise RuntimeError(f"no S3 server at {program}: run tools/setup test")
+    return program
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Store:
+    """versitygw over `folder`/data. Start, stop and start again keep port and objects."""
+
+    def __init__(self, folder, port=None):
+        self.folder = Path(folder)
+        self.data = self.folder / "data"
+        self.log = self.folder / "access.log"
+        self.port = port or free_port()
+        self.process = None
+        self.data.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def credentials(self):
+        return {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def start(self):
+        assert self.process is None
+        environment = dict(os.environ, ROOT_ACCESS_KEY=ACCESS_KEY, ROOT_SECRET_KEY=SECRET_KEY)
+        with open(self.folder / "server.log", "ab") as output:
+            self.process = subprocess.Popen(
+                [server_program(), "--port", f"127.0.0.1:{self.port}", "--keep-alive", "--quiet",
+                 "--region", REGION, "--access-log", str(self.log), "posix", str(self.data)],
+                env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        wait_until(self._answers, f"the S3 server on port {self.port}")
+        return self
+
+    def _answers(self):
+        if self.process.poll() is not None:
+            output = (self.folder / "server.log").read_text()[-2000:]
+            raise RuntimeError(f"the S3 server ended with {self.process.returncode}: {output}")
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return True
+        except OSError:
+            return False
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def bucket(self, name):
+        """Makes a bucket by its folder; the server takes folders as buckets."""
+        (self.data / name).mkdir(exist_ok=True)
+        return name
+
+    def requests(self):
+        """Requests answered so far, as (operation, key, uri, HTTP status)."""
+        if not self.log.exists():
+            return []
+        return REQUEST.findall(self.log.read_text(errors="replace"))
+
+    def counters(self):
+        """Requests and bytes since the server started; bytes without those of its own log."""
+        return {"requests": len(self.requests()),
+                "bytes": bytes_written(self.pid) - self.log.stat().st_size,
+                "cpu_s": cpu_seconds(self.pid)}
