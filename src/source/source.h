@@ -71,6 +71,9 @@ class Source {
   virtual Task<Result<SourceObject>> stat(Context context, std::string key) = 0;
 
   // One page of at most about 1,000 entries, each with size, version and mtime, in one request.
+  // Nothing under the prefix: an empty page, or kNotFound where directories are real. Recursive
+  // pages hold directories only where the store keeps them as such. A token stays good for ever: it
+  // goes on after the last key of its page, whatever has changed meanwhile.
   virtual Task<Result<ListPage>> list(Context context, ListRequest request) = 0;
 
   // Fills `into` (into.size() == request.range.size) or fails: kChanged when the object is no

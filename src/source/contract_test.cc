@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every source promises (source.h), asked of each: the local file system, the shim over its
+// memory store, and the shim over a real S3 server with real signatures.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+
+#include "base/bytes.h"
+#include "runtime/executor.h"
+#include "source/file_source.h"
+#include "source/opendal_source.h"
+#include "source/versitygw_test.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+// A bucket to be filled, with small pages so that paging is met everywhere.
+class Bucket {
+ public:
+  explicit Bucket(Executor& executor) : executor_(executor) {}
+  virtual ~Bucket() = default;
+  virtual Source& source() = 0;
+  // What every key of this bucket begins with.
+  virtual std::string root() const { return ""; }
+  virtual void put(const std::string& key, const std::string& content) = 0;
+
+ protected:
+  static constexpr size_t kPageEntries = 7;
+  Executor& executor_;
+};
+
+class FileBucket : public Bucket {
+ public:
+  explicit FileBucket(Executor& executor)
+      : Bucket(executor),
+        folder_(fs::temp_directory_path() / ("leat-files-" + Id128::random().to_hex())),
+        source_(executor, {}, kPageEntries) {
+    fs::create_directories(folder_);
+  }
+  ~FileBucket() override { fs::remove_all(folder_); }
+  Source& source() override { return source_; }
+  std::string root() const override { return folder_.string().substr(1) + "/"; }
+  void put(const std::string& key, const std::string& content) override {
+    fs::path path = folder_ / key.substr(root().size());
+    fs::create_directories(path.parent_path());
+    fs::remove(path);
+    std::ofstream(path) << content;
+  }
+
+ private:
+  fs::path folder_;
+  FileSource source_;
+};
+
+class OpendalBucket : public Bucket {
+ public:
+  OpendalBucket(Executor& executor, OpendalConfig config,
+                std::shared_ptr<testing::VersityGateway> gateway = nullptr)
+      : Bucket(executor), gateway_(std::move(gateway)) {
+    config.page_entries = kPageEntries;
+    source_ = OpendalSource::open(std::move(config)).value();
+  }
+  Source& source() override { return *source_; }
+  void put(const std::string& key, const std::string& content) override {
+    auto stored = executor_.wait(source_->put(Context::background(), key, content));
+    ASSERT_TRUE(stored) << stored.error().to_string();
+  }
+
+ private:
+  std::shared_ptr<testing::VersityGateway> gateway_;
+  std::shared_ptr<OpendalSource> source_;
+};
+
+std::unique_ptr<Bucket> make_memory_bucket(Executor& executor) {
+  OpendalConfig config;
+  config.scheme = "memory";
+  return std::make_unique<OpendalBucket>(executor, config);
+}
+
+std::unique_ptr<Bucket> make_s3_bucket(Executor& executor) {
+  if (testing::VersityGateway::binary().empty()) return nullptr;
+  auto gateway = testing::VersityGateway::start();
+  if (!gateway) return nullptr;
+  setenv("AWS_ACCESS_KEY_ID", testing::VersityGateway::kAccessKey, 1);
+  setenv("AWS_SECRET_ACCESS_KEY", testing::VersityGateway::kSecretKey, 1);
+  OpendalConfig config;
+  config.scheme = "s3";
+  config.bucket = "bucket";
+  config.endpoint = gateway->endpoint();
+  config.region = "us-east-1";
+  return std::make_unique<OpendalBucket>(executor, config, gateway);
+}
+
+class SourceContract : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == "file") bucket_ = std::make_unique<FileBucket>(executor_);
+    if (GetParam() == "memory") bucket_ = make_memory_bucket(executor_);
+    if (GetParam() == "s3") bucket_ = make_s3_bucket(executor_);
+    ASSERT_TRUE(bucket_) << testing::VersityGateway::kHowToGetIt;
+    root_ = bucket_->root();
+  }
+
+  // The memory store tells neither version nor time.
+  bool has_versions() const { return GetParam() != "memory"; }
+  Source& source() { return bucket_->source(); }
+  void put(const std::string& key, const std::string& content) {
+    bucket_->put(root_ + key, content);
+  }
+  Result<SourceObject> stat(const std::string& key, Context context = {}) {
+    return executor_.wait(source().stat(context, root_ + key));
+  }
+  Result<std::string> read(const std::string& key, ByteRange range, Version version = {},
+                           Context context = {}) {
+    std::string into(range.size, '?');
+    auto done = executor_.wait(source().read(context, {root_ + key, range, std::move(version)},
+                                             std::as_writable_bytes(std::span(into))));
+    if (!done) return Error(done.error());
+    return into;
+  }
+  // All pages, keys without the root; checks what holds for each page.
+  Result<std::vector<SourceObject>> list(const std::string& prefix, bool recursive) {
+    std::vector<SourceObject> all;
+    ListRequest request{root_ + prefix, recursive, ""};
+    do {
+      auto page = executor_.wait(source().list(Context::background(), request));
+      if (!page) return Error(page.error());
+      EXPECT_LE(page->objects.size(), 7u);
+      for (SourceObject& object : page->objects) {
+        EXPECT_TRUE(object.key.starts_with(request.prefix)) << object.key;
+        EXPECT_NE(object.key, request.prefix);
+        object.key = object.key.substr(root_.size());
+        if (!all.empty()) EXPECT_LT(all.back().key, object.key) << "sorted, never repeated";
+        all.push_back(std::move(object));
+      }
+      request.token = page->next_token;
+    } while (!request.token.empty() && all.size() < 10'000);
+    return all;
+  }
+  std::vector<std::string> keys(const std::string& prefix, bool recursive) {
+    auto listed = list(prefix, recursive);
+    EXPECT_TRUE(listed) << (listed ? "" : listed.error().to_string());
+    std::vector<std::string> names;
+    for (const SourceObject& object : listed.value_or(std::vector<SourceObject>())) {
+      if (!recursive || object.kind == FileKind::kFile) names.push_back(object.key);
+    }
+    return names;
+  }
+
+  Executor executor_;
+  std::unique_ptr<Bucket> bucket_;
+  std::string root_;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_P(SourceContract, WhatWasPutIsThere) {
+  put("d/file.bin", "0123456789");
+  auto object = stat("d/file.bin");
+  ASSERT_TRUE(object) << object.error().to_string();
+  EXPECT_EQ(object->key, root_ + "d/file.bin");
+  EXPECT_EQ(object->kind, FileKind::kFile);
+  EXPECT_EQ(object->size, 10u);
+  EXPECT_EQ(object->version.known(), has_versions());
+  EXPECT_EQ(object->mtime.has_value(), has_versions());
+  EXPECT_EQ(read("d/file.bin", {0, 10}, object->version), "0123456789");
+  EXPECT_EQ(read("d/file.bin", {3, 4}), "3456");
+  EXPECT_EQ(read("d/file.bin", {9, 1}), "9");
+  EXPECT_EQ(read("d/file.bin", {4, 0}), "");
+}
+
+TEST_P(SourceContract, AnEmptyObjectIsAnObject) {
+  put("empty", "");
+  auto object = stat("empty");
+  ASSERT_TRUE(object) << object.error().to_string();
+  EXPECT_EQ(object->size, 0u);
+  EXPECT_EQ(object->kind, FileKind::kFile);
+  EXPECT_EQ(read("empty", {0, 0}), "");
+}
+
+TEST_P(SourceContract, WhatIsNotThereIsNotFound) {
+  put("d/f", "x");
+  for (const char* key : {"absent", "d", "d/absent", "absent/"}) {
+    auto object = stat(key);
+    ASSERT_FALSE(object) << key;
+    EXPECT_EQ(object.error().code(), StatusCode::kNotFound) << object.error().to_string();
+  }
+  auto content = read("absent", {0, 1});
+  ASSERT_FALSE(content);
+  EXPECT_EQ(content.error().code(), StatusCode::kNotFound) << content.error().to_string();
+  EXPECT_NE(content.error().to_string().find("absent"), std::string::npos);
+}
+
+TEST_P(SourceContract, ADirectoryIsAskedForWithItsSlash) {
+  put("d/e/f", "x");
+  for (const char* key : {"d/", "d/e/", ""}) {
+    auto object = stat(key);
+    ASSERT_TRUE(object) << object.error().to_string();
+    EXPECT_EQ(object->kind, FileKind::kDirectory);
+    EXPECT_FALSE(object->version.known());
+  }
+}
+
+TEST_P(SourceContract, OneLevelFoldsWhatIsDeeper) {
+  put("a/1", "1");
+  put("a/b/2", "22");
+  put("a/b/3", "333");
+  put("a/c/d/4", "4444");
+  put("a.txt", "5");
+  EXPECT_EQ(keys("", false), (Names{"a.txt", "a/"}));
+  EXPECT_EQ(keys("a/", false), (Names{"a/1", "a/b/", "a/c/"}));
+  EXPECT_EQ(keys("a/", true), (Names{"a/1", "a/b/2", "a/b/3", "a/c/d/4"}));
+}
+
+TEST_P(SourceContract, AListingTellsWhatStatTells) {
+  put("d/x", "12345");
+  put("d/y", "123");
+  auto listed = list("d/", false);
+  ASSERT_TRUE(listed) << listed.error().to_string();
+  ASSERT_EQ(listed->size(), 2u);
+  for (const SourceObject& object : *listed) {
+    auto alone = stat(object.key);
+    ASSERT_TRUE(alone);
+    EXPECT_EQ(object.size, alone->size);
+    EXPECT_EQ(object.version, alone->version) << object.version.to_string();
+    EXPECT_EQ(object.mtime, alone->mtime);
+  }
+}
+
+TEST_P(SourceContract, PagesGoOnWhereTheyEnded) {
+  Names files, level;
+  for (int i = 0; i < 30; ++i) {
+    files.push_back(fmt::format("d/{:02}", i));
+    // Names around '/' in the byte order.
+    if (i % 3 == 0) files.back() += "/in";
+    if (i % 3 == 1) files.back() += "-";
+    level.push_back(i % 3 == 0 ? fmt::format("d/{:02}/", i) : files.back());
+    put(files.back(), "x");
+  }
+  std::ranges::sort(level);
+  EXPECT_EQ(keys("d/", false), level);
+  EXPECT_EQ(keys("d/", true), files);
+  EXPECT_EQ(keys("", true), files);
+}
+
+TEST_P(SourceContract, NothingUnderAPrefix) {
+  put("d/f", "x");
+  auto listed = list("none/", false);
+  if (source().capabilities().real_directories) {
+    ASSERT_FALSE(listed);
+    EXPECT_EQ(listed.error().code(), StatusCode::kNotFound) << listed.error().to_string();
+  } else {
+    ASSERT_TRUE(listed) << listed.error().to_string();
+    EXPECT_TRUE(listed->empty());
+  }
+}
+
+TEST_P(SourceContract, AReadOfAnotherVersionIsRefused) {
+  put("f", "before");
+  auto before = stat("f");
+  ASSERT_TRUE(before);
+  put("f", "after!");
+  auto after = stat("f");
+  ASSERT_TRUE(after);
+  if (!has_versions()) {
+    EXPECT_EQ(read("f", {0, 6}, Version::etag("\"1\"")).error().code(), StatusCode::kChanged);
+    return;
+  }
+  EXPECT_NE(before->version, after->version);
+  auto stale = read("f", {0, 6}, before->version);
+  ASSERT_FALSE(stale);
+  EXPECT_EQ(stale.error().code(), StatusCode::kChanged) << stale.error().to_string();
+  EXPECT_EQ(read("f", {0, 6}, after->version), "after!");
+}
+
+TEST_P(SourceContract, ARangePastTheEndIsOutOfRange) {
+  put("f", "0123456789");
+  for (ByteRange range : {ByteRange{8, 4}, ByteRange{10, 1}, ByteRange{1000, 1000}}) {
+    auto content = read("f", range);
+    ASSERT_FALSE(content) << range.offset;
+    EXPECT_EQ(content.error().code(), StatusCode::kOutOfRange) << content.error().to_string();
+  }
+}
+
+TEST_P(SourceContract, NamesAreTakenLiterally) {
+  const Names names = {"d/a b",    "d/a+b",         "d/a%20b",  "d/a&b=c", "d/a?b#c",
+                       "d/ä€漢😀", "d/'\"<>`{}|\\", "d/~!@",    "d/..a",   "d/a..",
+                       "d/...",    "d/-",           "d/a c/c d"};
+  for (const std::string& name : names) put(name, "<" + name + ">");
+  Names sorted = names;
+  std::ranges::sort(sorted);
+  EXPECT_EQ(keys("d/", true), sorted);
+  ASSERT_EQ(keys("d/a c/", false), Names{"d/a c/c d"});
+  for (const std::string& name : names) {
+    EXPECT_TRUE(stat(name)) << name;
+    EXPECT_EQ(read(name, {0, name.size() + 2}), "<" + name + ">");
+  }
+}
+
+TEST_P(SourceContract, KeysMayHave1024Bytes) {
+  std::string key = "long";
+  while (key.size() + root_.size() < 1024 - 201) key += "/" + std::string(200, 'x');
+  key += "/" + std::string(1023 - key.size() - root_.size(), 'y');
+  put(key, "far");
+  EXPECT_EQ(read(key, {0, 3}), "far");
+  EXPECT_EQ(keys("long/", true), Names{key});
+}
+
+TEST_P(SourceContract, LargeBodiesArriveWhole) {
+  std::string content(5'000'001, '\0');
+  std::minstd_rand random(7);
+  for (char& c : content) c = static_cast<char>(random());
+  put("large", content);
+  auto whole = read("large", {0, content.size()});
+  ASSERT_TRUE(whole) << whole.error().to_string();
+  EXPECT_TRUE(*whole == content);
+  EXPECT_TRUE(read("large", {1'234'567, 3'000'000}).value() ==
+              content.substr(1'234'567, 3'000'000));
+}
+
+TEST_P(SourceContract, AContextThatHasEndedIsNotServed) {
+  put("f", "x");
+  std::stop_source stop;
+  stop.request_stop();
+  Context cancelled = Context::background().with_cancel(stop.get_token());
+  Context late;
+  late.deadline = Clock::now() - 1s;
+  EXPECT_EQ(stat("f", cancelled).error().code(), StatusCode::kCancelled);
+  EXPECT_EQ(stat("f", late).error().code(), StatusCode::kTimedOut);
+  EXPECT_EQ(read("f", {0, 1}, {}, cancelled).error().code(), StatusCode::kCancelled);
+  EXPECT_EQ(read("f", {0, 1}, {}, late).error().code(), StatusCode::kTimedOut);
+  auto listed = executor_.wait(source().list(cancelled, {root_, false, ""}));
+  EXPECT_EQ(listed.error().code(), StatusCode::kCancelled);
+}
+
+TEST_P(SourceContract, RandomTreesReadAsTheyWereWritten) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937 random(seed);
+  auto pick = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
+  std::map<std::string, std::string> model;
+  for (int i = 0; i < 60; ++i) {
+    std::string key;
+    for (unsigned depth = pick(4); depth > 0; --depth) key += fmt::format("d{}/", pick(3));
+    key += fmt::format("f{}", pick(20));
+    model[key] = std::string(pick(3000), static_cast<char>('a' + pick(26)));
+    put(key, model[key]);
+  }
+  Names all;
+  for (const auto& [key, content] : model) all.push_back(key);
+  EXPECT_EQ(keys("", true), all);
+  for (const auto& [key, content] : model) {
+    uint64_t from = pick(static_cast<unsigned>(content.size()) + 1);
+    uint64_t size = pick(static_cast<unsigned>(content.size() - from) + 1);
+    EXPECT_EQ(read(key, {from, size}), content.substr(from, size)) << key;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, SourceContract, ::testing::Values("file", "memory", "s3"),
+                         [](const auto& param) { return param.param; });
+
+}  // namespace
+}  // namespace leat

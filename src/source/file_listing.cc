@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Depth first over directories whose names carry their '/', which is the order of the whole keys'
+// bytes; a token is the last key given out, so nothing is kept between pages.
+#include "source/file_listing.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "runtime/disk.h"
+
+namespace leat {
+namespace {
+
+int64_t nanoseconds(const timespec& time) {
+  return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+class Walk {
+ public:
+  Walk(const Context& context, const ListRequest& request, size_t page_entries)
+      : context_(context), request_(request), page_entries_(page_entries) {}
+
+  Result<FilePage> run() {
+    LEAT_CHECK_OK(visit(request_.prefix));
+    return FilePage{std::move(page_), std::move(left_out_)};
+  }
+
+ private:
+  bool full() const { return !page_.next_token.empty(); }
+
+  // Whether everything at or below `key` was given out with earlier pages.
+  bool given_out(const std::string& key) const {
+    return key <= request_.token && !(key.ends_with('/') && request_.token.starts_with(key));
+  }
+
+  Result<> visit(const std::string& prefix) {
+    LEAT_CHECK_OK(context_.check("a directory listing"));
+    std::string path = path_of_key(prefix);
+    std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
+    struct stat self;
+    if (!directory || fstat(dirfd(directory.get()), &self) != 0) {
+      int reason = errno;
+      // Gone between its parent's listing and now: not there, like all that came after.
+      if (reason == ENOENT && prefix != request_.prefix) return {};
+      return Error(status_from_errno(reason, "cannot list " + path));
+    }
+    std::pair<dev_t, ino_t> identity(self.st_dev, self.st_ino);
+    if (std::ranges::find(entered_, identity) != entered_.end()) return {};  // a loop of links
+    LEAT_TRY(std::vector<SourceObject> children, read_children(directory.get(), prefix, path));
+    directory.reset();  // deep trees would use up descriptors
+    entered_.push_back(identity);
+    for (SourceObject& child : children) {
+      LEAT_CHECK_OK(give(std::move(child)));
+      if (full()) break;
+    }
+    entered_.pop_back();
+    return {};
+  }
+
+  Result<> give(SourceObject child) {
+    if (given_out(child.key)) return {};
+    bool enter = request_.recursive && child.kind == FileKind::kDirectory;
+    std::string key = child.key;
+    if (key > request_.token) {
+      if (page_.objects.size() == page_entries_) {
+        page_.next_token = page_.objects.back().key;
+        return {};
+      }
+      page_.objects.push_back(std::move(child));
+    }
+    return enter ? visit(key) : Result<>();
+  }
+
+  Result<std::vector<SourceObject>> read_children(DIR* directory, const std::string& prefix,
+                                                  const std::string& path) {
+    std::vector<SourceObject> children;
+    for (errno = 0; const dirent* item = readdir(directory); errno = 0) {  // NOLINT: own stream
+      std::string_view name = item->d_name;
+      if (name == "." || name == "..") continue;
+      struct stat info;
+      if (fstatat(dirfd(directory), item->d_name, &info, 0) != 0) {
+        int reason = errno;
+        bool removed = reason == ENOENT && item->d_type != DT_LNK;
+        if (!removed) left_out_.add(name);
+        continue;
+      }
+      if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)) {
+        left_out_.add(name);
+        continue;
+      }
+      children.push_back(object_of_stat(fmt::format("{}{}", prefix, name), info));
+    }
+    if (errno != 0) return Error(status_from_errno(errno, "cannot list " + path));
+    std::ranges::sort(children, {}, &SourceObject::key);
+    return children;
+  }
+
+  const Context& context_;
+  const ListRequest& request_;
+  const size_t page_entries_;
+  ListPage page_;
+  source_metrics::LeftOut left_out_;
+  std::vector<std::pair<dev_t, ino_t>> entered_;  // from the prefix down to where we are
+};
+
+}  // namespace
+
+std::string path_of_key(const std::string& key) {
+  return "/" + key;
+}
+
+SourceObject object_of_stat(std::string key, const struct stat& info) {
+  SourceObject object;
+  object.mtime = WallTime(std::chrono::nanoseconds(nanoseconds(info.st_mtim)));
+  if (S_ISDIR(info.st_mode)) {
+    object.kind = FileKind::kDirectory;
+    if (!key.empty() && !key.ends_with('/')) key += '/';
+  } else {
+    object.size = static_cast<uint64_t>(info.st_size);
+    object.version = Version::size_mtime(object.size, nanoseconds(info.st_mtim), info.st_ino,
+                                         nanoseconds(info.st_ctim));
+  }
+  object.key = std::move(key);
+  return object;
+}
+
+Result<FilePage> list_files(const Context& context, const ListRequest& request,
+                            size_t page_entries) {
+  return Walk(context, request, page_entries).run();
+}
+
+}  // namespace leat

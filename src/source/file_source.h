@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileSource: this host's file system as one bucket; keys are absolute paths without the leading
+// slash. A version is (size, mtime, inode, ctime). All system calls run on the blocking pool.
+//
+// Symbolic links are followed wherever they lead, as a program that reads the folder itself would:
+// the file system's own permissions decide. A recursive listing does not enter a directory that it
+// is in already. Names that cannot be read as a file or a directory (dangling links, sockets,
+// devices) are left out of listings and counted.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "source/source.h"
+
+namespace leat {
+
+class FileSource : public Source {
+ public:
+  // `executor` must outlive it. `page_entries` bounds the pages of listings.
+  explicit FileSource(Executor& executor, std::string_view salt = {}, size_t page_entries = 1000);
+
+  const StoreId& id() const override { return id_; }
+  const std::string& name() const override { return name_; }
+  const SourceCapabilities& capabilities() const override { return capabilities_; }
+
+  Task<Result<SourceObject>> stat(Context context, std::string key) override;
+  Task<Result<ListPage>> list(Context context, ListRequest request) override;
+  // A writer that overwrites in place between the checks and restores size and both times cannot be
+  // seen; ctime makes that take a clock change.
+  Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+
+ private:
+  Executor& executor_;
+  const size_t page_entries_;
+  const std::string name_ = "file://";
+  const StoreId id_;
+  const SourceCapabilities capabilities_{.conditional_read = false, .real_directories = true};
+  std::once_flag left_out_said_;
+};
+
+}  // namespace leat

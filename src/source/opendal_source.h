@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpendalSource: object stores through the shim (shim/leat_store.h). Its coroutines wait for the
+// shim's callbacks; no thread of the executor ever does.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/source.h"
+#include "source/source_metrics.h"
+
+struct leat_store;
+struct leat_request;
+struct leat_outcome;
+
+namespace leat {
+
+struct OpendalConfig {
+  std::string scheme;  // "s3", "memory" (an empty store of its own)
+  std::string bucket;
+  std::string endpoint;  // canonical URL; part of the store's identity
+  std::string region;
+  std::string profile;  // empty: the environment's
+  bool virtual_host = false;
+  bool anonymous = false;
+  // Until an answer begins, and between two pieces of it; both for each attempt.
+  std::chrono::milliseconds attempt_timeout{10'000};
+  std::chrono::milliseconds idle_timeout{10'000};
+  unsigned retry_max = 3;
+  std::chrono::milliseconds retry_delay{100};  // before the first retry; doubles, with jitter
+  unsigned page_entries = 1000;
+};
+
+// Every request must have ended before the executor that it runs on is destroyed.
+class OpendalSource : public Source {
+ public:
+  static Result<std::shared_ptr<OpendalSource>> open(OpendalConfig config,
+                                                     std::string_view salt = {});
+
+  const StoreId& id() const override { return id_; }
+  const std::string& name() const override { return name_; }
+  const SourceCapabilities& capabilities() const override { return capabilities_; }
+
+  Task<Result<SourceObject>> stat(Context context, std::string key) override;
+  Task<Result<ListPage>> list(Context context, ListRequest request) override;
+  Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+
+  // Stores a whole object. Not part of Source: writing goes another way; tests fill buckets with
+  // it.
+  Task<Result<>> put(Context context, std::string key, std::string content);
+
+ private:
+  // What a callback brought, copied out of the shim's memory.
+  struct Answer {
+    std::vector<SourceObject> objects;
+    std::string next_token;
+    source_metrics::LeftOut left_out;
+  };
+  using AnswerPtr = std::shared_ptr<Answer>;
+  struct Pending;
+  // Starts a request of the shim with the given callback argument.
+  using Start = std::function<leat_request*(Pending*)>;
+  struct CloseStore {
+    void operator()(leat_store* store) const;
+  };
+  using StorePtr = std::unique_ptr<leat_store, CloseStore>;
+
+  OpendalSource(OpendalConfig config, StorePtr store, std::string_view salt);
+
+  static void on_done(void* user, const leat_outcome* outcome);
+  static Result<AnswerPtr> take(const leat_outcome& outcome);
+  // Runs one request to its callback, whatever becomes of the context. Errors begin with `what`.
+  Task<Result<AnswerPtr>> call(Context context, std::string what, Start start) const;
+  Task<Result<>> read_unconditionally(Context context, ReadRequest request,
+                                      std::span<std::byte> into);
+  Status explain(const Status& failure, const std::string& what) const;
+
+  const OpendalConfig config_;
+  const StorePtr store_;
+  const std::string name_;
+  const StoreId id_;
+  SourceCapabilities capabilities_;
+  std::once_flag left_out_said_;
+};
+
+}  // namespace leat

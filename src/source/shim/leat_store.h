@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* leat_store: object stores behind a C ABI. Implemented by the Rust static library `leat_shim` (OpenDAL
+ * and one asynchronous runtime); the only caller is room `source`.
+ *
+ * Rules that hold for everything below:
+ *  - Every function may be called from any thread. None blocks: what waits is started and reported by
+ *    its callback.
+ *  - A callback comes exactly once for each started request, also after a cancel, on one of the
+ *    library's threads. It must not block. It may come before the call that started the request has
+ *    returned. It may start other requests.
+ *  - A leat_outcome, and everything that it points to, belongs to the library and lives until the
+ *    callback returns.
+ *  - Arguments are copied before a call returns, except the memory of leat_store_read, which belongs
+ *    to the library from the call until the callback has been entered; nothing touches it afterwards.
+ *  - Text is UTF-8, not terminated by a zero, never null where its size is above 0.
+ *  - The library starts its threads with the first store and keeps them for the life of the process.
+ *    A process that forks must do so before. */
+#ifndef LEAT_SOURCE_SHIM_LEAT_STORE_H_
+#define LEAT_SOURCE_SHIM_LEAT_STORE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct leat_store leat_store;
+typedef struct leat_request leat_request;
+
+typedef struct leat_text {
+  const char* data;
+  size_t size;
+} leat_text;
+
+typedef struct leat_option {
+  leat_text name;
+  leat_text value;
+} leat_option;
+
+typedef enum leat_code {
+  LEAT_OK = 0,
+  LEAT_INTERNAL = 1,          /* an answer that nobody expected */
+  LEAT_INVALID_ARGUMENT = 2,  /* the request or the configuration can never succeed */
+  LEAT_NOT_FOUND = 3,         /* no such object or bucket */
+  LEAT_PERMISSION_DENIED = 4, /* refused, or no credentials */
+  LEAT_CHANGED = 5,           /* the object is not the demanded version */
+  LEAT_OUT_OF_RANGE = 6,      /* the object is shorter than the range */
+  LEAT_UNAVAILABLE = 7,       /* not reached, failing, or a body of the wrong length; tried again */
+  LEAT_THROTTLED = 8,         /* fewer requests, please; tried again */
+  LEAT_CANCELLED = 9,         /* by leat_request_cancel */
+  LEAT_UNSUPPORTED = 10       /* the store cannot do it, or cannot address the key */
+} leat_code;
+
+typedef struct leat_entry {
+  leat_text key; /* whole key; directories end in '/' */
+  uint64_t size;
+  leat_text etag; /* as If-Match takes it; empty where the store has none */
+  int64_t mtime_ns; /* since 1970, whole seconds; see has_mtime */
+  uint8_t is_directory;
+  uint8_t has_mtime;
+} leat_entry;
+
+typedef struct leat_outcome {
+  leat_code code;
+  leat_text message; /* what the store answered, for people; empty on success */
+  /* stat: one entry. list: the page, sorted by the bytes of the keys. */
+  const leat_entry* entries;
+  size_t entry_count;
+  leat_text next_token; /* list: empty after the last page */
+  /* list: names of the page that are left out because this client cannot address them, and the first
+   * of them. */
+  size_t left_out;
+  leat_text left_out_example;
+  uint32_t attempts; /* how often the request was sent */
+} leat_outcome;
+
+typedef void (*leat_done)(void* user, const leat_outcome* outcome);
+
+/* Opens a store; sends nothing. Options:
+ *   scheme            "s3" or "memory" (an empty store of its own, for tests)
+ *   bucket            s3
+ *   endpoint          s3: http:// or https:// URL
+ *   region            s3
+ *   virtual_host      s3: "true" puts the bucket into the host name
+ *   anonymous         s3: "true" signs nothing
+ *   profile           s3: of the shared credentials file
+ *   attempt_timeout_ms  until the first byte of an answer comes, for each attempt   [10000]
+ *   idle_timeout_ms     between two pieces of a body                               [10000]
+ *   retry_max           attempts after the first, for temporary failures           [3]
+ *   retry_delay_ms      before the first retry; doubles, with jitter               [100]
+ *   page_entries        entries asked for in a page of a listing                   [1000]
+ * Credentials come from the environment, the shared files, or the machine's role, at each request.
+ * Null on failure, with the reason in `error`, cut to `error_size` and ended by a zero. */
+leat_store* leat_store_open(const leat_option* options, size_t option_count, char* error,
+                            size_t error_size);
+/* Requests under way are not touched and still report. */
+void leat_store_close(leat_store* store);
+/* Whether reads can demand an ETag. */
+int leat_store_has_conditional_read(const leat_store* store);
+
+/* These return a handle, never null, which the caller frees with leat_request_free. */
+
+/* A key that ends in '/' succeeds when anything is below it. */
+leat_request* leat_store_stat(const leat_store* store, leat_text key, leat_done done, void* user);
+/* `prefix` is empty or ends in '/'. `token` is empty or the next_token of the page before; it stays
+ * good for as long as one likes. */
+leat_request* leat_store_list(const leat_store* store, leat_text prefix, int recursive,
+                              leat_text token, leat_done done, void* user);
+/* One GET of `size` bytes from `offset`, straight into `into`; succeeds only if exactly these came.
+ * `if_match` is empty or the ETag that the object must have. `size` must not be 0. */
+leat_request* leat_store_read(const leat_store* store, leat_text key, uint64_t offset, void* into,
+                              size_t size, leat_text if_match, leat_done done, void* user);
+/* Stores a whole object; used by tests to fill a bucket. Not tried again. */
+leat_request* leat_store_put(const leat_store* store, leat_text key, leat_text content,
+                             leat_done done, void* user);
+
+/* Asks the request to end soon. The callback still comes, with LEAT_CANCELLED unless the request
+ * ended by itself at the same moment. May be called at any time until leat_request_free. */
+void leat_request_cancel(const leat_request* request);
+/* Gives the handle back, before or after the callback. The request itself goes on. */
+void leat_request_free(leat_request* request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LEAT_SOURCE_SHIM_LEAT_STORE_H_ */

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Failure: a code of leat_store.h and what the store answered, without secrets.
+use std::error::Error as _;
+
+use opendal::ErrorKind;
+
+use crate::transport::Answer;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum Code {
+    Ok = 0,
+    Internal = 1,
+    InvalidArgument = 2,
+    NotFound = 3,
+    PermissionDenied = 4,
+    Changed = 5,
+    OutOfRange = 6,
+    Unavailable = 7,
+    Throttled = 8,
+    Cancelled = 9,
+    Unsupported = 10,
+}
+
+#[derive(Debug)]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+    /// Worth another attempt.
+    pub temporary: bool,
+}
+
+impl Failure {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let temporary = matches!(code, Code::Unavailable | Code::Throttled);
+        Self {
+            code,
+            message: message.into(),
+            temporary,
+        }
+    }
+
+    /// `answer` is what was last seen on the wire.
+    pub fn from_opendal(error: &opendal::Error, answer: &Answer) -> Self {
+        let (store_code, store_text) = store_error(error.message());
+        let code = code_of(error, store_code.as_deref(), answer);
+        let message = match answer.status {
+            Some(status) if status >= 300 => {
+                let mut text = format!("the store answered {status}");
+                if let Some(code) = &store_code {
+                    text.push_str(&format!(" {code}"));
+                }
+                if !store_text.is_empty() {
+                    text.push_str(&format!(": {store_text}"));
+                }
+                if let Some(id) = &answer.request_id {
+                    text.push_str(&format!(" (request id {id})"));
+                }
+                text
+            }
+            _ => with_sources(error),
+        };
+        Self {
+            code,
+            message,
+            temporary: error.is_temporary(),
+        }
+    }
+}
+
+fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) -> Code {
+    if matches!(
+        store_code,
+        Some("ExpiredToken" | "InvalidToken" | "TokenRefreshRequired")
+    ) {
+        return Code::PermissionDenied;
+    }
+    match error.kind() {
+        ErrorKind::NotFound => Code::NotFound,
+        // OpenDAL's reading of NoSuchBucket.
+        ErrorKind::ConfigInvalid if answer.status == Some(404) => Code::NotFound,
+        ErrorKind::ConfigInvalid => Code::InvalidArgument,
+        ErrorKind::PermissionDenied => Code::PermissionDenied,
+        ErrorKind::ConditionNotMatch => Code::Changed,
+        ErrorKind::RangeNotSatisfied => Code::OutOfRange,
+        ErrorKind::RateLimited => Code::Throttled,
+        ErrorKind::Unsupported => Code::Unsupported,
+        ErrorKind::NotADirectory | ErrorKind::IsADirectory => Code::NotFound,
+        _ if answer.status == Some(416) => Code::OutOfRange,
+        _ if answer.status == Some(401) => Code::PermissionDenied,
+        _ if error.is_temporary() => Code::Unavailable,
+        _ => Code::Internal,
+    }
+}
+
+/// The store's own code and text. OpenDAL's message is the debug form of the parsed XML,
+/// `S3Error { code: "…", message: "…", … }`, or the raw body where that was not XML.
+fn store_error(message: &str) -> (Option<String>, String) {
+    if message.starts_with("S3Error {") {
+        let code = debug_field(message, "code").filter(|code| !code.is_empty());
+        return (code, debug_field(message, "message").unwrap_or_default());
+    }
+    // A page of some proxy, perhaps; it may echo the request, signature included.
+    let suspicious = ["ignature", "uthorization", "AWS4-HMAC", "oken"];
+    if suspicious.iter().any(|word| message.contains(word)) {
+        return (None, String::new());
+    }
+    let line: String = message
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    (None, line.trim().chars().take(200).collect())
+}
+
+fn debug_field(message: &str, name: &str) -> Option<String> {
+    let start = message.find(&format!("{name}: \""))? + name.len() + 3;
+    let mut value = String::new();
+    let mut escaped = false;
+    for c in message[start..].chars() {
+        match c {
+            _ if escaped => {
+                value.push(if c == 'n' { ' ' } else { c });
+                escaped = false;
+            }
+            '\\' => escaped = true,
+            '"' => return Some(value),
+            _ => value.push(c),
+        }
+    }
+    None
+}
+
+/// "send http request: error sending request: connection refused": the message and its causes, each
+/// text once.
+fn with_sources(error: &opendal::Error) -> String {
+    let mut parts = vec![error.message().to_string()];
+    let mut below = error.source();
+    while let Some(cause) = below {
+        let text = cause.to_string();
+        if !parts.iter().any(|known| known.contains(&text)) {
+            parts.push(text);
+        }
+        below = cause.source();
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(": ")
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Store: one opened under-store. Everything that OpenDAL does not promise is done here: exact
+//! lengths, pages that one can go on from, names that cannot be addressed, timeouts and retries.
+use std::collections::HashMap;
+use std::future::Future;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use futures::StreamExt;
+use opendal::options::{ListOptions, ReaderOptions};
+use opendal::{Metadata, OperationContext, Operator, services};
+
+use crate::failure::{Code, Failure};
+use crate::transport::{EXCHANGE, Exchange, http_transport};
+
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
+
+pub struct Store {
+    operator: Operator,
+    attempt_timeout: Duration,
+    idle_timeout: Duration,
+    retry_max: u32,
+    retry_delay: Duration,
+    page_entries: usize,
+}
+
+pub struct Entry {
+    pub key: String,
+    pub size: u64,
+    pub etag: String,
+    pub mtime_ns: Option<i64>,
+    pub is_directory: bool,
+}
+
+#[derive(Default)]
+pub struct Page {
+    pub entries: Vec<Entry>,
+    pub next_token: String,
+    pub left_out: usize,
+    pub left_out_example: String,
+}
+
+/// The caller's memory; whoever holds it may write to it until its request has reported.
+pub struct Target {
+    start: *mut u8,
+    size: usize,
+}
+
+// SAFETY: the memory is the request's own by the contract of leat_store_read.
+unsafe impl Send for Target {}
+unsafe impl Sync for Target {}
+
+impl Target {
+    pub fn new(start: *mut u8, size: usize) -> Self {
+        Self { start, size }
+    }
+
+    /// False when the bytes do not fit, in which case none are copied.
+    fn write(&self, at: usize, bytes: &[u8]) -> bool {
+        if bytes.len() > self.size - at {
+            return false;
+        }
+        // SAFETY: at + bytes.len() <= size, and nobody else writes here.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) };
+        true
+    }
+}
+
+impl Store {
+    pub fn open(options: &HashMap<String, String>) -> Result<Self, String> {
+        let text = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
+        let operator = match text("scheme") {
+            "memory" => Operator::new(services::Memory::default()),
+            "s3" => Operator::new(s3_builder(options)),
+            other => return Err(format!("scheme '{other}' is not built in")),
+        };
+        let operator = operator.map_err(|error| error.message().to_string())?;
+        let context = OperationContext::new().with_http_transport(http_transport());
+        let number = |name: &str, default: u64| match options.get(name) {
+            None => Ok(default),
+            Some(value) => value
+                .parse()
+                .map_err(|_| format!("{name}={value} is not a number")),
+        };
+        Ok(Self {
+            operator: operator.with_context(context),
+            attempt_timeout: Duration::from_millis(number("attempt_timeout_ms", 10_000)?),
+            idle_timeout: Duration::from_millis(number("idle_timeout_ms", 10_000)?),
+            retry_max: number("retry_max", 3)? as u32,
+            retry_delay: Duration::from_millis(number("retry_delay_ms", 100)?),
+            page_entries: number("page_entries", 1000)? as usize,
+        })
+    }
+
+    pub fn has_conditional_read(&self) -> bool {
+        self.operator.info().capability().read_with_if_match
+    }
+
+    pub async fn stat(&self, key: String, attempts: &mut u32) -> Result<Entry, Failure> {
+        if key.is_empty() {
+            return Ok(Entry::directory(key));
+        }
+        check_addressable(&key)?;
+        let metadata = self
+            .try_often(attempts, false, || async {
+                self.within(self.attempt_timeout, self.operator.stat(&key))
+                    .await
+            })
+            .await?;
+        Ok(Entry::new(key, &metadata))
+    }
+
+    pub async fn list(
+        &self,
+        prefix: String,
+        recursive: bool,
+        token: String,
+        attempts: &mut u32,
+    ) -> Result<Page, Failure> {
+        if !prefix.is_empty() {
+            check_addressable(&prefix)?;
+        }
+        self.try_often(attempts, true, || {
+            self.list_once(&prefix, recursive, &token)
+        })
+        .await
+    }
+
+    async fn list_once(&self, prefix: &str, recursive: bool, token: &str) -> Result<Page, Failure> {
+        let paged = self.operator.info().capability().list_with_start_after;
+        let options = ListOptions {
+            limit: paged.then_some(self.page_entries),
+            start_after: (paged && !token.is_empty()).then(|| token.to_string()),
+            recursive,
+            ..Default::default()
+        };
+        let path = if prefix.is_empty() { "/" } else { prefix };
+        let lister = self.operator.lister_options(path, options);
+        let mut lister = self.within(self.attempt_timeout, lister).await?;
+        let exchange = EXCHANGE.get();
+        let mut found = Vec::new();
+        let more = loop {
+            let next = match tokio::time::timeout(self.attempt_timeout, lister.next()).await {
+                Ok(next) => next,
+                Err(_) => return Err(self.timed_out(self.attempt_timeout)),
+            };
+            match next {
+                None => break false,
+                Some(Ok(entry)) => found.push(entry),
+                Some(Err(_)) if exchange.page_is_over() => break true,
+                Some(Err(error)) => return Err(Failure::from_opendal(&error, &exchange.answer())),
+            }
+            exchange.complete_page();
+        };
+        let altered = exchange.take_altered_names();
+        let found = found.into_iter().map(|entry| entry.into_parts()).collect();
+        let mut page = build_page(found, altered, prefix, token, more)?;
+        if !paged {
+            cut_page(&mut page, self.page_entries);
+        }
+        Ok(page)
+    }
+
+    pub async fn read(
+        &self,
+        key: String,
+        offset: u64,
+        target: Target,
+        if_match: String,
+        attempts: &mut u32,
+    ) -> Result<(), Failure> {
+        check_addressable(&key)?;
+        let if_match = (!if_match.is_empty()).then_some(if_match);
+        let target = &target;
+        let key = &key;
+        let if_match = &if_match;
+        self.try_often(attempts, false, || {
+            self.read_once(key, offset, target, if_match.clone())
+        })
+        .await
+    }
+
+    async fn read_once(
+        &self,
+        key: &str,
+        offset: u64,
+        target: &Target,
+        if_match: Option<String>,
+    ) -> Result<(), Failure> {
+        let options = ReaderOptions {
+            if_match,
+            concurrent: 1,
+            ..Default::default()
+        };
+        let reader = self.operator.reader_options(key, options);
+        let reader = self.within(self.attempt_timeout, reader).await?;
+        // One GET, no stat; dropped at once when the request is cancelled.
+        let stream = reader.into_stream(offset..offset + target.size as u64);
+        let mut stream = self.within(self.attempt_timeout, stream).await?;
+        let mut filled = 0;
+        let mut patience = self.attempt_timeout;
+        loop {
+            let piece = match tokio::time::timeout(patience, stream.next()).await {
+                Err(_) => return Err(self.timed_out(patience)),
+                Ok(None) => break,
+                Ok(Some(piece)) => piece,
+            };
+            let piece =
+                piece.map_err(|error| Failure::from_opendal(&error, &EXCHANGE.get().answer()))?;
+            for bytes in piece {
+                if !target.write(filled, &bytes) {
+                    let message =
+                        format!("the body is longer than the {} bytes asked", target.size);
+                    return Err(Failure::new(Code::Unavailable, message));
+                }
+                filled += bytes.len();
+            }
+            patience = self.idle_timeout;
+        }
+        if filled < target.size {
+            let message = format!("the body ended after {filled} of {} bytes", target.size);
+            return Err(Failure::new(Code::Unavailable, message));
+        }
+        Ok(())
+    }
+
+    pub async fn put(&self, key: String, content: Vec<u8>) -> Result<(), Failure> {
+        check_addressable(&key)?;
+        let exchange = Exchange::new(false);
+        let written = EXCHANGE
+            .scope(exchange.clone(), self.operator.write(&key, content))
+            .await;
+        written
+            .map(|_| ())
+            .map_err(|error| Failure::from_opendal(&error, &exchange.answer()))
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = opendal::Result<T>>,
+    ) -> Result<T, Failure> {
+        match tokio::time::timeout(limit, work).await {
+            Err(_) => Err(self.timed_out(limit)),
+            Ok(done) => {
+                done.map_err(|error| Failure::from_opendal(&error, &EXCHANGE.get().answer()))
+            }
+        }
+    }
+
+    fn timed_out(&self, limit: Duration) -> Failure {
+        let message = format!("no bytes from the store for {} ms", limit.as_millis());
+        Failure::new(Code::Unavailable, message)
+    }
+
+    /// Attempts, each with an exchange of its own, until one succeeds, fails for good, or enough have
+    /// been made. Delays double and vary between half and one and a half, so that readers that were
+    /// turned away together do not come back together.
+    async fn try_often<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        attempts: &mut u32,
+        is_list: bool,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, Failure> {
+        let mut delay = self.retry_delay;
+        loop {
+            *attempts += 1;
+            let exchange: Arc<Exchange> = Exchange::new(is_list);
+            match EXCHANGE.scope(exchange, attempt()).await {
+                Err(failure) if failure.temporary && *attempts <= self.retry_max => {
+                    tokio::time::sleep(delay.mul_f64(0.5 + random_unit())).await;
+                    delay = (delay * 2).min(RETRY_DELAY_MAX);
+                }
+                Err(mut failure) if *attempts > 1 => {
+                    failure.message.push_str(&format!(" ({attempts} attempts)"));
+                    return Err(failure);
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn directory(key: String) -> Self {
+        Self {
+            key,
+            size: 0,
+            etag: String::new(),
+            mtime_ns: None,
+            is_directory: true,
+        }
+    }
+
+    fn new(key: String, metadata: &Metadata) -> Self {
+        if metadata.is_dir() {
+            return Self::directory(key);
+        }
+        let mtime = metadata.last_modified().and_then(|time| {
+            // Whole seconds: a HEAD has no finer ones, and the two must not differ.
+            std::time::SystemTime::from(time)
+                .duration_since(UNIX_EPOCH)
+                .ok()
+        });
+        let etag = metadata.etag().unwrap_or_default();
+        let quoted = etag.is_empty() || etag.ends_with('"');
+        Self {
+            key,
+            size: metadata.content_length(),
+            etag: if quoted {
+                etag.to_string()
+            } else {
+                format!("\"{etag}\"")
+            },
+            mtime_ns: mtime.map(|since| since.as_secs() as i64 * 1_000_000_000),
+            is_directory: false,
+        }
+    }
+}
+
+fn s3_builder(options: &HashMap<String, String>) -> services::S3 {
+    let text = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
+    let mut builder = services::S3::default()
+        .bucket(text("bucket"))
+        .region(text("region"))
+        .endpoint(text("endpoint"));
+    if !text("profile").is_empty() {
+        builder = builder.profile(text("profile"));
+    }
+    if text("virtual_host") == "true" {
+        builder = builder.enable_virtual_host_style();
+    }
+    if text("anonymous") == "true" {
+        builder = builder.skip_signature();
+    }
+    builder
+}
+
+/// OpenDAL trims white space at the ends, drops empty components, and URLs cannot hold "." and "..";
+/// such a key would silently become another one.
+fn is_addressable(key: &str) -> bool {
+    let body = key.strip_suffix('/').unwrap_or(key);
+    key.trim() == key && body.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+fn check_addressable(key: &str) -> Result<(), Failure> {
+    if is_addressable(key) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::Unsupported,
+        "the key cannot be addressed: it begins or ends with white space, or has an empty, '.' or \
+         '..' component",
+    ))
+}
+
+/// `more`: the store has another page. `altered` is parallel to `found`, or says nothing.
+fn build_page(
+    found: Vec<(String, Metadata)>,
+    altered: Vec<bool>,
+    prefix: &str,
+    token: &str,
+    more: bool,
+) -> Result<Page, Failure> {
+    let mut page = Page::default();
+    let know_altered = altered.len() == found.len();
+    let mut last = String::new();
+    for (index, (key, metadata)) in found.into_iter().enumerate() {
+        if key > last {
+            last = key.clone();
+        }
+        let is_altered = know_altered && altered[index];
+        let is_prefix_itself = key == prefix || (prefix.is_empty() && key == "/");
+        if is_prefix_itself && !is_altered || (!token.is_empty() && *key <= *token) {
+            continue;
+        }
+        if is_altered || !is_addressable(&key) {
+            if page.left_out == 0 {
+                page.left_out_example = key;
+            }
+            page.left_out += 1;
+            continue;
+        }
+        page.entries.push(Entry::new(key, &metadata));
+    }
+    page.entries.sort_by(|a, b| a.key.cmp(&b.key));
+    page.entries.dedup_by(|a, b| a.key == b.key);
+    if more {
+        if last.as_str() <= token {
+            let message = format!("the listing does not go on after '{token}'");
+            return Err(Failure::new(Code::Internal, message));
+        }
+        page.next_token = last;
+    }
+    Ok(page)
+}
+
+/// For stores that give everything at once.
+fn cut_page(page: &mut Page, limit: usize) {
+    if page.entries.len() > limit {
+        page.entries.truncate(limit);
+        page.next_token = page.entries[limit - 1].key.clone();
+    }
+}
+
+/// In [0, 1). The standard library's hash keys are random for each process and differ for each call.
+fn random_unit() -> f64 {
+    RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The room's counters; every source adds to the same ones.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "telemetry/metrics.h"
+
+namespace leat::source_metrics {
+
+extern Counter stat_requests, list_requests, read_requests;
+extern Counter retries;   // attempts after the first
+extern Counter bytes;     // of reads that succeeded
+extern Counter errors;    // requests that failed for the store's sake
+extern Counter left_out;  // names in listings that cannot be addressed
+
+// Adds to `errors` unless the code is an ordinary answer or the caller's own doing.
+void count_failure(StatusCode code);
+
+// Names that a listing had to leave out: counted always, said once for each store.
+struct LeftOut {
+  size_t count = 0;
+  std::string example;  // the first
+
+  void add(std::string_view name) {
+    if (count++ == 0) example = name;
+  }
+};
+void report_left_out(std::once_flag& said, std::string_view store, const LeftOut& names,
+                     std::string_view why);
+
+}  // namespace leat::source_metrics
