@@ -8,7 +8,7 @@ build_packages=(
   clang-19 lld-19 llvm-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev
   libboost1.81-dev libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
   liburing-dev libnuma-dev libssl-dev zlib1g-dev libisal-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev
 )
 test_packages=(fuse3 attr curl python3-venv e2fsprogs procps)
 demo_packages=(fuse3 procps python3-torch python3-torchvision python3-pil s3fs rclone)
