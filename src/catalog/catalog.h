@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Catalog: the namespace. Which store a path belongs to, what is there, and how long that may be
-// believed. Answers from memory while fresh, else asks the store: a directory's first touch loads the
-// directory, and one load serves everyone who waits for it. Thread-safe.
+// believed. Answers from memory while fresh, else asks the store: a directory's first touch loads
+// the directory, and one load serves everyone who waits for it. Thread-safe.
 //
 // Paths are normalised namespace paths ("/data/train/0001.png").
 #pragma once
@@ -23,6 +23,8 @@
 
 namespace leat {
 
+class Executor;
+
 struct Mount {
   MountEntry entry;
   SourcePtr source;
@@ -31,10 +33,12 @@ using MountPtr = std::shared_ptr<const Mount>;
 
 struct CatalogEntry {
   FileInfo info;
-  FileRefPtr ref;        // files only
-  MountPtr mount;        // null for directories above all mounts
-  std::string key;       // in the store; directories end in '/' (the mount's own may be "")
-  Clock::time_point fresh_until;  // believed until then without asking; max() for immutable
+  FileRefPtr ref;   // files only
+  MountPtr mount;   // null for directories above all mounts
+  std::string key;  // in the store; directories end in '/' (the mount's own may be "")
+  // Believed until then without asking; max() for immutable. Counted from when the store was asked,
+  // so an answer that took long may have passed it already.
+  Clock::time_point fresh_until;
 };
 
 // An immutable listing, sorted by name. Mount points below the directory are among the entries.
@@ -47,17 +51,21 @@ using ListingPtr = std::shared_ptr<const Listing>;
 struct CatalogChange {
   std::string parent;  // path of the directory
   std::string name;
-  bool gone;           // else: another version
+  bool gone;  // else: another version
 };
 
 struct CatalogOptions {
-  uint64_t names_max = 20'000'000;  // kept in memory over all directories; oldest directories go first
+  uint64_t names_max =
+      20'000'000;  // kept in memory over all directories; oldest directories go first
   std::function<Clock::time_point()> now = &Clock::now;
 };
 
 class Catalog {
  public:
-  static std::unique_ptr<Catalog> create(CatalogOptions options, SourceTable& sources);
+  // Requests to stores run on `executor` as tasks of their own, so that one who stops waiting does
+  // not take the answer from the others. Both must outlive the catalog.
+  static std::unique_ptr<Catalog> create(CatalogOptions options, SourceTable& sources,
+                                         Executor& executor);
   virtual ~Catalog() = default;
 
   // Mounts may nest; the longest matching path answers. kExists when the path is taken.
@@ -69,17 +77,21 @@ class Catalog {
   // kNotFound while their age lasts.
   virtual std::optional<Result<CatalogEntry>> try_lookup(std::string_view path) = 0;
   virtual Task<Result<CatalogEntry>> lookup(Context context, std::string path) = 0;
-  // For an open: as the mount's freshness says, and asking the store about this one object where
-  // the mode is kValidate or the entry has aged.
+  // For an open: as lookup, but where the mode is kValidate the store is asked about this one
+  // object each time. When the store has to be asked and does not answer, that is an error: what
+  // has aged is never served instead.
   virtual Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) = 0;
+  // kNotFound for a directory that is not there (a store without real directories: no key and no
+  // marker below it, unless it is the mount's root), kNotDirectory for a file.
   virtual Task<Result<ListingPtr>> list(Context context, std::string path) = 0;
 
-  // Forgets what is known below `path` and asks again at the next touch.
+  // What is known of `path` and below is asked for again at the next touch.
   virtual void invalidate(std::string_view path) = 0;
   // The object at `path` was seen to have changed or gone (a read answered kChanged).
   virtual void report_changed(std::string_view path) = 0;
 
-  // Called, on any thread and without locks held, for each name whose version changed or which went.
+  // Called, on any thread and without locks held, for each name whose version changed or which
+  // went.
   virtual void set_change_listener(std::function<void(const CatalogChange&)> listener) = 0;
 };
 

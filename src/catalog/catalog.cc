@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who waits for a store waits for a flight: a task of its own that asks, enters what it learnt, and
+// then tells everybody. Flights hold the tree, not the catalog, which may end before them.
+#include "catalog/catalog.h"
+
+#include <fmt/format.h>
+
+#include "catalog/catalog_metrics.h"
+#include "catalog/directory.h"
+#include "catalog/store_query.h"
+#include "catalog/tree.h"
+#include "runtime/executor.h"
+
+namespace leat {
+namespace {
+
+Task<> fly_listing(TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight) {
+  Context context = Context::background().with_cancel(tree->stopping());
+  Result<std::shared_ptr<NameTable>> table =
+      co_await list_directory(context, directory, flight->known);
+  DirectoryNews news = directory->finish_listing(*flight, table);
+  flight->known = nullptr;
+  flight->result->set(table ? Result<bool>(true) : Result<bool>(Error(table.error())));
+  tree->take(news);
+}
+
+Task<> fly_check(TreePtr tree, DirectoryPtr directory, std::string name, CheckFlightPtr flight) {
+  Context context = Context::background().with_cancel(tree->stopping());
+  Result<CheckedName> checked =
+      co_await check_name(context, directory, name, flight->was_directory);
+  DirectoryNews news = directory->finish_check(flight, name, checked);
+  flight->result->set(std::move(checked));
+  tree->take(news);
+}
+
+bool is_missing(const Status& status) {
+  return status.code() == StatusCode::kNotFound || status.code() == StatusCode::kNotDirectory;
+}
+
+// Codes that answer the question stay as they are; of others it is said what they prevented.
+Status explain(const Status& status, std::string_view path) {
+  switch (status.code()) {
+    case StatusCode::kNotFound:
+    case StatusCode::kNotDirectory:
+    case StatusCode::kCancelled:
+    case StatusCode::kTimedOut:
+      return status;
+    case StatusCode::kUnavailable:
+    case StatusCode::kThrottled:
+      return status.with_context(fmt::format(
+          "cannot look up {}: the store has to be asked, try again when it answers", path));
+    default:
+      return status.with_context(fmt::format("cannot look up {}", path));
+  }
+}
+
+class CatalogImpl : public Catalog {
+ public:
+  CatalogImpl(CatalogOptions options, SourceTable& sources, Executor& executor)
+      : tree_(std::make_shared<Tree>(std::move(options))),
+        sources_(sources),
+        executor_(executor),
+        names_gauge_("leat_catalog_names", "Names and directories kept in memory.",
+                     [tree = tree_] { return static_cast<double>(tree->names()); }) {}
+
+  ~CatalogImpl() override {
+    tree_->set_listener(nullptr);
+    tree_->stop();
+    for (const MountPtr& mount : tree_->mounts()) sources_.remove(mount->source->id());
+  }
+
+  Result<> mount(MountEntry entry, SourcePtr source) override;
+  Result<> unmount(std::string path) override;
+  std::vector<MountPtr> mounts() const override { return tree_->mounts(); }
+
+  std::optional<Result<CatalogEntry>> try_lookup(std::string_view path) override;
+  Task<Result<CatalogEntry>> lookup(Context context, std::string path) override;
+  Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) override;
+  Task<Result<ListingPtr>> list(Context context, std::string path) override;
+
+  void invalidate(std::string_view path) override;
+  void report_changed(std::string_view path) override;
+  void set_change_listener(std::function<void(const CatalogChange&)> listener) override {
+    tree_->set_listener(std::move(listener));
+  }
+
+ private:
+  std::optional<Result<CatalogEntry>> remembered(std::string_view path);
+  Task<Result<>> ask_for_listing(Context context, DirectoryPtr directory);
+  Task<Result<CatalogEntry>> ask_about(Context context, DirectoryPtr directory, std::string name,
+                                       bool shared);
+  Result<> still_serves(const Directory& directory) const;
+  std::optional<Status> refused_by_parent(std::string_view path);
+
+  const TreePtr tree_;
+  SourceTable& sources_;
+  Executor& executor_;
+  const Gauge names_gauge_;
+};
+
+Result<> CatalogImpl::mount(MountEntry entry, SourcePtr source) {
+  std::string path = entry.path;
+  auto mount = std::make_shared<const Mount>(std::move(entry), source);
+  // Before the mount is seen, so that whoever gets a FileRef finds its store.
+  sources_.add(source);
+  if (Result<> added = tree_->add_mount(std::move(mount)); !added) {
+    sources_.remove(source->id());
+    return added;
+  }
+  if (path != "/") {
+    tree_->tell({{std::string(parent_path(path)), std::string(last_component(path)), false}});
+  }
+  return {};
+}
+
+Result<> CatalogImpl::unmount(std::string path) {
+  MountPtr mount = tree_->remove_mount(path);
+  if (!mount) {
+    return error(StatusCode::kNotFound,
+                 fmt::format("cannot unmount {}: nothing is mounted there; `leat mounts` lists the "
+                             "mounts",
+                             path));
+  }
+  sources_.remove(mount->source->id());
+  // Directories that only led to it go too; what the mount hid comes back.
+  std::vector<CatalogChange> changes;
+  for (std::string_view at = path; at != "/"; at = parent_path(at)) {
+    auto answer = tree_->mount_answer(at);
+    bool gone = answer && !answer->has_value();
+    changes.push_back({std::string(parent_path(at)), std::string(last_component(at)), gone});
+    if (!gone) break;
+  }
+  tree_->tell(changes);
+  return {};
+}
+
+std::optional<Result<CatalogEntry>> CatalogImpl::remembered(std::string_view path) {
+  if (auto answer = tree_->mount_answer(path)) return answer;
+  DirectoryPtr directory = tree_->find_directory(parent_path(path));
+  if (!directory) return std::nullopt;
+  return directory->answer(last_component(path), tree_->now());
+}
+
+std::optional<Result<CatalogEntry>> CatalogImpl::try_lookup(std::string_view path) {
+  auto answer = remembered(path);
+  if (answer) catalog_metrics::lookup_hits.add();
+  return answer;
+}
+
+Task<Result<CatalogEntry>> CatalogImpl::lookup(Context context, std::string path) {
+  if (auto answer = try_lookup(path)) co_return *std::move(answer);
+  catalog_metrics::lookup_misses.add();
+  std::string name(last_component(path));
+  DirectoryPtr directory = tree_->open_directory(parent_path(path));
+  if (!directory) {
+    co_return error(StatusCode::kNotFound, path + " does not exist: its mount has just gone");
+  }
+  if (reason_to_hide(name) != nullptr) co_return Error(directory->not_found(name));
+  Directory::Need need = directory->need(name, tree_->now());
+  if (need == Directory::Need::kCheck) {
+    co_return co_await ask_about(context, directory, name, /*shared=*/true);
+  }
+  if (need == Directory::Need::kListing) {
+    if (auto refused = refused_by_parent(directory->path())) co_return Error(*std::move(refused));
+    Result<> listed = co_await ask_for_listing(context, directory);
+    if (!listed) co_return Error(explain(listed.error(), path));
+  }
+  co_return directory->last_known(name);
+}
+
+Task<Result<CatalogEntry>> CatalogImpl::lookup_for_open(Context context, std::string path) {
+  DirectoryPtr directory;
+  if (!tree_->mount_answer(path)) directory = tree_->open_directory(parent_path(path));
+  bool validate =
+      directory && directory->mount()->entry.policy.freshness.mode == Freshness::Mode::kValidate;
+  if (!validate) co_return co_await lookup(context, path);
+  std::string name(last_component(path));
+  if (!directory->loaded()) {
+    Result<CatalogEntry> first = co_await lookup(context, path);
+    if (!first || first->info.is_directory()) co_return first;
+  } else {
+    catalog_metrics::lookup_misses.add();
+  }
+  // Not shared with a check that is under way: that one may have been answered before this open.
+  co_return co_await ask_about(context, directory, name, /*shared=*/false);
+}
+
+Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
+  std::vector<CatalogEntry> mounted = tree_->mount_entries(path);
+  DirectoryPtr directory = tree_->open_directory(path);
+  if (!directory) {
+    auto answer = tree_->mount_answer(path);
+    if (answer && !*answer) co_return Error(answer->error());
+    co_return std::make_shared<const Listing>(Listing{std::move(mounted), tree_->now()});
+  }
+  if (auto refused = refused_by_parent(path)) co_return Error(*std::move(refused));
+  Result<> listed;
+  if (auto known = directory->listing_state(tree_->now())) {
+    listed = *std::move(known);
+  } else {
+    listed = co_await ask_for_listing(context, directory);
+  }
+  // A directory that exists only because it leads to a mount.
+  bool only_leads =
+      !listed && is_missing(listed.error()) && !mounted.empty() && !directory->is_mount_root();
+  if (!listed && !only_leads) co_return Error(explain(listed.error(), path));
+  co_return directory->show(std::move(mounted));
+}
+
+// What a fresh listing of the parent says against `path` being a directory.
+std::optional<Status> CatalogImpl::refused_by_parent(std::string_view path) {
+  auto answer = path == "/" ? std::nullopt : remembered(path);
+  if (!answer) return std::nullopt;
+  if (!*answer) return answer->error();
+  if ((*answer)->info.is_directory()) return std::nullopt;
+  return Status(StatusCode::kNotDirectory, fmt::format("{} is a file, not a directory", path));
+}
+
+Result<> CatalogImpl::still_serves(const Directory& directory) const {
+  if (tree_->serves(directory)) return {};
+  return error(StatusCode::kNotFound, fmt::format("{} does not exist: {} was unmounted meanwhile",
+                                                  directory.path(), directory.mount()->entry.path));
+}
+
+Task<Result<>> CatalogImpl::ask_for_listing(Context context, DirectoryPtr directory) {
+  auto [flight, ours] = directory->join_listing(tree_->now());
+  auto result = flight->result;
+  if (ours) executor_.spawn(fly_listing(tree_, directory, flight));
+  Result<bool> listed = co_await result->wait(context, "listing a directory");
+  if (!listed) co_return Error(listed.error());
+  co_return still_serves(*directory);
+}
+
+Task<Result<CatalogEntry>> CatalogImpl::ask_about(Context context, DirectoryPtr directory,
+                                                  std::string name, bool shared) {
+  auto [flight, ours] = directory->join_check(name, shared, tree_->now());
+  auto result = flight->result;
+  Clock::time_point asked_at = flight->started_at;
+  if (ours) executor_.spawn(fly_check(tree_, directory, name, flight));
+  Result<CheckedName> checked = co_await result->wait(context, "looking up a name");
+  if (!checked) {
+    co_return Error(explain(checked.error(), fmt::format("{}/{}", directory->path(), name)));
+  }
+  if (Result<> serves = still_serves(*directory); !serves) co_return Error(serves.error());
+  if (!checked->exists) co_return Error(directory->not_found(name));
+  co_return directory->entry_of(name, *checked, asked_at);
+}
+
+void CatalogImpl::invalidate(std::string_view path) {
+  tree_->expire_below(path);
+  if (tree_->mount_answer(path)) return;
+  if (DirectoryPtr directory = tree_->find_directory(parent_path(path))) {
+    directory->doubt(std::string(last_component(path)), /*changed=*/false, tree_->now());
+  }
+}
+
+void CatalogImpl::report_changed(std::string_view path) {
+  if (tree_->mount_answer(path)) return;
+  DirectoryPtr directory = tree_->find_directory(parent_path(path));
+  if (!directory) return;
+  std::string name(last_component(path));
+  if (directory->doubt(name, /*changed=*/true, tree_->now())) {
+    tree_->tell({{directory->path(), name, false}});
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Catalog> Catalog::create(CatalogOptions options, SourceTable& sources,
+                                         Executor& executor) {
+  return std::make_unique<CatalogImpl>(std::move(options), sources, executor);
+}
+
+}  // namespace leat

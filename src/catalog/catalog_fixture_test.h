@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// A catalog over buckets in memory, with a clock that stands still until it is told to go.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "runtime/executor.h"
+#include "source/memory_source_test.h"
+
+namespace leat::testing {
+
+// A bucket whose listings and stats can be held until the test lets them go.
+class GatedSource : public MemorySource {
+ public:
+  using MemorySource::MemorySource;
+
+  void hold() {
+    std::lock_guard lock(gate_mutex_);
+    gate_ = SharedResult<bool>::make();
+  }
+  void release() {
+    std::shared_ptr<SharedResult<bool>> gate;
+    {
+      std::lock_guard lock(gate_mutex_);
+      gate.swap(gate_);
+    }
+    gate->set(true);
+  }
+  // Requests that have come to the gate, ever.
+  uint64_t arrived() const { return arrived_; }
+  // Waits until `count` have. The pause point of the tests.
+  void await_arrivals(uint64_t count) const {
+    for (uint64_t now = arrived_; now < count; now = arrived_) arrived_.wait(now);
+  }
+
+  Task<Result<SourceObject>> stat(Context context, std::string key) override {
+    Result<bool> open = co_await pass(context);
+    if (!open) co_return Error(open.error());
+    co_return co_await MemorySource::stat(context, std::move(key));
+  }
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    Result<bool> open = co_await pass(context);
+    if (!open) co_return Error(open.error());
+    co_return co_await MemorySource::list(context, std::move(request));
+  }
+
+ private:
+  Task<Result<bool>> pass(Context context) {
+    std::shared_ptr<SharedResult<bool>> gate;
+    {
+      std::lock_guard lock(gate_mutex_);
+      gate = gate_;
+    }
+    ++arrived_;
+    arrived_.notify_all();
+    if (!gate) co_return true;
+    co_return co_await gate->wait(context, "a held request");
+  }
+
+  std::mutex gate_mutex_;
+  std::shared_ptr<SharedResult<bool>> gate_;
+  std::atomic<uint64_t> arrived_ = 0;
+};
+
+// A store in which directories exist by themselves: those with a marker or something below.
+class DirectorySource : public MemorySource {
+ public:
+  DirectorySource() : MemorySource("directories") {
+    capabilities_.conditional_read = true;
+    capabilities_.real_directories = true;
+  }
+  const SourceCapabilities& capabilities() const override { return capabilities_; }
+
+  Task<Result<SourceObject>> stat(Context context, std::string key) override {
+    if (!key.ends_with('/')) co_return co_await MemorySource::stat(context, std::move(key));
+    Result<SourceObject> marker = co_await MemorySource::stat(context, key);
+    if (marker) co_return marker;
+    ListRequest below{.prefix = key, .recursive = false, .token = {}};
+    Result<ListPage> page = co_await MemorySource::list(context, std::move(below));
+    if (!page || page->objects.empty()) co_return marker;
+    co_return SourceObject{
+        .key = key, .kind = FileKind::kDirectory, .size = 0, .version = {}, .mtime = {}};
+  }
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    if (!request.prefix.empty()) {
+      Result<SourceObject> there = co_await stat(context, request.prefix);
+      if (!there) co_return Error(there.error());
+    }
+    co_return co_await MemorySource::list(context, std::move(request));
+  }
+
+ private:
+  SourceCapabilities capabilities_;
+};
+
+class CatalogTest : public ::testing::Test {
+ protected:
+  CatalogTest() { make_catalog({}); }
+
+  void make_catalog(CatalogOptions options) {
+    options.now = [this] { return Clock::time_point(Clock::duration(now_.load())); };
+    catalog_ = nullptr;
+    catalog_ = Catalog::create(std::move(options), sources_, executor_);
+    catalog_->set_change_listener([this](const CatalogChange& change) {
+      std::lock_guard lock(changes_mutex_);
+      changes_.push_back(change);
+    });
+  }
+
+  void mount(std::string path, std::shared_ptr<MemorySource> source, std::string prefix = "",
+             std::string freshness = "max-age=60s") {
+    MountEntry entry;
+    entry.path = std::move(path);
+    entry.source.scheme = "memory";
+    entry.source.bucket = source->name();
+    entry.source.prefix = std::move(prefix);
+    entry.policy.freshness = Freshness::parse(freshness).value();
+    entry.policy.freshness.negative_age = std::chrono::seconds(5);
+    ASSERT_TRUE(catalog_->mount(std::move(entry), std::move(source)));
+  }
+
+  Result<CatalogEntry> lookup(std::string path) {
+    return executor_.wait(catalog_->lookup(Context::background(), std::move(path)));
+  }
+  Result<CatalogEntry> lookup_for_open(std::string path) {
+    return executor_.wait(catalog_->lookup_for_open(Context::background(), std::move(path)));
+  }
+  Result<ListingPtr> list(std::string path) {
+    return executor_.wait(catalog_->list(Context::background(), std::move(path)));
+  }
+  // Directories end in '/'; the error's name in angle brackets where there is no listing.
+  std::vector<std::string> names(std::string path) {
+    Result<ListingPtr> listing = list(std::move(path));
+    if (!listing) return {"<" + std::string(to_string(listing.error().code())) + ">"};
+    std::vector<std::string> all;
+    for (const CatalogEntry& entry : (*listing)->entries) {
+      all.push_back(entry.info.name + (entry.info.is_directory() ? "/" : ""));
+    }
+    return all;
+  }
+  StatusCode code_of(std::string path) {
+    Result<CatalogEntry> entry = lookup(std::move(path));
+    return entry ? StatusCode{} : entry.error().code();
+  }
+
+  void pass(std::chrono::nanoseconds time) { now_ += time.count(); }
+
+  // "parent:name" with a '-' before what has gone; what was told since the last call.
+  std::vector<std::string> take_changes() {
+    std::lock_guard lock(changes_mutex_);
+    std::vector<std::string> all;
+    for (const CatalogChange& change : changes_) {
+      all.push_back((change.gone ? "-" : "") + change.parent + ":" + change.name);
+    }
+    changes_.clear();
+    std::ranges::sort(all);
+    return all;
+  }
+  // Changes are told after the answers; once nothing runs any more, all have been.
+  void settle() {
+    for (unsigned i = 0; i < 2 * executor_.threads(); ++i) executor_.wait(nothing());
+  }
+
+  std::shared_ptr<GatedSource> bucket_ = std::make_shared<GatedSource>();
+  std::atomic<int64_t> now_ = 1'000'000'000'000;
+  SourceTable sources_;
+  std::mutex changes_mutex_;
+  std::vector<CatalogChange> changes_;
+  // After what its tasks use, so that it ends before.
+  Executor executor_{{.threads = 3}};
+  std::unique_ptr<Catalog> catalog_;
+
+ private:
+  static Task<> nothing() { co_return; }
+};
+
+}  // namespace leat::testing

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The counters of this room.
+#pragma once
+
+#include "telemetry/metrics.h"
+
+namespace leat::catalog_metrics {
+
+extern Counter lookup_hits;
+extern Counter lookup_misses;
+extern Counter listings;
+extern Counter checks;
+extern Counter hidden_names;
+
+}  // namespace leat::catalog_metrics

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariants: a single is never older than the listing below it; what a flight of an earlier epoch
+// brings is kept but not believed; listings are installed in the order in which they began.
+#include "catalog/directory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace leat {
+namespace {
+
+// What a store answers at once (S3: at most 1,000 keys a request).
+constexpr uint64_t kNamesPerRequest = 1000;
+// Singles of one directory; with more the listing is asked for again, which forgets them.
+constexpr size_t kSinglesMax = 10'000;
+
+Clock::time_point add_saturating(Clock::time_point at, std::chrono::nanoseconds age) {
+  if (age >= Clock::time_point::max() - at) return Clock::time_point::max();
+  return at + age;
+}
+
+CheckedName to_checked(const NameRecord& record) {
+  return {true, record.ref, record.mtime_ns};
+}
+
+// Names of `before` that are gone or different in `after` (either may be null).
+std::vector<const NameRecord*> differences(const NameTable* before, const NameTable* after) {
+  std::vector<const NameRecord*> found;
+  if (before == nullptr) return found;
+  size_t other = 0;
+  for (size_t i = 0; i < before->size(); ++i) {
+    const NameRecord& record = (*before)[i];
+    while (after != nullptr && other < after->size() && (*after)[other].name < record.name) {
+      ++other;
+    }
+    bool there = after != nullptr && other < after->size() && (*after)[other].name == record.name;
+    if (!there || !same_content(record, (*after)[other])) found.push_back(&record);
+  }
+  return found;
+}
+
+}  // namespace
+
+Directory::Directory(std::string path, MountPtr mount, std::string key)
+    : path_(std::move(path)), mount_(std::move(mount)), key_(std::move(key)) {}
+
+Clock::time_point Directory::fresh_until(Clock::time_point at) const {
+  const Freshness& freshness = mount_->entry.policy.freshness;
+  if (freshness.mode == Freshness::Mode::kImmutable) return Clock::time_point::max();
+  return add_saturating(at, freshness.max_age);
+}
+
+Clock::time_point Directory::missing_until(Clock::time_point at) const {
+  return std::min(fresh_until(at), add_saturating(at, mount_->entry.policy.freshness.negative_age));
+}
+
+bool Directory::listing_is_fresh(Clock::time_point now) const {
+  return listing_ && !expired_ && now < fresh_until(listed_at_);
+}
+
+NameRecord Directory::record_of(std::string_view name, const CheckedName& state) const {
+  return {name, state.ref, state.mtime_ns};
+}
+
+CatalogEntry Directory::make_entry(const NameRecord& record, Clock::time_point until) const {
+  CatalogEntry entry;
+  entry.info.name = record.name;
+  entry.info.mtime = record.mtime();
+  entry.mount = mount_;
+  entry.fresh_until = until;
+  if (record.is_directory()) {
+    entry.info.kind = FileKind::kDirectory;
+    entry.key = fmt::format("{}{}/", key_, record.name);
+  } else {
+    entry.info.size = record.ref->size;
+    entry.info.version = record.ref->version;
+    entry.ref = record.ref;
+    entry.key = record.ref->key;
+  }
+  return entry;
+}
+
+CatalogEntry Directory::entry_of(std::string_view name, const CheckedName& checked,
+                                 Clock::time_point checked_at) const {
+  return make_entry(record_of(name, checked), fresh_until(checked_at));
+}
+
+Status Directory::not_found(std::string_view name) const {
+  return {StatusCode::kNotFound,
+          fmt::format("{}/{} does not exist: {} has no '{}{}'", path_ == "/" ? "" : path_, name,
+                      mount_->source->name(), key_, name)};
+}
+
+std::optional<Result<CatalogEntry>> Directory::answer(std::string_view name,
+                                                      Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  if (auto single = singles_.find(name); single != singles_.end()) {
+    const auto& [state, checked_at, doubtful, told] = single->second;
+    if (doubtful) return std::nullopt;
+    if (!state.exists) {
+      if (now >= missing_until(checked_at)) return std::nullopt;
+      return Error(not_found(name));
+    }
+    if (now >= fresh_until(checked_at)) return std::nullopt;
+    return make_entry(record_of(name, state), fresh_until(checked_at));
+  }
+  if (expired_) return std::nullopt;
+  if (missing_) {
+    if (now >= missing_until(listed_at_)) return std::nullopt;
+    return Error(*missing_);
+  }
+  if (!listing_) return std::nullopt;
+  if (const NameRecord* record = listing_->find(name)) {
+    if (now >= fresh_until(listed_at_)) return std::nullopt;
+    return make_entry(*record, fresh_until(listed_at_));
+  }
+  if (now >= missing_until(listed_at_)) return std::nullopt;
+  return Error(not_found(name));
+}
+
+Result<CatalogEntry> Directory::last_known(std::string_view name) {
+  std::lock_guard lock(mutex_);
+  if (auto single = singles_.find(name); single != singles_.end()) {
+    const auto& [state, checked_at, doubtful, told] = single->second;
+    if (!state.exists) return Error(not_found(name));
+    return make_entry(record_of(name, state), doubtful ? listed_at_ : fresh_until(checked_at));
+  }
+  if (missing_) return Error(*missing_);
+  const NameRecord* record = listing_ ? listing_->find(name) : nullptr;
+  if (record == nullptr) return Error(not_found(name));
+  return make_entry(*record, fresh_until(listed_at_));
+}
+
+// A directory that has aged is listed again as soon as that costs no more requests than the single
+// checks since then; one request's worth of names is listed at once.
+Directory::Need Directory::need(std::string_view name, Clock::time_point now) {
+  if (answer(name, now)) return Need::kNothing;
+  std::lock_guard lock(mutex_);
+  if (!listing_ || singles_.size() >= kSinglesMax) return Need::kListing;
+  if (listing_is_fresh(now)) return Need::kCheck;
+  uint64_t requests =
+      std::max<uint64_t>(1, (listing_->size() + kNamesPerRequest - 1) / kNamesPerRequest);
+  if (checks_spent_ + 1 >= requests) return Need::kListing;
+  ++checks_spent_;
+  return Need::kCheck;
+}
+
+std::optional<Result<>> Directory::listing_state(Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  if (missing_ && !expired_ && now < missing_until(listed_at_)) return Error(*missing_);
+  if (listing_is_fresh(now)) return Result<>();
+  return std::nullopt;
+}
+
+bool Directory::loaded() const {
+  std::lock_guard lock(mutex_);
+  return listing_ != nullptr;
+}
+
+ListingPtr Directory::show(std::vector<CatalogEntry> extra) {
+  View view;
+  {
+    std::lock_guard lock(mutex_);
+    if (auto shown = shown_.lock(); shown && extra.empty() && shown_revision_ == revision_) {
+      return shown;
+    }
+    view = {listing_, singles_, listed_at_, expired_ ? listed_at_ : fresh_until(listed_at_),
+            revision_};
+  }
+  bool shareable = extra.empty();
+  auto listing = std::make_shared<Listing>();
+  listing->entries = entries_of(view, std::move(extra));
+  listing->fresh_until = view.fresh_until;
+  if (!shareable) return listing;
+  std::lock_guard lock(mutex_);
+  if (view.revision != revision_) return listing;
+  // Of several who built it at the same time, the first one's is everybody's.
+  if (auto shown = shown_.lock(); shown && shown_revision_ == revision_) return shown;
+  shown_ = listing;
+  shown_revision_ = revision_;
+  return listing;
+}
+
+std::vector<CatalogEntry> Directory::entries_of(const View& view,
+                                                std::vector<CatalogEntry> extra) const {
+  auto name_of = [](const CatalogEntry& entry) -> std::string_view { return entry.info.name; };
+  std::vector<CatalogEntry> entries;
+  entries.reserve((view.table ? view.table->size() : 0) + extra.size());
+  for (size_t i = 0; view.table && i < view.table->size(); ++i) {
+    const NameRecord& record = (*view.table)[i];
+    if (view.singles.contains(record.name)) continue;
+    if (std::ranges::binary_search(extra, record.name, {}, name_of)) continue;
+    entries.push_back(make_entry(record, view.fresh_until));
+  }
+  size_t in_order = entries.size();
+  for (const auto& [name, single] : view.singles) {
+    if (!single.state.exists) continue;
+    if (std::ranges::binary_search(extra, std::string_view(name), {}, name_of)) continue;
+    Clock::time_point until = single.doubtful ? view.listed_at : fresh_until(single.checked_at);
+    entries.push_back(make_entry(record_of(name, single.state), until));
+  }
+  for (CatalogEntry& entry : extra) entries.push_back(std::move(entry));
+  if (entries.size() != in_order) std::ranges::sort(entries, {}, name_of);
+  return entries;
+}
+
+std::pair<ListingFlightPtr, bool> Directory::join_listing(Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  // One that began before an expire() may bring what was there before it.
+  if (listing_flight_ && listing_flight_->epoch == epoch_) return {listing_flight_, false};
+  listing_flight_ = std::make_shared<ListingFlight>();
+  listing_flight_->number = ++flights_;
+  listing_flight_->epoch = epoch_;
+  listing_flight_->started_at = now;
+  listing_flight_->known = listing_;
+  return {listing_flight_, true};
+}
+
+std::pair<CheckFlightPtr, bool> Directory::join_check(const std::string& name, bool shared,
+                                                      Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  if (auto found = check_flights_.find(name);
+      shared && found != check_flights_.end() && found->second->epoch == epoch_) {
+    return {found->second, false};
+  }
+  auto flight = std::make_shared<CheckFlight>();
+  flight->epoch = epoch_;
+  flight->started_at = now;
+  std::optional<CheckedName> known = known_state(name);
+  flight->was_directory = known && known->exists && known->ref == nullptr;
+  check_flights_[name] = flight;
+  return {flight, true};
+}
+
+std::optional<CheckedName> Directory::known_state(std::string_view name) const {
+  if (auto single = singles_.find(name); single != singles_.end()) return single->second.state;
+  const NameRecord* record = listing_ ? listing_->find(name) : nullptr;
+  if (record == nullptr) return std::nullopt;
+  return to_checked(*record);
+}
+
+void Directory::note_change(DirectoryNews& news, std::string_view name, const CheckedName& before,
+                            bool gone) const {
+  if (forgotten_) return;
+  news.changes.push_back({path_, std::string(name), gone});
+  if (before.ref == nullptr) {
+    news.gone_directories.push_back(fmt::format("{}/{}", path_ == "/" ? "" : path_, name));
+  }
+}
+
+DirectoryNews Directory::finish_listing(const ListingFlight& flight,
+                                        const Result<std::shared_ptr<NameTable>>& table) {
+  bool gone = !table && (table.error().code() == StatusCode::kNotFound ||
+                         table.error().code() == StatusCode::kNotDirectory);
+  NameTable* fresh = table ? table->get() : nullptr;
+  for (;;) {
+    NameTablePtr before;
+    {
+      std::lock_guard lock(mutex_);
+      before = listing_;
+    }
+    // Outside the lock, since a directory may have millions of names.
+    std::vector<const NameRecord*> changed = differences(before.get(), fresh);
+    std::lock_guard lock(mutex_);
+    if (before != listing_) continue;  // another flight ended meanwhile
+    if (listing_flight_ && listing_flight_->number == flight.number) listing_flight_ = nullptr;
+    DirectoryNews news;
+    if ((!table && !gone) || flight.number < listed_by_) return news;
+    for (const NameRecord* record : changed) {
+      if (singles_.contains(record->name)) continue;
+      bool is_gone = fresh == nullptr || fresh->find(record->name) == nullptr;
+      note_change(news, record->name, to_checked(*record), is_gone);
+    }
+    settle_singles(flight, fresh, news);
+    listing_ = table ? NameTablePtr(*table) : nullptr;
+    missing_ = gone ? std::optional(table.error()) : std::nullopt;
+    listed_at_ = flight.started_at;
+    listed_by_ = flight.number;
+    expired_ = flight.epoch != epoch_;
+    checks_spent_ = 0;
+    ++revision_;
+    news.names_added = recount();
+    return news;
+  }
+}
+
+// Decides for each single between it and the new listing, which may be null: what was asked about
+// or doubted after the listing began stays.
+void Directory::settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news) {
+  for (auto at = singles_.begin(); at != singles_.end();) {
+    const auto& [name, single] = *at;
+    const NameRecord* record = table != nullptr ? table->find(name) : nullptr;
+    bool same = record != nullptr && single.state.exists &&
+                same_content(*record, record_of(name, single.state));
+    bool newer = single.checked_at >= flight.started_at;
+    if (same && single.state.ref) table->adopt(name, single.state.ref);
+    if (!same && !newer && single.state.exists && !single.told) {
+      note_change(news, name, single.state, record == nullptr);
+    }
+    bool stays = newer && (single.doubtful || !same) && table != nullptr;
+    at = stays ? std::next(at) : singles_.erase(at);
+  }
+}
+
+DirectoryNews Directory::finish_check(const CheckFlightPtr& flight, const std::string& name,
+                                      Result<CheckedName>& checked) {
+  std::lock_guard lock(mutex_);
+  DirectoryNews news;
+  auto found = check_flights_.find(name);
+  // Else a later check took its place, or the name was doubted meanwhile.
+  bool current = found != check_flights_.end() && found->second == flight;
+  if (current) check_flights_.erase(found);
+  if (!checked) return news;
+  std::optional<CheckedName> before = known_state(name);
+  bool existed = before && before->exists;
+  bool same = existed && checked->exists &&
+              same_content(record_of(name, *before), record_of(name, *checked));
+  if (same) checked->ref = before->ref;
+  if (!current || !listing_ || flight->epoch != epoch_ || listed_at_ > flight->started_at) {
+    return news;
+  }
+  auto single = singles_.find(name);
+  bool told = single != singles_.end() && single->second.told;
+  if (existed && !same && !told) note_change(news, name, *before, !checked->exists);
+  singles_[name] = Single{*checked, flight->started_at, false, false};
+  ++revision_;
+  news.names_added = recount();
+  return news;
+}
+
+void Directory::expire() {
+  std::lock_guard lock(mutex_);
+  ++epoch_;
+  ++revision_;
+  expired_ = true;
+  for (auto& [name, single] : singles_) single.doubtful = true;
+}
+
+bool Directory::doubt(const std::string& name, bool changed, Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  std::optional<CheckedName> known = known_state(name);
+  if (!known && !listing_) return false;
+  Single& single = singles_[name];
+  bool tell = changed && known && known->exists && !single.told && !forgotten_;
+  if (known) single.state = *known;
+  single.checked_at = now;
+  single.doubtful = true;
+  single.told |= tell;
+  // A check that began before may bring what was there before.
+  check_flights_.erase(name);
+  ++revision_;
+  return tell;
+}
+
+uint64_t Directory::forget() {
+  std::lock_guard lock(mutex_);
+  forgotten_ = true;
+  return std::exchange(counted_, 0);
+}
+
+bool Directory::in_flight() const {
+  std::lock_guard lock(mutex_);
+  return listing_flight_ != nullptr || !check_flights_.empty();
+}
+
+int64_t Directory::recount() {
+  if (forgotten_) return 0;
+  uint64_t now = 1 + (listing_ ? listing_->size() : 0) + singles_.size();
+  int64_t added = static_cast<int64_t>(now) - static_cast<int64_t>(counted_);
+  counted_ = now;
+  return added;
+}
+
+}  // namespace leat

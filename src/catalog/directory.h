@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Directory: what is known of one directory of a store, how old that is, and which requests to
+// learn more are under way. Asks nothing itself. Thread-safe; its mutex is a leaf.
+//
+// Two layers: the last listing, and single names that were asked about since then.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "catalog/name_table.h"
+#include "runtime/shared_result.h"
+
+namespace leat {
+
+// What the store said about one name.
+struct CheckedName {
+  bool exists = false;
+  FileRefPtr ref;  // null for a directory
+  int64_t mtime_ns = NameRecord::kNoTime;
+};
+
+// One listing under way; whoever wants it waits for `result`.
+struct ListingFlight {
+  uint64_t number = 0;
+  uint64_t epoch = 0;
+  Clock::time_point started_at;
+  NameTablePtr known;  // the listing before
+  std::shared_ptr<SharedResult<bool>> result = SharedResult<bool>::make();
+};
+using ListingFlightPtr = std::shared_ptr<ListingFlight>;
+
+struct CheckFlight {
+  uint64_t epoch = 0;
+  Clock::time_point started_at;
+  bool was_directory = false;
+  std::shared_ptr<SharedResult<CheckedName>> result = SharedResult<CheckedName>::make();
+};
+using CheckFlightPtr = std::shared_ptr<CheckFlight>;
+
+// What others have to be told after something was learnt.
+struct DirectoryNews {
+  std::vector<CatalogChange> changes;
+  std::vector<std::string> gone_directories;  // paths
+  int64_t names_added = 0;                    // may be negative
+};
+
+class Directory {
+ public:
+  enum class Need { kNothing, kListing, kCheck };
+
+  // `key` is "" or ends in '/'.
+  Directory(std::string path, MountPtr mount, std::string key);
+
+  const std::string& path() const { return path_; }
+  const std::string& key() const { return key_; }
+  const MountPtr& mount() const { return mount_; }
+  bool is_mount_root() const { return path_ == mount_->entry.path; }
+
+  // What may be believed without asking, or nothing.
+  std::optional<Result<CatalogEntry>> answer(std::string_view name, Clock::time_point now);
+  // What was learnt last, however old.
+  Result<CatalogEntry> last_known(std::string_view name);
+  CatalogEntry entry_of(std::string_view name, const CheckedName& checked,
+                        Clock::time_point checked_at) const;
+  Status not_found(std::string_view name) const;
+
+  // The cheapest way to learn about `name`; counts it as taken.
+  Need need(std::string_view name, Clock::time_point now);
+  // Success when the listing may be believed; the error when the directory is known to be missing.
+  std::optional<Result<>> listing_state(Clock::time_point now);
+  bool loaded() const;
+
+  // The names with `extra` ones (sorted; mount points) put over them. Shared between callers while
+  // nothing changes.
+  ListingPtr show(std::vector<CatalogEntry> extra);
+
+  // A flight and whether the caller has to carry it out. `shared` false: one of its own.
+  std::pair<ListingFlightPtr, bool> join_listing(Clock::time_point now);
+  std::pair<CheckFlightPtr, bool> join_check(const std::string& name, bool shared,
+                                             Clock::time_point now);
+  // Each flight ends with one of these; the caller then sets its result.
+  DirectoryNews finish_listing(const ListingFlight& flight,
+                               const Result<std::shared_ptr<NameTable>>& table);
+  // Changes `checked` to the FileRef known before where it is the same version.
+  DirectoryNews finish_check(const CheckFlightPtr& flight, const std::string& name,
+                             Result<CheckedName>& checked);
+
+  // All that is known has to be asked for again.
+  void expire();
+  // One name has to be asked for again. `changed`: it was seen to be another version; true when
+  // others have to be told.
+  bool doubt(const std::string& name, bool changed, Clock::time_point now);
+
+  // It left the tree: nothing is counted or told any more. Names that were counted for it.
+  uint64_t forget();
+  bool in_flight() const;
+  void touch(uint64_t tick) { used_at_.store(tick, std::memory_order_relaxed); }
+  uint64_t used_at() const { return used_at_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Single {
+    CheckedName state;
+    Clock::time_point checked_at;  // or doubted
+    bool doubtful = false;
+    bool told = false;  // of the change that made it doubtful
+  };
+
+  // What show() needs, taken under the lock and used outside.
+  struct View {
+    NameTablePtr table;
+    std::map<std::string, Single, std::less<>> singles;
+    Clock::time_point listed_at;
+    Clock::time_point fresh_until;
+    uint64_t revision;
+  };
+
+  std::vector<CatalogEntry> entries_of(const View& view, std::vector<CatalogEntry> extra) const;
+  NameRecord record_of(std::string_view name, const CheckedName& state) const;
+  CatalogEntry make_entry(const NameRecord& record, Clock::time_point fresh_until) const;
+  Clock::time_point fresh_until(Clock::time_point at) const;
+  Clock::time_point missing_until(Clock::time_point at) const;
+  bool listing_is_fresh(Clock::time_point now) const;
+  std::optional<CheckedName> known_state(std::string_view name) const;
+  void note_change(DirectoryNews& news, std::string_view name, const CheckedName& before,
+                   bool gone) const;
+  void settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news);
+  int64_t recount();
+
+  const std::string path_;
+  const MountPtr mount_;
+  const std::string key_;
+  std::atomic<uint64_t> used_at_ = 0;
+
+  mutable std::mutex mutex_;
+  NameTablePtr listing_;           // null until loaded
+  std::optional<Status> missing_;  // why there is no listing: the directory does not exist
+  Clock::time_point listed_at_;    // when the listing began
+  bool expired_ = false;           // whatever its age
+  uint64_t epoch_ = 0;             // counts expire()
+  uint64_t flights_ = 0;           // ever started
+  uint64_t listed_by_ = 0;         // number of the flight that brought the listing
+  uint64_t checks_spent_ = 0;      // since the listing aged
+  std::map<std::string, Single, std::less<>> singles_;
+  ListingFlightPtr listing_flight_;
+  std::map<std::string, CheckFlightPtr, std::less<>> check_flights_;
+  uint64_t counted_ = 1;  // names, and the directory itself
+  bool forgotten_ = false;
+  uint64_t revision_ = 0;  // counts what changes show()
+  std::weak_ptr<const Listing> shown_;
+  uint64_t shown_revision_ = 0;
+};
+using DirectoryPtr = std::shared_ptr<Directory>;
+
+}  // namespace leat

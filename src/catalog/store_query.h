@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the catalog asks of a store: all names of a directory, or one name. Knows where stores
+// differ (real directories, markers); keeps nothing.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "catalog/directory.h"
+#include "catalog/name_table.h"
+#include "runtime/context.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+// All pages. kNotFound when the directory is not there, kNotDirectory when it is a file. Names that
+// cannot be shown are left out, counted and logged once.
+Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
+                                                        NameTablePtr known);
+
+// Asks first for a directory when it was one.
+Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
+                                     bool was_directory);
+
+}  // namespace leat

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariant: a directory in the map belongs to the mount that is responsible for its path now,
+// since mounting and unmounting forget what lies there under the same lock.
+#include "catalog/tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace leat {
+namespace {
+
+// Mount points come and go by command, and asking about them costs nothing.
+constexpr auto kMountPointAge = std::chrono::seconds(1);
+
+}  // namespace
+
+Tree::Tree(CatalogOptions options) : options_(std::move(options)) {}
+
+Result<> Tree::add_mount(MountPtr mount) {
+  std::unique_lock lock(mutex_);
+  std::string path = mount->entry.path;
+  LEAT_CHECK_OK(mounts_.add(std::move(mount)));
+  forget_locked(path);
+  return {};
+}
+
+MountPtr Tree::remove_mount(std::string_view path) {
+  std::unique_lock lock(mutex_);
+  MountPtr mount = mounts_.remove(path);
+  if (mount) forget_locked(path);
+  return mount;
+}
+
+std::vector<MountPtr> Tree::mounts() const {
+  std::shared_lock lock(mutex_);
+  return mounts_.all();
+}
+
+bool Tree::serves(const Directory& directory) const {
+  std::shared_lock lock(mutex_);
+  return mounts_.owner(directory.path()) == directory.mount();
+}
+
+std::optional<Result<CatalogEntry>> Tree::mount_answer(std::string_view path) const {
+  std::shared_lock lock(mutex_);
+  if (path == "/" || mounts_.at(path) || mounts_.has_below(path)) return mount_entry(path);
+  if (mounts_.owner(path)) return std::nullopt;
+  return error(StatusCode::kNotFound,
+               fmt::format("{} does not exist: nothing is mounted there or above", path));
+}
+
+CatalogEntry Tree::mount_entry(std::string_view path) const {
+  CatalogEntry entry;
+  entry.info.name = last_component(path);
+  entry.info.kind = FileKind::kDirectory;
+  entry.fresh_until = now() + kMountPointAge;
+  entry.mount = mounts_.owner(path);
+  if (entry.mount) {
+    entry.key = key_in_mount(*entry.mount, path);
+    if (!entry.key.empty() && !entry.key.ends_with('/')) entry.key += '/';
+  }
+  return entry;
+}
+
+std::vector<CatalogEntry> Tree::mount_entries(std::string_view path) const {
+  std::shared_lock lock(mutex_);
+  std::vector<CatalogEntry> entries;
+  for (const std::string& name : mounts_.names_in(path)) {
+    entries.push_back(mount_entry(fmt::format("{}/{}", path == "/" ? "" : path, name)));
+  }
+  return entries;
+}
+
+DirectoryPtr Tree::find_directory(std::string_view path) {
+  std::shared_lock lock(mutex_);
+  auto found = directories_.find(path);
+  if (found == directories_.end()) return nullptr;
+  found->second->touch(ticks_.fetch_add(1, std::memory_order_relaxed));
+  return found->second;
+}
+
+DirectoryPtr Tree::open_directory(std::string_view path) {
+  if (DirectoryPtr known = find_directory(path)) return known;
+  std::unique_lock lock(mutex_);
+  MountPtr mount = mounts_.owner(path);
+  if (!mount) return nullptr;
+  auto [at, added] = directories_.try_emplace(std::string(path));
+  if (added) {
+    std::string key = key_in_mount(*mount, path);
+    if (!key.empty() && !key.ends_with('/')) key += '/';
+    at->second = std::make_shared<Directory>(std::string(path), mount, std::move(key));
+    names_.fetch_add(1, std::memory_order_relaxed);
+  }
+  at->second->touch(ticks_.fetch_add(1, std::memory_order_relaxed));
+  return at->second;
+}
+
+uint64_t Tree::names() const {
+  return static_cast<uint64_t>(std::max<int64_t>(0, names_.load(std::memory_order_relaxed)));
+}
+
+void Tree::drop(Directory& directory) {
+  names_.fetch_sub(static_cast<int64_t>(directory.forget()), std::memory_order_relaxed);
+}
+
+void Tree::forget_locked(std::string_view path) {
+  std::erase_if(directories_, [&](const auto& known) {
+    if (!is_at_or_below(known.first, path)) return false;
+    drop(*known.second);
+    return true;
+  });
+}
+
+void Tree::expire_below(std::string_view path) {
+  std::shared_lock lock(mutex_);
+  for (auto& [at, directory] : directories_) {
+    if (is_at_or_below(at, path)) directory->expire();
+  }
+}
+
+void Tree::take(const DirectoryNews& news) {
+  if (!news.gone_directories.empty()) {
+    // One pass over the map however many directories have gone.
+    std::vector<std::string> gone = news.gone_directories;
+    std::ranges::sort(gone);
+    std::unique_lock lock(mutex_);
+    std::erase_if(directories_, [&](const auto& known) {
+      for (std::string_view path = known.first; path != "/"; path = parent_path(path)) {
+        if (!std::ranges::binary_search(gone, path)) continue;
+        // What is mounted below a directory that has gone does not go with it.
+        if (mounts_.owner(known.first) != mounts_.owner(path)) return false;
+        drop(*known.second);
+        return true;
+      }
+      return false;
+    });
+  }
+  names_.fetch_add(news.names_added, std::memory_order_relaxed);
+  if (names() > options_.names_max) drop_oldest();
+  tell(news.changes);
+}
+
+// Down to nine tenths, so that not every listing has to do this.
+void Tree::drop_oldest() {
+  std::unique_lock lock(mutex_);
+  std::vector<DirectoryPtr> by_age;
+  for (const auto& [path, directory] : directories_) {
+    if (!directory->in_flight()) by_age.push_back(directory);
+  }
+  std::ranges::sort(by_age, {}, &Directory::used_at);
+  if (!by_age.empty()) by_age.pop_back();  // the one just used, even if it alone is too large
+  for (const DirectoryPtr& directory : by_age) {
+    if (names() <= options_.names_max / 10 * 9) break;
+    drop(*directory);
+    directories_.erase(directory->path());
+  }
+}
+
+void Tree::tell(const std::vector<CatalogChange>& changes) {
+  if (changes.empty()) return;
+  std::shared_ptr<const std::function<void(const CatalogChange&)>> listener;
+  {
+    std::lock_guard lock(listener_mutex_);
+    listener = listener_;
+  }
+  if (!listener || !*listener) return;
+  for (const CatalogChange& change : changes) (*listener)(change);
+}
+
+void Tree::set_listener(std::function<void(const CatalogChange&)> listener) {
+  auto shared =
+      std::make_shared<const std::function<void(const CatalogChange&)>>(std::move(listener));
+  std::lock_guard lock(listener_mutex_);
+  listener_ = std::move(shared);
+}
+
+}  // namespace leat
