@@ -26,16 +26,16 @@ class HttpHeaders {
   const std::vector<std::pair<std::string, std::string>>& all() const { return fields_; }
 
  private:
-  std::vector<std::pair<std::string, std::string>> fields_;
+  std::vector<std::pair<std::string, std::string>> fields_{};
 };
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string path = "/";                     // percent-decoded, without the query
-  std::map<std::string, std::string> query;   // decoded; of a repeated name the last one
-  std::map<std::string, std::string> params;  // what the route's {names} matched
-  HttpHeaders headers;
-  std::string body;
+  std::string path = "/";                       // percent-decoded, without the query
+  std::map<std::string, std::string> query{};   // decoded; of a repeated name the last one
+  std::map<std::string, std::string> params{};  // what the route's {names} matched
+  HttpHeaders headers{};
+  std::string body{};
 };
 
 // Where a streamed answer goes. write() returns when the bytes are with the kernel, so a slow
@@ -49,12 +49,12 @@ class BodyWriter {
 
 struct HttpResponse {
   int status = 200;
-  HttpHeaders headers;
-  std::string body;
+  HttpHeaders headers{};
+  std::string body{};
   // Instead of `body`: called once after the head was sent. The answer is chunked; when the
   // producer fails, the reason travels in the trailer field `leat-error` and the connection is
   // closed.
-  std::function<Task<Result<>>(std::shared_ptr<BodyWriter>)> stream;
+  std::function<Task<Result<>>(std::shared_ptr<BodyWriter>)> stream{};
 
   static HttpResponse text(int status, std::string body);
   static HttpResponse json(int status, std::string body);

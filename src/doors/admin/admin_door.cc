@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/admin/admin_door.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "model/mount_entry.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+template <class T>
+HttpResponse answer(int status, const T& value) {
+  return HttpResponse::json(status, dump_json(to_json(value)));
+}
+
+template <class T>
+Result<T> body_of(const HttpRequest& request) {
+  LEAT_TRY(Json json, parse_json(request.body, "the request's body"));
+  return from_json<T>(json);
+}
+
+Result<uint64_t> id_of(const HttpRequest& request) {
+  const std::string& text = request.params.at("id");
+  uint64_t id = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (failed != std::errc() || end != text.data() + text.size()) {
+    return error(StatusCode::kInvalidArgument, fmt::format("'{}' is not a job's number", text));
+  }
+  return id;
+}
+
+Task<HttpResponse> metrics(Context, HttpRequest) {
+  HttpResponse response = HttpResponse::text(200, metrics_text());
+  response.headers.set("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+  co_return response;
+}
+
+Task<HttpResponse> healthy(Context, HttpRequest) {
+  co_return HttpResponse::text(200, "ok\n");
+}
+
+void add_public_routes(HttpRouter& router) {
+  router.add("GET", "/metrics", &metrics);
+  router.add("GET", "/healthz", &healthy);
+}
+
+}  // namespace
+
+void AdminDoor::route(HttpRouter& router, std::string method, std::string pattern, Member member) {
+  router.add(std::move(method), std::move(pattern),
+             [this, member](Context context, HttpRequest request) {
+               return (this->*member)(std::move(context), std::move(request));
+             });
+}
+
+HttpRouter AdminDoor::control_router() {
+  HttpRouter router;
+  add_public_routes(router);
+  route(router, "GET", "/v1/status", &AdminDoor::status);
+  route(router, "GET", "/v1/mounts", &AdminDoor::mounts);
+  route(router, "POST", "/v1/mounts", &AdminDoor::mount);
+  route(router, "DELETE", "/v1/mounts", &AdminDoor::unmount);
+  route(router, "GET", "/v1/jobs", &AdminDoor::list_jobs);
+  route(router, "POST", "/v1/jobs", &AdminDoor::start_job);
+  route(router, "GET", "/v1/jobs/{id}", &AdminDoor::show_job);
+  route(router, "DELETE", "/v1/jobs/{id}", &AdminDoor::cancel_job);
+  route(router, "POST", "/v1/shutdown", &AdminDoor::shut_down);
+  tree_.add_to(router);
+  return router;
+}
+
+HttpRouter AdminDoor::metrics_router() {
+  HttpRouter router;
+  add_public_routes(router);
+  return router;
+}
+
+Task<HttpResponse> AdminDoor::status(Context, HttpRequest) {
+  co_return answer(200, host_.status());
+}
+
+Task<HttpResponse> AdminDoor::mounts(Context, HttpRequest) {
+  Json list = Json::array();
+  for (const MountView& mount : host_.mounts()) list.push_back(to_json(mount));
+  co_return HttpResponse::json(200, dump_json({{"mounts", list}}));
+}
+
+Task<HttpResponse> AdminDoor::mount(Context context, HttpRequest request) {
+  Result<MountRequest> wanted = body_of<MountRequest>(request);
+  if (!wanted) co_return error_response(wanted.error());
+  Result<std::string> path = normalise_path(wanted->path);
+  if (!path) co_return error_response(path.error());
+  wanted->path = std::move(*path);
+  Result<MountView> mounted = co_await host_.mount(std::move(context), std::move(*wanted));
+  if (!mounted) co_return error_response(mounted.error());
+  co_return answer(201, *mounted);
+}
+
+Task<HttpResponse> AdminDoor::unmount(Context context, HttpRequest request) {
+  Result<std::string> path = normalise_path(request.query["path"]);
+  if (!path) co_return error_response(path.error());
+  bool lazy = request.query["lazy"] == "1";
+  Result<> gone = co_await host_.unmount(std::move(context), std::move(*path), lazy);
+  if (!gone) co_return error_response(gone.error());
+  co_return HttpResponse::json(200, "{}");
+}
+
+Task<HttpResponse> AdminDoor::start_job(Context, HttpRequest request) {
+  Result<JobRequest> wanted = body_of<JobRequest>(request);
+  if (!wanted) co_return error_response(wanted.error());
+  Result<std::string> path = normalise_path(wanted->path);
+  if (!path) co_return error_response(path.error());
+  wanted->path = std::move(*path);
+  Result<JobView> job = host_.start_job(std::move(*wanted));
+  if (!job) co_return error_response(job.error());
+  co_return answer(202, *job);
+}
+
+Task<HttpResponse> AdminDoor::list_jobs(Context, HttpRequest) {
+  Json list = Json::array();
+  for (const JobView& job : host_.jobs()) list.push_back(to_json(job));
+  co_return HttpResponse::json(200, dump_json({{"jobs", list}}));
+}
+
+Task<HttpResponse> AdminDoor::show_job(Context, HttpRequest request) {
+  Result<uint64_t> id = id_of(request);
+  if (!id) co_return error_response(id.error());
+  Result<JobView> job = host_.job(*id);
+  if (!job) co_return error_response(job.error());
+  co_return answer(200, *job);
+}
+
+Task<HttpResponse> AdminDoor::cancel_job(Context, HttpRequest request) {
+  Result<uint64_t> id = id_of(request);
+  if (!id) co_return error_response(id.error());
+  Result<> cancelled = host_.cancel_job(*id);
+  if (!cancelled) co_return error_response(cancelled.error());
+  co_return HttpResponse::json(200, "{}");
+}
+
+Task<HttpResponse> AdminDoor::shut_down(Context, HttpRequest) {
+  host_.shut_down();
+  co_return HttpResponse::json(202, "{}");
+}
+
+}  // namespace leat

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdminDoor: the control socket and the metrics address, as routes. Holds no state of its own. The
+// socket's file mode is its authentication; the metrics routes may be read by anyone on this host.
+#pragma once
+
+#include "cache/page_store.h"
+#include "catalog/catalog.h"
+#include "doors/admin/host.h"
+#include "doors/admin/tree_routes.h"
+#include "fetch/fetcher.h"
+#include "http/router.h"
+
+namespace leat {
+
+class AdminDoor {
+ public:
+  // All of them outlive the servers that use the routers.
+  AdminDoor(Host& host, Catalog& catalog, Fetcher& fetcher, PageStore* store)
+      : host_(host), tree_(catalog, fetcher, store) {}
+
+  // Everything: /v1/…, /metrics, /healthz. The door outlives the router's use.
+  HttpRouter control_router();
+  // /metrics and /healthz alone, for the loopback address.
+  static HttpRouter metrics_router();
+
+ private:
+  Task<HttpResponse> status(Context context, HttpRequest request);
+  Task<HttpResponse> mounts(Context context, HttpRequest request);
+  Task<HttpResponse> mount(Context context, HttpRequest request);
+  Task<HttpResponse> unmount(Context context, HttpRequest request);
+  Task<HttpResponse> shut_down(Context context, HttpRequest request);
+  Task<HttpResponse> start_job(Context context, HttpRequest request);
+  Task<HttpResponse> list_jobs(Context context, HttpRequest request);
+  Task<HttpResponse> show_job(Context context, HttpRequest request);
+  Task<HttpResponse> cancel_job(Context context, HttpRequest request);
+
+  using Member = Task<HttpResponse> (AdminDoor::*)(Context, HttpRequest);
+  void route(HttpRouter& router, std::string method, std::string pattern, Member member);
+
+  Host& host_;
+  TreeRoutes tree_;
+};
+
+}  // namespace leat

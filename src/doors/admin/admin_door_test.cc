@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/admin/admin_door.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "http/client.h"
+#include "http/server.h"
+
+namespace leat {
+namespace {
+
+class NamedSource : public Source {
+ public:
+  const StoreId& id() const override { return id_; }
+  const std::string& name() const override { return name_; }
+  const SourceCapabilities& capabilities() const override { return capabilities_; }
+  Task<Result<SourceObject>> stat(Context, std::string key) override {
+    co_return error(StatusCode::kNotFound, key);
+  }
+  Task<Result<ListPage>> list(Context, ListRequest) override { co_return ListPage{}; }
+  Task<Result<>> read(Context, ReadRequest, std::span<std::byte>) override { co_return Result<>(); }
+
+ private:
+  StoreId id_ = make_store_id("test", "", "", "b");
+  std::string name_ = "test://b";
+  SourceCapabilities capabilities_;
+};
+
+// One mount at /m with the files that a test names.
+class FixedCatalog : public Catalog {
+ public:
+  FixedCatalog() {
+    auto mount = std::make_shared<Mount>();
+    mount->entry.path = "/m";
+    mount->source = std::make_shared<NamedSource>();
+    mount_ = mount;
+  }
+  void add_file(const std::string& name, uint64_t size) {
+    CatalogEntry entry;
+    entry.info = {name, FileKind::kFile, size, Version::etag("\"1\""), WallTime{}};
+    entry.mount = mount_;
+    entry.key = "data/" + name;
+    entry.ref = std::make_shared<FileRef>(
+        FileRef::make(mount_->source->id(), entry.key, entry.info.version, size));
+    files_[name] = entry;
+  }
+
+  Result<> mount(MountEntry, SourcePtr) override { return {}; }
+  Result<> unmount(std::string) override { return {}; }
+  std::vector<MountPtr> mounts() const override { return {mount_}; }
+  std::optional<Result<CatalogEntry>> try_lookup(std::string_view) override { return {}; }
+  Task<Result<CatalogEntry>> lookup(Context, std::string path) override {
+    if (path == "/m") {
+      CatalogEntry root;
+      root.info.kind = FileKind::kDirectory;
+      root.mount = mount_;
+      root.key = "data/";
+      co_return root;
+    }
+    auto found = files_.find(path.substr(std::min<size_t>(path.size(), 3)));
+    if (!path.starts_with("/m/") || found == files_.end()) {
+      co_return error(StatusCode::kNotFound, "there is no " + path);
+    }
+    co_return found->second;
+  }
+  Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) override {
+    return lookup(std::move(context), std::move(path));
+  }
+  Task<Result<ListingPtr>> list(Context, std::string) override {
+    auto listing = std::make_shared<Listing>();
+    for (const auto& [name, entry] : files_) listing->entries.push_back(entry);
+    co_return ListingPtr(listing);
+  }
+  void invalidate(std::string_view) override {}
+  void report_changed(std::string_view) override {}
+  void set_change_listener(std::function<void(const CatalogChange&)>) override {}
+
+ private:
+  MountPtr mount_;
+  std::map<std::string, CatalogEntry> files_;
+};
+
+std::byte byte_at(uint64_t offset) {
+  return static_cast<std::byte>(offset * 31 % 251);
+}
+
+class PatternFetcher : public Fetcher {
+ public:
+  uint64_t fails_from = UINT64_MAX;
+
+  Task<Result<Bytes>> read(Context, FileRefPtr ref, ByteRange range) override {
+    if (range.end() > ref->size) co_return error(StatusCode::kOutOfRange, "past the end");
+    if (range.end() > fails_from) co_return error(StatusCode::kUnavailable, "the store is away");
+    Buffer buffer(range.size);
+    for (uint64_t i = 0; i < range.size; ++i) buffer.span()[i] = byte_at(range.offset + i);
+    co_return Bytes(std::move(buffer));
+  }
+  std::optional<Bytes> try_read(const FileRef&, ByteRange) override { return {}; }
+  void prefetch(FileRefPtr, ByteRange) override {}
+  Task<Result<uint64_t>> ensure(Context, FileRefPtr, ByteRange) override { co_return 0; }
+  Task<> stop() override { co_return; }
+  FetcherStats stats() const override { return {}; }
+};
+
+class RecordingHost : public Host {
+ public:
+  Task<Result<MountView>> mount(Context, MountRequest request) override {
+    if (request.source == "s3://taken") {
+      co_return error(
+          Status(StatusCode::kExists, "there is a mount already", {StatusCode::kBusy, "why"}));
+    }
+    mounted = request;
+    co_return MountView{.path = request.path, .source = request.source, .uid = request.uid};
+  }
+  Task<Result<>> unmount(Context, std::string path, bool lazy) override {
+    unmounted = fmt::format("{} {}", path, lazy);
+    co_return Result<>();
+  }
+  std::vector<MountView> mounts() const override {
+    return {{.path = "/m", .source = "test://b/data/", .features = {{"passthrough", true}}}};
+  }
+  HostStatus status() const override {
+    HostStatus status{.version = "1.2.3", .pid = 7, .mounts = mounts()};
+    status.cache.directory = "/c";
+    status.cache.stats.used_bytes = 5;
+    status.counters = {{"leat_x_total{origin=\"cache\"}", 3}};
+    return status;
+  }
+  Result<JobView> start_job(JobRequest request) override {
+    if (request.kind != "load") return error(StatusCode::kInvalidArgument, "unknown kind");
+    return JobView{.id = 1, .kind = request.kind, .path = request.path, .state = "running"};
+  }
+  std::vector<JobView> jobs() const override {
+    return {{.id = 1, .kind = "load", .state = "done"}};
+  }
+  Result<JobView> job(uint64_t id) const override {
+    if (id != 1) return error(StatusCode::kNotFound, "no such job");
+    return JobView{.id = 1, .state = "failed", .errors = {"a: b"}};
+  }
+  Result<> cancel_job(uint64_t id) override {
+    cancelled = id;
+    return {};
+  }
+  void shut_down() override { shut = true; }
+
+  MountRequest mounted;
+  std::string unmounted;
+  uint64_t cancelled = 0;
+  bool shut = false;
+};
+
+class AdminDoorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = testing::TempDir() + "/leat_admin_" + Id128::random().to_hex();
+    endpoint_ = HttpEndpoint::unix_socket(path_);
+    server_ = HttpServer::start(endpoint_, door_.control_router(), {}, executor_).value();
+  }
+  void TearDown() override { executor_.wait(server_->stop()); }
+
+  HttpResponse ask(std::string method, std::string path,
+                   std::map<std::string, std::string> query = {}, std::string body = "") {
+    HttpRequest request{.method = std::move(method), .path = std::move(path)};
+    request.query = std::move(query);
+    request.body = std::move(body);
+    auto response = executor_.wait(HttpClient(endpoint_).request({}, std::move(request)));
+    if (!response) return HttpResponse::text(0, response.error().to_string());
+    return *response;
+  }
+  Json ask_json(std::string method, std::string path,
+                std::map<std::string, std::string> query = {}) {
+    return Json::parse(ask(std::move(method), std::move(path), std::move(query)).body);
+  }
+  static std::string pattern(uint64_t from, uint64_t size) {
+    std::string text(size, 0);
+    for (uint64_t i = 0; i < size; ++i) text[i] = static_cast<char>(byte_at(from + i));
+    return text;
+  }
+
+  Executor executor_;
+  RecordingHost host_;
+  FixedCatalog catalog_;
+  PatternFetcher fetcher_;
+  AdminDoor door_{host_, catalog_, fetcher_, nullptr};
+  std::string path_;
+  HttpEndpoint endpoint_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(AdminDoorTest, StatusAndMountsSurviveTheWay) {
+  auto status = from_json<HostStatus>(ask_json("GET", "/v1/status"));
+  ASSERT_TRUE(status) << status.error().to_string();
+  EXPECT_EQ(status->version, "1.2.3");
+  EXPECT_EQ(status->cache.stats.used_bytes, 5u);
+  EXPECT_EQ(status->counters, host_.status().counters);
+  EXPECT_EQ(status->mounts, host_.mounts());
+  EXPECT_EQ(ask_json("GET", "/v1/mounts")["mounts"][0]["path"], "/m");
+}
+
+TEST_F(AdminDoorTest, MountsAndUnmounts) {
+  MountRequest request{.source = "s3://b", .path = "/x//y/", .options = {{"region", "r"}}};
+  request.uid = 1000;
+  request.umask = 077;
+  HttpResponse made = ask("POST", "/v1/mounts", {}, dump_json(to_json(request)));
+  EXPECT_EQ(made.status, 201) << made.body;
+  EXPECT_EQ(host_.mounted.path, "/x/y");
+  EXPECT_EQ(host_.mounted.options, request.options);
+  EXPECT_EQ(host_.mounted.uid, 1000u);
+  EXPECT_EQ(host_.mounted.umask, 077u);
+  EXPECT_EQ(ask("DELETE", "/v1/mounts", {{"path", "/x/y"}, {"lazy", "1"}}).status, 200);
+  EXPECT_EQ(host_.unmounted, "/x/y true");
+}
+
+TEST_F(AdminDoorTest, FailuresKeepTheirCodeAndReason) {
+  HttpResponse taken = ask("POST", "/v1/mounts", {}, R"({"source": "s3://taken", "path": "/x"})");
+  EXPECT_EQ(taken.status, 409);
+  Status status = status_of(taken);
+  EXPECT_EQ(status.code(), StatusCode::kExists);
+  EXPECT_EQ(status.message(), "there is a mount already: why");
+  for (const char* body : {"", "{", "[]", "7", R"({"source": 1, "path": "/x"})",
+                           R"({"path": "/x"})", R"({"source": "s3://b", "path": "relative"})"}) {
+    EXPECT_EQ(ask("POST", "/v1/mounts", {}, body).status, 400) << body;
+  }
+  EXPECT_EQ(ask("GET", "/v1/stat").status, 400);
+  EXPECT_EQ(ask("GET", "/v1/stat", {{"path", "/m/../x"}}).status, 400);
+  EXPECT_EQ(ask("GET", "/v1/stat", {{"path", "/m/none"}}).status, 404);
+  EXPECT_EQ(ask("GET", "/v1/cat", {{"path", "/m"}}).status, 400);
+  EXPECT_EQ(status_of(HttpResponse::text(500, "oops")).code(), StatusCode::kInternal);
+}
+
+TEST_F(AdminDoorTest, ListsInPages) {
+  for (int i = 0; i < 25; ++i) catalog_.add_file(fmt::format("f{:02}", i), 100 + i);
+  std::vector<std::string> names;
+  std::map<std::string, std::string> query = {{"path", "/m"}, {"limit", "10"}};
+  int pages = 0;
+  for (bool more = true; more; ++pages) {
+    auto page = from_json<ListView>(ask_json("GET", "/v1/ls", query));
+    ASSERT_TRUE(page) << page.error().to_string();
+    for (const EntryView& entry : page->entries) names.push_back(entry.name);
+    more = !page->next.empty();
+    query["after"] = page->next;
+  }
+  EXPECT_EQ(pages, 3);
+  ASSERT_EQ(names.size(), 25u);
+  EXPECT_TRUE(std::ranges::is_sorted(names));
+  auto one = from_json<ListView>(ask_json("GET", "/v1/ls", {{"path", "/m/f03"}}));
+  EXPECT_EQ(one->kind, FileKind::kFile);
+  EXPECT_EQ(one->entries.at(0).size, 103u);
+}
+
+TEST_F(AdminDoorTest, StatSaysWhereTheBytesComeFrom) {
+  catalog_.add_file("f", 5);
+  auto stat = from_json<StatView>(ask_json("GET", "/v1/stat", {{"path", "/m/f"}}));
+  ASSERT_TRUE(stat) << stat.error().to_string();
+  EXPECT_EQ(stat->source, "test://b/data/f");
+  EXPECT_EQ(stat->mount, "/m");
+  EXPECT_EQ(stat->entry.size, 5u);
+  EXPECT_EQ(stat->entry.mtime, WallTime{});
+}
+
+TEST_F(AdminDoorTest, CatGivesTheBytesOfTheRange) {
+  catalog_.add_file("big", 9 * kMiB + 17);
+  catalog_.add_file("empty", 0);
+  EXPECT_TRUE(ask("GET", "/v1/cat", {{"path", "/m/big"}}).body == pattern(0, 9 * kMiB + 17));
+  HttpResponse part =
+      ask("GET", "/v1/cat", {{"path", "/m/big"}, {"offset", "5000000"}, {"size", "4500000"}});
+  EXPECT_EQ(part.headers.find("leat-size"), "4437201");
+  EXPECT_TRUE(part.body == pattern(5'000'000, 4'437'201));
+  EXPECT_EQ(ask("GET", "/v1/cat", {{"path", "/m/empty"}}).status, 200);
+  EXPECT_EQ(ask("GET", "/v1/cat", {{"path", "/m/big"}, {"offset", "99999999"}}).status, 416);
+  EXPECT_EQ(ask("GET", "/v1/cat", {{"path", "/m/big"}, {"offset", "x"}}).status, 400);
+}
+
+TEST_F(AdminDoorTest, AFileThatCannotBeReadSaysWhyAtItsStartAndInItsMiddle) {
+  catalog_.add_file("big", 20 * kMiB);
+  fetcher_.fails_from = 10 * kMiB;
+  HttpResponse middle = ask("GET", "/v1/cat", {{"path", "/m/big"}});
+  EXPECT_EQ(middle.status, 0);
+  EXPECT_EQ(middle.body, "the store is away");
+  fetcher_.fails_from = 0;
+  HttpResponse start = ask("GET", "/v1/cat", {{"path", "/m/big"}});
+  EXPECT_EQ(start.status, 503);
+  EXPECT_EQ(status_of(start).message(), "the store is away");
+}
+
+TEST_F(AdminDoorTest, Jobs) {
+  EXPECT_EQ(ask("POST", "/v1/jobs", {}, R"({"kind": "load", "path": "/m"})").status, 202);
+  EXPECT_EQ(ask("POST", "/v1/jobs", {}, R"({"kind": "dance", "path": "/m"})").status, 400);
+  EXPECT_EQ(ask_json("GET", "/v1/jobs")["jobs"][0]["state"], "done");
+  auto job = from_json<JobView>(ask_json("GET", "/v1/jobs/1"));
+  EXPECT_EQ(*job, *host_.job(1));
+  EXPECT_EQ(ask("GET", "/v1/jobs/2").status, 404);
+  EXPECT_EQ(ask("GET", "/v1/jobs/x").status, 400);
+  EXPECT_EQ(ask("DELETE", "/v1/jobs/1").status, 200);
+  EXPECT_EQ(host_.cancelled, 1u);
+}
+
+TEST_F(AdminDoorTest, TheMetricsAddressHasNothingElse) {
+  EXPECT_TRUE(ask("GET", "/metrics").body.contains("leat_http_requests_total"));
+  HttpServerOptions options;
+  auto open = HttpServer::start(*HttpEndpoint::parse("127.0.0.1:0"), AdminDoor::metrics_router(),
+                                options, executor_);
+  ASSERT_TRUE(open);
+  auto get = [&](const char* path) {
+    HttpRequest request{.path = path};
+    return executor_.wait(HttpClient((*open)->endpoint()).request({}, request))->status;
+  };
+  EXPECT_EQ(get("/metrics"), 200);
+  EXPECT_EQ(get("/healthz"), 200);
+  EXPECT_EQ(get("/v1/status"), 404);
+  executor_.wait((*open)->stop());
+}
+
+TEST_F(AdminDoorTest, ShutdownIsAnswered) {
+  EXPECT_EQ(ask("POST", "/v1/shutdown").status, 202);
+  EXPECT_TRUE(host_.shut);
+}
+
+TEST(AdminTimes, WhatIsWrittenIsParsed) {
+  for (int64_t ns : {0L, 1L, 1'700'000'000'123'456'789L, 1'700'000'000'000'000'000L, -5L}) {
+    WallTime time{std::chrono::nanoseconds(ns)};
+    auto parsed = parse_time(format_time(time));
+    ASSERT_TRUE(parsed) << format_time(time);
+    EXPECT_EQ(*parsed, time);
+  }
+  EXPECT_EQ(format_time(WallTime(std::chrono::milliseconds(1500))), "1970-01-01T00:00:01.5Z");
+  EXPECT_FALSE(parse_time("yesterday"));
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// nlohmann::json throws; every exception ends in this file.
+#include "doors/admin/codec.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <ctime>
+
+namespace leat {
+namespace {
+
+// get<T>(json, name, out): leaves `out` alone where there is no such member.
+template <class T>
+void get(const Json& json, const char* name, T& out) {
+  auto found = json.find(name);
+  if (found != json.end() && !found->is_null()) out = found->get<T>();
+}
+
+template <class T>
+void get_enough(const Json& json, const char* name, T& out) {
+  uint64_t value = out;
+  get(json, name, value);
+  out = static_cast<T>(value);
+}
+
+std::string kind_name(FileKind kind) {
+  return kind == FileKind::kFile ? "file" : "directory";
+}
+
+FileKind kind_from(const Json& json) {
+  return json.value("kind", "file") == "directory" ? FileKind::kDirectory : FileKind::kFile;
+}
+
+Json cache_json(const CacheView& cache) {
+  const PageStoreStats& stats = cache.stats;
+  return {{"directory", cache.directory},
+          {"capacity_bytes", stats.capacity_bytes},
+          {"used_bytes", stats.used_bytes},
+          {"held_bytes", stats.held_bytes},
+          {"files", stats.files},
+          {"packed_objects", stats.packed_objects},
+          {"segments", stats.segments},
+          {"evicted_bytes", stats.evicted_bytes},
+          {"corrupt_blocks", stats.corrupt_blocks},
+          {"refused_bytes", stats.refused_bytes}};
+}
+
+CacheView cache_from(const Json& json) {
+  CacheView cache;
+  get(json, "directory", cache.directory);
+  get(json, "capacity_bytes", cache.stats.capacity_bytes);
+  get(json, "used_bytes", cache.stats.used_bytes);
+  get(json, "held_bytes", cache.stats.held_bytes);
+  get(json, "files", cache.stats.files);
+  get(json, "packed_objects", cache.stats.packed_objects);
+  get(json, "segments", cache.stats.segments);
+  get(json, "evicted_bytes", cache.stats.evicted_bytes);
+  get(json, "corrupt_blocks", cache.stats.corrupt_blocks);
+  get(json, "refused_bytes", cache.stats.refused_bytes);
+  return cache;
+}
+
+void decode(const Json& json, MountRequest& request) {
+  request.source = json.at("source").get<std::string>();
+  request.path = json.at("path").get<std::string>();
+  get(json, "options", request.options);
+  get(json, "freshness", request.freshness);
+  get(json, "read_only", request.read_only);
+  get(json, "allow_other", request.allow_other);
+  get(json, "passthrough", request.passthrough);
+  get(json, "probe", request.probe);
+  get_enough(json, "uid", request.uid);
+  get_enough(json, "gid", request.gid);
+  get_enough(json, "umask", request.umask);
+}
+
+void decode(const Json& json, MountView& view) {
+  view.path = json.at("path").get<std::string>();
+  get(json, "source", view.source);
+  get(json, "options", view.options);
+  get(json, "freshness", view.freshness);
+  get(json, "read_only", view.read_only);
+  get(json, "allow_other", view.allow_other);
+  get(json, "door", view.door);
+  get(json, "features", view.features);
+  get_enough(json, "uid", view.uid);
+  get_enough(json, "gid", view.gid);
+  get_enough(json, "umask", view.umask);
+}
+
+void decode(const Json& json, JobRequest& request) {
+  request.kind = json.at("kind").get<std::string>();
+  request.path = json.at("path").get<std::string>();
+}
+
+void decode(const Json& json, JobView& job) {
+  job.id = json.at("id").get<uint64_t>();
+  get(json, "kind", job.kind);
+  get(json, "path", job.path);
+  job.state = json.at("state").get<std::string>();
+  get(json, "planned", job.planned);
+  get(json, "files_total", job.files_total);
+  get(json, "files_done", job.files_done);
+  get(json, "files_failed", job.files_failed);
+  get(json, "bytes_total", job.bytes_total);
+  get(json, "bytes_done", job.bytes_done);
+  get(json, "bytes_fetched", job.bytes_fetched);
+  get(json, "seconds", job.seconds);
+  get(json, "errors", job.errors);
+}
+
+void decode(const Json& json, EntryView& entry) {
+  entry.name = json.at("name").get<std::string>();
+  entry.kind = kind_from(json);
+  get(json, "size", entry.size);
+  get(json, "version", entry.version);
+  std::string mtime;
+  get(json, "mtime", mtime);
+  if (auto time = parse_time(mtime)) entry.mtime = *time;
+  auto cached = json.find("cached_bytes");
+  if (cached != json.end() && cached->is_number()) entry.cached_bytes = cached->get<uint64_t>();
+}
+
+void decode(const Json& json, ListView& list) {
+  get(json, "path", list.path);
+  list.kind = kind_from(json);
+  for (const Json& item : json.at("entries")) decode(item, list.entries.emplace_back());
+  get(json, "next", list.next);
+}
+
+void decode(const Json& json, StatView& stat) {
+  decode(json, stat.entry);
+  get(json, "path", stat.path);
+  get(json, "mount", stat.mount);
+  get(json, "source", stat.source);
+}
+
+void decode(const Json& json, HostStatus& status) {
+  get(json, "version", status.version);
+  get(json, "pid", status.pid);
+  get(json, "uptime_seconds", status.uptime_seconds);
+  get(json, "rss_bytes", status.rss_bytes);
+  get(json, "open_files", status.open_files);
+  get(json, "open_files_max", status.open_files_max);
+  get(json, "metrics_address", status.metrics_address);
+  get(json, "metrics_note", status.metrics_note);
+  get(json, "log_file", status.log_file);
+  if (json.contains("cache")) status.cache = cache_from(json["cache"]);
+  if (json.contains("fetch")) {
+    get(json["fetch"], "memory_bytes", status.memory_bytes);
+    get(json["fetch"], "memory_bytes_max", status.memory_bytes_max);
+    get(json["fetch"], "requests_in_flight", status.requests_in_flight);
+  }
+  get(json, "counters", status.counters);
+  for (const Json& mount : json.value("mounts", Json::array())) {
+    decode(mount, status.mounts.emplace_back());
+  }
+}
+
+}  // namespace
+
+Json to_json(const MountRequest& request) {
+  return {{"source", request.source},
+          {"path", request.path},
+          {"options", request.options},
+          {"freshness", request.freshness},
+          {"read_only", request.read_only},
+          {"allow_other", request.allow_other},
+          {"passthrough", request.passthrough},
+          {"probe", request.probe},
+          {"uid", request.uid},
+          {"gid", request.gid},
+          {"umask", request.umask}};
+}
+
+Json to_json(const MountView& view) {
+  return {{"path", view.path},
+          {"source", view.source},
+          {"options", view.options},
+          {"freshness", view.freshness},
+          {"read_only", view.read_only},
+          {"allow_other", view.allow_other},
+          {"door", view.door},
+          {"features", view.features},
+          {"uid", view.uid},
+          {"gid", view.gid},
+          {"umask", view.umask}};
+}
+
+Json to_json(const HostStatus& status) {
+  Json mounts = Json::array();
+  for (const MountView& mount : status.mounts) mounts.push_back(to_json(mount));
+  return {{"version", status.version},
+          {"pid", status.pid},
+          {"uptime_seconds", status.uptime_seconds},
+          {"rss_bytes", status.rss_bytes},
+          {"open_files", status.open_files},
+          {"open_files_max", status.open_files_max},
+          {"metrics_address", status.metrics_address},
+          {"metrics_note", status.metrics_note},
+          {"log_file", status.log_file},
+          {"cache", cache_json(status.cache)},
+          {"fetch",
+           {{"memory_bytes", status.memory_bytes},
+            {"memory_bytes_max", status.memory_bytes_max},
+            {"requests_in_flight", status.requests_in_flight}}},
+          {"counters", status.counters},
+          {"mounts", mounts}};
+}
+
+Json to_json(const JobRequest& request) {
+  return {{"kind", request.kind}, {"path", request.path}};
+}
+
+Json to_json(const JobView& job) {
+  return {{"id", job.id},
+          {"kind", job.kind},
+          {"path", job.path},
+          {"state", job.state},
+          {"planned", job.planned},
+          {"files_total", job.files_total},
+          {"files_done", job.files_done},
+          {"files_failed", job.files_failed},
+          {"bytes_total", job.bytes_total},
+          {"bytes_done", job.bytes_done},
+          {"bytes_fetched", job.bytes_fetched},
+          {"seconds", job.seconds},
+          {"errors", job.errors}};
+}
+
+Json to_json(const EntryView& entry) {
+  Json json = {{"name", entry.name}, {"kind", kind_name(entry.kind)}};
+  if (entry.kind == FileKind::kFile) {
+    json["size"] = entry.size;
+    json["version"] = entry.version;
+  }
+  if (entry.mtime) json["mtime"] = format_time(*entry.mtime);
+  if (entry.cached_bytes) json["cached_bytes"] = *entry.cached_bytes;
+  return json;
+}
+
+Json to_json(const ListView& list) {
+  Json entries = Json::array();
+  for (const EntryView& entry : list.entries) entries.push_back(to_json(entry));
+  Json json = {{"path", list.path}, {"kind", kind_name(list.kind)}, {"entries", entries}};
+  if (!list.next.empty()) json["next"] = list.next;
+  return json;
+}
+
+Json to_json(const StatView& stat) {
+  Json json = to_json(stat.entry);
+  json["path"] = stat.path;
+  json["mount"] = stat.mount;
+  json["source"] = stat.source;
+  return json;
+}
+
+template <class T>
+Result<T> from_json(const Json& json) {
+  try {
+    T value;
+    decode(json, value);
+    return value;
+  } catch (const Json::exception& failure) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("the JSON is not of the documented form: {}", failure.what()));
+  }
+}
+template Result<MountRequest> from_json(const Json&);
+template Result<MountView> from_json(const Json&);
+template Result<HostStatus> from_json(const Json&);
+template Result<JobRequest> from_json(const Json&);
+template Result<JobView> from_json(const Json&);
+template Result<EntryView> from_json(const Json&);
+template Result<ListView> from_json(const Json&);
+template Result<StatView> from_json(const Json&);
+
+Result<Json> parse_json(const std::string& text, const char* what) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) {
+    return error(StatusCode::kInvalidArgument, fmt::format("{} is not JSON", what));
+  }
+  return json;
+}
+
+std::string dump_json(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string format_time(WallTime time) {
+  auto whole = std::chrono::floor<std::chrono::seconds>(time);
+  auto nanoseconds = (time - whole).count();
+  std::time_t seconds = whole.time_since_epoch().count();
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::string text = fmt::format("{:%Y-%m-%dT%H:%M:%S}", parts);
+  if (nanoseconds != 0) {
+    text += fmt::format(".{:09}", nanoseconds);
+    text.erase(text.find_last_not_of('0') + 1);
+  }
+  return text + "Z";
+}
+
+Result<WallTime> parse_time(const std::string& text) {
+  std::tm parts{};
+  const char* rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  int64_t nanoseconds = 0;
+  if (rest != nullptr && *rest == '.') {
+    ++rest;
+    for (int64_t unit = 100'000'000; *rest >= '0' && *rest <= '9'; ++rest, unit /= 10) {
+      nanoseconds += (*rest - '0') * unit;
+    }
+  }
+  if (rest == nullptr || std::string_view(rest) != "Z") {
+    return error(StatusCode::kInvalidArgument, fmt::format("'{}' is not a time", text));
+  }
+  return WallTime(std::chrono::seconds(timegm(&parts)) + std::chrono::nanoseconds(nanoseconds));
+}
+
+namespace {
+
+int http_status(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotDirectory:
+    case StatusCode::kIsDirectory:
+      return 400;
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kReadOnly:
+      return 403;
+    case StatusCode::kNotFound:
+      return 404;
+    case StatusCode::kExists:
+    case StatusCode::kBusy:
+    case StatusCode::kChanged:
+      return 409;
+    case StatusCode::kOutOfRange:
+      return 416;
+    case StatusCode::kThrottled:
+      return 429;
+    case StatusCode::kUnsupported:
+      return 501;
+    case StatusCode::kUnavailable:
+    case StatusCode::kCancelled:
+      return 503;
+    case StatusCode::kTimedOut:
+      return 504;
+    case StatusCode::kNoSpace:
+      return 507;
+    case StatusCode::kInternal:
+    case StatusCode::kCorrupt:
+      break;
+  }
+  return 500;
+}
+
+StatusCode code_named(std::string_view name) {
+  for (int code = int(StatusCode::kInternal); code <= int(StatusCode::kBusy); ++code) {
+    if (to_string(StatusCode(code)) == name) return StatusCode(code);
+  }
+  return StatusCode::kInternal;
+}
+
+}  // namespace
+
+HttpResponse error_response(const Status& status) {
+  return HttpResponse::failure(http_status(status.code()), to_string(status.code()),
+                               status.to_string());
+}
+
+Status status_of(const HttpResponse& response) {
+  Json body = Json::parse(response.body, nullptr, false);
+  if (body.is_object() && body.contains("error") && body["error"].is_object()) {
+    const Json& reason = body["error"];
+    auto code = reason.find("code"), message = reason.find("message");
+    if (code != reason.end() && code->is_string() && message != reason.end() &&
+        message->is_string()) {
+      return {code_named(code->get<std::string>()), message->get<std::string>()};
+    }
+  }
+  return {StatusCode::kInternal,
+          fmt::format("the daemon answered {} without saying why", response.status)};
+}
+
+}  // namespace leat

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON of the control socket, both ways: the door encodes what the command line decodes. The
+// schemas stand in docs/cli.md. Unknown members are ignored, missing ones keep their defaults, so
+// that neighbouring versions understand each other.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "doors/admin/host.h"
+#include "http/message.h"
+#include "model/file_info.h"
+
+namespace leat {
+
+using Json = nlohmann::json;
+
+// What `ls` and `stat` say of a name.
+struct EntryView {
+  std::string name{};
+  FileKind kind = FileKind::kFile;
+  uint64_t size = 0;
+  std::string version{};  // empty for directories
+  std::optional<WallTime> mtime{};
+  std::optional<uint64_t> cached_bytes{};  // files, where it was asked for and there is a cache
+
+  friend bool operator==(const EntryView&, const EntryView&) = default;
+};
+
+struct ListView {
+  std::string path{};
+  FileKind kind = FileKind::kDirectory;  // kFile: `entries` is the file itself
+  std::vector<EntryView> entries{};      // sorted by name
+  std::string next{};                    // name to go on after; empty: that was all
+};
+
+struct StatView {
+  EntryView entry{};
+  std::string path{};
+  std::string mount{};   // path of the mount, empty above all mounts
+  std::string source{};  // URL of the object
+};
+
+Json to_json(const MountRequest& request);
+Json to_json(const MountView& view);
+Json to_json(const HostStatus& status);
+Json to_json(const JobRequest& request);
+Json to_json(const JobView& job);
+Json to_json(const EntryView& entry);
+Json to_json(const ListView& list);
+Json to_json(const StatView& stat);
+
+// kInvalidArgument says which member is wrong. T is one of the above.
+template <class T>
+Result<T> from_json(const Json& json);
+
+// Text that is no JSON is kInvalidArgument; `what` names it.
+Result<Json> parse_json(const std::string& text, const char* what);
+// Names that are not UTF-8 get U+FFFD in place of what is not.
+std::string dump_json(const Json& json, int indent = -1);
+
+// "2026-01-02T03:04:05.678901234Z"; whole seconds have no fraction.
+std::string format_time(WallTime time);
+Result<WallTime> parse_time(const std::string& text);
+
+HttpResponse error_response(const Status& status);
+// The Status that the answer of a daemon stands for; call it for anything but 2xx.
+Status status_of(const HttpResponse& response);
+
+}  // namespace leat

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host: what the admin door can have done, and the plain data that travels over the control socket.
+// The composition root implements it; the door only translates.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cache/page_store.h"
+#include "runtime/context.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+struct MountRequest {
+  std::string source{};                          // as people write it
+  std::string path{};                            // the folder, absolute
+  std::map<std::string, std::string> options{};  // of the store, beside those in the source's query
+  std::string freshness{};                       // empty: the default
+  bool read_only = true;
+  bool allow_other = false;
+  bool passthrough = true;
+  bool probe = true;  // list one page of the source before the folder appears
+  uid_t uid = 0;
+  gid_t gid = 0;
+  mode_t umask = 022;
+};
+
+struct MountView {
+  std::string path{};
+  std::string source{};                          // without options
+  std::map<std::string, std::string> options{};  // endpoint, region …; never a secret
+  std::string freshness{};
+  bool read_only = true;
+  bool allow_other = false;
+  // False for a mount inside another one's folder, which shows it: it has no door of its own.
+  bool door = true;
+  std::map<std::string, bool> features{};  // of the door: passthrough, io_uring …
+  uid_t uid = 0;
+  gid_t gid = 0;
+  mode_t umask = 022;
+
+  friend bool operator==(const MountView&, const MountView&) = default;
+};
+
+struct CacheView {
+  std::string directory{};
+  PageStoreStats stats{};
+};
+
+struct HostStatus {
+  std::string version{};
+  int pid = 0;
+  double uptime_seconds = 0;
+  uint64_t rss_bytes = 0;
+  uint64_t open_files = 0;
+  uint64_t open_files_max = 0;
+  std::string metrics_address{};  // empty: not listening, and the note says why
+  std::string metrics_note{};
+  std::string log_file{};  // empty: standard error
+  CacheView cache{};
+  uint64_t memory_bytes = 0;  // of ranges under way or just fetched
+  uint64_t memory_bytes_max = 0;
+  uint64_t requests_in_flight = 0;
+  std::map<std::string, double> counters{};  // name{labels} → value, of every room
+  std::vector<MountView> mounts{};
+};
+
+struct JobRequest {
+  std::string kind{};  // "load", "free"
+  std::string path{};
+};
+
+struct JobView {
+  uint64_t id = 0;
+  std::string kind{};
+  std::string path{};
+  std::string state{};   // "running", "done", "failed", "cancelled"
+  bool planned = false;  // the totals are final
+  uint64_t files_total = 0, files_done = 0, files_failed = 0;
+  uint64_t bytes_total = 0, bytes_done = 0;
+  uint64_t bytes_fetched = 0;  // of these, asked of the store
+  double seconds = 0;
+  std::vector<std::string> errors{};  // the first few
+
+  bool ended() const { return state != "running"; }
+  friend bool operator==(const JobView&, const JobView&) = default;
+};
+
+class Host {
+ public:
+  virtual ~Host() = default;
+  // Returns when the folder can be used.
+  virtual Task<Result<MountView>> mount(Context context, MountRequest request) = 0;
+  // Returns when the folder is gone.
+  virtual Task<Result<>> unmount(Context context, std::string path, bool lazy) = 0;
+  virtual std::vector<MountView> mounts() const = 0;
+  virtual HostStatus status() const = 0;
+  // Returns as soon as the job runs.
+  virtual Result<JobView> start_job(JobRequest request) = 0;
+  virtual std::vector<JobView> jobs() const = 0;
+  virtual Result<JobView> job(uint64_t id) const = 0;
+  virtual Result<> cancel_job(uint64_t id) = 0;
+  // Starts to end the process and returns.
+  virtual void shut_down() = 0;
+};
+
+}  // namespace leat

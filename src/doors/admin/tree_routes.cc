@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/admin/tree_routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace leat {
+namespace {
+
+// A page of a listing stays well below the client's limit for one answer, 64 MiB.
+constexpr uint64_t kEntriesMax = 10'000;
+// One read of a streamed file, and how many of them are asked for ahead.
+constexpr uint64_t kPieceBytes = 4 * kMiB;
+constexpr uint64_t kPiecesAhead = 4;
+
+Result<std::string> path_of(const HttpRequest& request) {
+  auto path = request.query.find("path");
+  if (path == request.query.end()) {
+    return error(StatusCode::kInvalidArgument, "the query names no path; add ?path=/…");
+  }
+  return normalise_path(path->second);
+}
+
+Result<uint64_t> number_of(const HttpRequest& request, const char* name, uint64_t otherwise) {
+  auto found = request.query.find(name);
+  if (found == request.query.end()) return otherwise;
+  const std::string& text = found->second;
+  uint64_t value = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size()) {
+    return error(StatusCode::kInvalidArgument, fmt::format("{}={} is not a number", name, text));
+  }
+  return value;
+}
+
+bool flag_of(const HttpRequest& request, const char* name) {
+  auto found = request.query.find(name);
+  return found != request.query.end() && found->second != "0" && found->second != "false";
+}
+
+std::string source_url(const CatalogEntry& entry) {
+  return entry.mount ? fmt::format("{}/{}", entry.mount->source->name(), entry.key) : "";
+}
+
+struct FileStream {
+  Fetcher* fetcher;
+  FileRefPtr ref;
+  ByteRange range;  // what is left
+  Bytes first;      // read already, ends where `range` starts
+  Context context;
+};
+
+ByteRange next_piece(const FileStream& file) {
+  return {file.range.offset, std::min(kPieceBytes, file.range.size)};
+}
+
+void look_ahead(const FileStream& file) {
+  ByteRange piece = next_piece(file);
+  for (uint64_t i = 0; i < kPiecesAhead && !piece.empty(); ++i) {
+    file.fetcher->prefetch(file.ref, piece);
+    uint64_t left = file.range.end() - piece.end();
+    piece = {piece.end(), std::min(kPieceBytes, left)};
+  }
+}
+
+Task<Result<>> send_file(FileStream file, std::shared_ptr<BodyWriter> writer) {
+  look_ahead(file);
+  Result<> written = co_await writer->write(std::exchange(file.first, Bytes()));
+  while (written && !file.range.empty()) {
+    ByteRange piece = next_piece(file);
+    Result<Bytes> bytes = co_await file.fetcher->read(file.context, file.ref, piece);
+    if (!bytes) co_return Error(bytes.error());
+    file.range = {piece.end(), file.range.size - piece.size};
+    look_ahead(file);
+    written = co_await writer->write(std::move(*bytes));
+  }
+  co_return written;
+}
+
+}  // namespace
+
+void TreeRoutes::add_to(HttpRouter& router) {
+  router.add("GET", "/v1/ls", [this](Context context, HttpRequest request) {
+    return list(std::move(context), std::move(request));
+  });
+  router.add("GET", "/v1/stat", [this](Context context, HttpRequest request) {
+    return stat(std::move(context), std::move(request));
+  });
+  router.add("GET", "/v1/cat", [this](Context context, HttpRequest request) {
+    return cat(std::move(context), std::move(request));
+  });
+}
+
+EntryView TreeRoutes::view(const CatalogEntry& entry, bool with_cached) const {
+  EntryView view{.name = entry.info.name, .kind = entry.info.kind, .mtime = entry.info.mtime};
+  if (entry.info.is_directory()) return view;
+  view.size = entry.info.size;
+  view.version = entry.info.version.to_string();
+  if (with_cached && store_ != nullptr && entry.ref) {
+    view.cached_bytes = store_->cached_bytes(*entry.ref);
+  }
+  return view;
+}
+
+Task<HttpResponse> TreeRoutes::list(Context context, HttpRequest request) {
+  Result<std::string> path = path_of(request);
+  if (!path) co_return error_response(path.error());
+  Result<uint64_t> limit = number_of(request, "limit", kEntriesMax);
+  if (!limit) co_return error_response(limit.error());
+  bool with_cached = flag_of(request, "cached");
+
+  Result<CatalogEntry> found = co_await catalog_.lookup(context, *path);
+  if (!found) co_return error_response(found.error());
+  ListView answer{.path = *path, .kind = found->info.kind};
+  if (!found->info.is_directory()) {
+    answer.entries.push_back(view(*found, with_cached));
+    co_return HttpResponse::json(200, dump_json(to_json(answer)));
+  }
+  Result<ListingPtr> listing = co_await catalog_.list(context, *path);
+  if (!listing) co_return error_response(listing.error());
+  const auto& entries = (*listing)->entries;
+  auto from = entries.begin();
+  if (auto after = request.query.find("after"); after != request.query.end()) {
+    from = std::ranges::upper_bound(entries, after->second, {},
+                                    [](const CatalogEntry& e) { return e.info.name; });
+  }
+  uint64_t take = std::clamp<uint64_t>(*limit, 1, kEntriesMax);
+  for (; from != entries.end() && answer.entries.size() < take; ++from) {
+    answer.entries.push_back(view(*from, with_cached));
+  }
+  if (from != entries.end()) answer.next = answer.entries.back().name;
+  co_return HttpResponse::json(200, dump_json(to_json(answer)));
+}
+
+Task<HttpResponse> TreeRoutes::stat(Context context, HttpRequest request) {
+  Result<std::string> path = path_of(request);
+  if (!path) co_return error_response(path.error());
+  Result<CatalogEntry> found = co_await catalog_.lookup(context, *path);
+  if (!found) co_return error_response(found.error());
+  StatView answer{.entry = view(*found, true), .path = *path, .source = source_url(*found)};
+  if (found->mount) answer.mount = found->mount->entry.path;
+  co_return HttpResponse::json(200, dump_json(to_json(answer)));
+}
+
+Task<HttpResponse> TreeRoutes::cat(Context context, HttpRequest request) {
+  Result<std::string> path = path_of(request);
+  if (!path) co_return error_response(path.error());
+  Result<uint64_t> offset = number_of(request, "offset", 0);
+  if (!offset) co_return error_response(offset.error());
+  Result<uint64_t> size = number_of(request, "size", UINT64_MAX);
+  if (!size) co_return error_response(size.error());
+
+  Result<CatalogEntry> found = co_await catalog_.lookup_for_open(context, *path);
+  if (!found) co_return error_response(found.error());
+  if (!found->ref) {
+    co_return error_response(
+        Status(StatusCode::kIsDirectory, fmt::format("cannot read {}: it is a directory", *path)));
+  }
+  uint64_t file_size = found->ref->size;
+  if (*offset > file_size) {
+    co_return error_response(
+        Status(StatusCode::kOutOfRange,
+               fmt::format("cannot read {} from {}: it has {} bytes", *path, *offset, file_size)));
+  }
+  ByteRange range{*offset, std::min(*size, file_size - *offset)};
+  FileStream file{&fetcher_, found->ref, range, {}, context};
+  // The first piece before the head of the answer, so that most failures still have a status.
+  ByteRange piece = next_piece(file);
+  if (!piece.empty()) {
+    Result<Bytes> first = co_await fetcher_.read(context, found->ref, piece);
+    if (!first) co_return error_response(first.error());
+    file.first = std::move(*first);
+    file.range = {piece.end(), range.size - piece.size};
+  }
+  HttpResponse response;
+  response.headers.set("Content-Type", "application/octet-stream");
+  response.headers.set("leat-size", std::to_string(range.size));
+  response.stream = [file](std::shared_ptr<BodyWriter> writer) {
+    return send_file(file, std::move(writer));
+  };
+  co_return response;
+}
+
+}  // namespace leat

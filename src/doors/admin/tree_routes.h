@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// TreeRoutes: the namespace over HTTP: ls, stat, cat. Private to this room.
+#pragma once
+
+#include "cache/page_store.h"
+#include "catalog/catalog.h"
+#include "doors/admin/codec.h"
+#include "fetch/fetcher.h"
+#include "http/router.h"
+
+namespace leat {
+
+class TreeRoutes {
+ public:
+  // `store` may be null; the others outlive the routes.
+  TreeRoutes(Catalog& catalog, Fetcher& fetcher, PageStore* store)
+      : catalog_(catalog), fetcher_(fetcher), store_(store) {}
+
+  void add_to(HttpRouter& router);
+
+ private:
+  Task<HttpResponse> list(Context context, HttpRequest request);
+  Task<HttpResponse> stat(Context context, HttpRequest request);
+  Task<HttpResponse> cat(Context context, HttpRequest request);
+
+  EntryView view(const CatalogEntry& entry, bool with_cached) const;
+
+  Catalog& catalog_;
+  Fetcher& fetcher_;
+  PageStore* const store_;
+};
+
+}  // namespace leat
