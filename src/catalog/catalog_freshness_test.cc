@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long what is known is believed, what is asked then, and who is told of changes.
+#include <gmock/gmock.h>
+
+#include "catalog/catalog_fixture_test.h"
+
+namespace leat::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST_F(CatalogTest, MaxAgeIsBelievedToItsEndAndNotLonger) {
+  bucket_->put("x", "1");
+  mount("/m", bucket_);
+  FileRefPtr first = lookup("/m/x")->ref;
+  bucket_->put("x", "22");
+  pass(59s);
+  EXPECT_EQ(lookup("/m/x")->ref, first);
+  EXPECT_EQ(lookup_for_open("/m/x")->ref, first);
+  EXPECT_EQ(bucket_->lists(), 1u);
+  pass(1s);
+  EXPECT_FALSE(catalog_->try_lookup("/m/x"));
+  EXPECT_EQ(lookup_for_open("/m/x")->info.size, 2u);
+  EXPECT_EQ(bucket_->lists(), 2u);
+  EXPECT_EQ(bucket_->stats(), 0u);
+}
+
+TEST_F(CatalogTest, ASmallDirectoryIsListedAgainAtOnce) {
+  for (int i = 0; i < 1000; ++i) bucket_->put(fmt::format("{:04}", i), "x");
+  mount("/m", bucket_);
+  EXPECT_TRUE(lookup("/m/0000"));
+  pass(60s);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(lookup(fmt::format("/m/{:04}", i)));
+  EXPECT_EQ(bucket_->lists(), 2u);
+  EXPECT_EQ(bucket_->stats(), 0u);
+}
+
+TEST_F(CatalogTest, ALargeDirectoryIsListedAgainWhenSingleChecksHaveCostAsMuch) {
+  for (int i = 0; i < 20'000; ++i) bucket_->put(fmt::format("{:05}", i), "x");
+  mount("/m", bucket_);
+  EXPECT_TRUE(lookup("/m/00000"));
+  EXPECT_EQ(bucket_->lists(), 20u);
+  pass(60s);
+  for (int i = 0; i < 19; ++i) EXPECT_TRUE(lookup(fmt::format("/m/{:05}", i)));
+  EXPECT_EQ(bucket_->stats(), 19u);
+  EXPECT_EQ(bucket_->lists(), 20u);
+  // What was checked is fresh again, without another request.
+  EXPECT_TRUE(catalog_->try_lookup("/m/00003"));
+  for (int i = 19; i < 500; ++i) EXPECT_TRUE(lookup(fmt::format("/m/{:05}", i)));
+  EXPECT_EQ(bucket_->stats(), 19u);
+  EXPECT_EQ(bucket_->lists(), 40u);
+}
+
+TEST_F(CatalogTest, MissingNamesHaveTheirOwnAgeAndAreCheckedAlone) {
+  bucket_->put("x", "x");
+  mount("/m", bucket_);
+  EXPECT_EQ(code_of("/m/new"), StatusCode::kNotFound);
+  bucket_->put("new", "n");
+  bucket_->put("dir/below", "n");
+  EXPECT_EQ(code_of("/m/new"), StatusCode::kNotFound);
+  EXPECT_EQ(bucket_->lists(), 1u);
+  pass(5s);
+  EXPECT_EQ(lookup("/m/new")->info.size, 1u);
+  EXPECT_EQ(bucket_->stats(), 1u);
+  EXPECT_EQ(bucket_->lists(), 1u);
+  EXPECT_TRUE(lookup("/m/dir")->info.is_directory());
+  EXPECT_THAT(names("/m"), ElementsAre("dir/", "new", "x"));
+
+  uint64_t before = bucket_->stats() + bucket_->lists();
+  EXPECT_EQ(code_of("/m/none"), StatusCode::kNotFound);
+  uint64_t after = bucket_->stats() + bucket_->lists();
+  EXPECT_GT(after, before);
+  pass(4s);
+  EXPECT_EQ(code_of("/m/none"), StatusCode::kNotFound);
+  EXPECT_EQ(bucket_->stats() + bucket_->lists(), after);
+}
+
+TEST_F(CatalogTest, ImmutableIsNeverAskedAgainButNewNamesAppear) {
+  bucket_->put("x", "1");
+  mount("/m", bucket_, "", "immutable");
+  FileRefPtr first = lookup("/m/x")->ref;
+  EXPECT_EQ(lookup("/m/x")->fresh_until, Clock::time_point::max());
+  EXPECT_EQ(code_of("/m/new"), StatusCode::kNotFound);
+  bucket_->put("x", "22");
+  bucket_->put("new", "n");
+  pass(24h);
+  EXPECT_EQ(lookup_for_open("/m/x")->ref, first);
+  EXPECT_EQ(bucket_->stats(), 0u);
+  EXPECT_TRUE(lookup("/m/new"));
+  EXPECT_THAT(names("/m"), ElementsAre("new", "x"));
+  EXPECT_EQ(bucket_->lists(), 1u);
+}
+
+TEST_F(CatalogTest, ValidateAsksAtEachOpenAndOnlyThen) {
+  bucket_->put("x", "1");
+  bucket_->put("d/y", "1");
+  mount("/m", bucket_, "", "validate");
+  FileRefPtr first = lookup("/m/x")->ref;
+  EXPECT_EQ(lookup_for_open("/m/x")->ref, first);
+  EXPECT_EQ(lookup_for_open("/m/x")->ref, first);
+  EXPECT_EQ(bucket_->stats(), 2u);
+  bucket_->put("x", "22");
+  EXPECT_EQ(lookup("/m/x")->ref, first);
+  EXPECT_EQ(lookup_for_open("/m/x")->info.size, 2u);
+  EXPECT_EQ(lookup("/m/x")->info.size, 2u);
+  bucket_->remove("x");
+  EXPECT_EQ(lookup_for_open("/m/x").error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(lookup_for_open("/m/d/y")->info.size, 1u);
+  EXPECT_TRUE(lookup_for_open("/m/d")->info.is_directory());
+  settle();
+  EXPECT_THAT(take_changes(), ElementsAre("-/m:x", "/:m", "/m:x"));
+}
+
+TEST_F(CatalogTest, WhatHasAgedIsNotServedWhenTheStoreDoesNotAnswer) {
+  bucket_->put("x", "1");
+  mount("/m", bucket_);
+  mount("/v", bucket_, "", "validate");
+  EXPECT_TRUE(lookup("/m/x"));
+  EXPECT_TRUE(lookup_for_open("/v/x"));
+  bucket_->fail_next(StatusCode::kUnavailable, 1'000'000);
+  EXPECT_TRUE(lookup_for_open("/m/x"));
+  EXPECT_EQ(lookup_for_open("/v/x").error().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(lookup("/v/x"));
+  pass(60s);
+  EXPECT_EQ(lookup_for_open("/m/x").error().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(names("/m"), ElementsAre("<unavailable>"));
+  bucket_->fail_next(StatusCode::kUnavailable, 0);
+  EXPECT_TRUE(lookup_for_open("/m/x"));
+}
+
+TEST_F(CatalogTest, AnUnchangedVersionKeepsItsFileRef) {
+  for (int i = 0; i < 3000; ++i) bucket_->put(fmt::format("{:04}", i), "x");
+  mount("/m", bucket_);
+  ListingPtr first = list("/m").value();
+  bucket_->put("0007", "changed");
+  pass(60s);
+  // One by a single check, all by the listing after it.
+  EXPECT_EQ(lookup("/m/0003")->ref, first->entries[3].ref);
+  ListingPtr second = list("/m").value();
+  ASSERT_EQ(second->entries.size(), 3000u);
+  for (size_t i = 0; i < 3000; ++i) {
+    EXPECT_EQ(first->entries[i].ref == second->entries[i].ref, i != 7) << i;
+  }
+  settle();
+  EXPECT_THAT(take_changes(), ElementsAre("/:m", "/m:0007"));
+}
+
+TEST_F(CatalogTest, AFileFoundByACheckKeepsItsFileRefInTheNextListing) {
+  bucket_->put("x", "x");
+  mount("/m", bucket_);
+  EXPECT_EQ(code_of("/m/new"), StatusCode::kNotFound);
+  bucket_->put("new", "n");
+  pass(6s);
+  FileRefPtr ref = lookup("/m/new")->ref;
+  pass(60s);
+  EXPECT_THAT(names("/m"), ElementsAre("new", "x"));
+  EXPECT_EQ(bucket_->lists(), 2u);
+  EXPECT_EQ(lookup("/m/new")->ref, ref);
+}
+
+TEST_F(CatalogTest, ChangesAndDeletionsAreToldOnce) {
+  bucket_->put("d/changed", "1");
+  bucket_->put("d/gone", "1");
+  bucket_->put("d/same", "1");
+  bucket_->put("d/sub/x", "1");
+  bucket_->put("d/turns", "1");
+  mount("/m", bucket_);
+  EXPECT_EQ(names("/m/d").size(), 5u);
+  EXPECT_THAT(names("/m/d/sub"), ElementsAre("x"));
+  take_changes();
+  bucket_->put("d/changed", "2");
+  bucket_->remove("d/gone");
+  bucket_->remove("d/sub/x");
+  bucket_->remove("d/turns");
+  bucket_->put("d/turns/into", "a directory");
+  bucket_->put("d/added", "1");
+  pass(60s);
+  EXPECT_THAT(names("/m/d"), ElementsAre("added", "changed", "same", "turns/"));
+  settle();
+  EXPECT_THAT(take_changes(), ElementsAre("-/m/d:gone", "-/m/d:sub", "/m/d:changed", "/m/d:turns"));
+  EXPECT_THAT(names("/m/d/sub"), ElementsAre("<not_found>"));
+  pass(60s);
+  EXPECT_EQ(names("/m/d").size(), 4u);
+  settle();
+  EXPECT_THAT(take_changes(), IsEmpty());
+}
+
+TEST_F(CatalogTest, ADirectoryThatHasGoneTellsOfAllItsNames) {
+  bucket_->put("d/a", "1");
+  bucket_->put("d/b", "1");
+  mount("/m", bucket_);
+  EXPECT_EQ(names("/m/d").size(), 2u);
+  take_changes();
+  bucket_->remove("d/a");
+  bucket_->remove("d/b");
+  pass(60s);
+  EXPECT_THAT(names("/m/d"), ElementsAre("<not_found>"));
+  settle();
+  EXPECT_THAT(take_changes(), ElementsAre("-/m/d:a", "-/m/d:b"));
+}
+
+TEST_F(CatalogTest, AReportedChangeIsToldAtOnceAndCheckedAtTheNextTouch) {
+  bucket_->put("x", "1");
+  bucket_->put("y", "1");
+  mount("/m", bucket_);
+  EXPECT_EQ(names("/m").size(), 2u);
+  FileRefPtr other = lookup("/m/y")->ref;
+  take_changes();
+  bucket_->put("x", "22");
+  catalog_->report_changed("/m/x");
+  catalog_->report_changed("/m/x");
+  catalog_->report_changed("/m/unknown");
+  EXPECT_THAT(take_changes(), ElementsAre("/m:x"));
+  EXPECT_FALSE(catalog_->try_lookup("/m/x"));
+  EXPECT_TRUE(catalog_->try_lookup("/m/y"));
+  EXPECT_EQ(lookup("/m/x")->info.size, 2u);
+  EXPECT_EQ(bucket_->stats(), 1u);
+  EXPECT_EQ(bucket_->lists(), 1u);
+  settle();
+  EXPECT_THAT(take_changes(), IsEmpty());
+  EXPECT_EQ(lookup("/m/y")->ref, other);
+}
+
+TEST_F(CatalogTest, InvalidateAsksAgainBelowThePathAndNowhereElse) {
+  bucket_->put("a/x", "1");
+  bucket_->put("b/y", "1");
+  mount("/m", bucket_, "", "immutable");
+  FileRefPtr x = lookup("/m/a/x")->ref;
+  EXPECT_TRUE(lookup("/m/b/y"));
+  EXPECT_EQ(names("/m").size(), 2u);
+  EXPECT_EQ(bucket_->lists(), 3u);
+  catalog_->invalidate("/m/a");
+  EXPECT_FALSE(catalog_->try_lookup("/m/a/x"));
+  EXPECT_TRUE(catalog_->try_lookup("/m/b/y"));
+  EXPECT_EQ(lookup("/m/a/x")->ref, x);
+  EXPECT_EQ(bucket_->lists(), 4u);
+  EXPECT_FALSE(catalog_->try_lookup("/m/a"));
+  EXPECT_TRUE(lookup("/m/a")->info.is_directory());
+
+  bucket_->put("a/x", "22");
+  catalog_->invalidate("/m/a/x");
+  EXPECT_EQ(lookup("/m/a/x")->info.size, 2u);
+  catalog_->invalidate("/");
+  EXPECT_FALSE(catalog_->try_lookup("/m/b/y"));
+}
+
+}  // namespace
+}  // namespace leat::testing

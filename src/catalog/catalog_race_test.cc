@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many at the same time: single flight, cancellation, and everything at once against a model.
+#include <gmock/gmock.h>
+
+#include <latch>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "catalog/catalog_fixture_test.h"
+
+namespace leat::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Answers {
+  explicit Answers(ptrdiff_t count) : done(count) {}
+  std::mutex mutex;
+  std::vector<Result<ListingPtr>> listings;
+  std::vector<Result<CatalogEntry>> entries;
+  std::latch done;
+};
+
+Task<> list_into(Catalog* catalog, Context context, std::string path, Answers* answers) {
+  Result<ListingPtr> listing = co_await catalog->list(std::move(context), std::move(path));
+  {
+    std::lock_guard lock(answers->mutex);
+    answers->listings.push_back(std::move(listing));
+  }
+  answers->done.count_down();
+}
+
+Task<> look_up_into(Catalog* catalog, Context context, std::string path, Answers* answers) {
+  Result<CatalogEntry> entry = co_await catalog->lookup(std::move(context), std::move(path));
+  {
+    std::lock_guard lock(answers->mutex);
+    answers->entries.push_back(std::move(entry));
+  }
+  answers->done.count_down();
+}
+
+TEST_F(CatalogTest, EverybodyWaitsForOneListingAndGetsTheSame) {
+  for (int i = 0; i < 100; ++i) bucket_->put(fmt::format("d/{}", i), "x");
+  mount("/m", bucket_);
+  bucket_->hold();
+  Answers answers(60);
+  for (int i = 0; i < 30; ++i) {
+    executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/d", &answers));
+    executor_.spawn(
+        look_up_into(catalog_.get(), Context::background(), fmt::format("/m/d/{}", i), &answers));
+  }
+  bucket_->await_arrivals(1);
+  settle();
+  EXPECT_EQ(bucket_->arrived(), 1u);
+  bucket_->release();
+  answers.done.wait();
+  EXPECT_EQ(bucket_->lists(), 1u);
+  ListingPtr last = list("/m/d").value();
+  for (const Result<ListingPtr>& listing : answers.listings) {
+    ASSERT_TRUE(listing);
+    EXPECT_EQ((*listing)->entries.size(), 100u);
+    EXPECT_EQ(*listing, last);
+  }
+  for (const Result<CatalogEntry>& entry : answers.entries) EXPECT_TRUE(entry);
+}
+
+TEST_F(CatalogTest, OneWhoStopsWaitingDoesNotTakeTheListingFromTheOthers) {
+  bucket_->put("d/x", "x");
+  mount("/m", bucket_);
+  bucket_->hold();
+  std::stop_source stop;
+  Answers impatient(2), patient(1);
+  executor_.spawn(list_into(catalog_.get(), Context::background().with_cancel(stop.get_token()),
+                            "/m/d", &impatient));
+  bucket_->await_arrivals(1);
+  executor_.spawn(look_up_into(catalog_.get(), Context::background(), "/m/d/x", &patient));
+  executor_.spawn(
+      list_into(catalog_.get(), Context::background().with_timeout(2ms), "/m/d", &impatient));
+  stop.request_stop();
+  impatient.done.wait();
+  std::vector<StatusCode> codes;
+  for (auto& listing : impatient.listings) codes.push_back(listing.error().code());
+  EXPECT_THAT(codes,
+              ::testing::UnorderedElementsAre(StatusCode::kCancelled, StatusCode::kTimedOut));
+  bucket_->release();
+  patient.done.wait();
+  EXPECT_TRUE(patient.entries.at(0));
+  EXPECT_EQ(bucket_->lists(), 1u);
+}
+
+TEST_F(CatalogTest, AListingThatBeganBeforeInvalidateDoesNotAnswerThoseAfterIt) {
+  bucket_->put("d/x", "1");
+  mount("/m", bucket_);
+  bucket_->hold();
+  Answers before(1), after(1);
+  executor_.spawn(look_up_into(catalog_.get(), Context::background(), "/m/d/x", &before));
+  bucket_->await_arrivals(1);
+  catalog_->invalidate("/m/d");
+  executor_.spawn(look_up_into(catalog_.get(), Context::background(), "/m/d/x", &after));
+  bucket_->await_arrivals(2);
+  bucket_->release();
+  before.done.wait();
+  after.done.wait();
+  EXPECT_TRUE(before.entries.at(0));
+  EXPECT_TRUE(after.entries.at(0));
+  EXPECT_EQ(bucket_->lists(), 2u);
+}
+
+TEST_F(CatalogTest, AReportDuringAListingIsNotLostWithIt) {
+  bucket_->put("d/x", "1");
+  mount("/m", bucket_);
+  EXPECT_TRUE(lookup("/m/d/x"));
+  pass(60s);
+  bucket_->hold();
+  Answers answers(1);
+  executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/d", &answers));
+  bucket_->await_arrivals(2);
+  catalog_->report_changed("/m/d/x");
+  bucket_->release();
+  answers.done.wait();
+  EXPECT_FALSE(catalog_->try_lookup("/m/d/x"));
+  EXPECT_TRUE(lookup("/m/d/x"));
+  EXPECT_EQ(bucket_->stats(), 1u);
+}
+
+TEST_F(CatalogTest, UnmountingUnderAListingEndsItWithNotFound) {
+  bucket_->put("d/x", "1");
+  mount("/m", bucket_);
+  bucket_->hold();
+  Answers answers(2);
+  executor_.spawn(look_up_into(catalog_.get(), Context::background(), "/m/d/x", &answers));
+  executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/d", &answers));
+  bucket_->await_arrivals(1);
+  settle();
+  ASSERT_TRUE(catalog_->unmount("/m"));
+  bucket_->release();
+  answers.done.wait();
+  EXPECT_EQ(answers.entries.at(0).error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(answers.listings.at(0).error().code(), StatusCode::kNotFound);
+}
+
+TEST_F(CatalogTest, TheCatalogMayEndBeforeItsRequests) {
+  bucket_->put("d/x", "1");
+  mount("/m", bucket_);
+  bucket_->hold();
+  Answers answers(1);
+  std::stop_source stop;
+  executor_.spawn(list_into(catalog_.get(), Context::background().with_cancel(stop.get_token()),
+                            "/m/d", &answers));
+  bucket_->await_arrivals(1);
+  stop.request_stop();
+  answers.done.wait();
+  catalog_ = nullptr;
+  settle();
+  bucket_->release();
+}
+
+// Answers of the catalog, whoever changes what at the same time, are versions that the name has
+// had; and when all is quiet, what the bucket holds.
+TEST_F(CatalogTest, LookupsListingsChangesAndUnmountsAtOnce) {
+  auto seed = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  make_catalog({.names_max = 400});
+  constexpr int kDirectories = 4, kNames = 150, kSteps = 1500;
+  auto path_of = [](uint64_t random) {
+    return fmt::format("d{}/{}", random % kDirectories, random / 8 % kNames);
+  };
+  for (uint64_t i = 0; i < 4096; ++i) bucket_->put(path_of(i), "x");
+  auto other = std::make_shared<MemorySource>("other");
+  other->put("y", "yy");
+  mount("/m", bucket_);
+
+  std::atomic<uint64_t> unexpected = 0;
+  auto reader = [&](uint64_t salt) {
+    std::mt19937_64 random(seed + salt);
+    for (int i = 0; i < kSteps; ++i) {
+      std::string path = "/m/" + path_of(random());
+      Result<CatalogEntry> entry = random() % 2 == 0 ? lookup(path) : lookup_for_open(path);
+      bool fine = entry ? entry->ref && "/m/" + entry->ref->key == path
+                        : entry.error().code() == StatusCode::kNotFound;
+      Result<ListingPtr> listing =
+          random() % 16 == 0 ? list(path.substr(0, 5)) : list("/m/sub/mount");
+      fine &= listing || listing.error().code() == StatusCode::kNotFound;
+      if (!fine) ++unexpected;
+    }
+  };
+  auto changer = [&] {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < kSteps; ++i) {
+      std::string key = path_of(random());
+      switch (random() % 8) {
+        case 0:
+          pass(7s);
+          break;
+        case 1:
+          bucket_->remove(key);
+          break;
+        case 2:
+          catalog_->invalidate("/m/" + key.substr(0, 2));
+          break;
+        case 3:
+          catalog_->report_changed("/m/" + key);
+          break;
+        case 4:
+          EXPECT_TRUE(catalog_->unmount("/m"));
+          mount("/m", bucket_);
+          break;
+        case 5:
+          mount("/m/sub/mount", other);
+          EXPECT_TRUE(catalog_->unmount("/m/sub/mount"));
+          break;
+        default:
+          bucket_->put(key, std::string(random() % 100, 'x'));
+          break;
+      }
+    }
+  };
+  {
+    std::jthread one(reader, 1), two(reader, 2), three(changer);
+  }
+  EXPECT_EQ(unexpected, 0u) << "seed " << seed;
+
+  pass(60s);
+  for (uint64_t i = 0; i < 4096; ++i) {
+    std::string key = path_of(i);
+    auto truth = executor_.wait(bucket_->stat(Context::background(), key));
+    Result<CatalogEntry> entry = lookup("/m/" + key);
+    ASSERT_EQ(truth.has_value(), entry.has_value()) << key << " seed " << seed;
+    if (truth) ASSERT_EQ(truth->version, entry->info.version) << key << " seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace leat::testing
