@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fetcher: the PageSource chain of one host: bytes under way, local cache, source. Single flight: any
-// byte of a file version is asked of the store once, however many readers want it at the same time.
-// Bytes reach readers before they reach the disk. Thread-safe.
+// Fetcher: the PageSource chain of one host: bytes under way, local cache, source. Single flight:
+// any byte of a file version is asked of the store once, however many readers want it at the same
+// time. Bytes reach readers before they reach the disk. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "cache/page_store.h"
@@ -19,17 +21,25 @@ struct FetcherOptions {
   // reader is about to come. Demand reads may exceed it by one range each; look-ahead may not.
   uint64_t memory_bytes_max = 256 * kMiB;
   // Requests to one store under way at once; look-ahead leaves a quarter of them to demand reads.
+  // A request counts until its bytes are in the page store, so that a slow disk slows the requests
+  // down and does not fill the memory.
   unsigned requests_max = 32;
+  // Of one request to a store, whoever waits for it.
+  Clock::duration request_timeout = std::chrono::seconds(60);
+  // Of one write to the page store; after it the bytes are given up for the cache.
+  Clock::duration write_timeout = std::chrono::seconds(30);
+  std::function<Clock::time_point()> now = &Clock::now;
 };
 
 struct FetcherStats {
-  uint64_t memory_bytes;       // in buffers now
-  uint64_t requests_in_flight;
+  uint64_t memory_bytes;        // in buffers now
+  uint64_t requests_in_flight;  // to stores
+  uint64_t files;               // versions with bytes in memory or under way
 };
 
 class Fetcher : public PageSource {
  public:
-  // `store` may be null (no cache); the others must outlive it.
+  // `store` may be null (no cache); all must outlive it, and stop() must have ended before it goes.
   static std::unique_ptr<Fetcher> create(FetcherOptions options, PageStore* store,
                                          SourceTable& sources, Executor& executor);
 
@@ -37,10 +47,12 @@ class Fetcher : public PageSource {
   // background. Returns at once; does nothing when there is no memory or request left for it.
   virtual void prefetch(FileRefPtr ref, ByteRange range) = 0;
 
-  // For load: returns when `range` is in the cache. The bytes that had to be fetched.
+  // For load: returns when `range` is in the page store. The bytes that had to be fetched. kNoSpace
+  // when the page store has no room, kUnsupported when there is none.
   virtual Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) = 0;
 
-  // Waits until nothing is under way any more; new reads are refused.
+  // Refuses new reads and waits until nothing is under way any more, cache writes included.
+  // Requests that nobody waits for are cancelled.
   virtual Task<> stop() = 0;
 
   virtual FetcherStats stats() const = 0;

@@ -17,8 +17,8 @@ namespace leat {
 class PageSource {
  public:
   virtual ~PageSource() = default;
-  // Exactly `range`, which lies within the file, in the version that `ref` names; kChanged when that
-  // version is gone and the bytes are not cached.
+  // Exactly `range`, which lies within the file, in the version that `ref` names; kChanged when
+  // that version is gone and the bytes are not cached.
   virtual Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) = 0;
   // The synchronous twin for bytes in memory or in the page cache; never waits.
   virtual std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) = 0;

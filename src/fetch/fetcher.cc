@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariants:
+//  - A request to a store is made only for a flight, and a flight only for bytes that are in no
+//    other one and that the page store called missing after the last flight left the table.
+//  - Readers get a flight's bytes before the page store does, whose trouble is never a reader's.
+//  - A reader that goes away ends its wait, never the flight.
+#include "fetch/fetcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "fetch/flight_runner.h"
+#include "fetch/flight_table.h"
+#include "fetch/recent_ranges.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+// More gains nothing on a connection and makes the first byte's readers wait; see StreamOptions.
+constexpr uint64_t kFlightBytesMax = 8 * kMiB;
+// Of a load, under way at once for one call.
+constexpr uint64_t kEnsureBytes = 4 * kFlightBytesMax;
+// Reads by way of the page store before its answer "not missing" is believed no more.
+constexpr unsigned kCacheTries = 2;
+// Looks at the table before a claim is made although flights keep leaving it: at worst a byte is
+// fetched twice.
+constexpr unsigned kClaimTries = 16;
+
+constexpr const char* kBytesHelp = "Bytes handed to readers, by where they came from.";
+Counter bytes_memory("leat_fetch_bytes_total", kBytesHelp, R"(origin="memory")");
+Counter bytes_cache("leat_fetch_bytes_total", kBytesHelp, R"(origin="cache")");
+Counter bytes_source("leat_fetch_bytes_total", kBytesHelp, R"(origin="source")");
+Counter joined_total("leat_fetch_joined_total",
+                     "Waits for a request that another reader had made.");
+Counter cache_retries("leat_fetch_cache_retries_total",
+                      "Reads that the page store could not answer although it had said so.");
+
+void count_joined(const std::vector<ReadPart>& parts, size_t own) {
+  size_t awaited = std::ranges::count_if(parts, &ReadPart::under_way);
+  joined_total.add(awaited - std::min(awaited, own));
+}
+
+Error stopping(const FileRef& ref) {
+  return error(StatusCode::kCancelled, fmt::format("cannot read '{}': Leat is stopping", ref.key));
+}
+
+Result<> check_range(const FileRef& ref, ByteRange range) {
+  if (range.offset <= ref.size && range.size <= ref.size - range.offset) return {};
+  return error(StatusCode::kOutOfRange,
+               fmt::format("cannot read {} bytes at {} of '{}': it has {} bytes", range.size,
+                           range.offset, ref.key, ref.size));
+}
+
+class ChainFetcher final : public Fetcher {
+ public:
+  ChainFetcher(FetcherOptions options, PageStore* store, SourceTable& sources, Executor& executor)
+      : memory_(options.memory_bytes_max, options.now),
+        runner_(options, store, sources, executor, table_, memory_) {}
+  ~ChainFetcher() override { LEAT_CHECK(runner_.idle()); }
+
+  Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
+  std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
+  void prefetch(FileRefPtr ref, ByteRange range) override;
+  Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) override;
+  Task<> stop() override;
+  FetcherStats stats() const override {
+    return {memory_.bytes(), runner_.requests_in_flight(), table_.files()};
+  }
+
+ private:
+  FlightTable::ClaimLimits claim_limits(const FileRef& ref, size_t flights_max) const;
+  std::vector<ByteRange> missing(const FileRef& ref, ByteRange range, bool ask_store) const;
+  void count_handed_out(const FlightPtr& flight, ByteRange part) {
+    if (table_.handed_out(flight, part)) memory_.read_through(flight);
+  }
+
+  std::vector<ReadPart> find_or_start(const FileRefPtr& ref, ByteRange range, bool ask_store,
+                                      const Activity::Token& token);
+  Task<Result<>> gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts, Bytes* rope);
+  Task<Result<Bytes>> await_landed(Context context, FlightPtr flight, ByteRange part);
+  Task<Result<Bytes>> read_cached(Context context, FileRefPtr ref, ByteRange range);
+
+  bool prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
+                    uint64_t generation, const Activity::Token& token);
+  FlightTable::Claim claim_unstored(const FileRefPtr& ref, ByteRange range);
+  Task<Result<uint64_t>> ensure_piece(Context context, FileRefPtr ref, ByteRange range,
+                                      Activity::Token token);
+  Task<Result<>> await_stored(Context context, FlightPtr flight);
+
+  FlightTable table_;
+  RecentRanges memory_;
+  FlightRunner runner_;
+  Gauge memory_gauge_{"leat_fetch_memory_bytes", "Bytes under way or recently fetched, in memory.",
+                      [this] { return static_cast<double>(memory_.bytes()); }};
+  Gauge requests_gauge_{"leat_fetch_requests_in_flight", "Requests to stores under way.",
+                        [this] { return static_cast<double>(runner_.requests_in_flight()); }};
+};
+
+// Packed objects are fetched and written whole.
+FlightTable::ClaimLimits ChainFetcher::claim_limits(const FileRef& ref, size_t flights_max) const {
+  PageStore* store = runner_.store_for(ref);
+  bool whole = store != nullptr && store->packed(ref);
+  return {whole ? std::max(ref.size, kFlightBytesMax) : kFlightBytesMax, flights_max};
+}
+
+std::vector<ByteRange> ChainFetcher::missing(const FileRef& ref, ByteRange range,
+                                             bool ask_store) const {
+  PageStore* store = runner_.store_for(ref);
+  if (store != nullptr && ask_store) return store->missing(ref, range);
+  if (store != nullptr && store->packed(ref)) return {ByteRange{0, ref.size}};
+  return {range.widen(kBlockBytes, ref.size)};
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRange range) {
+  auto token = runner_.enter();
+  if (!token) co_return stopping(*ref);
+  if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
+  Bytes rope;
+  for (unsigned tries = 0; rope.size() < range.size; ++tries) {
+    LEAT_CHECK(tries <= kCacheTries);  // the last one does not ask the page store
+    ByteRange rest{range.offset + rope.size(), range.size - rope.size()};
+    std::vector<ReadPart> parts = find_or_start(ref, rest, tries < kCacheTries, *token);
+    auto gathered = co_await gather(context, ref, std::move(parts), &rope);
+    if (!gathered) co_return Error(gathered.error());
+  }
+  co_return rope;
+}
+
+std::vector<ReadPart> ChainFetcher::find_or_start(const FileRefPtr& ref, ByteRange range,
+                                                  bool ask_store, const Activity::Token& token) {
+  for (unsigned tries = 1;; ++tries) {
+    FlightTable::Look look = table_.look(ref->id, range);
+    for (const FlightPtr& flight : look.read_through) memory_.read_through(flight);
+    if (look.complete) return std::move(look.parts);
+    std::vector<ByteRange> to_fetch;
+    if (std::ranges::any_of(look.parts, &ReadPart::elsewhere)) {
+      to_fetch = missing(*ref, range, ask_store);
+    }
+    if (to_fetch.empty()) {
+      count_joined(look.parts, 0);
+      return std::move(look.parts);
+    }
+    std::optional<uint64_t> generation;
+    if (tries < kClaimTries) generation = look.generation;
+    auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));
+    if (!claim) continue;
+    count_joined(claim->parts, claim->started.size());
+    for (FlightPtr& flight : claim->started) {
+      runner_.launch(std::move(flight), Urgency::kDemand, {}, token.another());
+    }
+    return std::move(claim->parts);
+  }
+}
+
+// Appends the parts to `rope` in order. Ends early, without an error, where the page store no
+// longer has what it had: the caller then looks again from there.
+Task<Result<>> ChainFetcher::gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts,
+                                    Bytes* rope) {
+  for (ReadPart& part : parts) {
+    const FlightPtr& flight = part.reader.flight();
+    if (part.in_memory()) {
+      bytes_memory.add(part.range.size);
+    } else if (part.under_way()) {
+      Result<Bytes> landed = co_await await_landed(context, flight, part.range);
+      if (!landed) co_return Error(landed.error());
+      part.bytes = *std::move(landed);
+      bytes_source.add(part.range.size);
+    } else {
+      Result<Bytes> cached = co_await read_cached(context, ref, part.range);
+      if (!cached) {
+        cache_retries.add();
+        co_return context.check("a read");  // the reader's own end, or another try
+      }
+      part.bytes = *std::move(cached);
+      bytes_cache.add(part.range.size);
+    }
+    if (flight != nullptr) count_handed_out(flight, part.range);
+    if (parts.size() == 1 && rope->empty()) {
+      *rope = std::move(part.bytes);
+    } else {
+      rope->append(part.bytes);
+    }
+  }
+  co_return Result<>();
+}
+
+Task<Result<Bytes>> ChainFetcher::await_landed(Context context, FlightPtr flight, ByteRange part) {
+  Result<Bytes> landed = co_await flight->landed->wait(context, "a read");
+  if (landed) co_return landed->sub(part.offset - flight->range.offset, part.size);
+  co_return error(landed.error().with_context(fmt::format(
+      "cannot read {} bytes at {} of '{}'", part.size, part.offset, flight->file->key)));
+}
+
+Task<Result<Bytes>> ChainFetcher::read_cached(Context context, FileRefPtr ref, ByteRange range) {
+  PageStore* store = runner_.store_for(*ref);
+  if (store == nullptr) co_return error(StatusCode::kNotFound, "there is no page store");
+  if (auto hot = store->try_read(*ref, range)) co_return *std::move(hot);
+  Result<Bytes> cold = co_await store->read(context, ref, range);
+  if (cold && cold->size() != range.size) {
+    co_return error(StatusCode::kInternal, "the page store answered another number of bytes");
+  }
+  if (!cold && cold.error().code() != StatusCode::kNotFound) {
+    log::warning("reading '{}' from the cache: {}; reading it from its store instead", ref->key,
+                 cold.error().to_string());
+  }
+  co_return cold;
+}
+
+std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range) {
+  if (!check_range(ref, range)) return std::nullopt;
+  if (range.empty()) return Bytes();
+  FlightTable::Look look = table_.look(ref.id, range);
+  for (const FlightPtr& flight : look.read_through) memory_.read_through(flight);
+  if (std::ranges::any_of(look.parts, &ReadPart::under_way)) return std::nullopt;
+  PageStore* store = runner_.store_for(ref);
+  uint64_t from_cache = 0;
+  for (ReadPart& part : look.parts) {
+    if (part.in_memory()) continue;
+    auto hot = store == nullptr ? std::nullopt : store->try_read(ref, part.range);
+    if (!hot) return std::nullopt;
+    part.bytes = *std::move(hot);
+    from_cache += part.range.size;
+  }
+  bytes_memory.add(range.size - from_cache);
+  bytes_cache.add(from_cache);
+  if (look.parts.size() == 1) return std::move(look.parts.front().bytes);
+  Bytes rope;
+  for (ReadPart& part : look.parts) {
+    if (part.reader && !look.complete) count_handed_out(part.reader.flight(), part.range);
+    rope.append(part.bytes);
+  }
+  return rope;
+}
+
+// --- look-ahead and load -------------------------------------------------------------------------
+
+void ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
+  range = range.clamp(ref->size);
+  if (range.empty() || !ref->version.known()) return;
+  auto token = runner_.enter();
+  if (!token) return;
+  // Bounded, so that a table that others keep changing cannot hold a door's thread here.
+  for (unsigned tries = 0; tries < kClaimTries; ++tries) {
+    uint64_t generation = 0;
+    if (table_.covers(ref->id, range, &generation)) return;
+    std::vector<ByteRange> to_fetch = missing(*ref, range, true);
+    if (to_fetch.empty() || !prefetch_one(ref, to_fetch, generation, *token)) return;
+  }
+}
+
+// Starts one flight, or finds that the caller has to look again; false when there is none left to
+// start, or no request or memory for it.
+bool ChainFetcher::prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
+                                uint64_t generation, const Activity::Token& token) {
+  auto ticket = runner_.limits(ref->store).try_ahead();
+  if (!ticket) return false;
+  const FlightTable::ClaimLimits one = claim_limits(*ref, 1);
+  uint64_t most = 0;
+  for (const ByteRange& range : missing) most += range.size;
+  most = std::min(most, one.flight_bytes_max);
+  // Before the claim, since others may wait for a flight from the moment it is in the table.
+  RecentRanges::Reservation reservation = memory_.try_reserve(most);
+  runner_.forget(reservation.evicted);
+  if (!reservation.granted) return false;
+  auto claim = table_.claim(ref, {}, missing, generation, one);
+  if (!claim || claim->started.empty()) {
+    memory_.release(most);
+    return !claim;  // the table changed, perhaps by making room just now: look again
+  }
+  FlightPtr flight = std::move(claim->started.front());
+  memory_.release(most - flight->range.size);
+  runner_.launch(std::move(flight), Urgency::kAhead, *std::move(ticket), token.another());
+  return true;
+}
+
+Task<Result<uint64_t>> ChainFetcher::ensure(Context context, FileRefPtr ref, ByteRange range) {
+  auto token = runner_.enter();
+  if (!token) co_return stopping(*ref);
+  if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
+  if (runner_.store_for(*ref) == nullptr) {
+    co_return error(StatusCode::kUnsupported,
+                    fmt::format("cannot load '{}' into the cache: {}", ref->key,
+                                ref->version.known() ? "there is none; start with a cache directory"
+                                                     : "its store tells no version of it"));
+  }
+  uint64_t fetched = 0;
+  for (uint64_t at = range.offset; at < range.end(); at += kEnsureBytes) {
+    ByteRange piece{at, std::min(kEnsureBytes, range.end() - at)};
+    auto bytes = co_await ensure_piece(context, ref, piece, token->another());
+    if (!bytes) co_return Error(bytes.error());
+    fetched += *bytes;
+  }
+  co_return fetched;
+}
+
+// Where the parts of `range` are to be had that the page store lacks; empty when it has them all.
+FlightTable::Claim ChainFetcher::claim_unstored(const FileRefPtr& ref, ByteRange range) {
+  for (unsigned tries = 1;; ++tries) {
+    uint64_t now = 0;
+    table_.covers(ref->id, range, &now);
+    std::vector<ByteRange> to_fetch = runner_.store_for(*ref)->missing(*ref, range);
+    if (to_fetch.empty()) return {};
+    std::optional<uint64_t> generation;
+    if (tries < kClaimTries) generation = now;
+    auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));
+    if (claim) return *std::move(claim);
+  }
+}
+
+Task<Result<uint64_t>> ChainFetcher::ensure_piece(Context context, FileRefPtr ref, ByteRange range,
+                                                  Activity::Token token) {
+  FlightTable::Claim claim = claim_unstored(ref, range);
+  uint64_t fetched = 0;
+  for (FlightPtr& flight : claim.started) {
+    fetched += flight->range.size;
+    runner_.launch(std::move(flight), Urgency::kLoad, {}, token.another());
+  }
+  for (const ReadPart& part : claim.parts) {
+    if (!part.reader) continue;
+    auto stored = co_await await_stored(context, part.reader.flight());
+    if (!stored) {
+      co_return error(stored.error().with_context(
+          fmt::format("cannot load {} bytes at {} of '{}' into the cache", part.range.size,
+                      part.range.offset, ref->key)));
+    }
+  }
+  co_return fetched;
+}
+
+// Returns when the flight's bytes are in the page store, and puts them there once more when they
+// were refused or dropped since.
+Task<Result<>> ChainFetcher::await_stored(Context context, FlightPtr flight) {
+  const bool fresh = !flight->stored->ready();
+  Result<bool> stored = co_await flight->stored->wait(context, "a load");
+  if (fresh) {
+    if (!stored) co_return Error(stored.error());
+    co_return Result<>();
+  }
+  std::optional<Result<Bytes>> landed = flight->landed->peek();
+  LEAT_CHECK(landed.has_value());
+  if (!*landed) co_return Error(landed->error());
+  PageStore* store = runner_.store_for(*flight->file);
+  if (store->missing(*flight->file, flight->range).empty()) co_return Result<>();
+  uint64_t offset = flight->range.offset;
+  auto written = co_await store->write(context, flight->file, offset, *std::move(*landed));
+  co_return written;
+}
+
+Task<> ChainFetcher::stop() {
+  runner_.close();
+  co_await runner_.wait_idle();
+}
+
+}  // namespace
+
+std::unique_ptr<Fetcher> Fetcher::create(FetcherOptions options, PageStore* store,
+                                         SourceTable& sources, Executor& executor) {
+  return std::make_unique<ChainFetcher>(std::move(options), store, sources, executor);
+}
+
+}  // namespace leat

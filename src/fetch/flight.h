@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flight: one range of one file version on its way from the store, and afterwards its bytes in
+// memory for as long as they stay. Shared by the table, the memory order, its own task and its
+// readers; each field says whose lock guards it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "model/byte_range.h"
+#include "model/file_ref.h"
+#include "runtime/context.h"
+#include "runtime/shared_result.h"
+
+namespace leat {
+
+struct Flight;
+using FlightPtr = std::shared_ptr<Flight>;
+
+struct Flight {
+  Flight(FileRefPtr of, ByteRange bytes) : file(std::move(of)), range(bytes) {}
+
+  const FileRefPtr file;
+  const ByteRange range;  // starts at a block and ends at one or at the end of the file
+  // Set when the bytes are in memory, or when they will not come.
+  const std::shared_ptr<SharedResult<Bytes>> landed = SharedResult<Bytes>::make();
+  // Set when the page store has answered, always after `landed`.
+  const std::shared_ptr<SharedResult<bool>> stored = SharedResult<bool>::make();
+
+  // A flight goes on when its readers leave: the cache wants the bytes, and others may come. Only
+  // when the fetcher stops is one ended that nobody waits for.
+  std::stop_source cancel;
+  std::atomic<unsigned> readers = 0;
+  std::atomic<bool> ends_unwanted = false;
+  void end_if_unwanted() {
+    if (ends_unwanted && readers == 0) cancel.request_stop();
+  }
+
+  // Guarded by the table's lock of this file.
+  std::optional<Bytes> bytes;    // once landed
+  std::vector<bool> handed_out;  // per block: a reader got its last byte
+  uint64_t blocks_handed_out = 0;
+
+  // Guarded by RecentRanges.
+  enum class Place : uint8_t { kUnderWay, kUnread, kRead, kGone };
+  Place place = Place::kUnderWay;
+  bool read_through = false;  // every byte was handed out
+  bool on_disk = false;       // the page store has it
+  Clock::time_point settled_at;
+  std::list<FlightPtr>::iterator position;
+};
+
+// A reader of a flight, counted for as long as it waits.
+class FlightReader {
+ public:
+  FlightReader() = default;
+  explicit FlightReader(FlightPtr flight) : flight_(std::move(flight)) { ++flight_->readers; }
+  FlightReader(FlightReader&& other) noexcept : flight_(std::move(other.flight_)) {}
+  FlightReader& operator=(FlightReader&& other) noexcept {
+    std::swap(flight_, other.flight_);
+    return *this;
+  }
+  ~FlightReader() {
+    if (flight_ == nullptr) return;
+    if (--flight_->readers == 0) flight_->end_if_unwanted();
+  }
+
+  explicit operator bool() const { return flight_ != nullptr; }
+  const FlightPtr& flight() const { return flight_; }
+
+ private:
+  FlightPtr flight_;
+};
+
+}  // namespace leat

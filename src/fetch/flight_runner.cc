@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fetch/flight_runner.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+Counter flights_total("leat_fetch_flights_total", "Requests to stores.");
+Counter flights_failed("leat_fetch_flights_failed_total", "Requests to stores that failed.");
+Counter source_bytes("leat_fetch_source_bytes_total",
+                     "Bytes got from stores, look-ahead included.");
+Counter unstored_bytes("leat_fetch_unstored_bytes_total",
+                       "Fetched bytes that the page store had no room for or could not write.");
+
+}  // namespace
+
+FlightRunner::FlightRunner(const FetcherOptions& options, PageStore* store, SourceTable& sources,
+                           Executor& executor, FlightTable& table, RecentRanges& memory)
+    : request_timeout_(options.request_timeout),
+      write_timeout_(options.write_timeout),
+      requests_max_(options.requests_max),
+      store_(store),
+      sources_(sources),
+      executor_(executor),
+      table_(table),
+      memory_(memory) {}
+
+RequestLimits& FlightRunner::limits(const StoreId& store) {
+  std::lock_guard lock(limits_mutex_);
+  auto& limits = limits_[store];
+  if (limits == nullptr) limits = std::make_unique<RequestLimits>(requests_max_);
+  return *limits;
+}
+
+void FlightRunner::forget(const RecentRanges::Evicted& evicted) {
+  for (const FlightPtr& flight : evicted) table_.remove(flight);
+}
+
+void FlightRunner::launch(FlightPtr flight, Urgency urgency, RequestLimits::Ticket ticket,
+                          Activity::Token token) {
+  flights_total.add();
+  // It is in the table already, so either close() saw it there or this sees that it was closed.
+  if (activity_.closed()) {
+    flight->ends_unwanted = true;
+    flight->end_if_unwanted();
+  }
+  executor_.spawn(fly(std::move(token), std::move(flight), urgency, std::move(ticket)));
+}
+
+Task<> FlightRunner::fly(Activity::Token token, FlightPtr flight, Urgency urgency,
+                         RequestLimits::Ticket ticket) {
+  Result<RequestLimits::Ticket> admitted = std::move(ticket);
+  if (urgency != Urgency::kAhead) {
+    Context context = Context::background().with_cancel(flight->cancel.get_token());
+    RequestLimits& of_store = limits(flight->file->store);
+    admitted = co_await of_store.acquire(context, urgency == Urgency::kLoad);
+    forget(memory_.reserve(flight->range.size));
+  }
+  if (!admitted) {
+    fail(flight, admitted.error());
+    co_return;
+  }
+  Result<Bytes> bytes = co_await request(flight);
+  if (!bytes) {
+    fail(flight, bytes.error());
+    co_return;
+  }
+  source_bytes.add(flight->range.size);
+  // Readers first; the disk has time.
+  table_.land(flight, *bytes);
+  flight->landed->set(*bytes);
+  Result<bool> stored = co_await keep(flight, *std::move(bytes));
+  if (flight->file->version.known()) {
+    forget(memory_.settle(flight, stored.has_value()));
+  } else {
+    memory_.release(flight->range.size);
+    table_.remove(flight);
+  }
+  flight->stored->set(std::move(stored));
+}
+
+Task<Result<Bytes>> FlightRunner::request(FlightPtr flight) {
+  const FileRef& file = *flight->file;
+  SourcePtr source = sources_.find(file.store);
+  if (source == nullptr) {
+    co_return error(StatusCode::kUnavailable,
+                    fmt::format("no mount uses the store of '{}' any more, and these bytes are not "
+                                "cached; mount it again",
+                                file.key));
+  }
+  Buffer buffer(flight->range.size);
+  Context context =
+      Context::background().with_timeout(request_timeout_).with_cancel(flight->cancel.get_token());
+  ReadRequest read{file.key, flight->range, file.version};
+  ++requests_in_flight_;
+  auto got = co_await source->read(context, std::move(read), buffer.span());
+  --requests_in_flight_;
+  if (got) co_return Bytes(std::move(buffer));
+  // Gone or shorter now: either way not the version any more that was opened.
+  const StatusCode code = got.error().code();
+  if (code == StatusCode::kNotFound || code == StatusCode::kOutOfRange) {
+    co_return error(Status(StatusCode::kChanged,
+                           fmt::format("{} has no '{}' of this version any more; open it again",
+                                       source->name(), file.key),
+                           got.error()));
+  }
+  co_return Error(got.error());
+}
+
+Task<Result<bool>> FlightRunner::keep(FlightPtr flight, Bytes bytes) {
+  PageStore* store = store_for(*flight->file);
+  if (store == nullptr) co_return error(StatusCode::kUnsupported, "there is no page store");
+  Context context = Context::background().with_timeout(write_timeout_);
+  uint64_t offset = flight->range.offset;
+  auto written = co_await store->write(context, flight->file, offset, std::move(bytes));
+  if (written) co_return true;
+  unstored_bytes.add(flight->range.size);
+  if (written.error().code() != StatusCode::kNoSpace) {
+    log::warning("'{}' was read but not cached: {}", flight->file->key,
+                 written.error().to_string());
+  }
+  co_return Error(written.error());
+}
+
+void FlightRunner::fail(const FlightPtr& flight, const Status& why) {
+  flights_failed.add();
+  memory_.release(flight->range.size);
+  table_.remove(flight);  // first, so that who comes now starts anew
+  flight->landed->set(Error(why));
+  flight->stored->set(Error(why));
+}
+
+void FlightRunner::close() {
+  activity_.close();
+  for (const FlightPtr& flight : table_.all()) {
+    flight->ends_unwanted = true;
+    flight->end_if_unwanted();
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// FlightRunner: takes a claimed flight through its life: admission, request to the store, readers,
+// page store, memory. Each flight is a task of its own, which ends whether or not anybody waits.
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "cache/page_store.h"
+#include "fetch/fetcher.h"
+#include "fetch/flight_table.h"
+#include "fetch/recent_ranges.h"
+#include "fetch/request_limits.h"
+#include "runtime/activity.h"
+#include "runtime/executor.h"
+#include "source/source_table.h"
+
+namespace leat {
+
+enum class Urgency : uint8_t {
+  kDemand,  // a reader waits
+  kLoad,    // a load waits; leaves requests to demand reads
+  kAhead,   // nobody waits; holds its ticket and its memory already
+};
+
+class FlightRunner {
+ public:
+  FlightRunner(const FetcherOptions& options, PageStore* store, SourceTable& sources,
+               Executor& executor, FlightTable& table, RecentRanges& memory);
+
+  // Bytes whose version is unknown are never kept: the same id may stand for others tomorrow. Null
+  // for those, and where there is no page store.
+  PageStore* store_for(const FileRef& ref) const { return ref.version.known() ? store_ : nullptr; }
+  RequestLimits& limits(const StoreId& store);
+  // Takes evicted ranges out of the table.
+  void forget(const RecentRanges::Evicted& evicted);
+
+  // Nothing once close() was called.
+  std::optional<Activity::Token> enter() { return activity_.enter(); }
+  // `ticket` is empty but for look-ahead.
+  void launch(FlightPtr flight, Urgency urgency, RequestLimits::Ticket ticket,
+              Activity::Token token);
+
+  // Refuses new work and cancels the flights that nobody waits for.
+  void close();
+  Task<> wait_idle() { return activity_.wait_idle(); }
+  bool idle() const { return activity_.idle(); }
+  uint64_t requests_in_flight() const { return requests_in_flight_.load(); }
+
+ private:
+  // `token` stands first, so that it is the last to go: the ticket's semaphore lives in here.
+  Task<> fly(Activity::Token token, FlightPtr flight, Urgency urgency,
+             RequestLimits::Ticket ticket);
+  Task<Result<Bytes>> request(FlightPtr flight);
+  Task<Result<bool>> keep(FlightPtr flight, Bytes bytes);
+  void fail(const FlightPtr& flight, const Status& why);
+
+  const Clock::duration request_timeout_;
+  const Clock::duration write_timeout_;
+  const unsigned requests_max_;
+  PageStore* const store_;
+  SourceTable& sources_;
+  Executor& executor_;
+  FlightTable& table_;
+  RecentRanges& memory_;
+  Activity activity_;
+  std::atomic<uint64_t> requests_in_flight_ = 0;
+  std::mutex limits_mutex_;                                   // leaf
+  std::map<StoreId, std::unique_ptr<RequestLimits>> limits_;  // one per bucket ever read; they stay
+};
+
+}  // namespace leat

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariant: a byte of a file version is in at most one flight of the table, and a flight stays in
+// it from its claim until it failed or its bytes were both offered to the page store and evicted.
+#include "fetch/flight_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace leat {
+namespace {
+
+// Marks the blocks whose last byte lies in `part`, so that small sequential reads count each block
+// once, and reads that the kernel sends out of order count all the same.
+bool mark_handed_out(Flight& flight, ByteRange part) {
+  const uint64_t blocks = align_up(flight.range.size, kBlockBytes) / kBlockBytes;
+  if (flight.blocks_handed_out == blocks) return false;
+  flight.handed_out.resize(blocks);
+  const uint64_t first = (part.offset - flight.range.offset) / kBlockBytes;
+  for (uint64_t block = first; block < blocks; ++block) {
+    uint64_t end = std::min(flight.range.offset + (block + 1) * kBlockBytes, flight.range.end());
+    if (end > part.end()) break;
+    if (flight.handed_out[block]) continue;
+    flight.handed_out[block] = true;
+    ++flight.blocks_handed_out;
+  }
+  return flight.blocks_handed_out == blocks;
+}
+
+std::vector<ReadPart> parts_of(const FileFlights& flights, ByteRange range) {
+  std::vector<ReadPart> parts;
+  for (FileFlights::Piece& piece : flights.pieces(range)) {
+    ReadPart part{piece.range, {}, {}};
+    if (piece.flight != nullptr) {
+      if (piece.flight->bytes) {
+        part.bytes = piece.flight->bytes->sub(piece.range.offset - piece.flight->range.offset,
+                                              piece.range.size);
+      }
+      part.reader = FlightReader(std::move(piece.flight));
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace
+
+FlightTable::Look FlightTable::look(const FileId& id, ByteRange range) {
+  Look look;
+  Shard& of = shard(id);
+  std::lock_guard lock(of.mutex);
+  look.generation = of.generation;
+  auto file = of.files.find(id);
+  if (file == of.files.end()) {
+    look.parts.push_back(ReadPart{range, {}, {}});
+    return look;
+  }
+  look.parts = parts_of(file->second, range);
+  look.complete = std::ranges::all_of(look.parts, &ReadPart::in_memory);
+  if (!look.complete) return look;
+  for (const ReadPart& part : look.parts) {
+    const FlightPtr& flight = part.reader.flight();
+    if (mark_handed_out(*flight, part.range)) look.read_through.push_back(flight);
+  }
+  return look;
+}
+
+bool FlightTable::covers(const FileId& id, ByteRange range, uint64_t* generation) const {
+  const Shard& of = shard(id);
+  std::lock_guard lock(of.mutex);
+  *generation = of.generation;
+  auto file = of.files.find(id);
+  return file != of.files.end() && file->second.gaps(range).empty();
+}
+
+std::optional<FlightTable::Claim> FlightTable::claim(const FileRefPtr& file, ByteRange wanted,
+                                                     const std::vector<ByteRange>& missing,
+                                                     std::optional<uint64_t> generation,
+                                                     ClaimLimits limits) {
+  Claim claim;
+  Shard& of = shard(file->id);
+  std::lock_guard lock(of.mutex);
+  if (generation && *generation != of.generation) return std::nullopt;
+  FileFlights& flights = of.files[file->id];
+  for (const ByteRange& range : missing) {
+    for (ByteRange gap : flights.gaps(range)) {
+      while (!gap.empty() && claim.started.size() < limits.flights_max) {
+        uint64_t size = std::min(gap.size, limits.flight_bytes_max);
+        auto flight = std::make_shared<Flight>(file, ByteRange{gap.offset, size});
+        flights.add(flight);
+        claim.started.push_back(std::move(flight));
+        gap = {gap.offset + size, gap.size - size};
+      }
+    }
+  }
+  if (!wanted.empty()) claim.parts = parts_of(flights, wanted);
+  if (flights.empty()) of.files.erase(file->id);
+  return claim;
+}
+
+void FlightTable::land(const FlightPtr& flight, Bytes bytes) {
+  Shard& of = shard(flight->file->id);
+  std::lock_guard lock(of.mutex);
+  flight->bytes = std::move(bytes);
+}
+
+bool FlightTable::handed_out(const FlightPtr& flight, ByteRange part) {
+  Shard& of = shard(flight->file->id);
+  std::lock_guard lock(of.mutex);
+  return mark_handed_out(*flight, part);
+}
+
+void FlightTable::remove(const FlightPtr& flight) {
+  Shard& of = shard(flight->file->id);
+  std::lock_guard lock(of.mutex);
+  auto file = of.files.find(flight->file->id);
+  if (file == of.files.end() || !file->second.remove(flight)) return;
+  ++of.generation;
+  if (file->second.empty()) of.files.erase(file);
+}
+
+std::vector<FlightPtr> FlightTable::all() const {
+  std::vector<FlightPtr> flights;
+  for (const Shard& of : shards_) {
+    std::lock_guard lock(of.mutex);
+    for (const auto& [id, file] : of.files) file.collect(flights);
+  }
+  return flights;
+}
+
+size_t FlightTable::files() const {
+  size_t count = 0;
+  for (const Shard& of : shards_) {
+    std::lock_guard lock(of.mutex);
+    count += of.files.size();
+  }
+  return count;
+}
+
+}  // namespace leat

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// prefetch() and ensure(): what runs ahead of readers.
+#include <gtest/gtest.h>
+
+#include "fetch/fetcher.h"
+#include "fetch/fetcher_rig_test.h"
+
+namespace leat {
+namespace {
+
+using testing::random_content;
+using testing::wait_until;
+
+class LookAheadTest : public testing::FetcherRig {};
+
+TEST_F(LookAheadTest, AReaderJoinsWhatIsOnItsWayAlready) {
+  start();
+  std::string content = random_content(4 * kMiB, 1);
+  FileRefPtr ref = put("a", content);
+  source_->hold_reads();
+  fetcher_->prefetch(ref, {0, 4 * kMiB});
+  fetcher_->prefetch(ref, {kMiB, kMiB});
+  wait_until([&] { return source_->held() == 1; });
+  auto pending = spawn_read(ref, {kMiB, kMiB});
+  source_->release_reads();
+  pending->done.wait();
+  EXPECT_EQ(pending->bytes->to_string(), content.substr(kMiB, kMiB));
+  auto hot = fetcher_->try_read(*ref, {3 * kMiB, kMiB});
+  ASSERT_TRUE(hot);
+  EXPECT_EQ(hot->to_string(), content.substr(3 * kMiB, kMiB));
+  // Read slices are views of the request's buffer.
+  auto again = fetcher_->try_read(*ref, {3 * kMiB, kMiB});
+  EXPECT_EQ(again->slices().front().data, hot->slices().front().data);
+  EXPECT_EQ(source_->reads(), 1u);
+}
+
+TEST_F(LookAheadTest, SkipsWhatIsCachedAndClampsAtTheEnd) {
+  start({.memory_bytes_max = 4 * kMiB});
+  std::string content = random_content(6 * kBlockBytes + 7, 2);
+  FileRefPtr ref = put("a", content);
+  ASSERT_TRUE(read(ref, {2 * kBlockBytes, kBlockBytes}));
+  wait_cached(ref, {2 * kBlockBytes, kBlockBytes});
+  fetcher_->prefetch(ref, {0, 100 * kMiB});
+  wait_cached(ref, {0, content.size()});
+  fetcher_->prefetch(ref, {0, 100 * kMiB});
+  EXPECT_EQ(source_->read_bytes(), content.size());
+  EXPECT_EQ(source_->reads(), 3u);
+  EXPECT_EQ(text(ref, {0, content.size()}), content);
+}
+
+TEST_F(LookAheadTest, LeavesAQuarterOfTheRequestsToDemandReads) {
+  start({.requests_max = 4});
+  std::string content = random_content(10 * kBlockBytes, 3);
+  FileRefPtr ref = put("a", content);
+  source_->hold_reads();
+  for (uint64_t block = 0; block < 8; ++block) {
+    fetcher_->prefetch(ref, {block * kBlockBytes, kBlockBytes});
+  }
+  wait_until([&] { return source_->held() == 3; });
+  auto first = spawn_read(ref, {8 * kBlockBytes, 10});
+  wait_until([&] { return source_->held() == 4; });
+  auto second = spawn_read(ref, {9 * kBlockBytes, 10});  // waits for a request to end
+  source_->release_reads();
+  first->done.wait();
+  second->done.wait();
+  EXPECT_EQ(first->bytes->to_string(), content.substr(8 * kBlockBytes, 10));
+  EXPECT_EQ(second->bytes->to_string(), content.substr(9 * kBlockBytes, 10));
+  EXPECT_EQ(source_->reads(), 5u);
+}
+
+TEST_F(LookAheadTest, DoesNothingWithoutMemoryAndDemandReadsGoOn) {
+  start({.memory_bytes_max = 2 * kBlockBytes});
+  std::string content = random_content(8 * kBlockBytes, 4);
+  FileRefPtr ref = put("a", content);
+  fetcher_->prefetch(ref, {0, 3 * kBlockBytes});
+  EXPECT_EQ(fetcher_->stats().memory_bytes, 0u);
+  source_->hold_reads();
+  fetcher_->prefetch(ref, {0, 2 * kBlockBytes});
+  fetcher_->prefetch(ref, {4 * kBlockBytes, kBlockBytes});
+  wait_until([&] { return source_->held() == 1; });
+  auto pending = spawn_read(ref, {6 * kBlockBytes, 10});
+  wait_until([&] { return source_->held() == 2; });
+  source_->release_reads();
+  pending->done.wait();
+  EXPECT_EQ(pending->bytes->to_string(), content.substr(6 * kBlockBytes, 10));
+  EXPECT_EQ(source_->reads(), 2u);
+}
+
+TEST_F(LookAheadTest, StreamsLargerThanMemoryDoNotThrowOutEachOthersUnreadBytes) {
+  std::atomic<int64_t> now_s = 0;
+  start({.memory_bytes_max = 4 * kBlockBytes,
+         .now = [&] { return Clock::time_point(std::chrono::seconds(now_s)); }},
+        /*with_store=*/false);
+  std::string content = random_content(4 * kBlockBytes, 5);
+  FileRefPtr one = put("one", content), two = put("two", content);
+  fetcher_->prefetch(one, {0, 4 * kBlockBytes});
+  wait_until([&] { return fetcher_->try_read(*one, {0, 10}).has_value(); });
+  fetcher_->prefetch(two, {0, kBlockBytes});
+  EXPECT_EQ(source_->reads(), 1u);
+  // Its reader died: after a while its bytes make room.
+  now_s = 60;
+  wait_until([&] {
+    fetcher_->prefetch(two, {0, kBlockBytes});
+    return fetcher_->try_read(*two, {0, kBlockBytes}).has_value();
+  });
+  EXPECT_FALSE(fetcher_->try_read(*one, {0, 10}));
+}
+
+TEST_F(LookAheadTest, WhatWasReadToItsEndMakesRoomFirst) {
+  start({.memory_bytes_max = 4 * kBlockBytes}, /*with_store=*/false);
+  std::string content = random_content(4 * kBlockBytes, 6);
+  FileRefPtr old = put("old", content), read_out = put("read out", content),
+             next = put("n", content);
+  fetcher_->prefetch(old, {0, 2 * kBlockBytes});
+  wait_until([&] { return fetcher_->try_read(*old, {0, 10}).has_value(); });
+  // Out of order, as the kernel's read-ahead does.
+  fetcher_->prefetch(read_out, {0, 2 * kBlockBytes});
+  wait_until([&] { return fetcher_->try_read(*read_out, {kBlockBytes, kBlockBytes}).has_value(); });
+  EXPECT_TRUE(fetcher_->try_read(*read_out, {0, kBlockBytes}));
+  wait_until([&] {
+    fetcher_->prefetch(next, {0, 2 * kBlockBytes});
+    return fetcher_->try_read(*next, {0, 10}).has_value();
+  });
+  EXPECT_TRUE(fetcher_->try_read(*old, {0, 10}));
+  EXPECT_FALSE(fetcher_->try_read(*read_out, {0, 10}));
+}
+
+TEST_F(LookAheadTest, EnsureReturnsWhenTheBytesAreCachedAndCountsWhatItFetched) {
+  start();
+  std::string content = random_content(40 * kMiB + 99, 7);
+  FileRefPtr ref = put("a", content);
+  ASSERT_TRUE(read(ref, {kMiB, 10}));
+  uint64_t before = source_->read_bytes();
+  EXPECT_EQ(ensure(ref, {0, content.size()}).value(), content.size() - before);
+  EXPECT_TRUE(store_->missing(*ref, {0, content.size()}).empty());
+  EXPECT_EQ(ensure(ref, {0, content.size()}).value(), 0u);
+  EXPECT_EQ(source_->read_bytes(), content.size());
+}
+
+TEST_F(LookAheadTest, EnsureSaysWhenThereIsNoRoomAndTriesAgainFromMemory) {
+  start();
+  std::string content = random_content(2 * kBlockBytes, 8);
+  FileRefPtr ref = put("a", content);
+  store_->set_capacity(0);
+  auto full = ensure(ref, {0, content.size()});
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code(), StatusCode::kNoSpace);
+  store_->set_capacity(UINT64_MAX);
+  EXPECT_EQ(ensure(ref, {0, content.size()}).value(), 0u);  // the bytes were still in memory
+  EXPECT_TRUE(store_->missing(*ref, {0, content.size()}).empty());
+  store_->drop(ref->id);
+  EXPECT_EQ(ensure(ref, {0, content.size()}).value(), 0u);
+  EXPECT_TRUE(store_->missing(*ref, {0, content.size()}).empty());
+  EXPECT_EQ(source_->reads(), 1u);
+}
+
+TEST_F(LookAheadTest, EnsureNeedsACacheAndReportsTheStoresFailure) {
+  start({}, /*with_store=*/false);
+  FileRefPtr ref = put("a", "text");
+  EXPECT_EQ(ensure(ref, {0, 4}).error().code(), StatusCode::kUnsupported);
+  executor_.wait(fetcher_->stop());
+  start();
+  source_->fail_next(StatusCode::kPermissionDenied, 1);
+  EXPECT_EQ(ensure(ref, {0, 4}).error().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(ensure(ref, {0, 4}).value(), 4u);
+}
+
+}  // namespace
+}  // namespace leat

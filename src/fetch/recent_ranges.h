@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// RecentRanges: the memory budget of a fetcher, and the order in which fetched ranges leave memory.
+// Ranges that were read to their end leave first, then the oldest. What is under way or being
+// written to the page store cannot leave. Thread-safe, one leaf lock.
+//
+// Evicted flights are returned, not removed: the caller takes them out of the table without this
+// lock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <vector>
+
+#include "fetch/flight.h"
+
+namespace leat {
+
+class RecentRanges {
+ public:
+  using Evicted = std::vector<FlightPtr>;
+  struct Reservation {
+    bool granted;
+    Evicted evicted;
+  };
+
+  RecentRanges(uint64_t bytes_max, std::function<Clock::time_point()> now);
+
+  // For a demand read: granted always, also past the budget.
+  Evicted reserve(uint64_t bytes);
+  // For look-ahead: within the budget only. Ranges that nobody has read yet and that the page store
+  // does not have are not pushed out by it while they are young, since streams together larger than
+  // the budget would otherwise throw out each other's bytes and fetch everything twice.
+  Reservation try_reserve(uint64_t bytes);
+  // Gives back what was reserved and is not used.
+  void release(uint64_t bytes);
+
+  // The flight has landed and the page store has answered: it may leave memory from now on.
+  Evicted settle(const FlightPtr& flight, bool on_disk);
+  // Every byte of it was handed out.
+  void read_through(const FlightPtr& flight);
+
+  uint64_t bytes() const;
+
+ private:
+  Evicted trim_locked();
+  FlightPtr pop_locked(std::list<FlightPtr>& from);
+  bool cheap_locked(const Flight& unread) const;
+
+  const uint64_t bytes_max_;
+  const std::function<Clock::time_point()> now_;
+  mutable std::mutex mutex_;
+  uint64_t under_way_bytes_ = 0;
+  uint64_t recent_bytes_ = 0;
+  std::list<FlightPtr> read_;  // oldest first, both
+  std::list<FlightPtr> unread_;
+};
+
+}  // namespace leat

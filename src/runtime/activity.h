@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activity: counts what is under way, so that its owner can refuse new work and wait for the rest
+// before it goes. Thread-safe; tokens may outlive it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "runtime/context.h"
+#include "runtime/shared_result.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+class Activity {
+  struct State {
+    std::atomic<uint64_t> value = 0;  // 2 × tokens, + 1 once closed
+    std::shared_ptr<SharedResult<bool>> idle = SharedResult<bool>::make();
+  };
+
+ public:
+  // Something is under way while this lives.
+  class Token {
+   public:
+    Token() = default;
+    Token(Token&& other) noexcept : state_(std::move(other.state_)) {}
+    Token& operator=(Token&& other) noexcept {
+      std::swap(state_, other.state_);
+      return *this;
+    }
+    ~Token() {
+      if (state_ != nullptr && state_->value.fetch_sub(2) == 3) state_->idle->set(true);
+    }
+
+    // One more, also after close(): what is under way may start what it needs to end.
+    Token another() const {
+      LEAT_CHECK(state_ != nullptr);
+      state_->value.fetch_add(2);
+      return Token(state_);
+    }
+
+   private:
+    friend class Activity;
+    explicit Token(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+    std::shared_ptr<State> state_;
+  };
+
+  // Nothing once closed.
+  std::optional<Token> enter() {
+    uint64_t value = state_->value.load();
+    do {
+      if (value % 2 == 1) return std::nullopt;
+    } while (!state_->value.compare_exchange_weak(value, value + 2));
+    return Token(state_);
+  }
+
+  // From now on enter() refuses. May be called again.
+  void close() {
+    if (state_->value.fetch_or(1) == 0) state_->idle->set(true);
+  }
+  bool closed() const { return state_->value.load() % 2 == 1; }
+  bool idle() const { return state_->value.load() <= 1; }
+
+  // After close(): returns when the last token is gone.
+  Task<> wait_idle() {
+    LEAT_CHECK(closed());
+    std::shared_ptr<State> state = state_;
+    auto idle = co_await state->idle->wait(Context::background(), "a shutdown");
+    LEAT_CHECK(idle.has_value());
+  }
+
+ private:
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace leat
