@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// DoorState: what the handlers of one door's requests share. Handlers are plain functions of
+// libfuse; they find it by their request.
+#pragma once
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <mutex>
+
+#include "doors/fuse/connection_backings.h"
+#include "doors/fuse/fuse_door.h"
+#include "doors/fuse/handle_set.h"
+#include "doors/fuse/libfuse.h"
+#include "doors/fuse/log_limit.h"
+#include "doors/fuse/passthrough_table.h"
+#include "doors/fuse/waiting_requests.h"
+
+namespace leat {
+
+struct OpenHandle {
+  std::shared_ptr<OpenFile> file;
+};
+
+struct DirectoryHandle {
+  std::shared_ptr<OpenDirectory> directory;
+};
+
+struct DoorState {
+  DoorState(FuseDoorOptions door_options, FileSystem& system, Executor& pool)
+      : options(std::move(door_options)), file_system(system), executor(pool) {}
+
+  static DoorState& of(fuse_req_t request) {
+    return *static_cast<DoorState*>(fuse_req_userdata(request));
+  }
+  std::unique_ptr<WaitingRequest> wait(fuse_req_t request) {
+    return waiting.add(executor, request);
+  }
+
+  const FuseDoorOptions options;
+  FileSystem& file_system;
+  Executor& executor;
+  LogLimit log_limit{10};  // lines a second
+  ConnectionBackings backings;
+  PassthroughTable passthrough{backings};
+  HandleSet<OpenHandle> files;
+  HandleSet<DirectoryHandle> directories;
+  WaitingRequests waiting;
+
+  // Set by INIT, which is answered before any other request.
+  std::promise<void> initialised;
+  mutable std::mutex features_mutex;
+  FuseFeatures features;
+};
+
+}  // namespace leat

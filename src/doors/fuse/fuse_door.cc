@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a door ends, in this order, so that nothing waits for something that has ended before:
+//  1. requests that wait are cancelled; the threads still answer
+//  2. the invalidation thread stops: the lock that it may wait for is held by a request, answered
+//  now
+//  3. the mount goes, if need be by force; the session's threads stop
+//  4. the last coroutines have replied
+//  5. the session, then what its requests worked with
+#include "doors/fuse/fuse_door.h"
+
+#include "doors/fuse/invalidation_thread.h"
+#include "doors/fuse/mount_point.h"
+#include "doors/fuse/session.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+// Names; at some 100 bytes each a few MiB at most.
+constexpr size_t kInvalidationsMax = 65'536;
+
+Counter invalidations_total("leat_fuse_invalidations_total",
+                            "Names that the kernel was told to forget");
+
+class MountedDoor : public FuseDoor {
+ public:
+  MountedDoor(FuseDoorOptions options, FileSystem& file_system, Executor& executor)
+      : state_(std::move(options), file_system, executor) {}
+  ~MountedDoor() override;
+
+  Result<> mount();
+
+  Result<> unmount(bool lazy) override;
+  void wait() override { session_->wait(); }
+  bool mounted() const override { return session_->running() && !detached_.load(); }
+  FuseFeatures features() const override;
+  FuseDoorStats stats() const override;
+
+ private:
+  void start_invalidations();
+
+  DoorState state_;
+  std::unique_ptr<Session> session_;
+  std::atomic<bool> detached_ = false;  // the name is gone, the connection may still live
+  std::shared_ptr<InvalidationThread> invalidations_;
+};
+
+Result<> MountedDoor::mount() {
+  LEAT_TRY(std::unique_ptr<Session> started, Session::start(state_, state_.options.mountpoint));
+  session_ = std::move(started);
+  start_invalidations();
+  Result<> set = set_read_ahead(state_.options.mountpoint, state_.options.read_ahead_bytes);
+  if (!set) {
+    log::info("the kernel's read-ahead stays as it is: {}", set.error().to_string());
+    return {};
+  }
+  std::lock_guard lock(state_.features_mutex);
+  state_.features.read_ahead_bytes = state_.options.read_ahead_bytes;
+  return {};
+}
+
+void MountedDoor::start_invalidations() {
+  fuse_session* session = session_->get();
+  InvalidationThread::Kernel kernel;
+  kernel.forget_name = [session](const Invalidation& name) {
+    invalidations_total.add();
+    // ENOENT: the kernel did not hold the name any more.
+    fuse_lowlevel_notify_inval_entry(session, name.parent, name.name.data(), name.name.size());
+  };
+  kernel.forget_all = [session] {
+    const int failed = fuse_lowlevel_notify_increment_epoch(session);
+    if (failed == 0) return;
+    log::warning(
+        "more names changed than the kernel could be told of, and it cannot forget all at once "
+        "({}): some are believed until their freshness ends",
+        failed);
+  };
+  invalidations_ = std::make_shared<InvalidationThread>(std::move(kernel), kInvalidationsMax);
+  // The file system may still be calling when the door is gone, so the listener holds the thread.
+  state_.file_system.set_invalidation_listener(
+      [queue = invalidations_](const Invalidation& name) { queue->push(name); });
+}
+
+Result<> MountedDoor::unmount(bool lazy) {
+  if (!mounted()) {
+    return error(StatusCode::kNotFound,
+                 "nothing is mounted at " + state_.options.mountpoint + " any more");
+  }
+  Result<> done = unmount_path(state_.options.mountpoint, lazy);
+  if (!done) return done;
+  detached_ = true;
+  if (!lazy) session_->wait();  // nobody uses it, so the connection ends now
+  return {};
+}
+
+MountedDoor::~MountedDoor() {
+  if (!session_) return;
+  state_.file_system.set_invalidation_listener({});
+  state_.waiting.cancel_all();
+  invalidations_->stop();
+  if (mounted()) force_unmount_path(state_.options.mountpoint);
+  session_->exit();
+  session_->wait();
+  state_.waiting.wait_until_none();
+}
+
+FuseFeatures MountedDoor::features() const {
+  std::lock_guard lock(state_.features_mutex);
+  FuseFeatures features = state_.features;
+  features.passthrough = state_.passthrough.on();
+  features.passthrough_off = state_.passthrough.off_reason();
+  return features;
+}
+
+FuseDoorStats MountedDoor::stats() const {
+  return {
+      .waiting_requests = state_.waiting.size(),
+      .passthrough_files = state_.passthrough.passed_through(),
+      .pending_invalidations = invalidations_->pending(),
+  };
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FuseDoor>> FuseDoor::mount(FuseDoorOptions options, FileSystem& file_system,
+                                                  Executor& executor) {
+  LEAT_TRY(options.mountpoint, resolve_mountpoint(options.mountpoint));
+  auto door = std::make_unique<MountedDoor>(std::move(options), file_system, executor);
+  LEAT_CHECK_OK(door->mount());
+  return door;
+}
+
+}  // namespace leat

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// FuseDoor: a FileSystem as a folder of this host, by the kernel's FUSE. Translates requests and
+// nothing else: what can be answered in place is answered on the door's own threads, which never
+// wait; everything else runs on the executor. One object is one mount. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "base/units.h"
+#include "runtime/executor.h"
+#include "vfs/file_system.h"
+
+namespace leat {
+
+struct FuseDoorOptions {
+  std::string mountpoint;        // an existing directory
+  std::string fs_name = "leat";  // shown as the source in /proc/mounts
+  bool allow_other = false;      // other users too; file modes decide (default_permissions)
+  // The kernel refuses changes by itself. Without it the door refuses them, with the reason in the
+  // log and in user.leat.last_error.
+  bool read_only = false;
+  bool passthrough = true;  // complete files are read by the kernel itself, where it can
+  bool io_uring = false;    // FUSE over io_uring, where the kernel offers it
+  // The kernel's read-ahead. 1 MiB is one READ request; larger lost (FACTS 1.1).
+  uint64_t read_ahead_bytes = kMiB;
+  unsigned threads = 0;  // 0: one per core
+  // The mount is gone, by whomever. Called once, on a thread of the door: it must not destroy it.
+  std::function<void()> on_unmounted;
+};
+
+// What the kernel gave, for doctor and status.
+struct FuseFeatures {
+  unsigned protocol_major = 0;
+  unsigned protocol_minor = 0;
+  bool passthrough = false;     // in use: offered, wanted, and not failed since
+  std::string passthrough_off;  // why it is not
+  bool io_uring = false;        // offered and wanted
+  bool readdirplus = false;
+  bool parallel_directory_operations = false;
+  uint64_t request_bytes_max = 0;
+  uint64_t read_ahead_bytes = 0;  // 0: the kernel's default could not be changed
+};
+
+struct FuseDoorStats {
+  uint64_t waiting_requests;       // not answered in place and still under way
+  uint64_t passthrough_files;      // open now and read by the kernel itself
+  uint64_t pending_invalidations;  // names that the kernel has still to be told of
+};
+
+class FuseDoor {
+ public:
+  // Returns when the mount can be used. `file_system` and `executor` must outlive the door. Blocks;
+  // never call it on the executor's threads. kNotFound, kNotDirectory, kBusy (a dead mount is in
+  // the way), kPermissionDenied, kUnsupported (no FUSE here), each with what to do.
+  static Result<std::unique_ptr<FuseDoor>> mount(FuseDoorOptions options, FileSystem& file_system,
+                                                 Executor& executor);
+  // Ends the mount, if need be by force: programs that still have files open get errors.
+  virtual ~FuseDoor() = default;
+
+  // kBusy while files are open or someone's working directory is inside, unless `lazy`: then the
+  // name goes now and open files are served until they are closed. kNotFound when it is gone
+  // already. Blocks; not on the executor's threads.
+  virtual Result<> unmount(bool lazy) = 0;
+  // Until the mount is gone and no open file is served any more.
+  virtual void wait() = 0;
+  virtual bool mounted() const = 0;
+
+  virtual FuseFeatures features() const = 0;
+  virtual FuseDoorStats stats() const = 0;
+};
+
+}  // namespace leat

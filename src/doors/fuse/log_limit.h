@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// LogLimit: how often a line may be logged, so that a store that fails ten thousand times a second
+// does not fill the log's disk too. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "runtime/context.h"
+
+namespace leat {
+
+class LogLimit {
+ public:
+  explicit LogLimit(unsigned per_second, std::function<Clock::time_point()> now = &Clock::now)
+      : per_second_(per_second), now_(std::move(now)) {}
+
+  // Whether a line may go out now: the number of those kept back since the last, or nothing.
+  std::optional<uint64_t> admit() {
+    std::lock_guard lock(mutex_);
+    const Clock::time_point now = now_();
+    if (now - second_started_ >= std::chrono::seconds(1)) {
+      second_started_ = now;
+      in_this_second_ = 0;
+    }
+    if (in_this_second_ >= per_second_) {
+      ++kept_back_;
+      return std::nullopt;
+    }
+    ++in_this_second_;
+    return std::exchange(kept_back_, 0);
+  }
+
+ private:
+  const unsigned per_second_;
+  const std::function<Clock::time_point()> now_;
+  std::mutex mutex_;
+  Clock::time_point second_started_{};
+  unsigned in_this_second_ = 0;
+  uint64_t kept_back_ = 0;
+};
+
+}  // namespace leat

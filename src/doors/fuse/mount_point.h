@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What has to be asked of the host about a mount, beside FUSE itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace leat {
+
+// The absolute path of an existing directory that can be mounted on.
+Result<std::string> resolve_mountpoint(const std::string& path);
+
+// umount2(2), or fusermount3 where that needs rights that we lack. Blocks.
+Result<> unmount_path(const std::string& mountpoint, bool lazy);
+// Ends the mount's connection and takes the name away, whoever uses it. Best effort.
+void force_unmount_path(const std::string& mountpoint);
+
+// "MAJOR:MINOR" of the newest mount at `mountpoint` in the text of /proc/self/mountinfo; empty if
+// there is none. By that file and not by stat(2), which would ask the mount itself.
+std::string device_of_mount(std::string_view mountinfo, std::string_view mountpoint);
+
+// Sets the read-ahead of the mount at `mountpoint`.
+Result<> set_read_ahead(const std::string& mountpoint, uint64_t bytes);
+
+}  // namespace leat

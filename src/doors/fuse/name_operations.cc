@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "doors/fuse/error_numbers.h"
+#include "doors/fuse/operations.h"
+#include "doors/fuse/replies.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+Counter lookups_in_place("leat_fuse_lookups_total", "LOOKUP requests", R"(answered="in_place")");
+Counter lookups_waited("leat_fuse_lookups_total", "LOOKUP requests", R"(answered="waited")");
+Counter directories_opened("leat_fuse_opendirs_total", "OPENDIR requests");
+
+// A longer name would make the kernel refuse the whole directory (FUSE_NAME_MAX).
+constexpr size_t kNameBytesMax = 1024;
+
+// ---- lookup, forget, getattr
+// -----------------------------------------------------------------------
+
+Task<> lookup_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId parent,
+                      std::string name) {
+  // Memory did not know, so the store is asked after this moment, and a missing name is as old as
+  // this at most.
+  const Clock::time_point asked = Clock::now();
+  FileSystem& files = door->file_system;
+  Result<NodeAttributes> found = co_await files.lookup(request->context(), parent, std::move(name));
+  Clock::duration missing_for{};
+  if (!found) missing_for = files.missing_age(parent) - (Clock::now() - asked);
+  reply_entry(*door, request->answer(), parent, found, missing_for);
+}
+
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  DoorState& door = DoorState::of(request);
+  if (auto found = door.file_system.try_lookup(parent, name)) {
+    lookups_in_place.add();
+    // How old a missing name in memory is nobody knows here: the kernel may not keep it.
+    return reply_entry(door, request, parent, *found, Clock::duration::zero());
+  }
+  lookups_waited.add();
+  door.executor.spawn(lookup_waiting(door.wait(request), &door, parent, name));
+}
+
+void forget(fuse_req_t request, fuse_ino_t node, uint64_t count) {
+  DoorState::of(request).file_system.forget(node, count);
+  fuse_reply_none(request);
+}
+
+void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
+  FileSystem& files = DoorState::of(request).file_system;
+  for (size_t i = 0; i < count; ++i) files.forget(forgets[i].ino, forgets[i].nlookup);
+  fuse_reply_none(request);
+}
+
+Task<> getattr_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId node) {
+  Result<NodeAttributes> attributes =
+      co_await door->file_system.attributes(request->context(), node);
+  reply_attributes(*door, request->answer(), node, attributes);
+}
+
+void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
+  DoorState& door = DoorState::of(request);
+  if (auto known = door.file_system.try_attributes(node)) {
+    return reply_attributes(door, request, node, *known);
+  }
+  door.executor.spawn(getattr_waiting(door.wait(request), &door, node));
+}
+
+// ---- directories
+// -----------------------------------------------------------------------------------
+
+Task<> opendir_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId node,
+                       fuse_file_info info) {
+  Result<std::shared_ptr<OpenDirectory>> opened =
+      co_await door->file_system.open_directory(request->context(), node);
+  if (!opened) {
+    reply_error(*door, request->answer(), node, opened.error());
+    co_return;
+  }
+  if ((*opened)->valid_for() == kForever) info.cache_readdir = info.keep_cache = 1;
+  info.fh = door->directories.add({std::move(*opened)});
+  if (fuse_reply_open(request->answer(), &info) != 0) door->directories.remove(info.fh);
+}
+
+void opendir(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
+  DoorState& door = DoorState::of(request);
+  directories_opened.add();
+  door.executor.spawn(opendir_waiting(door.wait(request), &door, node, *info));
+}
+
+void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  DoorState::of(request).directories.remove(info->fh);
+  fuse_reply_err(request, 0);
+}
+
+// One answer to READDIR or READDIRPLUS: as many entries as fit. Offsets: 0 is ".", 1 is "..", 2 the
+// first name.
+class DirectoryAnswer {
+ public:
+  DirectoryAnswer(DoorState& door, fuse_req_t request, OpenDirectory& directory, size_t size,
+                  bool plus)
+      : door_(door),
+        request_(request),
+        directory_(directory),
+        size_(size),
+        plus_(plus),
+        buffer_(new char[size]) {}
+
+  void fill_and_reply(uint64_t offset) {
+    const uint64_t end = directory_.size() + 2;
+    while (offset < end && add(offset)) ++offset;
+    if (fuse_reply_buf(request_, buffer_.get(), used_) == 0) return;
+    for (NodeId node : adopted_) door_.file_system.forget(node, 1);
+  }
+
+ private:
+  // False when it did not fit any more.
+  bool add(uint64_t offset) {
+    if (offset < 2) return add_link(offset == 0 ? "." : "..", offset + 1);
+    const DirectoryItemView item = directory_.at(offset - 2);
+    const std::string& name = item.entry->info.name;
+    if (name.empty() || name.size() > kNameBytesMax) {
+      log::debug("a name of {} bytes in node {} cannot be shown", name.size(), directory_.node());
+      return true;
+    }
+    if (!plus_) {
+      return add_plain(name.c_str(), item.kind == FileKind::kDirectory ? S_IFDIR : S_IFREG,
+                       offset + 1);
+    }
+    if (used_ + fuse_add_direntry_plus(request_, nullptr, 0, name.c_str(), nullptr, 0) > size_) {
+      return false;  // before it is adopted
+    }
+    const NodeAttributes attributes = door_.file_system.adopt(directory_.node(), item);
+    adopted_.push_back(attributes.node);
+    const fuse_entry_param entry = to_entry(attributes);
+    used_ += fuse_add_direntry_plus(request_, buffer_.get() + used_, size_ - used_, name.c_str(),
+                                    &entry, static_cast<off_t>(offset + 1));
+    return true;
+  }
+
+  bool add_link(const char* name, uint64_t next) {
+    if (!plus_) return add_plain(name, S_IFDIR, next);
+    fuse_entry_param entry{};  // node 0: not a lookup
+    entry.attr.st_ino = directory_.node();
+    entry.attr.st_mode = S_IFDIR;
+    const size_t bytes = fuse_add_direntry_plus(request_, buffer_.get() + used_, size_ - used_,
+                                                name, &entry, static_cast<off_t>(next));
+    return keep(bytes);
+  }
+
+  bool add_plain(const char* name, mode_t kind, uint64_t next) {
+    struct stat attributes{};
+    attributes.st_ino = 0xffffffff;  // FUSE_UNKNOWN_INO
+    attributes.st_mode = kind;
+    const size_t bytes = fuse_add_direntry(request_, buffer_.get() + used_, size_ - used_, name,
+                                           &attributes, static_cast<off_t>(next));
+    return keep(bytes);
+  }
+
+  bool keep(size_t bytes) {
+    if (bytes > size_ - used_) return false;  // libfuse wrote nothing
+    used_ += bytes;
+    return true;
+  }
+
+  DoorState& door_;
+  fuse_req_t request_;
+  OpenDirectory& directory_;
+  const size_t size_;
+  const bool plus_;
+  size_t used_ = 0;
+  std::unique_ptr<char[]> buffer_;
+  std::vector<NodeId> adopted_;
+};
+
+void read_directory(fuse_req_t request, size_t size, off_t offset, fuse_file_info* info,
+                    bool plus) {
+  OpenDirectory& directory = *HandleSet<DirectoryHandle>::at(info->fh).directory;
+  DirectoryAnswer answer(DoorState::of(request), request, directory, size, plus);
+  answer.fill_and_reply(static_cast<uint64_t>(offset));
+}
+
+void readdir(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
+  read_directory(request, size, offset, info, false);
+}
+
+void readdirplus(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
+  read_directory(request, size, offset, info, true);
+}
+
+// ---- the rest
+// --------------------------------------------------------------------------------------
+
+void statfs(fuse_req_t request, fuse_ino_t) {
+  // The room that there is to speak of is the cache's; a bucket has no size.
+  DoorState& door = DoorState::of(request);
+  const FileSystemUsage usage = door.file_system.usage();
+  constexpr uint64_t kBlock = 4096;
+  const uint64_t used = std::min(usage.used_bytes, usage.capacity_bytes);
+  struct statvfs out{};
+  out.f_bsize = out.f_frsize = kBlock;
+  out.f_blocks = usage.capacity_bytes / kBlock;
+  out.f_bfree = out.f_bavail = (usage.capacity_bytes - used) / kBlock;
+  out.f_files = door.file_system.nodes();
+  out.f_namemax = 255;
+  fuse_reply_statfs(request, &out);
+}
+
+// A value or a list of names, by the rule of both calls: size 0 asks how long it is.
+void reply_attribute(fuse_req_t request, std::string_view value, size_t size) {
+  if (size == 0) {
+    fuse_reply_xattr(request, value.size());
+  } else if (size < value.size()) {
+    fuse_reply_err(request, ERANGE);
+  } else {
+    fuse_reply_buf(request, value.data(), value.size());
+  }
+}
+
+void getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t size) {
+  const Result<std::string> value = DoorState::of(request).file_system.attribute_value(node, name);
+  if (value) return reply_attribute(request, *value, size);
+  const StatusCode code = value.error().code();
+  fuse_reply_err(request, code == StatusCode::kNotFound ? ENODATA : to_errno(code));
+}
+
+void listxattr(fuse_req_t request, fuse_ino_t node, size_t size) {
+  std::string names;
+  for (const std::string& name : DoorState::of(request).file_system.attribute_names(node)) {
+    names.append(name).push_back('\0');
+  }
+  reply_attribute(request, names, size);
+}
+
+}  // namespace
+
+void add_name_operations(fuse_lowlevel_ops& operations) {
+  operations.lookup = &lookup;
+  operations.forget = &forget;
+  operations.forget_multi = &forget_multi;
+  operations.getattr = &getattr;
+  operations.opendir = &opendir;
+  operations.readdir = &readdir;
+  operations.readdirplus = &readdirplus;
+  operations.releasedir = &releasedir;
+  operations.statfs = &statfs;
+  operations.getxattr = &getxattr;
+  operations.listxattr = &listxattr;
+}
+
+}  // namespace leat

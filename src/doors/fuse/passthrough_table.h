@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// PassthroughTable: which open nodes the kernel reads by itself. The kernel's rules (FACTS 1.1):
+// while any open or mmap of an inode lives all its opens must be of one mode, and of one backing
+// id. So the first open decides, the others repeat, and the last release gives the backing id back,
+// with which the file's bytes may leave the cache. Thread-safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "base/status.h"
+#include "cache/page_store.h"
+#include "vfs/file_system.h"
+
+namespace leat {
+
+// The kernel's register of backing files.
+class BackingRegister {
+ public:
+  virtual ~BackingRegister() = default;
+  // An id above 0. kPermissionDenied and kUnsupported mean that no file can ever be added.
+  virtual Result<int> add(int fd) = 0;
+  virtual void remove(int id) = 0;
+};
+
+class PassthroughTable {
+ public:
+  // 0: the open is answered by READ requests.
+  using BackingId = int;
+
+  // `kernel` must outlive the table.
+  explicit PassthroughTable(BackingRegister& kernel) : kernel_(kernel) {}
+
+  // Notes one more open of a node that is open already, in the mode that it has; nothing if it is
+  // not open.
+  std::optional<BackingId> repeat(NodeId node);
+  // Notes an open. `backing` (null: the file is not complete) decides the mode if it is the first.
+  BackingId open(NodeId node, std::shared_ptr<BackingFile> backing);
+  // One open less.
+  void release(NodeId node);
+
+  // Off for good, with the reason; opens so far keep their mode.
+  void turn_off(std::string reason);
+  bool on() const { return on_.load(std::memory_order_relaxed); }
+  std::string off_reason() const;
+  // Nodes open and passed through now.
+  uint64_t passed_through() const { return passed_through_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Entry {
+    uint64_t opens = 0;
+    BackingId id = 0;
+    std::shared_ptr<BackingFile> backing;  // keeps the bytes while the kernel reads them
+  };
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<NodeId, Entry> nodes;
+  };
+  static constexpr size_t kShards = 16;
+
+  // Node numbers differ in their upper bits for sure (NodeTable), so mix.
+  Shard& shard_of(NodeId node) { return shards_[(node * 0x9e3779b97f4a7c15ull) >> 60]; }
+
+  BackingRegister& kernel_;
+  std::array<Shard, kShards> shards_;
+  std::atomic<bool> on_ = true;
+  std::atomic<uint64_t> passed_through_ = 0;
+  mutable std::mutex reason_mutex_;
+  std::string off_reason_;
+};
+
+}  // namespace leat

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What needs a file opened for writing (write, fallocate, copy_file_range …) never comes, because
+// such opens are refused; everything else that changes something is here.
+#include <fmt/format.h>
+
+#include "doors/fuse/error_numbers.h"
+#include "doors/fuse/operations.h"
+#include "doors/fuse/replies.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+void refuse(fuse_req_t request, NodeId node, std::string_view operation) {
+  DoorState& door = DoorState::of(request);
+  const Status status = door.file_system.refuse_change(node, operation);
+  if (door.log_limit.admit()) log::info("{}", status.to_string());
+  fuse_reply_err(request, to_errno(status.code()));
+}
+
+void setattr(fuse_req_t request, fuse_ino_t node, struct stat*, int changes, fuse_file_info*) {
+  const bool size = (changes & FUSE_SET_ATTR_SIZE) != 0;
+  refuse(request, node, size ? "truncate" : "change attributes of");
+}
+
+void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t, dev_t) {
+  refuse(request, parent, fmt::format("make '{}' in", name));
+}
+
+void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t) {
+  refuse(request, parent, fmt::format("make directory '{}' in", name));
+}
+
+void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  refuse(request, parent, fmt::format("remove '{}' from", name));
+}
+
+void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  refuse(request, parent, fmt::format("remove directory '{}' from", name));
+}
+
+void symlink(fuse_req_t request, const char*, fuse_ino_t parent, const char* name) {
+  refuse(request, parent, fmt::format("make symbolic link '{}' in", name));
+}
+
+void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t, const char* to,
+            unsigned) {
+  refuse(request, parent, fmt::format("rename '{}' to '{}' in", name, to));
+}
+
+void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t, const char* name) {
+  refuse(request, node, fmt::format("make hard link '{}' of", name));
+}
+
+void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t, fuse_file_info*) {
+  refuse(request, parent, fmt::format("create '{}' in", name));
+}
+
+void tmpfile(fuse_req_t request, fuse_ino_t parent, mode_t, fuse_file_info*) {
+  refuse(request, parent, "create a temporary file in");
+}
+
+void setxattr(fuse_req_t request, fuse_ino_t node, const char* name, const char*, size_t, int) {
+  refuse(request, node, fmt::format("set attribute '{}' of", name));
+}
+
+void removexattr(fuse_req_t request, fuse_ino_t node, const char* name) {
+  refuse(request, node, fmt::format("remove attribute '{}' of", name));
+}
+
+}  // namespace
+
+void add_refused_operations(fuse_lowlevel_ops& operations) {
+  operations.setattr = &setattr;
+  operations.mknod = &mknod;
+  operations.mkdir = &mkdir;
+  operations.unlink = &unlink;
+  operations.rmdir = &rmdir;
+  operations.symlink = &symlink;
+  operations.rename = &rename;
+  operations.link = &link;
+  operations.create = &create;
+  operations.tmpfile = &tmpfile;
+  operations.setxattr = &setxattr;
+  operations.removexattr = &removexattr;
+}
+
+}  // namespace leat

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/fuse/replies.h"
+
+#include <climits>
+
+#include "doors/fuse/error_numbers.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+Counter errors_total("leat_fuse_errors_total", "Requests that failed for want of store or cache");
+
+double seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+void reply_error(DoorState& door, fuse_req_t request, NodeId node, const Status& status) {
+  if (worth_logging(status.code())) {
+    errors_total.add();
+    door.file_system.note_error(node, status);
+    if (auto kept_back = door.log_limit.admit()) {
+      log::error("{}{}", status.to_string(),
+                 *kept_back > 0 ? fmt::format(" ({} more such lines kept back)", *kept_back) : "");
+    }
+  }
+  fuse_reply_err(request, to_errno(status.code()));
+}
+
+struct stat to_stat(const NodeAttributes& attributes) {
+  struct stat out{};
+  const auto since_epoch = attributes.mtime.time_since_epoch();
+  const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
+  out.st_ino = attributes.node;
+  out.st_mode = attributes.mode;
+  out.st_nlink = attributes.kind == FileKind::kDirectory ? 2 : 1;
+  out.st_uid = attributes.uid;
+  out.st_gid = attributes.gid;
+  out.st_size = static_cast<off_t>(attributes.size);
+  out.st_blksize = 4096;  // as on ext4; programs size their buffers by it
+  out.st_blocks = static_cast<blkcnt_t>((attributes.size + 511) / 512);
+  out.st_mtim.tv_sec = whole.count();
+  out.st_mtim.tv_nsec = (since_epoch - whole).count();
+  out.st_atim = out.st_ctim = out.st_mtim;
+  return out;
+}
+
+fuse_entry_param to_entry(const NodeAttributes& attributes) {
+  fuse_entry_param entry{};
+  entry.ino = attributes.node;  // never used twice, so the generation stays 0
+  entry.attr = to_stat(attributes);
+  entry.attr_timeout = entry.entry_timeout = seconds(attributes.valid_for);
+  return entry;
+}
+
+void reply_entry(DoorState& door, fuse_req_t request, NodeId parent,
+                 const Result<NodeAttributes>& found, Clock::duration missing_for) {
+  if (found) {
+    const fuse_entry_param entry = to_entry(*found);
+    if (fuse_reply_entry(request, &entry) != 0) door.file_system.forget(found->node, 1);
+    return;
+  }
+  const bool missing = found.error().code() == StatusCode::kNotFound;
+  if (missing && missing_for > Clock::duration::zero()) {
+    fuse_entry_param entry{};  // node 0: there is none, and that may be believed
+    entry.entry_timeout = seconds(missing_for);
+    fuse_reply_entry(request, &entry);
+    return;
+  }
+  reply_error(door, request, parent, found.error());
+}
+
+void reply_attributes(DoorState& door, fuse_req_t request, NodeId node,
+                      const Result<NodeAttributes>& attributes) {
+  if (!attributes) return reply_error(door, request, node, attributes.error());
+  const struct stat out = to_stat(*attributes);
+  fuse_reply_attr(request, &out, seconds(attributes->valid_for));
+}
+
+void reply_bytes(fuse_req_t request, const Bytes& bytes) {
+  const std::vector<iovec> pieces = bytes.to_iovec();
+  if (pieces.size() < IOV_MAX) {  // libfuse adds one
+    fuse_reply_iov(request, pieces.data(), static_cast<int>(pieces.size()));
+    return;
+  }
+  const std::string copy = bytes.to_string();
+  fuse_reply_buf(request, copy.data(), copy.size());
+}
+
+}  // namespace leat

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers to the kernel in its own terms. Each replies to its request exactly once.
+#pragma once
+
+#include <sys/stat.h>
+
+#include "doors/fuse/door_state.h"
+
+namespace leat {
+
+// The errno of `status`. What is worth it is logged and remembered for user.leat.last_error of
+// `node`.
+void reply_error(DoorState& door, fuse_req_t request, NodeId node, const Status& status);
+
+// A name that was looked up, or an error; a missing name may be believed missing for `missing_for`.
+// Gives the lookup back if the kernel does not want it any more.
+void reply_entry(DoorState& door, fuse_req_t request, NodeId parent,
+                 const Result<NodeAttributes>& found, Clock::duration missing_for);
+void reply_attributes(DoorState& door, fuse_req_t request, NodeId node,
+                      const Result<NodeAttributes>& attributes);
+// The pieces as they lie, without a copy.
+void reply_bytes(fuse_req_t request, const Bytes& bytes);
+
+struct stat to_stat(const NodeAttributes& attributes);
+fuse_entry_param to_entry(const NodeAttributes& attributes);
+
+}  // namespace leat

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// WaitingRequest: a request of the kernel that could not be answered in place, while a coroutine
+// works on it: its Context, cancelled when the kernel says that the caller gave up. WaitingRequests
+// is the set of a door's, so that the door can end only when all were answered.
+//
+// A coroutine takes it as its first parameter, so that it goes last, after all that it worked with.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <unordered_set>
+
+#include "doors/fuse/libfuse.h"
+#include "runtime/context.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+class WaitingRequests;
+
+class WaitingRequest {
+ public:
+  WaitingRequest(WaitingRequests& all, Executor& executor, fuse_req_t request);
+  ~WaitingRequest();
+  WaitingRequest(const WaitingRequest&) = delete;
+
+  Context context() const { return Context::background().with_cancel(stop_.get_token()); }
+  // Once, last: the request, for exactly one fuse_reply call.
+  fuse_req_t answer();
+
+ private:
+  friend class WaitingRequests;
+  static void interrupted(fuse_req_t request, void* self);
+
+  WaitingRequests& all_;
+  Executor& executor_;
+  fuse_req_t request_;
+  std::stop_source stop_;
+};
+
+class WaitingRequests {
+ public:
+  std::unique_ptr<WaitingRequest> add(Executor& executor, fuse_req_t request) {
+    return std::make_unique<WaitingRequest>(*this, executor, request);
+  }
+  // Those under way and all that come later are cancelled.
+  void cancel_all();
+  void wait_until_none();
+  uint64_t size() const;
+
+ private:
+  friend class WaitingRequest;
+
+  mutable std::mutex mutex_;
+  std::condition_variable none_left_;
+  std::unordered_set<WaitingRequest*> requests_;
+  bool cancelled_ = false;
+};
+
+}  // namespace leat

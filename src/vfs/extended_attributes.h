@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extended attributes user.leat.* of a node: what Leat knows about a file, readable by
+// getfattr.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "vfs/node_table.h"
+
+namespace leat {
+
+// What the attributes are made of.
+struct NodeView {
+  NodePtr node;
+  NodeFacts facts;
+  PageStore* store = nullptr;
+  std::optional<std::string> last_error;
+};
+
+// The node's object as a URL, "s3://bucket/train/0001.png"; empty above all mounts.
+std::string source_of(const NodeView& view);
+
+// The names that have a value.
+std::vector<std::string> extended_attribute_names(const NodeView& view);
+// kNotFound for any other name.
+Result<std::string> extended_attribute_value(const NodeView& view, std::string_view name);
+
+}  // namespace leat

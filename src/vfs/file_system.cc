@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vfs/file_system.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "telemetry/metrics.h"
+#include "vfs/error_memory.h"
+#include "vfs/extended_attributes.h"
+#include "vfs/node_table.h"
+#include "vfs/versioned_file.h"
+
+namespace leat {
+namespace {
+
+// Enough for the failures of a bad day, at most some 300 KiB.
+constexpr size_t kErrorsRemembered = 1000;
+
+Counter opens_total("leat_vfs_opens_total", "Opens of files that succeeded");
+Counter changed_total("leat_vfs_changed_total",
+                      "Opens and reads that met another version than the one they were for");
+Counter refused_total("leat_vfs_refused_changes_total",
+                      "Changes refused because the folder is read-only");
+
+Error forgotten(NodeId node) {
+  return error(StatusCode::kChanged,
+               fmt::format("node {} is not held any more; look its name up again", node));
+}
+
+// A directory of the catalog, held still.
+class ListedDirectory : public OpenDirectory {
+ public:
+  ListedDirectory(NodeId node, ListingPtr listing, Clock::duration valid_for)
+      : node_(node), listing_(std::move(listing)), valid_for_(valid_for) {}
+
+  uint64_t size() const override { return listing_->entries.size(); }
+  DirectoryItemView at(uint64_t cookie) const override {
+    const CatalogEntry& entry = listing_->entries[cookie];
+    return {entry.info.name, entry.info.kind, &entry};
+  }
+  NodeId node() const override { return node_; }
+  Clock::duration valid_for() const override { return valid_for_; }
+
+ private:
+  const NodeId node_;
+  const ListingPtr listing_;
+  const Clock::duration valid_for_;
+};
+
+class CatalogFileSystem : public FileSystem {
+ public:
+  CatalogFileSystem(std::string root, Catalog& catalog, Fetcher& fetcher, PageStore* store,
+                    FileSystemOptions options)
+      : root_path_(std::move(root)),
+        catalog_(catalog),
+        store_(store),
+        now_(std::move(options.now)),
+        parts_{.fetcher = fetcher,
+               .store = store,
+               .changed = [this](const Node& node,
+                                 const Status& status) { version_gone(node, status); },
+               .path = [this](const Node& node) { return path_of(node); }} {}
+
+  std::optional<Result<NodeAttributes>> try_lookup(NodeId parent, std::string_view name) override;
+  Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) override;
+  NodeAttributes adopt(NodeId parent, const DirectoryItemView& item) override;
+  void forget(NodeId node, uint64_t count) override { nodes_.forget(node, count); }
+  Clock::duration missing_age(NodeId parent) override;
+
+  std::optional<Result<NodeAttributes>> try_attributes(NodeId node) override;
+  Task<Result<NodeAttributes>> attributes(Context context, NodeId node) override;
+
+  Task<Result<std::shared_ptr<OpenDirectory>>> open_directory(Context context,
+                                                              NodeId node) override;
+
+  std::optional<Result<std::shared_ptr<OpenFile>>> try_open(NodeId node, int flags) override;
+  Task<Result<std::shared_ptr<OpenFile>>> open(Context context, NodeId node, int flags) override;
+
+  std::vector<std::string> attribute_names(NodeId node) override;
+  Result<std::string> attribute_value(NodeId node, std::string_view name) override;
+
+  Status refuse_change(NodeId node, std::string_view operation) override;
+  void note_error(NodeId node, const Status& status) override {
+    errors_.note(node, status.to_string());
+  }
+
+  FileSystemUsage usage() override;
+  uint64_t nodes() const override { return nodes_.size(); }
+
+  void catalog_changed(const CatalogChange& change) override;
+  void set_invalidation_listener(std::function<void(const Invalidation&)> listener) override;
+
+ private:
+  std::string path_of(const Node& node) const;
+  std::string child_path(const Node& parent, std::string_view name) const;
+  Clock::duration valid_for(Clock::time_point fresh_until) const;
+  NodeAttributes describe(const Node& node, const NodeFacts& facts) const;
+  NodeAttributes adopt_child(const NodePtr& parent, std::string_view name,
+                             const CatalogEntry& entry);
+  // Why `node` cannot be opened with `flags`, whatever the store says.
+  Result<> may_open(const Node& node, int flags);
+  Result<std::shared_ptr<OpenFile>> open_version(const NodePtr& node,
+                                                 const Result<CatalogEntry>& entry);
+  // The node of a directory by its path, if the kernel holds it.
+  NodePtr find_directory(std::string_view path) const;
+  void version_gone(const Node& node, const Status& status);
+  std::optional<NodeView> view(NodeId node);
+
+  const std::string root_path_;
+  Catalog& catalog_;
+  PageStore* const store_;
+  const std::function<Clock::time_point()> now_;
+  NodeTable nodes_;
+  ErrorMemory errors_{kErrorsRemembered};
+  const VersionedFileParts parts_;
+
+  std::mutex listener_mutex_;
+  std::shared_ptr<const std::function<void(const Invalidation&)>> listener_;
+};
+
+// ---- names
+// -----------------------------------------------------------------------------------------
+
+std::string CatalogFileSystem::path_of(const Node& node) const {
+  std::vector<const Node*> chain;
+  for (const Node* at = &node; at->parent; at = at->parent.get()) chain.push_back(at);
+  std::string path = root_path_ == "/" ? std::string() : root_path_;
+  for (auto at = chain.rbegin(); at != chain.rend(); ++at) path.append("/").append((*at)->name);
+  return path.empty() ? "/" : path;
+}
+
+std::string CatalogFileSystem::child_path(const Node& parent, std::string_view name) const {
+  std::string path = path_of(parent);
+  if (path != "/") path += '/';
+  return path.append(name);
+}
+
+std::optional<Result<NodeAttributes>> CatalogFileSystem::try_lookup(NodeId parent,
+                                                                    std::string_view name) {
+  const NodePtr directory = nodes_.find(parent);
+  if (!directory) return forgotten(parent);
+  std::optional<Result<CatalogEntry>> entry = catalog_.try_lookup(child_path(*directory, name));
+  if (!entry) return std::nullopt;
+  if (!*entry) return error(std::move(*entry).error());
+  return adopt_child(directory, name, **entry);
+}
+
+Task<Result<NodeAttributes>> CatalogFileSystem::lookup(Context context, NodeId parent,
+                                                       std::string name) {
+  const NodePtr directory = nodes_.find(parent);
+  if (!directory) co_return forgotten(parent);
+  Result<CatalogEntry> entry = co_await catalog_.lookup(context, child_path(*directory, name));
+  if (!entry) co_return error(std::move(entry).error());
+  co_return adopt_child(directory, name, *entry);
+}
+
+NodeAttributes CatalogFileSystem::adopt_child(const NodePtr& parent, std::string_view name,
+                                              const CatalogEntry& entry) {
+  const NodePtr node = nodes_.adopt(parent, name, entry);
+  return describe(
+      *node,
+      NodeFacts{.mount = entry.mount, .mtime = entry.info.mtime, .fresh_until = entry.fresh_until});
+}
+
+NodeAttributes CatalogFileSystem::adopt(NodeId parent, const DirectoryItemView& item) {
+  NodePtr directory = nodes_.find(parent);
+  // The kernel holds a directory that it reads; should it not, the name still gets a node.
+  if (!directory) directory = nodes_.root();
+  return adopt_child(directory, item.name, *item.entry);
+}
+
+Clock::duration CatalogFileSystem::missing_age(NodeId parent) {
+  const std::optional<NodeFacts> facts = nodes_.facts(parent);
+  if (!facts || !facts->mount) return Clock::duration::zero();
+  return facts->mount->entry.policy.freshness.negative_age;
+}
+
+// ---- attributes
+// ------------------------------------------------------------------------------------
+
+Clock::duration CatalogFileSystem::valid_for(Clock::time_point fresh_until) const {
+  if (fresh_until == Clock::time_point::max()) return kForever;
+  const Clock::time_point now = now_();
+  if (fresh_until <= now) return Clock::duration::zero();
+  return std::min<Clock::duration>(fresh_until - now, kForever);
+}
+
+NodeAttributes CatalogFileSystem::describe(const Node& node, const NodeFacts& facts) const {
+  static const Policy kNoMount;
+  const Policy& policy = facts.mount ? facts.mount->entry.policy : kNoMount;
+  const bool directory = node.kind == FileKind::kDirectory;
+  const mode_t mode =
+      directory ? S_IFDIR | (0777 & ~policy.umask) : S_IFREG | (0666 & ~policy.umask);
+  return {
+      .node = node.id,
+      .kind = node.kind,
+      .size = directory ? 0 : node.ref->size,
+      .mtime = facts.mtime.value_or(WallTime{}),
+      .mode = mode,
+      .uid = policy.uid,
+      .gid = policy.gid,
+      .valid_for = valid_for(facts.fresh_until),
+  };
+}
+
+std::optional<Result<NodeAttributes>> CatalogFileSystem::try_attributes(NodeId id) {
+  const NodePtr node = nodes_.find(id);
+  const std::optional<NodeFacts> facts = nodes_.facts(id);
+  if (!node || !facts) return forgotten(id);
+  if (node->kind == FileKind::kFile) return describe(*node, *facts);
+  if (facts->fresh_until <= now_()) return std::nullopt;
+  return describe(*node, *facts);
+}
+
+Task<Result<NodeAttributes>> CatalogFileSystem::attributes(Context context, NodeId id) {
+  if (auto known = try_attributes(id)) co_return *std::move(known);
+  const NodePtr node = nodes_.find(id);
+  if (!node) co_return forgotten(id);
+  Result<CatalogEntry> entry = co_await catalog_.lookup(context, path_of(*node));
+  if (!entry) co_return error(std::move(entry).error());
+  if (!entry->info.is_directory()) {
+    changed_total.add();
+    co_return error(StatusCode::kChanged, path_of(*node) + " was a directory and is now a file");
+  }
+  nodes_.refresh(id, *entry);
+  co_return describe(*node, NodeFacts{.mount = entry->mount,
+                                      .mtime = entry->info.mtime,
+                                      .fresh_until = entry->fresh_until});
+}
+
+Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(Context context,
+                                                                               NodeId id) {
+  const NodePtr node = nodes_.find(id);
+  if (!node) co_return forgotten(id);
+  Result<ListingPtr> listing = co_await catalog_.list(context, path_of(*node));
+  if (!listing) co_return error(std::move(listing).error());
+  const Clock::duration valid = valid_for((*listing)->fresh_until);
+  co_return std::make_shared<ListedDirectory>(id, std::move(*listing), valid);
+}
+
+// ---- files
+// -----------------------------------------------------------------------------------------
+
+Result<> CatalogFileSystem::may_open(const Node& node, int flags) {
+  if ((flags & O_ACCMODE) != O_RDONLY) return error(refuse_change(node.id, "open for writing"));
+  if ((flags & O_TRUNC) != 0) return error(refuse_change(node.id, "truncate"));
+  if ((flags & O_CREAT) != 0) return error(refuse_change(node.id, "create"));
+  if (node.kind == FileKind::kDirectory) {
+    return error(StatusCode::kIsDirectory, path_of(node) + " is a directory");
+  }
+  return {};
+}
+
+Result<std::shared_ptr<OpenFile>> CatalogFileSystem::open_version(
+    const NodePtr& node, const Result<CatalogEntry>& entry) {
+  if (!entry && entry.error().code() != StatusCode::kNotFound) return error(entry.error());
+  if (!entry || entry->info.is_directory() || entry->ref->id != node->ref->id) {
+    changed_total.add();
+    nodes_.expire(node->id);
+    return error(StatusCode::kChanged,
+                 fmt::format("{} is {} since its name was looked up", path_of(*node),
+                             entry ? "another version" : "gone"));
+  }
+  nodes_.refresh(node->id, *entry);
+  opens_total.add();
+  return std::make_shared<VersionedFile>(parts_, node);
+}
+
+std::optional<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::try_open(NodeId id, int flags) {
+  const NodePtr node = nodes_.find(id);
+  const std::optional<NodeFacts> facts = nodes_.facts(id);
+  if (!node || !facts) return forgotten(id);
+  if (auto allowed = may_open(*node, flags); !allowed) return error(allowed.error());
+  // Such a mount asks the store at each open, however lately the name was looked up.
+  const bool asks =
+      facts->mount && facts->mount->entry.policy.freshness.mode == Freshness::Mode::kValidate;
+  if (asks) return std::nullopt;
+  std::optional<Result<CatalogEntry>> entry = catalog_.try_lookup(path_of(*node));
+  if (!entry) return std::nullopt;
+  return open_version(node, *entry);
+}
+
+Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context, NodeId id,
+                                                                int flags) {
+  const NodePtr node = nodes_.find(id);
+  if (!node) co_return forgotten(id);
+  if (auto allowed = may_open(*node, flags); !allowed) co_return error(allowed.error());
+  Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, path_of(*node));
+  co_return open_version(node, entry);
+}
+
+void CatalogFileSystem::version_gone(const Node& node, const Status& status) {
+  changed_total.add();
+  nodes_.expire(node.id);
+  note_error(node.id, status);
+  catalog_.report_changed(path_of(node));
+}
+
+// ---- what is refused, what is told
+// -----------------------------------------------------------------
+
+Status CatalogFileSystem::refuse_change(NodeId id, std::string_view operation) {
+  const NodePtr node = nodes_.find(id);
+  const std::optional<NodeView> seen = view(id);
+  std::string text = fmt::format("cannot {} {}: the folder is read-only", operation,
+                                 node ? path_of(*node) : fmt::format("node {}", id));
+  if (seen && !source_of(*seen).empty()) {
+    text += fmt::format("; change {} in its store, by the store's own tools", source_of(*seen));
+  }
+  Status status(StatusCode::kReadOnly, std::move(text));
+  refused_total.add();
+  note_error(id, status);
+  return status;
+}
+
+std::optional<NodeView> CatalogFileSystem::view(NodeId id) {
+  NodePtr node = nodes_.find(id);
+  std::optional<NodeFacts> facts = nodes_.facts(id);
+  if (!node || !facts) return std::nullopt;
+  return NodeView{.node = std::move(node),
+                  .facts = std::move(*facts),
+                  .store = store_,
+                  .last_error = errors_.find(id)};
+}
+
+std::vector<std::string> CatalogFileSystem::attribute_names(NodeId id) {
+  const std::optional<NodeView> seen = view(id);
+  return seen ? extended_attribute_names(*seen) : std::vector<std::string>();
+}
+
+Result<std::string> CatalogFileSystem::attribute_value(NodeId id, std::string_view name) {
+  const std::optional<NodeView> seen = view(id);
+  if (!seen) return forgotten(id);
+  return extended_attribute_value(*seen, name);
+}
+
+FileSystemUsage CatalogFileSystem::usage() {
+  if (store_ == nullptr) return {};
+  const PageStoreStats stats = store_->stats();
+  return {.capacity_bytes = stats.capacity_bytes, .used_bytes = stats.used_bytes};
+}
+
+// ---- invalidation
+// ----------------------------------------------------------------------------------
+
+NodePtr CatalogFileSystem::find_directory(std::string_view path) const {
+  if (root_path_ != "/") {
+    if (!path.starts_with(root_path_)) return nullptr;
+    path.remove_prefix(root_path_.size());
+    if (!path.empty() && path.front() != '/') return nullptr;  // "/data2" is not below "/data"
+  }
+  NodePtr node = nodes_.root();
+  while (node && !path.empty()) {
+    path.remove_prefix(1);
+    const std::string_view name = path.substr(0, path.find('/'));
+    if (name.empty()) break;  // the root itself
+    node = nodes_.find_child(node->id, name);
+    path.remove_prefix(name.size());
+  }
+  return node;
+}
+
+void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
+  const NodePtr parent = find_directory(change.parent);
+  if (!parent) return;
+  const NodePtr node = nodes_.find_child(parent->id, change.name);
+  if (!node) return;
+  nodes_.expire(node->id);
+  std::shared_ptr<const std::function<void(const Invalidation&)>> listener;
+  {
+    std::lock_guard lock(listener_mutex_);
+    listener = listener_;
+  }
+  if (listener) (*listener)({parent->id, change.name, node->id});
+}
+
+void CatalogFileSystem::set_invalidation_listener(
+    std::function<void(const Invalidation&)> listener) {
+  std::lock_guard lock(listener_mutex_);
+  if (listener) {
+    listener_ =
+        std::make_shared<const std::function<void(const Invalidation&)>>(std::move(listener));
+  } else {
+    listener_ = nullptr;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<FileSystem> FileSystem::create(std::string root, Catalog& catalog, Fetcher& fetcher,
+                                               PageStore* store, FileSystemOptions options) {
+  return std::make_unique<CatalogFileSystem>(std::move(root), catalog, fetcher, store,
+                                             std::move(options));
+}
+
+}  // namespace leat

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariant: a name in `names` views the string of the node that it stands for, so the two come and
+// go together under one lock. Numbers below kShards are the root's alone.
+#include "vfs/node_table.h"
+
+#include <algorithm>
+
+namespace leat {
+namespace {
+
+bool same_version(const Node& node, const CatalogEntry& entry) {
+  if (node.kind != entry.info.kind) return false;
+  if (node.kind == FileKind::kDirectory) return true;
+  return node.ref->id == entry.ref->id;
+}
+
+NodeFacts facts_of(const CatalogEntry& entry) {
+  return {
+      .mount = entry.mount,
+      .key = entry.info.is_directory() ? entry.key : std::string(),
+      .mtime = entry.info.mtime,
+      .fresh_until = entry.fresh_until,
+  };
+}
+
+}  // namespace
+
+NodeTable::NodeTable() {
+  root_ = std::make_shared<const Node>(Node{.id = kRootNode});
+  shard_of(kRootNode).slots.emplace(kRootNode, Slot{.node = root_, .lookups = 1});
+}
+
+NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry) {
+  Name key{parent->id, name};
+  const uint64_t index = shard_index(key);
+  Shard& shard = shards_[index];
+  std::lock_guard lock(shard.mutex);
+  auto known = shard.names.find(key);
+  if (known != shard.names.end()) {
+    Slot& slot = shard.slots.at(known->second);
+    if (same_version(*slot.node, entry)) {
+      slot.facts = facts_of(entry);
+      ++slot.lookups;
+      return slot.node;
+    }
+    shard.names.erase(known);  // it views the old version's string
+  }
+  const NodeId id = next_.fetch_add(1, std::memory_order_relaxed) * kShards + index;
+  auto node = std::make_shared<const Node>(Node{
+      .id = id,
+      .parent = parent,
+      .name = std::string(name),
+      .kind = entry.info.kind,
+      .ref = entry.ref,
+  });
+  shard.names.emplace(Name{parent->id, node->name}, id);
+  shard.slots.emplace(id, Slot{.node = node, .facts = facts_of(entry), .lookups = 1});
+  size_.fetch_add(1, std::memory_order_relaxed);
+  return node;
+}
+
+void NodeTable::forget(NodeId id, uint64_t count) {
+  if (id == kRootNode) return;
+  NodePtr gone;  // may end a chain of parents: not under the lock
+  Shard& shard = shard_of(id);
+  std::lock_guard lock(shard.mutex);
+  auto found = shard.slots.find(id);
+  if (found == shard.slots.end()) return;
+  Slot& slot = found->second;
+  slot.lookups -= std::min(count, slot.lookups);
+  if (slot.lookups > 0) return;
+  gone = std::move(slot.node);
+  auto name = shard.names.find(Name{gone->parent->id, gone->name});
+  if (name != shard.names.end() && name->second == id) shard.names.erase(name);
+  shard.slots.erase(found);
+  size_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+NodePtr NodeTable::find(NodeId id) const {
+  const Shard& shard = shard_of(id);
+  std::lock_guard lock(shard.mutex);
+  auto found = shard.slots.find(id);
+  return found == shard.slots.end() ? nullptr : found->second.node;
+}
+
+NodePtr NodeTable::find_child(NodeId parent, std::string_view name) const {
+  Name key{parent, name};
+  const Shard& shard = shards_[shard_index(key)];
+  std::lock_guard lock(shard.mutex);
+  auto known = shard.names.find(key);
+  return known == shard.names.end() ? nullptr : shard.slots.at(known->second).node;
+}
+
+std::optional<NodeFacts> NodeTable::facts(NodeId id) const {
+  const Shard& shard = shard_of(id);
+  std::lock_guard lock(shard.mutex);
+  auto found = shard.slots.find(id);
+  if (found == shard.slots.end()) return std::nullopt;
+  return found->second.facts;
+}
+
+void NodeTable::refresh(NodeId id, const CatalogEntry& entry) {
+  Shard& shard = shard_of(id);
+  std::lock_guard lock(shard.mutex);
+  auto found = shard.slots.find(id);
+  if (found != shard.slots.end()) found->second.facts = facts_of(entry);
+}
+
+void NodeTable::expire(NodeId id) {
+  Shard& shard = shard_of(id);
+  std::lock_guard lock(shard.mutex);
+  auto found = shard.slots.find(id);
+  if (found != shard.slots.end()) found->second.facts.fresh_until = Clock::time_point::min();
+}
+
+}  // namespace leat

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeTable: the names that the kernel holds, as nodes. A node is one version of one path; its
+// parent lives as long as it does, so that the path of an old open can always be told. Thread-safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/hash.h"
+#include "catalog/catalog.h"
+#include "vfs/file_system.h"
+
+namespace leat {
+
+// What never changes while the node lives.
+struct Node {
+  NodeId id = 0;
+  std::shared_ptr<const Node> parent{};  // null for the root
+  std::string name{};                    // empty for the root
+  FileKind kind = FileKind::kDirectory;
+  FileRefPtr ref{};  // files only
+};
+using NodePtr = std::shared_ptr<const Node>;
+
+// What the catalog may say anew of the same version.
+struct NodeFacts {
+  MountPtr mount;     // null above all mounts, and for a root that was not asked for yet
+  std::string key{};  // directories only; a file's key is in its ref
+  std::optional<WallTime> mtime{};
+  Clock::time_point fresh_until = Clock::time_point::min();
+};
+
+class NodeTable {
+ public:
+  NodeTable();
+
+  const NodePtr& root() const { return root_; }
+
+  // The node of `name` below `parent` in the version of `entry`: the one that is there, or a new
+  // one. Adds one to its lookup count.
+  NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry);
+  // Takes `count` from the lookup count; at zero the node goes. The root stays.
+  void forget(NodeId id, uint64_t count);
+
+  // Null when the node is not held (any more).
+  NodePtr find(NodeId id) const;
+  // The newest version of the name, or null.
+  NodePtr find_child(NodeId parent, std::string_view name) const;
+
+  // Nothing for a node that was forgotten.
+  std::optional<NodeFacts> facts(NodeId id) const;
+  // `entry` was just learnt and is of the same version.
+  void refresh(NodeId id, const CatalogEntry& entry);
+  // Nothing that is known of the node is fresh any more.
+  void expire(NodeId id);
+
+  uint64_t size() const { return size_.load(std::memory_order_relaxed); }
+
+ private:
+  // A node's number holds its shard, and a name's shard is the shard of all its versions, so every
+  // operation takes exactly one lock.
+  static constexpr uint64_t kShards = 64;
+
+  struct Name {
+    NodeId parent;
+    std::string_view name;  // lives in the node that the name stands for
+    friend bool operator==(const Name&, const Name&) = default;
+  };
+  struct NameHash {
+    using is_avalanching = void;
+    size_t operator()(const Name& name) const { return hash_bytes(name.name, name.parent); }
+  };
+  struct IdHash64 {
+    using is_avalanching = void;
+    size_t operator()(NodeId id) const { return (id / kShards) * 0x9e3779b97f4a7c15ull; }
+  };
+  struct Slot {
+    NodePtr node;
+    NodeFacts facts{};
+    uint64_t lookups = 0;
+  };
+  struct alignas(64) Shard {
+    mutable std::mutex mutex;
+    boost::unordered_flat_map<NodeId, Slot, IdHash64> slots;
+    boost::unordered_flat_map<Name, NodeId, NameHash> names;
+  };
+
+  Shard& shard_of(NodeId id) { return shards_[id % kShards]; }
+  const Shard& shard_of(NodeId id) const { return shards_[id % kShards]; }
+  static uint64_t shard_index(const Name& name) { return NameHash{}(name) % kShards; }
+
+  std::array<Shard, kShards> shards_;
+  std::atomic<uint64_t> next_ = 1;  // numbers are never used twice
+  std::atomic<uint64_t> size_ = 1;
+  NodePtr root_;
+};
+
+}  // namespace leat

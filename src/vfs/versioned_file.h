@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// VersionedFile: an open file of the store, one version to its end, with the look-ahead of its own
+// readers. VersionedFileParts is what all of them share.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "prefetch/stream.h"
+#include "vfs/file_system.h"
+#include "vfs/node_table.h"
+
+namespace leat {
+
+struct VersionedFileParts {
+  Fetcher& fetcher;
+  PageStore* store;  // may be null
+  // A read found that the version is gone.
+  std::function<void(const Node&, const Status&)> changed;
+  std::function<std::string(const Node&)> path;
+};
+
+class VersionedFile : public OpenFile {
+ public:
+  VersionedFile(const VersionedFileParts& parts, NodePtr node);
+
+  NodeId node() const override { return node_->id; }
+  const FileRefPtr& ref() const override { return node_->ref; }
+  std::optional<Bytes> try_read(uint64_t offset, uint64_t size) override;
+  Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) override;
+  std::shared_ptr<BackingFile> backing() override;
+
+ private:
+  ByteRange within(uint64_t offset, uint64_t size) const;
+  void look_ahead(ByteRange read);
+  bool on_disk(ByteRange range) const;
+
+  const VersionedFileParts& parts_;
+  const NodePtr node_;
+  StreamTable streams_;
+};
+
+}  // namespace leat
