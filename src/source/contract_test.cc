@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every source promises (source.h), asked of each: the local file system, the shim over its
-// memory store, and the shim over a real S3 server with real signatures.
+// memory store, the shim over a real S3 server with real signatures, and the double that other
+// rooms test with.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include "base/bytes.h"
 #include "runtime/executor.h"
 #include "source/file_source.h"
+#include "source/memory_source_test.h"
 #include "source/opendal_source.h"
 #include "source/versitygw_test.h"
 
@@ -59,6 +61,18 @@ class FileBucket : public Bucket {
   FileSource source_;
 };
 
+class DoubleBucket : public Bucket {
+ public:
+  explicit DoubleBucket(Executor& executor) : Bucket(executor), source_("b", kPageEntries) {}
+  Source& source() override { return source_; }
+  void put(const std::string& key, const std::string& content) override {
+    source_.put(key, content);
+  }
+
+ private:
+  testing::MemorySource source_;
+};
+
 class OpendalBucket : public Bucket {
  public:
   OpendalBucket(Executor& executor, OpendalConfig config,
@@ -102,6 +116,7 @@ class SourceContract : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (GetParam() == "file") bucket_ = std::make_unique<FileBucket>(executor_);
+    if (GetParam() == "double") bucket_ = std::make_unique<DoubleBucket>(executor_);
     if (GetParam() == "memory") bucket_ = make_memory_bucket(executor_);
     if (GetParam() == "s3") bucket_ = make_s3_bucket(executor_);
     ASSERT_TRUE(bucket_) << testing::VersityGateway::kHowToGetIt;
@@ -363,7 +378,8 @@ TEST_P(SourceContract, RandomTreesReadAsTheyWereWritten) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, SourceContract, ::testing::Values("file", "memory", "s3"),
+INSTANTIATE_TEST_SUITE_P(Stores, SourceContract,
+                         ::testing::Values("file", "double", "memory", "s3"),
                          [](const auto& param) { return param.param; });
 
 }  // namespace

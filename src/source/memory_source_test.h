@@ -144,7 +144,15 @@ class MemorySource : public Source {
     LEAT_CHECK_OK(ordered_failure(key));
     auto found = objects_.find(key);
     if (found != objects_.end()) return found->second.object;
-    return not_found(key);
+    if (!key.empty() && !key.ends_with('/')) return not_found(key);
+    auto below = objects_.lower_bound(key);
+    if (!key.empty() && (below == objects_.end() || !below->first.starts_with(key))) {
+      return not_found(key);
+    }
+    SourceObject directory;
+    directory.key = key;
+    directory.kind = FileKind::kDirectory;
+    return directory;
   }
 
   // The token is the last entry of the page before.

@@ -213,33 +213,34 @@ Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
                                    std::span<std::byte> into) {
   LEAT_CHECK(into.size() == request.range.size);
   if (into.empty()) co_return Result<>();
-  if (capabilities_.conditional_read || !request.if_version.known()) {
-    Result<> done = co_await read_unconditionally(context, request, into);
+  bool store_compares =
+      capabilities_.conditional_read && request.if_version.kind == Version::Kind::kEtag;
+  if (store_compares || !request.if_version.known()) {
+    Result<> done = co_await read_once(context, request, into);
     co_return done;
   }
+  const Version wanted = std::exchange(request.if_version, Version());
   for (bool after : {false, true}) {
     Result<SourceObject> now = co_await stat(context, request.key);
     if (!now) co_return Error(now.error());
-    if (now->version != request.if_version) {
+    if (now->version != wanted) {
       co_return error(StatusCode::kChanged,
                       fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
-                                  now->version.to_string(), request.if_version.to_string()));
+                                  now->version.to_string(), wanted.to_string()));
     }
     if (after) break;
-    Result<> done = co_await read_unconditionally(context, request, into);
+    Result<> done = co_await read_once(context, request, into);
     if (!done) co_return done;
   }
   co_return Result<>();
 }
 
-Task<Result<>> OpendalSource::read_unconditionally(Context context, ReadRequest request,
-                                                   std::span<std::byte> into) {
+Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
+                                        std::span<std::byte> into) {
   source_metrics::read_requests.add();
-  std::string_view if_match;
-  if (capabilities_.conditional_read) if_match = request.if_version.value;
-  Start start = [this, &request, into, if_match](Pending* pending) {
+  Start start = [this, &request, into](Pending* pending) {
     return leat_store_read(store_.get(), as_text(request.key), request.range.offset, into.data(),
-                           into.size(), as_text(if_match), &on_done, pending);
+                           into.size(), as_text(request.if_version.value), &on_done, pending);
   };
   std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
                                  request.range.offset, name_, request.key);

@@ -76,8 +76,8 @@ class OpendalSource : public Source {
   static Result<AnswerPtr> take(const leat_outcome& outcome);
   // Runs one request to its callback, whatever becomes of the context. Errors begin with `what`.
   Task<Result<AnswerPtr>> call(Context context, std::string what, Start start) const;
-  Task<Result<>> read_unconditionally(Context context, ReadRequest request,
-                                      std::span<std::byte> into);
+  // With the version, if there is one, as the request's condition.
+  Task<Result<>> read_once(Context context, ReadRequest request, std::span<std::byte> into);
   Status explain(const Status& failure, const std::string& what) const;
 
   const OpendalConfig config_;

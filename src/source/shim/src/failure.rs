@@ -89,6 +89,10 @@ fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) ->
         _ if answer.status == Some(416) => Code::OutOfRange,
         _ if answer.status == Some(401) => Code::PermissionDenied,
         _ if error.is_temporary() => Code::Unavailable,
+        // Nothing was sent, and the reason is not the network: there are no credentials.
+        _ if error.message() == "signing http request" => Code::PermissionDenied,
+        // A success whose body did not hold what its head said.
+        ErrorKind::Unexpected if matches!(answer.status, Some(200..=299)) => Code::Unavailable,
         _ => Code::Internal,
     }
 }

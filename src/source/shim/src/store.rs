@@ -303,19 +303,23 @@ impl Entry {
                 .duration_since(UNIX_EPOCH)
                 .ok()
         });
-        let etag = metadata.etag().unwrap_or_default();
-        let quoted = etag.is_empty() || etag.ends_with('"');
         Self {
             key,
             size: metadata.content_length(),
-            etag: if quoted {
-                etag.to_string()
-            } else {
-                format!("\"{etag}\"")
-            },
+            etag: usable_etag(metadata.etag().unwrap_or_default()),
             mtime_ns: mtime.map(|since| since.as_secs() as i64 * 1_000_000_000),
             is_directory: false,
         }
+    }
+}
+
+/// As If-Match takes it. Some servers list it without its quotes, and say `""` for objects that have
+/// none.
+fn usable_etag(etag: &str) -> String {
+    match etag.trim_matches('"') {
+        "" => String::new(),
+        _ if etag.ends_with('"') => etag.to_string(),
+        bare => format!("\"{bare}\""),
     }
 }
 

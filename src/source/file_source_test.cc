@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only a local file system does: links, special files, changes under a reader.
+#include "source/file_source.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/id128.h"
+#include "runtime/executor.h"
+#include "source/source_metrics.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+
+class FileSourceTest : public ::testing::Test {
+ protected:
+  FileSourceTest()
+      : folder_(fs::temp_directory_path() / ("leat-files-" + Id128::random().to_hex())),
+        root_(folder_.string().substr(1) + "/") {
+    fs::create_directories(folder_);
+  }
+  ~FileSourceTest() override { fs::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& content) {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << content;
+  }
+  Result<SourceObject> stat(const std::string& name) {
+    return executor_.wait(source_.stat(Context::background(), root_ + name));
+  }
+  Result<> read(const std::string& name, Version version, ByteRange range = {0, 4}) {
+    std::string into(range.size, '?');
+    return executor_.wait(source_.read(Context::background(), {root_ + name, range, version},
+                                       std::as_writable_bytes(std::span(into))));
+  }
+  std::vector<std::string> keys(const std::string& prefix, bool recursive) {
+    auto page =
+        executor_.wait(source_.list(Context::background(), {root_ + prefix, recursive, ""}));
+    EXPECT_TRUE(page) << (page ? "" : page.error().to_string());
+    std::vector<std::string> names;
+    for (const SourceObject& object : page.value_or(ListPage()).objects) {
+      names.push_back(object.key.substr(root_.size()));
+    }
+    return names;
+  }
+
+  fs::path folder_;
+  std::string root_;
+  Executor executor_;
+  FileSource source_{executor_};
+};
+
+TEST_F(FileSourceTest, LinksAreWhatTheyPointTo) {
+  write("real/file", "1234");
+  fs::create_symlink("real", folder_ / "linked");
+  fs::create_symlink("real/file", folder_ / "alias");
+  EXPECT_THAT(keys("", false), ElementsAre("alias", "linked/", "real/"));
+  EXPECT_EQ(stat("alias")->size, 4u);
+  EXPECT_EQ(stat("alias")->version, stat("real/file")->version);
+  EXPECT_TRUE(read("linked/file", {}));
+}
+
+TEST_F(FileSourceTest, ALoopOfLinksIsEnteredOnce) {
+  write("a/file", "1234");
+  fs::create_symlink("..", folder_ / "a/up");
+  EXPECT_THAT(keys("", true), ElementsAre("a/", "a/file", "a/up/"));
+}
+
+TEST_F(FileSourceTest, WhatIsNeitherFileNorDirectoryIsLeftOutAndCounted) {
+  write("file", "1234");
+  fs::create_symlink("nowhere", folder_ / "dangling");
+  ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  uint64_t before = source_metrics::left_out.value();
+  EXPECT_THAT(keys("", false), ElementsAre("file"));
+  EXPECT_EQ(source_metrics::left_out.value() - before, 2u);
+  EXPECT_EQ(stat("fifo").error().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(read("fifo", {}).error().code(), StatusCode::kNotFound) << "and without waiting";
+}
+
+TEST_F(FileSourceTest, EmptyDirectoriesAreThere) {
+  fs::create_directories(folder_ / "empty");
+  EXPECT_THAT(keys("", false), ElementsAre("empty/"));
+  EXPECT_THAT(keys("", true), ElementsAre("empty/"));
+  EXPECT_TRUE(keys("empty/", false).empty());
+  EXPECT_EQ(stat("empty/")->kind, FileKind::kDirectory);
+}
+
+TEST_F(FileSourceTest, ARewriteOfTheSameSizeAndTimeIsAnotherVersion) {
+  write("file", "1234");
+  auto before = stat("file");
+  struct timespec times[2] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, (folder_ / "file").c_str(), times, 0), 0);
+  auto dated = stat("file");
+  EXPECT_NE(before->version, dated->version);
+  fs::remove(folder_ / "file");
+  write("other", "x");  // takes the inode that became free
+  write("file", "5678");
+  ASSERT_EQ(utimensat(AT_FDCWD, (folder_ / "file").c_str(), times, 0), 0);
+  auto again = stat("file");
+  EXPECT_EQ(again->mtime, dated->mtime);
+  EXPECT_NE(again->version, dated->version);
+  EXPECT_EQ(read("file", dated->version).error().code(), StatusCode::kChanged);
+  EXPECT_TRUE(read("file", again->version));
+}
+
+TEST_F(FileSourceTest, KeysWithTwoSpellingsAreRefused) {
+  write("d/file", "1234");
+  for (const char* key : {"d//file", "d/./file", "d/../d/file", "/d/file"}) {
+    EXPECT_EQ(stat(key).error().code(), StatusCode::kUnsupported) << key;
+    EXPECT_EQ(read(key, {}).error().code(), StatusCode::kUnsupported) << key;
+  }
+  EXPECT_EQ(stat("d/file/below").error().code(), StatusCode::kNotFound);
+}
+
+TEST_F(FileSourceTest, WhitespaceAndBytesThatAreNotUtf8AreNames) {
+  write(" a ", "1234");
+  write("\xff\xfe", "1234");
+  EXPECT_THAT(keys("", false), ElementsAre(" a ", "\xff\xfe"));
+  EXPECT_TRUE(read("\xff\xfe", stat("\xff\xfe")->version));
+}
+
+TEST_F(FileSourceTest, TheErrorNamesThePathAndTheReason) {
+  auto failed = read("absent", {});
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().to_string(),
+            fmt::format("cannot read {}/absent: No such file or directory", folder_.string()));
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the shim does when the store lies, fails, stalls, or the caller gives up.
+#include "source/opendal_source.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "runtime/executor.h"
+#include "source/lying_server_test.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using testing::LyingServer;
+using ::testing::Not;
+
+constexpr char kContent[] = "0123456789abcdef";
+constexpr uint64_t kSize = 16;
+
+// A lawful answer to a read of the whole object, with `body` in place of the right one.
+std::string partial(std::string_view body, size_t length = kSize) {
+  return fmt::format(
+      "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-15/16\r\nETag: \"v1\"\r\n"
+      "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
+      length, body);
+}
+
+std::string failure(std::string_view status, std::string_view code, std::string_view message) {
+  std::string body = fmt::format(
+      "<?xml version=\"1.0\"?><Error><Code>{}</Code><Message>{}</Message>"
+      "<AWSAccessKeyId>AKIDSECRET</AWSAccessKeyId><RequestId>r1</RequestId></Error>",
+      code, message);
+  return fmt::format(
+      "HTTP/1.1 {}\r\nx-amz-request-id: REQ77\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+      status, body.size(), body);
+}
+
+OpendalConfig config_of(const std::string& endpoint, unsigned retry_max) {
+  OpendalConfig config;
+  config.scheme = "s3";
+  config.bucket = "bucket";
+  config.endpoint = endpoint;
+  config.region = "us-east-1";
+  config.anonymous = true;
+  config.retry_max = retry_max;
+  config.retry_delay = 1ms;
+  return config;
+}
+
+class OpendalSourceTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<OpendalSource> open(unsigned retry_max,
+                                      std::chrono::milliseconds patience = 10s) {
+    OpendalConfig config = config_of(server_.endpoint(), retry_max);
+    config.attempt_timeout = config.idle_timeout = patience;
+    return OpendalSource::open(config).value();
+  }
+  Result<std::string> read(OpendalSource& source, Version version = {}, Context context = {}) {
+    std::string into(kSize, '?');
+    auto done = executor_.wait(source.read(context, {"d/key", {0, kSize}, std::move(version)},
+                                           std::as_writable_bytes(std::span(into))));
+    if (!done) return Error(done.error());
+    return into;
+  }
+  // The failure of a read without retries.
+  Status failed_read(Version version = {}, std::chrono::milliseconds patience = 10s) {
+    auto source = open(0, patience);
+    auto content = read(*source, std::move(version));
+    EXPECT_FALSE(content);
+    return content ? Status(StatusCode::kInternal, "no failure") : content.error();
+  }
+
+  LyingServer server_;
+  Executor executor_;
+};
+
+TEST_F(OpendalSourceTest, OneConditionalRangedRequestForOneRead) {
+  server_.then_send(partial(kContent));
+  EXPECT_EQ(read(*open(0), Version::etag("\"v1\"")), kContent);
+  ASSERT_EQ(server_.requests().size(), 1u);
+  EXPECT_THAT(server_.requests()[0], HasSubstr("GET /bucket/d/key HTTP/1.1"));
+  EXPECT_THAT(server_.requests()[0], HasSubstr("range: bytes=0-15"));
+  EXPECT_THAT(server_.requests()[0], HasSubstr("if-match: \"v1\""));
+}
+
+TEST_F(OpendalSourceTest, ABodyThatIsTooShortIsNoSuccess) {
+  server_.then_send(partial("01234567", 8));
+  EXPECT_EQ(failed_read().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(OpendalSourceTest, ABodyThatIsTooLongIsNoSuccess) {
+  server_.then_send(partial("0123456789abcdefXXXX", 20));
+  EXPECT_EQ(failed_read().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(OpendalSourceTest, AConnectionCutInTheBodyIsNoSuccess) {
+  server_.then_send(partial("01234567"));
+  EXPECT_EQ(failed_read().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(OpendalSourceTest, TheWholeObjectInsteadOfTheRangeIsRefused) {
+  server_.then_send(
+      "HTTP/1.1 200 OK\r\nContent-Length: 20\r\nConnection: close\r\n\r\n0123456789abcdefXXXX");
+  Status status = failed_read();
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(status.to_string(), HasSubstr("ignored the range"));
+}
+
+TEST_F(OpendalSourceTest, AnotherRangeThanAskedIsRefused) {
+  std::string answer = partial(kContent);
+  answer.replace(answer.find("0-15/16"), 7, "4-19/99");
+  server_.then_send(answer);
+  EXPECT_EQ(failed_read().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(OpendalSourceTest, AShrunkObjectIsOutOfRange) {
+  std::string answer = partial("01234567", 8);
+  answer.replace(answer.find("0-15/16"), 7, "0-7/8");
+  server_.then_send(answer);
+  EXPECT_EQ(failed_read().code(), StatusCode::kOutOfRange);
+}
+
+TEST_F(OpendalSourceTest, SilenceEndsAnAttempt) {
+  server_.then([](const LyingServer::Exchange& exchange) { exchange.stall(); });
+  Status status = failed_read({}, 50ms);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(status.to_string(), HasSubstr("no bytes from the store for 50 ms"));
+}
+
+TEST_F(OpendalSourceTest, SilenceInTheBodyEndsAnAttempt) {
+  server_.then([](const LyingServer::Exchange& exchange) {
+    exchange.send(partial("0123"));
+    exchange.stall();
+  });
+  EXPECT_EQ(failed_read({}, 50ms).code(), StatusCode::kUnavailable);
+}
+
+TEST_F(OpendalSourceTest, TemporaryFailuresAreTriedAgainFromTheStart) {
+  server_.then_send(failure("503 Service Unavailable", "ServiceUnavailable", "later"));
+  server_.then([](const LyingServer::Exchange& exchange) { exchange.reset(); });
+  server_.then_send(partial("XXXXXXXX"));
+  server_.then_send(partial(kContent));
+  uint64_t before = source_metrics::retries.value();
+  EXPECT_EQ(read(*open(3)), kContent);
+  EXPECT_EQ(server_.requests().size(), 4u);
+  EXPECT_EQ(source_metrics::retries.value() - before, 3u);
+}
+
+TEST_F(OpendalSourceTest, EnoughIsEnough) {
+  server_.then_send(failure("503 Service Unavailable", "ServiceUnavailable", "later"));
+  auto source = open(2);
+  auto content = read(*source);
+  ASSERT_FALSE(content);
+  EXPECT_EQ(content.error().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(server_.requests().size(), 3u);
+  EXPECT_THAT(content.error().to_string(),
+              HasSubstr("cannot read 16 bytes at 0 of s3://bucket/d/key: the store answered 503 "
+                        "ServiceUnavailable: later (request id REQ77) (3 attempts)"));
+}
+
+TEST_F(OpendalSourceTest, FailuresForGoodAreNotTriedAgain) {
+  server_.then_send(failure("403 Forbidden", "AccessDenied", "Access Denied"));
+  auto source = open(3);
+  auto content = read(*source);
+  ASSERT_FALSE(content);
+  EXPECT_EQ(content.error().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(server_.requests().size(), 1u);
+  std::string text = content.error().to_string();
+  EXPECT_THAT(text, HasSubstr("403 AccessDenied: Access Denied (request id REQ77)"));
+  EXPECT_THAT(text, HasSubstr("check the credentials"));
+  EXPECT_THAT(text, Not(HasSubstr("AKIDSECRET")));
+}
+
+TEST_F(OpendalSourceTest, AnswersAreToldApart) {
+  struct Case {
+    const char* status;
+    const char* code;
+    StatusCode expected;
+  };
+  for (const Case& one : {
+           Case{"412 Precondition Failed", "PreconditionFailed", StatusCode::kChanged},
+           Case{"404 Not Found", "NoSuchKey", StatusCode::kNotFound},
+           Case{"404 Not Found", "NoSuchBucket", StatusCode::kNotFound},
+           Case{"416 Range Not Satisfiable", "InvalidRange", StatusCode::kOutOfRange},
+           Case{"503 Slow Down", "SlowDown", StatusCode::kThrottled},
+           Case{"429 Too Many Requests", "TooManyRequests", StatusCode::kThrottled},
+           Case{"500 Internal Server Error", "InternalError", StatusCode::kUnavailable},
+           Case{"400 Bad Request", "ExpiredToken", StatusCode::kPermissionDenied},
+           Case{"400 Bad Request", "InvalidRequest", StatusCode::kInternal},
+       }) {
+    LyingServer server;
+    server.then_send(failure(one.status, one.code, "because"));
+    auto source = OpendalSource::open(config_of(server.endpoint(), 0)).value();
+    auto content = read(*source, Version::etag("\"v1\""));
+    ASSERT_FALSE(content) << one.code;
+    EXPECT_EQ(content.error().code(), one.expected) << content.error().to_string();
+    EXPECT_THAT(content.error().to_string(), HasSubstr(one.code));
+  }
+}
+
+TEST_F(OpendalSourceTest, APageOfSomeProxyIsNotRepeatedWhereItEchoesTheRequest) {
+  server_.then_send(
+      "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 47\r\nConnection: close\r\n\r\n"
+      "you sent Authorization: AWS4-HMAC-SHA256 SECRET");
+  Status status = failed_read();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(status.to_string(), HasSubstr("502"));
+  EXPECT_THAT(status.to_string(), Not(HasSubstr("SECRET")));
+}
+
+TEST_F(OpendalSourceTest, NobodyListening) {
+  auto unreachable = OpendalSource::open(config_of("http://127.0.0.1:1", 1)).value();
+  auto content = read(*unreachable);
+  ASSERT_FALSE(content);
+  EXPECT_EQ(content.error().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(content.error().to_string(),
+              HasSubstr("check that http://127.0.0.1:1 can be reached"));
+  EXPECT_THAT(content.error().to_string(), HasSubstr("refused"));
+}
+
+// --- listings ---
+
+std::string listing(std::string_view inside, bool truncated = false) {
+  std::string body = fmt::format(
+      "<?xml version=\"1.0\" "
+      "encoding=\"UTF-8\"?><ListBucketResult><Name>bucket</Name><Prefix></Prefix>"
+      "<IsTruncated>{}</IsTruncated>{}{}</ListBucketResult>",
+      truncated, truncated ? "<NextContinuationToken>t</NextContinuationToken>" : "", inside);
+  return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+                     body.size(), body);
+}
+
+std::string item(std::string_view key) {
+  return fmt::format(
+      "<Contents><Key>{}</Key><LastModified>2026-01-02T03:04:05.678Z</LastModified>"
+      "<ETag>&quot;e&quot;</ETag><Size>7</Size></Contents>",
+      key);
+}
+
+std::string folded(std::string_view prefix) {
+  return fmt::format("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>", prefix);
+}
+
+std::vector<std::string> keys_of(const Result<ListPage>& page) {
+  std::vector<std::string> keys;
+  EXPECT_TRUE(page) << (page ? "" : page.error().to_string());
+  if (page) {
+    for (const SourceObject& object : page->objects) keys.push_back(object.key);
+  }
+  return keys;
+}
+
+TEST_F(OpendalSourceTest, APageIsOneRequestAndOneAnswer) {
+  server_.then_send(listing(item("d/b") + item("d/c") + folded("d/a/") + folded("d/d/"), true));
+  server_.then_send(listing(item("d/e")));
+  auto source = open(0);
+  auto page = executor_.wait(source->list(Context::background(), {"d/", false, ""}));
+  EXPECT_EQ(keys_of(page), (std::vector<std::string>{"d/a/", "d/b", "d/c", "d/d/"}));
+  EXPECT_EQ(page->next_token, "d/d/");
+  EXPECT_EQ(server_.requests().size(), 1u);
+  EXPECT_EQ(page->objects[1].size, 7u);
+  EXPECT_EQ(page->objects[1].version, Version::etag("\"e\""));
+  EXPECT_EQ(page->objects[1].mtime, WallTime(std::chrono::seconds(1767323045)));
+
+  auto last = executor_.wait(source->list(Context::background(), {"d/", false, page->next_token}));
+  EXPECT_EQ(keys_of(last), std::vector<std::string>{"d/e"});
+  EXPECT_EQ(last->next_token, "");
+  EXPECT_THAT(server_.requests()[1], HasSubstr("start-after=d/d/"));
+}
+
+TEST_F(OpendalSourceTest, APrefixThatIsRepeatedOnTheNextPageIsGivenOnce) {
+  server_.then_send(listing(folded("a/") + item("b")));
+  auto source = open(0);
+  auto page = executor_.wait(source->list(Context::background(), {"", false, "a/"}));
+  EXPECT_EQ(keys_of(page), std::vector<std::string>{"b"});
+}
+
+TEST_F(OpendalSourceTest, KeysThatCannotBeAddressedAreLeftOutAndCounted) {
+  // Trimmed or stripped on their way, the first four would stand for other objects.
+  server_.then_send(listing(item("/slash") + item(" space") + item("space ") + folded("/") +
+                            item("a//b") + item("./c") + item("d/../e") + item("good") +
+                            item("d/") + item("in side")));
+  auto source = open(0);
+  for (bool recursive : {false, true}) {
+    uint64_t before = source_metrics::left_out.value();
+    auto page = executor_.wait(source->list(Context::background(), {"", recursive, ""}));
+    EXPECT_EQ(keys_of(page), (std::vector<std::string>{"d/", "good", "in side"}));
+    EXPECT_EQ(source_metrics::left_out.value() - before, 7u);
+  }
+  for (const char* key : {"/slash", " space", "a//b", "./c", "d/../e", "\xff"}) {
+    auto object = executor_.wait(source->stat(Context::background(), key));
+    ASSERT_FALSE(object);
+    EXPECT_EQ(object.error().code(), StatusCode::kUnsupported) << key;
+  }
+  EXPECT_EQ(server_.requests().size(), 2u);
+}
+
+TEST_F(OpendalSourceTest, AListingThatIsCutOffIsTriedAgain) {
+  server_.then_send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListBucketResult><Contents>");
+  server_.then_send(listing(item("whole")));
+  auto page = executor_.wait(open(1)->list(Context::background(), {"", false, ""}));
+  EXPECT_EQ(keys_of(page), std::vector<std::string>{"whole"});
+}
+
+TEST_F(OpendalSourceTest, AListingThatDoesNotGoOnIsAnError) {
+  server_.then_send(listing(item("a"), true));
+  auto page = executor_.wait(open(0)->list(Context::background(), {"", false, "b"}));
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code(), StatusCode::kInternal);
+}
+
+// --- giving up ---
+
+// A read whose memory is gone as soon as the task has ended: whatever is written later is caught by
+// the sanitizer.
+Task<Result<>> read_and_free(std::shared_ptr<OpendalSource> source, Context context) {
+  auto into = std::make_unique<std::byte[]>(kSize);
+  Result<> done =
+      co_await source->read(context, {"d/key", {0, kSize}, {}}, std::span(into.get(), kSize));
+  into.reset();
+  co_return done;
+}
+
+class GivingUp : public OpendalSourceTest {
+ protected:
+  // Starts a read, waits for `requests` requests, cancels, and expects the task to end by that.
+  void cancel_after(size_t requests, unsigned retry_max) {
+    std::stop_source stop;
+    Context context = Context::background().with_cancel(stop.get_token());
+    auto task = read_and_free(open(retry_max), context);
+    auto done = boost::asio::co_spawn(executor_.any(), std::move(task), boost::asio::use_future);
+    server_.await_requests(requests);
+    stop.request_stop();
+    Result<> ended = done.get();
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().code(), StatusCode::kCancelled) << ended.error().to_string();
+  }
+};
+
+TEST_F(GivingUp, BeforeTheAnswerBegins) {
+  server_.then([](const LyingServer::Exchange& exchange) {
+    exchange.stall();
+    exchange.send(partial(kContent));
+  });
+  cancel_after(1, 0);
+}
+
+TEST_F(GivingUp, InTheMiddleOfTheBody) {
+  server_.then([](const LyingServer::Exchange& exchange) {
+    exchange.send(partial("01234567"));
+    exchange.stall();
+    exchange.send("89abcdef");
+  });
+  cancel_after(1, 0);
+}
+
+TEST_F(GivingUp, BetweenAttempts) {
+  server_.then_send(failure("503 Service Unavailable", "ServiceUnavailable", "later"));
+  cancel_after(2, 1'000'000);
+}
+
+TEST_F(GivingUp, AfterTheEnd) {
+  server_.then_send(partial(kContent));
+  std::stop_source stop;
+  Context context = Context::background().with_cancel(stop.get_token());
+  EXPECT_TRUE(executor_.wait(read_and_free(open(0), context)));
+  stop.request_stop();
+}
+
+TEST_F(GivingUp, TheDeadlineIsTheCallersNotTheAttempts) {
+  server_.then([](const LyingServer::Exchange& exchange) { exchange.stall(); });
+  auto ended = executor_.wait(read_and_free(open(3), Context::background().with_timeout(20ms)));
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code(), StatusCode::kTimedOut);
+}
+
+TEST_F(GivingUp, AtTheSameMomentAsTheAnswer) {
+  server_.then_send(partial(kContent));
+  auto source = open(0);
+  for (int round = 0; round < 100; ++round) {
+    std::stop_source stop;
+    Context context = Context::background().with_cancel(stop.get_token());
+    auto done = boost::asio::co_spawn(executor_.any(), read_and_free(source, context),
+                                      boost::asio::use_future);
+    std::thread canceller([&stop] { stop.request_stop(); });
+    Result<> ended = done.get();
+    canceller.join();
+    if (!ended) EXPECT_EQ(ended.error().code(), StatusCode::kCancelled);
+  }
+}
+
+}  // namespace
+}  // namespace leat
