@@ -31,23 +31,23 @@
 namespace leat {
 
 struct PageStoreOptions {
-  std::string directory;              // created if missing; locked while open
-  uint64_t capacity_bytes = 0;        // everything under `directory`; 0: a tenth of the file system
-  uint64_t free_bytes_min = 0;        // of the file system, kept free; 0: a tenth of it
-  uint64_t packed_bytes_max = 1 * kMiB;      // objects below this are slots in segments
+  std::string directory;        // created if missing; locked while open
+  uint64_t capacity_bytes = 0;  // everything under `directory`; 0: a tenth of the file system
+  uint64_t free_bytes_min = 0;  // of the file system, kept free; 0: a tenth of it
+  uint64_t packed_bytes_max = 1 * kMiB;  // objects below this are slots in segments
   uint64_t segment_bytes = 256 * kMiB;
 };
 
 struct PageStoreStats {
   uint64_t capacity_bytes;
-  uint64_t used_bytes;        // as counted against capacity
-  uint64_t held_bytes;        // of these: unlinked, but still held open
-  uint64_t files;             // objects of one file each
+  uint64_t used_bytes;  // as counted against capacity
+  uint64_t held_bytes;  // of these: unlinked, but still held open
+  uint64_t files;       // objects of one file each
   uint64_t packed_objects;
   uint64_t segments;
-  uint64_t evicted_bytes;     // since start
-  uint64_t corrupt_blocks;    // since start
-  uint64_t refused_bytes;     // writes refused for want of space, since start
+  uint64_t evicted_bytes;   // since start
+  uint64_t corrupt_blocks;  // since start
+  uint64_t refused_bytes;   // writes refused for want of space, since start
 };
 
 // A complete, verified file of the store that the kernel may read by itself. Its bytes stay on disk
@@ -61,8 +61,8 @@ class BackingFile {
 
 class PageStore {
  public:
-  // Locks and reads the directory. kBusy names the process that holds it; kUnsupported a format that
-  // is too new, and says how to go on.
+  // Locks and reads the directory. kBusy names the process that holds it; kUnsupported a format
+  // that is too new, and says how to go on.
   static Task<Result<std::unique_ptr<PageStore>>> open(Context context, PageStoreOptions options,
                                                        Executor& executor,
                                                        std::shared_ptr<Disk> disk);
@@ -70,8 +70,8 @@ class PageStore {
   // Writes what is pending and the mark of a clean stop. Nothing may be called afterwards.
   virtual Task<> close() = 0;
 
-  // The whole of `range` (within the file) from the page cache, without ever waiting; nothing if any
-  // of it is missing, cold or not yet verified.
+  // The whole of `range` (within the file) from the page cache, without ever waiting; nothing if
+  // any of it is missing, cold or not yet verified.
   virtual std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) = 0;
   // The whole of `range`; kNotFound when any of it is missing.
   virtual Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) = 0;

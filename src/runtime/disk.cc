@@ -112,11 +112,29 @@ class SystemDisk : public Disk {
         continue;  // gone in the meantime
       }
       items.push_back({std::move(name), S_ISDIR(info.st_mode), static_cast<uint64_t>(info.st_size),
-                       static_cast<uint64_t>(info.st_blocks) * 512});
+                       static_cast<uint64_t>(info.st_blocks) * 512,
+                       info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
       errno = 0;
     }
     if (errno != 0) return error(status_from_errno(errno, "list directory " + path));
     return items;
+  }
+
+  Result<Buffer> read_file(const std::string& path, size_t bytes_max) override {
+    LEAT_TRY(File file, open(path, O_RDONLY, 0));
+    struct stat info;
+    if (::fstat(file.fd(), &info) != 0) return error(status_from_errno(errno, "stat " + path));
+    Buffer content(std::min(bytes_max, static_cast<size_t>(info.st_size)));
+    size_t done = 0;
+    while (done < content.size()) {
+      ssize_t got = ::pread(file.fd(), content.data() + done, content.size() - done,
+                            static_cast<off_t>(done));
+      if (got < 0) return error(status_from_errno(errno, "read " + path));
+      if (got == 0) break;
+      done += static_cast<size_t>(got);
+    }
+    content.truncate(done);
+    return content;
   }
 
   Result<DiskUsage> usage(const std::string& path) override {

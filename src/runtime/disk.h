@@ -51,6 +51,7 @@ struct DirectoryItem {
   bool is_directory;
   uint64_t size_bytes;
   uint64_t allocated_bytes;  // st_blocks × 512
+  int64_t modified_ns;       // mtime, nanoseconds since the epoch
 };
 
 class Disk {
@@ -78,6 +79,8 @@ class Disk {
   virtual Result<> make_directory(const std::string& path) = 0;
   virtual Result<> sync_directory(const std::string& path) = 0;
   virtual Result<std::vector<DirectoryItem>> list_directory(const std::string& path) = 0;
+  // The first `bytes_max` bytes of a small file, or all of it where it is shorter.
+  virtual Result<Buffer> read_file(const std::string& path, size_t bytes_max) = 0;
   virtual Result<DiskUsage> usage(const std::string& path) = 0;
 };
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/cache_directory.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/units.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+// Two descriptors each; the hard limit of open files is 20,000 on common systems.
+constexpr size_t kOpenObjectsMax = 4096;
+// The file system's free space is looked at again after so many bytes.
+constexpr uint64_t kProbeEveryBytes = 64 * kMiB;
+
+Counter evicted_total("leat_cache_evicted_bytes_total", "Bytes evicted from the cache.");
+Counter corrupt_total("leat_cache_corrupt_blocks_total",
+                      "Cached blocks dropped because their bytes could not be read or were wrong.");
+Counter refused_total("leat_cache_refused_bytes_total",
+                      "Bytes not kept because the cache had no room for them at the time.");
+
+}  // namespace
+
+void Background::spawn(Executor& executor, Task<> task) {
+  {
+    std::lock_guard lock(mutex_);
+    ++running_;
+  }
+  executor.spawn(run(shared_from_this(), std::move(task)));
+}
+
+Task<> Background::run(std::shared_ptr<Background> self, Task<> task) {
+  co_await std::move(task);
+  self->finished();
+}
+
+void Background::finished() {
+  std::shared_ptr<SharedResult<bool>> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    if (--running_ == 0) waiting = std::exchange(idle_, nullptr);
+  }
+  if (waiting != nullptr) waiting->set(true);
+}
+
+Task<> Background::idle() {
+  std::shared_ptr<SharedResult<bool>> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    if (running_ == 0) co_return;
+    if (idle_ == nullptr) idle_ = SharedResult<bool>::make();
+    waiting = idle_;
+  }
+  auto done = co_await waiting->wait(Context::background(), "end of background work");
+  static_cast<void>(done);
+}
+
+CacheDirectory::CacheDirectory(PageStoreOptions resolved, Executor& threads,
+                               std::shared_ptr<Disk> any_disk)
+    : options(std::move(resolved)),
+      executor(threads),
+      disk(std::move(any_disk)),
+      capacity(std::make_shared<Capacity>(options.capacity_bytes)),
+      background(std::make_shared<Background>()),
+      descriptors(options.directory, disk, threads, kOpenObjectsMax) {}
+
+Error CacheDirectory::refuse(std::string_view key, uint64_t bytes) {
+  refused_bytes += bytes;
+  refused_total.add(bytes);
+  on_pressure();
+  return error(StatusCode::kNoSpace,
+               fmt::format("{} of {} not kept in the cache {}: {} of {} are in use; eviction runs, "
+                           "or give a larger --cache-size",
+                           format_bytes(bytes), key, options.directory,
+                           format_bytes(capacity->used()), format_bytes(capacity->limit())));
+}
+
+Error CacheDirectory::write_failed(std::string_view key, const Status& status) {
+  // The file system is fuller than it was when last looked at.
+  if (status.code() == StatusCode::kNoSpace) on_pressure();
+  return error(
+      status.with_context(fmt::format("cannot keep {} in the cache {}", key, options.directory)));
+}
+
+void CacheDirectory::reserved(uint64_t bytes) {
+  bool probe = reserved_since_probe_.fetch_add(bytes) + bytes >= kProbeEveryBytes;
+  if (probe) reserved_since_probe_ = 0;
+  if (probe || capacity->pressed()) on_pressure();
+}
+
+void CacheDirectory::corrupt(const std::string& what, const std::string& why, uint64_t blocks) {
+  corrupt_blocks += blocks;
+  corrupt_total.add(blocks);
+  log::warning("cache {}: dropped {}, which will be fetched again: {}", options.directory, what,
+               why);
+}
+
+void CacheDirectory::evicted(uint64_t bytes) {
+  evicted_bytes += bytes;
+  evicted_total.add(bytes);
+}
+
+int64_t birth_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+bool ended_by_caller(const Status& status) {
+  return status.code() == StatusCode::kCancelled || status.code() == StatusCode::kTimedOut;
+}
+
+}  // namespace leat

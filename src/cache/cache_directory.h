@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// CacheDirectory: what the parts of one cache directory share: options, disk, threads, capacity,
+// descriptors, counters, work in the background.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/id128.h"
+#include "cache/capacity.h"
+#include "cache/descriptor_pool.h"
+#include "cache/page_store.h"
+#include "runtime/disk.h"
+#include "runtime/executor.h"
+#include "runtime/shared_result.h"
+
+namespace leat {
+
+// Spawned tasks of which somebody must know when they have all ended.
+class Background : public std::enable_shared_from_this<Background> {
+ public:
+  void spawn(Executor& executor, Task<> task);
+  // Returns when none is left.
+  Task<> idle();
+
+ private:
+  static Task<> run(std::shared_ptr<Background> self, Task<> task);
+  void finished();
+
+  std::mutex mutex_;  // leaf
+  size_t running_ = 0;
+  std::shared_ptr<SharedResult<bool>> idle_;
+};
+
+struct CacheDirectory {
+  CacheDirectory(PageStoreOptions resolved, Executor& threads, std::shared_ptr<Disk> any_disk);
+
+  std::string path(std::string_view name) const {
+    return options.directory + "/" + std::string(name);
+  }
+  void spawn(Task<> task) { background->spawn(executor, std::move(task)); }
+  // The answer to a write that found no room; counts it and starts eviction.
+  Error refuse(std::string_view key, uint64_t bytes);
+  // The answer to a write that the disk refused.
+  Error write_failed(std::string_view key, const Status& status);
+  // To be called after a reservation: starts eviction where the high mark is passed.
+  void reserved(uint64_t bytes);
+  // One counter, one line: `what` is "block 3 of s3 key x", `why` "its checksum differs".
+  void corrupt(const std::string& what, const std::string& why, uint64_t blocks = 1);
+  void evicted(uint64_t bytes);
+
+  const PageStoreOptions options;  // nothing in it is 0 for "default"
+  Executor& executor;
+  const std::shared_ptr<Disk> disk;
+  const std::shared_ptr<Capacity> capacity;
+  const std::shared_ptr<Background> background;
+  DescriptorPool descriptors;
+  Id128 uuid;
+  // Starts the eviction; set before the first use. Must not block.
+  std::function<void()> on_pressure;
+
+  std::atomic<bool> closing = false;
+  std::atomic<uint64_t> evicted_bytes = 0, corrupt_blocks = 0, refused_bytes = 0;
+
+ private:
+  std::atomic<uint64_t> reserved_since_probe_ = 0;
+};
+
+// Nanoseconds since the epoch: the order in which objects came, across restarts. Never an age.
+int64_t birth_now_ns();
+
+// What is left of a read or write of the cache disk that the caller's deadline ended: says nothing
+// about the disk.
+bool ended_by_caller(const Status& status);
+
+}  // namespace leat

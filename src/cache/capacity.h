@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Capacity: the bytes of a cache directory, reserved before they are written. Charge: the share of
+// one object, given back when the object's last holder is gone. Thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace leat {
+
+// The unit in which file systems give out space, and to which payload is aligned.
+inline constexpr uint64_t kPageBytes = 4096;
+
+class Capacity {
+ public:
+  explicit Capacity(uint64_t configured_bytes)
+      : configured_(configured_bytes), limit_(configured_bytes) {}
+
+  // False, and nothing is taken, where it would exceed the limit.
+  bool reserve(uint64_t bytes);
+  // For what is on disk already.
+  void count(uint64_t bytes) { used_ += bytes; }
+  void give_back(uint64_t bytes) { used_ -= bytes; }
+
+  // The file system has `room` more bytes for this store (negative: it wants some back). The limit
+  // becomes what is used plus that, and never more than what is configured.
+  void set_room(int64_t room_bytes);
+
+  uint64_t configured() const { return configured_; }
+  uint64_t limit() const { return limit_; }
+  uint64_t used() const { return used_; }
+  uint64_t held() const { return held_; }
+  // Eviction begins above the first mark and goes down to the second.
+  uint64_t high_mark() const { return limit_ / 100 * 95; }
+  uint64_t low_mark() const { return limit_ / 100 * 90; }
+  bool pressed() const { return used_ > high_mark(); }
+
+ private:
+  friend class Charge;
+
+  const uint64_t configured_;
+  std::atomic<uint64_t> limit_;
+  std::atomic<uint64_t> used_ = 0;
+  std::atomic<uint64_t> held_ = 0;  // unlinked, but not yet given back; part of used_
+};
+
+class Charge {
+ public:
+  explicit Charge(std::shared_ptr<Capacity> capacity) : capacity_(std::move(capacity)) {}
+  Charge(const Charge&) = delete;
+  ~Charge();
+
+  bool grow(uint64_t bytes);   // false where the capacity has no room for it
+  void count(uint64_t bytes);  // for what is on disk already
+  void shrink(uint64_t bytes);
+  // The object is unlinked; from now on its bytes are only held.
+  void hold();
+  // The object could not be unlinked: its bytes stay on disk and stay counted.
+  void never_give_back();
+  uint64_t bytes() const;
+
+ private:
+  const std::shared_ptr<Capacity> capacity_;
+  mutable std::mutex mutex_;  // leaf
+  uint64_t bytes_ = 0;
+  bool held_ = false;
+  bool kept_ = false;
+};
+
+}  // namespace leat

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/descriptor_pool.h"
+
+#include <fcntl.h>
+
+namespace leat {
+namespace {
+
+// How many recently used objects an open may pass over before it closes one of them after all.
+constexpr int kPassedOverMax = 64;
+
+}  // namespace
+
+OpenFilesPtr Openable::opened() {
+  std::lock_guard lock(files_mutex_);
+  if (files_ != nullptr) used_.store(true, std::memory_order_relaxed);
+  return files_;
+}
+
+void Openable::close_files() {
+  OpenFilesPtr closing;  // closed after the lock is released
+  std::lock_guard lock(files_mutex_);
+  closing.swap(files_);
+}
+
+Task<Result<OpenFilesPtr>> DescriptorPool::open(Context context, std::shared_ptr<Openable> object) {
+  std::shared_ptr<SharedResult<OpenFilesPtr>> opening;
+  bool first = false;
+  {
+    std::lock_guard lock(object->files_mutex_);
+    if (object->files_ != nullptr) {
+      object->used_.store(true, std::memory_order_relaxed);
+      co_return object->files_;
+    }
+    first = object->opening_ == nullptr;
+    if (first) object->opening_ = SharedResult<OpenFilesPtr>::make();
+    opening = object->opening_;
+  }
+  if (!first) {
+    Result<OpenFilesPtr> files = co_await opening->wait(context, "open a cache file");
+    co_return files;
+  }
+  Result<OpenFilesPtr> files =
+      co_await executor_.blocking([this, object] { return open_now(*object); });
+  {
+    std::lock_guard lock(object->files_mutex_);
+    if (files) object->files_ = *files;
+    object->opening_ = nullptr;
+  }
+  if (files) enrol(object);
+  opening->set(files);
+  co_return files;
+}
+
+void DescriptorPool::adopt(const std::shared_ptr<Openable>& object, OpenFilesPtr files) {
+  {
+    std::lock_guard lock(object->files_mutex_);
+    object->files_ = std::move(files);
+  }
+  enrol(object);
+}
+
+Result<OpenFilesPtr> DescriptorPool::open_now(const Openable& object) {
+  auto files = std::make_shared<OpenFiles>();
+  LEAT_TRY(files->data, disk_->open(root_ + "/" + object.data_name(), O_RDWR, 0));
+  LEAT_TRY(files->side, disk_->open(root_ + "/" + object.side_name(), O_RDWR, 0));
+  return files;
+}
+
+void DescriptorPool::enrol(const std::shared_ptr<Openable>& object) {
+  // Destroyed, and with them perhaps the last reference to an object, after the lock is released.
+  std::vector<std::shared_ptr<Openable>> seen, closing;
+  {
+    std::lock_guard lock(mutex_);
+    clock_.push_back(object);
+    while (clock_.size() > objects_max_) {
+      std::shared_ptr<Openable> oldest = clock_.front().lock();
+      clock_.pop_front();
+      if (oldest == nullptr) continue;
+      bool spare = oldest->used_.exchange(false) && seen.size() < kPassedOverMax;
+      if (spare) clock_.push_back(oldest);
+      (spare ? seen : closing).push_back(std::move(oldest));
+    }
+  }
+  for (const auto& idle : closing) idle->close_files();
+}
+
+}  // namespace leat

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// S3Fifo: which file goes next. Two FIFO queues and a memory of what went: new files enter the
+// small queue (a tenth of the bytes), those used again move to the main one, those asked for again
+// soon after they went enter the main one at once (Yang et al., "FIFO queues are all you need for
+// cache eviction", SOSP 2023). Pure: no I/O, no clock, no locks; Evictable alone may be touched by
+// others.
+#pragma once
+
+#include <atomic>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+
+#include "model/file_ref.h"
+
+namespace leat {
+
+// What the readers of an object tell the eviction.
+struct Evictable {
+  static constexpr uint8_t kUsesMax = 3;  // two bits, as in the paper
+
+  std::atomic<uint8_t> uses = 0;
+  // Who needs the file on disk at any rate: evicting it would free nothing.
+  std::atomic<uint32_t> holders = 0;
+
+  void touch() {
+    uint8_t now = uses.load(std::memory_order_relaxed);
+    while (now < kUsesMax && !uses.compare_exchange_weak(now, now + 1)) {
+    }
+  }
+};
+
+class S3Fifo {
+ public:
+  // `birth_ns` only orders files against segments.
+  void insert(const FileId& id, std::shared_ptr<Evictable> object, uint64_t bytes,
+              int64_t birth_ns);
+  void resize(const FileId& id, uint64_t bytes);
+  void remove(const FileId& id);
+  // Takes the next one out, or nothing where all are held.
+  std::optional<FileId> evict();
+
+  // The birth of what stands first in its queue, oldest of both.
+  std::optional<int64_t> oldest_birth() const;
+  size_t size() const { return places_.size(); }
+
+ private:
+  struct Entry {
+    FileId id;
+    std::shared_ptr<Evictable> object;
+    uint64_t bytes;
+    int64_t birth_ns;
+    bool in_main;
+  };
+  using Queue = std::list<Entry>;  // oldest at the front
+
+  void promote(Queue& from);
+  std::optional<FileId> take_from_small();
+  std::optional<FileId> take_from_main();
+  std::optional<FileId> take(Queue& queue);
+  void remember(const FileId& id);
+
+  Queue small_, main_;
+  uint64_t small_bytes_ = 0, main_bytes_ = 0;
+  int64_t newest_birth_ns_ = 0;
+  boost::unordered_flat_map<FileId, Queue::iterator, IdHash> places_;
+  std::deque<FileId> ghosts_;
+  boost::unordered_flat_set<FileId, IdHash> is_ghost_;
+};
+
+}  // namespace leat

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding, writing and removing. A file is in the index from before it is created until after it is
+// unlinked, so that one path never belongs to two objects.
+#include "cache/file_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "cache/block_crc.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+// Files being synced at once beside the requests; more wait.
+constexpr uint64_t kSettlingMax = 2;
+
+}  // namespace
+
+FileStore::FileStore(std::shared_ptr<CacheDirectory> directory)
+    : directory_(std::move(directory)), settling_(kSettlingMax) {}
+
+FileStore::FilePtr FileStore::find(const FileId& id) const {
+  Shard& part = shard(id);
+  std::lock_guard lock(part.mutex);
+  auto found = part.files.find(id);
+  return found == part.files.end() ? nullptr : found->second;
+}
+
+std::vector<FileStore::FilePtr> FileStore::all() const {
+  std::vector<FilePtr> files;
+  for (const Shard& part : shards_) {
+    std::lock_guard lock(part.mutex);
+    for (const auto& [id, file] : part.files) files.push_back(file);
+  }
+  return files;
+}
+
+bool FileStore::contains(const FileId& id) const {
+  FilePtr file = find(id);
+  return file != nullptr && !file->doomed();
+}
+
+std::vector<ByteRange> FileStore::missing(const FileRef& ref, ByteRange range) const {
+  FilePtr file = find(ref.id);
+  if (file == nullptr) return {range.widen(kBlockBytes, ref.size)};
+  return file->missing(BlockRun::covering(range));
+}
+
+uint64_t FileStore::cached_bytes(const FileId& id) const {
+  FilePtr file = find(id);
+  return file == nullptr || file->doomed() ? 0 : file->present_bytes();
+}
+
+uint64_t FileStore::count() const {
+  uint64_t count = 0;
+  for (const Shard& part : shards_) {
+    std::lock_guard lock(part.mutex);
+    count += part.files.size();
+  }
+  return count;
+}
+
+Task<Result<>> FileStore::write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) {
+  ByteRange range{offset, data.size()};
+  LEAT_CO_TRY(FilePtr file, co_await find_or_create(context, ref));
+  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, file);
+  if (!files) co_return directory_->write_failed(ref->key, files.error());
+  BlockRun rest = BlockRun::covering(range);
+  while (auto run = file->claim(rest)) {
+    ByteRange bytes = run->bytes(ref->size);
+    Bytes part = data.sub(bytes.offset - offset, bytes.size);
+    Result<> written = co_await write_run(context, file, *files, ref, *run, part);
+    if (!written) {
+      file->abandon(*run);
+      co_return written;
+    }
+    rest.first = run->end;
+  }
+  co_return Result<>();
+}
+
+// Data, then its record, then it is known: what a crash leaves is missing or has a checksum.
+Task<Result<>> FileStore::write_run(Context context, FilePtr file, OpenFilesPtr files,
+                                    FileRefPtr ref, BlockRun run, Bytes data) {
+  std::optional<uint64_t> reserved = file->reserve(run);
+  if (!reserved) co_return directory_->refuse(ref->key, data.size());
+  directory_->reserved(*reserved);
+  std::string crcs = ObjectMeta::encode_blocks(block_crcs(data));
+
+  uint64_t offset = run.bytes(ref->size).offset;
+  Result<> written = co_await directory_->disk->write(context, files->data.fd(), data, offset);
+  if (!written) co_return directory_->write_failed(ref->key, written.error());
+  Bytes record = Bytes::copy_of(crcs);
+  uint64_t record_at = file->record_offset(run.first);
+  written = co_await directory_->disk->write(context, files->side.fd(), record, record_at);
+  if (!written) co_return directory_->write_failed(ref->key, written.error());
+
+  bool full = file->publish(run);
+  {
+    std::lock_guard lock(eviction_mutex_);
+    eviction_.resize(file->id, file->charge.bytes());
+  }
+  if (full) directory_->spawn(settle_in_background(shared_from_this(), file));
+  co_return Result<>();
+}
+
+Result<FileStore::Found> FileStore::find_or_insert(const FileRef& ref) {
+  Shard& part = shard(ref.id);
+  std::lock_guard lock(part.mutex);
+  auto found = part.files.find(ref.id);
+  if (found != part.files.end()) return Found{found->second, false};
+  auto file = std::make_shared<CachedFile>(ref, birth_now_ns(), directory_->capacity);
+  uint64_t overhead = file->overhead_bytes();
+  if (!file->charge.grow(overhead)) return error(StatusCode::kNoSpace, "no room for a new file");
+  part.files.emplace(ref.id, file);
+  return Found{std::move(file), true};
+}
+
+Task<Result<FileStore::FilePtr>> FileStore::find_or_create(Context context, FileRefPtr ref) {
+  for (;;) {
+    Result<Found> found = find_or_insert(*ref);
+    if (!found) co_return directory_->refuse(ref->key, ref->size);
+    FilePtr file = found->file;
+    if (found->is_new) {
+      Result<> created = co_await create(file, ref);
+      if (created) {
+        file->created->set(true);
+        co_return file;
+      }
+      file->doom();
+      file->created->set(Error(created.error()));
+      co_await remove(file);
+      co_return directory_->write_failed(ref->key, created.error());
+    }
+    Result<bool> exists = co_await file->created->wait(context, "creation of a cache file");
+    if (!exists) co_return Error(exists.error());
+    if (!file->doomed()) co_return file;
+    Result<bool> gone = co_await file->gone->wait(context, "removal of a cache file");
+    if (!gone) co_return Error(gone.error());
+  }
+}
+
+Task<Result<>> FileStore::create(FilePtr file, FileRefPtr ref) {
+  CacheDirectory* directory = directory_.get();
+  Result<OpenFilesPtr> made =
+      co_await directory->executor.blocking([directory, file, ref]() -> Result<OpenFilesPtr> {
+        constexpr int kFlags = O_RDWR | O_CREAT | O_TRUNC;
+        auto files = std::make_shared<OpenFiles>();
+        LEAT_TRY(files->data,
+                 directory->disk->open(directory->path(file->data_name()), kFlags, 0600));
+        LEAT_CHECK_OK(directory->disk->truncate(files->data.fd(), ref->size));
+        LEAT_TRY(files->side,
+                 directory->disk->open(directory->path(file->side_name()), kFlags, 0600));
+        return files;
+      });
+  if (!made) co_return Error(made.error());
+  Bytes meta = Bytes::copy_of(ObjectMeta::encode_new(*ref));
+  int side = (*made)->side.fd();
+  Result<> written = co_await directory->disk->write(Context::background(), side, meta, 0);
+  if (!written) co_return written;
+  directory->descriptors.adopt(file, *made);
+  std::lock_guard lock(eviction_mutex_);
+  eviction_.insert(file->id, file, file->charge.bytes(), file->birth_ns);
+  co_return Result<>();
+}
+
+uint64_t FileStore::drop(const FileId& id) {
+  FilePtr file = find(id);
+  if (file == nullptr) return 0;
+  uint64_t bytes = file->present_bytes();
+  if (!file->doom()) return 0;
+  directory_->spawn(remove_in_background(shared_from_this(), file));
+  return bytes;
+}
+
+Task<> FileStore::remove_in_background(std::shared_ptr<FileStore> self, FilePtr file) {
+  co_await self->remove(file);
+}
+
+// Of a doomed file, by whoever doomed it.
+Task<> FileStore::remove(FilePtr file) {
+  auto created = co_await file->created->wait(Context::background(), "creation of a cache file");
+  static_cast<void>(created);  // a file half created is unlinked too
+  {
+    std::lock_guard lock(eviction_mutex_);
+    eviction_.remove(file->id);
+  }
+  CacheDirectory* directory = directory_.get();
+  // Data whose .meta is gone is removed at the next start, so .meta goes first.
+  Result<> removed = co_await directory->executor.blocking([directory, file]() -> Result<> {
+    file->close_files();
+    Result<> side = directory->disk->unlink(directory->path(file->side_name()));
+    Result<> data = directory->disk->unlink(directory->path(file->data_name()));
+    if (!side && side.error().code() != StatusCode::kNotFound) return side;
+    if (!data && data.error().code() != StatusCode::kNotFound) return data;
+    return {};
+  });
+  if (!removed) {
+    file->charge.never_give_back();
+    log::warning("cache {}: {} bytes stay in use until the next start: {}",
+                 directory->options.directory, file->charge.bytes(), removed.error().to_string());
+  }
+  Shard& part = shard(file->id);
+  {
+    std::lock_guard lock(part.mutex);
+    part.files.erase(file->id);
+  }
+  file->gone->set(true);
+}
+
+std::optional<int64_t> FileStore::oldest_birth() const {
+  std::lock_guard lock(eviction_mutex_);
+  return eviction_.oldest_birth();
+}
+
+Task<uint64_t> FileStore::evict_one() {
+  std::optional<FileId> id;
+  {
+    std::lock_guard lock(eviction_mutex_);
+    id = eviction_.evict();
+  }
+  if (!id) co_return 0;
+  FilePtr file = find(*id);
+  if (file == nullptr) co_return 0;
+  uint64_t bytes = file->charge.bytes();
+  bool mine = file->doom();
+  if (!mine) co_return bytes;  // somebody else removes it; as much will be free
+  co_await remove(file);
+  directory_->evicted(bytes);
+  co_return bytes;
+}
+
+}  // namespace leat

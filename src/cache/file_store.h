@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileStore: the objects that have a sparse file of their own, filled in any order of blocks,
+// verified block by block, and called complete once all of it is on disk for good. Thread-safe.
+#pragma once
+
+#include <array>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/cache_directory.h"
+#include "cache/cached_file.h"
+#include "cache/eviction.h"
+#include "cache/page_store.h"
+#include "runtime/semaphore.h"
+
+namespace leat {
+
+class FileStore : public std::enable_shared_from_this<FileStore> {
+ public:
+  explicit FileStore(std::shared_ptr<CacheDirectory> directory);
+
+  // Reads what is on disk and removes what makes no sense. `clean`: the directory was left in
+  // order. Blocks; before any other call.
+  Result<> load(bool clean);
+
+  // The operations of PageStore, for objects of this kind; ranges lie within the file.
+  bool contains(const FileId& id) const;
+  std::optional<Bytes> try_read(const FileRef& ref, ByteRange range);
+  Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range);
+  std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) const;
+  Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data);
+  std::shared_ptr<BackingFile> backing(const FileRef& ref);
+  uint64_t cached_bytes(const FileId& id) const;
+  uint64_t drop(const FileId& id);
+  Task<Result<>> flush();
+
+  uint64_t count() const;
+  // When the next to be evicted came, and its eviction: the bytes, 0 where there is none.
+  std::optional<int64_t> oldest_birth() const;
+  Task<uint64_t> evict_one();
+
+ private:
+  using FilePtr = std::shared_ptr<CachedFile>;
+  struct Shard {
+    mutable std::mutex mutex;  // leaf
+    boost::unordered_flat_map<FileId, FilePtr, IdHash> files;
+  };
+  struct Found {
+    FilePtr file;
+    bool is_new;
+  };
+
+  Shard& shard(const FileId& id) const { return shards_[id.bytes[15] % shards_.size()]; }
+  FilePtr find(const FileId& id) const;
+  std::vector<FilePtr> all() const;
+
+  // file_store_load.cc
+  Result<> load_folder(const std::string& name, bool clean, std::vector<FilePtr>& into);
+  Result<FilePtr> load_file(const std::string& stem, const DirectoryItem& data, bool clean);
+  void discard_on_disk(const std::string& name, const std::string& why);
+
+  // Writing.
+  Result<Found> find_or_insert(const FileRef& ref);
+  Task<Result<FilePtr>> find_or_create(Context context, FileRefPtr ref);
+  Task<Result<>> create(FilePtr file, FileRefPtr ref);
+  Task<Result<>> write_run(Context context, FilePtr file, OpenFilesPtr files, FileRefPtr ref,
+                           BlockRun run, Bytes data);
+
+  // Reading.
+  Task<Result<Bytes>> read_file(Context context, FilePtr file, std::string key, ByteRange range);
+  Task<Result<Bytes>> read_checked(Context context, FilePtr file, OpenFilesPtr files,
+                                   std::string key, ByteRange range);
+  Task<Result<CachedFile::Records>> records(FilePtr file);
+  Task<Result<Bytes>> lost(FilePtr file, OpenFilesPtr files, std::string key, BlockRun run,
+                           std::string why);
+
+  // Whole files.
+  Task<> remove(FilePtr file);
+  Task<Result<>> settle(FilePtr file);
+  static Task<> settle_in_background(std::shared_ptr<FileStore> self, FilePtr file);
+  static Task<> remove_in_background(std::shared_ptr<FileStore> self, FilePtr file);
+  static Task<> verify_in_background(std::shared_ptr<FileStore> self);
+  Task<> verify_whole(FilePtr file);
+  void queue_verification(const FilePtr& file);
+
+  const std::shared_ptr<CacheDirectory> directory_;
+  mutable std::array<Shard, 16> shards_;
+
+  mutable std::mutex eviction_mutex_;  // leaf
+  S3Fifo eviction_;
+
+  Semaphore settling_;
+
+  std::mutex verification_mutex_;           // leaf
+  std::deque<FilePtr> verification_queue_;  // each file at most once
+  bool verifying_ = false;
+};
+
+}  // namespace leat

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a start finds in files/: pairs of .data and .meta; whatever does not fit together goes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cache/file_store.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kMetaBytesMax = size_t{1} << 30;  // of an object of 8 TiB
+
+struct Pair {
+  std::optional<DirectoryItem> data, side;
+};
+
+// Where `name` is an id and `suffix`, the id's digits.
+std::optional<std::string> stem_of(const std::string& name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return std::nullopt;
+  std::string stem = name.substr(0, name.size() - suffix.size());
+  if (!Id128::from_hex(stem)) return std::nullopt;
+  return stem;
+}
+
+}  // namespace
+
+Result<> FileStore::load(bool clean) {
+  LEAT_CHECK_OK(directory_->disk->make_directory(directory_->path("files")));
+  std::vector<FilePtr> files;
+  for (int folder = 0; folder < 256; ++folder) {
+    std::string name = fmt::format("files/{:02x}", folder);
+    LEAT_CHECK_OK(directory_->disk->make_directory(directory_->path(name)));
+    LEAT_CHECK_OK(load_folder(name, clean, files));
+  }
+  // The queues continue in the order in which the files were last written.
+  std::ranges::sort(files, {}, [](const FilePtr& file) { return file->birth_ns; });
+  for (const FilePtr& file : files) {
+    file->created->set(true);
+    eviction_.insert(file->id, file, file->charge.bytes(), file->birth_ns);
+    shard(file->id).files.emplace(file->id, file);
+  }
+  return {};
+}
+
+Result<> FileStore::load_folder(const std::string& name, bool clean, std::vector<FilePtr>& into) {
+  LEAT_TRY(auto items, directory_->disk->list_directory(directory_->path(name)));
+  std::map<std::string, Pair> pairs;
+  for (DirectoryItem& item : items) {
+    if (auto data_stem = stem_of(item.name, ".data")) {
+      pairs[*data_stem].data = std::move(item);
+    } else if (auto side_stem = stem_of(item.name, ".meta")) {
+      pairs[*side_stem].side = std::move(item);
+    } else {
+      log::warning("cache {}: {}/{} is not the cache's own and is left alone",
+                   directory_->options.directory, name, item.name);
+    }
+  }
+  for (const auto& [stem, pair] : pairs) {
+    if (!pair.data || !pair.side) {
+      discard_on_disk(name + "/" + stem, "its other half is missing");
+      continue;
+    }
+    Result<FilePtr> file = load_file(name + "/" + stem, *pair.data, clean);
+    if (file) {
+      into.push_back(*std::move(file));
+    } else {
+      directory_->corrupt(stem, file.error().to_string());
+      discard_on_disk(name + "/" + stem, file.error().to_string());
+    }
+  }
+  return {};
+}
+
+Result<FileStore::FilePtr> FileStore::load_file(const std::string& stem, const DirectoryItem& data,
+                                                bool clean) {
+  LEAT_TRY(Buffer bytes,
+           directory_->disk->read_file(directory_->path(stem + ".meta"), kMetaBytesMax));
+  LEAT_TRY(ObjectMeta meta, ObjectMeta::decode(bytes.span()));
+  if (!stem.ends_with(meta.ref.id.to_hex())) {
+    return error(StatusCode::kCorrupt, "the .meta file belongs to another object");
+  }
+  if (data.size_bytes != meta.ref.size) {
+    return error(StatusCode::kCorrupt, fmt::format("the data file has {} bytes instead of {}",
+                                                   data.size_bytes, meta.ref.size));
+  }
+  auto file = std::make_shared<CachedFile>(meta.ref, data.modified_ns, directory_->capacity);
+  file->restore(meta, data.allocated_bytes, clean);
+  return file;
+}
+
+void FileStore::discard_on_disk(const std::string& stem, const std::string& why) {
+  log::info("cache {}: removing {}: {}", directory_->options.directory, stem, why);
+  for (const char* suffix : {".meta", ".data"}) {
+    Result<> removed = directory_->disk->unlink(directory_->path(stem + suffix));
+    if (removed || removed.error().code() == StatusCode::kNotFound) continue;
+    log::warning("cache {}: {}", directory_->options.directory, removed.error().to_string());
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/object_meta.h"
+
+#include <fmt/format.h>
+
+#include "base/crc32c.h"
+#include "cache/little_endian.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kMagic = "LEATOBJ1";
+constexpr uint32_t kFormatVersion = 1;
+constexpr size_t kHeaderCrcOffset = 20;
+constexpr size_t kFixedBytes = 80;
+constexpr size_t kRecordBytes = 8;
+// A record is the CRC and the CRC xor this; both zero: not there. Anything else is damage and reads
+// as "not there".
+constexpr uint32_t kPresentMark = 0x4b434c42;  // "BLCK"
+
+size_t header_bytes(size_t key_bytes, size_t version_bytes) {
+  return align_up(kFixedBytes + key_bytes + version_bytes, kRecordBytes);
+}
+
+// The state may change after the header was written, so the checksum leaves it out, and itself.
+uint32_t header_crc(std::span<const std::byte> header) {
+  uint32_t crc = crc32c(header.first(ObjectMeta::kStateOffset));
+  crc = crc32c(header.subspan(16, kHeaderCrcOffset - 16), crc);
+  return crc32c(header.subspan(kHeaderCrcOffset + 4), crc);
+}
+
+Error damaged(std::string_view what) {
+  return error(StatusCode::kCorrupt, fmt::format("the .meta file {}", what));
+}
+
+}  // namespace
+
+std::string ObjectMeta::encode_new(const FileRef& ref) {
+  RecordWriter writer;
+  writer.put_text(kMagic);
+  writer.put(kFormatVersion);
+  writer.put(static_cast<uint32_t>(State::kFilling));
+  size_t header = header_bytes(ref.key.size(), ref.version.value.size());
+  writer.put(static_cast<uint32_t>(header));
+  writer.put<uint32_t>(0);  // the checksum, below
+  writer.put(ref.size);
+  writer.put(static_cast<uint32_t>(kBlockBytes));
+  writer.put(static_cast<uint32_t>(ref.version.kind));
+  writer.put(static_cast<uint32_t>(ref.key.size()));
+  writer.put(static_cast<uint32_t>(ref.version.value.size()));
+  writer.put(ref.store);
+  writer.put(ref.id);
+  writer.put_text(ref.key);
+  writer.put_text(ref.version.value);
+  writer.pad_to(header);
+  writer.overwrite(kHeaderCrcOffset, header_crc(writer.span()));
+  writer.pad_to(file_bytes(ref));
+  return writer.take();
+}
+
+std::string ObjectMeta::encode_state(State state) {
+  RecordWriter writer;
+  writer.put(static_cast<uint32_t>(state));
+  return writer.take();
+}
+
+std::string ObjectMeta::encode_blocks(std::span<const uint32_t> crcs) {
+  RecordWriter writer;
+  for (uint32_t crc : crcs) {
+    writer.put(crc);
+    writer.put(crc ^ kPresentMark);
+  }
+  return writer.take();
+}
+
+std::string ObjectMeta::encode_no_blocks(uint64_t count) {
+  return std::string(count * kRecordBytes, '\0');
+}
+
+uint64_t ObjectMeta::block_offset(size_t key_bytes, size_t version_bytes, uint64_t block) {
+  return header_bytes(key_bytes, version_bytes) + block * kRecordBytes;
+}
+
+uint64_t ObjectMeta::file_bytes(const FileRef& ref) {
+  return block_offset(ref.key.size(), ref.version.value.size(), block_count(ref.size));
+}
+
+Result<ObjectMeta> ObjectMeta::decode(std::span<const std::byte> bytes) {
+  RecordReader reader(bytes);
+  if (reader.get_text(kMagic.size()) != kMagic) return damaged("does not begin with its mark");
+  auto version = reader.get<uint32_t>();
+  auto state = reader.get<uint32_t>();
+  auto header = reader.get<uint32_t>();
+  auto crc = reader.get<uint32_t>();
+  if (header < kFixedBytes || header > bytes.size()) return damaged("is cut short");
+  if (crc != header_crc(bytes.first(header))) return damaged("does not match its checksum");
+  if (version != kFormatVersion) return damaged(fmt::format("has format {}", version));
+
+  ObjectMeta meta;
+  auto size = reader.get<uint64_t>();
+  auto block_bytes = reader.get<uint32_t>();
+  auto kind = reader.get<uint32_t>();
+  auto key_bytes = reader.get<uint32_t>();
+  auto version_bytes = reader.get<uint32_t>();
+  StoreId store(reader.get_id());
+  FileId id(reader.get_id());
+  std::string key = reader.get_text(key_bytes);
+  std::string value = reader.get_text(version_bytes);
+  if (!reader.ok() || block_bytes != kBlockBytes || kind > UINT8_MAX ||
+      header != header_bytes(key_bytes, version_bytes) || size > UINT64_MAX / 2 ||
+      bytes.size() != header + block_count(size) * kRecordBytes) {
+    return damaged("has lengths that do not fit");
+  }
+  meta.ref = FileRef::make(store, std::move(key),
+                           Version{static_cast<Version::Kind>(kind), std::move(value)}, size);
+  if (meta.ref.id != id) return damaged("names another object than its key and version do");
+  if (state != static_cast<uint32_t>(State::kFilling) &&
+      state != static_cast<uint32_t>(State::kComplete)) {
+    return damaged(fmt::format("has state {:#x}", state));
+  }
+  meta.state = static_cast<State>(state);
+  RecordReader records(bytes.subspan(header));
+  meta.blocks.resize(block_count(size));
+  for (std::optional<uint32_t>& block : meta.blocks) {
+    auto value_of_block = records.get<uint32_t>();
+    auto mark = records.get<uint32_t>();
+    if (mark == (value_of_block ^ kPresentMark)) block = value_of_block;
+  }
+  return meta;
+}
+
+}  // namespace leat

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// ObjectMeta: the .meta file beside the data of an object that has a file of its own: whose bytes,
+// which blocks are there, with what checksum. Format: docs/formats/cache.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "model/byte_range.h"
+#include "model/file_ref.h"
+
+namespace leat {
+
+// What is longer is not cached.
+inline constexpr size_t kKeyBytesMax = 16 * kKiB;
+inline constexpr size_t kVersionBytesMax = 4 * kKiB;
+
+constexpr uint64_t block_count(uint64_t size) {
+  return align_up(size, kBlockBytes) / kBlockBytes;
+}
+
+struct ObjectMeta {
+  enum class State : uint32_t {
+    kFilling = 0x4c4c4946,   // "FILL": its blocks' records say what is there
+    kComplete = 0x454e4f44,  // "DONE": every block was on disk for good before this was written
+  };
+  static constexpr uint64_t kStateOffset = 12;
+
+  FileRef ref;
+  State state = State::kFilling;
+  // One for each block: the CRC-32C of the bytes, or nothing where they are not there.
+  std::vector<std::optional<uint32_t>> blocks;
+
+  // A new object: nothing is there yet.
+  static std::string encode_new(const FileRef& ref);
+  static std::string encode_state(State state);
+  // The records of consecutive blocks, there with these checksums, or not there.
+  static std::string encode_blocks(std::span<const uint32_t> crcs);
+  static std::string encode_no_blocks(uint64_t count);
+  // Where the record of `block` lies in the file of `ref`.
+  static uint64_t block_offset(size_t key_bytes, size_t version_bytes, uint64_t block);
+  static uint64_t file_bytes(const FileRef& ref);
+
+  // kCorrupt where anything but single block records is wrong.
+  static Result<ObjectMeta> decode(std::span<const std::byte> bytes);
+};
+
+}  // namespace leat

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing, reading and dropping. An object is in the index only after its bytes and its record were
+// written; a place in a segment is never written twice, so whoever found it may read it at leisure.
+#include "cache/packed_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "cache/block_crc.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+Error not_here(const std::string& key) {
+  return error(StatusCode::kNotFound, fmt::format("{} is not in the cache", key));
+}
+
+// The configured size, but small beside the capacity: eviction takes whole segments.
+uint64_t fitting_segment_bytes(const PageStoreOptions& options) {
+  uint64_t share = options.capacity_bytes / 16;
+  return align_up(std::max(std::min(options.segment_bytes, share), options.packed_bytes_max),
+                  kPageBytes);
+}
+
+}  // namespace
+
+PackedStore::PackedStore(std::shared_ptr<CacheDirectory> directory)
+    : directory_(std::move(directory)),
+      segment_bytes_(fitting_segment_bytes(directory_->options)) {}
+
+std::optional<PackedStore::Entry> PackedStore::find(const FileId& id) const {
+  Shard& part = shard(id);
+  std::lock_guard lock(part.mutex);
+  auto found = part.entries.find(id);
+  if (found == part.entries.end()) return std::nullopt;
+  return found->second;
+}
+
+PackedStore::SegmentPtr PackedStore::segment(uint32_t sequence) const {
+  std::lock_guard lock(mutex_);
+  auto found = segments_.find(sequence);
+  return found == segments_.end() ? nullptr : found->second;
+}
+
+bool PackedStore::contains(const FileId& id) const {
+  return find(id).has_value();
+}
+
+uint64_t PackedStore::cached_bytes(const FileId& id) const {
+  auto entry = find(id);
+  return entry ? entry->size : 0;
+}
+
+uint64_t PackedStore::object_count() const {
+  uint64_t count = 0;
+  for (const Shard& part : shards_) {
+    std::lock_guard lock(part.mutex);
+    count += part.entries.size();
+  }
+  return count;
+}
+
+uint64_t PackedStore::segment_count() const {
+  std::lock_guard lock(mutex_);
+  return segments_.size();
+}
+
+Task<Result<>> PackedStore::write(Context context, FileRefPtr ref, Bytes data) {
+  Shard& part = shard(ref->id);
+  {
+    std::lock_guard lock(part.mutex);
+    if (part.entries.contains(ref->id)) co_return Result<>();
+    bool first = part.writing.insert(ref->id).second;
+    if (!first) co_return Result<>();
+  }
+  Result<> stored = co_await store(context, ref, data, std::nullopt);
+  {
+    std::lock_guard lock(part.mutex);
+    part.writing.erase(ref->id);
+  }
+  co_return stored;
+}
+
+Task<Result<>> PackedStore::store(Context context, FileRefPtr ref, Bytes data,
+                                  std::optional<Entry> moved_from) {
+  SegmentRecord record{SegmentRecord::Kind::kObject, *ref, 0, block_crcs(data)};
+  uint64_t pages = align_up(data.size(), kPageBytes);
+  Result<Slot> slot = co_await take_slot(context, pages);
+  if (!slot && slot.error().code() == StatusCode::kNoSpace) {
+    co_return directory_->refuse(ref->key, data.size());
+  }
+  if (!slot) co_return directory_->write_failed(ref->key, slot.error());
+  record.offset = slot->offset;
+  uint64_t charged = pages + record.encode().size();
+  if (!slot->segment->charge.grow(charged)) {
+    release_slot(*slot, false, 0);
+    co_return directory_->refuse(ref->key, data.size());
+  }
+  directory_->reserved(charged);
+  Result<> filled = co_await fill_slot(context, *slot, record, data, moved_from);
+  release_slot(*slot, filled.has_value(), charged);
+  if (!filled) co_return directory_->write_failed(ref->key, filled.error());
+  co_return Result<>();
+}
+
+// Payload, then its record, then the index in memory.
+Task<Result<>> PackedStore::fill_slot(Context context, Slot slot, SegmentRecord record, Bytes data,
+                                      std::optional<Entry> moved_from) {
+  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, slot.segment);
+  if (!files) co_return Error(files.error());
+  Result<> written =
+      co_await directory_->disk->write(context, (*files)->data.fd(), data, slot.offset);
+  if (!written) co_return written;
+  Result<> appended = co_await slot.segment->append(directory_, record.encode());
+  if (!appended) co_return appended;
+  ++slot.segment->writes;
+  Entry entry{.segment = slot.segment->sequence,
+              .page = static_cast<uint32_t>(slot.offset / kPageBytes),
+              .size = static_cast<uint32_t>(data.size()),
+              .crc = crc_of_crcs(record.crcs),
+              .verified = true,
+              .read = false};
+  enter(record.ref.id, entry, moved_from);
+  co_return Result<>();
+}
+
+void PackedStore::enter(const FileId& id, const Entry& entry, std::optional<Entry> moved_from) {
+  {
+    Shard& part = shard(id);
+    std::lock_guard lock(part.mutex);
+    auto found = part.entries.find(id);
+    if (moved_from) {
+      // Dropped meanwhile: the copy is dead, too.
+      if (found == part.entries.end() || !found->second.same_place(*moved_from)) return;
+      found->second = entry;
+    } else {
+      part.entries.emplace(id, entry);
+    }
+  }
+  if (SegmentPtr now = segment(entry.segment)) ++now->live_objects;
+  if (!moved_from) return;
+  if (SegmentPtr before = segment(moved_from->segment)) --before->live_objects;
+}
+
+Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, uint64_t bytes) {
+  for (;;) {
+    std::shared_ptr<SharedResult<bool>> creating;
+    SegmentPtr full;
+    bool creator = false;
+    {
+      std::lock_guard lock(mutex_);
+      if (active_ != nullptr && active_->data_bytes + bytes <= segment_bytes_) {
+        Slot slot{active_, active_->data_bytes, bytes};
+        active_->data_bytes += bytes;
+        ++active_->writers;
+        co_return slot;
+      }
+      if (active_ != nullptr) {
+        active_->sealed = true;
+        full = std::exchange(active_, nullptr);
+      }
+      creator = creating_ == nullptr;
+      if (creator) creating_ = SharedResult<bool>::make();
+      creating = creating_;
+    }
+    if (full != nullptr) directory_->spawn(settle_in_background(shared_from_this(), full));
+    if (!creator) {
+      Result<bool> created = co_await creating->wait(context, "creation of a cache segment");
+      if (!created) co_return Error(created.error());
+      continue;
+    }
+    Result<SegmentPtr> made = co_await create_segment();
+    {
+      std::lock_guard lock(mutex_);
+      if (made) segments_[(*made)->sequence] = active_ = *made;
+      creating_ = nullptr;
+    }
+    if (!made) {
+      creating->set(Error(made.error()));
+      co_return Error(made.error());
+    }
+    creating->set(true);
+  }
+}
+
+Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment() {
+  uint32_t sequence;
+  {
+    std::lock_guard lock(mutex_);
+    sequence = next_sequence_++;
+  }
+  auto segment = std::make_shared<Segment>(sequence, birth_now_ns(), directory_->capacity);
+  // One page of each file, so that what is charged for records needs no rounding.
+  if (!segment->charge.grow(2 * kPageBytes)) {
+    co_return error(StatusCode::kNoSpace, "no room for a new segment");
+  }
+  CacheDirectory* directory = directory_.get();
+  Result<OpenFilesPtr> files =
+      co_await directory->executor.blocking([directory, segment]() -> Result<OpenFilesPtr> {
+        constexpr int kFlags = O_RDWR | O_CREAT | O_TRUNC;
+        auto made = std::make_shared<OpenFiles>();
+        LEAT_TRY(made->data,
+                 directory->disk->open(directory->path(segment->data_name()), kFlags, 0600));
+        LEAT_TRY(made->side,
+                 directory->disk->open(directory->path(segment->side_name()), kFlags, 0600));
+        return made;
+      });
+  Result<> written;
+  if (files) {
+    Bytes header = Bytes::copy_of(SegmentHeader{sequence, directory->uuid}.encode());
+    int side = (*files)->side.fd();
+    written = co_await directory->disk->write(Context::background(), side, header, 0);
+  } else {
+    written = Error(files.error());
+  }
+  if (!written) {
+    co_await remove(segment);
+    co_return Error(written.error());
+  }
+  segment->set_index_bytes(SegmentHeader::kBytes);
+  directory->descriptors.adopt(segment, *files);
+  co_return segment;
+}
+
+void PackedStore::release_slot(const Slot& slot, bool filled, uint64_t charged) {
+  std::lock_guard lock(mutex_);
+  --slot.segment->writers;
+  // A place that was not filled can only be used again while it is the last; otherwise it stays
+  // charged until the segment goes, since some of it may be on disk.
+  if (filled || slot.segment->data_bytes != slot.offset + slot.bytes) return;
+  slot.segment->data_bytes = slot.offset;
+  slot.segment->charge.shrink(charged);
+}
+
+std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) {
+  Entry entry;
+  {
+    Shard& part = shard(ref.id);
+    std::lock_guard lock(part.mutex);
+    auto found = part.entries.find(ref.id);
+    if (found == part.entries.end() || !found->second.verified) return std::nullopt;
+    found->second.read = true;
+    entry = found->second;
+  }
+  SegmentPtr holder = segment(entry.segment);
+  if (holder == nullptr) return std::nullopt;
+  OpenFilesPtr files = holder->opened();
+  if (files == nullptr) return std::nullopt;
+  Buffer buffer(range.size);
+  uint64_t offset = entry.page * kPageBytes + range.offset;
+  if (!directory_->disk->try_read(files->data.fd(), buffer.span(), offset)) return std::nullopt;
+  return Bytes(std::move(buffer));
+}
+
+Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange range) {
+  std::optional<Entry> entry = find(ref->id);
+  if (!entry) co_return not_here(ref->key);
+  SegmentPtr holder = segment(entry->segment);
+  if (holder == nullptr) {
+    forget(ref->id, *entry);
+    co_return not_here(ref->key);
+  }
+  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, holder);
+  if (!files && ended_by_caller(files.error())) co_return Error(files.error());
+  if (!files) co_return lost(ref->id, *entry, ref->key, files.error().to_string());
+  // Before its first read an object is checked as a whole: it is small, and so is its entry.
+  ByteRange wanted = entry->verified ? range : ByteRange{0, entry->size};
+  Buffer buffer(wanted.size);
+  uint64_t offset = entry->page * kPageBytes + wanted.offset;
+  Result<size_t> got =
+      co_await directory_->disk->read(context, (*files)->data.fd(), buffer.span(), offset);
+  if (!got && ended_by_caller(got.error())) co_return Error(got.error());
+  if (!got) co_return lost(ref->id, *entry, ref->key, got.error().to_string());
+  if (*got != wanted.size) co_return lost(ref->id, *entry, ref->key, "the segment is cut short");
+  if (!entry->verified && crc_of_crcs(block_crcs(buffer.span())) != entry->crc) {
+    co_return lost(ref->id, *entry, ref->key, "its checksum differs");
+  }
+  note_read(ref->id, *entry);
+  co_return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
+}
+
+// Its bytes came out right and were used.
+void PackedStore::note_read(const FileId& id, const Entry& entry) {
+  Shard& part = shard(id);
+  std::lock_guard lock(part.mutex);
+  auto found = part.entries.find(id);
+  if (found == part.entries.end() || !found->second.same_place(entry)) return;
+  found->second.verified = true;
+  found->second.read = true;
+}
+
+Error PackedStore::lost(const FileId& id, const Entry& entry, const std::string& key,
+                        const std::string& why) {
+  if (forget(id, entry)) {
+    directory_->corrupt(key, fmt::format("{} at {}: {}", Segment::name(entry.segment, ".data"),
+                                         entry.page * kPageBytes, why));
+  }
+  return not_here(key);
+}
+
+// False where the object is no longer at that place.
+bool PackedStore::forget(const FileId& id, const Entry& entry) {
+  {
+    Shard& part = shard(id);
+    std::lock_guard lock(part.mutex);
+    auto found = part.entries.find(id);
+    if (found == part.entries.end() || !found->second.same_place(entry)) return false;
+    part.entries.erase(found);
+  }
+  object_left(entry.segment);
+  return true;
+}
+
+// The last one takes the segment with it.
+void PackedStore::object_left(uint32_t sequence) {
+  SegmentPtr from = segment(sequence);
+  if (from == nullptr || --from->live_objects > 0) return;
+  if (begin_removal(from, true)) directory_->spawn(remove_in_background(shared_from_this(), from));
+}
+
+uint64_t PackedStore::drop(const FileId& id) {
+  std::optional<Entry> entry = find(id);
+  if (!entry || !forget(id, *entry)) return 0;
+  directory_->spawn(record_drop(shared_from_this(), id, entry->segment));
+  return entry->size;
+}
+
+// Without this word the object would be back after a restart: not wrong, but not what was asked.
+Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence) {
+  if (SegmentPtr from = self->segment(sequence); from == nullptr || from->live_objects == 0) {
+    co_return;
+  }
+  SegmentRecord word;
+  word.kind = SegmentRecord::Kind::kDropped;
+  word.ref.id = id;
+  std::string record = word.encode();
+  Result<Slot> slot = co_await self->take_slot(Context::background(), 0);
+  if (!slot) co_return;
+  if (slot->segment->charge.grow(record.size())) {
+    Result<> appended = co_await slot->segment->append(self->directory_, record);
+    if (appended) ++slot->segment->writes;
+  }
+  self->release_slot(*slot, true, 0);
+}
+
+bool PackedStore::begin_removal(const SegmentPtr& segment, bool only_if_dead) {
+  std::lock_guard lock(mutex_);
+  if (segment->removing || segment->writers > 0) return false;
+  // A writer counts its object before it stops being a writer, so this cannot miss one.
+  if (only_if_dead && segment->live_objects > 0) return false;
+  segment->removing = segment->sealed = true;
+  if (active_ == segment) active_ = nullptr;
+  return true;
+}
+
+Task<> PackedStore::remove_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment) {
+  co_await self->remove(segment);
+}
+
+// Of a segment whose removal was begun, or that never came to be.
+Task<> PackedStore::remove(SegmentPtr segment) {
+  segment->charge.hold();
+  CacheDirectory* directory = directory_.get();
+  // Data whose .index is gone is removed at the next start, so .index goes first.
+  Result<> removed = co_await directory->executor.blocking([directory, segment]() -> Result<> {
+    segment->close_files();
+    Result<> side = directory->disk->unlink(directory->path(segment->side_name()));
+    Result<> data = directory->disk->unlink(directory->path(segment->data_name()));
+    if (!side && side.error().code() != StatusCode::kNotFound) return side;
+    if (!data && data.error().code() != StatusCode::kNotFound) return data;
+    return {};
+  });
+  if (!removed) {
+    segment->charge.never_give_back();
+    log::warning("cache {}: {} bytes stay in use until the next start: {}",
+                 directory->options.directory, segment->charge.bytes(),
+                 removed.error().to_string());
+  }
+  std::lock_guard lock(mutex_);
+  segments_.erase(segment->sequence);
+}
+
+Task<> PackedStore::settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment) {
+  Result<> settled = co_await self->settle(segment);
+  if (!settled) {
+    log::warning("cache {}: {}", self->directory_->options.directory, settled.error().to_string());
+  }
+}
+
+Task<Result<>> PackedStore::settle(SegmentPtr segment) {
+  uint64_t writes = segment->writes;
+  std::optional<uint64_t> sealed_bytes;
+  {
+    std::lock_guard lock(mutex_);
+    if (segment->removing) co_return Result<>();
+    if (segment->sealed && segment->writers == 0) sealed_bytes = segment->data_bytes;
+  }
+  if (segment->synced_writes == writes) co_return Result<>();
+  const std::shared_ptr<Disk> disk = directory_->disk;
+  const Context background = Context::background();
+  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(background, segment);
+  if (!files) co_return Error(files.error().with_context("cannot sync a cache segment"));
+  // Whole pages, so that the kernel can map the last one as it lies.
+  if (sealed_bytes) {
+    int data = (*files)->data.fd();
+    LEAT_CO_CHECK_OK(co_await directory_->executor.blocking(
+        [disk, data, bytes = *sealed_bytes] { return disk->truncate(data, bytes); }));
+  }
+  Result<> synced = co_await disk->sync(background, (*files)->data.fd());
+  if (!synced) {
+    // The kernel has thrown away what it could not write; nothing of it can be relied on.
+    directory_->corrupt("segment " + segment->data_name(), synced.error().to_string());
+    bool mine = begin_removal(segment, false);
+    forget_all_of(segment->sequence);
+    if (mine) co_await remove(segment);
+    co_return Error(synced.error().with_context("cannot sync " + segment->data_name()));
+  }
+  synced = co_await disk->sync(background, (*files)->side.fd());
+  if (!synced) co_return Error(synced.error().with_context("cannot sync " + segment->side_name()));
+  segment->synced_writes = writes;
+  co_return Result<>();
+}
+
+Task<Result<>> PackedStore::flush() {
+  std::vector<SegmentPtr> segments;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [sequence, segment] : segments_) segments.push_back(segment);
+  }
+  Result<> first_failure;
+  for (const SegmentPtr& segment : segments) {
+    Result<> settled = co_await settle(segment);
+    if (!settled && first_failure) first_failure = settled;
+  }
+  CacheDirectory* directory = directory_.get();
+  Result<> synced = co_await directory->executor.blocking(
+      [directory] { return directory->disk->sync_directory(directory->path("segments")); });
+  if (!synced && first_failure) first_failure = synced;
+  co_return first_failure;
+}
+
+}  // namespace leat

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a start finds in segments/: the indexes, read one after the other, and nothing else.
+// Segments of earlier runs are sealed; a run begins one of its own.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "cache/block_crc.h"
+#include "cache/packed_store.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kIndexBytesMax = size_t{1} << 30;
+
+struct Pair {
+  std::optional<DirectoryItem> data, side;
+};
+
+std::optional<uint32_t> sequence_of(const std::string& name, std::string_view suffix) {
+  if (!name.ends_with(suffix) || name.size() != 8 + suffix.size()) return std::nullopt;
+  uint32_t sequence = 0;
+  auto [end, failed] = std::from_chars(name.data(), name.data() + 8, sequence, 16);
+  if (failed != std::errc() || end != name.data() + 8) return std::nullopt;
+  return sequence;
+}
+
+}  // namespace
+
+Result<> PackedStore::load() {
+  LEAT_CHECK_OK(directory_->disk->make_directory(directory_->path("segments")));
+  LEAT_TRY(auto items, directory_->disk->list_directory(directory_->path("segments")));
+  std::map<uint32_t, Pair> pairs;
+  for (DirectoryItem& item : items) {
+    if (auto of_data = sequence_of(item.name, ".data")) {
+      pairs[*of_data].data = std::move(item);
+    } else if (auto of_side = sequence_of(item.name, ".index")) {
+      pairs[*of_side].side = std::move(item);
+    } else {
+      log::warning("cache {}: segments/{} is not the cache's own and is left alone",
+                   directory_->options.directory, item.name);
+    }
+  }
+  for (const auto& [sequence, pair] : pairs) {
+    next_sequence_ = sequence + 1;
+    if (!pair.data || !pair.side) {
+      discard_on_disk(sequence, "its other half is missing");
+      continue;
+    }
+    Result<> loaded = load_segment(sequence, *pair.data);
+    if (loaded) continue;
+    directory_->corrupt(Segment::name(sequence, ""), loaded.error().to_string());
+    discard_on_disk(sequence, loaded.error().to_string());
+  }
+  return {};
+}
+
+Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data) {
+  std::string index_name = Segment::name(sequence, ".index");
+  LEAT_TRY(Buffer index, directory_->disk->read_file(directory_->path(index_name), kIndexBytesMax));
+  auto header = SegmentHeader::decode(index.span());
+  if (!header || header->sequence != sequence || header->directory != directory_->uuid) {
+    return error(StatusCode::kCorrupt, "its index begins with the wrong header");
+  }
+  auto segment = std::make_shared<Segment>(sequence, data.modified_ns, directory_->capacity);
+  segment->sealed = true;
+  segments_[sequence] = segment;
+  size_t at = SegmentHeader::kBytes;
+  size_t records = 0;
+  for (; at < index.size(); ++records) {
+    auto record = SegmentRecord::decode(index.span().subspan(at), &at);
+    if (!record) break;
+    load_record(*record, *segment, data.size_bytes);
+  }
+  segment->set_index_bytes(at);
+  if (records == 0) {
+    segments_.erase(sequence);
+    discard_on_disk(sequence, "nothing is in it");
+    return {};
+  }
+  if (at < index.size()) LEAT_CHECK_OK(cut(index_name, index.size(), at));
+  uint64_t data_bytes = data.allocated_bytes;
+  if (data.size_bytes > segment->data_bytes) {
+    LEAT_CHECK_OK(cut(Segment::name(sequence, ".data"), data.size_bytes, segment->data_bytes));
+    data_bytes = std::min(data_bytes, segment->data_bytes);
+  }
+  segment->charge.count(data_bytes + align_up(at, kPageBytes) + kPageBytes);
+  return {};
+}
+
+void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
+                              uint64_t data_file_bytes) {
+  auto& entries = shard(record.ref.id).entries;
+  auto found = entries.find(record.ref.id);
+  if (found != entries.end()) {  // moved on, written again, or dropped
+    auto before = segments_.find(found->second.segment);
+    if (before != segments_.end()) --before->second->live_objects;
+    entries.erase(found);
+  }
+  if (record.kind == SegmentRecord::Kind::kDropped) return;
+  uint64_t end = record.offset + align_up(record.ref.size, kPageBytes);
+  if (record.offset + record.ref.size > data_file_bytes) {
+    directory_->corrupt(record.ref.key, segment.data_name() + " is cut short");
+    return;
+  }
+  segment.data_bytes = std::max(segment.data_bytes, end);
+  ++segment.live_objects;
+  entries[record.ref.id] = Entry{.segment = segment.sequence,
+                                 .page = static_cast<uint32_t>(record.offset / kPageBytes),
+                                 .size = static_cast<uint32_t>(record.ref.size),
+                                 .crc = crc_of_crcs(record.crcs),
+                                 .verified = false,
+                                 .read = false};
+}
+
+// A torn tail: written when the last run was killed, and never called written.
+Result<> PackedStore::cut(const std::string& name, uint64_t from, uint64_t to) {
+  log::info("cache {}: cutting {} from {} to {} bytes", directory_->options.directory, name, from,
+            to);
+  LEAT_TRY(File file, directory_->disk->open(directory_->path(name), O_RDWR, 0));
+  return directory_->disk->truncate(file.fd(), to);
+}
+
+void PackedStore::discard_on_disk(uint32_t sequence, const std::string& why) {
+  log::info("cache {}: removing {}: {}", directory_->options.directory, Segment::name(sequence, ""),
+            why);
+  for (const char* suffix : {".index", ".data"}) {
+    Result<> removed = directory_->disk->unlink(directory_->path(Segment::name(sequence, suffix)));
+    if (removed || removed.error().code() == StatusCode::kNotFound) continue;
+    log::warning("cache {}: {}", directory_->options.directory, removed.error().to_string());
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SegmentRecord: one entry of a segment's .index: an object that was put into the segment, or the
+// word that an object was dropped. Records are only ever appended; a torn or damaged one ends the
+// index. Format: docs/formats/cache.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/id128.h"
+#include "model/byte_range.h"
+#include "model/file_ref.h"
+
+namespace leat {
+
+struct SegmentRecord {
+  enum class Kind : uint8_t { kObject = 1, kDropped = 2 };
+
+  Kind kind = Kind::kObject;
+  FileRef ref;                 // of a dropped object only the id
+  uint64_t offset = 0;         // in the segment's .data, whole pages
+  std::vector<uint32_t> crcs;  // CRC-32C of each block
+
+  std::string encode() const;
+  // The record at the start of `bytes`; its length is added to `*at`.
+  static std::optional<SegmentRecord> decode(std::span<const std::byte> bytes, size_t* at);
+};
+
+struct SegmentHeader {
+  static constexpr size_t kBytes = 64;
+
+  uint64_t sequence = 0;
+  Id128 directory;  // the superblock's uuid
+
+  std::string encode() const;
+  static std::optional<SegmentHeader> decode(std::span<const std::byte> bytes);
+};
+
+}  // namespace leat
