@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+
+#include "base/check.h"
+#include "config/nearest.h"
+#include "config/toml_document.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kEnvironmentPrefix = "LEAT_";
+
+// In one line, since it stands in a comment.
+std::string describe(const OptionSource& source) {
+  std::string place = source.place;
+  std::ranges::replace_if(place, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  switch (source.origin) {
+    case OptionOrigin::kDefault:
+      return "default";
+    case OptionOrigin::kFile:
+      return "from file " + place;
+    case OptionOrigin::kEnvironment:
+      return "from the environment, " + place;
+    case OptionOrigin::kFlag:
+      return "from the command line, " + place;
+  }
+  return place;
+}
+
+// Whether a value that the file writes without quotes, or with them, can be of this type.
+Result<> check_kind(const Option& option, const TomlValue& value) {
+  using Kind = TomlValue::Kind;
+  bool fits = false;
+  switch (option.type) {
+    case OptionType::kBytes:
+      fits = value.kind == Kind::kString || value.kind == Kind::kInteger;
+      break;
+    case OptionType::kDuration:
+      fits = value.kind == Kind::kString;
+      break;
+    case OptionType::kString:
+      fits = value.kind == Kind::kString;
+      break;
+    case OptionType::kBool:
+      fits = value.kind == Kind::kBool;
+      break;
+    case OptionType::kInteger:
+      fits = value.kind == Kind::kInteger;
+      break;
+  }
+  if (fits) return {};
+  std::string example = option.default_text;
+  if (option.type != OptionType::kBool && option.type != OptionType::kInteger) {
+    example = quote_toml(example);
+  }
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("{} is not a {}; write for example {} = {}", option.name,
+                           to_string(option.type), option.name, example));
+}
+
+Result<std::string> read_whole(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error(status_from_errno(errno, "cannot open the configuration file " + path));
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (file.bad()) {
+    return Error(status_from_errno(EIO, "cannot read the configuration file " + path));
+  }
+  return text;
+}
+
+}  // namespace
+
+Config::Config(Schema schema) : schema_(std::move(schema)) {
+  for (const Option& option : schema_.options()) {
+    // The schema has checked that it parses.
+    settings_[option.name] = {parse_option(option, option.default_text).value(), {}};
+  }
+}
+
+Result<> Config::add(Layer& layer, std::string_view name, std::string_view text,
+                     OptionSource source) const {
+  const Option* option = schema_.find(name);
+  if (option == nullptr) {
+    return error(StatusCode::kInvalidArgument, fmt::format("there is no option '{}'{}", name,
+                                                           did_you_mean(name, schema_.names())));
+  }
+  LEAT_TRY(OptionValue value, parse_option(*option, text));
+  layer[option->name] = {std::move(value), std::move(source)};
+  return {};
+}
+
+void Config::take(Layer layer) {
+  for (auto& [name, setting] : layer) {
+    Setting& current = settings_.find(name)->second;
+    if (current.source.origin <= setting.source.origin) current = std::move(setting);
+  }
+}
+
+Result<> Config::read_file(const std::string& path) {
+  LEAT_TRY(std::string text, read_whole(path));
+  return read_toml(text, path);
+}
+
+Result<> Config::read_toml(std::string_view text, const std::string& name) {
+  LEAT_TRY(std::vector<TomlValue> values, parse_toml(text, name));
+  Layer layer;
+  for (const TomlValue& value : values) {
+    std::string place = fmt::format("{}:{}", name, value.line);
+    const Option* option = schema_.find(value.key);
+    Result<> fits = option != nullptr ? check_kind(*option, value) : Result<>();
+    if (fits) fits = add(layer, value.key, value.text, {OptionOrigin::kFile, place});
+    if (!fits) {
+      return error(fits.error().code(), fmt::format("{}: {}", place, fits.error().message()));
+    }
+  }
+  take(std::move(layer));
+  return {};
+}
+
+Result<> Config::read_environment(std::span<const char* const> variables,
+                                  std::span<const std::string> reserved) {
+  std::map<std::string, std::string, std::less<>> known;  // by variable
+  std::vector<std::string> names;
+  for (const Option& option : schema_.options()) {
+    names.push_back(environment_name(option.name));
+    known[names.back()] = option.name;
+  }
+  Layer layer;
+  for (std::string_view variable : variables) {
+    std::string_view name = variable.substr(0, variable.find('='));
+    if (!name.starts_with(kEnvironmentPrefix) || name.size() == variable.size()) continue;
+    if (std::ranges::find(reserved, name) != reserved.end()) continue;
+    auto option = known.find(name);
+    if (option == known.end()) {
+      return error(StatusCode::kInvalidArgument,
+                   fmt::format("environment variable {}: there is no such option{}", name,
+                               did_you_mean(name, names)));
+    }
+    Result<> added = add(layer, option->second, variable.substr(name.size() + 1),
+                         {OptionOrigin::kEnvironment, std::string(name)});
+    if (!added) {
+      return error(added.error().code(),
+                   fmt::format("environment variable {}: {}", name, added.error().message()));
+    }
+  }
+  take(std::move(layer));
+  return {};
+}
+
+Result<> Config::set(std::string_view name, std::string_view text, std::string place) {
+  Layer layer;
+  LEAT_CHECK_OK(add(layer, name, text, {OptionOrigin::kFlag, std::move(place)}));
+  take(std::move(layer));
+  return {};
+}
+
+const Config::Setting& Config::setting(std::string_view name) const {
+  auto found = settings_.find(name);
+  LEAT_CHECK(found != settings_.end());
+  return found->second;
+}
+
+const OptionValue& Config::value(std::string_view name) const {
+  return setting(name).value;
+}
+const OptionSource& Config::source(std::string_view name) const {
+  return setting(name).source;
+}
+
+uint64_t Config::bytes(std::string_view name) const {
+  const auto* found = std::get_if<ByteCount>(&value(name));
+  LEAT_CHECK(found != nullptr);
+  return found->bytes;
+}
+
+std::chrono::nanoseconds Config::duration(std::string_view name) const {
+  const auto* found = std::get_if<std::chrono::nanoseconds>(&value(name));
+  LEAT_CHECK(found != nullptr);
+  return *found;
+}
+
+const std::string& Config::text(std::string_view name) const {
+  const auto* found = std::get_if<std::string>(&value(name));
+  LEAT_CHECK(found != nullptr);
+  return *found;
+}
+
+bool Config::boolean(std::string_view name) const {
+  const auto* found = std::get_if<bool>(&value(name));
+  LEAT_CHECK(found != nullptr);
+  return *found;
+}
+
+int64_t Config::integer(std::string_view name) const {
+  const auto* found = std::get_if<int64_t>(&value(name));
+  LEAT_CHECK(found != nullptr);
+  return *found;
+}
+
+std::string Config::to_toml() const {
+  // Options without a section sort first: after a table's header they would be the table's.
+  std::map<std::string, std::vector<const Option*>> sections;
+  for (const Option& option : schema_.options()) {
+    size_t dot = option.name.rfind('.');
+    sections[dot == std::string::npos ? "" : option.name.substr(0, dot)].push_back(&option);
+  }
+  std::string out;
+  for (const auto& [section, options] : sections) {
+    if (!section.empty()) out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
+    for (const Option* option : options) {
+      const Setting& current = setting(option->name);
+      bool bare = option->type == OptionType::kBool || option->type == OptionType::kInteger;
+      std::string text = format_value(current.value);
+      out += fmt::format("# {} ({}{})\n{} = {}\n", option->help, describe(current.source),
+                         option->hot ? "; changes without a restart" : "",
+                         option->name.substr(section.empty() ? 0 : section.size() + 1),
+                         bare ? text : quote_toml(text));
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> Config::differences(const Config& other) const {
+  std::vector<std::string> names;
+  for (const Option& option : schema_.options()) {
+    if (value(option.name) != other.value(option.name)) names.push_back(option.name);
+  }
+  return names;
+}
+
+}  // namespace leat

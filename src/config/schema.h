@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schema: the options that exist, declared as data by whoever composes the program. This room knows
+// none of them by itself.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+
+namespace leat {
+
+enum class OptionType : uint8_t { kBytes, kDuration, kString, kBool, kInteger };
+
+std::string_view to_string(OptionType type);
+
+// By type: bytes, duration, string, bool, integer. Never another alternative than the option's type
+// says.
+struct ByteCount {
+  uint64_t bytes = 0;
+  friend bool operator==(const ByteCount&, const ByteCount&) = default;
+};
+using OptionValue = std::variant<ByteCount, std::chrono::nanoseconds, std::string, bool, int64_t>;
+
+struct Option {
+  std::string name;  // "cache.size": sections and words of [a-z0-9_], joined by '.'
+  OptionType type = OptionType::kString;
+  std::string default_text;                           // as it would be written on the command line
+  std::string help;                                   // one line
+  bool hot = false;                                   // a change takes effect without a restart
+  int64_t min = std::numeric_limits<int64_t>::min();  // integers only
+  int64_t max = std::numeric_limits<int64_t>::max();
+};
+
+// Reads `text` as people write it. kInvalidArgument names the option, what was read and what would
+// do.
+Result<OptionValue> parse_option(const Option& option, std::string_view text);
+// What `text` parses to and nothing is lost: "10GiB", "90s", "true".
+std::string format_value(const OptionValue& value);
+
+class Schema {
+ public:
+  // Names, their environment names and the defaults are checked; what is wrong there is a defect of
+  // the program and aborts.
+  explicit Schema(std::vector<Option> options);
+
+  std::span<const Option> options() const { return options_; }
+  const std::vector<std::string>& names() const { return names_; }
+  // Null when there is none.
+  const Option* find(std::string_view name) const;
+
+ private:
+  std::vector<Option> options_;
+  std::vector<std::string> names_;
+};
+
+// "LEAT_CACHE_SIZE" for "cache.size".
+std::string environment_name(std::string_view option);
+
+}  // namespace leat
