@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from e2e.content import content, size_of
+from e2e.objects import put_all
 from rig.leat import Leat
 from rig.process import disk_bytes, wait_until
 
@@ -41,8 +42,7 @@ class CapacitySampler:
 
 
 def put_files(s3, bucket, files):
-    for name, size in files.items():
-        s3.put_object(Bucket=bucket, Key=name, Body=content(name, 1, 0, size_of(size, 1)))
+    put_all(s3, bucket, {name: content(name, 1, 0, size_of(size, 1)) for name, size in files.items()})
 
 
 def check_whole(mount, name, size):

@@ -6,12 +6,11 @@ import random
 import shutil
 import tempfile
 
-import boto3
 import pytest
-from botocore.config import Config
 
+from e2e.objects import client
 from rig.leat import Leat
-from rig.store import ACCESS_KEY, REGION, SECRET_KEY, Store
+from rig.store import Store
 
 
 @pytest.fixture
@@ -31,10 +30,7 @@ def store(folder):
 
 @pytest.fixture
 def s3(store):
-    return boto3.client("s3", endpoint_url=store.endpoint, aws_access_key_id=ACCESS_KEY,
-                        aws_secret_access_key=SECRET_KEY, region_name=REGION,
-                        config=Config(s3={"addressing_style": "path"}, max_pool_connections=32,
-                                      retries={"max_attempts": 3}))
+    return client(store)
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that say what they are: any 64 aligned bytes tell the file, its version and their place.
+"""Files that say what they are: any 512 aligned bytes tell the file, its version and their place.
 
 So one read of any range proves which version it came from, and that no other was mixed into it.
 """
@@ -7,8 +7,8 @@ So one read of any range proves which version it came from, and that no other wa
 import hashlib
 import struct
 
-UNIT_BYTES = 64
-# name (16), version (8), index (8), then 32 bytes that no other unit has.
+UNIT_BYTES = 512
+# name (16), version (8), index (8), then 15 times 32 bytes that no other unit has.
 HEAD = struct.Struct("<16sQQ")
 
 
@@ -18,7 +18,7 @@ def name_mark(name):
 
 def unit(mark, version, index):
     head = HEAD.pack(mark, version, index)
-    return head + hashlib.blake2b(head, digest_size=32).digest()
+    return head + hashlib.blake2b(head, digest_size=32).digest() * 15
 
 
 def content(name, version, offset, size):

