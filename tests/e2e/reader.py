@@ -26,10 +26,21 @@ ALLOWED_AT_READ = {errno.ESTALE}
 WHILE_DYING = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO, errno.ENOENT, errno.EINTR}
 
 
+def read_range(fd, offset, length):
+    """pread(2) may stop early, above all where a daemon died inside of a read; then it is asked on."""
+    data = b""
+    while len(data) < length:
+        more = os.pread(fd, length - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
 def read_one(fd, name, base_size, size, random_source, versions):
     offset = random_source.randrange(size)
     length = min(random_source.randrange(1, READ_BYTES_MAX), size - offset)
-    data = os.pread(fd, length, offset)
+    data = read_range(fd, offset, length)
     if len(data) != length:
         raise ValueError(f"{name}: {len(data)} bytes at {offset} where {length} of {size} were asked")
     version = version_of(name, data, offset)
