@@ -85,7 +85,7 @@ def test_extended_attributes(mount):
 def test_help_has_examples(leat):
     assert "mount" in leat.run("--help").stdout
     for command in ("mount", "umount", "mounts", "ls", "stat", "cat", "cp", "load", "free", "status",
-                    "bench", "io"):
+                    "jobs", "bench"):
         told = leat.run(command, "--help").stdout
         assert "xample" in told, f"leat {command} --help shows no example"
 
