@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leat_store: object stores behind a C ABI. Implemented by the Rust static library `leat_shim` (OpenDAL
- * and one asynchronous runtime); the only caller is room `source`.
+/* leat_store: object stores behind a C ABI. Implemented by the Rust static library `leat_shim`
+ * (OpenDAL and one asynchronous runtime); the only caller is room `source`.
  *
  * Rules that hold for everything below:
- *  - Every function may be called from any thread. None blocks: what waits is started and reported by
- *    its callback.
+ *  - Every function may be called from any thread. None blocks: what waits is started and reported
+ * by its callback.
  *  - A callback comes exactly once for each started request, also after a cancel, on one of the
  *    library's threads. It must not block. It may come before the call that started the request has
  *    returned. It may start other requests.
  *  - A leat_outcome, and everything that it points to, belongs to the library and lives until the
  *    callback returns.
- *  - Arguments are copied before a call returns, except the memory of leat_store_read, which belongs
- *    to the library from the call until the callback has been entered; nothing touches it afterwards.
+ *  - Arguments are copied before a call returns, except the memory of leat_store_read, which
+ * belongs to the library from the call until the callback has been entered; nothing touches it
+ * afterwards.
  *  - Text is UTF-8, not terminated by a zero, never null where its size is above 0.
- *  - The library starts its threads with the first store and keeps them for the life of the process.
- *    A process that forks must do so before. */
+ *  - The library starts its threads with the first store and keeps them for the life of the
+ * process. A process that forks must do so before. */
 #ifndef LEAT_SOURCE_SHIM_LEAT_STORE_H_
 #define LEAT_SOURCE_SHIM_LEAT_STORE_H_
 
@@ -55,7 +56,7 @@ typedef enum leat_code {
 typedef struct leat_entry {
   leat_text key; /* whole key; directories end in '/' */
   uint64_t size;
-  leat_text etag; /* as If-Match takes it; empty where the store has none */
+  leat_text etag;   /* as If-Match takes it; empty where the store has none */
   int64_t mtime_ns; /* since 1970, whole seconds; see has_mtime */
   uint8_t is_directory;
   uint8_t has_mtime;
@@ -68,8 +69,8 @@ typedef struct leat_outcome {
   const leat_entry* entries;
   size_t entry_count;
   leat_text next_token; /* list: empty after the last page */
-  /* list: names of the page that are left out because this client cannot address them, and the first
-   * of them. */
+  /* list: names of the page that are left out because this client cannot address them, and the
+   * first of them. */
   size_t left_out;
   leat_text left_out_example;
   uint32_t attempts; /* how often the request was sent */

@@ -254,8 +254,8 @@ impl Store {
         Failure::new(Code::Unavailable, message)
     }
 
-    /// Attempts, each with an exchange of its own, until one succeeds, fails for good, or enough have
-    /// been made. Delays double and vary between half and one and a half, so that readers that were
+    /// Attempts, each with an exchange of its own, until one succeeds, fails for good, or enough
+    /// have been made. Delays double and vary between half and one and a half, so that readers that were
     /// turned away together do not come back together.
     async fn try_often<T, F: Future<Output = Result<T, Failure>>>(
         &self,
@@ -313,8 +313,8 @@ impl Entry {
     }
 }
 
-/// As If-Match takes it. Some servers list it without its quotes, and say `""` for objects that have
-/// none.
+/// As If-Match takes it. Some servers list it without its quotes, and say `""` for objects that
+/// have none.
 fn usable_etag(etag: &str) -> String {
     match etag.trim_matches('"') {
         "" => String::new(),
@@ -341,8 +341,8 @@ fn s3_builder(options: &HashMap<String, String>) -> services::S3 {
     builder
 }
 
-/// OpenDAL trims white space at the ends, drops empty components, and URLs cannot hold "." and "..";
-/// such a key would silently become another one.
+/// OpenDAL trims white space at the ends and drops empty components, and URLs cannot hold "." and
+/// ".."; such a key would silently become another one.
 fn is_addressable(key: &str) -> bool {
     let body = key.strip_suffix('/').unwrap_or(key);
     key.trim() == key && body.split('/').all(|part| !matches!(part, "" | "." | ".."))
@@ -408,7 +408,7 @@ fn cut_page(page: &mut Page, limit: usize) {
     }
 }
 
-/// In [0, 1). The standard library's hash keys are random for each process and differ for each call.
+/// In [0, 1). The standard library's hash keys are random and differ for each call.
 fn random_unit() -> f64 {
     RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64
 }

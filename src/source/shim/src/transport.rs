@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The HTTP client of the process, wrapped so that a request of ours can watch its own exchange: what
-//! was answered, whether it was the range that was asked, and where a page of a listing ends.
+//! The HTTP client of the process, wrapped so that a request of ours can watch its own exchange:
+//! what was answered, whether it was the range that was asked, and where a page of a listing ends.
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ impl Exchange {
         self.seen.lock().unwrap().answer.clone()
     }
 
-    /// From now on the attempt gets no further page: OpenDAL's lister asks for the next page by itself
-    /// when one is used up, and hides where one ends.
+    /// From now on the attempt gets no further page: OpenDAL's lister asks for the next page by
+    /// itself when one is used up, and hides where one ends.
     pub fn complete_page(&self) {
         self.seen.lock().unwrap().page_complete = true;
     }
@@ -146,7 +146,7 @@ fn check_range(asked: &str, status: StatusCode, headers: &HeaderMap) -> Result<(
     };
     match status {
         StatusCode::OK => {
-            // The whole object for a range that is the whole object is a lawful answer (RFC 9110, 14.2).
+            // Lawful where the range is the whole object (RFC 9110, 14.2).
             let whole = text(header::CONTENT_LENGTH).and_then(|v| v.parse().ok());
             if first == 0 && whole == Some(last + 1) {
                 return Ok(());
@@ -176,8 +176,8 @@ fn check_range(asked: &str, status: StatusCode, headers: &HeaderMap) -> Result<(
     }
 }
 
-/// Which names OpenDAL will have changed when it yields them: its XML reader trims white space, and a
-/// leading '/' is taken for the root. Such a name would stand for another object. The order is
+/// Which names OpenDAL will have changed when it yields them: its XML reader trims white space, and
+/// a leading '/' is taken for the root. Such a name would stand for another object. The order is
 /// OpenDAL's: common prefixes, then objects.
 fn altered_names(xml: &str) -> AlteredNames {
     let mut names = texts_between(xml, "<CommonPrefixes>", "<Prefix>");
