@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vfs/file_system.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "vfs/tree_rig_test.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::pattern;
+using testing::TreeRig;
+
+constexpr Freshness kImmutable{.mode = Freshness::Mode::kImmutable};
+constexpr Freshness kValidate{.mode = Freshness::Mode::kValidate};
+constexpr Freshness kMinute{.mode = Freshness::Mode::kMaxAge, .max_age = 60s};
+
+TEST(Versions, TheSameVersionOfAPathIsTheSameNode) {
+  TreeRig rig;
+  rig.source->put("a/x.png", "one");
+  const NodeId a = rig.node(kRootNode, "a");
+  EXPECT_EQ(rig.node(a, "x.png"), rig.node(a, "x.png"));
+  EXPECT_EQ(rig.node(kRootNode, "a"), a);
+}
+
+TEST(Versions, AChangedObjectIsANewNodeAndDirectoriesKeepTheirs) {
+  TreeRig rig({.freshness = kMinute});
+  rig.source->put("a/x.png", "one");
+  const NodeId a = rig.node(kRootNode, "a");
+  const NodeId old_node = rig.node(a, "x.png");
+  rig.source->put("a/x.png", "twotwo");
+  EXPECT_EQ(rig.node(a, "x.png"), old_node) << "still fresh";
+  rig.advance(61s);
+  EXPECT_EQ(rig.node(kRootNode, "a"), a);
+  const Result<NodeAttributes> now = rig.lookup(a, "x.png");
+  ASSERT_TRUE(now);
+  EXPECT_NE(now->node, old_node);
+  EXPECT_EQ(now->size, 6u);
+  EXPECT_EQ(rig.attributes(old_node)->size, 3u) << "an old open keeps what it has";
+}
+
+TEST(Versions, AnOpenFileIsOneVersionToItsEnd) {
+  TreeRig rig({.freshness = kValidate, .cached = false});
+  const std::string before = pattern(32 * kMiB, 1);
+  rig.source->put("big", before);
+  const NodeId node = rig.node(kRootNode, "big");
+  const auto file = rig.open(node).value();
+  EXPECT_EQ(rig.read(*file, 0, 4096).value(), before.substr(0, 4096));
+
+  rig.source->put("big", pattern(1000, 2));
+  const Result<std::string> gone = rig.read(*file, 30 * kMiB, 4096);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code(), StatusCode::kChanged);
+  EXPECT_THAT(gone.error().to_string(), HasSubstr("cannot read /data/big"));
+  EXPECT_THAT(rig.files->attribute_value(node, "user.leat.last_error").value(),
+              HasSubstr("cannot read /data/big"));
+
+  const Result<NodeAttributes> now = rig.lookup(kRootNode, "big");
+  ASSERT_TRUE(now);
+  EXPECT_NE(now->node, node);
+  EXPECT_EQ(rig.read(*rig.open(now->node).value(), 0, 4096).value(), pattern(1000, 2));
+}
+
+TEST(Versions, ANodeWhoseNameStandsForAnotherVersionDoesNotOpen) {
+  TreeRig rig({.freshness = kValidate});
+  rig.source->put("x", "one");
+  const NodeId node = rig.node(kRootNode, "x");
+  rig.source->put("x", "two");
+  EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
+  rig.source->remove("x");
+  EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
+}
+
+TEST(Versions, AReadThatMeetsAChangeInvalidatesTheName) {
+  TreeRig rig({.freshness = kImmutable, .cached = false});
+  rig.source->put("d/x", pattern(32 * kMiB, 1));
+  const NodeId d = rig.node(kRootNode, "d");
+  const NodeId node = rig.node(d, "x");
+  std::vector<Invalidation> told;
+  std::mutex mutex;
+  rig.files->set_invalidation_listener([&](const Invalidation& name) {
+    std::lock_guard lock(mutex);
+    told.push_back(name);
+  });
+  const auto file = rig.open(node).value();
+  rig.source->put("d/x", "new");
+  EXPECT_EQ(rig.read(*file, 20 * kMiB, 100).error().code(), StatusCode::kChanged);
+  const Result<NodeAttributes> now = rig.lookup(d, "x");
+  ASSERT_TRUE(now);
+  EXPECT_NE(now->node, node);
+  std::lock_guard lock(mutex);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told[0].parent, d);
+  EXPECT_EQ(told[0].name, "x");
+  EXPECT_EQ(told[0].node, node);
+}
+
+TEST(Names, ForgottenNodesGoAndTheRootStays) {
+  TreeRig rig;
+  rig.source->put("a/b/c", "x");
+  const NodeId a = rig.node(kRootNode, "a");
+  const NodeId b = rig.node(a, "b");
+  const NodeId c = rig.node(b, "c");
+  rig.node(b, "c");
+  const auto file = rig.open(c).value();
+  EXPECT_EQ(rig.files->nodes(), 4u);
+  rig.files->forget(a, 1);
+  rig.files->forget(b, 1);
+  rig.files->forget(c, 1);
+  EXPECT_EQ(rig.files->nodes(), 2u) << "c was looked up twice";
+  EXPECT_EQ(rig.read(*file, 0, 10).value(), "x");
+  EXPECT_THAT(rig.files->refuse_change(c, "truncate").message(), HasSubstr("/data/a/b/c"));
+  rig.files->forget(c, 1);
+  rig.files->forget(kRootNode, 100);
+  EXPECT_EQ(rig.files->nodes(), 1u);
+  EXPECT_EQ(rig.attributes(c).error().code(), StatusCode::kChanged);
+  EXPECT_TRUE(rig.attributes(kRootNode));
+}
+
+TEST(Names, MissingNamesAreMissingForTheirOwnAge) {
+  TreeRig rig;
+  rig.source->put("a", "x");
+  EXPECT_EQ(rig.lookup(kRootNode, "b").error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(rig.files->missing_age(rig.attributes(kRootNode)->node), 5s);
+}
+
+TEST(Names, ADirectoryIsHeldStillWhileItIsRead) {
+  TreeRig rig({.freshness = kValidate});
+  for (int i = 0; i < 100; ++i) rig.source->put(fmt::format("d/{:03}", i), "x");
+  rig.source->put("d/sub/y", "x");
+  const NodeId d = rig.node(kRootNode, "d");
+  const auto directory = rig.open_directory(d).value();
+  rig.source->remove("d/050");
+  rig.source->put("d/0500", "x");
+  ASSERT_EQ(directory->size(), 101u);
+  for (uint64_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(directory->at(i).name, fmt::format("{:03}", i));
+    EXPECT_EQ(directory->at(i).kind, FileKind::kFile);
+  }
+  EXPECT_EQ(directory->at(100).name, "sub");
+  EXPECT_EQ(directory->at(100).kind, FileKind::kDirectory);
+  const NodeAttributes adopted = rig.files->adopt(d, directory->at(7));
+  EXPECT_EQ(adopted.node, rig.node(d, "007"));
+  EXPECT_EQ(adopted.size, 1u);
+}
+
+TEST(Freshness, NoNameIsBelievedLongerThanItsMountSays) {
+  {
+    TreeRig rig({.freshness = kMinute});
+    rig.source->put("x", "one");
+    const Result<NodeAttributes> first = rig.lookup(kRootNode, "x");
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->valid_for, Clock::duration(60s));
+    rig.advance(45s);
+    EXPECT_EQ(rig.lookup(kRootNode, "x")->valid_for, Clock::duration(15s));
+    EXPECT_EQ(rig.attributes(first->node)->valid_for, Clock::duration(15s));
+    rig.advance(20s);
+    EXPECT_EQ(rig.attributes(first->node)->valid_for, Clock::duration::zero());
+  }
+  {
+    TreeRig rig({.freshness = kImmutable});
+    rig.source->put("x", "one");
+    EXPECT_EQ(rig.lookup(kRootNode, "x")->valid_for, kForever);
+    EXPECT_EQ(rig.open_directory(kRootNode).value()->valid_for(), kForever);
+  }
+  {
+    TreeRig rig({.freshness = kValidate});
+    rig.source->put("x", "one");
+    EXPECT_LE(rig.lookup(kRootNode, "x")->valid_for, Clock::duration(kValidate.max_age))
+        << "opens ask each time; names between opens age as everywhere";
+  }
+}
+
+TEST(Attributes, ComeFromTheObjectAndTheMountsPolicy) {
+  TreeRig rig({.uid = 1000, .gid = 100, .umask = 027});
+  rig.source->put("d/x", "12345");
+  const Result<NodeAttributes> d = rig.lookup(kRootNode, "d");
+  const Result<NodeAttributes> x = rig.lookup(d->node, "x");
+  EXPECT_EQ(d->mode, static_cast<mode_t>(S_IFDIR | 0750));
+  EXPECT_EQ(x->mode, static_cast<mode_t>(S_IFREG | 0640));
+  EXPECT_EQ(x->uid, 1000u);
+  EXPECT_EQ(x->gid, 100u);
+  EXPECT_EQ(x->size, 5u);
+  EXPECT_EQ(x->mtime, WallTime(1'700'000'001s));
+  EXPECT_TRUE(S_ISDIR(rig.attributes(kRootNode)->mode));
+}
+
+TEST(ReadOnly, EveryOpenButForReadingIsRefusedWithTheReason) {
+  TreeRig rig;
+  rig.source->put("d/x", "one");
+  const NodeId x = rig.node(rig.node(kRootNode, "d"), "x");
+  for (int flags :
+       {O_WRONLY, O_RDWR, O_RDONLY | O_TRUNC, O_RDONLY | O_CREAT, O_WRONLY | O_APPEND}) {
+    const auto refused = rig.open(x, flags);
+    ASSERT_FALSE(refused) << flags;
+    EXPECT_EQ(refused.error().code(), StatusCode::kReadOnly) << flags;
+    EXPECT_THAT(refused.error().message(), AllOf(HasSubstr("/data/d/x"), HasSubstr("read-only"),
+                                                 HasSubstr("memory://bucket/d/x")));
+  }
+  EXPECT_TRUE(rig.open(x, O_RDONLY | O_APPEND | O_NOATIME));
+  EXPECT_THAT(rig.files->attribute_value(x, "user.leat.last_error").value(),
+              HasSubstr("read-only"));
+}
+
+TEST(Inspection, ExtendedAttributesTellWhereAFileComesFrom) {
+  TreeRig rig;
+  const std::string content = pattern(100'000, 3);
+  const Version version = rig.source->put("d/x", content);
+  const NodeId d = rig.node(kRootNode, "d");
+  const NodeId x = rig.node(d, "x");
+  auto value = [&](NodeId node, std::string_view name) {
+    return rig.files->attribute_value(node, name).value_or("none");
+  };
+  EXPECT_EQ(value(x, "user.leat.source"), "memory://bucket/d/x");
+  EXPECT_EQ(value(x, "user.leat.version"), version.to_string());
+  EXPECT_EQ(value(x, "user.leat.size"), "100000");
+  EXPECT_EQ(value(x, "user.leat.node"), std::to_string(x));
+  EXPECT_EQ(value(x, "user.leat.cached_bytes"), "0");
+  ASSERT_TRUE(rig.load(rig.open(x).value()->ref()));
+  EXPECT_EQ(value(x, "user.leat.cached_bytes"), "100000");
+  EXPECT_EQ(value(d, "user.leat.source"), "memory://bucket/d/");
+  EXPECT_EQ(value(d, "user.leat.version"), "none");
+  EXPECT_EQ(value(x, "security.capability"), "none");
+  EXPECT_THAT(rig.files->attribute_names(x), Not(Contains("user.leat.last_error")));
+  rig.files->note_error(x, Status(StatusCode::kUnavailable, "it rained"));
+  EXPECT_THAT(rig.files->attribute_names(x), Contains("user.leat.last_error"));
+  EXPECT_EQ(value(x, "user.leat.last_error"), "it rained");
+}
+
+TEST(Reading, ReturnsTheBytesAndEndsAtTheEnd) {
+  TreeRig rig;
+  const std::string content = pattern(300'000, 4);
+  rig.source->put("x", content);
+  rig.source->put("empty", "");
+  const auto file = rig.open(rig.node(kRootNode, "x")).value();
+  EXPECT_EQ(rig.read(*file, 299'000, 5000).value(), content.substr(299'000));
+  EXPECT_EQ(rig.read(*file, 300'000, 1).value(), "");
+  EXPECT_EQ(rig.read(*file, ~0ull - 5, 100).value(), "");
+  EXPECT_EQ(rig.read(*file, 123, 70'000).value(), content.substr(123, 70'000));
+  EXPECT_EQ(rig.read(*rig.open(rig.node(kRootNode, "empty")).value(), 0, 100).value(), "");
+}
+
+TEST(Reading, ASequentialReaderIsReadAhead) {
+  TreeRig rig;
+  const std::string content = pattern(32 * kMiB, 5);
+  rig.source->put("x", content);
+  const auto file = rig.open(rig.node(kRootNode, "x")).value();
+  constexpr uint64_t kStep = 256 * kKiB;
+  uint64_t at = 0;
+  for (; at < 4 * kMiB; at += kStep) {
+    ASSERT_EQ(rig.read(*file, at, kStep).value(), content.substr(at, kStep));
+  }
+  rig.executor.wait(rig.fetcher->stop());
+  EXPECT_GE(rig.source->read_bytes(), at + kMiB);
+}
+
+TEST(Reading, AReaderThatGivesUpIsNotAnErrorOfTheFile) {
+  TreeRig rig;
+  rig.source->put("x", pattern(kMiB, 6));
+  const NodeId node = rig.node(kRootNode, "x");
+  const auto file = rig.open(node).value();
+  rig.source->hold_reads();
+  std::stop_source stop;
+  stop.request_stop();
+  const auto cancelled =
+      rig.read(*file, 0, 100, Context::background().with_cancel(stop.get_token()));
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().code(), StatusCode::kCancelled);
+  EXPECT_FALSE(rig.files->attribute_value(node, "user.leat.last_error"));
+  rig.source->release_reads();
+}
+
+TEST(Invalidation, ConcernsOnlyNamesThatAreHeldBelowTheRoot) {
+  TreeRig rig({.root = "/data/a"});
+  rig.source->put("a/b/x", "one");
+  rig.source->put("ab/b/x", "one");
+  const NodeId b = rig.node(kRootNode, "b");
+  const NodeId x = rig.node(b, "x");
+  std::vector<NodeId> told;
+  rig.files->set_invalidation_listener(
+      [&](const Invalidation& name) { told.push_back(name.node); });
+  rig.files->catalog_changed({.parent = "/data/ab/b", .name = "x", .gone = true});
+  rig.files->catalog_changed({.parent = "/data", .name = "a", .gone = true});
+  rig.files->catalog_changed({.parent = "/data/a/b", .name = "y", .gone = true});
+  rig.files->catalog_changed({.parent = "/data/a/c", .name = "x", .gone = true});
+  EXPECT_TRUE(told.empty());
+  rig.files->catalog_changed({.parent = "/data/a/b", .name = "x", .gone = true});
+  rig.files->catalog_changed({.parent = "/data/a", .name = "b", .gone = true});
+  EXPECT_EQ(told, (std::vector<NodeId>{x, b}));
+  rig.files->set_invalidation_listener({});
+  rig.files->catalog_changed({.parent = "/data/a", .name = "b", .gone = true});
+  EXPECT_EQ(told.size(), 2u);
+}
+
+}  // namespace
+}  // namespace leat
