@@ -255,8 +255,8 @@ impl Store {
     }
 
     /// Attempts, each with an exchange of its own, until one succeeds, fails for good, or enough
-    /// have been made. Delays double and vary between half and one and a half, so that readers that were
-    /// turned away together do not come back together.
+    /// have been made. Delays double and vary between half and one and a half, so that readers that
+    /// were turned away together do not come back together.
     async fn try_often<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         attempts: &mut u32,
