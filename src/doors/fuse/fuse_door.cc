@@ -3,7 +3,7 @@
 //  1. requests that wait are cancelled; the threads still answer
 //  2. the invalidation thread stops: the lock that it may wait for is held by a request, answered
 //  now
-//  3. the mount goes, if need be by force; the session's threads stop
+//  3. the mount goes if nobody uses it; the session's threads stop; else it goes by force
 //  4. the last coroutines have replied
 //  5. the session, then what its requests worked with
 #include "doors/fuse/fuse_door.h"
@@ -99,9 +99,10 @@ MountedDoor::~MountedDoor() {
   state_.file_system.set_invalidation_listener({});
   state_.waiting.cancel_all();
   invalidations_->stop();
-  if (mounted()) force_unmount_path(state_.options.mountpoint);
+  const bool in_the_way = mounted() && !unmount_path(state_.options.mountpoint, false);
   session_->exit();
   session_->wait();
+  if (in_the_way) force_unmount_path(state_.options.mountpoint);
   state_.waiting.wait_until_none();
 }
 

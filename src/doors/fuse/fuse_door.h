@@ -17,7 +17,7 @@
 namespace leat {
 
 struct FuseDoorOptions {
-  std::string mountpoint;        // an existing directory
+  std::string mountpoint{};      // an existing directory
   std::string fs_name = "leat";  // shown as the source in /proc/mounts
   bool allow_other = false;      // other users too; file modes decide (default_permissions)
   // The kernel refuses changes by itself. Without it the door refuses them, with the reason in the
@@ -29,7 +29,7 @@ struct FuseDoorOptions {
   uint64_t read_ahead_bytes = kMiB;
   unsigned threads = 0;  // 0: one per core
   // The mount is gone, by whomever. Called once, on a thread of the door: it must not destroy it.
-  std::function<void()> on_unmounted;
+  std::function<void()> on_unmounted{};
 };
 
 // What the kernel gave, for doctor and status.

@@ -9,6 +9,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "doors/fuse/mount_point.h"
 #include "doors/fuse/operations.h"
 #include "telemetry/log.h"
 
@@ -139,6 +140,7 @@ Result<std::unique_ptr<Session>> Session::start(DoorState& door, const std::stri
   pthread_setname_np(session->thread_.native_handle(), "leat-fuse");
   // INIT is in the queue as soon as the mount is there, so only a kernel that is stuck takes long.
   if (agreed.wait_for(std::chrono::seconds(30)) != std::future_status::ready) {
+    force_unmount_path(mountpoint);
     return error(StatusCode::kUnavailable,
                  "the kernel did not begin to talk to the mount at " + mountpoint + " within 30 s");
   }

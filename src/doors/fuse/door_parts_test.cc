@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The door's parts that need no kernel.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <latch>
+
+#include "doors/fuse/error_numbers.h"
+#include "doors/fuse/invalidation_thread.h"
+#include "doors/fuse/log_limit.h"
+#include "doors/fuse/mount_point.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+
+TEST(InvalidationThread, TellsEachNameInOrderAndForgetsAllWhenThereAreTooMany) {
+  std::latch first_arrived(1), let_go(1), all_told(1), last_told(1);
+  std::vector<std::string> told;  // written by the thread only, read after it is joined
+  InvalidationThread thread({.forget_name =
+                                 [&](const Invalidation& name) {
+                                   told.push_back(name.name);
+                                   if (name.name == "first") {
+                                     first_arrived.count_down();
+                                     let_go.wait();
+                                   }
+                                   if (name.name == "last") last_told.count_down();
+                                 },
+                             .forget_all =
+                                 [&] {
+                                   told.push_back("ALL");
+                                   all_told.count_down();
+                                 }},
+                            3);
+  thread.push({1, "first", 2});
+  first_arrived.wait();
+  for (const char* name : {"a", "b", "c", "d", "e"}) thread.push({1, name, 3});
+  EXPECT_EQ(thread.pending(), 1u);
+  let_go.count_down();
+  all_told.wait();
+  thread.push({1, "g", 3});
+  thread.push({1, "last", 3});
+  last_told.wait();
+  thread.stop();
+  thread.push({1, "too late", 3});
+  EXPECT_THAT(told, ElementsAre("first", "ALL", "g", "last"));
+}
+
+TEST(LogLimit, AdmitsSoManyASecondAndCountsTheRest) {
+  Clock::time_point now = Clock::now();
+  LogLimit limit(2, [&now] { return now; });
+  EXPECT_EQ(limit.admit(), 0u);
+  EXPECT_EQ(limit.admit(), 0u);
+  EXPECT_EQ(limit.admit(), std::nullopt);
+  EXPECT_EQ(limit.admit(), std::nullopt);
+  now += 1s;
+  EXPECT_EQ(limit.admit(), 2u);
+  EXPECT_EQ(limit.admit(), 0u);
+}
+
+TEST(MountPoint, DeviceIsThatOfTheNewestMountAndNamesAreUnescaped) {
+  constexpr std::string_view kTable =
+      "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+      "40 22 0:41 / /mnt/a\\040b rw,nosuid - fuse.leat s3://b rw\n"
+      "41 22 0:42 / /mnt/ab rw - fuse.leat s3://b rw\n"
+      "42 40 0:43 / /mnt/a\\040b rw - fuse.leat s3://b rw\n";
+  EXPECT_EQ(device_of_mount(kTable, "/mnt/a b"), "0:43");
+  EXPECT_EQ(device_of_mount(kTable, "/mnt/ab"), "0:42");
+  EXPECT_EQ(device_of_mount(kTable, "/mnt"), "");
+}
+
+TEST(MountPoint, SaysWhyADirectoryCannotBeMountedOn) {
+  EXPECT_EQ(resolve_mountpoint("/no/such/place").error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(resolve_mountpoint("/proc/self/status").error().code(), StatusCode::kNotDirectory);
+  EXPECT_EQ(unmount_path("/no/such/place", true).error().code(), StatusCode::kNotFound);
+}
+
+TEST(ErrorNumbers, ProgramsSeeWhatTheyCanActOn) {
+  EXPECT_EQ(to_errno(StatusCode::kNotFound), ENOENT);
+  EXPECT_EQ(to_errno(StatusCode::kChanged), ESTALE);
+  EXPECT_EQ(to_errno(StatusCode::kReadOnly), EROFS);
+  EXPECT_EQ(to_errno(StatusCode::kPermissionDenied), EACCES);
+  EXPECT_EQ(to_errno(StatusCode::kCancelled), EINTR);
+  EXPECT_EQ(to_errno(StatusCode::kTimedOut), ETIMEDOUT);
+  EXPECT_EQ(to_errno(StatusCode::kUnavailable), EIO);
+  EXPECT_FALSE(worth_logging(StatusCode::kNotFound));
+  EXPECT_TRUE(worth_logging(StatusCode::kUnavailable));
+}
+
+}  // namespace
+}  // namespace leat
