@@ -68,6 +68,7 @@ class ChainFetcher final : public Fetcher {
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
   void prefetch(FileRefPtr ref, ByteRange range) override;
   Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) override;
+  uint64_t forget(const FileId& id) override;
   Task<> stop() override;
   FetcherStats stats() const override {
     return {memory_.bytes(), runner_.requests_in_flight(), table_.files()};
@@ -352,6 +353,16 @@ Task<Result<>> ChainFetcher::await_stored(Context context, FlightPtr flight) {
   uint64_t offset = flight->range.offset;
   auto written = co_await store->write(context, flight->file, offset, *std::move(*landed));
   co_return written;
+}
+
+uint64_t ChainFetcher::forget(const FileId& id) {
+  uint64_t bytes = 0;
+  for (const FlightPtr& flight : table_.of(id)) {
+    if (!memory_.evict(flight)) continue;
+    bytes += flight->range.size;
+    table_.remove(flight);
+  }
+  return bytes;
 }
 
 Task<> ChainFetcher::stop() {

@@ -51,6 +51,12 @@ class Fetcher : public PageSource {
   // when the page store has no room, kUnsupported when there is none.
   virtual Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) = 0;
 
+  // For free: gives up what of this version is held in memory and not under way; the bytes.
+  virtual uint64_t forget(const FileId& id) {
+    static_cast<void>(id);
+    return 0;  // of one that keeps nothing
+  }
+
   // Refuses new reads and waits until nothing is under way any more, cache writes included.
   // Requests that nobody waits for are cancelled.
   virtual Task<> stop() = 0;

@@ -118,6 +118,15 @@ void FlightTable::remove(const FlightPtr& flight) {
   if (file->second.empty()) of.files.erase(file);
 }
 
+std::vector<FlightPtr> FlightTable::of(const FileId& id) const {
+  std::vector<FlightPtr> flights;
+  const Shard& of = shard(id);
+  std::lock_guard lock(of.mutex);
+  auto file = of.files.find(id);
+  if (file != of.files.end()) file->second.collect(flights);
+  return flights;
+}
+
 std::vector<FlightPtr> FlightTable::all() const {
   std::vector<FlightPtr> flights;
   for (const Shard& of : shards_) {

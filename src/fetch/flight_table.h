@@ -65,6 +65,7 @@ class FlightTable {
   bool handed_out(const FlightPtr& flight, ByteRange part);
   void remove(const FlightPtr& flight);
 
+  std::vector<FlightPtr> of(const FileId& id) const;
   std::vector<FlightPtr> all() const;
   // File versions with anything in memory or under way.
   size_t files() const;

@@ -154,6 +154,25 @@ TEST_F(LookAheadTest, EnsureSaysWhenThereIsNoRoomAndTriesAgainFromMemory) {
   EXPECT_EQ(source_->reads(), 1u);
 }
 
+TEST_F(LookAheadTest, WhatIsForgottenIsAskedForAgain) {
+  start();
+  std::string content = random_content(3 * kBlockBytes, 9);
+  FileRefPtr ref = put("a", content), other = put("b", content);
+  ASSERT_EQ(ensure(ref, {0, content.size()}).value(), content.size());
+  ASSERT_EQ(ensure(other, {0, content.size()}).value(), content.size());
+  source_->hold_reads();
+  store_->drop(ref->id);
+  EXPECT_EQ(fetcher_->forget(ref->id), content.size());
+  EXPECT_EQ(fetcher_->forget(ref->id), 0u);
+  auto pending = spawn_read(ref, {0, content.size()});
+  wait_until([&] { return source_->held() == 1; });
+  EXPECT_EQ(fetcher_->forget(ref->id), 0u);  // under way
+  source_->release_reads();
+  pending->done.wait();
+  EXPECT_EQ(pending->bytes->to_string(), content);
+  EXPECT_TRUE(fetcher_->try_read(*other, {0, 10}));
+}
+
 TEST_F(LookAheadTest, EnsureNeedsACacheAndReportsTheStoresFailure) {
   start({}, /*with_store=*/false);
   FileRefPtr ref = put("a", "text");

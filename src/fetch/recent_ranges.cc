@@ -68,6 +68,20 @@ void RecentRanges::read_through(const FlightPtr& flight) {
   flight->place = Flight::Place::kRead;
 }
 
+bool RecentRanges::evict(const FlightPtr& flight) {
+  std::lock_guard lock(mutex_);
+  if (flight->place == Flight::Place::kUnread) {
+    unread_.erase(flight->position);
+  } else if (flight->place == Flight::Place::kRead) {
+    read_.erase(flight->position);
+  } else {
+    return false;
+  }
+  flight->place = Flight::Place::kGone;
+  recent_bytes_ -= flight->range.size;
+  return true;
+}
+
 uint64_t RecentRanges::bytes() const {
   std::lock_guard lock(mutex_);
   return under_way_bytes_ + recent_bytes_;

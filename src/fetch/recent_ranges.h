@@ -40,6 +40,8 @@ class RecentRanges {
   Evicted settle(const FlightPtr& flight, bool on_disk);
   // Every byte of it was handed out.
   void read_through(const FlightPtr& flight);
+  // Takes this one out of memory; false when it cannot leave or has left.
+  bool evict(const FlightPtr& flight);
 
   uint64_t bytes() const;
 

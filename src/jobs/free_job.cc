@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/free_job.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "jobs/tree_walk.h"
+
+namespace leat {
+namespace {
+
+// Dropped in one go on the blocking pool, since each may unlink a file.
+constexpr size_t kBatchFiles = 256;
+
+}  // namespace
+
+FreeJob::FreeJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher,
+                 PageStore& store, Executor& executor)
+    : Job(id, JobKind::kFree, std::move(path)),
+      catalog_(catalog),
+      fetcher_(fetcher),
+      store_(store),
+      executor_(executor) {}
+
+Task<> FreeJob::work(Context context) {
+  TreeWalk walk(catalog_, executor_, activity_, path());
+  while (!context.cancelled()) {
+    std::optional<TreeWalk::Step> step = co_await walk.next(context);
+    if (!step) {
+      update([](JobProgress& progress) { progress.planned = true; });
+      break;
+    }
+    if (step->listing) {
+      co_await free_listing(context, *step->listing);
+    } else {
+      note_error(step->path, step->listing.error());
+    }
+  }
+  activity_.close();
+  co_await activity_.wait_idle();
+}
+
+Task<> FreeJob::free_listing(Context context, ListingPtr listing) {
+  const std::vector<CatalogEntry>& entries = listing->entries;
+  uint64_t files = std::ranges::count_if(
+      entries, [](const CatalogEntry& entry) { return !entry.info.is_directory(); });
+  update([&](JobProgress& progress) { progress.files_total += files; });
+  for (size_t from = 0; from < entries.size() && !context.cancelled(); from += kBatchFiles) {
+    const size_t to = std::min(from + kBatchFiles, entries.size());
+    auto drop_batch = [this, listing, from, to] {
+      JobProgress done;
+      for (size_t i = from; i < to; ++i) {
+        const CatalogEntry& entry = listing->entries[i];
+        if (entry.info.is_directory()) continue;
+        // Memory last: a reader in between finds the bytes there rather than fetching them.
+        done.bytes_done += store_.drop(entry.ref->id);
+        fetcher_.forget(entry.ref->id);
+        ++done.files_done;
+      }
+      return done;
+    };
+    JobProgress done = co_await executor_.blocking(std::move(drop_batch));
+    update([&](JobProgress& progress) {
+      progress.files_done += done.files_done;
+      progress.bytes_done += done.bytes_done;
+      progress.bytes_total = progress.bytes_done;
+    });
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// FreeJob: gives back what the page store and the memory hold of the files at and below a path.
+// Only of their present versions: older ones have no path any more and leave by eviction.
+#pragma once
+
+#include <string>
+
+#include "cache/page_store.h"
+#include "catalog/catalog.h"
+#include "fetch/fetcher.h"
+#include "jobs/job.h"
+#include "runtime/activity.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+class FreeJob : public Job {
+ public:
+  FreeJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher, PageStore& store,
+          Executor& executor);
+
+ private:
+  Task<> work(Context context) override;
+  Task<> free_listing(Context context, ListingPtr listing);
+
+  Catalog& catalog_;
+  Fetcher& fetcher_;
+  PageStore& store_;
+  Executor& executor_;
+  Activity activity_;
+};
+
+}  // namespace leat

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/job.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace leat {
+
+std::string_view to_string(JobKind kind) {
+  return kind == JobKind::kLoad ? "load" : "free";
+}
+
+std::string_view to_string(JobState state) {
+  switch (state) {
+    case JobState::kRunning:
+      return "running";
+    case JobState::kDone:
+      return "done";
+    case JobState::kFailed:
+      return "failed";
+    case JobState::kCancelled:
+      return "cancelled";
+  }
+  LEAT_CHECK(false);
+}
+
+Result<JobKind> parse_job_kind(std::string_view text) {
+  for (JobKind kind : {JobKind::kLoad, JobKind::kFree}) {
+    if (text == to_string(kind)) return kind;
+  }
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("there is no job '{}'; there are 'load' and 'free'", text));
+}
+
+Job::Job(uint64_t id, JobKind kind, std::string path)
+    : id_(id),
+      kind_(kind),
+      path_(std::move(path)),
+      started_(std::chrono::system_clock::now()),
+      started_at_(Clock::now()) {}
+
+JobInfo Job::info() const {
+  std::lock_guard lock(mutex_);
+  Clock::time_point until = state_ == JobState::kRunning ? Clock::now() : ended_at_;
+  return {.id = id_,
+          .kind = kind_,
+          .path = path_,
+          .state = state_,
+          .progress = progress_,
+          .started = started_,
+          .duration = until - started_at_,
+          .errors = errors_};
+}
+
+bool Job::ended() const {
+  std::lock_guard lock(mutex_);
+  return state_ != JobState::kRunning;
+}
+
+Task<> Job::run() {
+  Context context = Context::background().with_cancel(stop_.get_token());
+  co_await work(context);
+  std::lock_guard lock(mutex_);
+  ended_at_ = Clock::now();
+  if (context.cancelled()) {
+    state_ = JobState::kCancelled;
+  } else {
+    state_ = progress_.errors == 0 ? JobState::kDone : JobState::kFailed;
+  }
+}
+
+void Job::note_error(std::string path, Status status) {
+  if (stop_.stop_requested() && status.code() == StatusCode::kCancelled) return;
+  std::lock_guard lock(mutex_);
+  ++progress_.errors;
+  if (errors_.size() < kErrorsKept) errors_.push_back({std::move(path), std::move(status)});
+}
+
+}  // namespace leat

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Job: a long piece of work over a path of the namespace, with progress, errors per file and an end
+// on request. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "model/file_info.h"
+#include "runtime/context.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+enum class JobKind : uint8_t { kLoad, kFree };
+enum class JobState : uint8_t { kRunning, kDone, kFailed, kCancelled };
+
+// "load", "free"; "running", "done", "failed", "cancelled".
+std::string_view to_string(JobKind kind);
+std::string_view to_string(JobState state);
+Result<JobKind> parse_job_kind(std::string_view text);
+
+struct JobError {
+  std::string path;
+  Status status;
+};
+
+struct JobProgress {
+  bool planned = false;  // the totals are final
+  uint64_t files_total = 0;
+  uint64_t files_done = 0;
+  uint64_t bytes_total = 0;    // load: of the files; free: as bytes_done
+  uint64_t bytes_done = 0;     // load: known to be cached; free: given back
+  uint64_t bytes_fetched = 0;  // of these, asked of the store
+  uint64_t errors = 0;         // files and directories that failed
+};
+
+struct JobInfo {
+  uint64_t id = 0;
+  JobKind kind = JobKind::kLoad;
+  std::string path;
+  JobState state = JobState::kRunning;
+  JobProgress progress;
+  WallTime started;                   // for people
+  std::chrono::nanoseconds duration;  // so far, or until it ended
+  std::vector<JobError> errors;       // the first kErrorsKept
+};
+
+class Job {
+ public:
+  static constexpr size_t kErrorsKept = 100;
+
+  Job(uint64_t id, JobKind kind, std::string path);
+  virtual ~Job() = default;
+  Job(const Job&) = delete;
+
+  uint64_t id() const { return id_; }
+  JobInfo info() const;
+  bool ended() const;
+  // Soon after this run() ends; what is done stays done.
+  void cancel() { stop_.request_stop(); }
+  // Once. The job must live until it has ended.
+  Task<> run();
+
+ protected:
+  // Does everything and returns when nothing of it is under way any more.
+  virtual Task<> work(Context context) = 0;
+
+  const std::string& path() const { return path_; }
+  template <class Change>
+  void update(Change change) {
+    std::lock_guard lock(mutex_);
+    change(progress_);
+  }
+  // Counts it; not when it only says that the job was cancelled.
+  void note_error(std::string path, Status status);
+
+ private:
+  const uint64_t id_;
+  const JobKind kind_;
+  const std::string path_;
+  const WallTime started_;
+  const Clock::time_point started_at_;
+  std::stop_source stop_;
+
+  mutable std::mutex mutex_;  // leaf
+  JobState state_ = JobState::kRunning;
+  JobProgress progress_;
+  std::vector<JobError> errors_;
+  Clock::time_point ended_at_;
+};
+
+}  // namespace leat

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/job_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "jobs/free_job.h"
+#include "model/mount_entry.h"
+
+namespace leat {
+
+JobTable::JobTable(JobTableOptions options, Catalog& catalog, Fetcher& fetcher, PageStore* store,
+                   Executor& executor)
+    : options_(options), catalog_(catalog), fetcher_(fetcher), store_(store), executor_(executor) {}
+
+JobTable::~JobTable() {
+  LEAT_CHECK(activity_.idle());
+}
+
+Result<JobInfo> JobTable::start(JobKind kind, std::string path) {
+  LEAT_TRY(std::string normal, normalise_path(path));
+  if (store_ == nullptr) {
+    return error(StatusCode::kUnsupported,
+                 fmt::format("cannot {} '{}': there is no cache; start Leat with a cache directory",
+                             to_string(kind), normal));
+  }
+  auto token = activity_.enter();
+  if (!token) {
+    return error(StatusCode::kCancelled,
+                 fmt::format("cannot {} '{}': Leat is stopping", to_string(kind), normal));
+  }
+  Entry entry;
+  {
+    std::lock_guard lock(mutex_);
+    if (running_locked() >= options_.running_max) {
+      return error(StatusCode::kBusy,
+                   fmt::format("cannot {} '{}': {} jobs run already; wait for one or cancel it",
+                               to_string(kind), normal, options_.running_max));
+    }
+    uint64_t id = next_id_++;
+    entry = {make(kind, id, std::move(normal)), SharedResult<bool>::make()};
+    jobs_.emplace(id, entry);
+  }
+  JobInfo info = entry.job->info();
+  executor_.spawn(run(*std::move(token), std::move(entry)));
+  return info;
+}
+
+std::shared_ptr<Job> JobTable::make(JobKind kind, uint64_t id, std::string path) {
+  if (kind == JobKind::kFree) {
+    return std::make_shared<FreeJob>(id, std::move(path), catalog_, fetcher_, *store_, executor_);
+  }
+  return std::make_shared<LoadJob>(id, std::move(path), catalog_, fetcher_, executor_,
+                                   options_.load);
+}
+
+Task<> JobTable::run(Activity::Token token, Entry entry) {
+  // One that was started while stop() looked for those to cancel.
+  if (activity_.closed()) entry.job->cancel();
+  co_await entry.job->run();
+  {
+    std::lock_guard lock(mutex_);
+    forget_oldest_locked();
+  }
+  entry.ended->set(true);
+}
+
+std::vector<JobInfo> JobTable::list() const {
+  std::lock_guard lock(mutex_);
+  std::vector<JobInfo> infos;
+  for (const auto& [id, entry] : jobs_) infos.push_back(entry.job->info());
+  return infos;
+}
+
+Result<JobInfo> JobTable::find(uint64_t id) const {
+  LEAT_TRY(Entry found, entry(id));
+  return found.job->info();
+}
+
+Result<> JobTable::cancel(uint64_t id) {
+  LEAT_TRY(Entry found, entry(id));
+  found.job->cancel();
+  return {};
+}
+
+Task<Result<JobInfo>> JobTable::wait(Context context, uint64_t id) {
+  Result<Entry> found = entry(id);
+  if (!found) co_return Error(found.error());
+  Result<bool> ended = co_await found->ended->wait(context, "waiting for a job");
+  if (!ended) co_return Error(ended.error());
+  co_return found->job->info();
+}
+
+Task<> JobTable::stop() {
+  activity_.close();
+  std::vector<Entry> entries;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, entry] : jobs_) entries.push_back(entry);
+  }
+  for (const Entry& entry : entries) entry.job->cancel();
+  co_await activity_.wait_idle();
+}
+
+Result<JobTable::Entry> JobTable::entry(uint64_t id) const {
+  std::lock_guard lock(mutex_);
+  auto found = jobs_.find(id);
+  if (found != jobs_.end()) return found->second;
+  return error(StatusCode::kNotFound,
+               fmt::format("there is no job {}; the last {} that ended are remembered", id,
+                           options_.ended_max));
+}
+
+size_t JobTable::running_locked() const {
+  return std::ranges::count_if(jobs_, [](const auto& job) { return !job.second.job->ended(); });
+}
+
+void JobTable::forget_oldest_locked() {
+  size_t ended = jobs_.size() - running_locked();
+  for (auto job = jobs_.begin(); ended > options_.ended_max && job != jobs_.end();) {
+    if (!job->second.job->ended()) {
+      ++job;
+      continue;
+    }
+    job = jobs_.erase(job);
+    --ended;
+  }
+}
+
+}  // namespace leat

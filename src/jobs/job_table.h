@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobTable: starts jobs, shows them and remembers the last ones that ended. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cache/page_store.h"
+#include "catalog/catalog.h"
+#include "fetch/fetcher.h"
+#include "jobs/job.h"
+#include "jobs/load_job.h"
+#include "runtime/activity.h"
+#include "runtime/executor.h"
+#include "runtime/shared_result.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+
+struct JobTableOptions {
+  size_t running_max = 16;
+  size_t ended_max = 100;  // remembered
+  LoadOptions load{};
+};
+
+class JobTable {
+ public:
+  // `store` may be null: then no job can be started. All must outlive the table, and stop() must
+  // have ended before it goes.
+  JobTable(JobTableOptions options, Catalog& catalog, Fetcher& fetcher, PageStore* store,
+           Executor& executor);
+  ~JobTable();
+
+  // Returns as soon as it runs; whether the path exists shows in the job. kInvalidArgument for what
+  // is no namespace path, kBusy when running_max run, kUnsupported without a cache.
+  Result<JobInfo> start(JobKind kind, std::string path);
+
+  std::vector<JobInfo> list() const;  // oldest first
+  // kNotFound for one that never was or was forgotten; also the two below.
+  Result<JobInfo> find(uint64_t id) const;
+  // Asks it to end; nothing happens when it has.
+  Result<> cancel(uint64_t id);
+  // Returns when the job has ended.
+  Task<Result<JobInfo>> wait(Context context, uint64_t id);
+
+  // Cancels what runs, refuses what is new, and returns when nothing runs any more.
+  Task<> stop();
+
+ private:
+  struct Entry {
+    std::shared_ptr<Job> job;
+    std::shared_ptr<SharedResult<bool>> ended;
+  };
+
+  Task<> run(Activity::Token token, Entry entry);
+  std::shared_ptr<Job> make(JobKind kind, uint64_t id, std::string path);
+  Result<Entry> entry(uint64_t id) const;
+  size_t running_locked() const;
+  void forget_oldest_locked();
+
+  const JobTableOptions options_;
+  Catalog& catalog_;
+  Fetcher& fetcher_;
+  PageStore* const store_;
+  Executor& executor_;
+  Activity activity_;
+  mutable std::mutex mutex_;  // before a job's own
+  std::map<uint64_t, Entry> jobs_;
+  uint64_t next_id_ = 1;
+  Gauge running_{"leat_jobs_running", "Jobs that run.", [this] {
+                   std::lock_guard lock(mutex_);
+                   return static_cast<double>(running_locked());
+                 }};
+};
+
+}  // namespace leat

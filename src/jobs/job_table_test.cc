@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/job_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "jobs/job_rig_test.h"
+
+namespace leat {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::random_content;
+using testing::wait_until;
+
+class JobTableTest : public testing::JobRig {};
+
+TEST_F(JobTableTest, FreeGivesBackCacheAndMemoryAndTheStoreIsAskedAgain) {
+  start();
+  std::string content = random_content(300'000, 1);
+  for (std::string key : {"dir/a", "dir/sub/b", "stays"}) source_->put(key, content);
+  ASSERT_EQ(run(JobKind::kLoad, "/data").state, JobState::kDone);
+  JobInfo job = run(JobKind::kFree, "/data/dir");
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_TRUE(job.progress.planned);
+  EXPECT_EQ(job.progress.files_done, 2u);
+  EXPECT_EQ(job.progress.bytes_done, 600'000u);
+  EXPECT_EQ(store_.bytes(), 300'000u);
+  EXPECT_EQ(run(JobKind::kFree, "/data/dir").progress.bytes_done, 0u);
+
+  uint64_t before = source_->read_bytes();
+  FileRefPtr ref = lookup("/data/dir/sub/b").ref;
+  EXPECT_FALSE(fetcher_->try_read(*ref, {0, 10}));
+  EXPECT_EQ(executor_.wait(fetcher_->read(Context::background(), ref, {0, 300'000}))->to_string(),
+            content);
+  EXPECT_EQ(source_->read_bytes() - before, 300'000u);
+}
+
+TEST_F(JobTableTest, FreeOfNothingSaysWhy) {
+  start();
+  JobInfo job = run(JobKind::kFree, "/elsewhere");
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.errors[0].status.code(), StatusCode::kNotFound);
+}
+
+TEST_F(JobTableTest, RefusesWhatCannotRun) {
+  start({.running_max = 2});
+  EXPECT_EQ(jobs_->start(JobKind::kLoad, "relative").error().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(jobs_->start(JobKind::kLoad, "/data/../x").error().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(jobs_->find(7).error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(jobs_->cancel(7).error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(parse_job_kind("free").value(), JobKind::kFree);
+  EXPECT_THAT(parse_job_kind("dance").error().message(), HasSubstr("'load' and 'free'"));
+
+  source_->put("a", "text");
+  source_->hold_reads();
+  ASSERT_TRUE(jobs_->start(JobKind::kLoad, "/data"));
+  ASSERT_TRUE(jobs_->start(JobKind::kLoad, "/data"));
+  auto busy = jobs_->start(JobKind::kFree, "/data");
+  ASSERT_FALSE(busy);
+  EXPECT_EQ(busy.error().code(), StatusCode::kBusy);
+  source_->release_reads();
+  EXPECT_EQ(wait(1).state, JobState::kDone);
+  EXPECT_EQ(wait(2).state, JobState::kDone);
+  EXPECT_EQ(source_->reads(), 1u);
+  EXPECT_EQ(run(JobKind::kFree, "/data").state, JobState::kDone);
+}
+
+TEST_F(JobTableTest, WithoutACacheThereIsNothingToLoadInto) {
+  start({}, /*with_store=*/false);
+  auto refused = jobs_->start(JobKind::kLoad, "/data");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), StatusCode::kUnsupported);
+}
+
+TEST_F(JobTableTest, RemembersTheLastOnesThatEndedAndAllThatRun) {
+  start({.ended_max = 3});
+  source_->put("a", "text");
+  source_->hold_reads();
+  uint64_t runs = jobs_->start(JobKind::kLoad, "/data")->id;
+  wait_until([&] { return source_->held() == 1; });
+  for (int i = 0; i < 6; ++i) run(JobKind::kFree, "/data");
+  std::vector<uint64_t> ids;
+  for (const JobInfo& job : jobs_->list()) ids.push_back(job.id);
+  EXPECT_THAT(ids, ::testing::ElementsAre(runs, 5, 6, 7));
+  EXPECT_EQ(jobs_->find(runs)->state, JobState::kRunning);
+  EXPECT_EQ(jobs_->find(2).error().code(), StatusCode::kNotFound);
+}
+
+TEST_F(JobTableTest, StopCancelsWhatRunsAndRefusesWhatComes) {
+  start();
+  source_->put("a", "text");
+  source_->hold_reads();
+  uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
+  wait_until([&] { return source_->held() == 1; });
+  executor_.wait(jobs_->stop());
+  EXPECT_EQ(jobs_->find(id)->state, JobState::kCancelled);
+  EXPECT_EQ(jobs_->start(JobKind::kLoad, "/data").error().code(), StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Order of waiting: a slot for the file, then one for the piece. Pieces wait for nothing of the
+// job, so that files which hold slots always get on.
+#include "jobs/load_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kPieceBytes = 8 * kMiB;
+
+}  // namespace
+
+struct LoadJob::Version {
+  explicit Version(FileRefPtr of) : ref(std::move(of)) {}
+
+  const FileRefPtr ref;
+  Activity pieces;
+  std::mutex mutex;  // leaf
+  uint64_t bytes_done = 0;
+  std::optional<Status> failure;  // the first
+
+  bool failed() {
+    std::lock_guard lock(mutex);
+    return failure.has_value();
+  }
+};
+
+LoadJob::LoadJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher,
+                 Executor& executor, LoadOptions options)
+    : Job(id, JobKind::kLoad, std::move(path)),
+      catalog_(catalog),
+      fetcher_(fetcher),
+      executor_(executor),
+      options_(options),
+      files_(options.files_max),
+      pieces_(options.pieces_max) {}
+
+Task<> LoadJob::work(Context context) {
+  TreeWalk walk(catalog_, executor_, activity_, path());
+  bool goes_on = true;
+  while (goes_on) {
+    std::optional<TreeWalk::Step> step = co_await walk.next(context);
+    if (!step) {
+      update([](JobProgress& progress) { progress.planned = true; });
+      break;
+    }
+    if (!step->listing) {
+      note_error(step->path, step->listing.error());
+      goes_on = !context.cancelled();
+      continue;
+    }
+    goes_on = co_await load_listing(context, step->path, *step->listing);
+  }
+  activity_.close();
+  co_await activity_.wait_idle();
+}
+
+// Starts its files; false when the job is to end.
+Task<bool> LoadJob::load_listing(Context context, std::string directory, ListingPtr listing) {
+  uint64_t files = 0, bytes = 0;
+  for (const CatalogEntry& entry : listing->entries) {
+    if (entry.info.is_directory()) continue;
+    ++files;
+    bytes += entry.info.size;
+  }
+  update([&](JobProgress& progress) {
+    progress.files_total += files;
+    progress.bytes_total += bytes;
+  });
+  for (const CatalogEntry& entry : listing->entries) {
+    if (entry.info.is_directory()) continue;
+    auto slot = co_await files_.acquire(context, 1, "a load");
+    if (!slot || full_.stop_requested()) co_return false;
+    auto token = activity_.enter();
+    executor_.spawn(load_file(*std::move(token), *std::move(slot), context,
+                              join_path(directory, entry.info.name), entry.ref));
+  }
+  co_return true;
+}
+
+Task<> LoadJob::load_file(Activity::Token token, Semaphore::Permit slot, Context context,
+                          std::string path, FileRefPtr ref) {
+  Result<> loaded = co_await load_version(context, ref);
+  if (!loaded && loaded.error().code() == StatusCode::kChanged) {
+    loaded = co_await load_again(context, path, ref->size);
+  }
+  if (loaded) {
+    update([](JobProgress& progress) { ++progress.files_done; });
+  } else if (loaded.error().code() != StatusCode::kCancelled || !full_.stop_requested()) {
+    note_error(std::move(path), std::move(loaded).error());
+  }
+}
+
+// The file changed under way: its present version, once.
+Task<Result<>> LoadJob::load_again(Context context, std::string path, uint64_t old_size) {
+  catalog_.report_changed(path);
+  Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, path);
+  if (!entry) co_return Error(entry.error());
+  if (entry->ref == nullptr) {
+    co_return error(StatusCode::kIsDirectory,
+                    fmt::format("'{}' was a file when the load began and is a directory now; load "
+                                "it again",
+                                path));
+  }
+  update([&](JobProgress& progress) { progress.bytes_total += entry->ref->size - old_size; });
+  co_return co_await load_version(context, entry->ref);
+}
+
+Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
+  Version version(ref);
+  Result<> admitted;
+  for (uint64_t at = 0; at < ref->size && !version.failed(); at += kPieceBytes) {
+    auto slot = co_await pieces_.acquire(context, 1, "a load");
+    if (!slot) {
+      admitted = Error(slot.error());
+      break;
+    }
+    ByteRange piece{at, std::min(kPieceBytes, ref->size - at)};
+    auto token = version.pieces.enter();
+    Task<> loading = load_piece(*std::move(token), *std::move(slot), context, &version, piece);
+    if (piece.end() == ref->size) {
+      co_await std::move(loading);  // small files need no second task
+    } else {
+      executor_.spawn(std::move(loading));
+    }
+  }
+  version.pieces.close();
+  co_await version.pieces.wait_idle();
+  if (admitted && !version.failure) co_return Result<>();
+  // A file of which a part is missing does not count as done.
+  update([&](JobProgress& progress) { progress.bytes_done -= version.bytes_done; });
+  if (version.failure) co_return Error(*version.failure);
+  co_return admitted;
+}
+
+Task<> LoadJob::load_piece(Activity::Token token, Semaphore::Permit slot, Context context,
+                           Version* version, ByteRange piece) {
+  Result<uint64_t> fetched = error(StatusCode::kCancelled, "the cache is full");
+  if (!full_.stop_requested()) fetched = co_await fetcher_.ensure(context, version->ref, piece);
+  if (!fetched) {
+    if (fetched.error().code() == StatusCode::kNoSpace) note_refusal();
+    std::lock_guard lock(version->mutex);
+    if (!version->failure) version->failure = std::move(fetched).error();
+    co_return;
+  }
+  refusals_ = 0;
+  update([&](JobProgress& progress) {
+    progress.bytes_done += piece.size;
+    progress.bytes_fetched += *fetched;
+  });
+  std::lock_guard lock(version->mutex);
+  version->bytes_done += piece.size;
+}
+
+void LoadJob::note_refusal() {
+  if (++refusals_ < options_.refusals_max || !full_.request_stop()) return;
+  note_error(path(),
+             Status(StatusCode::kNoSpace,
+                    fmt::format("the load of '{}' was ended: the cache had no room {} times "
+                                "in a row; make it larger, free something, or load less",
+                                path(), options_.refusals_max)));
+}
+
+}  // namespace leat

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// LoadJob: brings every file at and below a path into the page store. Files side by side, large
+// ones in pieces of 8 MiB; leaves requests to readers (Fetcher::ensure).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "catalog/catalog.h"
+#include "fetch/fetcher.h"
+#include "jobs/job.h"
+#include "jobs/tree_walk.h"
+#include "runtime/activity.h"
+#include "runtime/executor.h"
+#include "runtime/semaphore.h"
+
+namespace leat {
+
+struct LoadOptions {
+  unsigned files_max = 16;   // being loaded at once
+  unsigned pieces_max = 16;  // requests at once, over all files
+  // So many pieces in a row for which the page store had no room end the job: it would fetch the
+  // rest of the data for nothing.
+  unsigned refusals_max = 32;
+};
+
+class LoadJob : public Job {
+ public:
+  LoadJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher, Executor& executor,
+          LoadOptions options = {});
+
+ private:
+  struct Version;  // one file version being loaded
+
+  Task<> work(Context context) override;
+  Task<bool> load_listing(Context context, std::string directory, ListingPtr listing);
+  Task<> load_file(Activity::Token token, Semaphore::Permit slot, Context context, std::string path,
+                   FileRefPtr ref);
+  Task<Result<>> load_again(Context context, std::string path, uint64_t old_size);
+  Task<Result<>> load_version(Context context, FileRefPtr ref);
+  Task<> load_piece(Activity::Token token, Semaphore::Permit slot, Context context,
+                    Version* version, ByteRange piece);
+  void note_refusal();
+
+  Catalog& catalog_;
+  Fetcher& fetcher_;
+  Executor& executor_;
+  const LoadOptions options_;
+  Semaphore files_;
+  Semaphore pieces_;
+  Activity activity_;
+  std::stop_source full_;  // the page store has no room
+  std::atomic<unsigned> refusals_ = 0;
+};
+
+}  // namespace leat

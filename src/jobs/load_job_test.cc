@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/load_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "jobs/job_rig_test.h"
+
+namespace leat {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::random_content;
+using testing::wait_until;
+
+class LoadJobTest : public testing::JobRig {};
+
+TEST_F(LoadJobTest, LoadsATreeOnceWithNestedMounts) {
+  start();
+  auto other = std::make_shared<testing::MemorySource>("other");
+  mount("/data/b/other", other);
+  uint64_t bytes = 0, files = 0;
+  for (std::string key : {"top", "a/1", "a/2", "a/deep/er/3", "b/4", "empty"}) {
+    std::string content = key == "empty" ? "" : random_content(90'000 + 1000 * files, files);
+    bytes += content.size();
+    ++files;
+    source_->put(key, content);
+  }
+  other->put("x/5", random_content(1000, 99));
+
+  JobInfo job = run(JobKind::kLoad, "/data/");
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.path, "/data");
+  EXPECT_TRUE(job.progress.planned);
+  EXPECT_EQ(job.progress.files_total, files + 1);
+  EXPECT_EQ(job.progress.files_done, files + 1);
+  EXPECT_EQ(job.progress.bytes_total, bytes + 1000);
+  EXPECT_EQ(job.progress.bytes_done, bytes + 1000);
+  EXPECT_EQ(job.progress.bytes_fetched, bytes + 1000);
+  EXPECT_TRUE(cached("/data/a/deep/er/3"));
+  EXPECT_TRUE(cached("/data/b/other/x/5"));
+
+  job = run(JobKind::kLoad, "/data");
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.bytes_done, bytes + 1000);
+  EXPECT_EQ(job.progress.bytes_fetched, 0u);
+  EXPECT_EQ(source_->read_bytes() + other->read_bytes(), bytes + 1000);
+}
+
+TEST_F(LoadJobTest, AFileIsLoadedAloneInPiecesBoundedInNumber) {
+  start({.load = {.pieces_max = 2}});
+  std::string content = random_content(35 * kMiB, 1);
+  source_->put("dir/large", content);
+  source_->put("dir/beside", "not loaded");
+  source_->hold_reads();
+  uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir/large")->id;
+  wait_until([&] { return source_->held() == 2; });
+  source_->release_reads();
+  JobInfo job = wait(id);
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.files_total, 1u);
+  EXPECT_EQ(job.progress.bytes_fetched, content.size());
+  EXPECT_EQ(source_->peak(), 2u);
+  EXPECT_EQ(source_->reads(), 5u);
+  EXPECT_FALSE(cached("/data/dir/beside"));
+}
+
+TEST_F(LoadJobTest, WhatIsNotThereFailsTheJobWithTheReason) {
+  start();
+  source_->put("a", "text");
+  JobInfo job = run(JobKind::kLoad, "/data/missing");
+  EXPECT_EQ(job.state, JobState::kFailed);
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_EQ(job.errors[0].path, "/data/missing");
+  EXPECT_EQ(job.errors[0].status.code(), StatusCode::kNotFound);
+}
+
+TEST_F(LoadJobTest, EveryFailedFileIsCountedAndTheFirstHundredAreNamed) {
+  start();
+  for (int i = 0; i < 200; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
+  ASSERT_TRUE(list("/data/dir"));
+  ASSERT_EQ(lookup("/data/dir").info.kind, FileKind::kDirectory);
+  source_->fail_next(StatusCode::kPermissionDenied, 150);
+  JobInfo job = run(JobKind::kLoad, "/data/dir");
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.progress.errors, 150u);
+  EXPECT_EQ(job.progress.files_done, 50u);
+  EXPECT_EQ(job.progress.bytes_done, 500u);
+  ASSERT_EQ(job.errors.size(), 100u);
+  EXPECT_THAT(job.errors[0].path, HasSubstr("/data/dir/"));
+  EXPECT_EQ(job.errors[0].status.code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(run(JobKind::kLoad, "/data/dir").state, JobState::kDone);
+}
+
+TEST_F(LoadJobTest, ADirectoryThatCannotBeListedDoesNotEndTheRest) {
+  start();
+  source_->put("dir/a", "text");
+  source_->put("dir/sub/b", "text");
+  ASSERT_TRUE(list("/data/dir"));
+  ASSERT_EQ(lookup("/data/dir").info.kind, FileKind::kDirectory);
+  source_->fail_next(StatusCode::kThrottled, 1);
+  source_->hold_reads();  // so that the order is spent on the listing
+  uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
+  wait_until([&] { return jobs_->find(id)->progress.errors == 1; });
+  source_->release_reads();
+  JobInfo job = wait(id);
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.errors[0].path, "/data/dir/sub");
+  EXPECT_EQ(job.progress.files_done, 1u);
+}
+
+TEST_F(LoadJobTest, AFileThatChangedUnderWayIsLoadedInItsNewVersion) {
+  start();
+  source_->put("dir/stays", random_content(1000, 2));
+  source_->put("dir/changes", random_content(9 * kMiB, 3));
+  source_->put("dir/goes", random_content(1000, 4));
+  ASSERT_TRUE(list("/data/dir"));
+  source_->put("dir/changes", random_content(17 * kMiB, 5));
+  source_->remove("dir/goes");
+  JobInfo job = run(JobKind::kLoad, "/data/dir");
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.progress.files_done, 2u);
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_EQ(job.errors[0].path, "/data/dir/goes");
+  EXPECT_EQ(job.errors[0].status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(job.progress.bytes_total, 17 * kMiB + 2000);
+  EXPECT_EQ(job.progress.bytes_done, 17 * kMiB + 1000);
+  EXPECT_TRUE(cached("/data/dir/changes"));
+}
+
+TEST_F(LoadJobTest, CancelEndsItWhileTheStoreStillWorks) {
+  start();
+  for (int i = 0; i < 50; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
+  source_->hold_reads();
+  uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
+  wait_until([&] { return source_->held() == 16; });
+  EXPECT_EQ(jobs_->find(id)->state, JobState::kRunning);
+  ASSERT_TRUE(jobs_->cancel(id));
+  JobInfo job = wait(id);
+  EXPECT_EQ(job.state, JobState::kCancelled);
+  EXPECT_EQ(job.progress.errors, 0u);
+  EXPECT_EQ(job.progress.files_done, 0u);
+  EXPECT_EQ(source_->reads(), 16u);
+}
+
+TEST_F(LoadJobTest, ACacheWithoutRoomEndsTheLoadEarly) {
+  start();
+  for (int i = 0; i < 500; ++i) {
+    source_->put("dir/" + std::to_string(1000 + i), random_content(1000, i));
+  }
+  store_.set_capacity(10'000);
+  JobInfo job = run(JobKind::kLoad, "/data/dir");
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.progress.files_done, 10u);
+  EXPECT_EQ(job.progress.bytes_done, 10'000u);
+  EXPECT_LT(source_->reads(), 100u);
+  bool said = false;
+  for (const JobError& failed : job.errors) {
+    EXPECT_EQ(failed.status.code(), StatusCode::kNoSpace);
+    said = said || failed.path == "/data/dir";
+  }
+  EXPECT_TRUE(said);
+}
+
+TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  start({}, true, {.memory_bytes_max = 200 * kKiB});
+  auto put_any = [&] {
+    std::string key = "d" + std::to_string(random() % 4) + "/f" + std::to_string(random() % 20);
+    source_->put(key, random_content(random() % 200'000, random()));
+  };
+  for (int i = 0; i < 40; ++i) put_any();
+  for (int round = 0; round < 6; ++round) {
+    uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
+    for (int i = 0; i < 10; ++i) put_any();
+    if (random() % 3 == 0) source_->fail_next(StatusCode::kUnavailable, 3);
+    if (random() % 3 == 0) ASSERT_TRUE(jobs_->cancel(id));
+    JobInfo job = wait(id);
+    EXPECT_LE(job.progress.files_done + job.progress.errors, job.progress.files_total + 5);
+    EXPECT_LE(job.progress.bytes_done, job.progress.bytes_total);
+    for (const JobError& failed : job.errors) {
+      EXPECT_TRUE(failed.status.code() == StatusCode::kUnavailable ||
+                  failed.status.code() == StatusCode::kChanged)
+          << failed.path << ": " << failed.status.to_string();
+    }
+  }
+  source_->fail_next(StatusCode::kUnavailable, 0);
+  catalog_->invalidate("/data");
+  JobInfo job = run(JobKind::kLoad, "/data");
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.bytes_done, job.progress.bytes_total);
+  EXPECT_EQ(run(JobKind::kLoad, "/data").progress.bytes_fetched, 0u);
+}
+
+}  // namespace
+}  // namespace leat
