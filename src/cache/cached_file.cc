@@ -12,11 +12,6 @@ namespace {
 // our blocks is an extent.
 constexpr uint64_t kExtentsPerTreeBlock = 340;
 
-std::string name_of(const FileId& id, const char* suffix) {
-  std::string hex = id.to_hex();
-  return "files/" + hex.substr(0, 2) + "/" + hex + suffix;
-}
-
 }  // namespace
 
 CachedFile::CachedFile(const FileRef& ref, int64_t birth, std::shared_ptr<Capacity> capacity)
@@ -34,11 +29,16 @@ CachedFile::~CachedFile() {
   close_files();  // an unlinked file is on disk until then, and `charge` is given back after it
 }
 
-std::string CachedFile::data_name() const {
-  return name_of(id, ".data");
+std::string CachedFile::folder_name() const {
+  return "files/" + id.to_hex().substr(0, 2);
 }
+
+std::string CachedFile::data_name() const {
+  return folder_name() + "/" + id.to_hex() + ".data";
+}
+
 std::string CachedFile::side_name() const {
-  return name_of(id, ".meta");
+  return folder_name() + "/" + id.to_hex() + ".meta";
 }
 
 uint64_t CachedFile::overhead_bytes() const {

@@ -42,7 +42,8 @@ class CachedFile : public Openable, public Evictable {
   CachedFile(const FileRef& ref, int64_t birth_ns, std::shared_ptr<Capacity> capacity);
   ~CachedFile() override;
 
-  // "files/ab/ab01….data".
+  // "files/ab", "files/ab/ab01….data".
+  std::string folder_name() const;
   std::string data_name() const override;
   std::string side_name() const override;
   uint64_t size() const { return size_; }

@@ -40,8 +40,9 @@ Task<Result<OpenFilesPtr>> DescriptorPool::open(Context context, std::shared_ptr
     Result<OpenFilesPtr> files = co_await opening->wait(context, "open a cache file");
     co_return files;
   }
+  // By reference: a copy in the call could outlive this frame and hold bytes back for a moment.
   Result<OpenFilesPtr> files =
-      co_await executor_.blocking([this, object] { return open_now(*object); });
+      co_await executor_.blocking([this, &object] { return open_now(*object); });
   {
     std::lock_guard lock(object->files_mutex_);
     if (files) object->files_ = *files;

@@ -144,9 +144,10 @@ Task<Result<FileStore::FilePtr>> FileStore::find_or_create(Context context, File
 Task<Result<>> FileStore::create(FilePtr file, FileRefPtr ref) {
   CacheDirectory* directory = directory_.get();
   Result<OpenFilesPtr> made =
-      co_await directory->executor.blocking([directory, file, ref]() -> Result<OpenFilesPtr> {
+      co_await directory->executor.blocking([directory, &file, &ref]() -> Result<OpenFilesPtr> {
         constexpr int kFlags = O_RDWR | O_CREAT | O_TRUNC;
         auto files = std::make_shared<OpenFiles>();
+        LEAT_CHECK_OK(directory->disk->make_directory(directory->path(file->folder_name())));
         LEAT_TRY(files->data,
                  directory->disk->open(directory->path(file->data_name()), kFlags, 0600));
         LEAT_CHECK_OK(directory->disk->truncate(files->data.fd(), ref->size));
@@ -188,7 +189,7 @@ Task<> FileStore::remove(FilePtr file) {
   }
   CacheDirectory* directory = directory_.get();
   // Data whose .meta is gone is removed at the next start, so .meta goes first.
-  Result<> removed = co_await directory->executor.blocking([directory, file]() -> Result<> {
+  Result<> removed = co_await directory->executor.blocking([directory, &file]() -> Result<> {
     file->close_files();
     Result<> side = directory->disk->unlink(directory->path(file->side_name()));
     Result<> data = directory->disk->unlink(directory->path(file->data_name()));

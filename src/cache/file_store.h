@@ -79,7 +79,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Task<Result<Bytes>> lost(FilePtr file, OpenFilesPtr files, std::string key, BlockRun run,
                            std::string why);
 
-  // Whole files.
+  // Whole files. Calls that may block take these objects by reference: the frame that waits owns
+  // them, and a copy could hold an evicted file's bytes back after it.
   Task<> remove(FilePtr file);
   Task<Result<>> settle(FilePtr file);
   static Task<> settle_in_background(std::shared_ptr<FileStore> self, FilePtr file);

@@ -30,10 +30,9 @@ std::optional<std::string> stem_of(const std::string& name, std::string_view suf
 Result<> FileStore::load(bool clean) {
   LEAT_CHECK_OK(directory_->disk->make_directory(directory_->path("files")));
   std::vector<FilePtr> files;
-  for (int folder = 0; folder < 256; ++folder) {
-    std::string name = fmt::format("files/{:02x}", folder);
-    LEAT_CHECK_OK(directory_->disk->make_directory(directory_->path(name)));
-    LEAT_CHECK_OK(load_folder(name, clean, files));
+  LEAT_TRY(auto folders, directory_->disk->list_directory(directory_->path("files")));
+  for (const DirectoryItem& folder : folders) {
+    if (folder.is_directory) LEAT_CHECK_OK(load_folder("files/" + folder.name, clean, files));
   }
   // The queues continue in the order in which the files were last written.
   std::ranges::sort(files, {}, [](const FilePtr& file) { return file->birth_ns; });

@@ -122,7 +122,7 @@ Task<Result<CachedFile::Records>> FileStore::records(FilePtr file) {
   if (CachedFile::Records known = file->records()) co_return known;
   CacheDirectory* directory = directory_.get();
   Result<CachedFile::Records> loaded =
-      co_await directory->executor.blocking([directory, file]() -> Result<CachedFile::Records> {
+      co_await directory->executor.blocking([directory, &file]() -> Result<CachedFile::Records> {
         LEAT_TRY(Buffer bytes, directory->disk->read_file(directory->path(file->side_name()),
                                                           file->record_offset(file->blocks())));
         LEAT_TRY(ObjectMeta meta, ObjectMeta::decode(bytes.span()));
@@ -187,9 +187,10 @@ Task<Result<>> FileStore::settle(FilePtr file) {
       co_await disk->write(background, (*files)->side.fd(), state, ObjectMeta::kStateOffset));
   LEAT_CO_CHECK_OK(co_await disk->sync(background, (*files)->side.fd()));
   CacheDirectory* directory = directory_.get();
-  std::string folder = directory->path(file->data_name().substr(0, 8));  // "files/ab"
-  LEAT_CO_CHECK_OK(co_await directory->executor.blocking(
-      [directory, folder] { return directory->disk->sync_directory(folder); }));
+  LEAT_CO_CHECK_OK(co_await directory->executor.blocking([directory, &file]() -> Result<> {
+    LEAT_CHECK_OK(directory->disk->sync_directory(directory->path(file->folder_name())));
+    return directory->disk->sync_directory(directory->path("files"));
+  }));
   file->set_published();
   co_return Result<>();
 }

@@ -99,7 +99,10 @@ Task<Result<>> PackedStore::store(Context context, FileRefPtr ref, Bytes data,
   }
   directory_->reserved(charged);
   Result<> filled = co_await fill_slot(context, *slot, record, data, moved_from);
+
   release_slot(*slot, filled.has_value(), charged);
+  remove_if_dead(slot->segment);  // where it was dropped meanwhile
+
   if (!filled) co_return directory_->write_failed(ref->key, filled.error());
   co_return Result<>();
 }
@@ -197,7 +200,7 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment() {
   }
   CacheDirectory* directory = directory_.get();
   Result<OpenFilesPtr> files =
-      co_await directory->executor.blocking([directory, segment]() -> Result<OpenFilesPtr> {
+      co_await directory->executor.blocking([directory, &segment]() -> Result<OpenFilesPtr> {
         constexpr int kFlags = O_RDWR | O_CREAT | O_TRUNC;
         auto made = std::make_shared<OpenFiles>();
         LEAT_TRY(made->data,
@@ -315,8 +318,14 @@ bool PackedStore::forget(const FileId& id, const Entry& entry) {
 // The last one takes the segment with it.
 void PackedStore::object_left(uint32_t sequence) {
   SegmentPtr from = segment(sequence);
+
   if (from == nullptr || --from->live_objects > 0) return;
-  if (begin_removal(from, true)) directory_->spawn(remove_in_background(shared_from_this(), from));
+  remove_if_dead(from);
+}
+
+void PackedStore::remove_if_dead(const SegmentPtr& segment) {
+  if (!begin_removal(segment, true)) return;
+  directory_->spawn(remove_in_background(shared_from_this(), segment));
 }
 
 uint64_t PackedStore::drop(const FileId& id) {
@@ -338,17 +347,27 @@ Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, ui
   Result<Slot> slot = co_await self->take_slot(Context::background(), 0);
   if (!slot) co_return;
   if (slot->segment->charge.grow(record.size())) {
+    slot->segment->has_drops = true;
     Result<> appended = co_await slot->segment->append(self->directory_, record);
     if (appended) ++slot->segment->writes;
   }
   self->release_slot(*slot, true, 0);
+  self->remove_if_dead(slot->segment);  // what died meanwhile waited for us
 }
 
 bool PackedStore::begin_removal(const SegmentPtr& segment, bool only_if_dead) {
   std::lock_guard lock(mutex_);
   if (segment->removing || segment->writers > 0) return false;
-  // A writer counts its object before it stops being a writer, so this cannot miss one.
-  if (only_if_dead && segment->live_objects > 0) return false;
+
+  if (only_if_dead) {
+    // A writer counts its object before it stops being a writer, so this cannot miss one.
+    if (segment->live_objects > 0) return false;
+    bool unused = segment->data_bytes == 0 && !segment->has_drops;
+    // Its words about drops are needed as long as there are earlier segments.
+    bool needed = segment->has_drops && segments_.begin()->second != segment;
+    if (unused || needed) return false;
+  }
+
   segment->removing = segment->sealed = true;
   if (active_ == segment) active_ = nullptr;
   return true;
@@ -363,7 +382,7 @@ Task<> PackedStore::remove(SegmentPtr segment) {
   segment->charge.hold();
   CacheDirectory* directory = directory_.get();
   // Data whose .index is gone is removed at the next start, so .index goes first.
-  Result<> removed = co_await directory->executor.blocking([directory, segment]() -> Result<> {
+  Result<> removed = co_await directory->executor.blocking([directory, &segment]() -> Result<> {
     segment->close_files();
     Result<> side = directory->disk->unlink(directory->path(segment->side_name()));
     Result<> data = directory->disk->unlink(directory->path(segment->data_name()));
@@ -377,8 +396,14 @@ Task<> PackedStore::remove(SegmentPtr segment) {
                  directory->options.directory, segment->charge.bytes(),
                  removed.error().to_string());
   }
-  std::lock_guard lock(mutex_);
-  segments_.erase(segment->sequence);
+
+  SegmentPtr oldest;
+  {
+    std::lock_guard lock(mutex_);
+    segments_.erase(segment->sequence);
+    if (!segments_.empty()) oldest = segments_.begin()->second;
+  }
+  if (oldest != nullptr) remove_if_dead(oldest);  // its words about drops are not needed any more
 }
 
 Task<> PackedStore::settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment) {
@@ -394,9 +419,11 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   {
     std::lock_guard lock(mutex_);
     if (segment->removing) co_return Result<>();
-    if (segment->sealed && segment->writers == 0) sealed_bytes = segment->data_bytes;
+
+    bool finish = segment->sealed && segment->writers == 0 && !segment->whole_pages;
+    if (finish) sealed_bytes = segment->data_bytes;
   }
-  if (segment->synced_writes == writes) co_return Result<>();
+  if (segment->synced_writes == writes && !sealed_bytes) co_return Result<>();
   const std::shared_ptr<Disk> disk = directory_->disk;
   const Context background = Context::background();
   Result<OpenFilesPtr> files = co_await directory_->descriptors.open(background, segment);
@@ -418,7 +445,10 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   }
   synced = co_await disk->sync(background, (*files)->side.fd());
   if (!synced) co_return Error(synced.error().with_context("cannot sync " + segment->side_name()));
+
   segment->synced_writes = writes;
+  std::lock_guard lock(mutex_);
+  segment->whole_pages = segment->whole_pages || sealed_bytes.has_value();
   co_return Result<>();
 }
 

@@ -61,6 +61,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
       return segment == other.segment && page == other.page;
     }
   };
+  static_assert(sizeof(Entry) <= 20);
   struct Shard {
     mutable std::mutex mutex;  // leaf
     boost::unordered_flat_map<FileId, Entry, IdHash> entries;
@@ -92,7 +93,9 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   void note_read(const FileId& id, const Entry& entry);
   Error lost(const FileId& id, const Entry& entry, const std::string& key, const std::string& why);
   bool forget(const FileId& id, const Entry& entry);
+
   void object_left(uint32_t sequence);
+  void remove_if_dead(const SegmentPtr& segment);
 
   bool begin_removal(const SegmentPtr& segment, bool only_if_dead);
 
@@ -111,7 +114,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // packed_store_load.cc
   Result<> load_segment(uint32_t sequence, const DirectoryItem& data);
   void load_record(const SegmentRecord& record, Segment& segment, uint64_t data_file_bytes);
-  Result<> cut(const std::string& name, uint64_t from, uint64_t to);
+  void set_length(const std::string& name, uint64_t from, uint64_t to);
+  void discard_dead_segments();
   void discard_on_disk(uint32_t sequence, const std::string& why);
 
   const std::shared_ptr<CacheDirectory> directory_;

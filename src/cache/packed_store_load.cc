@@ -52,9 +52,26 @@ Result<> PackedStore::load() {
     Result<> loaded = load_segment(sequence, *pair.data);
     if (loaded) continue;
     directory_->corrupt(Segment::name(sequence, ""), loaded.error().to_string());
+
     discard_on_disk(sequence, loaded.error().to_string());
   }
+  discard_dead_segments();
   return {};
+}
+
+// Those of which every object was dropped or moved on, unless their words about drops are needed
+// for an earlier segment.
+void PackedStore::discard_dead_segments() {
+  for (auto place = segments_.begin(); place != segments_.end();) {
+    const Segment& segment = *place->second;
+    bool needed = segment.has_drops && place != segments_.begin();
+    if (segment.live_objects > 0 || needed) {
+      ++place;
+      continue;
+    }
+    discard_on_disk(segment.sequence, "all of it was dropped");
+    place = segments_.erase(place);
+  }
 }
 
 Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data) {
@@ -65,25 +82,20 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data)
     return error(StatusCode::kCorrupt, "its index begins with the wrong header");
   }
   auto segment = std::make_shared<Segment>(sequence, data.modified_ns, directory_->capacity);
-  segment->sealed = true;
+  segment->sealed = segment->whole_pages = true;
   segments_[sequence] = segment;
   size_t at = SegmentHeader::kBytes;
-  size_t records = 0;
-  for (; at < index.size(); ++records) {
+  while (at < index.size()) {
     auto record = SegmentRecord::decode(index.span().subspan(at), &at);
     if (!record) break;
     load_record(*record, *segment, data.size_bytes);
   }
   segment->set_index_bytes(at);
-  if (records == 0) {
-    segments_.erase(sequence);
-    discard_on_disk(sequence, "nothing is in it");
-    return {};
-  }
-  if (at < index.size()) LEAT_CHECK_OK(cut(index_name, index.size(), at));
+
+  if (at < index.size()) set_length(index_name, index.size(), at);
   uint64_t data_bytes = data.allocated_bytes;
-  if (data.size_bytes > segment->data_bytes) {
-    LEAT_CHECK_OK(cut(Segment::name(sequence, ".data"), data.size_bytes, segment->data_bytes));
+  if (data.size_bytes != segment->data_bytes) {
+    set_length(Segment::name(sequence, ".data"), data.size_bytes, segment->data_bytes);
     data_bytes = std::min(data_bytes, segment->data_bytes);
   }
   segment->charge.count(data_bytes + align_up(at, kPageBytes) + kPageBytes);
@@ -99,7 +111,10 @@ void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
     if (before != segments_.end()) --before->second->live_objects;
     entries.erase(found);
   }
-  if (record.kind == SegmentRecord::Kind::kDropped) return;
+  if (record.kind == SegmentRecord::Kind::kDropped) {
+    segment.has_drops = true;
+    return;
+  }
   uint64_t end = record.offset + align_up(record.ref.size, kPageBytes);
   if (record.offset + record.ref.size > data_file_bytes) {
     directory_->corrupt(record.ref.key, segment.data_name() + " is cut short");
@@ -115,12 +130,17 @@ void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
                                  .read = false};
 }
 
-// A torn tail: written when the last run was killed, and never called written.
-Result<> PackedStore::cut(const std::string& name, uint64_t from, uint64_t to) {
-  log::info("cache {}: cutting {} from {} to {} bytes", directory_->options.directory, name, from,
-            to);
-  LEAT_TRY(File file, directory_->disk->open(directory_->path(name), O_RDWR, 0));
-  return directory_->disk->truncate(file.fd(), to);
+// Data ends in a whole page, and a torn tail goes: it was written when the last run was killed, and
+// never called written. Where this fails nothing is lost, since nothing is appended to a segment of
+// an earlier run.
+void PackedStore::set_length(const std::string& name, uint64_t from, uint64_t to) {
+  log::info("cache {}: {} had {} bytes and gets {}", directory_->options.directory, name, from, to);
+
+  Result<File> file = directory_->disk->open(directory_->path(name), O_RDWR, 0);
+  Result<> done = file ? directory_->disk->truncate(file->fd(), to) : Error(file.error());
+  if (!done) {
+    log::warning("cache {}: {}", directory_->options.directory, done.error().to_string());
+  }
 }
 
 void PackedStore::discard_on_disk(uint32_t sequence, const std::string& why) {

@@ -34,12 +34,17 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   const uint32_t sequence;
   const int64_t birth_ns;
   Charge charge;
+
   std::atomic<int64_t> live_objects = 0;  // that the index in memory still points to
+  std::atomic<bool> has_drops = false;    // words about objects of this and of earlier segments
 
   // Guarded by the mutex of PackedStore.
   uint64_t data_bytes = 0;  // where the next object goes
   uint32_t writers = 0;     // between taking a slot and being in the index
+
   bool sealed = false;
+  bool whole_pages = false;  // sealed, and .data cut to whole pages
+
   bool removing = false;
 
   // Appends made, and how many of them are on disk for good.

@@ -127,6 +127,7 @@ Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRang
   Bytes rope;
   for (unsigned tries = 0; rope.size() < range.size; ++tries) {
     LEAT_CHECK(tries <= kCacheTries);  // the last one does not ask the page store
+    if (auto alive = context.check("a read"); !alive) co_return Error(alive.error());
     ByteRange rest{range.offset + rope.size(), range.size - rope.size()};
     std::vector<ReadPart> parts = find_or_start(ref, rest, tries < kCacheTries, *token);
     auto gathered = co_await gather(context, ref, std::move(parts), &rope);
@@ -318,6 +319,7 @@ FlightTable::Claim ChainFetcher::claim_unstored(const FileRefPtr& ref, ByteRange
 
 Task<Result<uint64_t>> ChainFetcher::ensure_piece(Context context, FileRefPtr ref, ByteRange range,
                                                   Activity::Token token) {
+  if (auto alive = context.check("a load"); !alive) co_return Error(alive.error());
   FlightTable::Claim claim = claim_unstored(ref, range);
   uint64_t fetched = 0;
   for (FlightPtr& flight : claim.started) {

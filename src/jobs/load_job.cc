@@ -77,7 +77,7 @@ Task<bool> LoadJob::load_listing(Context context, std::string directory, Listing
   for (const CatalogEntry& entry : listing->entries) {
     if (entry.info.is_directory()) continue;
     auto slot = co_await files_.acquire(context, 1, "a load");
-    if (!slot || full_.stop_requested()) co_return false;
+    if (!slot || context.cancelled() || full_.stop_requested()) co_return false;
     auto token = activity_.enter();
     executor_.spawn(load_file(*std::move(token), *std::move(slot), context,
                               join_path(directory, entry.info.name), entry.ref));

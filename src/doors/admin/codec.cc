@@ -153,6 +153,7 @@ void decode(const Json& json, HostStatus& status) {
     get(json["fetch"], "memory_bytes_max", status.memory_bytes_max);
     get(json["fetch"], "requests_in_flight", status.requests_in_flight);
   }
+  get(json, "options", status.options);
   get(json, "counters", status.counters);
   for (const Json& mount : json.value("mounts", Json::array())) {
     decode(mount, status.mounts.emplace_back());
@@ -206,6 +207,7 @@ Json to_json(const HostStatus& status) {
            {{"memory_bytes", status.memory_bytes},
             {"memory_bytes_max", status.memory_bytes_max},
             {"requests_in_flight", status.requests_in_flight}}},
+          {"options", status.options},
           {"counters", status.counters},
           {"mounts", mounts}};
 }

@@ -69,7 +69,8 @@ struct HostStatus {
   uint64_t memory_bytes = 0;  // of ranges under way or just fetched
   uint64_t memory_bytes_max = 0;
   uint64_t requests_in_flight = 0;
-  std::map<std::string, double> counters{};  // name{labels} → value, of every room
+  std::map<std::string, std::string> options{};  // of the daemon, as its configuration writes them
+  std::map<std::string, double> counters{};      // name{labels} → value, of every room
   std::vector<MountView> mounts{};
 };
 

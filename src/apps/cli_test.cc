@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line as a user meets it: words in, exit code and text out. What needs a mounted
+// folder is in tests/e2e.
+#include "apps/cli.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "apps/command_table.h"
+#include "base/id128.h"
+
+namespace leat {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Said {
+  int code;
+  std::string out, err;
+};
+
+Said leat(std::vector<const char*> words) {
+  words.insert(words.begin(), "leat");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  int code = run_cli(static_cast<int>(words.size()), words.data());
+  std::fflush(stdout);
+  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class CliTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / ("leat_cli_" + Id128::random().to_hex());
+    std::filesystem::create_directories(folder_ / "data/sub");
+    std::ofstream(folder_ / "data/a.txt") << "alpha";
+    std::ofstream(folder_ / "data/sub/b.txt") << "beta";
+    setenv("LEAT_RUNTIME_DIR", (folder_ / "run").c_str(), 1);
+    url_ = "file://" + (folder_ / "data").string();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const char* below) const { return folder_ / below; }
+
+  std::filesystem::path folder_;
+  std::string url_;
+};
+
+TEST_F(CliTest, OverviewNamesEveryCommandThatIsForPeople) {
+  Said help = leat({"--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const CommandEntry& entry : command_table()) {
+    EXPECT_EQ(help.out.contains(std::string("\n  ") + entry.name + " "), !entry.hidden)
+        << entry.name;
+  }
+  EXPECT_EQ(leat({}).code, 2);
+}
+
+TEST_F(CliTest, EveryCommandHasHelpWithAnExampleAndTakesJson) {
+  for (const CommandEntry& entry : command_table()) {
+    Said help = leat({entry.name, "--help"});
+    EXPECT_EQ(help.code, 0) << entry.name;
+    EXPECT_THAT(help.out, HasSubstr("Example:\n  leat "));
+    EXPECT_THAT(help.out, HasSubstr("--json"));
+  }
+}
+
+TEST_F(CliTest, AMistypedCommandIsCorrected) {
+  Said wrong = leat({"muont"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err,
+            "leat: there is no command 'muont'; did you mean 'mount'?; 'leat --help' lists them\n");
+  EXPECT_EQ(leat({"frobnicate"}).err,
+            "leat: there is no command 'frobnicate'; 'leat --help' lists them\n");
+}
+
+TEST_F(CliTest, WrongFlagsAreUsage) {
+  Said wrong = leat({"ls", "--colour"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("'leat ls --help' shows what it takes"));
+  EXPECT_EQ(leat({"mount", "s3://b"}).code, 2);
+  EXPECT_EQ(leat({"mount", "s3://b", "/tmp", "--umask", "9"}).code, 2);
+  EXPECT_EQ(leat({"mount", "s3://b", "/tmp", "--option", "endpoint"}).code, 2);
+  EXPECT_EQ(leat({"cat", "--offset", "many", url_.c_str()}).code, 2);
+}
+
+TEST_F(CliTest, WithoutADaemonTheCodeIsFour) {
+  for (const char* command : {"mounts", "status", "jobs"}) {
+    Said none = leat({command});
+    EXPECT_EQ(none.code, 4) << command;
+    EXPECT_THAT(none.err, HasSubstr("no daemon runs at"));
+  }
+  EXPECT_EQ(leat({"ls", "/"}).code, 4);
+  EXPECT_EQ(leat({"load", "/data"}).code, 4);
+  EXPECT_EQ(leat({"umount", "/data"}).code, 4);
+}
+
+TEST_F(CliTest, AFailureIsJsonToo) {
+  Said none = leat({"mounts", "--json"});
+  EXPECT_EQ(Json::parse(none.out)["error"]["code"], "unavailable");
+}
+
+TEST_F(CliTest, AMountThatCannotBeStartsNoDaemon) {
+  Said missing = leat({"mount", url_.c_str(), path("nowhere").c_str()});
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("make it with 'mkdir -p " + path("nowhere") + "'"));
+  EXPECT_EQ(leat({"mount", url_.c_str(), path("data/a.txt").c_str()}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run/control.sock"));
+}
+
+TEST_F(CliTest, ListsAStoreWithoutADaemon) {
+  Said list = leat({"ls", url_.c_str()});
+  EXPECT_EQ(list.code, 0) << list.err;
+  EXPECT_EQ(list.out, "a.txt\nsub/\n");
+  Said json = leat({"ls", "--json", url_.c_str()});
+  EXPECT_EQ(Json::parse(json.out)["entries"][0]["name"], "a.txt");
+  EXPECT_EQ(Json::parse(json.out)["entries"][0]["size"], 5);
+  EXPECT_EQ(leat({"ls", (url_ + "/none").c_str()}).code, 3);
+}
+
+TEST_F(CliTest, ReadsAStoreWithoutADaemon) {
+  EXPECT_EQ(leat({"cat", (url_ + "/a.txt").c_str()}).out, "alpha");
+  EXPECT_EQ(leat({"cat", "--offset", "1", "--size", "3", (url_ + "/a.txt").c_str()}).out, "lph");
+  EXPECT_EQ(leat({"cat", (url_ + "/none").c_str()}).code, 3);
+  Said stat = leat({"stat", "--json", (url_ + "/sub/b.txt").c_str()});
+  EXPECT_EQ(Json::parse(stat.out)["size"], 4) << stat.err;
+  EXPECT_EQ(Json::parse(stat.out)["kind"], "file");
+}
+
+TEST_F(CliTest, CopiesAndNeverOverwritesUnasked) {
+  std::string to = path("copy");
+  EXPECT_EQ(leat({"cp", url_.c_str(), to.c_str()}).code, 1);  // a directory, without -r
+  Said copied = leat({"cp", "-r", "--json", url_.c_str(), to.c_str()});
+  EXPECT_EQ(copied.code, 0) << copied.err;
+  EXPECT_EQ(Json::parse(copied.out), Json({{"files", 2}, {"bytes", 9}}));
+  EXPECT_EQ(read_file(folder_ / "copy/sub/b.txt"), "beta");
+
+  std::string file = url_ + "/a.txt", target = path("copy/sub/b.txt");
+  Said refused = leat({"cp", file.c_str(), target.c_str()});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("--force overwrites it"));
+  EXPECT_EQ(read_file(target), "beta");
+  EXPECT_EQ(leat({"cp", "--force", file.c_str(), target.c_str()}).code, 0);
+  EXPECT_EQ(read_file(target), "alpha");
+  // No half-written file is left anywhere.
+  for (const auto& item : std::filesystem::recursive_directory_iterator(folder_ / "copy")) {
+    EXPECT_FALSE(item.path().string().contains(".leat-")) << item.path();
+  }
+}
+
+TEST_F(CliTest, BenchReadsEveryByteAndItsChecksumKnowsNoOrder) {
+  Said one = leat({"bench", "io", "--json", path("data").c_str()});
+  ASSERT_EQ(one.code, 0) << one.err;
+  Json result = Json::parse(one.out);
+  EXPECT_EQ(result["bytes"], 9);
+  EXPECT_EQ(result["files"], 2);
+  Said more = leat({"bench", "io", "--json", "--threads", "4", path("data").c_str()});
+  EXPECT_EQ(Json::parse(more.out)["checksum"], result["checksum"]);
+  Said random = leat({"bench", "io", "--json", "--random", "--reads", "50", "--block", "2",
+                      "--seed", "7", path("data").c_str()});
+  EXPECT_EQ(Json::parse(random.out)["reads"], 50);
+  EXPECT_EQ(Json::parse(random.out)["seed"], 7);
+  EXPECT_EQ(leat({"bench", "io", path("none").c_str()}).code, 3);
+}
+
+TEST_F(CliTest, VersionIsOneLine) {
+  EXPECT_THAT(leat({"version"}).out, StartsWith("leat "));
+  EXPECT_TRUE(Json::parse(leat({"version", "--json"}).out).contains("version"));
+}
+
+TEST_F(CliTest, TheDaemonsConfigurationIsChecked) {
+  Said dump = leat({"daemon", "--dump-config", "--set", "cache.size=3GiB"});
+  EXPECT_EQ(dump.code, 0) << dump.err;
+  EXPECT_THAT(dump.out, HasSubstr("size = \"3GiB\""));
+  Said wrong = leat({"daemon", "--dump-config", "--set", "cache.sise=3GiB"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("did you mean 'cache.size'?"));
+}
+
+}  // namespace
+}  // namespace leat

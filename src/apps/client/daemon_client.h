@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// DaemonClient: the control socket as plain calls that wait. For the command line's one thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "apps/command.h"
+#include "http/client.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+using Query = std::map<std::string, std::string>;
+
+class DaemonClient {
+ public:
+  // Of the daemon whose runtime directory is `runtime`.
+  explicit DaemonClient(std::string runtime);
+
+  const std::string& runtime() const { return runtime_; }
+  bool running();
+
+  // Each fails with ExitCode::kNoDaemon when none runs, else with what the daemon said.
+  Attempt<Json> get(std::string path, Query query = {});
+  Attempt<Json> post(std::string path, const Json& body);
+  Attempt<> remove(std::string path, Query query = {});
+  Attempt<> stream(std::string path, Query query, BodySink sink);
+
+  template <class T>
+  Attempt<T> get_as(std::string path, Query query = {}) {
+    LEAT_TRY(Json json, get(std::move(path), std::move(query)));
+    LEAT_TRY(T value, from_json<T>(json));
+    return value;
+  }
+
+ private:
+  Attempt<Json> ask(HttpRequest request);
+  Failure explain(Status status) const;
+
+  const std::string runtime_;
+  Executor executor_{{.threads = 1, .blocking_threads = 1}};
+  HttpClient http_;
+};
+
+}  // namespace leat

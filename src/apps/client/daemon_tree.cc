@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/client/daemon_client.h"
+#include "apps/client/tree.h"
+#include "apps/paths.h"
+
+namespace leat {
+namespace {
+
+Task<Result<>> take_piece(const TakeBytes* take, Bytes piece) {
+  for (const Slice& slice : piece.slices()) {
+    Result<> taken = (*take)(slice.span());
+    if (!taken) co_return taken;
+  }
+  co_return Result<>();
+}
+
+class DaemonTree : public Tree {
+ public:
+  Attempt<StatView> stat(const std::string& path) override {
+    return client_.get_as<StatView>("/v1/stat", {{"path", path}});
+  }
+
+  Attempt<> list(const std::string& path, bool cached, const EachEntry& each) override {
+    Query query = {{"path", path}};
+    if (cached) query["cached"] = "1";
+    while (true) {
+      LEAT_TRY(ListView page, client_.get_as<ListView>("/v1/ls", query));
+      for (const EntryView& entry : page.entries) LEAT_CHECK_OK(each(entry));
+      if (page.next.empty()) return {};
+      query["after"] = page.next;
+    }
+  }
+
+  Attempt<> read(const std::string& path, uint64_t offset, uint64_t size,
+                 const TakeBytes& take) override {
+    Query query = {
+        {"path", path}, {"offset", std::to_string(offset)}, {"size", std::to_string(size)}};
+    return client_.stream("/v1/cat", query,
+                          [&take](Bytes piece) { return take_piece(&take, std::move(piece)); });
+  }
+
+ private:
+  DaemonClient client_{runtime_directory()};
+};
+
+}  // namespace
+
+std::unique_ptr<Tree> make_daemon_tree() {
+  return std::make_unique<DaemonTree>();
+}
+
+Attempt<Target> open_target(const std::string& argument) {
+  if (!is_store_url(argument)) return Target{make_daemon_tree(), absolute_path(argument)};
+  LEAT_TRY(StoreUrl url, StoreUrl::parse(argument));
+  LEAT_TRY(std::unique_ptr<Tree> tree, make_store_tree(url));
+  std::string path = "/" + url.prefix;
+  if (path.size() > 1) path.pop_back();
+  return Target{std::move(tree), std::move(path)};
+}
+
+std::string child_path(const std::string& parent, const std::string& name) {
+  return parent.ends_with('/') ? parent + name : parent + "/" + name;
+}
+
+}  // namespace leat

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store asked directly, without daemon or cache. Keys are paths without their leading slash; a
+// prefix that has keys below it is a directory.
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_future.hpp>
+#include <deque>
+#include <future>
+
+#include "apps/client/tree.h"
+#include "runtime/executor.h"
+#include "source/source.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kPieceBytes = 8 * kMiB;
+constexpr size_t kPiecesInFlight = 4;
+
+std::string key_of(const std::string& path) {
+  return path.substr(std::min<size_t>(path.size(), 1));
+}
+
+std::string prefix_of(const std::string& path) {
+  std::string key = key_of(path);
+  return key.empty() ? key : key + "/";
+}
+
+ListRequest one_level(const std::string& path) {
+  ListRequest request;
+  request.prefix = prefix_of(path);
+  return request;
+}
+
+std::string last_name(std::string key) {
+  if (key.ends_with('/')) key.pop_back();
+  return key.substr(key.rfind('/') + 1);
+}
+
+EntryView view(const SourceObject& object) {
+  EntryView entry{.name = last_name(object.key), .kind = object.kind, .mtime = object.mtime};
+  if (object.kind == FileKind::kFile) {
+    entry.size = object.size;
+    entry.version = object.version.to_string();
+  }
+  return entry;
+}
+
+Task<Result<Bytes>> read_piece(SourcePtr source, ReadRequest request) {
+  Buffer buffer(request.range.size);
+  Result<> read = co_await source->read(Context::background(), request, buffer.span());
+  if (!read) co_return Error(read.error());
+  co_return Bytes(std::move(buffer));
+}
+
+class StoreTree : public Tree {
+ public:
+  explicit StoreTree(const StoreUrl& url) : source_(open_source(url, executor_)) {}
+  ~StoreTree() override { settle(); }
+
+  Attempt<> opened() const {
+    if (!source_) return std::unexpected(Failure(source_.error()));
+    return {};
+  }
+
+  Attempt<StatView> stat(const std::string& path) override {
+    StatView found{.path = path, .source = name() + path};
+    if (auto object = stat_object(path)) {
+      found.entry = view(*object);
+      return found;
+    } else if (object.error().code() != StatusCode::kNotFound) {
+      return std::unexpected(Failure(object.error()));
+    }
+    LEAT_TRY(ListPage page, list_page(one_level(path)));
+    if (page.objects.empty()) return std::unexpected(nothing_at(path));
+    found.entry = {.name = last_name(key_of(path)), .kind = FileKind::kDirectory};
+    return found;
+  }
+
+  Attempt<> list(const std::string& path, bool, const EachEntry& each) override {
+    ListRequest request = one_level(path);
+    bool any = false;
+    do {
+      LEAT_TRY(ListPage page, list_page(request));
+      for (const SourceObject& object : page.objects) LEAT_CHECK_OK(each(view(object)));
+      any |= !page.objects.empty();
+      request.token = page.next_token;
+    } while (!request.token.empty());
+    if (any || path == "/") return {};
+    LEAT_TRY(SourceObject object, stat_object(path));
+    if (object.kind == FileKind::kDirectory) return {};
+    return each(view(object));
+  }
+
+  Attempt<> read(const std::string& path, uint64_t offset, uint64_t size,
+                 const TakeBytes& take) override {
+    settle();
+    LEAT_TRY(SourceObject object, stat_object(path));
+    if (object.kind == FileKind::kDirectory) {
+      return failure(StatusCode::kIsDirectory,
+                     fmt::format("cannot read {}{}: it is a directory", name(), path));
+    }
+    ByteRange left = ByteRange{std::min(offset, object.size), 0};
+    left.size = std::min(size, object.size - left.offset);
+    while (!left.empty() || !pieces_.empty()) {
+      while (!left.empty() && pieces_.size() < kPiecesInFlight) start_piece(object, left);
+      Result<Bytes> piece = pieces_.front().get();
+      pieces_.pop_front();
+      if (!piece) return std::unexpected(Failure(piece.error()));
+      for (const Slice& slice : piece->slices()) LEAT_CHECK_OK(take(slice.span()));
+    }
+    return {};
+  }
+
+ private:
+  const std::string& name() const { return (*source_)->name(); }
+
+  Failure nothing_at(const std::string& path) const {
+    return Status(StatusCode::kNotFound,
+                  fmt::format("there is nothing at {}{}: no object and no prefix", name(), path));
+  }
+
+  Result<SourceObject> stat_object(const std::string& path) {
+    if (path == "/") {
+      SourceObject root;
+      root.kind = FileKind::kDirectory;
+      return root;
+    }
+    return executor_.wait((*source_)->stat(Context::background(), key_of(path)));
+  }
+
+  Result<ListPage> list_page(ListRequest request) {
+    return executor_.wait((*source_)->list(Context::background(), std::move(request)));
+  }
+
+  // What a read that failed left under way writes to its buffers until it ends.
+  void settle() {
+    for (auto& piece : pieces_) piece.wait();
+    pieces_.clear();
+  }
+
+  void start_piece(const SourceObject& object, ByteRange& left) {
+    ByteRange range{left.offset, std::min(kPieceBytes, left.size)};
+    ReadRequest request{.key = object.key, .range = range, .if_version = object.version};
+    pieces_.push_back(boost::asio::co_spawn(executor_.any(), read_piece(*source_, request),
+                                            boost::asio::use_future));
+    left = {range.end(), left.size - range.size};
+  }
+
+  Executor executor_{{.threads = 2, .blocking_threads = 2}};
+  const Result<SourcePtr> source_;
+  std::deque<std::future<Result<Bytes>>> pieces_;
+};
+
+}  // namespace
+
+Attempt<std::unique_ptr<Tree>> make_store_tree(const StoreUrl& url) {
+  auto tree = std::make_unique<StoreTree>(url);
+  LEAT_CHECK_OK(tree->opened());
+  return tree;
+}
+
+}  // namespace leat

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tree: names and bytes behind a PATH argument, wherever they are: the daemon's namespace, or a
+// store that this process asks itself.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "apps/command.h"
+#include "model/store_url.h"
+
+namespace leat {
+
+using EachEntry = std::function<Attempt<>(const EntryView&)>;
+// Pieces in order; an error ends the read with it.
+using TakeBytes = std::function<Result<>(std::span<const std::byte>)>;
+
+class Tree {
+ public:
+  virtual ~Tree() = default;
+  virtual Attempt<StatView> stat(const std::string& path) = 0;
+  // One level, sorted by name; a file yields itself. `cached`: say also what is in the cache.
+  virtual Attempt<> list(const std::string& path, bool cached, const EachEntry& each) = 0;
+  // At most `size` bytes from `offset`.
+  virtual Attempt<> read(const std::string& path, uint64_t offset, uint64_t size,
+                         const TakeBytes& take) = 0;
+};
+
+struct Target {
+  std::unique_ptr<Tree> tree;
+  std::string path;  // within the tree; children are path + '/' + name
+};
+
+// What `argument` names: a URL is a store, anything else a folder path of the daemon.
+Attempt<Target> open_target(const std::string& argument);
+
+std::string child_path(const std::string& parent, const std::string& name);
+
+std::unique_ptr<Tree> make_daemon_tree();
+// The store of `url`, whose options are taken from it. Paths within are keys after a '/'.
+Attempt<std::unique_ptr<Tree>> make_store_tree(const StoreUrl& url);
+
+}  // namespace leat

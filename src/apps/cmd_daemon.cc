@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "apps/client/daemon_start.h"
+#include "apps/command_table.h"
+#include "apps/daemon/daemon.h"
+#include "apps/paths.h"
+
+namespace leat {
+namespace {
+
+class DaemonCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("--runtime-dir", run_.runtime, "For control socket, pid file and log");
+    app.add_option("--config", run_.config, "Configuration file");
+    app.add_option("--set", settings_, "One option, name=value; wins over file and environment");
+    app.add_option("--log-file", run_.log_file, "Instead of standard error");
+    app.add_option("--ready-fd", ready_fd_, "Say on this descriptor whether the start went well");
+    app.add_flag("--dump-config", dump_, "Print every option with its value and where it is from");
+  }
+
+  Attempt<> run() override {
+    if (run_.runtime.empty()) run_.runtime = runtime_directory();
+    for (const std::string& setting : settings_) {
+      size_t equals = setting.find('=');
+      if (equals == std::string::npos) {
+        return failure(StatusCode::kInvalidArgument,
+                       fmt::format("--set {} is not of the form name=value", setting));
+      }
+      run_.settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+    }
+    if (dump_) {
+      LEAT_TRY(Config config, read_daemon_config(run_));
+      print(config.to_toml());
+      return {};
+    }
+    run_.on_ready = [fd = ready_fd_](const Result<>& outcome) { report_ready(fd, outcome); };
+    // Started by hand it waits for its mounts as long as it takes.
+    run_.stays_when_empty = ready_fd_ < 0;
+    LEAT_CHECK_OK(run_daemon(run_));
+    return {};
+  }
+
+ private:
+  DaemonRun run_;
+  std::vector<std::string> settings_;
+  int ready_fd_ = -1;
+  bool dump_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_daemon_command() {
+  return std::make_unique<DaemonCommand>();
+}
+
+}  // namespace leat

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "apps/client/daemon_client.h"
+#include "apps/client/daemon_start.h"
+#include "apps/command_table.h"
+#include "apps/daemon/daemon.h"
+#include "apps/daemon/mount_service.h"
+#include "apps/daemon/mount_target.h"
+#include "apps/paths.h"
+#include "config/config.h"
+
+namespace leat {
+namespace {
+
+class MountCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("SOURCE", source_, "Store URL (s3://bucket/prefix) or local directory")
+        ->required();
+    app.add_option("DIR", directory_, "An existing directory")->required();
+    app.add_option("-o,--option", options_, "Option of the store, name=value (endpoint, region …)");
+    app.add_flag("--read-only", read_only_, "Let the kernel refuse changes by itself");
+    app.add_flag("--allow-other", request_.allow_other, "Let other users in; modes decide");
+    app.add_option("--uid", request_.uid, "Owner shown for every name (yours)");
+    app.add_option("--gid", request_.gid, "Group shown for every name (yours)");
+    app.add_option("--umask", umask_, "Taken from 0666 and 0777, octal (022)");
+    app.add_option("--freshness", request_.freshness,
+                   "max-age=DURATION, immutable or validate (max-age=60s)");
+    app.add_flag("--no-passthrough", no_passthrough_, "Serve complete files by the daemon, too");
+    app.add_flag("--no-probe", no_probe_, "Do not list the source first");
+    app.add_option("--cache-dir", settings_["cache.directory"],
+                   "Of the daemon: where pages are kept");
+    app.add_option("--cache-size", settings_["cache.size"], "Of the daemon: at most so many bytes");
+    app.add_option("--memory", settings_["memory.size"], "Of the daemon: for reads under way");
+    app.add_option("--config", config_, "Of the daemon: its configuration file");
+    app.add_flag("--foreground", foreground_, "Be the daemon, until umount or a signal");
+  }
+
+  Attempt<> run() override;
+
+ private:
+  Attempt<> fill_request();
+  Attempt<> check_running(DaemonClient& client);
+  Attempt<> ensure_daemon(DaemonClient& client);
+  Attempt<MountView> mount_by(DaemonClient& client);
+  Attempt<> run_in_foreground();
+
+  std::string source_, directory_, umask_ = "022", config_;
+  std::vector<std::string> options_;
+  bool read_only_ = false, no_passthrough_ = false, no_probe_ = false, foreground_ = false;
+  std::map<std::string, std::string> settings_;  // only those given are kept
+  MountRequest request_{.uid = geteuid(), .gid = getegid()};
+};
+
+Attempt<> MountCommand::fill_request() {
+  std::erase_if(settings_, [](const auto& setting) { return setting.second.empty(); });
+  // The daemon's working directory is another one.
+  for (const char* name : {"cache.directory"}) {
+    if (auto given = settings_.find(name); given != settings_.end()) {
+      given->second = absolute_path(given->second);
+    }
+  }
+  request_.source = is_store_url(source_) ? source_ : absolute_path(source_);
+  LEAT_TRY([[maybe_unused]] StoreUrl url, StoreUrl::parse(request_.source));
+  request_.path = absolute_path(directory_);
+  for (const std::string& option : options_) {
+    size_t equals = option.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return failure(StatusCode::kInvalidArgument,
+                     fmt::format("--option {} is not of the form name=value", option));
+    }
+    request_.options[option.substr(0, equals)] = option.substr(equals + 1);
+  }
+  size_t used = 0;
+  try {
+    request_.umask = static_cast<mode_t>(std::stoul(umask_, &used, 8));
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != umask_.size() || request_.umask > 0777) {
+    return failure(StatusCode::kInvalidArgument,
+                   fmt::format("--umask {} is not an octal number up to 777", umask_));
+  }
+  request_.read_only = read_only_;
+  request_.passthrough = !no_passthrough_;
+  request_.probe = !no_probe_;
+  return {};
+}
+
+// Options of the daemon cannot be changed by a second mount; to ignore them would be a surprise.
+Attempt<> MountCommand::check_running(DaemonClient& client) {
+  if (settings_.empty()) return {};
+  LEAT_TRY(HostStatus status, client.get_as<HostStatus>("/v1/status"));
+  Config wanted{daemon_schema()};
+  for (const auto& [name, value] : settings_) {
+    LEAT_CHECK_OK(wanted.set(name, value, "--" + name));
+    std::string text = format_value(wanted.value(name));
+    std::string has = status.options.contains(name) ? status.options.at(name) : "";
+    if (text == has) continue;
+    return failure(StatusCode::kBusy,
+                   fmt::format("the daemon that runs here (pid {}) has {} = {}, not {}; leave the "
+                               "flag out, unmount everything so that the daemon ends, or give this "
+                               "mount a daemon of its own with LEAT_RUNTIME_DIR",
+                               status.pid, name, has, text));
+  }
+  return {};
+}
+
+Attempt<> MountCommand::ensure_daemon(DaemonClient& client) {
+  if (client.running()) return check_running(client);
+  // No daemon, so this cannot be a folder inside another mount: say what is wrong with it before
+  // anything is started.
+  LEAT_CHECK_OK(prepare_mount_target(request_.path));
+  DaemonStart start{client.runtime(), config_.empty() ? "" : absolute_path(config_), settings_};
+  return start_daemon(start);
+}
+
+// Until a daemon that is ending has taken its socket away.
+void wait_until_gone(DaemonClient& client) {
+  auto deadline = Clock::now() + std::chrono::seconds(10);
+  while (client.running() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+// A daemon may be about to end after its last umount; then another one is started.
+Attempt<MountView> MountCommand::mount_by(DaemonClient& client) {
+  constexpr int kTries = 3;
+  for (int i = 1;; ++i) {
+    LEAT_CHECK_OK(ensure_daemon(client));
+    Attempt<Json> answer = client.post("/v1/mounts", to_json(request_));
+    if (answer) {
+      LEAT_TRY(MountView view, from_json<MountView>(*answer));
+      return view;
+    }
+    bool ending = answer.error().code == ExitCode::kNoDaemon ||
+                  answer.error().status.message().starts_with(kDaemonEnding);
+    if (!ending || i == kTries) return std::unexpected(answer.error());
+    wait_until_gone(client);
+  }
+}
+
+Attempt<> MountCommand::run_in_foreground() {
+  DaemonClient client(runtime_directory());
+  if (client.running()) {
+    return failure(StatusCode::kBusy,
+                   fmt::format("a daemon runs already at {}; leave --foreground out to mount "
+                               "through it",
+                               client.runtime()));
+  }
+  DaemonRun run{.runtime = client.runtime(), .config = config_, .settings = settings_};
+  run.first_mount = request_;
+  LEAT_CHECK_OK(run_daemon(std::move(run)));
+  return {};
+}
+
+Attempt<> MountCommand::run() {
+  LEAT_CHECK_OK(fill_request());
+  if (foreground_) return run_in_foreground();
+  DaemonClient client(runtime_directory());
+  LEAT_TRY(MountView view, mount_by(client));
+  if (json) {
+    print_json(to_json(view));
+  } else {
+    print(fmt::format("mounted {} at {}", view.source, view.path));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_mount_command() {
+  return std::make_unique<MountCommand>();
+}
+
+}  // namespace leat

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "apps/client/daemon_client.h"
+#include "apps/command_table.h"
+#include "apps/paths.h"
+#include "apps/text_table.h"
+
+namespace leat {
+namespace {
+
+std::string cache_line(const CacheView& cache) {
+  const PageStoreStats& stats = cache.stats;
+  std::string text = fmt::format("{}, {} of {} used, {} files, {} packed objects", cache.directory,
+                                 format_bytes(stats.used_bytes), format_bytes(stats.capacity_bytes),
+                                 stats.files, stats.packed_objects);
+  if (stats.refused_bytes != 0) {
+    text += fmt::format(", {} refused for want of space", format_bytes(stats.refused_bytes));
+  }
+  if (stats.corrupt_blocks != 0) text += fmt::format(", {} corrupt blocks", stats.corrupt_blocks);
+  return text;
+}
+
+class StatusCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_flag("--counters", counters_, "All counters, too");
+  }
+
+  Attempt<> run() override {
+    LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get("/v1/status"));
+    if (json) {
+      print_json(answer);
+      return {};
+    }
+    LEAT_TRY(HostStatus status, from_json<HostStatus>(answer));
+    TextTable table("ll");
+    auto uptime = std::chrono::seconds(static_cast<int64_t>(status.uptime_seconds));
+    table.add({"daemon", fmt::format("leat {}, pid {}, up {}", status.version, status.pid,
+                                     format_duration(uptime))});
+    table.add(
+        {"memory",
+         fmt::format("{} resident, {} of {} in buffers", format_bytes(status.rss_bytes),
+                     format_bytes(status.memory_bytes), format_bytes(status.memory_bytes_max))});
+    table.add({"files", fmt::format("{} of {} open", status.open_files, status.open_files_max)});
+    table.add({"cache", cache_line(status.cache)});
+    table.add({"metrics", status.metrics_address.empty()
+                              ? status.metrics_note
+                              : fmt::format("http://{}/metrics", status.metrics_address)});
+    table.add({"log", status.log_file.empty() ? "standard error" : status.log_file});
+    for (const MountView& mount : status.mounts) {
+      table.add({"mount", fmt::format("{} on {}", mount.source, mount.path)});
+    }
+    print(table.to_string());
+    if (counters_) show_counters(status);
+    return {};
+  }
+
+ private:
+  static void show_counters(const HostStatus& status) {
+    TextTable table("lr");
+    for (const auto& [name, value] : status.counters) table.add({name, fmt::format("{}", value)});
+    print("\n" + table.to_string());
+  }
+
+  bool counters_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_status_command() {
+  return std::make_unique<StatusCommand>();
+}
+
+}  // namespace leat

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Command: one subcommand; Failure: why it ended, and with which exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "doors/admin/codec.h"
+
+namespace leat {
+
+// Documented in docs/cli.md; scripts depend on them.
+enum class ExitCode : int {
+  kOk = 0,
+  kFailed = 1,
+  kUsage = 2,
+  kNotFound = 3,
+  kNoDaemon = 4,
+};
+
+struct Failure {
+  // By the status: kNotFound and kInvalidArgument have codes of their own.
+  Failure(Status why);  // NOLINT(google-explicit-constructor): failures pass through as they are
+  Failure(Status why, ExitCode exit) : status(std::move(why)), code(exit) {}
+
+  Status status;
+  ExitCode code;
+};
+
+template <class T = void>
+using Attempt = std::expected<T, Failure>;
+
+inline std::unexpected<Failure> failure(StatusCode code, std::string message) {
+  return std::unexpected(Failure(Status(code, std::move(message))));
+}
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  // Its flags and positionals, bound to members.
+  virtual void declare(CLI::App& app) = 0;
+  virtual Attempt<> run() = 0;
+
+  bool json = false;  // --json, which every command has
+};
+
+// To standard output, with a newline. Text is written as it is.
+void print(const std::string& text);
+void print_json(const Json& json);
+// A line to standard error.
+void note(const std::string& text);
+
+}  // namespace leat

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of all subcommands. Adding one is: cmd_NAME.cc, a line here and a line in the table.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "apps/command.h"
+
+namespace leat {
+
+std::unique_ptr<Command> make_mount_command();
+std::unique_ptr<Command> make_umount_command();
+std::unique_ptr<Command> make_mounts_command();
+std::unique_ptr<Command> make_ls_command();
+std::unique_ptr<Command> make_stat_command();
+std::unique_ptr<Command> make_cat_command();
+std::unique_ptr<Command> make_cp_command();
+std::unique_ptr<Command> make_load_command();
+std::unique_ptr<Command> make_free_command();
+std::unique_ptr<Command> make_status_command();
+std::unique_ptr<Command> make_jobs_command();
+std::unique_ptr<Command> make_bench_command();
+std::unique_ptr<Command> make_version_command();
+std::unique_ptr<Command> make_daemon_command();
+
+struct CommandEntry {
+  const char* name;
+  const char* summary;
+  const char* example;
+  std::unique_ptr<Command> (*make)();
+  bool hidden = false;  // works, but is not for people
+};
+
+std::span<const CommandEntry> command_table();
+std::vector<std::string> command_names();
+
+}  // namespace leat

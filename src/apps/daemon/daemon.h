@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon: the composition root. Makes the rooms, wires them, and takes them apart in the order
+// in which nothing is used after it is gone.
+#pragma once
+
+#include "apps/daemon/daemon_options.h"
+
+namespace leat {
+
+// Runs a daemon in this process until a signal, /v1/shutdown or its last umount ends it. Call it
+// from main's thread before any other thread is there. Fails only when it cannot start.
+Result<> run_daemon(DaemonRun run);
+
+}  // namespace leat

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/daemon/daemon_options.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "apps/paths.h"
+
+namespace leat {
+namespace {
+
+// Variables of our form that are not the daemon's: where it runs, and what builds, tests and
+// benchmarks use for themselves.
+constexpr std::array<std::string_view, 1> kOtherVariables = {"LEAT_RUNTIME_DIR"};
+constexpr std::array<std::string_view, 6> kOtherPrefixes = {
+    "LEAT_BENCH_", "LEAT_BUILD_", "LEAT_DEMO_", "LEAT_DEPS_", "LEAT_SOAK_", "LEAT_TEST_"};
+
+std::vector<std::string> reserved_variables(std::span<const char* const> environment) {
+  std::vector<std::string> reserved(kOtherVariables.begin(), kOtherVariables.end());
+  for (std::string_view variable : environment) {
+    for (std::string_view prefix : kOtherPrefixes) {
+      if (!variable.starts_with(prefix)) continue;
+      reserved.emplace_back(variable.substr(0, variable.find('=')));
+    }
+  }
+  return reserved;
+}
+
+std::span<const char* const> whole_environment() {
+  size_t count = 0;
+  while (environ[count] != nullptr) ++count;
+  return {environ, count};
+}
+
+}  // namespace
+
+Schema daemon_schema() {
+  using enum OptionType;
+  return Schema({
+      {.name = "cache.directory",
+       .type = kString,
+       .default_text = default_cache_directory(),
+       .help = "where pages are kept"},
+      {.name = "cache.size",
+       .type = kBytes,
+       .default_text = "0",
+       .help = "most bytes on disk; 0: a tenth of the file system"},
+      {.name = "cache.free_min",
+       .type = kBytes,
+       .default_text = "0",
+       .help = "bytes of the file system left free; 0: a tenth of it"},
+      {.name = "memory.size",
+       .type = kBytes,
+       .default_text = "256MiB",
+       .help = "for reads under way and just done"},
+      {.name = "fetch.requests",
+       .type = kInteger,
+       .default_text = "32",
+       .help = "requests to one store at once",
+       .min = 1,
+       .max = 4096},
+      {.name = "fuse.io_uring",
+       .type = kBool,
+       .default_text = "false",
+       .help = "FUSE over io_uring, where the kernel offers it"},
+      {.name = "fuse.threads",
+       .type = kInteger,
+       .default_text = "0",
+       .help = "of each folder; 0: one per core",
+       .min = 0,
+       .max = 256},
+      {.name = "telemetry.listen",
+       .type = kString,
+       .default_text = "127.0.0.1:9464",
+       .help = "loopback address of /metrics, or off"},
+      {.name = "log.level",
+       .type = kString,
+       .default_text = "info",
+       .help = "debug, info, warning or error"},
+  });
+}
+
+Result<Config> read_daemon_config(const DaemonRun& run) {
+  Config config{daemon_schema()};
+  std::string file = run.config.empty() ? default_config_file() : run.config;
+  if (!file.empty()) LEAT_CHECK_OK(config.read_file(file));
+  auto environment = whole_environment();
+  LEAT_CHECK_OK(config.read_environment(environment, reserved_variables(environment)));
+  for (const auto& [name, value] : run.settings) {
+    LEAT_CHECK_OK(config.set(name, value, "--set " + name));
+  }
+  return config;
+}
+
+}  // namespace leat

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be configured of a daemon, and how one run of it is asked for.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "config/config.h"
+#include "doors/admin/host.h"
+
+namespace leat {
+
+// docs/configuration.md is written from it.
+Schema daemon_schema();
+
+struct DaemonRun {
+  std::string runtime{};                          // directory of socket, pid file and log
+  std::string config{};                           // file; empty: the default ones
+  std::map<std::string, std::string> settings{};  // option → value; wins over everything
+  std::string log_file{};                         // empty: standard error
+  std::optional<MountRequest> first_mount{};      // mounted before it is ready
+  // Ends with its last mount, and when nobody mounts anything for a while, unless this is set.
+  bool stays_when_empty = false;
+  // Told once whether the daemon came up.
+  std::function<void(const Result<>&)> on_ready{};
+};
+
+// File, environment and settings together.
+Result<Config> read_daemon_config(const DaemonRun& run);
+
+}  // namespace leat

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/daemon/host_daemon.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "apps/daemon/process_usage.h"
+#include "apps/paths.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+// A daemon that ends closes its cache first, which takes as long as its last writes.
+constexpr auto kPredecessorPatience = std::chrono::seconds(20);
+// Started for a mount that never came.
+constexpr auto kUnusedPatience = std::chrono::seconds(30);
+
+JobView view_of(const JobInfo& info) {
+  JobView view{.id = info.id, .path = info.path};
+  view.kind = to_string(info.kind);
+  view.state = to_string(info.state);
+  view.planned = info.progress.planned;
+  view.files_total = info.progress.files_total;
+  view.files_done = info.progress.files_done;
+  view.files_failed = info.progress.errors;
+  view.bytes_total = info.progress.bytes_total;
+  view.bytes_done = info.progress.bytes_done;
+  view.bytes_fetched = info.progress.bytes_fetched;
+  view.seconds = std::chrono::duration<double>(info.duration).count();
+  for (const JobError& failed : info.errors) {
+    view.errors.push_back(fmt::format("{}: {}", failed.path, failed.status.to_string()));
+  }
+  return view;
+}
+
+}  // namespace
+
+HostDaemon::HostDaemon(HostDaemonOptions options, Config config, PidFile pid_file)
+    : options_(std::move(options)), config_(std::move(config)), pid_file_(std::move(pid_file)) {}
+
+Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options, Config config) {
+  LEAT_CHECK_OK(make_runtime_directory(options.runtime));
+  LEAT_TRY(PidFile pid_file,
+           PidFile::acquire(leat::pid_file(options.runtime), kPredecessorPatience));
+  raise_open_files_limit();
+  std::unique_ptr<HostDaemon> daemon(
+      new HostDaemon(std::move(options), std::move(config), std::move(pid_file)));
+  LEAT_CHECK_OK(daemon->open_cache());
+  if (auto serving = daemon->serve(); !serving) {
+    daemon->stop();
+    return error(serving.error());
+  }
+  return daemon;
+}
+
+Result<> HostDaemon::open_cache() {
+  disk_ = make_disk(executor_);
+  PageStoreOptions cache;
+  cache.directory = config_.text("cache.directory");
+  cache.capacity_bytes = config_.bytes("cache.size");
+  cache.free_bytes_min = config_.bytes("cache.free_min");
+  LEAT_TRY(store_, executor_.wait(PageStore::open(Context::background(), cache, executor_, disk_)));
+  return {};
+}
+
+Result<> HostDaemon::serve() {
+  catalog_ = Catalog::create({}, sources_, executor_);
+  FetcherOptions fetch;
+  fetch.memory_bytes_max = config_.bytes("memory.size");
+  fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests"));
+  fetcher_ = Fetcher::create(fetch, store_.get(), sources_, executor_);
+  jobs_ =
+      std::make_unique<JobTable>(JobTableOptions{}, *catalog_, *fetcher_, store_.get(), executor_);
+  MountServiceOptions mounting;
+  mounting.io_uring = config_.boolean("fuse.io_uring");
+  mounting.threads = static_cast<unsigned>(config_.integer("fuse.threads"));
+  mounting.close_when_empty = !options_.stays_when_empty;
+  mounting.on_empty = [this] { options_.on_stop("nothing is mounted any more"); };
+  mounts_ = std::make_unique<MountService>(mounting, *catalog_, *fetcher_, store_.get(), sources_,
+                                           executor_);
+  admin_ = std::make_unique<AdminDoor>(*this, *catalog_, *fetcher_, store_.get());
+  listen_for_metrics();
+  LEAT_TRY(control_, HttpServer::start(HttpEndpoint::unix_socket(control_socket(options_.runtime)),
+                                       admin_->control_router(), {}, executor_));
+  if (auto token = activity_.enter()) executor_.spawn(end_if_unused(std::move(*token)));
+  return {};
+}
+
+// Without metrics a daemon is still of use, so nothing here is an error.
+void HostDaemon::listen_for_metrics() {
+  const std::string& listen = config_.text("telemetry.listen");
+  if (listen == "off") {
+    metrics_note_ = "off, by telemetry.listen";
+    return;
+  }
+  auto endpoint = HttpEndpoint::parse(listen);
+  if (endpoint && !endpoint->local()) {
+    endpoint =
+        error(StatusCode::kPermissionDenied,
+              fmt::format("{} is not a loopback address; metrics have no authentication", listen));
+  }
+  if (endpoint) {
+    auto server = HttpServer::start(*endpoint, AdminDoor::metrics_router(), {}, executor_);
+    if (server) {
+      metrics_ = std::move(*server);
+      return;
+    }
+    endpoint = error(server.error());
+  }
+  metrics_note_ = fmt::format("off: {}", endpoint.error().to_string());
+  log::warning("no metrics: {}; telemetry.listen names another address",
+               endpoint.error().to_string());
+}
+
+Task<> HostDaemon::end_if_unused(Activity::Token) {
+  Context context = Context::background().with_cancel(stopping_.get_token());
+  Result<> waited = co_await sleep_for(context, kUnusedPatience);
+  if (waited) mounts_->close_if_empty();
+}
+
+void HostDaemon::stop() {
+  stopping_.request_stop();
+  // First the doors to new work, then the work, then what it worked on.
+  if (control_) executor_.wait(control_->stop());
+  if (metrics_) executor_.wait(metrics_->stop());
+  activity_.close();
+  executor_.wait(activity_.wait_idle());
+  if (jobs_) executor_.wait(jobs_->stop());
+  if (mounts_) executor_.wait(mounts_->stop());
+  if (fetcher_) executor_.wait(fetcher_->stop());
+  if (store_) executor_.wait(store_->close());
+}
+
+Result<MountView> HostDaemon::mount_and_wait(MountRequest request) {
+  return executor_.wait(mounts_->mount(Context::background(), std::move(request)));
+}
+
+Task<Result<MountView>> HostDaemon::mount(Context context, MountRequest request) {
+  return mounts_->mount(std::move(context), std::move(request));
+}
+
+Task<Result<>> HostDaemon::unmount(Context context, std::string path, bool lazy) {
+  return mounts_->unmount(std::move(context), std::move(path), lazy);
+}
+
+std::vector<MountView> HostDaemon::mounts() const {
+  return mounts_->views();
+}
+
+HostStatus HostDaemon::status() const {
+  HostStatus status{.version = LEAT_VERSION, .pid = getpid()};
+  status.uptime_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
+  ProcessUsage usage = process_usage();
+  status.rss_bytes = usage.rss_bytes;
+  status.open_files = usage.open_files;
+  status.open_files_max = usage.open_files_max;
+  if (metrics_) status.metrics_address = metrics_->endpoint().to_string();
+  status.metrics_note = metrics_note_;
+  status.log_file = options_.log_file;
+  status.cache = {config_.text("cache.directory"), store_->stats()};
+  FetcherStats fetch = fetcher_->stats();
+  status.memory_bytes = fetch.memory_bytes;
+  status.memory_bytes_max = config_.bytes("memory.size");
+  status.requests_in_flight = fetch.requests_in_flight;
+  for (const Option& option : config_.schema().options()) {
+    status.options[option.name] = format_value(config_.value(option.name));
+  }
+  for (const MetricSample& sample : metrics_samples()) {
+    std::string labels = sample.labels.empty() ? "" : fmt::format("{{{}}}", sample.labels);
+    status.counters[sample.name + labels] = sample.value;
+  }
+  status.mounts = mounts();
+  return status;
+}
+
+Result<JobView> HostDaemon::start_job(JobRequest request) {
+  LEAT_TRY(JobKind kind, parse_job_kind(request.kind));
+  LEAT_TRY(JobInfo info, jobs_->start(kind, std::move(request.path)));
+  return view_of(info);
+}
+
+std::vector<JobView> HostDaemon::jobs() const {
+  std::vector<JobView> views;
+  for (const JobInfo& info : jobs_->list()) views.push_back(view_of(info));
+  return views;
+}
+
+Result<JobView> HostDaemon::job(uint64_t id) const {
+  LEAT_TRY(JobInfo info, jobs_->find(id));
+  return view_of(info);
+}
+
+Result<> HostDaemon::cancel_job(uint64_t id) {
+  return jobs_->cancel(id);
+}
+
+void HostDaemon::shut_down() {
+  options_.on_stop("asked to by /v1/shutdown");
+}
+
+}  // namespace leat

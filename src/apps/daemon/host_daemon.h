@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// HostDaemon: the rooms of one daemon, wired, as the admin door sees them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "apps/daemon/mount_service.h"
+#include "apps/daemon/pid_file.h"
+#include "config/config.h"
+#include "doors/admin/admin_door.h"
+#include "http/server.h"
+#include "jobs/job_table.h"
+
+namespace leat {
+
+struct HostDaemonOptions {
+  std::string runtime;
+  std::string log_file;
+  bool stays_when_empty = false;
+  // Asked to end the process, with the reason; on any thread.
+  std::function<void(std::string)> on_stop;
+};
+
+class HostDaemon : public Host {
+ public:
+  // Locks the runtime directory, opens the cache, serves the control socket. Blocks.
+  static Result<std::unique_ptr<HostDaemon>> start(HostDaemonOptions options, Config config);
+  // Takes every mount away and closes the cache cleanly. Blocks; must be called before destruction.
+  void stop();
+
+  Result<MountView> mount_and_wait(MountRequest request);
+
+  Task<Result<MountView>> mount(Context context, MountRequest request) override;
+  Task<Result<>> unmount(Context context, std::string path, bool lazy) override;
+  std::vector<MountView> mounts() const override;
+  HostStatus status() const override;
+  Result<JobView> start_job(JobRequest request) override;
+  std::vector<JobView> jobs() const override;
+  Result<JobView> job(uint64_t id) const override;
+  Result<> cancel_job(uint64_t id) override;
+  void shut_down() override;
+
+ private:
+  HostDaemon(HostDaemonOptions options, Config config, PidFile pid_file);
+
+  Result<> open_cache();
+  Result<> serve();
+  void listen_for_metrics();
+  Task<> end_if_unused(Activity::Token token);
+
+  const HostDaemonOptions options_;
+  const Config config_;
+  const PidFile pid_file_;
+  const Clock::time_point started_ = Clock::now();
+
+  // In the order of their making; each uses only what stands above it.
+  Executor executor_;
+  std::shared_ptr<Disk> disk_;
+  std::unique_ptr<PageStore> store_;
+  SourceTable sources_;
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<Fetcher> fetcher_;
+  std::unique_ptr<JobTable> jobs_;
+  std::unique_ptr<MountService> mounts_;
+  std::unique_ptr<AdminDoor> admin_;
+  std::unique_ptr<HttpServer> control_;
+  std::unique_ptr<HttpServer> metrics_;
+  std::string metrics_note_;
+  Activity activity_;
+  std::stop_source stopping_;
+};
+
+}  // namespace leat

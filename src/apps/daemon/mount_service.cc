@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariant: an entry that is busy belongs to one task, which alone touches its door and file
+// system; one that is not busy and not in a table belongs to nobody and dies.
+#include "apps/daemon/mount_service.h"
+
+#include <fmt/format.h>
+
+#include "apps/daemon/mount_target.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+bool is_below(std::string_view path, std::string_view parent) {
+  if (parent == "/") return path != "/";
+  return path.size() > parent.size() && path.starts_with(parent) && path[parent.size()] == '/';
+}
+
+Status ending() {
+  return {StatusCode::kUnavailable, std::string(kDaemonEnding) + "; try again"};
+}
+
+Result<StoreUrl> parse_source(const MountRequest& request) {
+  LEAT_TRY(StoreUrl url, StoreUrl::parse(request.source));
+  for (const auto& [name, value] : request.options) url.options[name] = value;
+  return url;
+}
+
+MountView view_of(const MountRequest& request) {
+  MountView view{.path = request.path, .source = request.source};
+  view.allow_other = request.allow_other;
+  view.uid = request.uid;
+  view.gid = request.gid;
+  view.umask = request.umask;
+  return view;
+}
+
+// FuseDoor's calls block, so they run on the blocking pool.
+Result<> unmount_door(FuseDoor* door, const std::string& path, bool lazy) {
+  Result<> gone = door->unmount(lazy);
+  if (gone || gone.error().code() == StatusCode::kNotFound) return {};
+  if (gone.error().code() != StatusCode::kBusy) return gone;
+  std::string holders = describe_holders(path);
+  return error(StatusCode::kBusy,
+               fmt::format("cannot unmount {}: it is in use by {}; end that, or add --lazy", path,
+                           holders.empty() ? "a process that this user cannot see" : holders));
+}
+
+}  // namespace
+
+MountService::MountService(MountServiceOptions options, Catalog& catalog, Fetcher& fetcher,
+                           PageStore* store, SourceTable& sources, Executor& executor)
+    : options_(std::move(options)),
+      catalog_(catalog),
+      fetcher_(fetcher),
+      store_(store),
+      sources_(sources),
+      executor_(executor) {
+  catalog_.set_change_listener([this](const CatalogChange& change) { pass_on(change); });
+}
+
+MountService::~MountService() {
+  catalog_.set_change_listener({});
+}
+
+Task<Result<MountView>> MountService::mount(Context context, MountRequest request) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
+  Result<EntryPtr> reserved = reserve(request);
+  if (!reserved) co_return Error(reserved.error());
+  EntryPtr entry = *reserved;
+  Result<> filled = co_await fill(context, entry, request);
+  if (!filled) {
+    {
+      std::lock_guard lock(mutex_);
+      entries_.erase(request.path);
+    }
+    close_if_empty();
+    co_return error(filled.error().with_context(
+        fmt::format("cannot mount {} at {}", request.source, request.path)));
+  }
+  log::info("mounted {} at {}", entry->view.source, entry->view.path);
+  std::lock_guard lock(mutex_);
+  entry->busy = false;
+  co_return entry->view;
+}
+
+// A place in the table, so that nobody else mounts there meanwhile.
+Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request) {
+  auto entry = std::make_shared<Entry>();
+  entry->view = view_of(request);
+  std::lock_guard lock(mutex_);
+  if (closed_) return error(ending());
+  for (const auto& [path, other] : entries_) {
+    if (path == request.path) {
+      return error(StatusCode::kExists,
+                   fmt::format("cannot mount at {0}: {1} is mounted there; 'leat umount {0}' takes "
+                               "it away",
+                               path, other->view.source));
+    }
+    if (is_below(path, request.path)) {
+      return error(StatusCode::kBusy,
+                   fmt::format("cannot mount at {}: it would hide the mount at {}; unmount that, "
+                               "and mount it again afterwards",
+                               request.path, path));
+    }
+    if (is_below(request.path, path) && other->busy) {
+      return error(StatusCode::kBusy,
+                   fmt::format("cannot mount at {}: the mount at {} is just changing; try again",
+                               request.path, path));
+    }
+    if (is_below(request.path, path)) entry->view.door = false;
+  }
+  entries_[request.path] = entry;
+  return entry;
+}
+
+Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest request) {
+  Result<StoreUrl> url = parse_source(request);
+  if (!url) co_return Error(url.error());
+  Policy policy;
+  policy.uid = request.uid;
+  policy.gid = request.gid;
+  policy.umask = request.umask;
+  if (!request.freshness.empty()) {
+    Result<Freshness> freshness = Freshness::parse(request.freshness);
+    if (!freshness) co_return Error(freshness.error());
+    policy.freshness = *freshness;
+  }
+  Result<SourcePtr> source = open_source(*url, executor_);
+  if (!source) co_return Error(source.error());
+  if (request.probe) {
+    Result<> answered = co_await probe(context, *source, *url);
+    if (!answered) co_return answered;
+  }
+  if (entry->view.door) {
+    std::string path = request.path;
+    Result<> usable =
+        co_await executor_.blocking([path]() -> Result<> { return prepare_mount_target(path); });
+    if (!usable) co_return usable;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    entry->source = *source;
+    entry->view.source = url->to_string();
+    entry->view.options = url->options;
+    entry->view.freshness = policy.freshness.to_string();
+  }
+  Result<> known = catalog_.mount(MountEntry{request.path, *url, policy}, *source);
+  if (!known || !entry->view.door) co_return known;
+  Result<> opened = co_await open_door(entry, request);
+  if (!opened) (void)catalog_.unmount(request.path);
+  co_return opened;
+}
+
+// Wrong credentials, bucket or endpoint show now and not at the first `ls`.
+Task<Result<>> MountService::probe(Context context, SourcePtr source, StoreUrl url) {
+  Context patience = context.with_timeout(options_.probe_timeout);
+  ListRequest request;
+  request.prefix = url.prefix;
+  Result<ListPage> page = co_await source->list(patience, std::move(request));
+  if (!page) co_return Error(page.error());
+  co_return Result<>();
+}
+
+FuseDoorOptions MountService::door_options(const EntryPtr& entry, const MountRequest& request) {
+  FuseDoorOptions door;
+  door.mountpoint = request.path;
+  door.fs_name = "leat:" + entry->view.source;
+  door.allow_other = request.allow_other;
+  door.read_only = request.read_only;
+  door.passthrough = request.passthrough;
+  door.io_uring = options_.io_uring;
+  door.threads = options_.threads;
+  std::weak_ptr<Entry> weak = entry;
+  door.on_unmounted = [this, weak] {
+    if (EntryPtr alive = weak.lock()) alive->ended = true;
+    // After stop() nobody needs to hear of it, and then this must not be touched.
+    if (auto token = activity_.enter()) executor_.spawn(reap(std::move(*token), weak));
+  };
+  return door;
+}
+
+Task<Result<>> MountService::open_door(EntryPtr entry, MountRequest request) {
+  auto file_system =
+      std::shared_ptr<FileSystem>(FileSystem::create(request.path, catalog_, fetcher_, store_));
+  FuseDoorOptions options = door_options(entry, request);
+  {
+    std::lock_guard lock(mutex_);
+    entry->file_system = file_system;
+  }
+  auto mount_door = [this, options, file_system] {
+    return FuseDoor::mount(options, *file_system, executor_);
+  };
+  Result<std::unique_ptr<FuseDoor>> door = co_await executor_.blocking(mount_door);
+  if (!door) co_return Error(door.error());
+  FuseFeatures features = (*door)->features();
+  std::lock_guard lock(mutex_);
+  entry->door = std::move(*door);
+  entry->view.features = {{"passthrough", features.passthrough},
+                          {"io_uring", features.io_uring},
+                          {"readdirplus", features.readdirplus}};
+  co_return Result<>();
+}
+
+Task<Result<>> MountService::unmount(Context, std::string path, bool lazy) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
+  Result<EntryPtr> claimed = claim(path);
+  if (!claimed) co_return Error(claimed.error());
+  EntryPtr entry = *claimed;
+  Result<> closed = co_await close_door(entry, lazy);
+  if (!closed) {
+    std::lock_guard lock(mutex_);
+    entry->busy = false;
+    co_return closed;
+  }
+  // Open files of a lazily unmounted folder read on: their source stays known.
+  bool lingers = lazy && entry->door != nullptr;
+  if (lingers) sources_.add(entry->source);
+  (void)catalog_.unmount(path);
+  {
+    std::lock_guard lock(mutex_);
+    entries_.erase(path);
+    if (lingers) lingering_.insert(entry);
+  }
+  log::info("unmounted {}{}", path, lingers ? ", open files are still served" : "");
+  if (lingers) {
+    // The last file may have been closed before it was noted as lingering.
+    if (auto reaping = activity_.enter()) executor_.spawn(reap(std::move(*reaping), entry));
+  } else {
+    co_await destroy(entry);
+  }
+  close_if_empty();
+  co_return Result<>();
+}
+
+// From now on the entry is the caller's.
+Result<MountService::EntryPtr> MountService::claim(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  auto found = entries_.find(path);
+  if (found == entries_.end()) {
+    return error(StatusCode::kNotFound,
+                 fmt::format("there is no mount at {}; 'leat mounts' lists them", path));
+  }
+  EntryPtr entry = found->second;
+  if (entry->busy) {
+    return error(StatusCode::kBusy,
+                 fmt::format("the mount at {} is just changing; try again", path));
+  }
+  for (const auto& [other, unused] : entries_) {
+    if (!is_below(other, path)) continue;
+    return error(StatusCode::kBusy,
+                 fmt::format("cannot unmount {0}: {1} is mounted inside; 'leat umount {1}' first",
+                             path, other));
+  }
+  entry->busy = true;
+  return entry;
+}
+
+Task<Result<>> MountService::close_door(EntryPtr entry, bool lazy) {
+  if (entry->door == nullptr) co_return Result<>();
+  FuseDoor* door = entry->door.get();
+  std::string path = entry->view.path;
+  Result<> gone = co_await executor_.blocking(
+      [door, path, lazy]() -> Result<> { return unmount_door(door, path, lazy); });
+  co_return gone;
+}
+
+// A connection has ended: of a folder that somebody else unmounted, or of one that lingered.
+Task<> MountService::reap(Activity::Token token, std::weak_ptr<Entry> ended) {
+  EntryPtr entry = ended.lock();
+  if (!entry) co_return;
+  bool lingered = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (lingering_.contains(entry)) {
+      if (!entry->ended) co_return;
+      lingering_.erase(entry);
+      lingered = true;
+    } else {
+      auto found = entries_.find(entry->view.path);
+      if (found == entries_.end() || found->second != entry || entry->busy) co_return;
+      entries_.erase(found);
+    }
+  }
+  if (lingered) {
+    sources_.remove(entry->source->id());
+  } else {
+    log::warning("{} was unmounted by someone else", entry->view.path);
+    (void)catalog_.unmount(entry->view.path);
+  }
+  co_await destroy(entry);
+  close_if_empty();
+}
+
+Task<> MountService::destroy(EntryPtr entry) {
+  auto close = [entry] {
+    entry->door.reset();
+    return true;
+  };
+  co_await executor_.blocking(std::move(close));
+}
+
+std::vector<MountView> MountService::views() const {
+  std::vector<MountView> views;
+  std::lock_guard lock(mutex_);
+  for (const auto& [path, entry] : entries_) {
+    if (!entry->busy) views.push_back(entry->view);
+  }
+  return views;
+}
+
+void MountService::close_if_empty() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!options_.close_when_empty || closed_ || !entries_.empty() || !lingering_.empty()) return;
+    closed_ = true;
+  }
+  options_.on_empty();
+}
+
+void MountService::pass_on(const CatalogChange& change) {
+  std::vector<std::shared_ptr<FileSystem>> all;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [path, entry] : entries_) {
+      if (entry->file_system) all.push_back(entry->file_system);
+    }
+  }
+  for (const auto& file_system : all) file_system->catalog_changed(change);
+}
+
+Task<> MountService::stop() {
+  std::vector<EntryPtr> left;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  activity_.close();
+  co_await activity_.wait_idle();
+  {
+    std::lock_guard lock(mutex_);
+    // The innermost first; paths are sorted.
+    for (auto& [path, entry] : entries_) left.insert(left.begin(), entry);
+    left.insert(left.end(), lingering_.begin(), lingering_.end());
+    entries_.clear();
+    lingering_.clear();
+  }
+  for (EntryPtr& entry : left) {
+    Result<> closed = co_await close_door(entry, false);
+    if (!closed) log::warning("{}; it is taken away by force", closed.error().to_string());
+    co_await destroy(std::move(entry));
+  }
+}
+
+}  // namespace leat

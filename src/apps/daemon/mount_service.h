@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// MountService: the mounts of this daemon: entries of the catalog, and the doors that show them. A
+// mount inside another one's folder needs no door, since the outer door shows the namespace below
+// it. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "doors/admin/host.h"
+#include "doors/fuse/fuse_door.h"
+#include "fetch/fetcher.h"
+#include "runtime/activity.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+struct MountServiceOptions {
+  bool io_uring = false;
+  unsigned threads = 0;
+  // Refuse new mounts from the moment on that the last one goes.
+  bool close_when_empty = false;
+  // Called when that has happened, on any thread.
+  std::function<void()> on_empty;
+  Clock::duration probe_timeout = std::chrono::seconds(30);
+};
+
+// What a mount is refused with once the service is closed; another daemon has to be started.
+inline constexpr const char* kDaemonEnding = "the daemon is ending";
+
+class MountService {
+ public:
+  // `store` may be null; all outlive the service, and stop() must have ended before it goes.
+  MountService(MountServiceOptions options, Catalog& catalog, Fetcher& fetcher, PageStore* store,
+               SourceTable& sources, Executor& executor);
+  ~MountService();
+
+  Task<Result<MountView>> mount(Context context, MountRequest request);
+  Task<Result<>> unmount(Context context, std::string path, bool lazy);
+  std::vector<MountView> views() const;
+
+  // As when the last mount goes, if there is none: for a daemon that nobody used.
+  void close_if_empty();
+  // Refuses new mounts, takes all away, those in use by force, and returns when they are gone.
+  Task<> stop();
+
+ private:
+  struct Entry {
+    MountView view;
+    SourcePtr source;
+    std::shared_ptr<FileSystem> file_system;  // null for a nested mount
+    std::unique_ptr<FuseDoor> door;
+    bool busy = true;                 // being mounted or unmounted by the task that made it so
+    std::atomic<bool> ended = false;  // the door's connection is gone
+  };
+  using EntryPtr = std::shared_ptr<Entry>;
+
+  Result<EntryPtr> reserve(const MountRequest& request);
+  Task<Result<>> fill(Context context, EntryPtr entry, MountRequest request);
+  Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);
+  Task<Result<>> open_door(EntryPtr entry, MountRequest request);
+  FuseDoorOptions door_options(const EntryPtr& entry, const MountRequest& request);
+
+  Result<EntryPtr> claim(const std::string& path);
+  Task<Result<>> close_door(EntryPtr entry, bool lazy);
+  Task<> reap(Activity::Token token, std::weak_ptr<Entry> ended);
+  Task<> destroy(EntryPtr entry);
+  void pass_on(const CatalogChange& change);
+
+  const MountServiceOptions options_;
+  Catalog& catalog_;
+  Fetcher& fetcher_;
+  PageStore* const store_;
+  SourceTable& sources_;
+  Executor& executor_;
+  Activity activity_;
+
+  mutable std::mutex mutex_;  // leaf
+  bool closed_ = false;
+  std::map<std::string, EntryPtr> entries_;
+  std::set<EntryPtr> lingering_;  // unmounted lazily, open files are still served
+};
+
+}  // namespace leat

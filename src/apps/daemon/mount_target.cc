@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/daemon/mount_target.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "doors/fuse/mount_point.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kHoldersShown = 5;
+
+bool inside(const std::string& target, const std::string& path) {
+  return target == path || (target.starts_with(path) && target[path.size()] == '/');
+}
+
+std::string link_target(const fs::path& link) {
+  std::error_code failed;
+  std::string target = fs::read_symlink(link, failed);
+  return failed ? "" : target;
+}
+
+std::string process_name(const fs::path& process) {
+  std::ifstream file(process / "comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+// What `process` holds of `path`, or nothing. Links are read and never followed: a stat would ask
+// the folder itself.
+std::optional<std::string> held_by(const fs::path& process, const std::string& path) {
+  if (inside(link_target(process / "cwd"), path)) return "working directory";
+  if (inside(link_target(process / "root"), path)) return "root directory";
+  std::error_code failed;
+  for (fs::directory_iterator fd(process / "fd", failed), end; !failed && fd != end;
+       fd.increment(failed)) {
+    std::string target = link_target(fd->path());
+    if (inside(target, path)) return target.substr(std::min(target.size(), path.size() + 1));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<bool> remove_dead_mount(const std::string& path) {
+  struct stat found{};
+  if (stat(path.c_str(), &found) == 0 || errno != ENOTCONN) return false;
+  LEAT_CHECK_OK(unmount_path(path, true));
+  log::warning("{} was the folder of a daemon that died; it was unmounted", path);
+  return true;
+}
+
+Result<> prepare_mount_target(const std::string& path) {
+  LEAT_TRY([[maybe_unused]] bool dead, remove_dead_mount(path));
+  struct stat found{};
+  if (stat(path.c_str(), &found) != 0) {
+    if (errno == ENOENT) {
+      return error(StatusCode::kNotFound,
+                   fmt::format("cannot mount at {0}: there is no such directory; make it with "
+                               "'mkdir -p {0}'",
+                               path));
+    }
+    return error(status_from_errno(errno, "cannot mount at " + path));
+  }
+  if (!S_ISDIR(found.st_mode)) {
+    return error(StatusCode::kNotDirectory,
+                 fmt::format("cannot mount at {}: it is a file; name a directory", path));
+  }
+  return {};
+}
+
+std::string describe_holders(const std::string& path) {
+  std::vector<std::string> holders;
+  std::error_code failed;
+  for (fs::directory_iterator process("/proc", failed), end; !failed && process != end;
+       process.increment(failed)) {
+    std::string pid = process->path().filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    auto what = held_by(process->path(), path);
+    if (!what) continue;
+    holders.push_back(fmt::format("pid {} ({}: {})", pid, process_name(process->path()), *what));
+    if (holders.size() == kHoldersShown) break;
+  }
+  return fmt::format("{}", fmt::join(holders, ", "));
+}
+
+}  // namespace leat

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// StopSignals: SIGTERM, SIGINT and SIGHUP as something to wait for. A second one ends the process
+// at once: who sends it does not want to wait for a clean end.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "runtime/disk.h"
+
+namespace leat {
+
+class StopSignals {
+ public:
+  // Before any other thread starts: they inherit that the signals are blocked.
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+
+  // As if a signal had come. From any thread, any number of times.
+  void request(std::string reason);
+  // Returns the reason of the first.
+  std::string wait();
+
+ private:
+  void watch();
+
+  File signals_;
+  File quit_;
+  std::mutex mutex_;  // leaf
+  std::condition_variable changed_;
+  std::string reason_;
+  std::thread thread_;
+};
+
+}  // namespace leat

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "apps/job_command.h"
+#include "apps/paths.h"
+#include "apps/progress.h"
+#include "apps/text_table.h"
+#include "base/id128.h"
+#include "base/units.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(TextTable, AlignsByCharactersAndDefusesNames) {
+  TextTable table("rl");
+  table.add({"1", "näme"});
+  table.add({"100", "x\x1b[31m\n"});
+  EXPECT_EQ(table.to_string(), "  1  näme\n100  x?[31m?");
+  EXPECT_EQ(TextTable("l").to_string(), "");
+}
+
+TEST(Progress, SaysWhatIsKnown) {
+  EXPECT_EQ(describe_progress({.bytes_done = 512 * kMiB,
+                               .bytes_total = std::nullopt,
+                               .files_done = 0,
+                               .files_total = std::nullopt},
+                              1s),
+            "512.0 MiB, 512.0 MiB/s");
+  EXPECT_EQ(
+      describe_progress(
+          {.bytes_done = kGiB, .bytes_total = 4 * kGiB, .files_done = 3, .files_total = 10}, 2s),
+      "3 of 10 files, 1.0 GiB of 4.0 GiB, 512.0 MiB/s, 7s left");
+  // Next to nothing done: no overflow, no promise of centuries.
+  EXPECT_TRUE(
+      describe_progress(
+          {.bytes_done = 1, .bytes_total = UINT64_MAX, .files_done = 0, .files_total = 1}, 1000000s)
+          .ends_with("B/s"));
+}
+
+TEST(JobReport, IsOneLine) {
+  JobView job{.id = 1, .kind = "load", .state = "done"};
+  job.files_done = 10;
+  job.bytes_done = kGiB;
+  job.bytes_fetched = kGiB / 2;
+  job.seconds = 2;
+  EXPECT_EQ(describe_job(job), "loaded 10 files, 1.0 GiB (512.0 MiB fetched) in 2.0s, 256.0 MiB/s");
+  job.kind = "free";
+  job.bytes_fetched = 0;
+  EXPECT_EQ(describe_job(job), "freed 10 files, 1.0 GiB in 2.0s");
+}
+
+TEST(Paths, AreAbsoluteAndResolvedAsFarAsTheyExist) {
+  namespace fs = std::filesystem;
+  fs::path folder = fs::canonical(testing::TempDir()) / ("leat_paths_" + Id128::random().to_hex());
+  fs::create_directories(folder / "real");
+  fs::create_directory_symlink(folder / "real", folder / "link");
+  EXPECT_EQ(absolute_path(folder / "link/none/../x/"), folder / "real/x");
+  EXPECT_EQ(absolute_path("/"), "/");
+  EXPECT_EQ(absolute_path("/leat-none/./a//b"), "/leat-none/a/b");
+  fs::remove_all(folder);
+  EXPECT_TRUE(is_store_url("s3://b/x"));
+  EXPECT_FALSE(is_store_url("/a/b"));
+}
+
+TEST(RuntimeDirectory, IsPrivateAndNobodyElses) {
+  namespace fs = std::filesystem;
+  fs::path folder = fs::path(testing::TempDir()) / ("leat_run_" + Id128::random().to_hex());
+  setenv("LEAT_RUNTIME_DIR", folder.c_str(), 1);
+  EXPECT_EQ(runtime_directory(), folder);
+  ASSERT_TRUE(make_runtime_directory(folder));
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms(0700));
+  EXPECT_TRUE(make_runtime_directory(folder));
+  fs::remove(folder);
+  fs::create_directory_symlink("/", folder);
+  EXPECT_EQ(make_runtime_directory(folder).error().code(), StatusCode::kPermissionDenied);
+  fs::remove(folder);
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/job_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "apps/client/daemon_client.h"
+#include "apps/paths.h"
+#include "apps/progress.h"
+
+namespace leat {
+namespace {
+
+// Asked again at growing intervals: short jobs end at once, long ones cost nothing.
+constexpr auto kFirstPause = std::chrono::milliseconds(10);
+constexpr auto kLongestPause = std::chrono::milliseconds(250);
+
+ProgressState progress_of(const JobView& job) {
+  ProgressState state{.bytes_done = job.bytes_done,
+                      .bytes_total = std::nullopt,
+                      .files_done = job.files_done,
+                      .files_total = std::nullopt};
+  if (job.planned) {
+    state.bytes_total = job.bytes_total;
+    state.files_total = job.files_total;
+  }
+  return state;
+}
+
+}  // namespace
+
+std::string describe_job(const JobView& job) {
+  std::string did = job.kind == "free" ? "freed" : "loaded";
+  std::string text =
+      fmt::format("{} {} files, {}", did, job.files_done, format_bytes(job.bytes_done));
+  if (job.kind == "load") text += fmt::format(" ({} fetched)", format_bytes(job.bytes_fetched));
+  text += fmt::format(" in {:.1f}s", job.seconds);
+  double rate = static_cast<double>(job.bytes_fetched) / std::max(job.seconds, 1e-3);
+  if (job.bytes_fetched != 0) {
+    text += fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(rate)));
+  }
+  return text;
+}
+
+void JobCommand::declare(CLI::App& app) {
+  app.add_option("PATH", path_, "Folder or file of a mount")->required();
+  app.add_flag("--background", background_, "Print the job's number and return at once");
+}
+
+Attempt<> JobCommand::run() {
+  if (is_store_url(path_)) {
+    return failure(
+        StatusCode::kInvalidArgument,
+        fmt::format("{} works on folders of a mount, not on {}; mount it first", kind_, path_));
+  }
+  DaemonClient client(runtime_directory());
+  LEAT_TRY(Json answer, client.post("/v1/jobs", to_json(JobRequest{kind_, absolute_path(path_)})));
+  LEAT_TRY(JobView job, from_json<JobView>(answer));
+  if (background_) {
+    if (json) {
+      print_json(to_json(job));
+    } else {
+      print(fmt::format("job {}; 'leat jobs' shows it", job.id));
+    }
+    return {};
+  }
+  LEAT_TRY(JobView ended, wait_for(client, std::move(job)));
+  return report(ended);
+}
+
+Attempt<JobView> JobCommand::wait_for(DaemonClient& client, JobView job) {
+  Progress progress(std::chrono::milliseconds(500));
+  std::chrono::milliseconds pause = kFirstPause;
+  std::string path = fmt::format("/v1/jobs/{}", job.id);
+  while (!job.ended()) {
+    progress.show(progress_of(job));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, kLongestPause);
+    LEAT_TRY(job, client.get_as<JobView>(path));
+  }
+  return job;
+}
+
+Attempt<> JobCommand::report(const JobView& job) {
+  if (json) print_json(to_json(job));
+  if (job.state == "done" && job.files_failed == 0) {
+    if (!json) print(describe_job(job));
+    return {};
+  }
+  for (const std::string& error : job.errors) note(error);
+  return failure(StatusCode::kInternal,
+                 fmt::format("{} of {} {}: {}, {} failed", kind_, job.path,
+                             job.state == "cancelled" ? "was cancelled" : "is not complete",
+                             describe_job(job), job.files_failed));
+}
+
+}  // namespace leat

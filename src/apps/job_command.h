@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobCommand: what load and free have together: start a job, show its progress, report its end.
+#pragma once
+
+#include <string>
+
+#include "apps/command.h"
+
+namespace leat {
+
+class DaemonClient;
+
+class JobCommand : public Command {
+ public:
+  explicit JobCommand(std::string kind) : kind_(std::move(kind)) {}
+
+  void declare(CLI::App& app) override;
+  Attempt<> run() override;
+
+ private:
+  Attempt<JobView> wait_for(DaemonClient& client, JobView job);
+  Attempt<> report(const JobView& job);
+
+  const std::string kind_;
+  std::string path_;
+  bool background_ = false;
+};
+
+// "loaded 10 files, 1.0 GiB (0 B fetched) in 2.0s, 512.0 MiB/s"
+std::string describe_job(const JobView& job);
+
+}  // namespace leat

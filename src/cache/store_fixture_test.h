@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of the page store share: a directory that goes away, objects with content that is
+// computed from their name, a disk that fails when told to.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "cache/page_store.h"
+#include "runtime/disk.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+class TempDirectory {
+ public:
+  TempDirectory() {
+    path_ = testing::TempDir() + "/leat_cache_" + Id128::random().to_hex();
+    std::filesystem::create_directories(path_);
+  }
+  ~TempDirectory() { std::filesystem::remove_all(path_); }
+  TempDirectory(const TempDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+inline FileRefPtr object(const std::string& key, uint64_t size, const std::string& etag = "v1") {
+  static const StoreId store = make_store_id("s3", "localhost", "", "bucket");
+  return std::make_shared<const FileRef>(FileRef::make(store, key, Version::etag(etag), size));
+}
+
+// Every eight bytes are a hash of the object and their place.
+inline Bytes content(const FileRef& ref, ByteRange range) {
+  Buffer buffer(range.size);
+  uint64_t seed = ref.id.hash64(), word = 0;
+  for (uint64_t i = 0; i < range.size; ++i) {
+    uint64_t at = range.offset + i;
+    if (i == 0 || at % 8 == 0) {
+      word = (seed ^ (at / 8)) * 0x9e3779b97f4a7c15ull;
+      word ^= word >> 32;
+    }
+    buffer.data()[i] = static_cast<std::byte>(word >> (at % 8 * 8));
+  }
+  return Bytes(std::move(buffer));
+}
+inline Bytes content(const FileRefPtr& ref) {
+  return content(*ref, {0, ref->size});
+}
+
+inline bool same(const Bytes& a, const Bytes& b) {
+  return a.to_string() == b.to_string();
+}
+
+// Counts the calls and asks `fault` before each whether it fails. Syncs do not reach the real disk:
+// the tests kill processes, not machines, and would wait for every other user of the disk.
+
+class FaultyDisk : public Disk {
+ public:
+  explicit FaultyDisk(std::shared_ptr<Disk> below) : below_(std::move(below)) {}
+
+  enum class Call { kRead, kWrite, kSync, kMetadata };
+  // 0, or the errno with which this call fails.
+  std::function<int(Call, uint64_t number)> fault;
+  std::atomic<uint64_t> calls = 0;
+
+  Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
+                            uint64_t offset) override {
+    if (int failed = ask(Call::kRead)) co_return Error(status_from_errno(failed, "read"));
+    Result<size_t> got = co_await below_->read(context, fd, into, offset);
+    co_return got;
+  }
+  Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) override {
+    if (int failed = ask(Call::kWrite)) {
+      // Half of it reaches the disk, as it may.
+      Bytes half = data.sub(0, data.size() / 2);
+      Result<> torn = co_await below_->write(context, fd, half, offset);
+      static_cast<void>(torn);
+      co_return Error(status_from_errno(failed, "write"));
+    }
+    Result<> done = co_await below_->write(context, fd, data, offset);
+    co_return done;
+  }
+  Task<Result<>> sync(Context context, int) override {
+    if (int failed = ask(Call::kSync)) co_return Error(status_from_errno(failed, "fdatasync"));
+
+    co_return context.check("a sync");
+  }
+  std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override {
+    if (ask(Call::kRead) != 0) return std::nullopt;
+    return below_->try_read(fd, into, offset);
+  }
+  Result<File> open(const std::string& path, int flags, mode_t mode) override {
+    return metadata([&] { return below_->open(path, flags, mode); });
+  }
+  Result<> unlink(const std::string& path) override {
+    return metadata([&] { return below_->unlink(path); });
+  }
+  Result<> rename(const std::string& from, const std::string& to) override {
+    return metadata([&] { return below_->rename(from, to); });
+  }
+  Result<> truncate(int fd, uint64_t size) override {
+    return metadata([&] { return below_->truncate(fd, size); });
+  }
+  Result<> make_directory(const std::string& path) override {
+    return metadata([&] { return below_->make_directory(path); });
+  }
+
+  Result<> sync_directory(const std::string&) override {
+    return metadata([] { return Result<>(); });
+  }
+  Result<std::vector<DirectoryItem>> list_directory(const std::string& path) override {
+    return metadata([&] { return below_->list_directory(path); });
+  }
+  Result<Buffer> read_file(const std::string& path, size_t bytes_max) override {
+    return metadata([&] { return below_->read_file(path, bytes_max); });
+  }
+  Result<DiskUsage> usage(const std::string& path) override {
+    return metadata([&] { return below_->usage(path); });
+  }
+
+ private:
+  int ask(Call call) {
+    uint64_t number = ++calls;
+    return fault ? fault(call, number) : 0;
+  }
+  template <class F>
+  std::invoke_result_t<F> metadata(F call) {
+    if (int failed = ask(Call::kMetadata)) return error(status_from_errno(failed, "metadata"));
+    return call();
+  }
+
+  const std::shared_ptr<Disk> below_;
+};
+
+// One open page store on a directory.
+class TestStore {
+ public:
+  explicit TestStore(PageStoreOptions options, std::shared_ptr<Disk> disk = nullptr)
+      : executor_({.threads = 2}),
+        disk_(disk ? disk : std::make_shared<FaultyDisk>(make_disk(executor_))) {
+    opened_ = executor_.wait(PageStore::open(Context::background(), options, executor_, disk_));
+    if (opened_) store_ = std::move(*opened_);
+  }
+  ~TestStore() { kill(); }
+
+  // Small enough that both kinds of objects are cheap to make.
+  static PageStoreOptions options(const std::string& directory) {
+    return {.directory = directory,
+            .capacity_bytes = 64 * kMiB,
+            .free_bytes_min = 1,
+            .packed_bytes_max = 128 * kKiB,
+            .segment_bytes = 1 * kMiB};
+  }
+
+  bool ok() const { return store_ != nullptr; }
+  const Status& failure() const { return opened_.error(); }
+  PageStore* operator->() { return store_.get(); }
+  Executor& executor() { return executor_; }
+
+  Result<> write(const FileRefPtr& ref, uint64_t offset, Bytes data) {
+    return executor_.wait(store_->write(Context::background(), ref, offset, std::move(data)));
+  }
+  Result<> write_range(const FileRefPtr& ref, ByteRange range) {
+    return write(ref, range.offset, content(*ref, range));
+  }
+  Result<> write_whole(const FileRefPtr& ref) { return write(ref, 0, content(ref)); }
+  Result<Bytes> read(const FileRefPtr& ref, ByteRange range) {
+    return executor_.wait(store_->read(Context::background(), ref, range));
+  }
+  Result<Bytes> read_whole(const FileRefPtr& ref) { return read(ref, {0, ref->size}); }
+  // The code of a failed read, nothing where it succeeded with the right bytes.
+  std::optional<StatusCode> read_fails(const FileRefPtr& ref, ByteRange range) {
+    Result<Bytes> bytes = read(ref, range);
+    if (!bytes) return bytes.error().code();
+    EXPECT_TRUE(same(*bytes, content(*ref, range)))
+        << "wrong bytes of " << ref->key << " at " << range.offset << " + " << range.size;
+    return std::nullopt;
+  }
+  bool holds(const FileRefPtr& ref) { return !read_fails(ref, {0, ref->size}); }
+  Result<> flush() { return executor_.wait(store_->flush(Context::background())); }
+  void close() {
+    executor_.wait(store_->close());
+    store_ = nullptr;
+  }
+  // Goes away without closing.
+  void kill() { store_ = nullptr; }
+
+ private:
+  Executor executor_;
+  std::shared_ptr<Disk> disk_;
+  Result<std::unique_ptr<PageStore>> opened_ = nullptr;
+  std::unique_ptr<PageStore> store_;
+};
+
+// The directory as a crash at this moment would leave it.
+inline std::unique_ptr<TempDirectory> crash_copy(const std::string& directory) {
+  auto copy = std::make_unique<TempDirectory>();
+  std::filesystem::copy(
+      directory, copy->path(),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+  return copy;
+}
+
+inline uint64_t disk_bytes(const std::string& directory) {
+  uint64_t bytes = 0;
+  for (const auto& item : std::filesystem::recursive_directory_iterator(directory)) {
+    struct stat info;
+    if (::lstat(item.path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+  }
+  return bytes;
+}
+
+inline std::vector<std::string> files_ending(const std::string& directory,
+                                             const std::string& suffix) {
+  std::vector<std::string> found;
+  for (const auto& item : std::filesystem::recursive_directory_iterator(directory)) {
+    if (item.path().string().ends_with(suffix)) found.push_back(item.path());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+}  // namespace leat
