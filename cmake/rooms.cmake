@@ -2,7 +2,7 @@
 # One static library per room of src/rooms.txt, with its tests and a link test.
 #
 # leat_room(NAME [DEPS room…] [LIBS target…] [TEST_LIBS target…] [FOLDERS folder…] [PROGRAM name] [PCH])
-#   sources   all *.cc of the folder but *_test.cc, *_bench.cc and *_fuzz.cc
+#   sources   all *.cc of the folder but *_test.cc and *_fuzz.cc
 #   tests     all *_test.cc, one GoogleTest program per room
 #   DEPS      rooms it uses; each must stand above it in the table, or configuring fails
 #   FOLDERS   folders inside the room whose files belong to it as well
@@ -42,7 +42,7 @@ function(leat_room room)
   endforeach()
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   file(GLOB tests CONFIGURE_DEPENDS ${test_patterns})
-  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cc$")
   if(ARG_PROGRAM)
     list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
     add_executable(${ARG_PROGRAM} main.cc)

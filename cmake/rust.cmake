@@ -30,10 +30,12 @@ set(shim_library "${shim_dir}/libleat_shim.a")
 file(MAKE_DIRECTORY "${shim_dir}" "${shim_target_dir}")
 
 # Written under another name first: a build that was interrupted must not leave half a library.
+string(CONCAT shim_script
+       "\"$1\" build --release --locked --manifest-path \"$2\" --target-dir \"$3\""
+       " && cp \"$3/release/libleat_shim.a\" \"$4.part\" && mv \"$4.part\" \"$4\"")
 add_custom_command(
   OUTPUT "${shim_library}"
-  COMMAND "${LEAT_FLOCK}" "${shim_target_dir}/leat.lock" sh -c
-          "\"$1\" build --release --locked --manifest-path \"$2\" --target-dir \"$3\" && cp \"$3/release/libleat_shim.a\" \"$4.part\" && mv \"$4.part\" \"$4\""
+  COMMAND "${LEAT_FLOCK}" "${shim_target_dir}/leat.lock" sh -c "${shim_script}"
           sh "${LEAT_CARGO}" "${shim_source_dir}/Cargo.toml" "${shim_target_dir}" "${shim_library}"
   DEPENDS ${shim_sources}
   COMMENT "Building the object-store shim with cargo (minutes the first time)"

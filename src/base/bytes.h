@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffer: memory that is filled once. Bytes: an immutable, shared view over one or several pieces of
-// such memory, so that a read that spans fetch units travels from store to door without a copy.
+// Buffer: memory that is filled once. Bytes: an immutable, shared view over one or several pieces
+// of such memory, so that a read that spans fetch units travels from store to door without a copy.
 #pragma once
 
 #include <sys/uio.h>

@@ -10,24 +10,42 @@ namespace leat {
 
 std::string_view to_string(StatusCode code) {
   switch (code) {
-    case StatusCode::kInternal: return "internal";
-    case StatusCode::kInvalidArgument: return "invalid_argument";
-    case StatusCode::kNotFound: return "not_found";
-    case StatusCode::kExists: return "exists";
-    case StatusCode::kNotDirectory: return "not_directory";
-    case StatusCode::kIsDirectory: return "is_directory";
-    case StatusCode::kPermissionDenied: return "permission_denied";
-    case StatusCode::kReadOnly: return "read_only";
-    case StatusCode::kChanged: return "changed";
-    case StatusCode::kOutOfRange: return "out_of_range";
-    case StatusCode::kUnavailable: return "unavailable";
-    case StatusCode::kThrottled: return "throttled";
-    case StatusCode::kTimedOut: return "timed_out";
-    case StatusCode::kCancelled: return "cancelled";
-    case StatusCode::kCorrupt: return "corrupt";
-    case StatusCode::kNoSpace: return "no_space";
-    case StatusCode::kUnsupported: return "unsupported";
-    case StatusCode::kBusy: return "busy";
+    case StatusCode::kInternal:
+      return "internal";
+    case StatusCode::kInvalidArgument:
+      return "invalid_argument";
+    case StatusCode::kNotFound:
+      return "not_found";
+    case StatusCode::kExists:
+      return "exists";
+    case StatusCode::kNotDirectory:
+      return "not_directory";
+    case StatusCode::kIsDirectory:
+      return "is_directory";
+    case StatusCode::kPermissionDenied:
+      return "permission_denied";
+    case StatusCode::kReadOnly:
+      return "read_only";
+    case StatusCode::kChanged:
+      return "changed";
+    case StatusCode::kOutOfRange:
+      return "out_of_range";
+    case StatusCode::kUnavailable:
+      return "unavailable";
+    case StatusCode::kThrottled:
+      return "throttled";
+    case StatusCode::kTimedOut:
+      return "timed_out";
+    case StatusCode::kCancelled:
+      return "cancelled";
+    case StatusCode::kCorrupt:
+      return "corrupt";
+    case StatusCode::kNoSpace:
+      return "no_space";
+    case StatusCode::kUnsupported:
+      return "unsupported";
+    case StatusCode::kBusy:
+      return "busy";
   }
   return "internal";
 }
@@ -45,28 +63,43 @@ namespace {
 
 StatusCode code_from_errno(int errnum) {
   switch (errnum) {
-    case ENOENT: return StatusCode::kNotFound;
-    case EEXIST: return StatusCode::kExists;
-    case ENOTDIR: return StatusCode::kNotDirectory;
-    case EISDIR: return StatusCode::kIsDirectory;
+    case ENOENT:
+      return StatusCode::kNotFound;
+    case EEXIST:
+      return StatusCode::kExists;
+    case ENOTDIR:
+      return StatusCode::kNotDirectory;
+    case EISDIR:
+      return StatusCode::kIsDirectory;
     case EACCES:
-    case EPERM: return StatusCode::kPermissionDenied;
-    case EROFS: return StatusCode::kReadOnly;
-    case ESTALE: return StatusCode::kChanged;
+    case EPERM:
+      return StatusCode::kPermissionDenied;
+    case EROFS:
+      return StatusCode::kReadOnly;
+    case ESTALE:
+      return StatusCode::kChanged;
     case ENOSPC:
-    case EDQUOT: return StatusCode::kNoSpace;
-    case EINVAL: return StatusCode::kInvalidArgument;
+    case EDQUOT:
+      return StatusCode::kNoSpace;
+    case EINVAL:
+      return StatusCode::kInvalidArgument;
     case ENOSYS:
-    case EOPNOTSUPP: return StatusCode::kUnsupported;
-    case EBUSY: return StatusCode::kBusy;
-    case ETIMEDOUT: return StatusCode::kTimedOut;
+    case EOPNOTSUPP:
+      return StatusCode::kUnsupported;
+    case EBUSY:
+      return StatusCode::kBusy;
+    case ETIMEDOUT:
+      return StatusCode::kTimedOut;
     case ECANCELED:
-    case EINTR: return StatusCode::kCancelled;
+    case EINTR:
+      return StatusCode::kCancelled;
     case ECONNREFUSED:
     case ECONNRESET:
     case EPIPE:
-    case EAGAIN: return StatusCode::kUnavailable;
-    default: return StatusCode::kInternal;
+    case EAGAIN:
+      return StatusCode::kUnavailable;
+    default:
+      return StatusCode::kInternal;
   }
 }
 

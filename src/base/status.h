@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status and Result: how every room reports failure. No exception crosses a room; a code exists only
-// because some caller reacts to it, everything else is in the message.
+// Status and Result: how every room reports failure. No exception crosses a room; a code exists
+// only because some caller reacts to it, everything else is in the message.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@
 namespace leat {
 
 enum class StatusCode : uint8_t {
-  kInternal = 1,        // a defect, or an answer nobody expected
-  kInvalidArgument,     // the request can never succeed as it stands
-  kNotFound,            // no such object, path, mount or page
-  kExists,              // it is there already
-  kNotDirectory,        // a path component is a file
-  kIsDirectory,         // a file was wanted
-  kPermissionDenied,    // the store or the catalog refused this principal
-  kReadOnly,            // the mount does not take changes
-  kChanged,             // the object is no longer the version that was asked for (ESTALE)
-  kOutOfRange,          // offset past the end
-  kUnavailable,         // store or daemon cannot be reached or is failing; worth trying again
-  kThrottled,           // the store asked for fewer requests
-  kTimedOut,            // the deadline passed
-  kCancelled,           // the caller gave up
-  kCorrupt,             // a checksum or a format did not match
-  kNoSpace,             // capacity or disk is full
-  kUnsupported,         // store, kernel or build lacks it
-  kBusy,                // held by someone else; try later
+  kInternal = 1,      // a defect, or an answer nobody expected
+  kInvalidArgument,   // the request can never succeed as it stands
+  kNotFound,          // no such object, path, mount or page
+  kExists,            // it is there already
+  kNotDirectory,      // a path component is a file
+  kIsDirectory,       // a file was wanted
+  kPermissionDenied,  // the store or the catalog refused this principal
+  kReadOnly,          // the mount does not take changes
+  kChanged,           // the object is no longer the version that was asked for (ESTALE)
+  kOutOfRange,        // offset past the end
+  kUnavailable,       // store or daemon cannot be reached or is failing; worth trying again
+  kThrottled,         // the store asked for fewer requests
+  kTimedOut,          // the deadline passed
+  kCancelled,         // the caller gave up
+  kCorrupt,           // a checksum or a format did not match
+  kNoSpace,           // capacity or disk is full
+  kUnsupported,       // store, kernel or build lacks it
+  kBusy,              // held by someone else; try later
 };
 
 // Stable lower-case name, as it appears in logs, JSON and metrics: "not_found".
@@ -69,7 +69,9 @@ using Error = std::unexpected<Status>;
 inline Error error(StatusCode code, std::string message) {
   return Error(Status(code, std::move(message)));
 }
-inline Error error(Status status) { return Error(std::move(status)); }
+inline Error error(Status status) {
+  return Error(std::move(status));
+}
 
 // Status from errno after a failed system call; `what` names object and operation.
 Status status_from_errno(int errnum, std::string what);
@@ -78,8 +80,8 @@ Status status_from_errno(int errnum, std::string what);
 
 #define LEAT_CONCAT_INNER(a, b) a##b
 #define LEAT_CONCAT(a, b) LEAT_CONCAT_INNER(a, b)
-#define LEAT_TRY_INNER(tmp, ret, decl, ...)           \
-  auto tmp = (__VA_ARGS__);                           \
+#define LEAT_TRY_INNER(tmp, ret, decl, ...)                \
+  auto tmp = (__VA_ARGS__);                                \
   if (!tmp) ret ::std::unexpected(std::move(tmp).error()); \
   decl = std::move(tmp).value()
 
@@ -91,9 +93,9 @@ Status status_from_errno(int errnum, std::string what);
   LEAT_TRY_INNER(LEAT_CONCAT(leat_try_, __LINE__), co_return, decl, __VA_ARGS__)
 
 // For Result<void>: return the error, if any.
-#define LEAT_CHECK_OK(...)                                                                 \
-  if (auto leat_status = (__VA_ARGS__); !leat_status)                                      \
+#define LEAT_CHECK_OK(...)                            \
+  if (auto leat_status = (__VA_ARGS__); !leat_status) \
   return ::std::unexpected(std::move(leat_status).error())
-#define LEAT_CO_CHECK_OK(...)                                                              \
-  if (auto leat_status = (__VA_ARGS__); !leat_status)                                      \
+#define LEAT_CO_CHECK_OK(...)                         \
+  if (auto leat_status = (__VA_ARGS__); !leat_status) \
   co_return ::std::unexpected(std::move(leat_status).error())

@@ -18,8 +18,8 @@ struct Number {
 
 std::optional<Number> leading_number(std::string_view text) {
   double value = 0;
-  auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value,
-                                   std::chars_format::fixed);
+  auto [end, ec] =
+      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   if (ec != std::errc() || end == text.data() || !std::isfinite(value) || value < 0) {
     return std::nullopt;
   }
@@ -38,9 +38,9 @@ struct ByteUnit {
 };
 
 constexpr std::array kByteUnits = {
-    ByteUnit{"", 1},       ByteUnit{"B", 1},       ByteUnit{"K", kKiB},   ByteUnit{"KiB", kKiB},
-    ByteUnit{"KB", 1e3},   ByteUnit{"M", kMiB},    ByteUnit{"MiB", kMiB}, ByteUnit{"MB", 1e6},
-    ByteUnit{"G", kGiB},   ByteUnit{"GiB", kGiB},  ByteUnit{"GB", 1e9},   ByteUnit{"T", kTiB},
+    ByteUnit{"", 1},       ByteUnit{"B", 1},      ByteUnit{"K", kKiB},   ByteUnit{"KiB", kKiB},
+    ByteUnit{"KB", 1e3},   ByteUnit{"M", kMiB},   ByteUnit{"MiB", kMiB}, ByteUnit{"MB", 1e6},
+    ByteUnit{"G", kGiB},   ByteUnit{"GiB", kGiB}, ByteUnit{"GB", 1e9},   ByteUnit{"T", kTiB},
     ByteUnit{"TiB", kTiB}, ByteUnit{"TB", 1e12},
 };
 
@@ -51,7 +51,7 @@ struct TimeUnit {
 
 // Longest first, so that "ms" is not read as minutes and "s".
 constexpr std::array kTimeUnits = {
-    TimeUnit{"ms", 1e6}, TimeUnit{"us", 1e3}, TimeUnit{"ns", 1},     TimeUnit{"d", 86400e9},
+    TimeUnit{"ms", 1e6},   TimeUnit{"us", 1e3}, TimeUnit{"ns", 1},  TimeUnit{"d", 86400e9},
     TimeUnit{"h", 3600e9}, TimeUnit{"m", 60e9}, TimeUnit{"s", 1e9},
 };
 
@@ -113,9 +113,9 @@ Result<std::chrono::nanoseconds> parse_duration(std::string_view text) {
     any = true;
   }
   if (!any || !rest.empty() || total > kNanosecondsMax) {
-    return error(StatusCode::kInvalidArgument,
-                 fmt::format("'{}' is not a duration; write for example 250ms, 60s, 5m, 1h30m, 7d",
-                             text));
+    return error(
+        StatusCode::kInvalidArgument,
+        fmt::format("'{}' is not a duration; write for example 250ms, 60s, 5m, 1h30m, 7d", text));
   }
   return std::chrono::nanoseconds(std::llround(total));
 }

@@ -29,7 +29,9 @@ Result<std::chrono::nanoseconds> parse_duration(std::string_view text);
 // "250ms", "60s", "5m", "1h30m".
 std::string format_duration(std::chrono::nanoseconds duration);
 
-constexpr uint64_t align_down(uint64_t value, uint64_t unit) { return value - value % unit; }
+constexpr uint64_t align_down(uint64_t value, uint64_t unit) {
+  return value - value % unit;
+}
 constexpr uint64_t align_up(uint64_t value, uint64_t unit) {
   return align_down(value + unit - 1, unit);
 }

@@ -90,8 +90,8 @@ class Catalog {
   // The object at `path` was seen to have changed or gone (a read answered kChanged).
   virtual void report_changed(std::string_view path) = 0;
 
-  // Called, on any thread and without locks held, for each name whose version changed or which
-  // went.
+  // Called, on any thread and without locks held, for each name whose version changed, which went
+  // or which was mounted.
   virtual void set_change_listener(std::function<void(const CatalogChange&)> listener) = 0;
 };
 

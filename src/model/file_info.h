@@ -19,8 +19,8 @@ struct FileInfo {
   std::string name;  // last component; empty for a root
   FileKind kind = FileKind::kFile;
   uint64_t size = 0;
-  Version version;                 // kNone for directories
-  std::optional<WallTime> mtime;   // as the store says it; many have none for directories
+  Version version;                // kNone for directories
+  std::optional<WallTime> mtime;  // as the store says it; many have none for directories
 
   bool is_directory() const { return kind == FileKind::kDirectory; }
   friend bool operator==(const FileInfo&, const FileInfo&) = default;

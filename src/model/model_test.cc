@@ -37,7 +37,8 @@ TEST(StoreUrl, TakesSourcesApart) {
 }
 
 TEST(StoreUrl, RefusesWhatItCannotMean) {
-  for (const char* text : {"", "bucket/x", "s3://", "s3:///x", "file://relative", "s3://b?x", "s3://k:s@b/"}) {
+  for (const char* text :
+       {"", "bucket/x", "s3://", "s3:///x", "file://relative", "s3://b?x", "s3://k:s@b/"}) {
     EXPECT_FALSE(StoreUrl::parse(text)) << text;
   }
 }

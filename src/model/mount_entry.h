@@ -15,7 +15,8 @@ struct MountEntry {
   Policy policy;
 };
 
-// "/a//b/./c/" → "/a/b/c". ".." and relative paths are refused: a namespace path has no parent links.
+// "/a//b/./c/" → "/a/b/c". ".." and relative paths are refused: a namespace path has no parent
+// links.
 Result<std::string> normalise_path(std::string_view path);
 
 }  // namespace leat

@@ -19,9 +19,9 @@ Result<Freshness> Freshness::parse(std::string_view text) {
   }
   constexpr std::string_view kPrefix = "max-age=";
   if (!text.starts_with(kPrefix)) {
-    return error(StatusCode::kInvalidArgument,
-                 fmt::format("'{}' is not a freshness; write max-age=60s, immutable or validate",
-                             text));
+    return error(
+        StatusCode::kInvalidArgument,
+        fmt::format("'{}' is not a freshness; write max-age=60s, immutable or validate", text));
   }
   LEAT_TRY(freshness.max_age, parse_duration(text.substr(kPrefix.size())));
   return freshness;
@@ -29,9 +29,12 @@ Result<Freshness> Freshness::parse(std::string_view text) {
 
 std::string Freshness::to_string() const {
   switch (mode) {
-    case Mode::kImmutable: return "immutable";
-    case Mode::kValidate: return "validate";
-    case Mode::kMaxAge: break;
+    case Mode::kImmutable:
+      return "immutable";
+    case Mode::kValidate:
+      return "validate";
+    case Mode::kMaxAge:
+      break;
   }
   return "max-age=" + format_duration(max_age);
 }

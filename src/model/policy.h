@@ -37,7 +37,7 @@ struct Policy {
   bool isolated = false;  // its own StoreId: shares no page with another mount
   uid_t uid = 0;          // owner shown for every name
   gid_t gid = 0;
-  mode_t umask = 022;     // taken from 0666 (files) and 0777 (directories)
+  mode_t umask = 022;  // taken from 0666 (files) and 0777 (directories)
 };
 
 }  // namespace leat

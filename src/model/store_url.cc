@@ -56,10 +56,11 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   size_t scheme_end = text.find("://");
   if (scheme_end == std::string_view::npos) {
     if (!text.starts_with('/')) {
-      return error(StatusCode::kInvalidArgument,
-                   fmt::format("'{}' is not a source; write a URL such as s3://bucket/prefix, or an "
-                               "absolute path",
-                               text));
+      return error(
+          StatusCode::kInvalidArgument,
+          fmt::format("'{}' is not a source; write a URL such as s3://bucket/prefix, or an "
+                      "absolute path",
+                      text));
     }
     url.scheme = "file";  // a plain path is taken literally, '?' and all
   } else {
@@ -81,9 +82,9 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
                    "credentials file");
     }
     if (url.bucket.empty()) {
-      return error(StatusCode::kInvalidArgument,
-                   fmt::format("source '{}' names no bucket; write {}://bucket/prefix", text,
-                               url.scheme));
+      return error(
+          StatusCode::kInvalidArgument,
+          fmt::format("source '{}' names no bucket; write {}://bucket/prefix", text, url.scheme));
     }
   } else if (!rest.starts_with('/')) {
     return error(StatusCode::kInvalidArgument,

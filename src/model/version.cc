@@ -7,11 +7,16 @@ namespace leat {
 
 std::string Version::to_string() const {
   switch (kind) {
-    case Kind::kNone: return "unknown";
-    case Kind::kEtag: return "etag:" + value;
-    case Kind::kGeneration: return "generation:" + value;
-    case Kind::kVersionId: return "version:" + value;
-    case Kind::kSizeMtime: return "mtime:" + value;
+    case Kind::kNone:
+      return "unknown";
+    case Kind::kEtag:
+      return "etag:" + value;
+    case Kind::kGeneration:
+      return "generation:" + value;
+    case Kind::kVersionId:
+      return "version:" + value;
+    case Kind::kSizeMtime:
+      return "mtime:" + value;
   }
   return "unknown";
 }

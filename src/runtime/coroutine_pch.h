@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one precompiled header: what every file that holds a coroutine includes anyway. Never included
-// by name; rooms take it with PCH in their CMakeLists.txt.
+// The one precompiled header: what every file that holds a coroutine includes anyway. Never
+// included by name; rooms take it with PCH in their CMakeLists.txt.
 #pragma once
 
+#include <fmt/format.h>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -10,10 +11,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <fmt/format.h>
 
 #include <chrono>
 #include <expected>

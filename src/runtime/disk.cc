@@ -51,8 +51,7 @@ class SystemDisk : public Disk {
         // The buffer is only read; one span type serves both directions.
         std::span<std::byte> rest(const_cast<std::byte*>(slice.data) + done,
                                   std::min(slice.size - done, kRequestBytesMax));
-        Result<size_t> step =
-            co_await move(context, Direction::kWrite, fd, rest, offset + done);
+        Result<size_t> step = co_await move(context, Direction::kWrite, fd, rest, offset + done);
         if (!step) co_return Error(step.error());
         if (*step == 0) co_return Error(status_from_errno(ENOSPC, "write to the cache disk"));
         done += *step;
@@ -154,10 +153,10 @@ class SystemDisk : public Disk {
     return error(status_from_errno(failed, what + path));
   }
 
-  // One system call's worth. Once started it is seen through: the buffer belongs to the kernel until
-  // then, so the context does not end it early.
-  Task<Result<size_t>> move(Context context, Direction direction, int fd, std::span<std::byte> bytes,
-                            uint64_t offset) {
+  // One system call's worth. Once started it is seen through: the buffer belongs to the kernel
+  // until then, so the context does not end it early.
+  Task<Result<size_t>> move(Context context, Direction direction, int fd,
+                            std::span<std::byte> bytes, uint64_t offset) {
     LEAT_CO_CHECK_OK(context.check("disk input or output"));
     auto outcome = SharedResult<int>::make();
     IoRing::Completion completion = [outcome](int result) { outcome->set(result); };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Disk: every system call that the page store makes on its directories, behind one interface so that
-// faults can be wrapped around it. Reads go by io_uring where the kernel allows it, what else may
-// block by the blocking pool. Thread-safe.
+// Disk: every system call that the page store makes on its directories, behind one interface so
+// that faults can be wrapped around it. Reads go by io_uring where the kernel allows it, what else
+// may block by the blocking pool. Thread-safe.
 #pragma once
 
 #include <sys/types.h>

@@ -48,9 +48,13 @@ Executor::~Executor() {
   for (std::thread& thread : impl_->threads) thread.join();
 }
 
-boost::asio::any_io_executor Executor::any() const { return impl_->io.get_executor(); }
+boost::asio::any_io_executor Executor::any() const {
+  return impl_->io.get_executor();
+}
 
-unsigned Executor::threads() const { return static_cast<unsigned>(impl_->threads.size()); }
+unsigned Executor::threads() const {
+  return static_cast<unsigned>(impl_->threads.size());
+}
 
 void Executor::spawn(Task<> task) {
   boost::asio::co_spawn(impl_->io, std::move(task), [](std::exception_ptr failure) {
@@ -69,12 +73,13 @@ void Executor::post_blocking(std::move_only_function<void()> call) {
 Task<Result<>> sleep_for(Context context, Clock::duration duration) {
   if (auto alive = context.check("a pause"); !alive) co_return alive;
   auto executor = co_await boost::asio::this_coro::executor;
-  // Shared with the stop callback, which may run on any thread: the timer itself is not thread-safe,
-  // so the callback only posts.
+  // Shared with the stop callback, which may run on any thread: the timer itself is not
+  // thread-safe, so the callback only posts.
   auto timer = std::make_shared<boost::asio::steady_timer>(boost::asio::make_strand(executor));
   timer->expires_at(std::min(Clock::now() + duration, context.deadline));
   std::stop_callback stop(context.cancel, [timer] {
-    boost::asio::post(timer->get_executor(), [timer] { timer->expires_at(Clock::time_point::min()); });
+    boost::asio::post(timer->get_executor(),
+                      [timer] { timer->expires_at(Clock::time_point::min()); });
   });
   boost::system::error_code ignored;
   co_await timer->async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executor: the process's threads. A small pool that runs coroutines and never blocks, and a bounded
-// pool for calls that cannot do otherwise (metadata system calls, fsync).
+// Executor: the process's threads. A small pool that runs coroutines and never blocks, and a
+// bounded pool for calls that cannot do otherwise (metadata system calls, fsync).
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -22,8 +22,8 @@
 namespace leat {
 
 struct ExecutorOptions {
-  unsigned threads = 0;            // 0: one per core, at least 2
-  unsigned blocking_threads = 8;   // calls that block; more of them wait in a queue
+  unsigned threads = 0;           // 0: one per core, at least 2
+  unsigned blocking_threads = 8;  // calls that block; more of them wait in a queue
 };
 
 class Executor {
@@ -70,10 +70,10 @@ Task<std::invoke_result_t<F>> Executor::blocking(F call) {
       [this, &call, resume_on](auto handler) {
         auto work = [handler = std::move(handler), call = std::move(call), resume_on]() mutable {
           Value value = call();
-          boost::asio::post(resume_on, [handler = std::move(handler),
-                                        value = std::move(value)]() mutable {
-            std::move(handler)(std::move(value));
-          });
+          boost::asio::post(resume_on,
+                            [handler = std::move(handler), value = std::move(value)]() mutable {
+                              std::move(handler)(std::move(value));
+                            });
         };
         post_blocking(std::move(work));
       },

@@ -52,7 +52,8 @@ TEST(SharedResult, DeadlineAndCancellationEndTheWaitAlone) {
 
   std::stop_source stop;
   std::thread canceller([&] { stop.request_stop(); });
-  auto cancelled = executor.wait(wait_for(shared, Context::background().with_cancel(stop.get_token())));
+  auto cancelled =
+      executor.wait(wait_for(shared, Context::background().with_cancel(stop.get_token())));
   canceller.join();
   ASSERT_FALSE(cancelled);
   EXPECT_EQ(cancelled.error().code(), StatusCode::kCancelled);
@@ -99,7 +100,8 @@ TEST(Semaphore, MoreThanTheLimitGetsTheLimitAndACancelledWaiterLeavesNoHole) {
   EXPECT_EQ(executor.wait(acquire_and_drop(&semaphore, Context::background(), 100)).value(), 4u);
   auto held = semaphore.try_acquire(4);
   ASSERT_TRUE(held);
-  auto late = executor.wait(acquire_and_drop(&semaphore, Context::background().with_timeout(2ms), 1));
+  auto late =
+      executor.wait(acquire_and_drop(&semaphore, Context::background().with_timeout(2ms), 1));
   EXPECT_EQ(late.error().code(), StatusCode::kTimedOut);
   held.reset();
   EXPECT_TRUE(semaphore.try_acquire(4));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Semaphore: bounds how much of something is under way (requests, bytes in flight). First come, first
-// served. Thread-safe. Must outlive its permits.
+// Semaphore: bounds how much of something is under way (requests, bytes in flight). First come,
+// first served. Thread-safe. Must outlive its permits.
 #pragma once
 
 #include <cstdint>

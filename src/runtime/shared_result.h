@@ -6,11 +6,11 @@
 // waiters are not touched.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -68,8 +68,8 @@ class SharedResult : public std::enable_shared_from_this<SharedResult<T>> {
       timer = std::make_shared<boost::asio::steady_timer>(boost::asio::make_strand(executor));
       timer->expires_at(context.deadline);
     }
-    // Another thread may resume this coroutine as soon as the waiter is armed, so arming is the last
-    // thing that touches the frame.
+    // Another thread may resume this coroutine as soon as the waiter is armed, so arming is the
+    // last thing that touches the frame.
     auto initiate = [&](auto handler) {
       auto shared_handler = std::make_shared<decltype(handler)>(std::move(handler));
       waiter->resume = [executor, shared_handler] {

@@ -12,18 +12,22 @@ namespace {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::kDebug: return spdlog::level::debug;
-    case Level::kInfo: return spdlog::level::info;
-    case Level::kWarning: return spdlog::level::warn;
-    case Level::kError: return spdlog::level::err;
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarning:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::err;
 }
 
 std::shared_ptr<spdlog::logger>& logger() {
   static std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>(
-        "leat", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made =
+        std::make_shared<spdlog::logger>("leat", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_level(spdlog::level::warn);
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%f%z %l %v");
     return made;
@@ -43,8 +47,12 @@ void set_up(const Options& options) {
   logger()->flush_on(spdlog::level::info);
 }
 
-bool enabled(Level level) { return logger()->should_log(to_spdlog(level)); }
+bool enabled(Level level) {
+  return logger()->should_log(to_spdlog(level));
+}
 
-void write(Level level, std::string_view text) { logger()->log(to_spdlog(level), text); }
+void write(Level level, std::string_view text) {
+  logger()->log(to_spdlog(level), text);
+}
 
 }  // namespace leat::log

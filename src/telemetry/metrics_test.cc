@@ -30,11 +30,14 @@ TEST(Metrics, TextIsPrometheusExposition) {
                                                  "# TYPE leat_test_bytes_total counter\n"
                                                  "leat_test_bytes_total{origin=\"cache\"} 0\n"
                                                  "leat_test_bytes_total{origin=\"source\"} "));
-  EXPECT_THAT(metrics_text(), testing::HasSubstr("# TYPE leat_test_depth gauge\nleat_test_depth 2.5\n"));
+  EXPECT_THAT(metrics_text(),
+              testing::HasSubstr("# TYPE leat_test_depth gauge\nleat_test_depth 2.5\n"));
 }
 
 TEST(Metrics, GoneMetricsAreNotScraped) {
-  { Gauge gauge("leat_test_short_lived", "x", [] { return 1.0; }); }
+  {
+    Gauge gauge("leat_test_short_lived", "x", [] { return 1.0; });
+  }
   EXPECT_THAT(metrics_text(), testing::Not(testing::HasSubstr("short_lived")));
 }
 

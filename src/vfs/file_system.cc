@@ -104,8 +104,9 @@ class CatalogFileSystem : public FileSystem {
   Result<> may_open(const Node& node, int flags);
   Result<std::shared_ptr<OpenFile>> open_version(const NodePtr& node,
                                                  const Result<CatalogEntry>& entry);
-  // The node of a directory by its path, if the kernel holds it.
-  NodePtr find_directory(std::string_view path) const;
+  // What the kernel may hold of the changed name: the name itself, or the first directory on the
+  // way to it that has no node and may be held as missing. Nothing when it is not below the root.
+  std::optional<Invalidation> first_held(const CatalogChange& change) const;
   void version_gone(const Node& node, const Status& status);
   std::optional<NodeView> view(NodeId node);
 
@@ -344,37 +345,39 @@ FileSystemUsage CatalogFileSystem::usage() {
 }
 
 // ---- invalidation
-// ----------------------------------------------------------------------------------
 
-NodePtr CatalogFileSystem::find_directory(std::string_view path) const {
+std::optional<Invalidation> CatalogFileSystem::first_held(const CatalogChange& change) const {
+  std::string_view path = change.parent;
   if (root_path_ != "/") {
-    if (!path.starts_with(root_path_)) return nullptr;
+    if (!path.starts_with(root_path_)) return std::nullopt;
     path.remove_prefix(root_path_.size());
-    if (!path.empty() && path.front() != '/') return nullptr;  // "/data2" is not below "/data"
+    if (!path.empty() && path.front() != '/') return std::nullopt;  // "/data2" is not in "/data"
   }
-  NodePtr node = nodes_.root();
-  while (node && !path.empty()) {
+  NodePtr directory = nodes_.root();
+  while (path.size() > 1) {
     path.remove_prefix(1);
     const std::string_view name = path.substr(0, path.find('/'));
-    if (name.empty()) break;  // the root itself
-    node = nodes_.find_child(node->id, name);
+    NodePtr next = nodes_.find_child(directory->id, name);
+    if (!next) return Invalidation{directory->id, std::string(name), 0};
+    directory = std::move(next);
     path.remove_prefix(name.size());
   }
-  return node;
+  const NodePtr node = nodes_.find_child(directory->id, change.name);
+  return Invalidation{directory->id, change.name, node ? node->id : 0};
 }
 
 void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
-  const NodePtr parent = find_directory(change.parent);
-  if (!parent) return;
-  const NodePtr node = nodes_.find_child(parent->id, change.name);
-  if (!node) return;
-  nodes_.expire(node->id);
+  const std::optional<Invalidation> name = first_held(change);
+  if (!name) return;
+  if (name->node != 0) nodes_.expire(name->node);
+  // What went and was not held was not seen; what came may be held as missing.
+  if (name->node == 0 && change.gone) return;
   std::shared_ptr<const std::function<void(const Invalidation&)>> listener;
   {
     std::lock_guard lock(listener_mutex_);
     listener = listener_;
   }
-  if (listener) (*listener)({parent->id, change.name, node->id});
+  if (listener) (*listener)(*name);
 }
 
 void CatalogFileSystem::set_invalidation_listener(

@@ -85,7 +85,7 @@ struct FileSystemUsage {
 struct Invalidation {
   NodeId parent;
   std::string name;
-  NodeId node;  // that the name stood for
+  NodeId node;  // that the name stood for; 0 when it stood for none
 };
 
 struct FileSystemOptions {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vfs/file_system.h"
 
+#include <fmt/format.h>
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -299,6 +301,21 @@ TEST(Invalidation, ConcernsOnlyNamesThatAreHeldBelowTheRoot) {
   rig.files->set_invalidation_listener({});
   rig.files->catalog_changed({.parent = "/data/a", .name = "b", .gone = true});
   EXPECT_EQ(told.size(), 2u);
+}
+
+TEST(Invalidation, ANameThatCameMayBeHeldAsMissing) {
+  TreeRig rig({.root = "/data"});
+  rig.source->put("b/x", "one");
+  const NodeId b = rig.node(kRootNode, "b");
+  std::vector<std::string> told;
+  rig.files->set_invalidation_listener([&](const Invalidation& name) {
+    EXPECT_EQ(name.node, 0u);
+    told.push_back(fmt::format("{}/{}", name.parent == b ? "b" : "", name.name));
+  });
+  rig.files->catalog_changed({.parent = "/data/b", .name = "new", .gone = false});
+  rig.files->catalog_changed({.parent = "/data/b/way/to", .name = "it", .gone = false});
+  rig.files->catalog_changed({.parent = "/data", .name = "top", .gone = false});
+  EXPECT_EQ(told, (std::vector<std::string>{"b/new", "b/way", "/top"}));
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ def test_free_then_the_store_is_asked_again(leat, store, mount):
 def test_mounts_and_status(leat, store, objects, mount):
     told = leat.json("mounts")["mounts"]
     assert [entry["path"] for entry in told] == [str(mount)]
-    assert told[0]["source"] == f"s3://{objects}"
+    assert told[0]["source"] == f"s3://{objects}/"
     assert objects in leat.run("mounts").stdout
     status = leat.json("status")
     assert status["pid"] in leat.daemon_pids()

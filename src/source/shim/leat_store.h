@@ -16,8 +16,7 @@
  *  - Text is UTF-8, not terminated by a zero, never null where its size is above 0.
  *  - The library starts its threads with the first store and keeps them for the life of the
  * process. A process that forks must do so before. */
-#ifndef LEAT_SOURCE_SHIM_LEAT_STORE_H_
-#define LEAT_SOURCE_SHIM_LEAT_STORE_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -125,5 +124,3 @@ void leat_request_free(leat_request* request);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* LEAT_SOURCE_SHIM_LEAT_STORE_H_ */
