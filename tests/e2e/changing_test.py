@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects are overwritten, deleted and added while processes read: each open file is one version."""
 
+import errno
 import os
 import random
 
@@ -39,8 +40,14 @@ class Writer:
 
 
 def newest_version_seen(path, name):
-    with open(path, "rb") as file:
-        data = file.read()
+    """The version that a fresh open gives; None while the old one is believed and not cached."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        if error.errno == errno.ESTALE:
+            return None
+        raise
     version = version_of(name, data, 0)
     return version if data == content(name, version, 0, len(data)) else None
 

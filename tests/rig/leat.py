@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The leat program with a runtime folder and cache of its own, cleaned up whatever happened."""
 
+import contextlib
 import json
 import os
 import signal
@@ -50,7 +51,8 @@ class Leat:
               credentials=None):
         """Mounts `source` of `store` ("bucket" or "bucket/prefix") and answers the folder."""
         directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # it may be the folder of a dead daemon
+            os.makedirs(directory)
         done = self.run("mount", f"s3://{source}", directory,
                         "--option", f"endpoint={store.endpoint}", "--option", "region=us-east-1",
                         "--cache-dir", self.cache_dir, "--cache-size", self.cache_size,

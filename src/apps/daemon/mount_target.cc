@@ -57,7 +57,8 @@ std::optional<std::string> held_by(const fs::path& process, const std::string& p
 
 Result<bool> remove_dead_mount(const std::string& path) {
   struct stat found{};
-  if (stat(path.c_str(), &found) == 0 || errno != ENOTCONN) return false;
+  if (stat(path.c_str(), &found) == 0) return false;
+  if (errno != ENOTCONN && errno != ECONNABORTED) return false;  // dead, or dying just now
   LEAT_CHECK_OK(unmount_path(path, true));
   log::warning("{} was the folder of a daemon that died; it was unmounted", path);
   return true;
