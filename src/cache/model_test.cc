@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
@@ -133,8 +134,9 @@ class Model {
 };
 
 void run_model(uint64_t capacity_bytes) {
-  unsigned seed = std::random_device()();
-  std::cout << "seed " << seed << std::endl;
+  const char* given = std::getenv("LEAT_TEST_SEED");
+  unsigned seed = given ? static_cast<unsigned>(std::stoul(given)) : std::random_device()();
+  std::cout << "seed: LEAT_TEST_SEED=" << seed << std::endl;
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Model(seed).run(600, capacity_bytes);
 }

@@ -337,9 +337,9 @@ uint64_t PackedStore::drop(const FileId& id) {
 
 // Without this word the object would be back after a restart: not wrong, but not what was asked.
 Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence) {
-  if (SegmentPtr from = self->segment(sequence); from == nullptr || from->live_objects == 0) {
-    co_return;
-  }
+  // A segment that dies with its last object takes the object's record along; one that must stay
+  // for its words about other drops does not.
+  if (self->is_leaving(sequence)) co_return;
   SegmentRecord word;
   word.kind = SegmentRecord::Kind::kDropped;
   word.ref.id = id;
@@ -353,6 +353,12 @@ Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, ui
   }
   self->release_slot(*slot, true, 0);
   self->remove_if_dead(slot->segment);  // what died meanwhile waited for us
+}
+
+bool PackedStore::is_leaving(uint32_t sequence) const {
+  std::lock_guard lock(mutex_);
+  auto found = segments_.find(sequence);
+  return found == segments_.end() || found->second->removing;
 }
 
 bool PackedStore::begin_removal(const SegmentPtr& segment, bool only_if_dead) {

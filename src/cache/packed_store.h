@@ -98,6 +98,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   void remove_if_dead(const SegmentPtr& segment);
 
   bool begin_removal(const SegmentPtr& segment, bool only_if_dead);
+  bool is_leaving(uint32_t sequence) const;
 
   static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence);
   static Task<> settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);

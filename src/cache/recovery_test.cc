@@ -69,6 +69,31 @@ TEST(Recovery, ACleanRestartKeepsEverythingAndTheKernelMayReadAtOnce) {
   EXPECT_EQ(store->stats().corrupt_blocks, 0u);
 }
 
+// A segment whose objects are all gone stays while it holds words about earlier segments; then its
+// own objects need words, too.
+TEST(Recovery, WhatWasDroppedStaysDropped) {
+  TempDirectory directory;
+  std::vector<FileRefPtr> earlier;
+  for (int i = 0; i < 10; ++i) {
+    earlier.push_back(object(fmt::format("earlier {}", i), 100 * kKiB));
+  }
+  FileRefPtr later = object("later", 100 * kKiB);
+  {
+    TestStore store(TestStore::options(directory.path()));
+    for (const auto& ref : earlier) ASSERT_TRUE(store.write_whole(ref));
+    ASSERT_TRUE(store.write_whole(later));
+    ASSERT_EQ(store->stats().segments, 2u);
+    EXPECT_EQ(store->drop(earlier[0]->id), earlier[0]->size);
+    ASSERT_TRUE(store.flush());
+    EXPECT_EQ(store->drop(later->id), later->size);
+    store.close();
+  }
+  TestStore store(TestStore::options(directory.path()));
+  EXPECT_FALSE(store.holds(later));
+  EXPECT_FALSE(store.holds(earlier[0]));
+  for (size_t i = 1; i < earlier.size(); ++i) EXPECT_TRUE(store.holds(earlier[i])) << i;
+}
+
 TEST(Recovery, AfterAKillWhatWasWrittenIsThereAndVerifiedBeforeTheKernelReadsIt) {
   TempDirectory directory;
   Objects objects;

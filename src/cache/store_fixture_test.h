@@ -205,12 +205,22 @@ class TestStore {
   std::unique_ptr<PageStore> store_;
 };
 
-// The directory as a crash at this moment would leave it.
+// The directory as a crash about now could leave it. The store works on meanwhile, so files may go
+// while they are copied.
 inline std::unique_ptr<TempDirectory> crash_copy(const std::string& directory) {
+  namespace fs = std::filesystem;
   auto copy = std::make_unique<TempDirectory>();
-  std::filesystem::copy(
-      directory, copy->path(),
-      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+  for (const auto& item : fs::recursive_directory_iterator(directory)) {
+    fs::path to = copy->path() / fs::relative(item.path(), directory);
+    std::error_code failed;
+    if (item.is_directory(failed)) {
+      fs::create_directories(to);
+    } else {
+      fs::copy_file(item.path(), to, failed);
+      if (failed && failed != std::errc::no_such_file_or_directory)
+        throw fs::filesystem_error("", failed);
+    }
+  }
   return copy;
 }
 
