@@ -45,6 +45,8 @@ struct CatalogEntry {
 struct Listing {
   std::vector<CatalogEntry> entries;
   Clock::time_point fresh_until;
+  // Keys that the store has here and that cannot be shown as names, or not be addressed.
+  uint64_t left_out = 0;
 };
 using ListingPtr = std::shared_ptr<const Listing>;
 

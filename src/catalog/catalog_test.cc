@@ -209,7 +209,29 @@ TEST_F(CatalogTest, NamesThatCannotBeShownAreHiddenAndCounted) {
   double before = metric("leat_catalog_hidden_names_total");
   EXPECT_THAT(names("/m/d"), ElementsAre("good", std::string(255, 'k'), "\xf0\x9f\x90\x88 \n"));
   EXPECT_EQ(metric("leat_catalog_hidden_names_total") - before, 5);
+  EXPECT_EQ((*list("/m/d"))->left_out, 5u);
   EXPECT_EQ(code_of("/m/d/" + std::string(256, 'l')), StatusCode::kNotFound);
+}
+
+// A store that has more than it can list: one key with each page.
+class HalfMuteSource : public MemorySource {
+ public:
+  HalfMuteSource() : MemorySource("mute", 2) {}
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    Result<ListPage> page = co_await MemorySource::list(context, std::move(request));
+    if (page) page->left_out = 1;
+    co_return page;
+  }
+};
+
+TEST_F(CatalogTest, AListingSaysHowManyKeysItLeavesOut) {
+  auto mute = std::make_shared<HalfMuteSource>();
+  for (const char* key : {"d/a", "d/b", "d/c", "d/c/below", "d//"}) mute->put(key, "x");
+  mount("/m", mute);
+  EXPECT_THAT(names("/m/d"), ElementsAre("a", "b", "c/"));
+  // Three pages, "d//" and the object "d/c".
+  EXPECT_EQ((*list("/m/d"))->left_out, 5u);
+  EXPECT_THAT(names("/m/none"), IsEmpty()) << "something is there, though nothing can be shown";
 }
 
 TEST_F(CatalogTest, LookupsAndListingsAreCounted) {

@@ -172,6 +172,7 @@ ListingPtr Directory::show(std::vector<CatalogEntry> extra) {
   auto listing = std::make_shared<Listing>();
   listing->entries = entries_of(view, std::move(extra));
   listing->fresh_until = view.fresh_until;
+  listing->left_out = view.table ? view.table->left_out() : 0;
   if (!shareable) return listing;
   std::lock_guard lock(mutex_);
   if (view.revision != revision_) return listing;

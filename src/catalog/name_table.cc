@@ -75,7 +75,9 @@ void NameTable::adopt(std::string_view name, FileRefPtr ref) {
 NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known)
     : store_(store), prefix_(std::move(prefix)), known_(std::move(known)) {}
 
-void NameTableBuilder::add_page(const std::vector<SourceObject>& objects) {
+void NameTableBuilder::add_page(const ListPage& page) {
+  const std::vector<SourceObject>& objects = page.objects;
+  table_->left_out_ += page.left_out;
   size_t directory_bytes = 0;
   for (const SourceObject& object : objects) {
     if (object.kind == FileKind::kDirectory) directory_bytes += object.key.size();
@@ -129,6 +131,7 @@ bool NameTableBuilder::may_show(const SourceObject& object, std::string_view nam
     reason = "the store put a foreign key into this directory";
   }
   if (reason == nullptr) return true;
+  ++table_->left_out_;
   if (hidden_.count++ == 0) {
     hidden_.example = printable(object.key);
     hidden_.reason = reason;
@@ -142,6 +145,7 @@ std::shared_ptr<NameTable> NameTableBuilder::finish() {
   // ("a!" sorts before "a/", but after "a").
   if (!std::ranges::is_sorted(records, name_less)) std::ranges::sort(records, name_less);
   auto repeated = std::ranges::unique(records, {}, &NameRecord::name);
+  table_->left_out_ += repeated.size();
   records.erase(repeated.begin(), repeated.end());
   records.shrink_to_fit();
   return std::move(table_);

@@ -44,6 +44,8 @@ class NameTable {
  public:
   size_t size() const { return records_.size(); }
   const NameRecord& operator[](size_t index) const { return records_[index]; }
+  // Keys of the listing that are not in the table, by the store's choice or ours.
+  uint64_t left_out() const { return left_out_; }
   // Null when there is no such name.
   const NameRecord* find(std::string_view name) const;
   // Before the table is shared: the record of file `name` goes on with `ref`, which says the same.
@@ -52,6 +54,7 @@ class NameTable {
  private:
   friend class NameTableBuilder;
   std::vector<NameRecord> records_;
+  uint64_t left_out_ = 0;
   // Names of directories, one piece per page of the listing.
   std::vector<std::unique_ptr<std::string>> directory_names_;
 };
@@ -69,7 +72,7 @@ class NameTableBuilder {
   // (may be null) keeps its FileRef, so that whoever has it open goes on with the same one.
   NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known);
 
-  void add_page(const std::vector<SourceObject>& objects);
+  void add_page(const ListPage& page);
   // Sorts. Where a key is object and prefix at once, the directory stays: what is below it could
   // not be reached otherwise.
   std::shared_ptr<NameTable> finish();

@@ -48,7 +48,7 @@ Task<Result<>> explain_empty(Context context, DirectoryPtr directory) {
 Task<Result<bool>> has_keys_below(Context context, SourcePtr source, std::string prefix) {
   ListRequest request{.prefix = std::move(prefix), .recursive = false, .token = {}};
   Result<ListPage> page = co_await source->list(context, std::move(request));
-  if (page) co_return !page->objects.empty();
+  if (page) co_return !page->objects.empty() || page->left_out > 0;
   if (is_missing(page.error())) co_return false;
   co_return Error(page.error());
 }
@@ -96,8 +96,8 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
     ListRequest request{.prefix = directory->key(), .recursive = false, .token = token};
     Result<ListPage> page = co_await source->list(context, std::move(request));
     if (!page) co_return Error(page.error());
-    builder.add_page(page->objects);
-    any |= !page->objects.empty();
+    builder.add_page(*page);
+    any |= !page->objects.empty() || page->left_out > 0;
     if (!page->next_token.empty() && page->next_token == token) {
       co_return error(StatusCode::kInternal,
                       fmt::format("{} answered the listing of '{}' with the same page token twice; "

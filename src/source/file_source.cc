@@ -140,6 +140,7 @@ Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
   }
   source_metrics::report_left_out(left_out_said_, name_, files->left_out,
                                   "neither a file nor a directory, or a link to nothing");
+  files->page.left_out = files->left_out.count;
   co_return std::move(files->page);
 }
 

@@ -82,6 +82,8 @@ TEST_F(FileSourceTest, WhatIsNeitherFileNorDirectoryIsLeftOutAndCounted) {
   uint64_t before = source_metrics::left_out.value();
   EXPECT_THAT(keys("", false), ElementsAre("file"));
   EXPECT_EQ(source_metrics::left_out.value() - before, 2u);
+  auto page = executor_.wait(source_.list(Context::background(), {root_, false, ""}));
+  EXPECT_EQ(page->left_out, 2u);
   EXPECT_EQ(stat("fifo").error().code(), StatusCode::kUnsupported);
   EXPECT_EQ(read("fifo", {}).error().code(), StatusCode::kNotFound) << "and without waiting";
 }

@@ -215,7 +215,8 @@ Task<Result<ListPage>> OpendalSource::list(Context context, ListRequest request)
       left_out_said_, name_, (*answer)->left_out,
       "keys that begin or end with white space, or have an empty, '.' or '..' component, cannot be "
       "addressed");
-  co_return ListPage{std::move((*answer)->objects), std::move((*answer)->next_token)};
+  co_return ListPage{std::move((*answer)->objects), std::move((*answer)->next_token),
+                     (*answer)->left_out.count};
 }
 
 Task<Result<>> OpendalSource::read(Context context, ReadRequest request,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,6 +50,9 @@ struct ListRequest {
 struct ListPage {
   std::vector<SourceObject> objects;
   std::string next_token;  // empty: that was all
+  // What is there but is not among the objects: keys that cannot be addressed, things that are
+  // neither file nor directory. Counted once over the pages of a listing.
+  uint64_t left_out = 0;
 };
 
 struct ReadRequest {
