@@ -2,23 +2,16 @@
 #include "base/bytes.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
+
+#include "base/buffer_pool.h"
 
 namespace leat {
-namespace {
-
-constexpr size_t kAlignment = 4096;
-
-}  // namespace
 
 Buffer::Buffer(size_t size) : size_(size) {
   if (size == 0) return;
-  size_t rounded = (size + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-  data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), &std::free);
+  data_ = std::shared_ptr<std::byte>(
+      take_buffer_memory(size), [size](std::byte* memory) { give_buffer_memory(memory, size); });
 }
 
 Bytes::Bytes(Buffer&& buffer) {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for Buffers. What large ones give back is kept for the next ones: fresh memory costs a
+// page fault and the zeroing of every page, more than copying into it. Thread-safe.
+#pragma once
+
+#include <cstddef>
+
+namespace leat {
+
+// At least `size` bytes (not 0), page-aligned, not zeroed. Throws std::bad_alloc.
+std::byte* take_buffer_memory(size_t size);
+// `size` as it was taken.
+void give_buffer_memory(std::byte* memory, size_t size) noexcept;
+
+// Bytes that are kept now, at most kBufferBytesKept.
+size_t buffer_bytes_kept();
+inline constexpr size_t kBufferBytesKept = 64 << 20;
+
+}  // namespace leat
