@@ -5,15 +5,13 @@
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <exception>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/check.h"
+#include "runtime/shared_result.h"
 
 namespace leat {
 
@@ -72,17 +70,11 @@ void Executor::post_blocking(std::move_only_function<void()> call) {
 
 Task<Result<>> sleep_for(Context context, Clock::duration duration) {
   if (auto alive = context.check("a pause"); !alive) co_return alive;
-  auto executor = co_await boost::asio::this_coro::executor;
-  // Shared with the stop callback, which may run on any thread: the timer itself is not
-  // thread-safe, so the callback only posts.
-  auto timer = std::make_shared<boost::asio::steady_timer>(boost::asio::make_strand(executor));
-  timer->expires_at(std::min(Clock::now() + duration, context.deadline));
-  std::stop_callback stop(context.cancel, [timer] {
-    boost::asio::post(timer->get_executor(),
-                      [timer] { timer->expires_at(Clock::time_point::min()); });
-  });
-  boost::system::error_code ignored;
-  co_await timer->async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
+  // A wait for what never comes: it ends with the deadline or the cancellation alone.
+  auto never = SharedResult<bool>::make();
+  Context pause = context;
+  pause.deadline = std::min(Clock::now() + duration, context.deadline);
+  (void)co_await never->wait(pause, "a pause");
   co_return context.check("a pause");
 }
 

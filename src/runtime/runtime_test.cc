@@ -62,6 +62,30 @@ TEST(SharedResult, DeadlineAndCancellationEndTheWaitAlone) {
   EXPECT_EQ(executor.wait(wait_for(shared, Context::background())).value(), 7);
 }
 
+TEST(SleepFor, EndsWithItsTimeItsDeadlineOrItsCancellation) {
+  Executor executor;
+  EXPECT_TRUE(executor.wait(sleep_for(Context::background(), 1ms)));
+  EXPECT_TRUE(executor.wait(sleep_for(Context::background(), -1ms)));
+  auto late = executor.wait(sleep_for(Context::background().with_timeout(2ms), 1h));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code(), StatusCode::kTimedOut);
+  // A cancellation that comes while the pause begins must not be lost.
+  for (int round = 0; round < 500; ++round) {
+    std::stop_source stop;
+    std::latch both(2);
+    std::thread canceller([&] {
+      both.arrive_and_wait();
+      stop.request_stop();
+    });
+    both.arrive_and_wait();
+    auto cancelled =
+        executor.wait(sleep_for(Context::background().with_cancel(stop.get_token()), 1h));
+    canceller.join();
+    ASSERT_FALSE(cancelled);
+    EXPECT_EQ(cancelled.error().code(), StatusCode::kCancelled);
+  }
+}
+
 Task<> hold_a_permit(Semaphore* semaphore, std::atomic<int>* inside, std::atomic<int>* most,
                      std::latch* done) {
   {
