@@ -66,7 +66,7 @@ class CatalogImpl : public Catalog {
   ~CatalogImpl() override {
     tree_->set_listener(nullptr);
     tree_->stop();
-    for (const MountPtr& mount : tree_->mounts()) sources_.remove(mount->source->id());
+    for (const MountPtr& mount : tree_->mounts()) sources_.remove(mount->source);
   }
 
   Result<> mount(MountEntry entry, SourcePtr source) override;
@@ -104,7 +104,7 @@ Result<> CatalogImpl::mount(MountEntry entry, SourcePtr source) {
   // Before the mount is seen, so that whoever gets a FileRef finds its store.
   sources_.add(source);
   if (Result<> added = tree_->add_mount(std::move(mount)); !added) {
-    sources_.remove(source->id());
+    sources_.remove(source);
     return added;
   }
   if (path != "/") {
@@ -121,7 +121,7 @@ Result<> CatalogImpl::unmount(std::string path) {
                              "mounts",
                              path));
   }
-  sources_.remove(mount->source->id());
+  sources_.remove(mount->source);
   // Directories that only led to it go too; what the mount hid comes back.
   std::vector<CatalogChange> changes;
   for (std::string_view at = path; at != "/"; at = parent_path(at)) {

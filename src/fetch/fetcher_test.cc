@@ -196,7 +196,7 @@ TEST_F(FetcherTest, AVersionThatIsGoneIsChangedAndItsCachedBytesStillRead) {
 TEST_F(FetcherTest, AStoreNobodyMountsAnyMoreIsSaidToBeSo) {
   start();
   FileRefPtr ref = put("a", "text");
-  sources_.remove(source_->id());
+  sources_.remove(source_);
   Result<Bytes> bytes = read(ref, {0, 4});
   ASSERT_FALSE(bytes);
   EXPECT_EQ(bytes.error().code(), StatusCode::kUnavailable);

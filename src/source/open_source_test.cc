@@ -97,6 +97,12 @@ TEST_F(OpenSource, AStoreIsTheSameByItsPlaceNotByItsPrefixOrSpelling) {
   EXPECT_NE(store, id("s3://other?endpoint=http://host:7070"));
   EXPECT_NE(store, id("s3://bucket?endpoint=http://host:7071"));
   EXPECT_NE(store, id("s3://bucket?endpoint=http://host:7070", "salt"));
+  // Who may see other objects asks another store.
+  StoreId named = id("s3://bucket?endpoint=http://host:7070&profile=anonymous");
+  StoreId nobody = id("s3://bucket?endpoint=http://host:7070&anonymous=true");
+  EXPECT_NE(store, named);
+  EXPECT_NE(store, nobody);
+  EXPECT_NE(named, nobody);
   environment_.set("AWS_ENDPOINT_URL", "http://host:7070");
   EXPECT_EQ(store, id("s3://bucket"));
   environment_.set("AWS_ENDPOINT_URL_S3", "http://host:9090");

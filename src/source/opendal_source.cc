@@ -74,6 +74,12 @@ SourceObject to_object(const leat_entry& entry) {
   return object;
 }
 
+// Who asks is part of a store's identity: another one may see other objects, or none.
+std::string account_of(const OpendalConfig& config) {
+  if (config.anonymous) return "anonymous";
+  return config.profile.empty() ? "" : "profile " + config.profile;
+}
+
 struct FreeRequest {
   void operator()(leat_request* request) const { leat_request_free(request); }
 };
@@ -123,7 +129,8 @@ OpendalSource::OpendalSource(OpendalConfig config, StorePtr store, std::string_v
     : config_(std::move(config)),
       store_(std::move(store)),
       name_(fmt::format("{}://{}", config_.scheme, config_.bucket)),
-      id_(make_store_id(config_.scheme, config_.endpoint, "", config_.bucket, salt)) {
+      id_(make_store_id(config_.scheme, config_.endpoint, account_of(config_), config_.bucket,
+                        salt)) {
   capabilities_.conditional_read = leat_store_has_conditional_read(store_.get()) != 0;
 }
 

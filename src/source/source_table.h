@@ -5,6 +5,7 @@
 
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "source/source.h"
 
@@ -12,20 +13,17 @@ namespace leat {
 
 class SourceTable {
  public:
-  // Mounts of one bucket share an entry, which lives until as many removes as adds have come. The
-  // newest source of an id answers from now on.
+  // Of several sources of one id the one that was added last answers; when it is removed, the one
+  // before it does again. The same source may be added more than once.
   void add(SourcePtr source);
-  void remove(const StoreId& id);
+  // Takes back one add of `source`.
+  void remove(const SourcePtr& source);
   // Null when no mount uses it.
   SourcePtr find(const StoreId& id) const;
 
  private:
-  struct Entry {
-    SourcePtr source;
-    int uses = 0;
-  };
   mutable std::mutex mutex_;
-  std::map<StoreId, Entry> entries_;
+  std::map<StoreId, std::vector<SourcePtr>> sources_;  // never empty; in the order of the adds
 };
 
 }  // namespace leat

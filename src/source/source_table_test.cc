@@ -8,21 +8,27 @@
 namespace leat {
 namespace {
 
-TEST(SourceTable, AnEntryLivesUntilAsManyRemovesAsAddsHaveCome) {
+TEST(SourceTable, TheLastThatWasAddedAnswersAndGivesWayToTheOneBefore) {
   SourceTable table;
-  auto first = std::make_shared<testing::MemorySource>("b");
-  auto second = std::make_shared<testing::MemorySource>("b");
-  auto other = std::make_shared<testing::MemorySource>("c");
+  SourcePtr first = std::make_shared<testing::MemorySource>("b");
+  SourcePtr second = std::make_shared<testing::MemorySource>("b");
+  SourcePtr other = std::make_shared<testing::MemorySource>("c");
   ASSERT_EQ(first->id(), second->id());
   EXPECT_EQ(table.find(first->id()), nullptr);
 
   table.add(first);
   table.add(second);
   table.add(other);
-  EXPECT_EQ(table.find(first->id()), second) << "the newest answers";
-  table.remove(first->id());
   EXPECT_EQ(table.find(first->id()), second);
-  table.remove(first->id());
+  table.remove(second);
+  EXPECT_EQ(table.find(first->id()), first);
+  table.add(second);
+  table.add(first);
+  table.remove(first);
+  EXPECT_EQ(table.find(first->id()), second);
+  table.remove(second);
+  EXPECT_EQ(table.find(first->id()), first) << "it was added twice";
+  table.remove(first);
   EXPECT_EQ(table.find(first->id()), nullptr);
   EXPECT_EQ(table.find(other->id()), other);
 }

@@ -285,7 +285,7 @@ Task<> MountService::reap(Activity::Token token, std::weak_ptr<Entry> ended) {
     }
   }
   if (lingered) {
-    sources_.remove(entry->source->id());
+    sources_.remove(entry->source);
   } else {
     log::warning("{} was unmounted by someone else", entry->view.path);
     (void)catalog_.unmount(entry->view.path);
