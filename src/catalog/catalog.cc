@@ -9,12 +9,13 @@
 #include "catalog/directory.h"
 #include "catalog/store_query.h"
 #include "catalog/tree.h"
+#include "runtime/activity.h"
 #include "runtime/executor.h"
 
 namespace leat {
 namespace {
 
-Task<> fly_listing(TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight) {
+Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight) {
   Context context = Context::background().with_cancel(tree->stopping());
   Result<std::shared_ptr<NameTable>> table =
       co_await list_directory(context, directory, flight->known);
@@ -24,10 +25,10 @@ Task<> fly_listing(TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight
   tree->take(news);
 }
 
-Task<> fly_check(TreePtr tree, DirectoryPtr directory, std::string name, CheckFlightPtr flight) {
+Task<> fly_check(Activity::Token, TreePtr tree, DirectoryPtr directory, std::string name,
+                 CheckFlightPtr flight) {
   Context context = Context::background().with_cancel(tree->stopping());
-  Result<CheckedName> checked =
-      co_await check_name(context, directory, name, flight->was_directory);
+  Result<CheckedName> checked = co_await check_name(context, directory, name, flight->was_file);
   DirectoryNews news = directory->finish_check(flight, name, checked);
   flight->result->set(std::move(checked));
   tree->take(news);
@@ -52,6 +53,10 @@ Status explain(const Status& status, std::string_view path) {
     default:
       return status.with_context(fmt::format("cannot look up {}", path));
   }
+}
+
+Status ending() {
+  return {StatusCode::kUnavailable, "the catalog is ending"};
 }
 
 class CatalogImpl : public Catalog {
@@ -83,6 +88,7 @@ class CatalogImpl : public Catalog {
   void set_change_listener(std::function<void(const CatalogChange&)> listener) override {
     tree_->set_listener(std::move(listener));
   }
+  Task<> stop() override;
 
  private:
   std::optional<Result<CatalogEntry>> remembered(std::string_view path);
@@ -93,6 +99,7 @@ class CatalogImpl : public Catalog {
   std::optional<Status> refused_by_parent(std::string_view path);
 
   const TreePtr tree_;
+  Activity activity_;  // flights, and those who joined one
   SourceTable& sources_;
   Executor& executor_;
   const Gauge names_gauge_;
@@ -165,7 +172,9 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup(Context context, std::string path
     Result<> listed = co_await ask_for_listing(context, directory);
     if (!listed) co_return Error(explain(listed.error(), path));
   }
-  co_return directory->last_known(name);
+  if (auto known = directory->last_known(name)) co_return *std::move(known);
+  // It was seen to change after the listing had begun.
+  co_return co_await ask_about(context, directory, name, /*shared=*/true);
 }
 
 Task<Result<CatalogEntry>> CatalogImpl::lookup_for_open(Context context, std::string path) {
@@ -223,9 +232,11 @@ Result<> CatalogImpl::still_serves(const Directory& directory) const {
 }
 
 Task<Result<>> CatalogImpl::ask_for_listing(Context context, DirectoryPtr directory) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
   auto [flight, ours] = directory->join_listing(tree_->now());
   auto result = flight->result;
-  if (ours) executor_.spawn(fly_listing(tree_, directory, flight));
+  if (ours) executor_.spawn(fly_listing(*std::move(token), tree_, directory, flight));
   Result<bool> listed = co_await result->wait(context, "listing a directory");
   if (!listed) co_return Error(listed.error());
   co_return still_serves(*directory);
@@ -233,10 +244,12 @@ Task<Result<>> CatalogImpl::ask_for_listing(Context context, DirectoryPtr direct
 
 Task<Result<CatalogEntry>> CatalogImpl::ask_about(Context context, DirectoryPtr directory,
                                                   std::string name, bool shared) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
   auto [flight, ours] = directory->join_check(name, shared, tree_->now());
   auto result = flight->result;
   Clock::time_point asked_at = flight->started_at;
-  if (ours) executor_.spawn(fly_check(tree_, directory, name, flight));
+  if (ours) executor_.spawn(fly_check(*std::move(token), tree_, directory, name, flight));
   Result<CheckedName> checked = co_await result->wait(context, "looking up a name");
   if (!checked) {
     co_return Error(explain(checked.error(), fmt::format("{}/{}", directory->path(), name)));
@@ -244,6 +257,12 @@ Task<Result<CatalogEntry>> CatalogImpl::ask_about(Context context, DirectoryPtr 
   if (Result<> serves = still_serves(*directory); !serves) co_return Error(serves.error());
   if (!checked->exists) co_return Error(directory->not_found(name));
   co_return directory->entry_of(name, *checked, asked_at);
+}
+
+Task<> CatalogImpl::stop() {
+  tree_->stop();
+  activity_.close();
+  co_await activity_.wait_idle();
 }
 
 void CatalogImpl::invalidate(std::string_view path) {

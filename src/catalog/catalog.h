@@ -95,6 +95,11 @@ class Catalog {
   // Called, on any thread and without locks held, for each name whose version changed, which went
   // or which was mounted.
   virtual void set_change_listener(std::function<void(const CatalogChange&)> listener) = 0;
+
+  // Cancels what is asked of stores and returns when all of it has ended and the listener runs no
+  // more; from then on memory alone answers. Has to end before the stores' executor and whatever
+  // the listener touches go.
+  virtual Task<> stop() = 0;
 };
 
 }  // namespace leat

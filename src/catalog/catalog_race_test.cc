@@ -124,6 +124,23 @@ TEST_F(CatalogTest, AReportDuringAListingIsNotLostWithIt) {
   EXPECT_EQ(bucket_->stats(), 1u);
 }
 
+TEST_F(CatalogTest, ALookupThatAReportOvertakesAsksAboutTheNameAlone) {
+  bucket_->put("d/x", "1");
+  mount("/m", bucket_);
+  EXPECT_TRUE(lookup("/m/d/x"));
+  pass(60s);
+  bucket_->hold();
+  Answers answers(1);
+  executor_.spawn(look_up_into(catalog_.get(), Context::background(), "/m/d/x", &answers));
+  bucket_->await_arrivals(2);
+  catalog_->report_changed("/m/d/x");
+  bucket_->release();
+  answers.done.wait();
+  EXPECT_TRUE(answers.entries.at(0));
+  EXPECT_EQ(bucket_->lists(), 2u);
+  EXPECT_EQ(bucket_->stats(), 1u) << "the listing may be older than the report";
+}
+
 TEST_F(CatalogTest, UnmountingUnderAListingEndsItWithNotFound) {
   bucket_->put("d/x", "1");
   mount("/m", bucket_);
@@ -138,6 +155,31 @@ TEST_F(CatalogTest, UnmountingUnderAListingEndsItWithNotFound) {
   answers.done.wait();
   EXPECT_EQ(answers.entries.at(0).error().code(), StatusCode::kNotFound);
   EXPECT_EQ(answers.listings.at(0).error().code(), StatusCode::kNotFound);
+}
+
+TEST_F(CatalogTest, StoppingEndsWhatIsAskedOfStores) {
+  bucket_->put("d/x", "1");
+  bucket_->put("e/x", "1");
+  mount("/m", bucket_);
+  EXPECT_THAT(names("/m/d"), ::testing::ElementsAre("x"));
+  pass(6s);
+  bucket_->hold();
+  Answers answers(3);
+  executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/e", &answers));
+  executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/e", &answers));
+  executor_.spawn(look_up_into(catalog_.get(), Context::background(), "/m/d/new", &answers));
+  bucket_->await_arrivals(3);
+  executor_.wait(catalog_->stop());
+  // Only the tests hold the bucket now, and the mount.
+  EXPECT_EQ(bucket_.use_count(), 3);
+  answers.done.wait();
+  for (const auto& listing : answers.listings) {
+    EXPECT_EQ(listing.error().code(), StatusCode::kCancelled);
+  }
+  EXPECT_EQ(answers.entries.at(0).error().code(), StatusCode::kCancelled);
+  EXPECT_EQ(code_of("/m/e/x"), StatusCode::kUnavailable);
+  EXPECT_TRUE(lookup("/m/d/x")) << "memory still answers";
+  bucket_->release();
 }
 
 TEST_F(CatalogTest, TheCatalogMayEndBeforeItsRequests) {

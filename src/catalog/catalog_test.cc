@@ -213,6 +213,48 @@ TEST_F(CatalogTest, NamesThatCannotBeShownAreHiddenAndCounted) {
   EXPECT_EQ(code_of("/m/d/" + std::string(256, 'l')), StatusCode::kNotFound);
 }
 
+TEST_F(CatalogTest, ANewNameThatIsObjectAndPrefixIsTheDirectoryForALookupToo) {
+  bucket_->put("d/old", "x");
+  mount("/m", bucket_);
+  EXPECT_THAT(names("/m/d"), ElementsAre("old"));
+  bucket_->put("d/new", "x");
+  bucket_->put("d/new/below", "x");
+  bucket_->put("d/file", "x");
+  pass(std::chrono::seconds(6));
+  EXPECT_TRUE(lookup("/m/d/new")->info.is_directory());
+  EXPECT_FALSE(lookup("/m/d/file")->info.is_directory());
+  catalog_->invalidate("/m");
+  EXPECT_THAT(names("/m/d"), ElementsAre("file", "new/", "old"));
+}
+
+// A store that refuses names which begin with a space, as S3's client does.
+class PickySource : public MemorySource {
+ public:
+  using MemorySource::MemorySource;
+  Task<Result<SourceObject>> stat(Context context, std::string key) override {
+    if (key.contains("/ ")) co_return Error(refusal());
+    co_return co_await MemorySource::stat(std::move(context), std::move(key));
+  }
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    if (request.prefix.contains("/ ")) co_return Error(refusal());
+    co_return co_await MemorySource::list(std::move(context), std::move(request));
+  }
+
+ private:
+  static Status refusal() { return {StatusCode::kUnsupported, "the key cannot be addressed"}; }
+};
+
+TEST_F(CatalogTest, ANameThatTheStoreCannotAddressDoesNotExist) {
+  auto picky = std::make_shared<PickySource>("picky");
+  picky->put("d/x", "x");
+  mount("/m", picky);
+  EXPECT_EQ(code_of("/m/d/ x"), StatusCode::kNotFound);
+  pass(std::chrono::seconds(6));
+  EXPECT_EQ(code_of("/m/d/ x"), StatusCode::kNotFound);
+  EXPECT_EQ(code_of("/m/d/ x/deeper"), StatusCode::kNotFound);
+  EXPECT_THAT(names("/m/d/ x"), ElementsAre("<not_found>"));
+}
+
 // A store that has more than it can list: one key with each page.
 class HalfMuteSource : public MemorySource {
  public:

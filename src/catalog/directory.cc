@@ -52,7 +52,7 @@ Clock::time_point Directory::fresh_until(Clock::time_point at) const {
 }
 
 Clock::time_point Directory::missing_until(Clock::time_point at) const {
-  return std::min(fresh_until(at), add_saturating(at, mount_->entry.policy.freshness.negative_age));
+  return add_saturating(at, mount_->entry.policy.freshness.missing_age());
 }
 
 bool Directory::listing_is_fresh(Clock::time_point now) const {
@@ -88,7 +88,7 @@ CatalogEntry Directory::entry_of(std::string_view name, const CheckedName& check
 
 Status Directory::not_found(std::string_view name) const {
   return {StatusCode::kNotFound,
-          fmt::format("{}/{} does not exist: {} has no '{}{}'", path_ == "/" ? "" : path_, name,
+          fmt::format("{}/{} does not exist: there is no {}/{}{}", path_ == "/" ? "" : path_, name,
                       mount_->source->name(), key_, name)};
 }
 
@@ -119,12 +119,13 @@ std::optional<Result<CatalogEntry>> Directory::answer(std::string_view name,
   return Error(not_found(name));
 }
 
-Result<CatalogEntry> Directory::last_known(std::string_view name) {
+std::optional<Result<CatalogEntry>> Directory::last_known(std::string_view name) {
   std::lock_guard lock(mutex_);
   if (auto single = singles_.find(name); single != singles_.end()) {
     const auto& [state, checked_at, doubtful, told] = single->second;
+    if (doubtful) return std::nullopt;
     if (!state.exists) return Error(not_found(name));
-    return make_entry(record_of(name, state), doubtful ? listed_at_ : fresh_until(checked_at));
+    return make_entry(record_of(name, state), fresh_until(checked_at));
   }
   if (missing_) return Error(*missing_);
   const NameRecord* record = listing_ ? listing_->find(name) : nullptr;
@@ -229,7 +230,7 @@ std::pair<CheckFlightPtr, bool> Directory::join_check(const std::string& name, b
   flight->epoch = epoch_;
   flight->started_at = now;
   std::optional<CheckedName> known = known_state(name);
-  flight->was_directory = known && known->exists && known->ref == nullptr;
+  flight->was_file = known && known->exists && known->ref != nullptr;
   check_flights_[name] = flight;
   return {flight, true};
 }

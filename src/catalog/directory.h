@@ -39,7 +39,7 @@ using ListingFlightPtr = std::shared_ptr<ListingFlight>;
 struct CheckFlight {
   uint64_t epoch = 0;
   Clock::time_point started_at;
-  bool was_directory = false;
+  bool was_file = false;
   std::shared_ptr<SharedResult<CheckedName>> result = SharedResult<CheckedName>::make();
 };
 using CheckFlightPtr = std::shared_ptr<CheckFlight>;
@@ -65,8 +65,8 @@ class Directory {
 
   // What may be believed without asking, or nothing.
   std::optional<Result<CatalogEntry>> answer(std::string_view name, Clock::time_point now);
-  // What was learnt last, however old.
-  Result<CatalogEntry> last_known(std::string_view name);
+  // What was learnt last, however old; nothing where it was doubted since.
+  std::optional<Result<CatalogEntry>> last_known(std::string_view name);
   CatalogEntry entry_of(std::string_view name, const CheckedName& checked,
                         Clock::time_point checked_at) const;
   Status not_found(std::string_view name) const;

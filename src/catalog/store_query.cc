@@ -9,8 +9,10 @@
 namespace leat {
 namespace {
 
+// What a store cannot address, and what is neither file nor directory, is in no listing either.
 bool is_missing(const Status& status) {
-  return status.code() == StatusCode::kNotFound || status.code() == StatusCode::kNotDirectory;
+  return status.code() == StatusCode::kNotFound || status.code() == StatusCode::kNotDirectory ||
+         status.code() == StatusCode::kUnsupported;
 }
 
 void report_hidden(const Directory& directory, const HiddenNames& hidden) {
@@ -22,7 +24,7 @@ void report_hidden(const Directory& directory, const HiddenNames& hidden) {
 
 Status missing_directory(const Directory& directory) {
   return {StatusCode::kNotFound,
-          fmt::format("{} does not exist: {} has no key below '{}'", directory.path(),
+          fmt::format("{} does not exist: there is nothing below {}/{}", directory.path(),
                       directory.mount()->source->name(), directory.key())};
 }
 
@@ -42,15 +44,6 @@ Task<Result<>> explain_empty(Context context, DirectoryPtr directory) {
   }
   if (!is_missing(file.error())) co_return Error(file.error());
   co_return Error(missing_directory(*directory));
-}
-
-// Whether a store without real directories has anything below `prefix`.
-Task<Result<bool>> has_keys_below(Context context, SourcePtr source, std::string prefix) {
-  ListRequest request{.prefix = std::move(prefix), .recursive = false, .token = {}};
-  Result<ListPage> page = co_await source->list(context, std::move(request));
-  if (page) co_return !page->objects.empty() || page->left_out > 0;
-  if (is_missing(page.error())) co_return false;
-  co_return Error(page.error());
 }
 
 // Success with exists = false when the store says that there is none.
@@ -73,14 +66,9 @@ Task<Result<CheckedName>> check_object(Context context, SourcePtr source, std::s
 }
 
 Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std::string key) {
-  if (!source->capabilities().real_directories) {
-    Result<bool> any = co_await has_keys_below(context, source, key);
-    if (!any) co_return Error(any.error());
-    if (*any) co_return CheckedName{.exists = true, .ref = {}};
-  }
-  Result<CheckedName> marker = co_await check_object(context, source, std::move(key));
-  if (marker) marker->ref = nullptr;  // a marker may look like an object of no bytes
-  co_return marker;
+  Result<CheckedName> directory = co_await check_object(context, source, std::move(key));
+  if (directory) directory->ref = nullptr;  // a marker may look like an object of no bytes
+  co_return directory;
 }
 
 }  // namespace
@@ -95,6 +83,9 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
   do {
     ListRequest request{.prefix = directory->key(), .recursive = false, .token = token};
     Result<ListPage> page = co_await source->list(context, std::move(request));
+    if (!page && page.error().code() == StatusCode::kUnsupported && !directory->is_mount_root()) {
+      co_return Error(missing_directory(*directory));
+    }
     if (!page) co_return Error(page.error());
     builder.add_page(*page);
     any |= !page->objects.empty() || page->left_out > 0;
@@ -115,18 +106,18 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
 }
 
 Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
-                                     bool was_directory) {
+                                     bool was_file) {
   catalog_metrics::checks.add();
   SourcePtr source = directory->mount()->source;
   std::string key = directory->key() + name;
-  if (was_directory) {
-    Result<CheckedName> checked = co_await check_directory(context, source, key + "/");
+  if (was_file) {
+    Result<CheckedName> checked = co_await check_object(context, source, key);
     if (!checked || checked->exists) co_return checked;
-    co_return co_await check_object(context, source, std::move(key));
+    co_return co_await check_directory(context, source, key + "/");
   }
-  Result<CheckedName> checked = co_await check_object(context, source, key);
+  Result<CheckedName> checked = co_await check_directory(context, source, key + "/");
   if (!checked || checked->exists) co_return checked;
-  co_return co_await check_directory(context, source, key + "/");
+  co_return co_await check_object(context, source, std::move(key));
 }
 
 }  // namespace leat

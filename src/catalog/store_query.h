@@ -13,13 +13,14 @@
 
 namespace leat {
 
-// All pages. kNotFound when the directory is not there, kNotDirectory when it is a file. Names that
-// cannot be shown are left out, counted and logged once.
+// All pages. kNotFound when the directory is not there or cannot be addressed, kNotDirectory when
+// it is a file. Names that cannot be shown are left out, counted and logged once.
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
                                                         NameTablePtr known);
 
-// Asks first for a directory when it was one.
+// Asks first for a directory, as a listing would show it, unless the name was a file. A name that
+// the store cannot address does not exist.
 Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
-                                     bool was_directory);
+                                     bool was_file);
 
 }  // namespace leat

@@ -57,5 +57,17 @@ TEST(Freshness, SurvivesARoundTrip) {
   EXPECT_FALSE(Freshness::parse("sometimes"));
 }
 
+TEST(Freshness, NothingIsBelievedMissingLongerThanItWouldBeBelieved) {
+  using namespace std::chrono_literals;
+  Freshness freshness = Freshness::parse("max-age=60s").value();
+  EXPECT_EQ(freshness.missing_age(), 5s);
+  freshness.max_age = 1s;
+  EXPECT_EQ(freshness.missing_age(), 1s);
+  freshness.mode = Freshness::Mode::kValidate;
+  EXPECT_EQ(freshness.missing_age(), 1s);
+  freshness.mode = Freshness::Mode::kImmutable;
+  EXPECT_EQ(freshness.missing_age(), 5s);
+}
+
 }  // namespace
 }  // namespace leat

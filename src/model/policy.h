@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -23,6 +24,12 @@ struct Freshness {
   std::chrono::nanoseconds max_age = std::chrono::seconds(60);
   // How long a missing name is believed to be missing, whatever the mode.
   std::chrono::nanoseconds negative_age = std::chrono::seconds(5);
+
+  // The same, but nothing is believed longer than what is there. Counted from when the store was
+  // asked, like max_age.
+  std::chrono::nanoseconds missing_age() const {
+    return mode == Mode::kImmutable ? negative_age : std::min(negative_age, max_age);
+  }
 
   // "max-age=60s", "immutable", "validate".
   static Result<Freshness> parse(std::string_view text);

@@ -265,6 +265,18 @@ TEST_P(SourceContract, PagesGoOnWhereTheyEnded) {
   EXPECT_EQ(keys("", true), files);
 }
 
+TEST_P(SourceContract, ADirectoryIsWhatHasSomethingBelow) {
+  put("d/sub/f", "x");
+  for (const char* key : {"d/", "d/sub/"}) {
+    auto directory = stat(key);
+    ASSERT_TRUE(directory) << key << ": " << directory.error().to_string();
+    EXPECT_EQ(directory->kind, FileKind::kDirectory);
+  }
+  for (const char* key : {"d", "d/su/", "d/sub/f/", "none/"}) {
+    EXPECT_EQ(stat(key).error().code(), StatusCode::kNotFound) << key;
+  }
+}
+
 TEST_P(SourceContract, NothingUnderAPrefix) {
   put("d/f", "x");
   auto listed = list("none/", false);

@@ -70,8 +70,8 @@ class Source {
   virtual const std::string& name() const = 0;
   virtual const SourceCapabilities& capabilities() const = 0;
 
-  // One object; kNotFound when there is none. A key that ends in '/' asks for a directory marker or
-  // a real directory.
+  // One object; kNotFound when there is none. A key that ends in '/' asks for a directory: a real
+  // one, a marker, or anything below it. kUnsupported for a key that cannot be addressed.
   virtual Task<Result<SourceObject>> stat(Context context, std::string key) = 0;
 
   // One page of at most about 1,000 entries, each with size, version and mtime, in one request.

@@ -176,7 +176,7 @@ NodeAttributes CatalogFileSystem::adopt(NodeId parent, const DirectoryItemView& 
 Clock::duration CatalogFileSystem::missing_age(NodeId parent) {
   const std::optional<NodeFacts> facts = nodes_.facts(parent);
   if (!facts || !facts->mount) return Clock::duration::zero();
-  return facts->mount->entry.policy.freshness.negative_age;
+  return facts->mount->entry.policy.freshness.missing_age();
 }
 
 // ---- attributes

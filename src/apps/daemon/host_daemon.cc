@@ -129,6 +129,7 @@ void HostDaemon::stop() {
   executor_.wait(activity_.wait_idle());
   if (jobs_) executor_.wait(jobs_->stop());
   if (mounts_) executor_.wait(mounts_->stop());
+  if (catalog_) executor_.wait(catalog_->stop());
   if (fetcher_) executor_.wait(fetcher_->stop());
   if (store_) executor_.wait(store_->close());
 }

@@ -77,6 +77,7 @@ class FixedCatalog : public Catalog {
   void invalidate(std::string_view) override {}
   void report_changed(std::string_view) override {}
   void set_change_listener(std::function<void(const CatalogChange&)>) override {}
+  Task<> stop() override { co_return; }
 
  private:
   MountPtr mount_;
