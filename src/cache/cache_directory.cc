@@ -80,10 +80,23 @@ Error CacheDirectory::refuse(std::string_view key, uint64_t bytes) {
 }
 
 Error CacheDirectory::write_failed(std::string_view key, const Status& status) {
-  // The file system is fuller than it was when last looked at.
-  if (status.code() == StatusCode::kNoSpace) on_pressure();
+  if (status.code() == StatusCode::kNoSpace) {
+    capacity->note_refused();
+    on_pressure();
+  }
   return error(
       status.with_context(fmt::format("cannot keep {} in the cache {}", key, options.directory)));
+}
+
+Error CacheDirectory::place_taken(std::string_view key, const Status& status) {
+  Status answer(
+      StatusCode::kNoSpace,
+      fmt::format("{} is not kept in the cache {}: a file that could not be removed is in "
+                  "its place; it goes with the next write or start, or remove it",
+                  key, options.directory),
+      status);
+  if (!told_of_taken_place_.exchange(true)) log::warning("{}", answer.to_string());
+  return error(answer);
 }
 
 void CacheDirectory::reserved(uint64_t bytes) {
@@ -110,8 +123,24 @@ int64_t birth_now_ns() {
       .count();
 }
 
-bool ended_by_caller(const Status& status) {
-  return status.code() == StatusCode::kCancelled || status.code() == StatusCode::kTimedOut;
+bool lost_by_open(const Status& failure) {
+  return failure.code() == StatusCode::kNotFound || failure.code() == StatusCode::kCorrupt;
+}
+
+bool lost_by_read(const Status& failure) {
+  // EIO has no code of its own.
+  return lost_by_open(failure) || failure.code() == StatusCode::kInternal;
+}
+
+Error not_here(const std::string& key) {
+  return error(StatusCode::kNotFound, fmt::format("{} is not in the cache", key));
+}
+
+Error not_read(const std::string& key, const Status& failure) {
+  bool ended = failure.code() == StatusCode::kCancelled || failure.code() == StatusCode::kTimedOut;
+  if (ended) return error(failure);
+  return error(Status(StatusCode::kNotFound,
+                      fmt::format("{} cannot be read from the cache now", key), failure));
 }
 
 }  // namespace leat

@@ -48,6 +48,8 @@ struct CacheDirectory {
   Error refuse(std::string_view key, uint64_t bytes);
   // The answer to a write that the disk refused.
   Error write_failed(std::string_view key, const Status& status);
+  // The answer to a write whose place is taken by a file that could not be unlinked; told once.
+  Error place_taken(std::string_view key, const Status& status);
   // To be called after a reservation: starts eviction where the high mark is passed.
   void reserved(uint64_t bytes);
   // One counter, one line: `what` is "block 3 of s3 key x", `why` "its checksum differs".
@@ -69,13 +71,19 @@ struct CacheDirectory {
 
  private:
   std::atomic<uint64_t> reserved_since_probe_ = 0;
+  std::atomic<bool> told_of_taken_place_ = false;
 };
 
 // Nanoseconds since the epoch: the order in which objects came, across restarts. Never an age.
 int64_t birth_now_ns();
 
-// What is left of a read or write of the cache disk that the caller's deadline ended: says nothing
-// about the disk.
-bool ended_by_caller(const Status& status);
+// Whether what a failed call says is that cached bytes are lost. A want of descriptors or memory
+// and the caller's deadline say nothing of the kind: the bytes stay.
+bool lost_by_open(const Status& failure);  // not EIO, which looks like the want of descriptors
+bool lost_by_read(const Status& failure);  // from an open descriptor
+
+// The answer to a read that failed although nothing is lost.
+Error not_read(const std::string& key, const Status& failure);
+Error not_here(const std::string& key);
 
 }  // namespace leat

@@ -41,9 +41,10 @@ std::string CachedFile::side_name() const {
   return folder_name() + "/" + id.to_hex() + ".meta";
 }
 
-uint64_t CachedFile::overhead_bytes() const {
-  return align_up(record_offset(blocks()), kPageBytes) +
-         align_up(blocks(), kExtentsPerTreeBlock) / kExtentsPerTreeBlock * kPageBytes;
+uint64_t CachedFile::overhead_bytes(const FileRef& ref) {
+  uint64_t tree_blocks =
+      align_up(block_count(ref.size), kExtentsPerTreeBlock) / kExtentsPerTreeBlock;
+  return align_up(ObjectMeta::file_bytes(ref), kPageBytes) + tree_blocks * kPageBytes;
 }
 
 uint64_t CachedFile::record_offset(uint64_t block) const {
@@ -55,14 +56,14 @@ uint64_t CachedFile::bytes_of(uint64_t block) const {
 }
 
 void CachedFile::restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool trusted) {
-  uint64_t charged = overhead_bytes();
+  uint64_t charged = overhead_bytes(meta.ref);
   {
     std::lock_guard lock(mutex_);
-    trusted_ = trusted;
     published_ = meta.state == ObjectMeta::State::kComplete;
+    trusted_ = trusted && published_;
     for (uint64_t block = 0; block < blocks(); ++block) {
       if (!published_ && !meta.blocks[block]) continue;
-      states_[block] = kClaimed | kPresent | kAllocated;
+      states_[block] = kPresent | kAllocated;
       ++present_blocks_;
       present_bytes_ += bytes_of(block);
       charged += align_up(bytes_of(block), kPageBytes);
@@ -73,13 +74,18 @@ void CachedFile::restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool 
   charge.count(std::max(charged, allocated_bytes + align_up(record_offset(blocks()), kPageBytes)));
 }
 
-std::optional<BlockRun> CachedFile::claim(BlockRun from) {
+Semaphore& CachedFile::write_turn() {
   std::lock_guard lock(mutex_);
-  if (doomed_) return std::nullopt;
+  if (write_turn_ == nullptr) write_turn_ = std::make_unique<Semaphore>(1);
+  return *write_turn_;
+}
+
+std::optional<BlockRun> CachedFile::next_missing(BlockRun from) const {
+  std::lock_guard lock(mutex_);
   BlockRun run{from.first, from.first};
-  while (run.first < from.end && (states_[run.first] & kClaimed) != 0) ++run.first;
+  while (run.first < from.end && (states_[run.first] & kPresent) != 0) ++run.first;
   run.end = run.first;
-  while (run.end < from.end && (states_[run.end] & kClaimed) == 0) states_[run.end++] |= kClaimed;
+  while (run.end < from.end && (states_[run.end] & kPresent) == 0) ++run.end;
   if (run.count() == 0) return std::nullopt;
   return run;
 }
@@ -92,29 +98,22 @@ std::optional<uint64_t> CachedFile::reserve(BlockRun run) {
       if ((states_[block] & kAllocated) == 0) bytes += align_up(bytes_of(block), kPageBytes);
     }
   }
-  // The blocks are claimed, so nobody charges them in between.
+  // It is the caller's turn to write, so nobody charges them in between.
   if (!charge.grow(bytes)) return std::nullopt;
   std::lock_guard lock(mutex_);
   for (uint64_t block = run.first; block < run.end; ++block) states_[block] |= kAllocated;
   return bytes;
 }
 
-void CachedFile::abandon(BlockRun run) {
+bool CachedFile::publish(BlockRun run, std::span<const uint32_t> crcs) {
   std::lock_guard lock(mutex_);
+  ++writes_;
   for (uint64_t block = run.first; block < run.end; ++block) {
-    states_[block] &= static_cast<uint8_t>(~kClaimed);
-  }
-}
-
-bool CachedFile::publish(BlockRun run) {
-  std::lock_guard lock(mutex_);
-  for (uint64_t block = run.first; block < run.end; ++block) {
-    states_[block] |= kPresent | kVerified;
+    states_[block] |= kPresent;
     present_bytes_ += bytes_of(block);
+    unverified_[block] = {crcs[block - run.first], writes_};
   }
   present_blocks_ += run.count();
-  verified_blocks_ += run.count();
-  ++writes_;
   return present_blocks_ == blocks();
 }
 
@@ -136,14 +135,50 @@ bool CachedFile::verified(BlockRun run) const {
   return !doomed_ && all(run, kPresent | kVerified);
 }
 
-void CachedFile::mark_verified(BlockRun run) {
+void CachedFile::verify(uint64_t block) {
+  states_[block] |= kVerified;
+  ++verified_blocks_;
+}
+
+std::optional<CachedFile::Checks> CachedFile::checks(BlockRun run) const {
   std::lock_guard lock(mutex_);
+  if (doomed_ || !all(run, kPresent)) return std::nullopt;
+  Checks checks;
   for (uint64_t block = run.first; block < run.end; ++block) {
-    if ((states_[block] & (kPresent | kVerified)) != kPresent) continue;
-    states_[block] |= kVerified;
-    ++verified_blocks_;
+    if ((states_[block] & kVerified) != 0) continue;
+    auto known = unverified_.find(block);
+    if (known == unverified_.end()) return std::nullopt;
+    checks.push_back({block, known->second.crc});
   }
-  if (verified_blocks_ == present_blocks_) records_ = nullptr;
+  return checks;
+}
+
+bool CachedFile::learn(const std::vector<std::optional<uint32_t>>& records) {
+  std::lock_guard lock(mutex_);
+  for (uint64_t block = 0; block < blocks(); ++block) {
+    if ((states_[block] & (kPresent | kVerified)) != kPresent) continue;
+    if (unverified_.contains(block)) continue;
+    if (!records[block]) return false;
+    unverified_[block] = {*records[block], 0};
+  }
+  return true;
+}
+
+bool CachedFile::note_matched(const Checks& checks) {
+  std::lock_guard lock(mutex_);
+  bool needs_sync = false;
+  for (const Check& check : checks) {
+    auto known = unverified_.find(check.block);
+    if (known == unverified_.end()) continue;  // verified or lost meanwhile
+    if (known->second.write > 0) {
+      needs_sync = true;
+      continue;
+    }
+    verify(check.block);
+    unverified_.erase(known);
+  }
+  if (unverified_.empty()) unverified_ = {};  // gives the memory back
+  return needs_sync;
 }
 
 bool CachedFile::lose(BlockRun run) {
@@ -154,6 +189,7 @@ bool CachedFile::lose(BlockRun run) {
     --present_blocks_;
     present_bytes_ -= bytes_of(block);
     if ((states_[block] & kVerified) != 0) --verified_blocks_;
+    unverified_.erase(block);
     states_[block] = kAllocated;
   }
   ++writes_;
@@ -224,12 +260,23 @@ bool CachedFile::synced() const {
   return synced_writes_ == writes_ && (published_ || !complete);
 }
 
-bool CachedFile::note_synced(SyncPoint point) {
+void CachedFile::note_synced(SyncPoint point) {
   std::lock_guard lock(mutex_);
   synced_writes_ = std::max(synced_writes_, point.writes);
-  bool complete = point.full && point.writes == writes_ && !published_ && !doomed_;
-  if (complete) frozen_ = true;
-  return complete;
+  boost::unordered::erase_if(unverified_, [&](const auto& item) {
+    bool synced = item.second.write > 0 && item.second.write <= point.writes;
+    if (synced) verify(item.first);
+    return synced;
+  });
+  if (unverified_.empty()) unverified_ = {};
+}
+
+bool CachedFile::freeze(SyncPoint point) {
+  std::lock_guard lock(mutex_);
+  bool whole = point.full && verified_blocks_ == blocks();
+  if (!whole || point.writes != writes_ || published_ || doomed_) return false;
+  frozen_ = true;
+  return true;
 }
 
 void CachedFile::set_published() {
@@ -247,14 +294,9 @@ bool CachedFile::ready_for_kernel() const {
   return published_ && !doomed_ && (trusted_ || verified_blocks_ == blocks());
 }
 
-CachedFile::Records CachedFile::records() const {
+bool CachedFile::vouched_for() const {
   std::lock_guard lock(mutex_);
-  return records_;
-}
-
-void CachedFile::set_records(Records records) {
-  std::lock_guard lock(mutex_);
-  records_ = std::move(records);
+  return doomed_ || !published_ || trusted_ || verified_blocks_ == blocks();
 }
 
 }  // namespace leat

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// CachedFile: what is known in memory of one object with a file of its own: which blocks are being
-// written, there, verified, and what they cost. No I/O. Thread-safe.
+// CachedFile: what is known in memory of one object with a file of its own: which blocks are there,
+// which of them can be relied on, and what they cost. No I/O. Thread-safe.
 //
-// A block goes missing -> claimed (one writer) -> present, or back to missing. Its place on disk is
-// charged once and stays so, whether the write succeeded or not.
+// A block goes missing -> present -> verified, or back to missing. What was found on disk is
+// verified when it matches its checksum once; what was written here when a sync after the write
+// succeeds, since until then the kernel may still lose it. Its place on disk is charged once and
+// stays so, whether the write succeeded or not.
 #pragma once
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +24,7 @@
 #include "cache/page_store.h"
 #include "model/byte_range.h"
 #include "model/file_ref.h"
+#include "runtime/semaphore.h"
 
 namespace leat {
 
@@ -49,25 +54,37 @@ class CachedFile : public Openable, public Evictable {
   uint64_t size() const { return size_; }
   uint64_t blocks() const { return states_.size(); }
   // Of .meta and of the extent tree that a badly fragmented file needs.
-  uint64_t overhead_bytes() const;
+  static uint64_t overhead_bytes(const FileRef& ref);
   uint64_t record_offset(uint64_t block) const;
 
-  // What was found on disk: takes the place of the constructor's "nothing". `trusted`: the kernel
-  // may read it unverified when it is complete.
+  // What was found on disk: takes the place of the constructor's "nothing". `trusted`: where it is
+  // complete the kernel may read it unverified.
   void restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool trusted);
 
-  // The next blocks from `from.first` on that nobody has or writes; they are now the caller's.
-  std::optional<BlockRun> claim(BlockRun from);
-  // Charges the space of claimed blocks; the bytes that were new, or nothing where there is no
+  // Whoever writes blocks has it: one at a time, since the kernel lets no two write to a file.
+  Semaphore& write_turn();
+  // The next blocks from `from.first` on that are not there.
+  std::optional<BlockRun> next_missing(BlockRun from) const;
+  // Charges the space of missing blocks; the bytes that were new, or nothing where there is no
   // room.
   std::optional<uint64_t> reserve(BlockRun run);
-  void abandon(BlockRun run);
   // The blocks are written; true where that was the last of the file.
-  bool publish(BlockRun run);
+  bool publish(BlockRun run, std::span<const uint32_t> crcs);
 
   bool present(BlockRun run) const;
   bool verified(BlockRun run) const;
-  void mark_verified(BlockRun run);
+  // The blocks of `run` that have to be compared before they are served, as of now; nothing where
+  // some are missing, or their checksum is only on disk.
+  struct Check {
+    uint64_t block;
+    uint32_t crc;
+  };
+  using Checks = std::vector<Check>;
+  std::optional<Checks> checks(BlockRun run) const;
+  // The checksums on disk; false where one that is needed is not among them.
+  bool learn(const std::vector<std::optional<uint32_t>>& records);
+  // They matched. True where some need a sync before they are verified.
+  bool note_matched(const Checks& checks);
   // They turned out wrong. False where the file is called complete and so must go as a whole.
   bool lose(BlockRun run);
   std::vector<ByteRange> missing(BlockRun run) const;
@@ -87,18 +104,16 @@ class CachedFile : public Openable, public Evictable {
   };
   SyncPoint sync_point() const;
   bool synced() const;
-  // Up to `point` it is synced; true where the file is whole and nothing changed since, so that it
-  // may be called complete.
-  bool note_synced(SyncPoint point);
+  void note_synced(SyncPoint point);
+  // True where the file is whole, verified, and nothing changed since `point`, so that it may be
+  // called complete; then nothing will change any more.
+  bool freeze(SyncPoint point);
   void set_published();
   bool published() const;
   // Published, and either every block was verified in this process or it was left in order.
   bool ready_for_kernel() const;
-
-  // The checksums of blocks found on disk, kept while some of them are unverified.
-  using Records = std::shared_ptr<const std::vector<std::optional<uint32_t>>>;
-  Records records() const;
-  void set_records(Records records);
+  // Whether the next run may trust it after an orderly stop.
+  bool vouched_for() const;
 
   const FileId id;
   const int64_t birth_ns;
@@ -109,13 +124,18 @@ class CachedFile : public Openable, public Evictable {
   // `backing_mutex`.
   std::mutex backing_mutex;  // leaf
   std::weak_ptr<BackingFile> backing;
-  std::atomic<bool> verification_queued = false;
+  std::atomic<bool> verification_queued = false, settling_queued = false;
 
  private:
-  enum Flag : uint8_t { kClaimed = 1, kPresent = 2, kVerified = 4, kAllocated = 8, kRead = 16 };
+  enum Flag : uint8_t { kPresent = 1, kVerified = 2, kAllocated = 4, kRead = 8 };
+  struct Unverified {
+    uint32_t crc;
+    uint64_t write;  // that it came with, counted from 1; 0: it was found on disk
+  };
 
   bool all(BlockRun run, uint8_t flags) const;
   uint64_t bytes_of(uint64_t block) const;
+  void verify(uint64_t block);
 
   const uint64_t size_;
   const uint32_t key_bytes_, version_bytes_;
@@ -126,7 +146,9 @@ class CachedFile : public Openable, public Evictable {
   uint64_t writes_ = 0, synced_writes_ = 0;
   // frozen: about to be published, so that nothing may change any more.
   bool doomed_ = false, frozen_ = false, published_ = false, trusted_ = false;
-  Records records_;
+  // Of blocks that are there and not verified, as far as they are known.
+  boost::unordered_flat_map<uint64_t, Unverified> unverified_;
+  std::unique_ptr<Semaphore> write_turn_;  // made by the first writer
 };
 
 }  // namespace leat

@@ -25,24 +25,33 @@ class Capacity {
   void count(uint64_t bytes) { used_ += bytes; }
   void give_back(uint64_t bytes) { used_ -= bytes; }
 
+  // The disk refused or took a write, whatever room it shows (a quota, no more inodes). After a
+  // refusal the limit lies below what is used until eviction has run; once, until a write succeeds,
+  // so that a disk that takes nothing any more does not cost everything that is here.
+  void note_refused();
+  void note_taken() {
+    if (refused_.load(std::memory_order_relaxed)) refused_ = false;
+  }
+  void eviction_ran() { ceiling_ = UINT64_MAX; }
+
   // The file system has `room` more bytes for this store (negative: it wants some back). The limit
   // becomes what is used plus that, and never more than what is configured.
   void set_room(int64_t room_bytes);
 
   uint64_t configured() const { return configured_; }
-  uint64_t limit() const { return limit_; }
+  uint64_t limit() const { return std::min(limit_.load(), ceiling_.load()); }
   uint64_t used() const { return used_; }
   uint64_t held() const { return held_; }
-  // Eviction begins above the first mark and goes down to the second.
-  uint64_t high_mark() const { return limit_ / 100 * 95; }
-  uint64_t low_mark() const { return limit_ / 100 * 90; }
-  bool pressed() const { return used_ > high_mark(); }
+  // What has to go: nothing up to 95 % of the limit, above it whatever is beyond 90 %.
+  uint64_t excess() const;
+  bool pressed() const { return excess() > 0; }
 
  private:
   friend class Charge;
 
   const uint64_t configured_;
-  std::atomic<uint64_t> limit_;
+  std::atomic<uint64_t> limit_, ceiling_ = UINT64_MAX;
+  std::atomic<bool> refused_ = false;
   std::atomic<uint64_t> used_ = 0;
   std::atomic<uint64_t> held_ = 0;  // unlinked, but not yet given back; part of used_
 };
@@ -54,6 +63,7 @@ class Charge {
   ~Charge();
 
   bool grow(uint64_t bytes);   // false where the capacity has no room for it
+  void adopt(uint64_t bytes);  // for what was reserved already
   void count(uint64_t bytes);  // for what is on disk already
   void shrink(uint64_t bytes);
   // The object is unlinked; from now on its bytes are only held.

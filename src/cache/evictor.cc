@@ -23,15 +23,15 @@ Task<> Evictor::run_in_background(std::shared_ptr<Evictor> self) {
 Task<bool> Evictor::run() {
   co_await look_at_free_space();
   Capacity& capacity = *directory_->capacity;
-  if (!capacity.pressed()) co_return false;
   // Counted here and not read from the capacity: what is unlinked but held is given back later.
-  uint64_t wanted = capacity.used() - capacity.low_mark();
+  const uint64_t wanted = capacity.excess();
   uint64_t freed = 0;
   while (freed < wanted && !directory_->closing) {
     uint64_t bytes = co_await evict_one();
     if (bytes == 0) break;
     freed += bytes;
   }
+  capacity.eviction_ran();
   co_return freed > 0;
 }
 

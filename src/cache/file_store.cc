@@ -6,6 +6,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/units.h"
 #include "cache/block_crc.h"
 #include "telemetry/log.h"
 
@@ -14,11 +17,20 @@ namespace {
 
 // Files being synced at once beside the requests; more wait.
 constexpr uint64_t kSettlingMax = 2;
+// Of the capacity, for what is charged for an object before any of its bytes.
+constexpr uint64_t kOverheadShare = 16;
+// Files that go while they are written to, before a write gives up.
+constexpr int kWriteTries = 2;
 
 }  // namespace
 
 FileStore::FileStore(std::shared_ptr<CacheDirectory> directory)
     : directory_(std::move(directory)), settling_(kSettlingMax) {}
+
+bool FileStore::fits(const FileRef& ref, const PageStoreOptions& options) {
+  return ref.size <= kFileBytesMax &&
+         CachedFile::overhead_bytes(ref) <= options.capacity_bytes / kOverheadShare;
+}
 
 FileStore::FilePtr FileStore::find(const FileId& id) const {
   Shard& part = shard(id);
@@ -61,47 +73,68 @@ uint64_t FileStore::count() const {
   return count;
 }
 
+bool FileStore::vouched_for() const {
+  return std::ranges::all_of(all(), [](const FilePtr& file) { return file->vouched_for(); });
+}
+
 Task<Result<>> FileStore::write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) {
-  ByteRange range{offset, data.size()};
-  LEAT_CO_TRY(FilePtr file, co_await find_or_create(context, ref));
+  std::vector<uint32_t> crcs;
+  for (int tries = 0; tries < kWriteTries; ++tries) {
+    LEAT_CO_TRY(FilePtr file, co_await find_or_create(context, ref));
+    if (file->present(BlockRun::covering({offset, data.size()}))) co_return Result<>();
+    if (crcs.empty()) crcs = block_crcs(data);
+    Writing writing{file, ref, offset, data, crcs};
+    LEAT_CO_TRY(bool written, co_await write_missing(context, std::move(writing)));
+    if (written) co_return Result<>();
+  }
+  co_return error(StatusCode::kNoSpace,
+                  fmt::format("{} of {} not kept in the cache {}: it was dropped while it came",
+                              format_bytes(data.size()), ref->key, directory_->options.directory));
+}
+
+Task<Result<bool>> FileStore::write_missing(Context context, Writing writing) {
+  const auto& [file, ref, offset, data, crcs] = writing;
+  LEAT_CO_TRY(Semaphore::Permit turn,
+              co_await file->write_turn().acquire(context, 1, "a turn to write to a cache file"));
   Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, file);
   if (!files) co_return directory_->write_failed(ref->key, files.error());
-  BlockRun rest = BlockRun::covering(range);
-  while (auto run = file->claim(rest)) {
+  const BlockRun whole = BlockRun::covering({offset, data.size()});
+  BlockRun rest = whole;
+  while (auto run = file->next_missing(rest)) {
+    if (file->doomed()) co_return false;
     ByteRange bytes = run->bytes(ref->size);
     Bytes part = data.sub(bytes.offset - offset, bytes.size);
-    Result<> written = co_await write_run(context, file, *files, ref, *run, part);
-    if (!written) {
-      file->abandon(*run);
-      co_return written;
-    }
+    auto first = crcs.begin() + static_cast<ptrdiff_t>(run->first - whole.first);
+    std::vector<uint32_t> sums(first, first + static_cast<ptrdiff_t>(run->count()));
+    LEAT_CO_CHECK_OK(co_await write_run(context, file, *files, ref, *run, part, std::move(sums)));
     rest.first = run->end;
   }
-  co_return Result<>();
+  co_return true;
 }
 
 // Data, then its record, then it is known: what a crash leaves is missing or has a checksum.
 Task<Result<>> FileStore::write_run(Context context, FilePtr file, OpenFilesPtr files,
-                                    FileRefPtr ref, BlockRun run, Bytes data) {
+                                    FileRefPtr ref, BlockRun run, Bytes data,
+                                    std::vector<uint32_t> crcs) {
   std::optional<uint64_t> reserved = file->reserve(run);
   if (!reserved) co_return directory_->refuse(ref->key, data.size());
   directory_->reserved(*reserved);
-  std::string crcs = ObjectMeta::encode_blocks(block_crcs(data));
 
   uint64_t offset = run.bytes(ref->size).offset;
   Result<> written = co_await directory_->disk->write(context, files->data.fd(), data, offset);
   if (!written) co_return directory_->write_failed(ref->key, written.error());
-  Bytes record = Bytes::copy_of(crcs);
+  Bytes record = Bytes::copy_of(ObjectMeta::encode_blocks(crcs));
   uint64_t record_at = file->record_offset(run.first);
   written = co_await directory_->disk->write(context, files->side.fd(), record, record_at);
   if (!written) co_return directory_->write_failed(ref->key, written.error());
+  directory_->capacity->note_taken();
 
-  bool full = file->publish(run);
+  bool full = file->publish(run, crcs);
   {
     std::lock_guard lock(eviction_mutex_);
     eviction_.resize(file->id, file->charge.bytes());
   }
-  if (full) directory_->spawn(settle_in_background(shared_from_this(), file));
+  if (full) queue_settling(file);
   co_return Result<>();
 }
 
@@ -110,9 +143,13 @@ Result<FileStore::Found> FileStore::find_or_insert(const FileRef& ref) {
   std::lock_guard lock(part.mutex);
   auto found = part.files.find(ref.id);
   if (found != part.files.end()) return Found{found->second, false};
+  // Before it is made: what is in memory grows with the object's size, too.
+  uint64_t overhead = CachedFile::overhead_bytes(ref);
+  if (!directory_->capacity->reserve(overhead)) {
+    return error(StatusCode::kNoSpace, "no room for a new file");
+  }
   auto file = std::make_shared<CachedFile>(ref, birth_now_ns(), directory_->capacity);
-  uint64_t overhead = file->overhead_bytes();
-  if (!file->charge.grow(overhead)) return error(StatusCode::kNoSpace, "no room for a new file");
+  file->charge.adopt(overhead);
   part.files.emplace(ref.id, file);
   return Found{std::move(file), true};
 }
@@ -128,10 +165,13 @@ Task<Result<FileStore::FilePtr>> FileStore::find_or_create(Context context, File
         file->created->set(true);
         co_return file;
       }
+      bool taken = created.error().code() == StatusCode::kExists;
+      Error refused = taken ? directory_->place_taken(ref->key, created.error())
+                            : directory_->write_failed(ref->key, created.error());
       file->doom();
-      file->created->set(Error(created.error()));
+      file->created->set(refused);
       co_await remove(file);
-      co_return directory_->write_failed(ref->key, created.error());
+      co_return refused;
     }
     Result<bool> exists = co_await file->created->wait(context, "creation of a cache file");
     if (!exists) co_return Error(exists.error());
@@ -145,7 +185,8 @@ Task<Result<>> FileStore::create(FilePtr file, FileRefPtr ref) {
   CacheDirectory* directory = directory_.get();
   Result<OpenFilesPtr> made =
       co_await directory->executor.blocking([directory, &file, &ref]() -> Result<OpenFilesPtr> {
-        constexpr int kFlags = O_RDWR | O_CREAT | O_TRUNC;
+        // What could not be unlinked may still be read by somebody; it must not be cut.
+        constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL;
         auto files = std::make_shared<OpenFiles>();
         LEAT_CHECK_OK(directory->disk->make_directory(directory->path(file->folder_name())));
         LEAT_TRY(files->data,
@@ -153,6 +194,7 @@ Task<Result<>> FileStore::create(FilePtr file, FileRefPtr ref) {
         LEAT_CHECK_OK(directory->disk->truncate(files->data.fd(), ref->size));
         LEAT_TRY(files->side,
                  directory->disk->open(directory->path(file->side_name()), kFlags, 0600));
+        LEAT_CHECK_OK(directory->disk->truncate(files->side.fd(), ObjectMeta::file_bytes(*ref)));
         return files;
       });
   if (!made) co_return Error(made.error());
@@ -216,20 +258,22 @@ std::optional<int64_t> FileStore::oldest_birth() const {
 }
 
 Task<uint64_t> FileStore::evict_one() {
-  std::optional<FileId> id;
-  {
-    std::lock_guard lock(eviction_mutex_);
-    id = eviction_.evict();
+  for (;;) {
+    std::optional<FileId> id;
+    {
+      std::lock_guard lock(eviction_mutex_);
+      id = eviction_.evict();
+    }
+    if (!id) co_return 0;
+    FilePtr file = find(*id);
+    if (file == nullptr) continue;  // just removed
+    uint64_t bytes = file->charge.bytes();
+    bool mine = file->doom();
+    if (!mine) co_return bytes;  // somebody else removes it; as much will be free
+    co_await remove(file);
+    directory_->evicted(bytes);
+    co_return bytes;
   }
-  if (!id) co_return 0;
-  FilePtr file = find(*id);
-  if (file == nullptr) co_return 0;
-  uint64_t bytes = file->charge.bytes();
-  bool mine = file->doom();
-  if (!mine) co_return bytes;  // somebody else removes it; as much will be free
-  co_await remove(file);
-  directory_->evicted(bytes);
-  co_return bytes;
 }
 
 }  // namespace leat

@@ -24,6 +24,9 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
  public:
   explicit FileStore(std::shared_ptr<CacheDirectory> directory);
 
+  // False for what would take too much of the cache, and of memory, even with nothing there.
+  static bool fits(const FileRef& ref, const PageStoreOptions& options);
+
   // Reads what is on disk and removes what makes no sense. `clean`: the directory was left in
   // order. Blocks; before any other call.
   Result<> load(bool clean);
@@ -40,6 +43,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Task<Result<>> flush();
 
   uint64_t count() const;
+  // Whether all that is complete may be trusted by the next run after an orderly stop.
+  bool vouched_for() const;
   // When the next to be evicted came, and its eviction: the bytes, 0 where there is none.
   std::optional<int64_t> oldest_birth() const;
   Task<uint64_t> evict_one();
@@ -60,22 +65,35 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   std::vector<FilePtr> all() const;
 
   // file_store_load.cc
-  Result<> load_folder(const std::string& name, bool clean, std::vector<FilePtr>& into);
+  Result<> load_folder(const std::string& folder, bool clean, std::vector<FilePtr>& into);
   Result<FilePtr> load_file(const std::string& stem, const DirectoryItem& data, bool clean);
+  void leave_alone(const std::string& name, const std::string& why);
   void discard_on_disk(const std::string& name, const std::string& why);
 
   // Writing.
   Result<Found> find_or_insert(const FileRef& ref);
   Task<Result<FilePtr>> find_or_create(Context context, FileRefPtr ref);
   Task<Result<>> create(FilePtr file, FileRefPtr ref);
+  // What is missing of a write's data; false where the file was doomed before all of it was there.
+  struct Writing {
+    FilePtr file;
+    FileRefPtr ref;
+    uint64_t offset;
+    Bytes data;
+    std::vector<uint32_t> crcs;
+  };
+  Task<Result<bool>> write_missing(Context context, Writing writing);
   Task<Result<>> write_run(Context context, FilePtr file, OpenFilesPtr files, FileRefPtr ref,
-                           BlockRun run, Bytes data);
+                           BlockRun run, Bytes data, std::vector<uint32_t> crcs);
 
   // Reading.
   Task<Result<Bytes>> read_file(Context context, FilePtr file, std::string key, ByteRange range);
   Task<Result<Bytes>> read_checked(Context context, FilePtr file, OpenFilesPtr files,
                                    std::string key, ByteRange range);
-  Task<Result<CachedFile::Records>> records(FilePtr file);
+  Task<Result<>> learn_checksums(FilePtr file, OpenFilesPtr files);
+  std::optional<BlockRun> first_wrong(const CachedFile& file, const CachedFile::Checks& checks,
+                                      std::span<const std::byte> bytes, ByteRange range) const;
+  void note_matched(const FilePtr& file, const CachedFile::Checks& checks);
   Task<Result<Bytes>> lost(FilePtr file, OpenFilesPtr files, std::string key, BlockRun run,
                            std::string why);
 
@@ -83,6 +101,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   // them, and a copy could hold an evicted file's bytes back after it.
   Task<> remove(FilePtr file);
   Task<Result<>> settle(FilePtr file);
+  Task<Result<>> call_complete(FilePtr file, OpenFilesPtr files);
+  void queue_settling(const FilePtr& file);
   static Task<> settle_in_background(std::shared_ptr<FileStore> self, FilePtr file);
   static Task<> remove_in_background(std::shared_ptr<FileStore> self, FilePtr file);
   static Task<> verify_in_background(std::shared_ptr<FileStore> self);

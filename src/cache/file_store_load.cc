@@ -11,18 +11,25 @@
 namespace leat {
 namespace {
 
-constexpr size_t kMetaBytesMax = size_t{1} << 30;  // of an object of 8 TiB
+constexpr size_t kMetaBytesMax = (size_t{1} << 30) + 64 * kKiB;  // of an object of kFileBytesMax
 
 struct Pair {
   std::optional<DirectoryItem> data, side;
 };
 
-// Where `name` is an id and `suffix`, the id's digits.
-std::optional<std::string> stem_of(const std::string& name, std::string_view suffix) {
+// Where `name` is an id that belongs into `folder` and `suffix`, the id's digits. So one id has one
+// place.
+std::optional<std::string> stem_of(const std::string& folder, const std::string& name,
+                                   std::string_view suffix) {
   if (!name.ends_with(suffix)) return std::nullopt;
   std::string stem = name.substr(0, name.size() - suffix.size());
-  if (!Id128::from_hex(stem)) return std::nullopt;
+  std::optional<Id128> id = Id128::from_hex(stem);
+  if (!id || id->to_hex() != stem || !stem.starts_with(folder)) return std::nullopt;
   return stem;
+}
+
+bool is_folder_name(const std::string& name) {
+  return name.size() == 2 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 }  // namespace
@@ -32,7 +39,11 @@ Result<> FileStore::load(bool clean) {
   std::vector<FilePtr> files;
   LEAT_TRY(auto folders, directory_->disk->list_directory(directory_->path("files")));
   for (const DirectoryItem& folder : folders) {
-    if (folder.is_directory) LEAT_CHECK_OK(load_folder("files/" + folder.name, clean, files));
+    if (folder.is_directory && is_folder_name(folder.name)) {
+      LEAT_CHECK_OK(load_folder(folder.name, clean, files));
+    } else {
+      leave_alone(folder.name, "is not the cache's own");
+    }
   }
   // The queues continue in the order in which the files were last written.
   std::ranges::sort(files, {}, [](const FilePtr& file) { return file->birth_ns; });
@@ -40,21 +51,27 @@ Result<> FileStore::load(bool clean) {
     file->created->set(true);
     eviction_.insert(file->id, file, file->charge.bytes(), file->birth_ns);
     shard(file->id).files.emplace(file->id, file);
+    // Whole, but the last run could not or did not call it complete.
+    if (!file->published() && file->sync_point().full) queue_settling(file);
   }
   return {};
 }
 
-Result<> FileStore::load_folder(const std::string& name, bool clean, std::vector<FilePtr>& into) {
+void FileStore::leave_alone(const std::string& name, const std::string& why) {
+  log::warning("cache {}: files/{} {} and is left alone", directory_->options.directory, name, why);
+}
+
+Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vector<FilePtr>& into) {
+  const std::string name = "files/" + folder;
   LEAT_TRY(auto items, directory_->disk->list_directory(directory_->path(name)));
   std::map<std::string, Pair> pairs;
   for (DirectoryItem& item : items) {
-    if (auto data_stem = stem_of(item.name, ".data")) {
+    if (auto data_stem = stem_of(folder, item.name, ".data")) {
       pairs[*data_stem].data = std::move(item);
-    } else if (auto side_stem = stem_of(item.name, ".meta")) {
+    } else if (auto side_stem = stem_of(folder, item.name, ".meta")) {
       pairs[*side_stem].side = std::move(item);
     } else {
-      log::warning("cache {}: {}/{} is not the cache's own and is left alone",
-                   directory_->options.directory, name, item.name);
+      leave_alone(folder + "/" + item.name, "is not the cache's own");
     }
   }
   for (const auto& [stem, pair] : pairs) {
@@ -65,9 +82,12 @@ Result<> FileStore::load_folder(const std::string& name, bool clean, std::vector
     Result<FilePtr> file = load_file(name + "/" + stem, *pair.data, clean);
     if (file) {
       into.push_back(*std::move(file));
-    } else {
+    } else if (lost_by_open(file.error())) {
       directory_->corrupt(stem, file.error().to_string());
       discard_on_disk(name + "/" + stem, file.error().to_string());
+    } else {
+      directory_->capacity->count(pair.data->allocated_bytes + pair.side->allocated_bytes);
+      leave_alone(folder + "/" + stem, "cannot be read (" + file.error().to_string() + ")");
     }
   }
   return {};

@@ -30,10 +30,6 @@ class OpenBackingFile : public BackingFile {
   const File file_;  // after object_, so that it is closed before the bytes are given back
 };
 
-Error not_here(const std::string& key) {
-  return error(StatusCode::kNotFound, fmt::format("{} is not in the cache", key));
-}
-
 }  // namespace
 
 std::optional<Bytes> FileStore::try_read(const FileRef& ref, ByteRange range) {
@@ -41,13 +37,24 @@ std::optional<Bytes> FileStore::try_read(const FileRef& ref, ByteRange range) {
   if (file == nullptr) return std::nullopt;
   // In this order: descriptors opened after the file was doomed may belong to its successor.
   OpenFilesPtr files = file->opened();
-  if (files == nullptr || !file->verified(BlockRun::covering(range))) return std::nullopt;
-  Buffer buffer(range.size);
-  if (!directory_->disk->try_read(files->data.fd(), buffer.span(), range.offset)) {
+  if (files == nullptr) return std::nullopt;
+  BlockRun run = BlockRun::covering(range);
+  std::optional<CachedFile::Checks> checks;  // none in the steady state
+  if (!file->verified(run)) {
+    checks = file->checks(run);
+    if (!checks) return std::nullopt;
+  }
+  ByteRange wide = checks ? run.bytes(file->size()) : range;
+  Buffer buffer(wide.size);
+  if (!directory_->disk->try_read(files->data.fd(), buffer.span(), wide.offset)) {
     return std::nullopt;
   }
+  if (checks) {
+    if (first_wrong(*file, *checks, buffer.span(), wide)) return std::nullopt;  // read() goes on
+    note_matched(file, *checks);
+  }
   file->note_read(range);
-  return Bytes(std::move(buffer));
+  return Bytes(std::move(buffer)).sub(range.offset - wide.offset, range.size);
 }
 
 Task<Result<Bytes>> FileStore::read(Context context, FileRefPtr ref, ByteRange range) {
@@ -63,7 +70,7 @@ Task<Result<Bytes>> FileStore::read_file(Context context, FilePtr file, std::str
   BlockRun run = BlockRun::covering(range);
   if (!file->present(run)) co_return not_here(key);
   Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, file);
-  if (!files && ended_by_caller(files.error())) co_return Error(files.error());
+  if (!files && !lost_by_open(files.error())) co_return not_read(key, files.error());
   if (!files) {
     Result<Bytes> answer =
         co_await lost(file, nullptr, key, BlockRun{0, file->blocks()}, files.error().to_string());
@@ -78,58 +85,74 @@ Task<Result<Bytes>> FileStore::read_file(Context context, FilePtr file, std::str
   Result<size_t> got =
       co_await directory_->disk->read(context, (*files)->data.fd(), buffer.span(), range.offset);
   if (got && *got == range.size) co_return Bytes(std::move(buffer));
-  if (!got && ended_by_caller(got.error())) co_return Error(got.error());
+  if (!got && !lost_by_read(got.error())) co_return not_read(key, got.error());
   std::string why = got ? "the file is cut short" : got.error().to_string();
   Result<Bytes> answer = co_await lost(file, *files, key, run, why);
   co_return answer;
 }
 
-// Reads the whole blocks around `range` and compares those not yet verified with their records.
+// Reads the whole blocks around `range` and compares those that were not verified before.
 Task<Result<Bytes>> FileStore::read_checked(Context context, FilePtr file, OpenFilesPtr files,
                                             std::string key, ByteRange range) {
   BlockRun run = BlockRun::covering(range);
-  Result<CachedFile::Records> crcs = co_await records(file);
-  if (!crcs) {
-    Result<Bytes> answer =
-        co_await lost(file, files, key, BlockRun{0, file->blocks()}, crcs.error().to_string());
-    co_return answer;
+  std::optional<CachedFile::Checks> checks = file->checks(run);
+  if (!checks) {
+    Result<> learnt = co_await learn_checksums(file, files);
+    if (!learnt && !lost_by_read(learnt.error())) co_return not_read(key, learnt.error());
+    if (!learnt) {
+      Result<Bytes> answer =
+          co_await lost(file, files, key, BlockRun{0, file->blocks()}, learnt.error().to_string());
+      co_return answer;
+    }
+    checks = file->checks(run);
+    if (!checks) co_return not_here(key);  // lost meanwhile
   }
   ByteRange wide = run.bytes(file->size());
   Buffer buffer(wide.size);
   Result<size_t> got =
       co_await directory_->disk->read(context, files->data.fd(), buffer.span(), wide.offset);
-  if (!got && ended_by_caller(got.error())) co_return Error(got.error());
+  if (!got && !lost_by_read(got.error())) co_return not_read(key, got.error());
   if (!got || *got != wide.size) {
     std::string why = got ? "the file is cut short" : got.error().to_string();
     Result<Bytes> answer = co_await lost(file, files, key, run, why);
     co_return answer;
   }
-  for (uint64_t block = run.first; block < run.end; ++block) {
-    BlockRun one{block, block + 1};
-    if (file->verified(one)) continue;
-    ByteRange bytes = one.bytes(file->size());
-    auto content = buffer.span().subspan(bytes.offset - wide.offset, bytes.size);
-    if ((**crcs)[block] != crc32c(content)) {
-      Result<Bytes> answer = co_await lost(file, files, key, one, "its checksum differs");
-      co_return answer;
-    }
-    file->mark_verified(one);
+  if (auto wrong = first_wrong(*file, *checks, buffer.span(), wide)) {
+    Result<Bytes> answer = co_await lost(file, files, key, *wrong, "its checksum differs");
+    co_return answer;
   }
+  note_matched(file, *checks);
   co_return Bytes(std::move(buffer)).sub(range.offset - wide.offset, range.size);
 }
 
-Task<Result<CachedFile::Records>> FileStore::records(FilePtr file) {
-  if (CachedFile::Records known = file->records()) co_return known;
-  CacheDirectory* directory = directory_.get();
-  Result<CachedFile::Records> loaded =
-      co_await directory->executor.blocking([directory, &file]() -> Result<CachedFile::Records> {
-        LEAT_TRY(Buffer bytes, directory->disk->read_file(directory->path(file->side_name()),
-                                                          file->record_offset(file->blocks())));
-        LEAT_TRY(ObjectMeta meta, ObjectMeta::decode(bytes.span()));
-        return std::make_shared<const std::vector<std::optional<uint32_t>>>(std::move(meta.blocks));
-      });
-  if (loaded) file->set_records(*loaded);
-  co_return loaded;
+// `bytes` are those of `range`, whole blocks.
+std::optional<BlockRun> FileStore::first_wrong(const CachedFile& file,
+                                               const CachedFile::Checks& checks,
+                                               std::span<const std::byte> bytes,
+                                               ByteRange range) const {
+  for (const CachedFile::Check& check : checks) {
+    BlockRun one{check.block, check.block + 1};
+    ByteRange place = one.bytes(file.size());
+    if (crc32c(bytes.subspan(place.offset - range.offset, place.size)) != check.crc) return one;
+  }
+  return std::nullopt;
+}
+
+// What is read before it is synced is compared each time, so whoever reads it wants it synced.
+void FileStore::note_matched(const FilePtr& file, const CachedFile::Checks& checks) {
+  if (file->note_matched(checks)) queue_settling(file);
+}
+
+// Through the descriptor, since opening may fail for want of one.
+Task<Result<>> FileStore::learn_checksums(FilePtr file, OpenFilesPtr files) {
+  Buffer bytes(file->record_offset(file->blocks()));
+  LEAT_CO_TRY(size_t got, co_await directory_->disk->read(Context::background(), files->side.fd(),
+                                                          bytes.span(), 0));
+  LEAT_CO_TRY(ObjectMeta meta, ObjectMeta::decode(bytes.span().first(got)));
+  if (meta.ref.id != file->id || !file->learn(meta.blocks)) {
+    co_return error(StatusCode::kCorrupt, "the .meta file lacks checksums");
+  }
+  co_return Result<>();
 }
 
 // The bytes of `run` cannot be had. A file still being filled loses those blocks; a complete one is
@@ -154,15 +177,21 @@ Task<Result<Bytes>> FileStore::lost(FilePtr file, OpenFilesPtr files, std::strin
   co_return not_here(key);
 }
 
+void FileStore::queue_settling(const FilePtr& file) {
+  if (file->settling_queued.exchange(true)) return;
+  directory_->spawn(settle_in_background(shared_from_this(), file));
+}
+
 Task<> FileStore::settle_in_background(std::shared_ptr<FileStore> self, FilePtr file) {
   auto permit = co_await self->settling_.acquire(Context::background(), 1, "a turn to sync");
+  file->settling_queued = false;  // what is written from here on has to ask again
   Result<> settled = co_await self->settle(file);
   if (!settled) {
     log::warning("cache {}: {}", self->directory_->options.directory, settled.error().to_string());
   }
 }
 
-// Data, then the record that calls it complete.
+// Makes what was written durable and so verified; a file of which that is all is complete.
 Task<Result<>> FileStore::settle(FilePtr file) {
   if (file->doomed() || file->synced()) co_return Result<>();
   const std::shared_ptr<Disk>& disk = directory_->disk;
@@ -179,13 +208,23 @@ Task<Result<>> FileStore::settle(FilePtr file) {
   }
   synced = co_await disk->sync(background, (*files)->side.fd());
   if (!synced) co_return Error(synced.error().with_context("cannot sync " + file->side_name()));
-  bool complete = file->note_synced(point);
-  if (!complete) co_return Result<>();
+  file->note_synced(point);
+  // What an earlier run left may be wrong, and the kernel asks nobody.
+  if (point.full) co_await verify_whole(file);
+  if (file->freeze(point)) {
+    Result<> complete = co_await call_complete(file, *files);
+    co_return complete;
+  }
+  co_return Result<>();
+}
 
+Task<Result<>> FileStore::call_complete(FilePtr file, OpenFilesPtr files) {
+  const std::shared_ptr<Disk>& disk = directory_->disk;
+  const Context background = Context::background();
   Bytes state = Bytes::copy_of(ObjectMeta::encode_state(ObjectMeta::State::kComplete));
   LEAT_CO_CHECK_OK(
-      co_await disk->write(background, (*files)->side.fd(), state, ObjectMeta::kStateOffset));
-  LEAT_CO_CHECK_OK(co_await disk->sync(background, (*files)->side.fd()));
+      co_await disk->write(background, files->side.fd(), state, ObjectMeta::kStateOffset));
+  LEAT_CO_CHECK_OK(co_await disk->sync(background, files->side.fd()));
   CacheDirectory* directory = directory_.get();
   LEAT_CO_CHECK_OK(co_await directory->executor.blocking([directory, &file]() -> Result<> {
     LEAT_CHECK_OK(directory->disk->sync_directory(directory->path(file->folder_name())));

@@ -54,7 +54,6 @@ std::string ObjectMeta::encode_new(const FileRef& ref) {
   writer.put_text(ref.version.value);
   writer.pad_to(header);
   writer.overwrite(kHeaderCrcOffset, header_crc(writer.span()));
-  writer.pad_to(file_bytes(ref));
   return writer.take();
 }
 
@@ -107,7 +106,7 @@ Result<ObjectMeta> ObjectMeta::decode(std::span<const std::byte> bytes) {
   std::string key = reader.get_text(key_bytes);
   std::string value = reader.get_text(version_bytes);
   if (!reader.ok() || block_bytes != kBlockBytes || kind > UINT8_MAX ||
-      header != header_bytes(key_bytes, version_bytes) || size > UINT64_MAX / 2 ||
+      header != header_bytes(key_bytes, version_bytes) || size > kFileBytesMax ||
       bytes.size() != header + block_count(size) * kRecordBytes) {
     return damaged("has lengths that do not fit");
   }

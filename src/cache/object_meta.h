@@ -19,6 +19,7 @@ namespace leat {
 // What is longer is not cached.
 inline constexpr size_t kKeyBytesMax = 16 * kKiB;
 inline constexpr size_t kVersionBytesMax = 4 * kKiB;
+inline constexpr uint64_t kFileBytesMax = uint64_t{8} << 40;  // its .meta has 1 GiB
 
 constexpr uint64_t block_count(uint64_t size) {
   return align_up(size, kBlockBytes) / kBlockBytes;
@@ -36,7 +37,7 @@ struct ObjectMeta {
   // One for each block: the CRC-32C of the bytes, or nothing where they are not there.
   std::vector<std::optional<uint32_t>> blocks;
 
-  // A new object: nothing is there yet.
+  // The header of a new object; with zeros up to file_bytes() nothing is there yet.
   static std::string encode_new(const FileRef& ref);
   static std::string encode_state(State state);
   // The records of consecutive blocks, there with these checksums, or not there.

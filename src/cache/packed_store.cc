@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing, reading and dropping. An object is in the index only after its bytes and its record were
+// Writing and dropping. An object is in the index only after its bytes and its record were
 // written; a place in a segment is never written twice, so whoever found it may read it at leisure.
 #include "cache/packed_store.h"
 
@@ -11,10 +11,6 @@
 
 namespace leat {
 namespace {
-
-Error not_here(const std::string& key) {
-  return error(StatusCode::kNotFound, fmt::format("{} is not in the cache", key));
-}
 
 // The configured size, but small beside the capacity: eviction takes whole segments.
 uint64_t fitting_segment_bytes(const PageStoreOptions& options) {
@@ -29,12 +25,24 @@ PackedStore::PackedStore(std::shared_ptr<CacheDirectory> directory)
     : directory_(std::move(directory)),
       segment_bytes_(fitting_segment_bytes(directory_->options)) {}
 
-std::optional<PackedStore::Entry> PackedStore::find(const FileId& id) const {
+std::optional<PackedStore::Found> PackedStore::find(const FileId& id) const {
   Shard& part = shard(id);
   std::lock_guard lock(part.mutex);
   auto found = part.entries.find(id);
   if (found == part.entries.end()) return std::nullopt;
-  return found->second;
+  auto holder = part.segments.find(found->second.segment);
+  return Found{found->second, holder == part.segments.end() ? nullptr : holder->second};
+}
+
+void PackedStore::tell_shards(uint32_t sequence, const SegmentPtr& segment) {
+  for (Shard& part : shards_) {
+    std::lock_guard lock(part.mutex);
+    if (segment == nullptr) {
+      part.segments.erase(sequence);
+    } else {
+      part.segments[sequence] = segment;
+    }
+  }
 }
 
 PackedStore::SegmentPtr PackedStore::segment(uint32_t sequence) const {
@@ -48,8 +56,8 @@ bool PackedStore::contains(const FileId& id) const {
 }
 
 uint64_t PackedStore::cached_bytes(const FileId& id) const {
-  auto entry = find(id);
-  return entry ? entry->size : 0;
+  auto found = find(id);
+  return found ? found->entry.size : 0;
 }
 
 uint64_t PackedStore::object_count() const {
@@ -68,23 +76,36 @@ uint64_t PackedStore::segment_count() const {
 
 Task<Result<>> PackedStore::write(Context context, FileRefPtr ref, Bytes data) {
   Shard& part = shard(ref->id);
-  {
-    std::lock_guard lock(part.mutex);
-    if (part.entries.contains(ref->id)) co_return Result<>();
-    bool first = part.writing.insert(ref->id).second;
-    if (!first) co_return Result<>();
+  std::shared_ptr<SharedResult<bool>> writing;
+  for (bool mine = false; !mine;) {
+    {
+      std::lock_guard lock(part.mutex);
+      if (part.entries.contains(ref->id)) co_return Result<>();
+      auto [place, first] = part.writing.try_emplace(ref->id);
+      if (first) place->second = SharedResult<bool>::make();
+      writing = place->second;
+      mine = first;
+    }
+    if (mine) break;
+    // If the other one fails we have a try of our own.
+    LEAT_CO_CHECK_OK(co_await writing->wait(context, "another write of the same object"));
   }
   Result<> stored = co_await store(context, ref, data, std::nullopt);
   {
     std::lock_guard lock(part.mutex);
     part.writing.erase(ref->id);
   }
+  writing->set(true);
   co_return stored;
 }
 
 Task<Result<>> PackedStore::store(Context context, FileRefPtr ref, Bytes data,
                                   std::optional<Entry> moved_from) {
   SegmentRecord record{SegmentRecord::Kind::kObject, *ref, 0, block_crcs(data)};
+  // Verified once, but perhaps long ago: its bytes must not get a checksum that fits them now.
+  if (moved_from && crc_of_crcs(record.crcs) != moved_from->crc) {
+    co_return lost(ref->id, *moved_from, ref->key, "its checksum differs");
+  }
   uint64_t pages = align_up(data.size(), kPageBytes);
   Result<Slot> slot = co_await take_slot(context, pages);
   if (!slot && slot.error().code() == StatusCode::kNoSpace) {
@@ -95,6 +116,7 @@ Task<Result<>> PackedStore::store(Context context, FileRefPtr ref, Bytes data,
   uint64_t charged = pages + record.encode().size();
   if (!slot->segment->charge.grow(charged)) {
     release_slot(*slot, false, 0);
+    remove_if_dead(slot->segment);
     co_return directory_->refuse(ref->key, data.size());
   }
   directory_->reserved(charged);
@@ -104,6 +126,7 @@ Task<Result<>> PackedStore::store(Context context, FileRefPtr ref, Bytes data,
   remove_if_dead(slot->segment);  // where it was dropped meanwhile
 
   if (!filled) co_return directory_->write_failed(ref->key, filled.error());
+  directory_->capacity->note_taken();
   co_return Result<>();
 }
 
@@ -122,28 +145,36 @@ Task<Result<>> PackedStore::fill_slot(Context context, Slot slot, SegmentRecord 
               .page = static_cast<uint32_t>(slot.offset / kPageBytes),
               .size = static_cast<uint32_t>(data.size()),
               .crc = crc_of_crcs(record.crcs),
-              .verified = true,
+              .verified = false,
               .read = false};
-  enter(record.ref.id, entry, moved_from);
+  bool entered = enter(record.ref.id, entry, slot.segment, moved_from);
+  if (!entered) co_return error(StatusCode::kInternal, "what came before it could not be synced");
   co_return Result<>();
 }
 
-void PackedStore::enter(const FileId& id, const Entry& entry, std::optional<Entry> moved_from) {
+// False where the segment failed meanwhile.
+bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& into,
+                        std::optional<Entry> moved_from) {
   {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
+    // Under this lock: whoever marks it forgets afterwards what is in the shards.
+    if (into->failed) return false;
     auto found = part.entries.find(id);
     if (moved_from) {
       // Dropped meanwhile: the copy is dead, too.
-      if (found == part.entries.end() || !found->second.same_place(*moved_from)) return;
+      if (found == part.entries.end() || !found->second.same_place(*moved_from)) {
+        return true;
+      }
       found->second = entry;
     } else {
       part.entries.emplace(id, entry);
     }
   }
-  if (SegmentPtr now = segment(entry.segment)) ++now->live_objects;
-  if (!moved_from) return;
+  ++into->live_objects;
+  if (!moved_from) return true;
   if (SegmentPtr before = segment(moved_from->segment)) --before->live_objects;
+  return true;
 }
 
 Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, uint64_t bytes) {
@@ -156,7 +187,7 @@ Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, uint64_t
       if (active_ != nullptr && active_->data_bytes + bytes <= segment_bytes_) {
         Slot slot{active_, active_->data_bytes, bytes};
         active_->data_bytes += bytes;
-        ++active_->writers;
+        active_->filling.insert(slot.offset);
         co_return slot;
       }
       if (active_ != nullptr) {
@@ -167,13 +198,14 @@ Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, uint64_t
       if (creator) creating_ = SharedResult<bool>::make();
       creating = creating_;
     }
-    if (full != nullptr) directory_->spawn(settle_in_background(shared_from_this(), full));
+    if (full != nullptr) queue_settling(full);
     if (!creator) {
       Result<bool> created = co_await creating->wait(context, "creation of a cache segment");
       if (!created) co_return Error(created.error());
       continue;
     }
     Result<SegmentPtr> made = co_await create_segment();
+    if (made) tell_shards((*made)->sequence, *made);
     {
       std::lock_guard lock(mutex_);
       if (made) segments_[(*made)->sequence] = active_ = *made;
@@ -201,7 +233,7 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment() {
   CacheDirectory* directory = directory_.get();
   Result<OpenFilesPtr> files =
       co_await directory->executor.blocking([directory, &segment]() -> Result<OpenFilesPtr> {
-        constexpr int kFlags = O_RDWR | O_CREAT | O_TRUNC;
+        constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL;
         auto made = std::make_shared<OpenFiles>();
         LEAT_TRY(made->data,
                  directory->disk->open(directory->path(segment->data_name()), kFlags, 0600));
@@ -218,6 +250,7 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment() {
     written = Error(files.error());
   }
   if (!written) {
+    if (written.error().code() == StatusCode::kNoSpace) directory_->capacity->note_refused();
     co_await remove(segment);
     co_return Error(written.error());
   }
@@ -228,78 +261,12 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment() {
 
 void PackedStore::release_slot(const Slot& slot, bool filled, uint64_t charged) {
   std::lock_guard lock(mutex_);
-  --slot.segment->writers;
+  slot.segment->filling.erase(slot.segment->filling.find(slot.offset));
   // A place that was not filled can only be used again while it is the last; otherwise it stays
   // charged until the segment goes, since some of it may be on disk.
   if (filled || slot.segment->data_bytes != slot.offset + slot.bytes) return;
   slot.segment->data_bytes = slot.offset;
   slot.segment->charge.shrink(charged);
-}
-
-std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) {
-  Entry entry;
-  {
-    Shard& part = shard(ref.id);
-    std::lock_guard lock(part.mutex);
-    auto found = part.entries.find(ref.id);
-    if (found == part.entries.end() || !found->second.verified) return std::nullopt;
-    found->second.read = true;
-    entry = found->second;
-  }
-  SegmentPtr holder = segment(entry.segment);
-  if (holder == nullptr) return std::nullopt;
-  OpenFilesPtr files = holder->opened();
-  if (files == nullptr) return std::nullopt;
-  Buffer buffer(range.size);
-  uint64_t offset = entry.page * kPageBytes + range.offset;
-  if (!directory_->disk->try_read(files->data.fd(), buffer.span(), offset)) return std::nullopt;
-  return Bytes(std::move(buffer));
-}
-
-Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange range) {
-  std::optional<Entry> entry = find(ref->id);
-  if (!entry) co_return not_here(ref->key);
-  SegmentPtr holder = segment(entry->segment);
-  if (holder == nullptr) {
-    forget(ref->id, *entry);
-    co_return not_here(ref->key);
-  }
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, holder);
-  if (!files && ended_by_caller(files.error())) co_return Error(files.error());
-  if (!files) co_return lost(ref->id, *entry, ref->key, files.error().to_string());
-  // Before its first read an object is checked as a whole: it is small, and so is its entry.
-  ByteRange wanted = entry->verified ? range : ByteRange{0, entry->size};
-  Buffer buffer(wanted.size);
-  uint64_t offset = entry->page * kPageBytes + wanted.offset;
-  Result<size_t> got =
-      co_await directory_->disk->read(context, (*files)->data.fd(), buffer.span(), offset);
-  if (!got && ended_by_caller(got.error())) co_return Error(got.error());
-  if (!got) co_return lost(ref->id, *entry, ref->key, got.error().to_string());
-  if (*got != wanted.size) co_return lost(ref->id, *entry, ref->key, "the segment is cut short");
-  if (!entry->verified && crc_of_crcs(block_crcs(buffer.span())) != entry->crc) {
-    co_return lost(ref->id, *entry, ref->key, "its checksum differs");
-  }
-  note_read(ref->id, *entry);
-  co_return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
-}
-
-// Its bytes came out right and were used.
-void PackedStore::note_read(const FileId& id, const Entry& entry) {
-  Shard& part = shard(id);
-  std::lock_guard lock(part.mutex);
-  auto found = part.entries.find(id);
-  if (found == part.entries.end() || !found->second.same_place(entry)) return;
-  found->second.verified = true;
-  found->second.read = true;
-}
-
-Error PackedStore::lost(const FileId& id, const Entry& entry, const std::string& key,
-                        const std::string& why) {
-  if (forget(id, entry)) {
-    directory_->corrupt(key, fmt::format("{} at {}: {}", Segment::name(entry.segment, ".data"),
-                                         entry.page * kPageBytes, why));
-  }
-  return not_here(key);
 }
 
 // False where the object is no longer at that place.
@@ -324,15 +291,15 @@ void PackedStore::object_left(uint32_t sequence) {
 }
 
 void PackedStore::remove_if_dead(const SegmentPtr& segment) {
-  if (!begin_removal(segment, true)) return;
+  if (!begin_removal(segment)) return;
   directory_->spawn(remove_in_background(shared_from_this(), segment));
 }
 
 uint64_t PackedStore::drop(const FileId& id) {
-  std::optional<Entry> entry = find(id);
-  if (!entry || !forget(id, *entry)) return 0;
-  directory_->spawn(record_drop(shared_from_this(), id, entry->segment));
-  return entry->size;
+  std::optional<Found> found = find(id);
+  if (!found || !forget(id, found->entry)) return 0;
+  directory_->spawn(record_drop(shared_from_this(), id, found->entry.segment));
+  return found->entry.size;
 }
 
 // Without this word the object would be back after a restart: not wrong, but not what was asked.
@@ -361,11 +328,10 @@ bool PackedStore::is_leaving(uint32_t sequence) const {
   return found == segments_.end() || found->second->removing;
 }
 
-bool PackedStore::begin_removal(const SegmentPtr& segment, bool only_if_dead) {
+bool PackedStore::begin_removal(const SegmentPtr& segment) {
   std::lock_guard lock(mutex_);
-  if (segment->removing || segment->writers > 0) return false;
-
-  if (only_if_dead) {
+  if (segment->removing || !segment->filling.empty()) return false;
+  if (!segment->failed) {
     // A writer counts its object before it stops being a writer, so this cannot miss one.
     if (segment->live_objects > 0) return false;
     bool unused = segment->data_bytes == 0 && !segment->has_drops;
@@ -373,7 +339,6 @@ bool PackedStore::begin_removal(const SegmentPtr& segment, bool only_if_dead) {
     bool needed = segment->has_drops && segments_.begin()->second != segment;
     if (unused || needed) return false;
   }
-
   segment->removing = segment->sealed = true;
   if (active_ == segment) active_ = nullptr;
   return true;
@@ -403,6 +368,7 @@ Task<> PackedStore::remove(SegmentPtr segment) {
                  removed.error().to_string());
   }
 
+  tell_shards(segment->sequence, nullptr);
   SegmentPtr oldest;
   {
     std::lock_guard lock(mutex_);
@@ -410,70 +376,6 @@ Task<> PackedStore::remove(SegmentPtr segment) {
     if (!segments_.empty()) oldest = segments_.begin()->second;
   }
   if (oldest != nullptr) remove_if_dead(oldest);  // its words about drops are not needed any more
-}
-
-Task<> PackedStore::settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment) {
-  Result<> settled = co_await self->settle(segment);
-  if (!settled) {
-    log::warning("cache {}: {}", self->directory_->options.directory, settled.error().to_string());
-  }
-}
-
-Task<Result<>> PackedStore::settle(SegmentPtr segment) {
-  uint64_t writes = segment->writes;
-  std::optional<uint64_t> sealed_bytes;
-  {
-    std::lock_guard lock(mutex_);
-    if (segment->removing) co_return Result<>();
-
-    bool finish = segment->sealed && segment->writers == 0 && !segment->whole_pages;
-    if (finish) sealed_bytes = segment->data_bytes;
-  }
-  if (segment->synced_writes == writes && !sealed_bytes) co_return Result<>();
-  const std::shared_ptr<Disk> disk = directory_->disk;
-  const Context background = Context::background();
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(background, segment);
-  if (!files) co_return Error(files.error().with_context("cannot sync a cache segment"));
-  // Whole pages, so that the kernel can map the last one as it lies.
-  if (sealed_bytes) {
-    int data = (*files)->data.fd();
-    LEAT_CO_CHECK_OK(co_await directory_->executor.blocking(
-        [disk, data, bytes = *sealed_bytes] { return disk->truncate(data, bytes); }));
-  }
-  Result<> synced = co_await disk->sync(background, (*files)->data.fd());
-  if (!synced) {
-    // The kernel has thrown away what it could not write; nothing of it can be relied on.
-    directory_->corrupt("segment " + segment->data_name(), synced.error().to_string());
-    bool mine = begin_removal(segment, false);
-    forget_all_of(segment->sequence);
-    if (mine) co_await remove(segment);
-    co_return Error(synced.error().with_context("cannot sync " + segment->data_name()));
-  }
-  synced = co_await disk->sync(background, (*files)->side.fd());
-  if (!synced) co_return Error(synced.error().with_context("cannot sync " + segment->side_name()));
-
-  segment->synced_writes = writes;
-  std::lock_guard lock(mutex_);
-  segment->whole_pages = segment->whole_pages || sealed_bytes.has_value();
-  co_return Result<>();
-}
-
-Task<Result<>> PackedStore::flush() {
-  std::vector<SegmentPtr> segments;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [sequence, segment] : segments_) segments.push_back(segment);
-  }
-  Result<> first_failure;
-  for (const SegmentPtr& segment : segments) {
-    Result<> settled = co_await settle(segment);
-    if (!settled && first_failure) first_failure = settled;
-  }
-  CacheDirectory* directory = directory_.get();
-  Result<> synced = co_await directory->executor.blocking(
-      [directory] { return directory->disk->sync_directory(directory->path("segments")); });
-  if (!synced && first_failure) first_failure = synced;
-  co_return first_failure;
 }
 
 }  // namespace leat

@@ -5,12 +5,12 @@
 
 #include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
-#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,7 +54,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
     uint32_t page;  // offset in the segment, in pages
     uint32_t size;
     uint32_t crc;   // crc_of_crcs
-    bool verified;  // in this process
+    bool verified;  // matched in this process, after the segment was synced
     bool read;      // since it was written
 
     bool same_place(const Entry& other) const {
@@ -65,7 +65,14 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   struct Shard {
     mutable std::mutex mutex;  // leaf
     boost::unordered_flat_map<FileId, Entry, IdHash> entries;
-    boost::unordered_flat_set<FileId, IdHash> writing;  // one writer an object
+    // One writer an object; the others wait for its end.
+    boost::unordered_flat_map<FileId, std::shared_ptr<SharedResult<bool>>, IdHash> writing;
+    // Each shard has them all, so that a reader takes one lock that few share.
+    boost::unordered_flat_map<uint32_t, SegmentPtr> segments;
+  };
+  struct Found {
+    Entry entry;
+    SegmentPtr segment;  // null where it is gone already
   };
   struct Slot {
     SegmentPtr segment;
@@ -78,32 +85,38 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   };
 
   Shard& shard(const FileId& id) const { return shards_[id.bytes[15] % shards_.size()]; }
-  std::optional<Entry> find(const FileId& id) const;
+  std::optional<Found> find(const FileId& id) const;
   SegmentPtr segment(uint32_t sequence) const;
+  // What the shards know of a segment; null: nothing any more.
+  void tell_shards(uint32_t sequence, const SegmentPtr& segment);
 
   Task<Result<>> store(Context context, FileRefPtr ref, Bytes data,
                        std::optional<Entry> moved_from);
   Task<Result<>> fill_slot(Context context, Slot slot, SegmentRecord record, Bytes data,
                            std::optional<Entry> moved_from);
-  void enter(const FileId& id, const Entry& entry, std::optional<Entry> moved_from);
+  bool enter(const FileId& id, const Entry& entry, const SegmentPtr& into,
+             std::optional<Entry> moved_from);
   Task<Result<Slot>> take_slot(Context context, uint64_t bytes);
   void release_slot(const Slot& slot, bool filled, uint64_t charged);
   Task<Result<SegmentPtr>> create_segment();
 
-  void note_read(const FileId& id, const Entry& entry);
+  bool matches(const Found& found, std::span<const std::byte> whole) const;
+  void note_read(const FileId& id, const Found& found);
   Error lost(const FileId& id, const Entry& entry, const std::string& key, const std::string& why);
   bool forget(const FileId& id, const Entry& entry);
 
   void object_left(uint32_t sequence);
   void remove_if_dead(const SegmentPtr& segment);
 
-  bool begin_removal(const SegmentPtr& segment, bool only_if_dead);
+  bool begin_removal(const SegmentPtr& segment);
   bool is_leaving(uint32_t sequence) const;
 
   static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence);
   static Task<> settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   static Task<> remove_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   Task<Result<>> settle(SegmentPtr segment);
+  void queue_settling(const SegmentPtr& segment);
+  void give_up(const SegmentPtr& segment, const Status& why);
   Task<> remove(SegmentPtr segment);
 
   // packed_store_evict.cc

@@ -17,7 +17,7 @@ constexpr size_t kIndexBytesMax = size_t{1} << 30;
 std::optional<int64_t> PackedStore::oldest_birth() const {
   std::lock_guard lock(mutex_);
   for (const auto& [sequence, segment] : segments_) {
-    if (segment->sealed && !segment->removing && segment->writers == 0) return segment->birth_ns;
+    if (segment->sealed && !segment->removing && segment->filling.empty()) return segment->birth_ns;
   }
   return std::nullopt;
 }
@@ -26,7 +26,7 @@ std::optional<int64_t> PackedStore::oldest_birth() const {
 PackedStore::SegmentPtr PackedStore::take_oldest() {
   std::lock_guard lock(mutex_);
   for (const auto& [sequence, segment] : segments_) {
-    if (segment->removing || segment->writers > 0 || segment->data_bytes == 0) continue;
+    if (segment->removing || !segment->filling.empty() || segment->data_bytes == 0) continue;
     if (!segment->sealed && segment != active_) continue;
     segment->removing = segment->sealed = true;
     if (segment == active_) active_ = nullptr;
@@ -60,14 +60,15 @@ Task<std::vector<PackedStore::Moving>> PackedStore::worth_moving(SegmentPtr segm
     auto record = SegmentRecord::decode(index->span().subspan(at), &at);
     if (!record) break;
     if (record->kind != SegmentRecord::Kind::kObject) continue;
-    std::optional<Entry> entry = find(record->ref.id);
-    bool current =
-        entry && entry->segment == segment->sequence && entry->page == record->offset / kPageBytes;
-    if (!current || !entry->read) continue;
-    uint64_t bytes = align_up(entry->size, kPageBytes);
+    std::optional<Found> found = find(record->ref.id);
+    if (!found) continue;
+    const Entry& entry = found->entry;
+    bool current = entry.segment == segment->sequence && entry.page == record->offset / kPageBytes;
+    if (!current || !entry.read) continue;
+    uint64_t bytes = align_up(entry.size, kPageBytes);
     if (bytes > budget) break;
     budget -= bytes;
-    moving.push_back({*std::move(record), *entry});
+    moving.push_back({*std::move(record), entry});
   }
   co_return moving;
 }

@@ -51,8 +51,14 @@ Result<> PackedStore::load() {
     }
     Result<> loaded = load_segment(sequence, *pair.data);
     if (loaded) continue;
+    if (!lost_by_open(loaded.error())) {
+      directory_->capacity->count(pair.data->allocated_bytes + pair.side->allocated_bytes);
+      log::warning("cache {}: {} cannot be read and is left alone: {}",
+                   directory_->options.directory, Segment::name(sequence, ""),
+                   loaded.error().to_string());
+      continue;
+    }
     directory_->corrupt(Segment::name(sequence, ""), loaded.error().to_string());
-
     discard_on_disk(sequence, loaded.error().to_string());
   }
   discard_dead_segments();
@@ -70,6 +76,7 @@ void PackedStore::discard_dead_segments() {
       continue;
     }
     discard_on_disk(segment.sequence, "all of it was dropped");
+    tell_shards(segment.sequence, nullptr);
     place = segments_.erase(place);
   }
 }
@@ -83,7 +90,9 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data)
   }
   auto segment = std::make_shared<Segment>(sequence, data.modified_ns, directory_->capacity);
   segment->sealed = segment->whole_pages = true;
+  segment->synced_bytes = UINT64_MAX;  // what was found is verified by its first match
   segments_[sequence] = segment;
+  tell_shards(sequence, segment);
   size_t at = SegmentHeader::kBytes;
   while (at < index.size()) {
     auto record = SegmentRecord::decode(index.span().subspan(at), &at);

@@ -58,6 +58,7 @@ class DiskPageStore : public PageStore {
   PageStoreStats stats() const override;
 
  private:
+  bool small(const FileRef& ref) const;  // of the kind that is packed
   Result<> check_write(const FileRef& ref, ByteRange range) const;
 
   const std::shared_ptr<CacheDirectory> directory_;
@@ -80,17 +81,27 @@ class DiskPageStore : public PageStore {
                       [this] { return static_cast<double>(stats().packed_objects); }, label_};
 };
 
+bool DiskPageStore::small(const FileRef& ref) const {
+  return ref.size > 0 && ref.size < directory_->options.packed_bytes_max;
+}
+
+// An object stays where it is when the border between the kinds moves. Asked first is the store
+// where it would go now.
 bool DiskPageStore::packed(const FileRef& ref) const {
-  // An object stays where it is when the border between the kinds moves.
   if (ref.size == 0) return false;
-  if (ref.size < directory_->options.packed_bytes_max) return !files_->contains(ref.id);
-  return packed_->contains(ref.id);
+  if (small(ref)) return packed_->contains(ref.id) || !files_->contains(ref.id);
+  return !files_->contains(ref.id) && packed_->contains(ref.id);
 }
 
 std::optional<Bytes> DiskPageStore::try_read(const FileRef& ref, ByteRange range) {
   range = range.clamp(ref.size);
   if (range.empty()) return Bytes();
-  return packed(ref) ? packed_->try_read(ref, range) : files_->try_read(ref, range);
+  bool is_small = small(ref);
+  if (is_small) {
+    if (auto hot = packed_->try_read(ref, range)) return hot;
+  }
+  if (auto hot = files_->try_read(ref, range)) return hot;
+  return is_small ? std::nullopt : packed_->try_read(ref, range);
 }
 
 Task<Result<Bytes>> DiskPageStore::read(Context context, FileRefPtr ref, ByteRange range) {
@@ -107,9 +118,12 @@ Task<Result<Bytes>> DiskPageStore::read(Context context, FileRefPtr ref, ByteRan
 std::vector<ByteRange> DiskPageStore::missing(const FileRef& ref, ByteRange range) {
   range = range.clamp(ref.size);
   if (range.empty()) return {};
-  if (!packed(ref)) return files_->missing(ref, range);
-  if (packed_->contains(ref.id)) return {};
-  return {ByteRange{0, ref.size}};
+  bool is_small = small(ref);
+  if (is_small && packed_->contains(ref.id)) return {};
+  bool has_file = files_->contains(ref.id);
+  if (is_small && !has_file) return {ByteRange{0, ref.size}};
+  if (!has_file && packed_->contains(ref.id)) return {};
+  return files_->missing(ref, range);
 }
 
 Result<> DiskPageStore::check_write(const FileRef& ref, ByteRange range) const {
@@ -129,7 +143,12 @@ Result<> DiskPageStore::check_write(const FileRef& ref, ByteRange range) const {
   if (!whole_blocks) {
     return refuse(StatusCode::kInvalidArgument, "they are not whole blocks of 64 KiB");
   }
-  if (packed(ref) && range != ByteRange{0, ref.size}) {
+  bool is_packed = packed(ref);
+  if (!is_packed && !FileStore::fits(ref, directory_->options)) {
+    return refuse(StatusCode::kNoSpace,
+                  "it is too large for this cache even in parts; give a larger --cache-size");
+  }
+  if (is_packed && range != ByteRange{0, ref.size}) {
     return refuse(StatusCode::kInvalidArgument, "small objects are kept whole or not at all");
   }
   return {};
@@ -172,7 +191,12 @@ Task<> DiskPageStore::close() {
   Result<> closed = co_await flush(Context::background());
   // What the flush dropped is being removed.
   co_await directory_->background->idle();
-  if (closed) {
+  if (closed && !files_->vouched_for()) {
+    log::info(
+        "cache {}: not all files were verified since it was not closed in order, so it still "
+        "counts as that",
+        directory_->options.directory);
+  } else if (closed) {
     superblock_.clean = true;
     closed =
         co_await write_superblock(directory_->disk, directory_->options.directory, superblock_);

@@ -284,6 +284,24 @@ TEST(PageStore, ObjectsReadSinceTheyCameOutliveThoseThatWereNot) {
   EXPECT_GT(store->stats().evicted_bytes, options.capacity_bytes / 2);
 }
 
+TEST(PageStore, AnObjectWhoseRecordsAloneWouldFillTheCacheIsRefused) {
+  TempDirectory directory;
+  TestStore store(TestStore::options(directory.path()));
+  uint64_t used = store->stats().used_bytes;
+  for (uint64_t size : {uint64_t{64} << 30, uint64_t{1} << 50, UINT64_MAX - 5}) {
+    auto huge = object("huge", size);
+    Result<> refused = store.write_range(huge, {0, kBlockBytes});
+    ASSERT_FALSE(refused) << size;
+    EXPECT_EQ(refused.error().code(), StatusCode::kNoSpace);
+    EXPECT_EQ(store.read_fails(huge, {0, 1}), StatusCode::kNotFound);
+  }
+  EXPECT_EQ(store->stats().used_bytes, used);
+  auto sparse = object("sparse", uint64_t{4} << 30);
+  ASSERT_TRUE(store.write_range(sparse, {2 * kMiB, kBlockBytes}));
+  EXPECT_EQ(store.read_fails(sparse, {2 * kMiB, 1}), std::nullopt);
+  EXPECT_LE(disk_bytes(directory.path()), used + 256 * kKiB);
+}
+
 TEST(PageStore, AFileLargerThanTheCapacityIsRefusedNotWaitedFor) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());

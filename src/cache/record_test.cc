@@ -22,6 +22,12 @@ FileRef some_ref(uint64_t size = 5 * kBlockBytes + 1) {
                        Version::etag("\"0af3\""), size);
 }
 
+std::string new_meta(const FileRef& ref) {
+  std::string file = ObjectMeta::encode_new(ref);
+  file.resize(ObjectMeta::file_bytes(ref));
+  return file;
+}
+
 SegmentRecord some_record() {
   SegmentRecord record;
   record.ref = some_ref(kBlockBytes + 1);
@@ -97,7 +103,7 @@ TEST(Format, IsFrozen) {
   block.worker.bytes.fill(0x22);
   block.clean = true;
   EXPECT_EQ(print(block.encode()), 2872552244937517691u);
-  EXPECT_EQ(print(ObjectMeta::encode_new(some_ref())), 13512569452986240803u);
+  EXPECT_EQ(print(new_meta(some_ref())), 13512569452986240803u);
   EXPECT_EQ(print(ObjectMeta::encode_blocks(std::vector<uint32_t>{1, 2})), 8190324102671062942u);
   EXPECT_EQ(print(some_record().encode()), 8012078037745875309u);
   EXPECT_EQ(print(SegmentHeader{7, block.uuid}.encode()), 13406586013246610892u);
@@ -105,7 +111,7 @@ TEST(Format, IsFrozen) {
 
 TEST(ObjectMeta, IsReadAsWritten) {
   FileRef ref = some_ref();
-  std::string file = ObjectMeta::encode_new(ref);
+  std::string file = new_meta(ref);
   EXPECT_EQ(file.size(), ObjectMeta::file_bytes(ref));
   auto read = ObjectMeta::decode(span_of(file));
   ASSERT_TRUE(read) << read.error().to_string();
@@ -130,7 +136,7 @@ TEST(ObjectMeta, IsReadAsWritten) {
 
 TEST(ObjectMeta, TakesNothingElseAndADamagedBlockRecordIsNotThere) {
   FileRef ref = some_ref(kBlockBytes);
-  std::string file = ObjectMeta::encode_new(ref);
+  std::string file = new_meta(ref);
   std::vector<uint32_t> crcs = {0x12345678};
   size_t block_at = ObjectMeta::block_offset(ref.key.size(), ref.version.value.size(), 0);
   file.replace(block_at, 8, ObjectMeta::encode_blocks(crcs));

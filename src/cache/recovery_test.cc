@@ -35,19 +35,6 @@ struct Objects {
   }
 };
 
-std::string only_file(const std::string& directory, const FileRefPtr& ref, const char* suffix) {
-  return directory + "/files/" + ref->id.to_hex().substr(0, 2) + "/" + ref->id.to_hex() + suffix;
-}
-
-void flip_bit(const std::string& path, uint64_t offset) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(offset));
-  char byte;
-  ASSERT_TRUE(file.get(byte));
-  file.seekp(static_cast<std::streamoff>(offset));
-  file.put(static_cast<char>(byte ^ 0x10));
-}
-
 TEST(Recovery, ACleanRestartKeepsEverythingAndTheKernelMayReadAtOnce) {
   TempDirectory directory;
   Objects objects;
@@ -139,8 +126,8 @@ TEST(Recovery, AFlippedBitIsNeverServed) {
     objects.write(store);
     store.close();
   }
-  flip_bit(only_file(directory.path(), objects.whole, ".data"), 3 * kBlockBytes + 5);
-  flip_bit(only_file(directory.path(), objects.partial, ".data"), 3 * kBlockBytes + 5);
+  flip_bit(file_of(directory.path(), objects.whole, ".data"), 3 * kBlockBytes + 5);
+  flip_bit(file_of(directory.path(), objects.partial, ".data"), 3 * kBlockBytes + 5);
   flip_bit(files_ending(directory.path() + "/segments", ".data").at(0), 4096 + 100);  // s1
 
   TestStore store(TestStore::options(directory.path()));
@@ -164,11 +151,94 @@ TEST(Recovery, AFlippedBitKeepsTheKernelAwayAfterAKill) {
   objects.write(killed);
   ASSERT_TRUE(killed.flush());
   auto copy = crash_copy(directory.path());
-  flip_bit(only_file(copy->path(), objects.whole, ".data"), 6 * kBlockBytes + 5);
+  flip_bit(file_of(copy->path(), objects.whole, ".data"), 6 * kBlockBytes + 5);
   TestStore store(TestStore::options(copy->path()));
   EXPECT_EQ(store->backing(*objects.whole), nullptr);
   while (store->cached_bytes(*objects.whole) > 0) std::this_thread::yield();
   EXPECT_EQ(store->backing(*objects.whole), nullptr);
+}
+
+// The kernel's view, where it has one, is the right one.
+void expect_right_for_kernel(TestStore& store, const FileRefPtr& ref) {
+  auto backing = store->backing(*ref);
+  if (backing == nullptr) return;
+  std::string bytes(ref->size, '\0');
+  EXPECT_EQ(::pread(backing->fd(), bytes.data(), bytes.size(), 0),
+            static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(bytes, content(ref).to_string());
+}
+
+TEST(Recovery, BlocksFoundAfterAKillAreVerifiedBeforeTheirFileIsCalledComplete) {
+  for (bool flush : {true, false}) {
+    TempDirectory directory;
+    auto file = object("file", 6 * kBlockBytes);
+    TestStore killed(TestStore::options(directory.path()));
+    ASSERT_TRUE(killed.write_range(file, {0, 3 * kBlockBytes}));
+    ASSERT_TRUE(killed.flush());
+    auto copy = crash_copy(directory.path());
+    flip_bit(file_of(copy->path(), file, ".data"), kBlockBytes + 5);
+    {
+      TestStore store(TestStore::options(copy->path()));
+      ASSERT_TRUE(store.write_range(file, {3 * kBlockBytes, 3 * kBlockBytes}));
+      if (flush) {
+        ASSERT_TRUE(store.flush());
+        EXPECT_EQ(store->missing(*file, {0, file->size}),
+                  (std::vector<ByteRange>{{kBlockBytes, kBlockBytes}}));
+      }
+      store.close();
+    }
+    TestStore store(TestStore::options(copy->path()));
+    expect_right_for_kernel(store, file);
+    EXPECT_EQ(store.read_fails(file, {kBlockBytes, 10}), StatusCode::kNotFound);
+    ASSERT_TRUE(store.write_whole(file));
+    EXPECT_TRUE(store.holds(file));
+  }
+}
+
+TEST(Recovery, AnOrderlyStopVouchesForNothingThatWasNotVerified) {
+  TempDirectory directory;
+  Objects objects;
+  TestStore killed(TestStore::options(directory.path()));
+  objects.write(killed);
+  ASSERT_TRUE(killed.flush());
+  auto damaged = crash_copy(directory.path()), intact = crash_copy(directory.path());
+  flip_bit(file_of(damaged->path(), objects.whole, ".data"), kBlockBytes + 5);
+  {
+    TestStore store(TestStore::options(damaged->path()));
+    store.close();
+  }
+  TestStore doubtful(TestStore::options(damaged->path()));
+  EXPECT_EQ(doubtful->backing(*objects.whole), nullptr);
+  {
+    TestStore store(TestStore::options(intact->path()));
+    objects.expect_all(store);
+    store.close();
+  }
+  TestStore vouched(TestStore::options(intact->path()));
+  EXPECT_NE(vouched->backing(*objects.whole), nullptr);
+}
+
+TEST(Recovery, CopiesUnderOtherNamesAreLeftAlone) {
+  TempDirectory directory;
+  Objects objects;
+  {
+    TestStore store(TestStore::options(directory.path()));
+    objects.write(store);
+    store.close();
+  }
+  std::string folder = fs::path(file_of(directory.path(), objects.whole, "")).parent_path();
+  std::string elsewhere = directory.path() + "/files/" + (folder.ends_with("00") ? "01" : "00");
+  fs::copy(folder, folder + ".bak");
+  fs::create_directory(elsewhere);
+  std::string copied = elsewhere + "/" + objects.whole->id.to_hex();
+  for (const char* suffix : {".data", ".meta"}) {
+    fs::copy_file(file_of(directory.path(), objects.whole, suffix), copied + suffix);
+  }
+  TestStore store(TestStore::options(directory.path()));
+  ASSERT_TRUE(store.ok());
+  objects.expect_all(store);
+  EXPECT_EQ(store->stats().files, 2u);
+  EXPECT_TRUE(fs::exists(folder + ".bak") && fs::exists(copied + ".data"));
 }
 
 class Damaged : public testing::Test {
@@ -205,23 +275,23 @@ class Damaged : public testing::Test {
 };
 
 TEST_F(Damaged, TruncatedData) {
-  fs::resize_file(only_file(directory.path(), objects.whole, ".data"), 100);
+  fs::resize_file(file_of(directory.path(), objects.whole, ".data"), 100);
   fs::resize_file(files_ending(directory.path() + "/segments", ".data").at(0), 20'000);
   expect_recovers();
   EXPECT_EQ(lost, (std::vector<std::string>{"s2", "s3", "whole"}));
 }
 
 TEST_F(Damaged, TruncatedMeta) {
-  fs::resize_file(only_file(directory.path(), objects.whole, ".meta"), 100);
-  fs::resize_file(only_file(directory.path(), objects.partial, ".meta"), 0);
+  fs::resize_file(file_of(directory.path(), objects.whole, ".meta"), 100);
+  fs::resize_file(file_of(directory.path(), objects.partial, ".meta"), 0);
   expect_recovers();
   EXPECT_EQ(lost, (std::vector<std::string>{"partial", "whole"}));
 }
 
 TEST_F(Damaged, SwappedFiles) {
   for (const char* suffix : {".data", ".meta"}) {
-    std::string a = only_file(directory.path(), objects.whole, suffix);
-    std::string b = only_file(directory.path(), objects.partial, suffix);
+    std::string a = file_of(directory.path(), objects.whole, suffix);
+    std::string b = file_of(directory.path(), objects.partial, suffix);
     fs::rename(a, a + ".x");
     fs::rename(b, a);
     fs::rename(a + ".x", b);
@@ -237,8 +307,8 @@ TEST_F(Damaged, SwappedDataOfEqualSize) {
     ASSERT_TRUE(store.write_whole(twin));
     store.close();
   }
-  std::string a = only_file(directory.path(), objects.whole, ".data");
-  std::string b = only_file(directory.path(), twin, ".data");
+  std::string a = file_of(directory.path(), objects.whole, ".data");
+  std::string b = file_of(directory.path(), twin, ".data");
   fs::rename(a, a + ".x");
   fs::rename(b, a);
   fs::rename(a + ".x", b);
@@ -247,8 +317,8 @@ TEST_F(Damaged, SwappedDataOfEqualSize) {
 }
 
 TEST_F(Damaged, HalvesMissing) {
-  fs::remove(only_file(directory.path(), objects.whole, ".data"));
-  fs::remove(only_file(directory.path(), objects.partial, ".meta"));
+  fs::remove(file_of(directory.path(), objects.whole, ".data"));
+  fs::remove(file_of(directory.path(), objects.partial, ".meta"));
   fs::remove(files_ending(directory.path() + "/segments", ".index").at(0));
   expect_recovers();
   EXPECT_EQ(lost, (std::vector<std::string>{"partial", "s0", "s1", "s2", "s3", "whole"}));

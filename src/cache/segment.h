@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "cache/cache_directory.h"
@@ -39,16 +40,20 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   std::atomic<bool> has_drops = false;    // words about objects of this and of earlier segments
 
   // Guarded by the mutex of PackedStore.
-  uint64_t data_bytes = 0;  // where the next object goes
-  uint32_t writers = 0;     // between taking a slot and being in the index
-
+  uint64_t data_bytes = 0;          // where the next object goes
+  std::multiset<uint64_t> filling;  // offsets of slots whose writers are not done
   bool sealed = false;
   bool whole_pages = false;  // sealed, and .data cut to whole pages
-
   bool removing = false;
+  // All of .data below this is filled, or nobody's.
+  uint64_t filled_bytes() const { return filling.empty() ? data_bytes : *filling.begin(); }
 
+  // Could not be synced: nothing comes in any more, and it goes with its last writer.
+  std::atomic<bool> failed = false;
   // Appends made, and how many of them are on disk for good.
   std::atomic<uint64_t> writes = 0, synced_writes = 0;
+  std::atomic<uint64_t> synced_bytes = 0;  // of .data, on disk for good
+  std::atomic<bool> settling_queued = false;
 
  private:
   Task<> write_batches(std::shared_ptr<CacheDirectory> directory);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -66,7 +67,6 @@ inline bool same(const Bytes& a, const Bytes& b) {
 
 // Counts the calls and asks `fault` before each whether it fails. Syncs do not reach the real disk:
 // the tests kill processes, not machines, and would wait for every other user of the disk.
-
 class FaultyDisk : public Disk {
  public:
   explicit FaultyDisk(std::shared_ptr<Disk> below) : below_(std::move(below)) {}
@@ -74,12 +74,15 @@ class FaultyDisk : public Disk {
   enum class Call { kRead, kWrite, kSync, kMetadata };
   // 0, or the errno with which this call fails.
   std::function<int(Call, uint64_t number)> fault;
+  // Sees what a read that waits has got before the store does.
+  std::function<void(std::span<std::byte>)> after_read;
   std::atomic<uint64_t> calls = 0;
 
   Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
                             uint64_t offset) override {
     if (int failed = ask(Call::kRead)) co_return Error(status_from_errno(failed, "read"));
     Result<size_t> got = co_await below_->read(context, fd, into, offset);
+    if (after_read) after_read(into);
     co_return got;
   }
   Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) override {
@@ -232,6 +235,21 @@ inline uint64_t disk_bytes(const std::string& directory) {
     bytes += static_cast<uint64_t>(info.st_blocks) * 512;
   }
   return bytes;
+}
+
+inline void flip_bit(const std::string& path, uint64_t offset) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  char byte;
+  ASSERT_TRUE(file.get(byte));
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(static_cast<char>(byte ^ 0x10));
+}
+
+// Where the object has a file of its own: ".data" or ".meta" of it.
+inline std::string file_of(const std::string& directory, const FileRefPtr& ref,
+                           const char* suffix) {
+  return directory + "/files/" + ref->id.to_hex().substr(0, 2) + "/" + ref->id.to_hex() + suffix;
 }
 
 inline std::vector<std::string> files_ending(const std::string& directory,

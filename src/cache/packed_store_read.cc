@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading, verifying and making durable. An object leaves here unchecked only after it matched its
+// checksum once on a segment that was synced since.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cache/block_crc.h"
+#include "cache/packed_store.h"
+#include "telemetry/log.h"
+
+namespace leat {
+
+std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) {
+  std::optional<Found> found = find(ref.id);
+  if (!found || found->segment == nullptr) return std::nullopt;
+  OpenFilesPtr files = found->segment->opened();
+  if (files == nullptr) return std::nullopt;
+  // Until it is verified an object is checked as a whole: it is small, and so is its entry.
+  ByteRange wanted = found->entry.verified ? range : ByteRange{0, found->entry.size};
+  Buffer buffer(wanted.size);
+  uint64_t offset = found->entry.page * kPageBytes + wanted.offset;
+  if (!directory_->disk->try_read(files->data.fd(), buffer.span(), offset)) return std::nullopt;
+  if (!matches(*found, buffer.span())) return std::nullopt;  // read() goes on
+  note_read(ref.id, *found);
+  return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
+}
+
+Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange range) {
+  std::optional<Found> found = find(ref->id);
+  if (!found) co_return not_here(ref->key);
+  const Entry entry = found->entry;
+  if (found->segment == nullptr) {
+    forget(ref->id, entry);
+    co_return not_here(ref->key);
+  }
+  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, found->segment);
+  if (!files && !lost_by_open(files.error())) co_return not_read(ref->key, files.error());
+  if (!files) co_return lost(ref->id, entry, ref->key, files.error().to_string());
+  ByteRange wanted = entry.verified ? range : ByteRange{0, entry.size};
+  Buffer buffer(wanted.size);
+  uint64_t offset = entry.page * kPageBytes + wanted.offset;
+  Result<size_t> got =
+      co_await directory_->disk->read(context, (*files)->data.fd(), buffer.span(), offset);
+  if (!got && !lost_by_read(got.error())) co_return not_read(ref->key, got.error());
+  if (!got) co_return lost(ref->id, entry, ref->key, got.error().to_string());
+  if (*got != wanted.size) co_return lost(ref->id, entry, ref->key, "the segment is cut short");
+  if (!matches(*found, buffer.span())) {
+    co_return lost(ref->id, entry, ref->key, "its checksum differs");
+  }
+  note_read(ref->id, *found);
+  co_return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
+}
+
+bool PackedStore::matches(const Found& found, std::span<const std::byte> whole) const {
+  return found.entry.verified || crc_of_crcs(block_crcs(whole)) == found.entry.crc;
+}
+
+// Its bytes came out right and were used. Before a sync they may still be lost, so that they are
+// compared each time; whoever reads them wants them synced.
+void PackedStore::note_read(const FileId& id, const Found& found) {
+  uint64_t end = found.entry.page * kPageBytes + found.entry.size;
+  bool durable = end <= found.segment->synced_bytes;
+  {
+    Shard& part = shard(id);
+    std::lock_guard lock(part.mutex);
+    auto now = part.entries.find(id);
+    if (now == part.entries.end() || !now->second.same_place(found.entry)) return;
+    now->second.verified = now->second.verified || durable;
+    now->second.read = true;
+  }
+  if (!durable) queue_settling(found.segment);
+}
+
+Error PackedStore::lost(const FileId& id, const Entry& entry, const std::string& key,
+                        const std::string& why) {
+  if (forget(id, entry)) {
+    directory_->corrupt(key, fmt::format("{} at {}: {}", Segment::name(entry.segment, ".data"),
+                                         entry.page * kPageBytes, why));
+  }
+  return not_here(key);
+}
+
+void PackedStore::queue_settling(const SegmentPtr& segment) {
+  if (segment->settling_queued.exchange(true)) return;
+  directory_->spawn(settle_in_background(shared_from_this(), segment));
+}
+
+Task<> PackedStore::settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment) {
+  segment->settling_queued = false;  // what is written from here on has to ask again
+  Result<> settled = co_await self->settle(segment);
+  if (!settled) {
+    log::warning("cache {}: {}", self->directory_->options.directory, settled.error().to_string());
+  }
+}
+
+Task<Result<>> PackedStore::settle(SegmentPtr segment) {
+  uint64_t writes = segment->writes;
+  uint64_t filled_bytes;
+  std::optional<uint64_t> sealed_bytes;
+  {
+    std::lock_guard lock(mutex_);
+    if (segment->removing || segment->failed) co_return Result<>();
+    filled_bytes = segment->filled_bytes();
+    bool finish = segment->sealed && segment->filling.empty() && !segment->whole_pages;
+    if (finish) sealed_bytes = segment->data_bytes;
+  }
+  bool synced_before = segment->synced_writes == writes && segment->synced_bytes >= filled_bytes;
+  if (synced_before && !sealed_bytes) co_return Result<>();
+  const std::shared_ptr<Disk> disk = directory_->disk;
+  const Context background = Context::background();
+  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(background, segment);
+  if (!files) co_return Error(files.error().with_context("cannot sync a cache segment"));
+  // Whole pages, so that the kernel can map the last one as it lies.
+  if (sealed_bytes) {
+    int data = (*files)->data.fd();
+    LEAT_CO_CHECK_OK(co_await directory_->executor.blocking(
+        [disk, data, bytes = *sealed_bytes] { return disk->truncate(data, bytes); }));
+  }
+  Result<> synced = co_await disk->sync(background, (*files)->data.fd());
+  if (!synced) {
+    give_up(segment, synced.error());
+    co_return Error(synced.error().with_context("cannot sync " + segment->data_name()));
+  }
+  synced = co_await disk->sync(background, (*files)->side.fd());
+  if (!synced) co_return Error(synced.error().with_context("cannot sync " + segment->side_name()));
+
+  segment->synced_writes = writes;
+  std::lock_guard lock(mutex_);
+  segment->whole_pages = segment->whole_pages || sealed_bytes.has_value();
+  segment->synced_bytes = std::max(segment->synced_bytes.load(), filled_bytes);
+  co_return Result<>();
+}
+
+// The kernel has thrown away what it could not write; nothing of the segment can be relied on.
+void PackedStore::give_up(const SegmentPtr& segment, const Status& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (segment->removing || segment->failed.exchange(true)) return;
+    segment->sealed = true;
+    if (active_ == segment) active_ = nullptr;
+  }
+  directory_->corrupt("segment " + segment->data_name(), why.to_string());
+  forget_all_of(segment->sequence);
+  remove_if_dead(segment);  // or its last writer does
+}
+
+Task<Result<>> PackedStore::flush() {
+  std::vector<SegmentPtr> segments;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [sequence, segment] : segments_) segments.push_back(segment);
+  }
+  Result<> first_failure;
+  for (const SegmentPtr& segment : segments) {
+    Result<> settled = co_await settle(segment);
+    if (!settled && first_failure) first_failure = settled;
+  }
+  CacheDirectory* directory = directory_.get();
+  Result<> synced = co_await directory->executor.blocking(
+      [directory] { return directory->disk->sync_directory(directory->path("segments")); });
+  if (!synced && first_failure) first_failure = synced;
+  co_return first_failure;
+}
+
+}  // namespace leat
