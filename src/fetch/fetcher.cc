@@ -66,7 +66,7 @@ class ChainFetcher final : public Fetcher {
 
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
-  void prefetch(FileRefPtr ref, ByteRange range) override;
+  bool prefetch(FileRefPtr ref, ByteRange range) override;
   Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) override;
   uint64_t forget(const FileId& id) override;
   Task<> stop() override;
@@ -87,8 +87,9 @@ class ChainFetcher final : public Fetcher {
   Task<Result<Bytes>> await_landed(Context context, FlightPtr flight, ByteRange part);
   Task<Result<Bytes>> read_cached(Context context, FileRefPtr ref, ByteRange range);
 
-  bool prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
-                    uint64_t generation, const Activity::Token& token);
+  enum class Started { kOne, kNone, kRefused };
+  Started prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
+                       uint64_t generation, const Activity::Token& token);
   FlightTable::Claim claim_unstored(const FileRefPtr& ref, ByteRange range);
   Task<Result<uint64_t>> ensure_piece(Context context, FileRefPtr ref, ByteRange range,
                                       Activity::Token token);
@@ -244,26 +245,31 @@ std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range)
 
 // --- look-ahead and load -------------------------------------------------------------------------
 
-void ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
+bool ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
   range = range.clamp(ref->size);
-  if (range.empty() || !ref->version.known()) return;
+  if (range.empty() || !ref->version.known()) return true;
   auto token = runner_.enter();
-  if (!token) return;
+  if (!token) return true;
   // Bounded, so that a table that others keep changing cannot hold a door's thread here.
   for (unsigned tries = 0; tries < kClaimTries; ++tries) {
     uint64_t generation = 0;
-    if (table_.covers(ref->id, range, &generation)) return;
+    if (table_.covers(ref->id, range, &generation)) return true;
     std::vector<ByteRange> to_fetch = missing(*ref, range, true);
-    if (to_fetch.empty() || !prefetch_one(ref, to_fetch, generation, *token)) return;
+    if (to_fetch.empty()) return true;
+    const Started started = prefetch_one(ref, to_fetch, generation, *token);
+    if (started != Started::kOne) return started == Started::kNone;
   }
+  return false;
 }
 
-// Starts one flight, or finds that the caller has to look again; false when there is none left to
-// start, or no request or memory for it.
-bool ChainFetcher::prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
-                                uint64_t generation, const Activity::Token& token) {
+// Starts one flight, or finds that the caller has to look again (kOne); kNone when there is none
+// left to start, kRefused when there is no request or memory for it.
+ChainFetcher::Started ChainFetcher::prefetch_one(const FileRefPtr& ref,
+                                                 const std::vector<ByteRange>& missing,
+                                                 uint64_t generation,
+                                                 const Activity::Token& token) {
   auto ticket = runner_.limits(ref->store).try_ahead();
-  if (!ticket) return false;
+  if (!ticket) return Started::kRefused;
   const FlightTable::ClaimLimits one = claim_limits(*ref, 1);
   uint64_t most = 0;
   for (const ByteRange& range : missing) most += range.size;
@@ -271,16 +277,17 @@ bool ChainFetcher::prefetch_one(const FileRefPtr& ref, const std::vector<ByteRan
   // Before the claim, since others may wait for a flight from the moment it is in the table.
   RecentRanges::Reservation reservation = memory_.try_reserve(most);
   runner_.forget(reservation.evicted);
-  if (!reservation.granted) return false;
+  if (!reservation.granted) return Started::kRefused;
   auto claim = table_.claim(ref, {}, missing, generation, one);
   if (!claim || claim->started.empty()) {
     memory_.release(most);
-    return !claim;  // the table changed, perhaps by making room just now: look again
+    // Without a claim the table changed, perhaps by making room just now: look again.
+    return claim ? Started::kNone : Started::kOne;
   }
   FlightPtr flight = std::move(claim->started.front());
   memory_.release(most - flight->range.size);
   runner_.launch(std::move(flight), Urgency::kAhead, *std::move(ticket), token.another());
-  return true;
+  return Started::kOne;
 }
 
 Task<Result<uint64_t>> ChainFetcher::ensure(Context context, FileRefPtr ref, ByteRange range) {

@@ -44,8 +44,9 @@ class Fetcher : public PageSource {
                                          SourceTable& sources, Executor& executor);
 
   // Look-ahead: fetches what of `range` is missing, in one request if it is one piece, in the
-  // background. Returns at once; does nothing when there is no memory or request left for it.
-  virtual void prefetch(FileRefPtr ref, ByteRange range) = 0;
+  // background. Returns at once. False when there was no memory or request left for some of it:
+  // worth another try once others have ended.
+  virtual bool prefetch(FileRefPtr ref, ByteRange range) = 0;
 
   // For load: returns when `range` is in the page store. The bytes that had to be fetched. kNoSpace
   // when the page store has no room, kUnsupported when there is none.

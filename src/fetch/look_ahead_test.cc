@@ -54,7 +54,7 @@ TEST_F(LookAheadTest, LeavesAQuarterOfTheRequestsToDemandReads) {
   FileRefPtr ref = put("a", content);
   source_->hold_reads();
   for (uint64_t block = 0; block < 8; ++block) {
-    fetcher_->prefetch(ref, {block * kBlockBytes, kBlockBytes});
+    EXPECT_EQ(fetcher_->prefetch(ref, {block * kBlockBytes, kBlockBytes}), block < 3);
   }
   wait_until([&] { return source_->held() == 3; });
   auto first = spawn_read(ref, {8 * kBlockBytes, 10});
@@ -72,11 +72,11 @@ TEST_F(LookAheadTest, DoesNothingWithoutMemoryAndDemandReadsGoOn) {
   start({.memory_bytes_max = 2 * kBlockBytes});
   std::string content = random_content(8 * kBlockBytes, 4);
   FileRefPtr ref = put("a", content);
-  fetcher_->prefetch(ref, {0, 3 * kBlockBytes});
+  EXPECT_FALSE(fetcher_->prefetch(ref, {0, 3 * kBlockBytes}));
   EXPECT_EQ(fetcher_->stats().memory_bytes, 0u);
   source_->hold_reads();
-  fetcher_->prefetch(ref, {0, 2 * kBlockBytes});
-  fetcher_->prefetch(ref, {4 * kBlockBytes, kBlockBytes});
+  EXPECT_TRUE(fetcher_->prefetch(ref, {0, 2 * kBlockBytes}));
+  EXPECT_FALSE(fetcher_->prefetch(ref, {4 * kBlockBytes, kBlockBytes}));
   wait_until([&] { return source_->held() == 1; });
   auto pending = spawn_read(ref, {6 * kBlockBytes, 10});
   wait_until([&] { return source_->held() == 2; });

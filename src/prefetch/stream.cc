@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants: a stream's [start, next) is what it has read without a hole; its `ahead` runs begin
-// after `next`, are sorted and do not touch; `planned` never goes back.
+// after `next`, are sorted and do not touch; `planned` goes back only in refused().
 #include "prefetch/stream.h"
 
 #include <algorithm>
@@ -40,6 +40,13 @@ void StreamTable::reader_waited(ByteRange read) {
   std::lock_guard lock(mutex_);
   for (Stream& stream : streams_) {
     if (read.offset >= stream.start && read.offset < stream.frontier()) stream.waited = true;
+  }
+}
+
+void StreamTable::refused(ByteRange unit) {
+  std::lock_guard lock(mutex_);
+  for (Stream& stream : streams_) {
+    if (stream.start <= unit.offset && stream.planned >= unit.end()) stream.planned = unit.offset;
   }
 }
 

@@ -28,6 +28,9 @@ class StreamTable {
   // may end with the file), each at most unit_bytes_max, never one that was returned for this
   // stream before.
   std::vector<ByteRange> observe(ByteRange read);
+  // A range that observe() returned was not fetched for want of room: it is returned again, and
+  // with it what would have followed.
+  void refused(ByteRange unit);
   // The reader of `read` had to wait for the store: its stream's window may grow sooner.
   void reader_waited(ByteRange read);
 

@@ -112,6 +112,20 @@ TEST(StreamTable, ManyReadsThatWaitAtOnceGrowTheWindowOnce) {
   EXPECT_LE(bytes_of(planned), 4 * kMiB);
 }
 
+TEST(StreamTable, WhatWasRefusedIsAskedForAgain) {
+  StreamTable table(64 * kMiB, {});
+  table.observe({0, kMiB});
+  std::vector<ByteRange> units = table.observe({kMiB, kMiB});
+  ASSERT_FALSE(units.empty());
+  const ByteRange refused = units.back();
+  table.refused(refused);
+  units = table.observe({2 * kMiB, 4 * kKiB});
+  ASSERT_FALSE(units.empty());
+  EXPECT_EQ(units.front().offset, refused.offset);
+  units = table.observe({2 * kMiB + 4 * kKiB, 4 * kKiB});
+  EXPECT_TRUE(units.empty());
+}
+
 TEST(StreamTable, ReorderedReadsAreOneStream) {
   StreamTable table(kGiB, {});
   std::vector<ByteRange> planned;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "telemetry/log.h"
 #include "telemetry/metrics.h"
 #include "vfs/error_memory.h"
 #include "vfs/extended_attributes.h"
@@ -98,8 +99,7 @@ class CatalogFileSystem : public FileSystem {
   std::string child_path(const Node& parent, std::string_view name) const;
   Clock::duration valid_for(Clock::time_point fresh_until) const;
   NodeAttributes describe(const Node& node, const NodeFacts& facts) const;
-  NodeAttributes adopt_child(const NodePtr& parent, std::string_view name,
-                             const CatalogEntry& entry);
+  NodeAttributes describe_new(const NodePtr& node, const CatalogEntry& entry) const;
   // Why `node` cannot be opened with `flags`, whatever the store says.
   Result<> may_open(const Node& node, int flags);
   Result<std::shared_ptr<OpenFile>> open_version(const NodePtr& node,
@@ -146,7 +146,7 @@ std::optional<Result<NodeAttributes>> CatalogFileSystem::try_lookup(NodeId paren
   std::optional<Result<CatalogEntry>> entry = catalog_.try_lookup(child_path(*directory, name));
   if (!entry) return std::nullopt;
   if (!*entry) return error(std::move(*entry).error());
-  return adopt_child(directory, name, **entry);
+  return describe_new(nodes_.adopt(directory, name, **entry), **entry);
 }
 
 Task<Result<NodeAttributes>> CatalogFileSystem::lookup(Context context, NodeId parent,
@@ -155,12 +155,11 @@ Task<Result<NodeAttributes>> CatalogFileSystem::lookup(Context context, NodeId p
   if (!directory) co_return forgotten(parent);
   Result<CatalogEntry> entry = co_await catalog_.lookup(context, child_path(*directory, name));
   if (!entry) co_return error(std::move(entry).error());
-  co_return adopt_child(directory, name, *entry);
+  co_return describe_new(nodes_.adopt(directory, name, *entry), *entry);
 }
 
-NodeAttributes CatalogFileSystem::adopt_child(const NodePtr& parent, std::string_view name,
-                                              const CatalogEntry& entry) {
-  const NodePtr node = nodes_.adopt(parent, name, entry);
+NodeAttributes CatalogFileSystem::describe_new(const NodePtr& node,
+                                               const CatalogEntry& entry) const {
   return describe(
       *node,
       NodeFacts{.mount = entry.mount, .mtime = entry.info.mtime, .fresh_until = entry.fresh_until});
@@ -170,7 +169,8 @@ NodeAttributes CatalogFileSystem::adopt(NodeId parent, const DirectoryItemView& 
   NodePtr directory = nodes_.find(parent);
   // The kernel holds a directory that it reads; should it not, the name still gets a node.
   if (!directory) directory = nodes_.root();
-  return adopt_child(directory, item.name, *item.entry);
+  const NodePtr node = nodes_.adopt_listed(directory, item.name, *item.entry);
+  return node ? describe_new(node, *item.entry) : NodeAttributes{.kind = item.kind};
 }
 
 Clock::duration CatalogFileSystem::missing_age(NodeId parent) {
@@ -296,6 +296,8 @@ Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context,
 void CatalogFileSystem::version_gone(const Node& node, const Status& status) {
   changed_total.add();
   nodes_.expire(node.id);
+  // One line a version, however many read it on.
+  if (!errors_.find(node.id)) log::warning("{}", status.to_string());
   note_error(node.id, status);
   catalog_.report_changed(path_of(node));
 }

@@ -104,7 +104,8 @@ class FileSystem {
   virtual std::optional<Result<NodeAttributes>> try_lookup(NodeId parent,
                                                            std::string_view name) = 0;
   virtual Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) = 0;
-  // For READDIRPLUS: as lookup, of an entry that the listing already holds.
+  // For READDIRPLUS: as lookup, of an entry that the listing already holds. Node 0, and nothing
+  // added, where the name is held in another version: the listing may be the older one.
   virtual NodeAttributes adopt(NodeId parent, const DirectoryItemView& item) = 0;
   virtual void forget(NodeId node, uint64_t count) = 0;
   // How long a name that is missing from `parent` may be believed missing, counted from the moment

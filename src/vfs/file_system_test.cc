@@ -155,6 +155,19 @@ TEST(Names, ADirectoryIsHeldStillWhileItIsRead) {
   EXPECT_EQ(adopted.size, 1u);
 }
 
+TEST(Directories, AListingHeldStillDoesNotBringAnOldVersionBack) {
+  TreeRig rig({.freshness = Freshness{.mode = Freshness::Mode::kMaxAge, .max_age = 0s}});
+  rig.source->put("d/x", "old");
+  const NodeId d = rig.node(kRootNode, "d");
+  const auto directory = rig.open_directory(d).value();
+  rig.source->put("d/x", "newer");
+  const NodeId newer = rig.node(d, "x");
+  const NodeAttributes adopted = rig.files->adopt(d, directory->at(0));
+  EXPECT_EQ(adopted.node, 0u);
+  EXPECT_EQ(adopted.kind, FileKind::kFile);
+  EXPECT_EQ(rig.node(d, "x"), newer);
+}
+
 TEST(Freshness, NoNameIsBelievedLongerThanItsMountSays) {
   {
     TreeRig rig({.freshness = kMinute});

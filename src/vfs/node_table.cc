@@ -31,6 +31,16 @@ NodeTable::NodeTable() {
 }
 
 NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry) {
+  return adopt(parent, name, entry, true);
+}
+
+NodePtr NodeTable::adopt_listed(const NodePtr& parent, std::string_view name,
+                                const CatalogEntry& entry) {
+  return adopt(parent, name, entry, false);
+}
+
+NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
+                         bool replace) {
   Name key{parent->id, name};
   const uint64_t index = shard_index(key);
   Shard& shard = shards_[index];
@@ -43,6 +53,7 @@ NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const Cat
       ++slot.lookups;
       return slot.node;
     }
+    if (!replace) return nullptr;
     shard.names.erase(known);  // it views the old version's string
   }
   const NodeId id = next_.fetch_add(1, std::memory_order_relaxed) * kShards + index;

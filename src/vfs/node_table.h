@@ -45,6 +45,8 @@ class NodeTable {
   // The node of `name` below `parent` in the version of `entry`: the one that is there, or a new
   // one. Adds one to its lookup count.
   NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry);
+  // The same, but null where the name is held in another version.
+  NodePtr adopt_listed(const NodePtr& parent, std::string_view name, const CatalogEntry& entry);
   // Takes `count` from the lookup count; at zero the node goes. The root stays.
   void forget(NodeId id, uint64_t count);
 
@@ -90,6 +92,9 @@ class NodeTable {
     boost::unordered_flat_map<NodeId, Slot, IdHash64> slots;
     boost::unordered_flat_map<Name, NodeId, NameHash> names;
   };
+
+  NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
+                bool replace);
 
   Shard& shard_of(NodeId id) { return shards_[id % kShards]; }
   const Shard& shard_of(NodeId id) const { return shards_[id % kShards]; }

@@ -64,7 +64,9 @@ ByteRange VersionedFile::within(uint64_t offset, uint64_t size) const {
 
 void VersionedFile::look_ahead(ByteRange read) {
   for (const ByteRange& ahead : streams_.observe(read)) {
-    parts_.fetcher.prefetch(node_->ref, ahead);
+    if (parts_.fetcher.prefetch(node_->ref, ahead)) continue;
+    streams_.refused(ahead);
+    break;
   }
 }
 

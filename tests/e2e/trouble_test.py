@@ -4,7 +4,12 @@
 import errno
 import os
 import re
+import signal
+import subprocess
+import sys
+import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +47,47 @@ def test_store_down_and_back(leat, store, objects, folder):
     assert (mount / "d/0").read_bytes() == b"\0" * 2 * MIB, "cached bytes need no store"
     store.start()
     wait_until(lambda: readable(mount / "d/1") == b"\1" * 2 * MIB, "the store to be used again", 30)
+
+
+# Prints the errno of one open(2), 0 where it went well. Python's own open would hide an EINTR.
+OPENER = """
+import ctypes, os, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: None)
+signal.siginterrupt(signal.SIGUSR1, True)
+libc = ctypes.CDLL(None, use_errno=True)
+print("ready", flush=True)
+print(0 if libc.open(sys.argv[1].encode(), os.O_RDONLY) >= 0 else ctypes.get_errno(), flush=True)
+"""
+
+
+def open_while_the_store_hangs(store, path):
+    os.kill(store.pid, signal.SIGSTOP)
+    opener = subprocess.Popen([sys.executable, "-c", OPENER, str(path)], stdout=subprocess.PIPE,
+                              text=True)
+    assert opener.stdout.readline() == "ready\n"
+    # In the kernel, waiting for the daemon's answer.
+    wait_until(lambda: "fuse" in Path(f"/proc/{opener.pid}/stack").read_text()
+               if os.getuid() == 0 else time.sleep(1) is None, "the open to wait")
+    return opener
+
+
+def test_a_signal_is_no_error_and_a_kill_is_obeyed(leat, store, objects, folder):
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="validate")
+    assert (mount / "d/0").stat().st_size == 2 * MIB
+    try:
+        opener = open_while_the_store_hangs(store, mount / "d/0")
+        for _ in range(3):
+            opener.send_signal(signal.SIGUSR1)
+            time.sleep(0.2)
+        assert opener.poll() is None
+        os.kill(store.pid, signal.SIGCONT)
+        assert opener.communicate(timeout=20)[0] == "0\n"
+        opener = open_while_the_store_hangs(store, mount / "d/1")
+        opener.send_signal(signal.SIGUSR1)  # the kernel tells the daemon of the first signal only
+        opener.terminate()
+        assert opener.wait(timeout=5) == -signal.SIGTERM
+    finally:
+        os.kill(store.pid, signal.SIGCONT)
 
 
 def test_wrong_secret(leat, store, objects, folder):

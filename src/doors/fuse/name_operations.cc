@@ -19,6 +19,7 @@ Counter directories_opened("leat_fuse_opendirs_total", "OPENDIR requests");
 
 // A longer name would make the kernel refuse the whole directory (FUSE_NAME_MAX).
 constexpr size_t kNameBytesMax = 1024;
+constexpr ino_t kUnknownInode = 0xffffffff;  // FUSE_UNKNOWN_INO
 
 // ---- lookup, forget, getattr
 // -----------------------------------------------------------------------
@@ -136,8 +137,12 @@ class DirectoryAnswer {
       return false;  // before it is adopted
     }
     const NodeAttributes attributes = door_.file_system.adopt(directory_.node(), item);
-    adopted_.push_back(attributes.node);
-    const fuse_entry_param entry = to_entry(attributes);
+    if (attributes.node != 0) adopted_.push_back(attributes.node);
+    fuse_entry_param entry = to_entry(attributes);
+    if (attributes.node == 0) {  // not a lookup: the kernel makes one when somebody wants it
+      entry.attr.st_ino = kUnknownInode;
+      entry.attr.st_mode = attributes.kind == FileKind::kDirectory ? S_IFDIR : S_IFREG;
+    }
     used_ += fuse_add_direntry_plus(request_, buffer_.get() + used_, size_ - used_, name.c_str(),
                                     &entry, static_cast<off_t>(offset + 1));
     return true;
@@ -155,7 +160,7 @@ class DirectoryAnswer {
 
   bool add_plain(const char* name, mode_t kind, uint64_t next) {
     struct stat attributes{};
-    attributes.st_ino = 0xffffffff;  // FUSE_UNKNOWN_INO
+    attributes.st_ino = kUnknownInode;
     attributes.st_mode = kind;
     const size_t bytes = fuse_add_direntry(request_, buffer_.get() + used_, size_ - used_, name,
                                            &attributes, static_cast<off_t>(next));

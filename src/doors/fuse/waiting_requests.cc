@@ -1,14 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/fuse/waiting_requests.h"
 
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "base/check.h"
 
 namespace leat {
+namespace {
+
+constexpr auto kLookAgain = std::chrono::milliseconds(100);
+
+// Whether SIGKILL is pending for the thread, which is how the kernel ends one whatever signal it
+// was sent. One that cannot be seen (gone, or in another pid namespace) counts as killed.
+bool is_being_killed(pid_t thread) {
+  std::ifstream status(fmt::format("/proc/{}/status", thread));
+  bool seen = false;
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
+    seen = true;
+    const uint64_t pending = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
+    if ((pending >> (SIGKILL - 1) & 1) != 0) return true;
+  }
+  return !seen;
+}
+
+}  // namespace
 
 WaitingRequest::WaitingRequest(WaitingRequests& all, Executor& executor, fuse_req_t request)
-    : all_(all), executor_(executor), request_(request) {
+    : all_(all),
+      executor_(executor),
+      request_(request),
+      caller_(request == nullptr ? 0 : fuse_req_ctx(request)->pid) {
   bool cancelled;
   {
     std::lock_guard lock(all_.mutex_);
@@ -21,6 +50,7 @@ WaitingRequest::WaitingRequest(WaitingRequests& all, Executor& executor, fuse_re
 
 WaitingRequest::~WaitingRequest() {
   LEAT_CHECK(request_ == nullptr);  // a request that nobody answers hangs its program
+  answered_.request_stop();
   std::lock_guard lock(all_.mutex_);
   all_.requests_.erase(this);
   if (all_.requests_.empty()) all_.none_left_.notify_all();
@@ -36,7 +66,15 @@ void WaitingRequest::interrupted(fuse_req_t, void* data) {
   auto* self = static_cast<WaitingRequest*>(data);
   // libfuse holds the request's lock here, which answer() takes: whatever the stop wakes must not
   // run inside this call.
-  self->executor_.post([stop = self->stop_]() mutable { stop.request_stop(); });
+  self->executor_.spawn(watch(self->caller_, self->stop_, self->answered_.get_token()));
+}
+
+Task<> WaitingRequest::watch(pid_t caller, std::stop_source stop, std::stop_token answered) {
+  const Context until_answered = Context::background().with_cancel(answered);
+  while (!is_being_killed(caller)) {
+    if (!co_await sleep_for(until_answered, kLookAgain)) co_return;
+  }
+  stop.request_stop();
 }
 
 void WaitingRequests::cancel_all() {

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // WaitingRequest: a request of the kernel that could not be answered in place, while a coroutine
-// works on it: its Context, cancelled when the kernel says that the caller gave up. WaitingRequests
-// is the set of a door's, so that the door can end only when all were answered.
+// works on it: its Context, cancelled when the caller is being killed. WaitingRequests is the set
+// of a door's, so that the door can end only when all were answered.
+//
+// The kernel interrupts a request for any signal of its caller, and only once. Most signals do not
+// end anything (profilers' timers, Go's SIGURG), and programs do not expect EINTR of a file; so
+// from the interrupt on, the caller is looked at until it is being killed or has its answer.
 //
 // A coroutine takes it as its first parameter, so that it goes last, after all that it worked with.
 #pragma once
+
+#include <sys/types.h>
 
 #include <condition_variable>
 #include <cstdint>
@@ -16,6 +22,7 @@
 #include "doors/fuse/libfuse.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
+#include "runtime/task.h"
 
 namespace leat {
 
@@ -34,11 +41,14 @@ class WaitingRequest {
  private:
   friend class WaitingRequests;
   static void interrupted(fuse_req_t request, void* self);
+  static Task<> watch(pid_t caller, std::stop_source stop, std::stop_token answered);
 
   WaitingRequests& all_;
   Executor& executor_;
   fuse_req_t request_;
+  const pid_t caller_;
   std::stop_source stop_;
+  std::stop_source answered_;
 };
 
 class WaitingRequests {
