@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // FileSource: this host's file system as one bucket; keys are absolute paths without the leading
-// slash. A version is (size, mtime, inode, ctime). All system calls run on the blocking pool.
+// slash. A version is (size, mtime, inode, ctime). All system calls run on the FilePool, and one
+// that hangs is left behind when its context ends.
 //
 // Symbolic links are followed wherever they lead, as a program that reads the folder itself would:
-// the file system's own permissions decide. A recursive listing does not enter a directory that it
-// is in already. Names that cannot be read as a file or a directory (dangling links, sockets,
-// devices) are left out of listings and counted.
+// the file system's own permissions decide. Only a link to a directory that it is in would make the
+// tree endless: it is left out, like names that are neither file nor directory (dangling links,
+// sockets, devices); listings count them, and stat refuses them (kUnsupported).
 #pragma once
 
 #include <mutex>
@@ -18,8 +19,8 @@ namespace leat {
 
 class FileSource : public Source {
  public:
-  // `executor` must outlive it. `page_entries` bounds the pages of listings.
-  explicit FileSource(Executor& executor, std::string_view salt = {}, size_t page_entries = 1000);
+  // `page_entries` bounds the pages of recursive listings; one level is always one page.
+  explicit FileSource(std::string_view salt = {}, size_t page_entries = 1000);
 
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return name_; }
@@ -32,7 +33,6 @@ class FileSource : public Source {
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
 
  private:
-  Executor& executor_;
   const size_t page_entries_;
   const std::string name_ = "file://";
   const StoreId id_;

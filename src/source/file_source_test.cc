@@ -42,9 +42,11 @@ class FileSourceTest : public ::testing::Test {
     return executor_.wait(source_.read(Context::background(), {root_ + name, range, version},
                                        std::as_writable_bytes(std::span(into))));
   }
+  Result<ListPage> list(const std::string& prefix, bool recursive) {
+    return executor_.wait(source_.list(Context::background(), {root_ + prefix, recursive, ""}));
+  }
   std::vector<std::string> keys(const std::string& prefix, bool recursive) {
-    auto page =
-        executor_.wait(source_.list(Context::background(), {root_ + prefix, recursive, ""}));
+    auto page = list(prefix, recursive);
     EXPECT_TRUE(page) << (page ? "" : page.error().to_string());
     std::vector<std::string> names;
     for (const SourceObject& object : page.value_or(ListPage()).objects) {
@@ -56,7 +58,7 @@ class FileSourceTest : public ::testing::Test {
   fs::path folder_;
   std::string root_;
   Executor executor_;
-  FileSource source_{executor_};
+  FileSource source_;
 };
 
 TEST_F(FileSourceTest, LinksAreWhatTheyPointTo) {
@@ -69,10 +71,50 @@ TEST_F(FileSourceTest, LinksAreWhatTheyPointTo) {
   EXPECT_TRUE(read("linked/file", {}));
 }
 
-TEST_F(FileSourceTest, ALoopOfLinksIsEnteredOnce) {
+TEST_F(FileSourceTest, ALinkToADirectoryThatItIsInIsLeftOut) {
   write("a/file", "1234");
   fs::create_symlink("..", folder_ / "a/up");
-  EXPECT_THAT(keys("", true), ElementsAre("a/", "a/file", "a/up/"));
+  fs::create_symlink("/", folder_ / "a/root");
+  EXPECT_THAT(keys("", true), ElementsAre("a/", "a/file"));
+  EXPECT_THAT(keys("a/", false), ElementsAre("a/file"));
+  EXPECT_EQ(list("a/", false)->left_out, 2u);
+  for (const char* link : {"a/up/", "a/root/"}) {
+    EXPECT_EQ(stat(link).error().code(), StatusCode::kUnsupported) << link;
+  }
+}
+
+TEST_F(FileSourceTest, LinksToEachOtherEnd) {
+  write("a/file", "1234");
+  write("b/file", "1234");
+  fs::create_symlink("../b", folder_ / "a/to_b");
+  fs::create_symlink("../a", folder_ / "b/to_a");
+  EXPECT_THAT(keys("", true), ElementsAre("a/", "a/file", "a/to_b/", "a/to_b/file", "b/", "b/file",
+                                          "b/to_a/", "b/to_a/file"));
+  EXPECT_THAT(keys("a/to_b/", false), ElementsAre("a/to_b/file"));
+  EXPECT_EQ(stat("a/to_b/to_a/").error().code(), StatusCode::kUnsupported);
+}
+
+TEST_F(FileSourceTest, OneLevelIsOnePageAndWhatIsLeftOutIsCountedOnceOverThePagesOfATree) {
+  for (int i = 0; i < 30; ++i) write(fmt::format("d/{:02}", i), "x");
+  fs::create_symlink("nowhere", folder_ / "d/dangling");
+  FileSource small({}, 7);
+  ListRequest request{root_, false, ""};
+  request.prefix += "d/";
+  auto level = executor_.wait(small.list(Context::background(), request));
+  EXPECT_EQ(level->objects.size(), 30u);
+  EXPECT_EQ(level->next_token, "");
+  EXPECT_EQ(level->left_out, 1u);
+
+  request = {root_, true, ""};
+  uint64_t left_out = 0, pages = 0;
+  do {
+    auto page = executor_.wait(small.list(Context::background(), request));
+    left_out += page->left_out;
+    request.token = page->next_token;
+    ++pages;
+  } while (!request.token.empty());
+  EXPECT_EQ(pages, 5u);
+  EXPECT_EQ(left_out, 1u);
 }
 
 TEST_F(FileSourceTest, WhatIsNeitherFileNorDirectoryIsLeftOutAndCounted) {
@@ -82,8 +124,7 @@ TEST_F(FileSourceTest, WhatIsNeitherFileNorDirectoryIsLeftOutAndCounted) {
   uint64_t before = source_metrics::left_out.value();
   EXPECT_THAT(keys("", false), ElementsAre("file"));
   EXPECT_EQ(source_metrics::left_out.value() - before, 2u);
-  auto page = executor_.wait(source_.list(Context::background(), {root_, false, ""}));
-  EXPECT_EQ(page->left_out, 2u);
+  EXPECT_EQ(list("", false)->left_out, 2u);
   EXPECT_EQ(stat("fifo").error().code(), StatusCode::kUnsupported);
   EXPECT_EQ(read("fifo", {}).error().code(), StatusCode::kNotFound) << "and without waiting";
 }

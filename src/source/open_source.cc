@@ -135,11 +135,11 @@ Result<SourcePtr> open_s3(const StoreUrl& url, std::string_view salt) {
 
 }  // namespace
 
-Result<SourcePtr> open_source(const StoreUrl& url, Executor& executor, std::string_view salt) {
+Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   if (url.scheme == "s3") return open_s3(url, salt);
   if (url.scheme == "file") {
     LEAT_CHECK_OK(check_options(url, {}));
-    return std::make_shared<FileSource>(executor, salt);
+    return std::make_shared<FileSource>(salt);
   }
   return error(StatusCode::kUnsupported,
                fmt::format("source {}: '{}' is not a known scheme; there are file and s3",

@@ -49,7 +49,7 @@ class Environment {
 class OpenSource : public ::testing::Test {
  protected:
   Result<SourcePtr> open(const std::string& url, std::string_view salt = {}) {
-    return open_source(StoreUrl::parse(url).value(), executor_, salt);
+    return open_source(StoreUrl::parse(url).value(), salt);
   }
   StoreId id(const std::string& url, std::string_view salt = {}) {
     auto source = open(url, salt);

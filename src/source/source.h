@@ -21,8 +21,6 @@
 
 namespace leat {
 
-class Executor;
-
 // What a store can do by itself; what it cannot is emulated above it or refused.
 struct SourceCapabilities {
   // A ranged read can demand a version. Where it cannot, the source itself does stat, read, stat
@@ -74,8 +72,9 @@ class Source {
   // one, a marker, or anything below it. kUnsupported for a key that cannot be addressed.
   virtual Task<Result<SourceObject>> stat(Context context, std::string key) = 0;
 
-  // One page of at most about 1,000 entries, each with size, version and mtime, in one request.
-  // Nothing under the prefix: an empty page, or kNotFound where directories are real. Recursive
+  // One page of at most about 1,000 entries, each with size, version and mtime, in one request; a
+  // store on this host may give a level as one page. Nothing under the prefix: an empty page, or,
+  // where directories are real, kNotFound, and kNotDirectory for a file. Recursive
   // pages hold directories only where the store keeps them as such. A token stays good for ever: it
   // goes on after the last key of its page, whatever has changed meanwhile.
   virtual Task<Result<ListPage>> list(Context context, ListRequest request) = 0;
@@ -91,6 +90,6 @@ using SourcePtr = std::shared_ptr<Source>;
 // Opens the store that `url` names. Checks form and options, not reachability. `salt` as in
 // make_store_id. kUnsupported for an unknown scheme, naming the known ones; kInvalidArgument for an
 // unknown option, naming the nearest known one.
-Result<SourcePtr> open_source(const StoreUrl& url, Executor& executor, std::string_view salt = {});
+Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt = {});
 
 }  // namespace leat

@@ -56,7 +56,7 @@ Task<Result<Bytes>> read_piece(SourcePtr source, ReadRequest request) {
 
 class StoreTree : public Tree {
  public:
-  explicit StoreTree(const StoreUrl& url) : source_(open_source(url, executor_)) {}
+  explicit StoreTree(const StoreUrl& url) : source_(open_source(url)) {}
   ~StoreTree() override { settle(); }
 
   Attempt<> opened() const {

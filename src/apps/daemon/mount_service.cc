@@ -127,7 +127,7 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest 
     if (!freshness) co_return Error(freshness.error());
     policy.freshness = *freshness;
   }
-  Result<SourcePtr> source = open_source(*url, executor_);
+  Result<SourcePtr> source = open_source(*url);
   if (!source) co_return Error(source.error());
   if (request.probe) {
     Result<> answered = co_await probe(context, *source, *url);
