@@ -2,8 +2,8 @@
 // PageStore: the bytes kept on this host's disks, by FileId. Knows neither sources nor peers.
 //
 // Guarantees:
-//  - Bytes that come out passed their CRC-32C once since this process started; what does not is
-//    dropped and reads as missing.
+//  - Bytes that come out passed their CRC-32C since this process started, or were written by it and
+//    are on disk for good; what does not pass is dropped and reads as missing.
 //  - Complete files and sealed segments are never changed, only unlinked; their bytes count against
 //    capacity until the last holder is gone.
 //  - The bytes on disk never exceed the capacity by more than one unit in flight: space is reserved
