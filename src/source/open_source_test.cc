@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "runtime/executor.h"
+#include "source/lying_server_test.h"
 #include "source/opendal_source.h"
 #include "source/versitygw_test.h"
 
@@ -25,7 +26,8 @@ class Environment {
     for (const char* name :
          {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE",
           "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3",
-          "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED", "HOME"}) {
+          "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED",
+          "AWS_EC2_METADATA_SERVICE_ENDPOINT", "HOME"}) {
       const char* value = std::getenv(name);
       before_.emplace_back(name, value == nullptr ? std::nullopt : std::optional(value));
       if (std::string_view(name) != "HOME") unsetenv(name);
@@ -166,10 +168,24 @@ TEST_F(OpenSourceOnServer, NoCredentialsAtAll) {
   auto page = list(url_);
   ASSERT_FALSE(page);
   EXPECT_EQ(page.error().code(), StatusCode::kPermissionDenied) << page.error().to_string();
+  EXPECT_THAT(page.error().to_string(), HasSubstr("no credentials were found"));
   EXPECT_THAT(page.error().to_string(), HasSubstr("AWS_ACCESS_KEY_ID"));
   auto anonymous = list(url_ + "&anonymous=true");
   ASSERT_FALSE(anonymous);
   EXPECT_EQ(anonymous.error().code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(OpenSourceOnServer, WhatTheMachineAnswersAboutItsRoleIsNotTheStoresAnswer) {
+  testing::LyingServer machine;
+  machine.then_send("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  environment_.set("AWS_EC2_METADATA_DISABLED", "false");
+  environment_.set("AWS_EC2_METADATA_SERVICE_ENDPOINT", machine.endpoint());
+  auto page = list(url_);
+  ASSERT_FALSE(page);
+  EXPECT_FALSE(machine.requests().empty());
+  EXPECT_EQ(page.error().code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(page.error().to_string(), HasSubstr("nothing was sent"));
+  EXPECT_THAT(page.error().to_string(), Not(HasSubstr("the store answered")));
 }
 
 TEST_F(OpenSourceOnServer, ABucketThatIsNotThere) {

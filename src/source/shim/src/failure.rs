@@ -42,6 +42,9 @@ impl Failure {
 
     /// `answer` is what was last seen on the wire.
     pub fn from_opendal(error: &opendal::Error, answer: &Answer) -> Self {
+        if is_unsigned(error) {
+            return Self::new(Code::PermissionDenied, describe_unsigned(error));
+        }
         let (store_code, store_text) = store_error(error.message());
         let code = code_of(error, store_code.as_deref(), answer);
         let message = match answer.status {
@@ -68,6 +71,22 @@ impl Failure {
     }
 }
 
+/// Nothing was sent to the store, and the reason is not the network. What was answered last, if
+/// anything, was said by the machine that hands out roles.
+fn is_unsigned(error: &opendal::Error) -> bool {
+    error.message() == "signing http request" && !error.is_temporary()
+}
+
+fn describe_unsigned(error: &opendal::Error) -> String {
+    let cause = with_sources(error);
+    if cause.contains("failed to load signing credential") {
+        return "no credentials were found, so nothing was sent: neither in the environment, in \
+                ~/.aws nor for a role of this machine; a public bucket needs anonymous=true"
+            .to_string();
+    }
+    format!("the request could not be signed, so nothing was sent: {cause}")
+}
+
 fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) -> Code {
     if matches!(
         store_code,
@@ -89,8 +108,6 @@ fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) ->
         _ if answer.status == Some(416) => Code::OutOfRange,
         _ if answer.status == Some(401) => Code::PermissionDenied,
         _ if error.is_temporary() => Code::Unavailable,
-        // Nothing was sent, and the reason is not the network: there are no credentials.
-        _ if error.message() == "signing http request" => Code::PermissionDenied,
         // A success whose body did not hold what its head said.
         ErrorKind::Unexpected if matches!(answer.status, Some(200..=299)) => Code::Unavailable,
         _ => Code::Internal,
