@@ -14,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -72,8 +73,29 @@ class FaultyDisk : public Disk {
   explicit FaultyDisk(std::shared_ptr<Disk> below) : below_(std::move(below)) {}
 
   enum class Call { kRead, kWrite, kSync, kMetadata };
-  // 0, or the errno with which this call fails.
-  std::function<int(Call, uint64_t number)> fault;
+  // 0, or the errno with which this call fails. May be changed while calls are under way.
+  class Fault {
+   public:
+    using Answer = std::function<int(Call, uint64_t number)>;
+    void operator=(Answer answer) {
+      auto next = std::make_shared<const Answer>(std::move(answer));
+      std::lock_guard lock(mutex_);
+      answer_.swap(next);
+    }
+    int operator()(Call call, uint64_t number) const {
+      std::shared_ptr<const Answer> now;
+      {
+        std::lock_guard lock(mutex_);
+        now = answer_;
+      }
+      return now != nullptr && *now ? (*now)(call, number) : 0;
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    std::shared_ptr<const Answer> answer_;
+  };
+  Fault fault;
   // Sees what a read that waits has got before the store does.
   std::function<void(std::span<std::byte>)> after_read;
   std::atomic<uint64_t> calls = 0;
@@ -137,7 +159,7 @@ class FaultyDisk : public Disk {
  private:
   int ask(Call call) {
     uint64_t number = ++calls;
-    return fault ? fault(call, number) : 0;
+    return fault(call, number);
   }
   template <class F>
   std::invoke_result_t<F> metadata(F call) {
