@@ -8,6 +8,8 @@
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/buffers_prefix.hpp>
+#include <boost/beast/core/buffers_suffix.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 
@@ -83,6 +85,9 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
 
   Task<Incoming> receive();
   Incoming refuse(const ErrorCode& failed) const;
+  void give_time_to_write();
+  template <class Buffers>
+  Task<ErrorCode> write_all(Buffers buffers);
   Task<bool> send(HttpResponse response, bool keep_alive, bool chunks);
   Task<bool> send_stream(HttpResponse response, bool keep_alive, bool chunks);
   Task<> linger();
@@ -90,6 +95,7 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
                                                 bool keep_alive) const;
 
   static constexpr size_t kReadAhead = 64 * kKiB;
+  static constexpr size_t kPieceBytes = 64 * kKiB;  // that a client must take in one timeout
 
   Stream stream_;
   beast::flat_buffer buffer_;
@@ -202,6 +208,28 @@ bhttp::response<bhttp::string_body> ConnectionImpl::make_head(const HttpResponse
   return head;
 }
 
+void ConnectionImpl::give_time_to_write() {
+  if (options_.write_timeout == Clock::duration::max()) {
+    stream_.expires_never();
+  } else {
+    stream_.expires_after(options_.write_timeout);
+  }
+}
+
+// A slow client is none that has gone: each piece that it takes gives it time for the next.
+template <class Buffers>
+Task<ErrorCode> ConnectionImpl::write_all(Buffers buffers) {
+  beast::buffers_suffix<Buffers> left(std::move(buffers));
+  ErrorCode failed;
+  while (!failed && beast::buffer_bytes(left) != 0) {
+    give_time_to_write();
+    size_t taken = co_await stream_.async_write_some(beast::buffers_prefix(kPieceBytes, left),
+                                                     redirect_error(use_awaitable, failed));
+    left.consume(taken);
+  }
+  co_return failed;
+}
+
 // True when the answer went out whole.
 Task<bool> ConnectionImpl::send(HttpResponse response, bool keep_alive, bool chunks) {
   if (response.stream) {
@@ -212,7 +240,7 @@ Task<bool> ConnectionImpl::send(HttpResponse response, bool keep_alive, bool chu
   message.body() = std::move(response.body);
   message.prepare_payload();
   ErrorCode failed;
-  stream_.expires_after(options_.idle_timeout);
+  give_time_to_write();
   co_await bhttp::async_write(stream_, message, redirect_error(use_awaitable, failed));
   co_return !failed;
 }
@@ -225,7 +253,7 @@ Task<bool> ConnectionImpl::send_stream(HttpResponse response, bool keep_alive, b
   }
   bhttp::response_serializer<bhttp::string_body> head(message);
   ErrorCode failed;
-  stream_.expires_after(options_.idle_timeout);
+  give_time_to_write();
   co_await bhttp::async_write_header(stream_, head, redirect_error(use_awaitable, failed));
   if (failed) co_return false;
 
@@ -236,9 +264,7 @@ Task<bool> ConnectionImpl::send_stream(HttpResponse response, bool keep_alive, b
 
   bhttp::fields trailer;
   if (!produced) trailer.set("leat-error", percent_encode(produced.error().to_string()));
-  stream_.expires_after(options_.idle_timeout);
-  auto last = bhttp::make_chunk_last(trailer);
-  co_await asio::async_write(stream_, last, redirect_error(use_awaitable, failed));
+  failed = co_await write_all(bhttp::make_chunk_last(trailer));
   co_return produced && !failed;
 }
 
@@ -247,12 +273,10 @@ Task<Result<>> ConnectionImpl::write_chunk(Bytes data, bool chunked) {
   auto self = shared_from_this();
   std::vector<asio::const_buffer> buffers = buffers_of(data);
   ErrorCode failed;
-  stream_.expires_after(options_.idle_timeout);
   if (chunked) {
-    auto chunk = bhttp::make_chunk(buffers);
-    co_await asio::async_write(stream_, chunk, redirect_error(use_awaitable, failed));
+    failed = co_await write_all(bhttp::make_chunk(buffers));
   } else {
-    co_await asio::async_write(stream_, buffers, redirect_error(use_awaitable, failed));
+    failed = co_await write_all(buffers);
   }
   co_return to_result(failed, "cannot send an answer");
 }

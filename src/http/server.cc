@@ -85,7 +85,8 @@ Task<> accept_loop(StatePtr state) {
   Context context = Context::background().with_cancel(state->stopping.get_token());
   while (!state->stopping.stop_requested()) {
     auto place = co_await state->places.acquire(context, 1, "a place for a connection");
-    if (!place) break;
+    // stop() cancels the accept that it finds; one that begins later would wait for ever.
+    if (!place || state->stopping.stop_requested()) break;
     Protocol::socket socket(asio::make_strand(state->executor.any()));
     ErrorCode failed;
     co_await state->acceptor.async_accept(socket,

@@ -2,9 +2,9 @@
 // HttpServer: HTTP/1.1 on one endpoint. Every dimension that a client controls has a limit.
 //
 // Guarantees: a request that is broken or too large is answered (400, 413, 431) and its connection
-// closed; a client that sends or takes nothing for `idle_timeout` is cut off, and a header that
-// trickles in has no longer than that altogether; more clients than `connections_max` wait in the
-// kernel's queue. Thread-safe.
+// closed; a client that sends nothing for `idle_timeout` or takes nothing for `write_timeout` is
+// cut off, and a header that trickles in has no longer than the first altogether; more clients than
+// `connections_max` wait in the kernel's queue. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,8 @@ struct HttpServerOptions {
   uint64_t body_bytes_max = 1 * kMiB;
   unsigned connections_max = 256;
   Clock::duration idle_timeout = std::chrono::seconds(60);
+  // For each piece of an answer, at most 64 KiB, to be taken; max(): as long as the client likes.
+  Clock::duration write_timeout = std::chrono::seconds(60);
   // How long stop() waits for answers under way before it cuts their connections.
   Clock::duration stop_timeout = std::chrono::seconds(2);
 };

@@ -94,6 +94,12 @@ class RawClient {
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
   }
+  explicit RawClient(const std::string& path)
+      : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un to{.sun_family = AF_UNIX, .sun_path = {}};
+    path.copy(to.sun_path, sizeof to.sun_path - 1);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  }
   ~RawClient() { close(fd_); }
 
   // False when the server has closed.
@@ -111,6 +117,15 @@ class RawClient {
     std::string all;
     char piece[4096];
     for (ssize_t n; (n = recv(fd_, piece, sizeof piece, 0)) > 0;) all.append(piece, size_t(n));
+    return all;
+  }
+  // The same at some 10 MiB/s at most.
+  std::string hear_slowly() {
+    std::string all;
+    std::vector<char> piece(64 * kKiB);
+    for (ssize_t n; (n = recv(fd_, piece.data(), piece.size(), 0)) > 0; poll(nullptr, 0, 5)) {
+      all.append(piece.data(), size_t(n));
+    }
     return all;
   }
   std::string ask(std::string_view text) {
@@ -281,7 +296,7 @@ TEST_F(HttpServerTest, AClientGoneInMidStreamEndsTheProducer) {
 
 TEST_F(HttpServerTest, AClientThatTakesNothingIsCutOff) {
   producer_.pieces = 100'000;
-  start({.idle_timeout = 50ms});
+  start({.write_timeout = 50ms});
   RawClient client(port());
   client.say("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(executor_.wait(producer_.ended->wait(Context::background(), "the producer")), false);
@@ -319,6 +334,27 @@ TEST_F(HttpServerTest, ConnectionsPastTheLimitWaitTheirTurn) {
   second.say("GET /echo?q=2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   first.reset();
   EXPECT_TRUE(second.hear().contains("GET 2 "));
+}
+
+TEST(HttpUnixSocket, AClientThatIsSlowButSteadyGetsEverything) {
+  Executor executor;
+  std::string path = testing::TempDir() + "/leat_slow_" + Id128::random().to_hex();
+  HttpRouter router;
+  router.add("GET", "/all", [](Context, HttpRequest) -> Task<HttpResponse> {
+    HttpResponse response;
+    // In one piece, which takes longer altogether than any part of it may.
+    response.stream = [](std::shared_ptr<BodyWriter> writer) {
+      return writer->write(Bytes(Buffer(16 * kMiB)));
+    };
+    co_return response;
+  });
+  auto server = HttpServer::start(HttpEndpoint::unix_socket(path), std::move(router),
+                                  {.write_timeout = 500ms}, executor);
+  ASSERT_TRUE(server) << server.error().to_string();
+  RawClient client(path);
+  client.say("GET /all HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_GT(client.hear_slowly().size(), 16 * kMiB);
+  executor.wait((*server)->stop());
 }
 
 TEST(HttpUnixSocket, IsPrivateReplacesAStaleOneAndRefusesALiveOne) {
