@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/daemon/mount_target.h"
+#include "source/file_pool.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -127,6 +128,9 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest 
     if (!freshness) co_return Error(freshness.error());
     policy.freshness = *freshness;
   }
+  auto compare = [url = *url, path = request.path] { return check_apart(url, path); };
+  Result<> apart = co_await FilePool::of_process().run(context, "a mount", compare);
+  if (!apart) co_return apart;
   Result<SourcePtr> source = open_source(*url);
   if (!source) co_return Error(source.error());
   if (request.probe) {

@@ -26,6 +26,19 @@ bool inside(const std::string& target, const std::string& path) {
   return target == path || (target.starts_with(path) && target[path.size()] == '/');
 }
 
+bool at_or_below(const std::string& path, const std::string& parent) {
+  return parent == "/" || inside(path, parent);
+}
+
+// Without links, as far as it exists and answers.
+std::string real_path(const std::string& path) {
+  std::error_code failed;
+  fs::path real = fs::weakly_canonical(path, failed);
+  std::string text = failed ? fs::path(path).lexically_normal() : real;
+  while (text.size() > 1 && text.ends_with('/')) text.pop_back();
+  return text;
+}
+
 std::string link_target(const fs::path& link) {
   std::error_code failed;
   std::string target = fs::read_symlink(link, failed);
@@ -79,6 +92,25 @@ Result<> prepare_mount_target(const std::string& path) {
   if (!S_ISDIR(found.st_mode)) {
     return error(StatusCode::kNotDirectory,
                  fmt::format("cannot mount at {}: it is a file; name a directory", path));
+  }
+  return {};
+}
+
+Result<> check_apart(const StoreUrl& source, const std::string& path) {
+  if (source.scheme != "file") return {};
+  std::string from = real_path("/" + source.prefix);
+  std::string to = real_path(path);
+  if (at_or_below(to, from)) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("{} lies in its own source {}, so the folder would contain itself; "
+                             "choose a mount point outside of the source",
+                             to, from));
+  }
+  if (at_or_below(from, to)) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("the folder at {} would hide its own source {}; choose another mount "
+                             "point",
+                             to, from));
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "model/store_url.h"
 
 namespace leat {
 
@@ -14,6 +15,10 @@ namespace leat {
 Result<bool> remove_dead_mount(const std::string& path);
 // After it `path` is a directory that can be mounted on; says what to do where it cannot be.
 Result<> prepare_mount_target(const std::string& path);
+
+// Refuses a local source that the folder at `path` would contain, or be contained in: reading one
+// would go through the other.
+Result<> check_apart(const StoreUrl& source, const std::string& path);
 
 // Who has something open below `path` or stands in it, for an error message: "pid 12 (bash: working
 // directory), pid 13 (python3: data.bin)". Empty when nobody is seen, who may be another user's.
