@@ -19,6 +19,8 @@ namespace {
 
 // Names; at some 100 bytes each a few MiB at most.
 constexpr size_t kInvalidationsMax = 65'536;
+// After the last umount the kernel ends the connection at once; it has not, if others hold it.
+constexpr auto kEndPatience = std::chrono::seconds(2);
 
 Counter invalidations_total("leat_fuse_invalidations_total",
                             "Names that the kernel was told to forget");
@@ -34,6 +36,7 @@ class MountedDoor : public FuseDoor {
   Result<> unmount(bool lazy) override;
   void wait() override { session_->wait(); }
   bool mounted() const override { return session_->running() && !detached_.load(); }
+  bool serving() const override { return session_->running(); }
   FuseFeatures features() const override;
   FuseDoorStats stats() const override;
 
@@ -90,7 +93,10 @@ Result<> MountedDoor::unmount(bool lazy) {
   Result<> done = unmount_path(state_.options.mountpoint, lazy);
   if (!done) return done;
   detached_ = true;
-  if (!lazy) session_->wait();  // nobody uses it, so the connection ends now
+  if (!lazy && !session_->wait_for(kEndPatience)) {
+    log::info("{} is mounted elsewhere, too, and served there until that ends",
+              state_.options.mountpoint);
+  }
   return {};
 }
 
@@ -102,7 +108,10 @@ MountedDoor::~MountedDoor() {
   const bool in_the_way = mounted() && !unmount_path(state_.options.mountpoint, false);
   session_->exit();
   session_->wait();
-  if (in_the_way) force_unmount_path(state_.options.mountpoint);
+  if (in_the_way) {
+    log::warning("{} is in use; it is taken away by force", state_.options.mountpoint);
+    force_unmount_path(state_.options.mountpoint);
+  }
   state_.waiting.wait_until_none();
 }
 

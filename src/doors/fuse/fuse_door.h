@@ -63,11 +63,14 @@ class FuseDoor {
 
   // kBusy while files are open or someone's working directory is inside, unless `lazy`: then the
   // name goes now and open files are served until they are closed. kNotFound when it is gone
-  // already. Blocks; not on the executor's threads.
+  // already. Blocks; not on the executor's threads. Where the folder can still be seen elsewhere (a
+  // bind mount, another mount namespace) it is served on there, as after a lazy one.
   virtual Result<> unmount(bool lazy) = 0;
   // Until the mount is gone and no open file is served any more.
   virtual void wait() = 0;
   virtual bool mounted() const = 0;
+  // The connection lives: what is open, or mounted elsewhere, is served.
+  virtual bool serving() const = 0;
 
   virtual FuseFeatures features() const = 0;
   virtual FuseDoorStats stats() const = 0;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -365,6 +366,28 @@ TEST(Unmount, ByAnyoneElseEndsTheDoorToo) {
   ASSERT_TRUE(unmount_path(at.directory, false));
   at.door->wait();
   EXPECT_FALSE(at.door->mounted());
+}
+
+TEST(Unmount, WhatIsMountedElsewhereTooIsServedThereUntilTheDoorEnds) {
+  Mounted at({.freshness = kImmutable});
+  at.rig.source->put("x", "text");
+  const std::string other = at.directory + "-other";
+  ASSERT_EQ(::mkdir(other.c_str(), 0755), 0);
+  if (::mount(at.directory.c_str(), other.c_str(), nullptr, MS_BIND, nullptr) != 0) {
+    ::rmdir(other.c_str());
+    GTEST_SKIP() << "no bind mounts here: " << strerror(errno);
+  }
+  EXPECT_TRUE(at.door->unmount(false));
+  EXPECT_FALSE(at.door->mounted());
+  EXPECT_TRUE(at.door->serving());
+  const int fd = ::open((other + "/x").c_str(), O_RDONLY);
+  EXPECT_EQ(Mounted::read(fd, 0, 10), "text");
+  ::close(fd);
+  at.door.reset();
+  EXPECT_EQ(::open((other + "/x").c_str(), O_RDONLY), -1);
+  EXPECT_EQ(errno, ENOTCONN);
+  ::umount2(other.c_str(), MNT_DETACH);
+  ::rmdir(other.c_str());
 }
 
 TEST(Unmount, ADoorThatEndsFreesProgramsThatWaitForTheStore) {

@@ -177,4 +177,9 @@ void Session::wait() {
   changed_.wait(lock, [this] { return ended_.load(); });
 }
 
+bool Session::wait_for(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, patience, [this] { return ended_.load(); });
+}
+
 }  // namespace leat

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,8 @@ class Session {
 
   // Until no thread takes requests any more, which is when the connection is gone.
   void wait();
+  // The same for at most `patience`; whether it is gone.
+  bool wait_for(std::chrono::milliseconds patience);
   bool running() const { return !ended_.load(); }
   // Makes the threads stop though the connection lives.
   void exit() { fuse_session_exit(session_.get()); }
