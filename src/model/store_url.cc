@@ -41,7 +41,7 @@ Result<> parse_query(std::string_view query, std::map<std::string, std::string>&
     size_t equals = pair.find('=');
     if (equals == std::string_view::npos || equals == 0) {
       return error(StatusCode::kInvalidArgument,
-                   fmt::format("'{}' in the source's query is not of the form option=value", pair));
+                   "an option in the source's query is not of the form option=value");
     }
     options[std::string(pair.substr(0, equals))] = percent_decode(pair.substr(equals + 1));
   }
@@ -66,6 +66,12 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   } else {
     url.scheme = std::string(text.substr(0, scheme_end));
     rest = text.substr(scheme_end + 3);
+    // Before anything is quoted: messages are logged.
+    if (url.scheme != "file" && rest.substr(0, rest.find('/')).contains('@')) {
+      return error(StatusCode::kInvalidArgument,
+                   "a source URL may not hold credentials; give them in the environment or a "
+                   "credentials file");
+    }
     size_t query = rest.find('?');
     if (query != std::string_view::npos) {
       LEAT_CHECK_OK(parse_query(rest.substr(query + 1), url.options));
@@ -76,19 +82,13 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
     size_t slash = std::min(rest.find('/'), rest.size());
     url.bucket = std::string(rest.substr(0, slash));
     rest = rest.substr(std::min(rest.size(), slash + 1));
-    if (url.bucket.contains('@')) {
-      return error(StatusCode::kInvalidArgument,
-                   "a source URL may not hold credentials; give them in the environment or a "
-                   "credentials file");
-    }
     if (url.bucket.empty()) {
-      return error(
-          StatusCode::kInvalidArgument,
-          fmt::format("source '{}' names no bucket; write {}://bucket/prefix", text, url.scheme));
+      return error(StatusCode::kInvalidArgument,
+                   fmt::format("the source names no bucket; write {}://bucket/prefix", url.scheme));
     }
   } else if (!rest.starts_with('/')) {
     return error(StatusCode::kInvalidArgument,
-                 fmt::format("source '{}' needs an absolute path: file:///path", text));
+                 fmt::format("source 'file://{}' needs an absolute path: file:///path", rest));
   } else {
     rest.remove_prefix(1);
   }
