@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <span>
 #include <string_view>
 
 #include "apps/command_table.h"
@@ -31,16 +34,26 @@ std::string overview() {
 int report(const Failure& failure, bool json) {
   note(failure.status.to_string());
   if (json) {
-    print_json(
-        {{"error",
-          {{"code", to_string(failure.status.code())}, {"message", failure.status.to_string()}}}});
+    Json document = failure.document;
+    document["error"] = {{"code", to_string(failure.status.code())},
+                         {"message", failure.status.to_string()}};
+    print_json(document);
   }
   return static_cast<int>(failure.code);
 }
 
-int wrong_usage(const std::string& what) {
-  note(what);
-  return static_cast<int>(ExitCode::kUsage);
+// Of words that were not understood; whether --json was meant is all that can be said of them.
+int wrong_usage(std::string what, std::span<const char* const> words) {
+  bool json = std::ranges::any_of(words, [](std::string_view word) { return word == "--json"; });
+  return report(Status(StatusCode::kInvalidArgument, std::move(what)), json);
+}
+
+// What was printed has to be where it should be: a full disk is found here at the latest.
+int finish(int code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  note(status_from_errno(errno == 0 ? EIO : errno, "cannot write to standard output").to_string());
+  return code == 0 ? static_cast<int>(ExitCode::kFailed) : code;
 }
 
 int run_command(const CommandEntry& entry, int argc, const char* const* argv) {
@@ -56,16 +69,14 @@ int run_command(const CommandEntry& entry, int argc, const char* const* argv) {
     return 0;
   } catch (const CLI::ParseError& wrong) {
     return wrong_usage(fmt::format("{}: {}; 'leat {} --help' shows what it takes", entry.name,
-                                   wrong.what(), entry.name));
+                                   wrong.what(), entry.name),
+                       {argv, static_cast<size_t>(argc)});
   }
   Attempt<> done = command->run();
-  std::fflush(stdout);
   return done ? 0 : report(done.error(), command->json);
 }
 
-}  // namespace
-
-int run_cli(int argc, const char* const* argv) {
+int run_words(int argc, const char* const* argv) {
   std::string_view name = argc > 1 ? argv[1] : "--help";
   if (name == "--help" || name == "-h" || name == "help") {
     print(overview());
@@ -76,7 +87,14 @@ int run_cli(int argc, const char* const* argv) {
     if (entry.name == name) return run_command(entry, argc - 1, argv + 1);
   }
   return wrong_usage(fmt::format("there is no command '{}'{} 'leat --help' lists them", name,
-                                 did_you_mean(name, command_names()) + ";"));
+                                 did_you_mean(name, command_names()) + ";"),
+                     {argv, static_cast<size_t>(argc)});
+}
+
+}  // namespace
+
+int run_cli(int argc, const char* const* argv) {
+  return finish(run_words(argc, argv));
 }
 
 }  // namespace leat

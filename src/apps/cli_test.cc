@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -108,6 +109,12 @@ TEST_F(CliTest, WithoutADaemonTheCodeIsFour) {
 TEST_F(CliTest, AFailureIsJsonToo) {
   Said none = leat({"mounts", "--json"});
   EXPECT_EQ(Json::parse(none.out)["error"]["code"], "unavailable");
+  for (const std::vector<const char*>& words :
+       {std::vector{"ls", "--colour", "--json"}, {"frobnicate", "--json"}, {"mount", "--json"}}) {
+    Said wrong = leat(words);
+    EXPECT_EQ(wrong.code, 2);
+    EXPECT_EQ(Json::parse(wrong.out)["error"]["code"], "invalid_argument");
+  }
 }
 
 TEST_F(CliTest, AMountThatCannotBeStartsNoDaemon) {
@@ -137,12 +144,55 @@ TEST_F(CliTest, ReadsAStoreWithoutADaemon) {
   EXPECT_EQ(Json::parse(stat.out)["kind"], "file");
 }
 
+TEST_F(CliTest, EmptyDirectoriesAreThere) {
+  std::filesystem::create_directories(folder_ / "data/void/inner");
+  std::string empty = url_ + "/void/inner";
+  EXPECT_EQ(leat({"ls", empty.c_str()}).code, 0);
+  EXPECT_EQ(leat({"ls", empty.c_str()}).out, "");
+  EXPECT_THAT(leat({"stat", empty.c_str()}).out, HasSubstr("directory"));
+  Said copied = leat({"cp", "-r", url_.c_str(), path("copy").c_str()});
+  EXPECT_EQ(copied.code, 0) << copied.err;
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ / "copy/void/inner"));
+  EXPECT_EQ(leat({"ls", (url_ + "/a.txt").c_str()}).out, "a.txt\n");
+  EXPECT_EQ(leat({"ls", (url_ + "/a.txt/x").c_str()}).code, 3);
+}
+
+TEST_F(CliTest, ReadingWhatIsNoFileOrBeyondItsEndFails) {
+  Said directory = leat({"cat", "--json", (url_ + "/sub").c_str()});
+  EXPECT_EQ(Json::parse(directory.out)["error"]["code"], "is_directory");
+  Said beyond = leat({"cat", "--json", "--offset", "6", (url_ + "/a.txt").c_str()});
+  EXPECT_EQ(Json::parse(beyond.out)["error"]["code"], "out_of_range");
+  EXPECT_EQ(leat({"cat", "--offset", "5", (url_ + "/a.txt").c_str()}).code, 0);
+  EXPECT_EQ(leat({"bench", "io", url_.c_str()}).code, 2);
+}
+
+TEST_F(CliTest, WhatCannotBeAFileIsLeftOutAndSaid) {
+  ASSERT_EQ(mkfifo(path("data/pipe").c_str(), 0600), 0);
+  Said list = leat({"ls", "--json", url_.c_str()});
+  EXPECT_EQ(list.code, 0);
+  EXPECT_EQ(Json::parse(list.out)["left_out"], 1);
+  EXPECT_THAT(list.err, HasSubstr("1 names"));
+  Said copied = leat({"cp", "-r", "--json", url_.c_str(), path("copy").c_str()});
+  EXPECT_EQ(copied.code, 1);
+  EXPECT_EQ(Json::parse(copied.out)["files"], 2);
+  EXPECT_EQ(Json::parse(copied.out)["left_out"], 1);
+  EXPECT_EQ(Json::parse(copied.out)["error"]["code"], "unsupported");
+}
+
+TEST_F(CliTest, ANameMayBeAsLongAsTheFileSystemTakes) {
+  std::string name(255, 'n');
+  std::ofstream(folder_ / "data" / name) << "long";
+  Said copied = leat({"cp", (url_ + "/" + name).c_str(), path("data/sub").c_str()});
+  EXPECT_EQ(copied.code, 0) << copied.err;
+  EXPECT_EQ(read_file(folder_ / "data/sub" / name), "long");
+}
+
 TEST_F(CliTest, CopiesAndNeverOverwritesUnasked) {
   std::string to = path("copy");
   EXPECT_EQ(leat({"cp", url_.c_str(), to.c_str()}).code, 1);  // a directory, without -r
   Said copied = leat({"cp", "-r", "--json", url_.c_str(), to.c_str()});
   EXPECT_EQ(copied.code, 0) << copied.err;
-  EXPECT_EQ(Json::parse(copied.out), Json({{"files", 2}, {"bytes", 9}}));
+  EXPECT_EQ(Json::parse(copied.out), Json({{"files", 2}, {"bytes", 9}, {"left_out", 0}}));
   EXPECT_EQ(read_file(folder_ / "copy/sub/b.txt"), "beta");
 
   std::string file = url_ + "/a.txt", target = path("copy/sub/b.txt");
@@ -185,6 +235,11 @@ TEST_F(CliTest, TheDaemonsConfigurationIsChecked) {
   Said wrong = leat({"daemon", "--dump-config", "--set", "cache.sise=3GiB"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean 'cache.size'?"));
+  Said json = leat({"daemon", "--dump-config", "--set", "cache.size=3GiB", "--json"});
+  EXPECT_EQ(Json::parse(json.out)["options"]["cache.size"], "3GiB");
+  Said relative = leat({"daemon", "--dump-config", "--set", "cache.directory=here"});
+  EXPECT_EQ(relative.code, 2);
+  EXPECT_THAT(relative.err, HasSubstr("absolute"));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "apps/command_table.h"
+#include "apps/paths.h"
 #include "base/crc32c.h"
 #include "runtime/disk.h"
 
@@ -133,7 +134,7 @@ class BenchCommand : public Command {
  public:
   void declare(CLI::App& app) override {
     app.add_option("KIND", kind_, "What to measure: io")->required()->check(CLI::IsMember({"io"}));
-    app.add_option("PATH", path_, "File or directory, mounted or not")->required();
+    app.add_option("PATH", path_, "Local file or directory, mounted or not (no URL)")->required();
     app.add_option("-t,--threads", threads_, "Threads (1)")->check(CLI::Range(1, 1024));
     app.add_option("-b,--block", block_, "Bytes a read (1MiB)");
     app.add_flag("--random", random_, "Blocks at random places, instead of files in order");
@@ -142,6 +143,11 @@ class BenchCommand : public Command {
   }
 
   Attempt<> run() override {
+    if (is_store_url(path_)) {
+      return failure(StatusCode::kInvalidArgument,
+                     "bench reads as programs do, by local paths; mount the store and name a path "
+                     "in its folder");
+    }
     LEAT_TRY(uint64_t block, parse_bytes(block_));
     if (block == 0 || block > kGiB) {
       return failure(StatusCode::kInvalidArgument, "--block must be from 1 byte to 1GiB");

@@ -1,31 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
+#include <set>
 
 #include "apps/client/tree.h"
 #include "apps/command_table.h"
+#include "apps/new_file.h"
 #include "apps/progress.h"
-#include "runtime/disk.h"
 
 namespace leat {
 namespace {
 
 namespace fs = std::filesystem;
-
-Result<> write_all(int fd, std::span<const std::byte> data, const std::string& path) {
-  while (!data.empty()) {
-    ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return error(status_from_errno(errno, "cannot write " + path));
-    data = data.subspan(static_cast<size_t>(n));
-  }
-  return {};
-}
 
 // A name in a store may be anything; as a local file it may not lead elsewhere.
 bool safe_name(const std::string& name) {
@@ -45,7 +33,7 @@ class CpCommand : public Command {
   Attempt<> run() override {
     LEAT_TRY(Target target, open_target(source_));
     tree_ = target.tree.get();
-    LEAT_TRY(StatView stat, tree_->stat(target.path));
+    LEAT_TRY(StatView stat, tree_->stat(target.path, recursive_));
     fs::path to = destination_;
     std::error_code ignored;
     if (stat.entry.kind == FileKind::kFile) {
@@ -58,19 +46,29 @@ class CpCommand : public Command {
       if (fs::is_directory(to, ignored) && !stat.entry.name.empty()) to /= stat.entry.name;
       LEAT_CHECK_OK(copy_directory(target.path, to));
     }
-    if (json) print_json({{"files", done_.files_done}, {"bytes", done_.bytes_done}});
+    Json told = {{"files", done_.files_done}, {"bytes", done_.bytes_done}, {"left_out", left_out_}};
+    if (left_out_ != 0) {
+      Failure some(
+          Status(StatusCode::kUnsupported,
+                 fmt::format("{} names were left out, everything else was copied", left_out_)));
+      some.document = told;
+      return std::unexpected(some);
+    }
+    if (json) print_json(told);
     return {};
   }
 
  private:
   Attempt<> copy_directory(const std::string& from, const fs::path& to);
   Attempt<> copy_file(const std::string& from, const fs::path& to);
-  Attempt<> fill(int fd, const std::string& from, const std::string& temporary);
+  Attempt<std::vector<EntryView>> names_in(const std::string& directory);
+  void leave_out(uint64_t count, const std::string& why);
 
   std::string source_, destination_;
   bool recursive_ = false, force_ = false;
   Tree* tree_ = nullptr;
   ProgressState done_;
+  uint64_t left_out_ = 0;
   Progress progress_;
 };
 
@@ -81,11 +79,7 @@ Attempt<> CpCommand::copy_directory(const std::string& from, const fs::path& to)
     return std::unexpected(
         Failure(status_from_errno(failed.value(), "cannot make directory " + to.string())));
   }
-  std::vector<EntryView> entries;
-  LEAT_CHECK_OK(tree_->list(from, false, [&](const EntryView& entry) -> Attempt<> {
-    entries.push_back(entry);
-    return {};
-  }));
+  LEAT_TRY(std::vector<EntryView> entries, names_in(from));
   for (const EntryView& entry : entries) {
     if (!safe_name(entry.name)) {
       return failure(
@@ -99,40 +93,57 @@ Attempt<> CpCommand::copy_directory(const std::string& from, const fs::path& to)
   return {};
 }
 
-// To a temporary name beside it and then in one step, so that a copy that was interrupted is never
-// taken for a whole one.
+// As the namespace has it: where an object and a prefix have one name, the prefix.
+Attempt<std::vector<EntryView>> CpCommand::names_in(const std::string& directory) {
+  std::vector<EntryView> entries;
+  std::set<std::string> directories;
+  EachEntry each = [&](const EntryView& entry) -> Attempt<> {
+    if (entry.kind == FileKind::kDirectory) directories.insert(entry.name);
+    entries.push_back(entry);
+    return {};
+  };
+  LEAT_TRY(uint64_t left_out, tree_->list(directory, false, each));
+  if (left_out != 0) {
+    leave_out(left_out, fmt::format("{} names in {} cannot be files", left_out, directory));
+  }
+  std::erase_if(entries, [&](const EntryView& entry) {
+    bool hidden = entry.kind == FileKind::kFile && directories.contains(entry.name);
+    if (hidden) {
+      leave_out(1, fmt::format("the object {} is left out: a prefix has the same name",
+                               child_path(directory, entry.name)));
+    }
+    return hidden;
+  });
+  return entries;
+}
+
+void CpCommand::leave_out(uint64_t count, const std::string& why) {
+  left_out_ += count;
+  note(why);
+}
+
 Attempt<> CpCommand::copy_file(const std::string& from, const fs::path& to) {
-  struct stat there{};
-  if (!force_ && lstat(to.c_str(), &there) == 0) {
+  auto exists = [&] {
     return failure(StatusCode::kExists,
                    fmt::format("cannot copy {} to {}: that exists already; --force overwrites it",
                                from, to.string()));
-  }
-  std::string temporary = fmt::format("{}.leat-{}", to.string(), getpid());
-  File file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file) return std::unexpected(Failure(status_from_errno(errno, "cannot make " + temporary)));
-  Attempt<> filled = fill(file.fd(), from, temporary);
-  if (filled) {
-    // Without --force a file that appeared meanwhile stays.
-    unsigned flags = force_ ? 0 : RENAME_NOREPLACE;
-    if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, to.c_str(), flags) == 0) {
-      ++done_.files_done;
-      return {};
-    }
-    filled = std::unexpected(Failure(status_from_errno(errno, "cannot make " + to.string())));
-  }
-  unlink(temporary.c_str());
-  return filled;
-}
-
-Attempt<> CpCommand::fill(int fd, const std::string& from, const std::string& temporary) {
+  };
+  struct stat there{};
+  if (!force_ && lstat(to.c_str(), &there) == 0) return exists();
+  LEAT_TRY(NewFile file, NewFile::create(to));
   TakeBytes take = [&](std::span<const std::byte> data) -> Result<> {
-    LEAT_CHECK_OK(write_all(fd, data, temporary));
+    LEAT_CHECK_OK(file.write(data));
     done_.bytes_done += data.size();
     progress_.show(done_);
     return {};
   };
-  return tree_->read(from, 0, UINT64_MAX, take);
+  LEAT_CHECK_OK(tree_->read(from, 0, UINT64_MAX, take));
+  // Without --force a file that appeared meanwhile stays.
+  Result<> published = file.publish(force_);
+  if (!published && published.error().code() == StatusCode::kExists) return exists();
+  if (!published) return std::unexpected(Failure(published.error()));
+  ++done_.files_done;
+  return {};
 }
 
 }  // namespace

@@ -9,6 +9,14 @@
 namespace leat {
 namespace {
 
+Json options_of(const Config& config) {
+  Json options = Json::object();
+  for (const Option& option : config.schema().options()) {
+    options[option.name] = format_value(config.value(option.name));
+  }
+  return options;
+}
+
 class DaemonCommand : public Command {
  public:
   void declare(CLI::App& app) override {
@@ -32,7 +40,11 @@ class DaemonCommand : public Command {
     }
     if (dump_) {
       LEAT_TRY(Config config, read_daemon_config(run_));
-      print(config.to_toml());
+      if (json) {
+        print_json({{"options", options_of(config)}});
+      } else {
+        print(config.to_toml());
+      }
       return {};
     }
     run_.on_ready = [fd = ready_fd_](const Result<>& outcome) { report_ready(fd, outcome); };

@@ -42,9 +42,12 @@ class JobsCommand : public Command {
       return failure(StatusCode::kInvalidArgument,
                      "jobs cancel: which? Write 'leat jobs cancel 3'");
     }
-    LEAT_CHECK_OK(client.remove(fmt::format("/v1/jobs/{}", id_)));
+    LEAT_TRY(Json answer, client.remove(fmt::format("/v1/jobs/{}", id_)));
+    LEAT_TRY(JobView job, from_json<JobView>(answer));
     if (json) {
-      print_json({{"id", id_}});
+      print_json(answer);
+    } else if (job.ended()) {
+      print(fmt::format("job {} had ended already: {}", id_, job.state));
     } else {
       print(fmt::format("cancelled job {}", id_));
     }

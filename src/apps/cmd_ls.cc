@@ -33,9 +33,16 @@ class LsCommand : public Command {
       }
       return {};
     };
-    LEAT_CHECK_OK(target.tree->list(target.path, long_, each));
-    if (json) print_json({{"path", target.path}, {"entries", entries}});
+    LEAT_TRY(uint64_t left_out, target.tree->list(target.path, long_, each));
+    if (json) {
+      ListView itself{.path = target.path, .left_out = left_out};
+      Json document = to_json(itself);
+      document.erase("kind");
+      document["entries"] = std::move(entries);
+      print_json(document);
+    }
     if (std::string text = table.to_string(); !text.empty()) print(text);
+    if (left_out != 0) note(fmt::format("{} names cannot be shown and were left out", left_out));
     return {};
   }
 

@@ -37,7 +37,8 @@ class MountCommand : public Command {
     app.add_option("--cache-size", settings_["cache.size"], "Of the daemon: at most so many bytes");
     app.add_option("--memory", settings_["memory.size"], "Of the daemon: for reads under way");
     app.add_option("--config", config_, "Of the daemon: its configuration file");
-    app.add_flag("--foreground", foreground_, "Be the daemon, until umount or a signal");
+    app.add_flag("--foreground", foreground_,
+                 "Be the daemon, until umount or a signal; prints nothing");
   }
 
   Attempt<> run() override;
@@ -75,16 +76,7 @@ Attempt<> MountCommand::fill_request() {
     }
     request_.options[option.substr(0, equals)] = option.substr(equals + 1);
   }
-  size_t used = 0;
-  try {
-    request_.umask = static_cast<mode_t>(std::stoul(umask_, &used, 8));
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  if (used != umask_.size() || request_.umask > 0777) {
-    return failure(StatusCode::kInvalidArgument,
-                   fmt::format("--umask {} is not an octal number up to 777", umask_));
-  }
+  LEAT_TRY(request_.umask, parse_umask(umask_));
   request_.read_only = read_only_;
   request_.passthrough = !no_passthrough_;
   request_.probe = !no_probe_;
@@ -93,19 +85,23 @@ Attempt<> MountCommand::fill_request() {
 
 // Options of the daemon cannot be changed by a second mount; to ignore them would be a surprise.
 Attempt<> MountCommand::check_running(DaemonClient& client) {
-  if (settings_.empty()) return {};
+  if (settings_.empty() && config_.empty()) return {};
   LEAT_TRY(HostStatus status, client.get_as<HostStatus>("/v1/status"));
   Config wanted{daemon_schema()};
-  for (const auto& [name, value] : settings_) {
-    LEAT_CHECK_OK(wanted.set(name, value, "--" + name));
+  if (!config_.empty()) LEAT_CHECK_OK(wanted.read_file(config_));
+  for (const auto& [name, value] : settings_) LEAT_CHECK_OK(wanted.set(name, value, "--" + name));
+  for (const Option& option : wanted.schema().options()) {
+    const std::string& name = option.name;
+    if (wanted.source(name).origin == OptionOrigin::kDefault) continue;
     std::string text = format_value(wanted.value(name));
     std::string has = status.options.contains(name) ? status.options.at(name) : "";
     if (text == has) continue;
-    return failure(StatusCode::kBusy,
-                   fmt::format("the daemon that runs here (pid {}) has {} = {}, not {}; leave the "
-                               "flag out, unmount everything so that the daemon ends, or give this "
-                               "mount a daemon of its own with LEAT_RUNTIME_DIR",
-                               status.pid, name, has, text));
+    return failure(
+        StatusCode::kBusy,
+        fmt::format("the daemon that runs here (pid {}) has {} = {}, not {} ({}); "
+                    "leave that out, unmount everything so that the daemon ends, or give this "
+                    "mount a daemon of its own with LEAT_RUNTIME_DIR",
+                    status.pid, name, has, text, wanted.source(name).place));
   }
   return {};
 }
@@ -114,7 +110,8 @@ Attempt<> MountCommand::ensure_daemon(DaemonClient& client) {
   if (client.running()) return check_running(client);
   // No daemon, so this cannot be a folder inside another mount: say what is wrong with it before
   // anything is started.
-  LEAT_CHECK_OK(prepare_mount_target(request_.path));
+  LEAT_TRY(bool dead, prepare_mount_target(request_.path));
+  if (dead) note(request_.path + " was the folder of a daemon that died; it was unmounted");
   DaemonStart start{client.runtime(), config_.empty() ? "" : absolute_path(config_), settings_};
   return start_daemon(start);
 }
@@ -145,14 +142,14 @@ Attempt<MountView> MountCommand::mount_by(DaemonClient& client) {
 }
 
 Attempt<> MountCommand::run_in_foreground() {
-  DaemonClient client(runtime_directory());
-  if (client.running()) {
+  DaemonRun run{.runtime = runtime_directory(), .config = config_, .settings = settings_};
+  // A client has threads, and a daemon begins without any: its signals are for its own.
+  if (DaemonClient(run.runtime).running()) {
     return failure(StatusCode::kBusy,
                    fmt::format("a daemon runs already at {}; leave --foreground out to mount "
                                "through it",
-                               client.runtime()));
+                               run.runtime));
   }
-  DaemonRun run{.runtime = client.runtime(), .config = config_, .settings = settings_};
   run.first_mount = request_;
   LEAT_CHECK_OK(run_daemon(std::move(run)));
   return {};

@@ -19,14 +19,14 @@ class UmountCommand : public Command {
   Attempt<> run() override {
     std::string path = absolute_path(directory_);
     DaemonClient client(runtime_directory());
-    Attempt<> gone = client.remove("/v1/mounts", {{"path", path}, {"lazy", lazy_ ? "1" : "0"}});
+    Attempt<Json> gone = client.remove("/v1/mounts", {{"path", path}, {"lazy", lazy_ ? "1" : "0"}});
     if (!gone) {
       // The daemon was killed and left a folder that answers nothing.
       LEAT_TRY(bool stale, remove_dead_mount(path));
-      if (!stale) return gone;
+      if (!stale) return std::unexpected(gone.error());
     }
     if (json) {
-      print_json({{"path", path}});
+      print_json(Json{{"path", path}});
     } else {
       print(fmt::format("unmounted {}", path));
     }

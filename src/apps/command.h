@@ -28,6 +28,7 @@ struct Failure {
 
   Status status;
   ExitCode code;
+  Json document = Json::object();  // with --json, beside "error": what was done nevertheless
 };
 
 template <class T = void>

@@ -75,7 +75,12 @@ TEST(RuntimeDirectory, IsPrivateAndNobodyElses) {
   ASSERT_TRUE(make_runtime_directory(folder));
   EXPECT_EQ(fs::status(folder).permissions(), fs::perms(0700));
   EXPECT_TRUE(make_runtime_directory(folder));
+  for (auto others : {fs::perms::group_write, fs::perms::others_write}) {
+    fs::permissions(folder, fs::perms(0700) | others);
+    EXPECT_EQ(check_runtime_directory(folder).error().code(), StatusCode::kPermissionDenied);
+  }
   fs::remove(folder);
+  EXPECT_EQ(check_runtime_directory(folder).error().code(), StatusCode::kNotFound);
   fs::create_directory_symlink("/", folder);
   EXPECT_EQ(make_runtime_directory(folder).error().code(), StatusCode::kPermissionDenied);
   fs::remove(folder);

@@ -67,7 +67,9 @@ Attempt<> JobCommand::run() {
     return {};
   }
   LEAT_TRY(JobView ended, wait_for(client, std::move(job)));
-  return report(ended);
+  Attempt<> done = report(ended);
+  if (done) return done;
+  return std::unexpected(client.explain_missing(std::move(done).error(), ended.path));
 }
 
 Attempt<JobView> JobCommand::wait_for(DaemonClient& client, JobView job) {
@@ -84,16 +86,22 @@ Attempt<JobView> JobCommand::wait_for(DaemonClient& client, JobView job) {
 }
 
 Attempt<> JobCommand::report(const JobView& job) {
-  if (json) print_json(to_json(job));
   if (job.state == "done" && job.files_failed == 0) {
-    if (!json) print(describe_job(job));
+    if (json) {
+      print_json(to_json(job));
+    } else {
+      print(describe_job(job));
+    }
     return {};
   }
   for (const std::string& error : job.errors) note(error);
-  return failure(StatusCode::kInternal,
-                 fmt::format("{} of {} {}: {}, {} failed", kind_, job.path,
-                             job.state == "cancelled" ? "was cancelled" : "is not complete",
-                             describe_job(job), job.files_failed));
+  Failure incomplete(
+      Status(job.code.value_or(StatusCode::kInternal),
+             fmt::format("{} of {} {}: {}, {} failed", kind_, job.path,
+                         job.state == "cancelled" ? "was cancelled" : "is not complete",
+                         describe_job(job), job.files_failed)));
+  incomplete.document = to_json(job);
+  return std::unexpected(std::move(incomplete));
 }
 
 }  // namespace leat

@@ -37,6 +37,26 @@ std::string runtime_directory() {
   return user.empty() ? fmt::format("/tmp/leat-{}", geteuid()) : user + "/leat";
 }
 
+Result<> check_runtime_directory(const std::string& path) {
+  struct stat found{};
+  if (lstat(path.c_str(), &found) != 0) {
+    return error(status_from_errno(errno, "cannot use the runtime directory " + path));
+  }
+  if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid()) {
+    return error(StatusCode::kPermissionDenied,
+                 fmt::format("the runtime directory {} is not a directory of this user; remove it "
+                             "or name another in LEAT_RUNTIME_DIR",
+                             path));
+  }
+  if ((found.st_mode & 022) != 0) {
+    return error(StatusCode::kPermissionDenied,
+                 fmt::format("others may write to the runtime directory {0}; 'chmod 700 {0}', or "
+                             "name another in LEAT_RUNTIME_DIR",
+                             path));
+  }
+  return {};
+}
+
 Result<> make_runtime_directory(const std::string& path) {
   std::error_code failed;
   fs::create_directories(fs::path(path).parent_path(), failed);
@@ -45,14 +65,7 @@ Result<> make_runtime_directory(const std::string& path) {
         errno, fmt::format("cannot make the runtime directory {} (LEAT_RUNTIME_DIR names another)",
                            path)));
   }
-  struct stat found{};
-  if (lstat(path.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid()) {
-    return error(StatusCode::kPermissionDenied,
-                 fmt::format("the runtime directory {} is not a directory of this user; remove it "
-                             "or name another in LEAT_RUNTIME_DIR",
-                             path));
-  }
-  return {};
+  return check_runtime_directory(path);
 }
 
 std::string control_socket(const std::string& runtime) {

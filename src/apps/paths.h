@@ -10,8 +10,10 @@ namespace leat {
 
 // LEAT_RUNTIME_DIR, else /run/leat for root, else $XDG_RUNTIME_DIR/leat, else /tmp/leat-UID.
 std::string runtime_directory();
-// Made with mode 0700 if it is missing; refused when it belongs to someone else, who could put a
-// false socket there.
+// Before anything in it is believed: kPermissionDenied unless it is a directory of this user into
+// which nobody else can put a false socket; kNotFound when there is none.
+Result<> check_runtime_directory(const std::string& path);
+// Made with mode 0700 if it is missing; then the same.
 Result<> make_runtime_directory(const std::string& path);
 
 std::string control_socket(const std::string& runtime);

@@ -55,11 +55,6 @@ JobInfo Job::info() const {
           .errors = errors_};
 }
 
-bool Job::ended() const {
-  std::lock_guard lock(mutex_);
-  return state_ != JobState::kRunning;
-}
-
 Task<> Job::run() {
   Context context = Context::background().with_cancel(stop_.get_token());
   co_await work(context);

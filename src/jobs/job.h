@@ -62,7 +62,6 @@ class Job {
 
   uint64_t id() const { return id_; }
   JobInfo info() const;
-  bool ended() const;
   // Soon after this run() ends; what is done stays done.
   void cancel() { stop_.request_stop(); }
   // Once. The job must live until it has ended.

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -53,7 +52,7 @@ std::shared_ptr<Job> JobTable::make(JobKind kind, uint64_t id, std::string path)
   if (kind == JobKind::kFree) {
     return std::make_shared<FreeJob>(id, std::move(path), catalog_, fetcher_, *store_, executor_);
   }
-  return std::make_shared<LoadJob>(id, std::move(path), catalog_, fetcher_, executor_,
+  return std::make_shared<LoadJob>(id, std::move(path), catalog_, fetcher_, *store_, executor_,
                                    options_.load);
 }
 
@@ -63,7 +62,7 @@ Task<> JobTable::run(Activity::Token token, Entry entry) {
   co_await entry.job->run();
   {
     std::lock_guard lock(mutex_);
-    forget_oldest_locked();
+    remember_end_locked(entry.job->id());
   }
   entry.ended->set(true);
 }
@@ -80,10 +79,11 @@ Result<JobInfo> JobTable::find(uint64_t id) const {
   return found.job->info();
 }
 
-Result<> JobTable::cancel(uint64_t id) {
+Result<JobInfo> JobTable::cancel(uint64_t id) {
   LEAT_TRY(Entry found, entry(id));
+  JobInfo info = found.job->info();
   found.job->cancel();
-  return {};
+  return info;
 }
 
 Task<Result<JobInfo>> JobTable::wait(Context context, uint64_t id) {
@@ -115,19 +115,14 @@ Result<JobTable::Entry> JobTable::entry(uint64_t id) const {
 }
 
 size_t JobTable::running_locked() const {
-  return std::ranges::count_if(jobs_, [](const auto& job) { return !job.second.job->ended(); });
+  return jobs_.size() - ended_.size();
 }
 
-void JobTable::forget_oldest_locked() {
-  size_t ended = jobs_.size() - running_locked();
-  for (auto job = jobs_.begin(); ended > options_.ended_max && job != jobs_.end();) {
-    if (!job->second.job->ended()) {
-      ++job;
-      continue;
-    }
-    job = jobs_.erase(job);
-    --ended;
-  }
+void JobTable::remember_end_locked(uint64_t id) {
+  ended_.push_back(id);
+  if (ended_.size() <= options_.ended_max) return;
+  jobs_.erase(ended_.front());
+  ended_.pop_front();
 }
 
 }  // namespace leat

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -42,8 +43,8 @@ class JobTable {
   std::vector<JobInfo> list() const;  // oldest first
   // kNotFound for one that never was or was forgotten; also the two below.
   Result<JobInfo> find(uint64_t id) const;
-  // Asks it to end; nothing happens when it has.
-  Result<> cancel(uint64_t id);
+  // Asks it to end, and tells what it was doing; nothing happens to one that has ended.
+  Result<JobInfo> cancel(uint64_t id);
   // Returns when the job has ended.
   Task<Result<JobInfo>> wait(Context context, uint64_t id);
 
@@ -60,7 +61,7 @@ class JobTable {
   std::shared_ptr<Job> make(JobKind kind, uint64_t id, std::string path);
   Result<Entry> entry(uint64_t id) const;
   size_t running_locked() const;
-  void forget_oldest_locked();
+  void remember_end_locked(uint64_t id);
 
   const JobTableOptions options_;
   Catalog& catalog_;
@@ -70,6 +71,7 @@ class JobTable {
   Activity activity_;
   mutable std::mutex mutex_;  // before a job's own
   std::map<uint64_t, Entry> jobs_;
+  std::deque<uint64_t> ended_;  // the first to end first; all are in jobs_
   uint64_t next_id_ = 1;
   Gauge running_{"leat_jobs_running", "Jobs that run.", [this] {
                    std::lock_guard lock(mutex_);

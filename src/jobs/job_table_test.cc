@@ -86,6 +86,14 @@ TEST_F(JobTableTest, RemembersTheLastOnesThatEndedAndAllThatRun) {
   EXPECT_THAT(ids, ::testing::ElementsAre(runs, 5, 6, 7));
   EXPECT_EQ(jobs_->find(runs)->state, JobState::kRunning);
   EXPECT_EQ(jobs_->find(2).error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(jobs_->cancel(5)->state, JobState::kDone);
+
+  // A long one is remembered as long as the others, from its end on.
+  source_->release_reads();
+  EXPECT_EQ(wait(runs).state, JobState::kDone);
+  run(JobKind::kFree, "/data");
+  EXPECT_EQ(jobs_->find(runs)->state, JobState::kDone);
+  EXPECT_EQ(jobs_->find(6).error().code(), StatusCode::kNotFound);
 }
 
 TEST_F(JobTableTest, StopCancelsWhatRunsAndRefusesWhatComes) {

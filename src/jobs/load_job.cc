@@ -33,10 +33,11 @@ struct LoadJob::Version {
 };
 
 LoadJob::LoadJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher,
-                 Executor& executor, LoadOptions options)
+                 PageStore& store, Executor& executor, LoadOptions options)
     : Job(id, JobKind::kLoad, std::move(path)),
       catalog_(catalog),
       fetcher_(fetcher),
+      store_(store),
       executor_(executor),
       options_(options),
       files_(options.files_max),
@@ -60,6 +61,31 @@ Task<> LoadJob::work(Context context) {
   }
   activity_.close();
   co_await activity_.wait_idle();
+  if (!context.cancelled() && !full_.stop_requested()) co_await check_cached();
+}
+
+// The cache evicts rather than refuses, so more than it holds can be fetched without an error.
+Task<> LoadJob::check_cached() {
+  auto count = [this] {
+    JobProgress gone;
+    for (const FileRefPtr& ref : loaded_) {
+      const uint64_t cached = store_.cached_bytes(*ref);
+      gone.files_total += cached < ref->size ? 1 : 0;
+      gone.bytes_total += ref->size - std::min(cached, ref->size);
+    }
+    loaded_.clear();
+    return gone;
+  };
+  JobProgress gone = co_await executor_.blocking(std::move(count));
+  if (gone.files_total == 0) co_return;
+  update([&](JobProgress& progress) {
+    progress.files_done -= gone.files_total;
+    progress.bytes_done -= gone.bytes_total;
+  });
+  note_error(path(), Status(StatusCode::kNoSpace,
+                            fmt::format("the cache does not hold all of '{}': of {} files {} are "
+                                        "missing again; make it larger, or load less",
+                                        path(), gone.files_total, format_bytes(gone.bytes_total))));
 }
 
 // Starts its files; false when the job is to end.
@@ -74,6 +100,12 @@ Task<bool> LoadJob::load_listing(Context context, std::string directory, Listing
     progress.files_total += files;
     progress.bytes_total += bytes;
   });
+  if (listing->left_out != 0) {
+    note_error(directory,
+               Status(StatusCode::kUnsupported,
+                      fmt::format("{} names in '{}' cannot be shown as files and were left out",
+                                  listing->left_out, directory)));
+  }
   for (const CatalogEntry& entry : listing->entries) {
     if (entry.info.is_directory()) continue;
     auto slot = co_await files_.acquire(context, 1, "a load");
@@ -133,7 +165,11 @@ Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
   }
   version.pieces.close();
   co_await version.pieces.wait_idle();
-  if (admitted && !version.failure) co_return Result<>();
+  if (admitted && !version.failure) {
+    std::lock_guard lock(mutex_);
+    loaded_.push_back(std::move(ref));
+    co_return Result<>();
+  }
   // A file of which a part is missing does not count as done.
   update([&](JobProgress& progress) { progress.bytes_done -= version.bytes_done; });
   if (version.failure) co_return Error(*version.failure);

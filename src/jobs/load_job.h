@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <vector>
 
+#include "cache/page_store.h"
 #include "catalog/catalog.h"
 #include "fetch/fetcher.h"
 #include "jobs/job.h"
@@ -27,8 +30,8 @@ struct LoadOptions {
 
 class LoadJob : public Job {
  public:
-  LoadJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher, Executor& executor,
-          LoadOptions options = {});
+  LoadJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher, PageStore& store,
+          Executor& executor, LoadOptions options = {});
 
  private:
   struct Version;  // one file version being loaded
@@ -42,9 +45,11 @@ class LoadJob : public Job {
   Task<> load_piece(Activity::Token token, Semaphore::Permit slot, Context context,
                     Version* version, ByteRange piece);
   void note_refusal();
+  Task<> check_cached();
 
   Catalog& catalog_;
   Fetcher& fetcher_;
+  PageStore& store_;
   Executor& executor_;
   const LoadOptions options_;
   Semaphore files_;
@@ -52,6 +57,8 @@ class LoadJob : public Job {
   Activity activity_;
   std::stop_source full_;  // the page store has no room
   std::atomic<unsigned> refusals_ = 0;
+  std::mutex mutex_;                // leaf
+  std::vector<FileRefPtr> loaded_;  // as a rule the catalog's own, so it costs a pointer a file
 };
 
 }  // namespace leat

@@ -162,6 +162,39 @@ TEST_F(LoadJobTest, ACacheWithoutRoomEndsTheLoadEarly) {
   EXPECT_TRUE(said);
 }
 
+TEST_F(LoadJobTest, NamesThatAListingLeavesOutFailTheJob) {
+  start();
+  source_->put("dir/a", "text");
+  source_->put("dir//b", "text");
+  JobInfo job = run(JobKind::kLoad, "/data");
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.progress.files_done, 1u);
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_EQ(job.errors[0].path, "/data/dir");
+  EXPECT_EQ(job.errors[0].status.code(), StatusCode::kUnsupported);
+}
+
+TEST_F(LoadJobTest, WhatIsNotThereAnyMoreAtTheEndFailsTheJob) {
+  start();
+  source_->put("dir/a", random_content(5000, 1));
+  ASSERT_EQ(run(JobKind::kLoad, "/data").state, JobState::kDone);
+  source_->put("dir/b", random_content(3000, 2));
+  catalog_->invalidate("/data");
+  source_->hold_reads();
+  uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
+  wait_until([&] { return source_->held() == 1 && jobs_->find(id)->progress.files_done == 1; });
+  store_.drop(lookup("/data/dir/a").ref->id);  // as an eviction for the second would
+  source_->release_reads();
+  JobInfo job = wait(id);
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.progress.files_done, 1u);
+  EXPECT_EQ(job.progress.bytes_done, 3000u);
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_EQ(job.errors[0].path, "/data");
+  EXPECT_EQ(job.errors[0].status.code(), StatusCode::kNoSpace);
+  EXPECT_THAT(job.errors[0].status.message(), HasSubstr("of 1 files 4.9 KiB are missing"));
+}
+
 TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cache smaller than the data, and a disk smaller than the cache: reads go on, limits hold."""
 
+import json
 import os
 import random
 import subprocess
@@ -125,5 +126,20 @@ def test_cache_disk_full(store, s3, bucket, folder, small_disk):
             check_whole(mount, name, size)
         leat.umount(mount)
         wait_until(lambda: not leat.daemon_pids(), "the daemon of no mounts to end")
+    finally:
+        leat.close()
+
+
+def test_a_load_of_more_than_the_cache_holds_is_not_done(store, s3, bucket, folder):
+    files = {f"d/large{n}": 6 * MIB for n in range(16)}
+    put_files(s3, bucket, files)
+    leat = Leat(os.path.join(folder, "leat"), cache_size=str(48 * MIB))
+    try:
+        mount = leat.mount(store, bucket, os.path.join(folder, "mnt"), freshness="immutable")
+        done = leat.run("load", mount / "d", "--json", check=False)
+        assert done.returncode == 1, done.stdout
+        told = json.loads(done.stdout)
+        assert told["error"]["code"] == "no_space", told
+        assert told["files_done"] < len(files) and told["bytes_done"] <= 48 * MIB
     finally:
         leat.close()

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line shows the same tree as the folder, and prepares and frees the cache."""
 
+import json
 import os
+import subprocess
 
 import pytest
+
+from rig.leat import leat_program
 
 MIB = 1024 * 1024
 
@@ -100,3 +104,42 @@ def test_errors_name_object_and_reason(leat, mount):
     done = leat.run("cat", mount / "nothing", check=False)
     assert done.returncode != 0
     assert "nothing" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_load_that_fails_is_one_document_with_its_code(leat, mount):
+    done = leat.run("load", mount / "nothing", "--json", check=False)
+    assert done.returncode == 3
+    told = json.loads(done.stdout)
+    assert told["state"] == "failed" and told["error"]["code"] == "not_found"
+    assert done.stderr.count(str(mount / "nothing")) <= 2, done.stderr
+
+
+def test_cancelling_a_job_that_has_ended_says_so(leat, mount):
+    leat.run("load", mount / "a")
+    assert "had ended already: done" in leat.run("jobs", "cancel", "1").stdout
+
+
+def test_a_local_path_in_no_mount_is_said_to_be_one(leat, mount, folder):
+    for command in ("ls", "stat", "load"):
+        done = leat.run(command, os.path.join(folder, "store"), check=False)
+        assert done.returncode == 3
+        assert "in no mount" in done.stderr, done.stderr
+
+
+def test_reading_is_the_same_by_path_and_by_url(leat, store, objects, mount):
+    url = f"s3://{objects}?endpoint={store.endpoint}&region=us-east-1".replace("?", "{}?")
+    for place, code in (("/a", "is_directory"), ("/nothing", "not_found")):
+        for name in (f"{mount}{place}", url.format(place)):
+            done = leat.run("cat", name, "--json", check=False, credentials=store.credentials)
+            assert json.loads(done.stdout)["error"]["code"] == code, done.stderr
+    for name in (f"{mount}/a/one", url.format("/a/one")):
+        done = leat.run("cat", "--offset", "101", name, "--json", check=False,
+                        credentials=store.credentials)
+        assert json.loads(done.stdout)["error"]["code"] == "out_of_range"
+
+
+def test_an_answer_that_cannot_be_written_is_an_error(leat):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([leat_program(), "--help"], stdout=full, stderr=subprocess.PIPE,
+                              env=leat.environment(), check=False)
+    assert done.returncode == 1 and b"standard output" in done.stderr

@@ -2,6 +2,7 @@
 #include "apps/client/daemon_client.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "apps/paths.h"
 
@@ -23,6 +24,7 @@ DaemonClient::DaemonClient(std::string runtime)
     : runtime_(std::move(runtime)), http_(HttpEndpoint::unix_socket(control_socket(runtime_))) {}
 
 bool DaemonClient::running() {
+  if (!check_place()) return false;
   auto context = Context::background().with_timeout(std::chrono::seconds(10));
   auto answer = executor_.wait(http_.request(context, make_request("GET", "/healthz", {})));
   return answer && answer->status == 200;
@@ -39,13 +41,12 @@ Attempt<Json> DaemonClient::post(std::string path, const Json& body) {
   return ask(std::move(request));
 }
 
-Attempt<> DaemonClient::remove(std::string path, Query query) {
-  LEAT_TRY([[maybe_unused]] Json answer,
-           ask(make_request("DELETE", std::move(path), std::move(query))));
-  return {};
+Attempt<Json> DaemonClient::remove(std::string path, Query query) {
+  return ask(make_request("DELETE", std::move(path), std::move(query)));
 }
 
 Attempt<> DaemonClient::stream(std::string path, Query query, BodySink sink) {
+  LEAT_CHECK_OK(check_place());
   HttpRequest request = make_request("GET", std::move(path), std::move(query));
   auto answer = executor_.wait(
       http_.request_streamed(Context::background(), std::move(request), std::move(sink)));
@@ -55,6 +56,7 @@ Attempt<> DaemonClient::stream(std::string path, Query query, BodySink sink) {
 }
 
 Attempt<Json> DaemonClient::ask(HttpRequest request) {
+  LEAT_CHECK_OK(check_place());
   auto context = Context::background().with_timeout(kPatience);
   auto answer = executor_.wait(http_.request(context, std::move(request)));
   if (!answer) return std::unexpected(explain(answer.error()));
@@ -63,16 +65,44 @@ Attempt<Json> DaemonClient::ask(HttpRequest request) {
   return json;
 }
 
+Attempt<> DaemonClient::check_place() const {
+  Result<> checked = check_runtime_directory(runtime_);
+  if (checked) return {};
+  if (checked.error().code() == StatusCode::kNotFound) return std::unexpected(no_daemon());
+  return std::unexpected(Failure(checked.error()));
+}
+
 // Nobody listening is the one failure that a user can mend without knowing the reason.
-Failure DaemonClient::explain(Status status) const {
-  if (status.code() != StatusCode::kUnavailable ||
-      !status.message().starts_with("cannot connect")) {
-    return status;
-  }
+Failure DaemonClient::no_daemon() const {
   return {Status(StatusCode::kUnavailable,
                  fmt::format("no daemon runs at {}; 'leat mount SOURCE DIR' starts one, "
                              "LEAT_RUNTIME_DIR names another",
                              runtime_)),
+          ExitCode::kNoDaemon};
+}
+
+Failure DaemonClient::explain_missing(Failure why, const std::string& path) {
+  if (why.status.code() != StatusCode::kNotFound) return why;
+  auto answer = get("/v1/mounts");
+  if (!answer) return why;
+  for (const Json& item : answer->value("mounts", Json::array())) {
+    auto mount = from_json<MountView>(item);
+    // Not asked of the kernel, which would ask the daemon again.
+    if (!mount || path == mount->path || path.starts_with(mount->path + "/")) return why;
+  }
+  if (access(path.c_str(), F_OK) != 0) return why;
+  why.status =
+      Status(StatusCode::kNotFound,
+             fmt::format("{} is a local path in no mount; 'leat mounts' lists them", path));
+  return why;
+}
+
+// Of a request that got no answer, or not all of it.
+Failure DaemonClient::explain(Status status) {
+  if (status.code() != StatusCode::kUnavailable) return status;
+  if (status.message().starts_with("cannot connect")) return no_daemon();
+  if (running()) return status;
+  return {status.with_context(fmt::format("the daemon at {} has ended", runtime_)),
           ExitCode::kNoDaemon};
 }
 

@@ -22,11 +22,16 @@ class DaemonClient {
   const std::string& runtime() const { return runtime_; }
   bool running();
 
-  // Each fails with ExitCode::kNoDaemon when none runs, else with what the daemon said.
+  // Each fails with ExitCode::kNoDaemon when none runs, or not any more, else with what the daemon
+  // said. A socket that someone else could have made is not talked to.
   Attempt<Json> get(std::string path, Query query = {});
   Attempt<Json> post(std::string path, const Json& body);
-  Attempt<> remove(std::string path, Query query = {});
+  Attempt<Json> remove(std::string path, Query query = {});
   Attempt<> stream(std::string path, Query query, BodySink sink);
+
+  // What there is not in the daemon's namespace may well be a local file: says that it is in no
+  // mount, then. Other failures stay as they are.
+  Failure explain_missing(Failure why, const std::string& path);
 
   template <class T>
   Attempt<T> get_as(std::string path, Query query = {}) {
@@ -37,7 +42,9 @@ class DaemonClient {
 
  private:
   Attempt<Json> ask(HttpRequest request);
-  Failure explain(Status status) const;
+  Attempt<> check_place() const;
+  Failure no_daemon() const;
+  Failure explain(Status status);
 
   const std::string runtime_;
   Executor executor_{{.threads = 1, .blocking_threads = 1}};

@@ -49,6 +49,8 @@ Result<pid_t> spawn(const DaemonStart& start, int ready) {
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
   posix_spawn_file_actions_adddup2(&files, ready, kReadyFd);
+  // What the caller left open to its children, the daemon would hold for as long as it lives.
+  posix_spawn_file_actions_addclosefrom_np(&files, kReadyFd + 1);
   // The caller's working directory would keep its file system busy for ever.
   posix_spawn_file_actions_addchdir_np(&files, "/");
   posix_spawnattr_t attributes;

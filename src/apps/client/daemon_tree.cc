@@ -16,17 +16,19 @@ Task<Result<>> take_piece(const TakeBytes* take, Bytes piece) {
 
 class DaemonTree : public Tree {
  public:
-  Attempt<StatView> stat(const std::string& path) override {
-    return client_.get_as<StatView>("/v1/stat", {{"path", path}});
+  Attempt<StatView> stat(const std::string& path, bool) override {
+    auto found = client_.get_as<StatView>("/v1/stat", {{"path", path}});
+    return explained(std::move(found), path);
   }
 
-  Attempt<> list(const std::string& path, bool cached, const EachEntry& each) override {
+  Attempt<uint64_t> list(const std::string& path, bool cached, const EachEntry& each) override {
     Query query = {{"path", path}};
     if (cached) query["cached"] = "1";
     while (true) {
-      LEAT_TRY(ListView page, client_.get_as<ListView>("/v1/ls", query));
+      auto asked = client_.get_as<ListView>("/v1/ls", query);
+      LEAT_TRY(ListView page, explained(std::move(asked), path));
       for (const EntryView& entry : page.entries) LEAT_CHECK_OK(each(entry));
-      if (page.next.empty()) return {};
+      if (page.next.empty()) return page.left_out;
       query["after"] = page.next;
     }
   }
@@ -35,11 +37,18 @@ class DaemonTree : public Tree {
                  const TakeBytes& take) override {
     Query query = {
         {"path", path}, {"offset", std::to_string(offset)}, {"size", std::to_string(size)}};
-    return client_.stream("/v1/cat", query,
-                          [&take](Bytes piece) { return take_piece(&take, std::move(piece)); });
+    auto done = client_.stream(
+        "/v1/cat", query, [&take](Bytes piece) { return take_piece(&take, std::move(piece)); });
+    return explained(std::move(done), path);
   }
 
  private:
+  template <class T>
+  Attempt<T> explained(Attempt<T> answer, const std::string& path) {
+    if (answer) return answer;
+    return std::unexpected(client_.explain_missing(std::move(answer).error(), path));
+  }
+
   DaemonClient client_{runtime_directory()};
 };
 

@@ -64,45 +64,47 @@ class StoreTree : public Tree {
     return {};
   }
 
-  Attempt<StatView> stat(const std::string& path) override {
+  Attempt<StatView> stat(const std::string& path, bool prefix_first) override {
     StatView found{.path = path, .source = name() + path};
-    if (auto object = stat_object(path)) {
-      found.entry = view(*object);
-      return found;
-    } else if (object.error().code() != StatusCode::kNotFound) {
-      return std::unexpected(Failure(object.error()));
-    }
-    LEAT_TRY(ListPage page, list_page(one_level(path)));
-    if (page.objects.empty()) return std::unexpected(nothing_at(path));
-    found.entry = {.name = last_name(key_of(path)), .kind = FileKind::kDirectory};
+    LEAT_TRY(SourceObject object, prefix_first ? find_prefix_first(path) : find(path));
+    found.entry = view(object);
+    found.entry.name = last_name(key_of(path));
     return found;
   }
 
-  Attempt<> list(const std::string& path, bool, const EachEntry& each) override {
+  Attempt<uint64_t> list(const std::string& path, bool, const EachEntry& each) override {
     ListRequest request = one_level(path);
     bool any = false;
+    uint64_t left_out = 0;
     do {
-      LEAT_TRY(ListPage page, list_page(request));
-      for (const SourceObject& object : page.objects) LEAT_CHECK_OK(each(view(object)));
-      any |= !page.objects.empty();
-      request.token = page.next_token;
+      Result<ListPage> page = list_page(request);
+      if (!page && no_directory(path, page.error())) break;
+      if (!page) return std::unexpected(Failure(page.error()));
+      for (const SourceObject& object : page->objects) LEAT_CHECK_OK(each(view(object)));
+      any |= !page->objects.empty();
+      left_out += page->left_out;
+      request.token = page->next_token;
     } while (!request.token.empty());
-    if (any || path == "/") return {};
-    LEAT_TRY(SourceObject object, stat_object(path));
-    if (object.kind == FileKind::kDirectory) return {};
-    return each(view(object));
+    if (any) return left_out;
+    LEAT_TRY(SourceObject object, find(path));
+    if (object.kind == FileKind::kFile) LEAT_CHECK_OK(each(view(object)));
+    return left_out;
   }
 
   Attempt<> read(const std::string& path, uint64_t offset, uint64_t size,
                  const TakeBytes& take) override {
     settle();
-    LEAT_TRY(SourceObject object, stat_object(path));
+    LEAT_TRY(SourceObject object, find(path));
     if (object.kind == FileKind::kDirectory) {
       return failure(StatusCode::kIsDirectory,
                      fmt::format("cannot read {}{}: it is a directory", name(), path));
     }
-    ByteRange left = ByteRange{std::min(offset, object.size), 0};
-    left.size = std::min(size, object.size - left.offset);
+    if (offset > object.size) {
+      return failure(StatusCode::kOutOfRange,
+                     fmt::format("cannot read {}{} from {}: it has {} bytes", name(), path, offset,
+                                 object.size));
+    }
+    ByteRange left{offset, std::min(size, object.size - offset)};
     while (!left.empty() || !pieces_.empty()) {
       while (!left.empty() && pieces_.size() < kPiecesInFlight) start_piece(object, left);
       Result<Bytes> piece = pieces_.front().get();
@@ -116,18 +118,54 @@ class StoreTree : public Tree {
  private:
   const std::string& name() const { return (*source_)->name(); }
 
-  Failure nothing_at(const std::string& path) const {
-    return Status(StatusCode::kNotFound,
-                  fmt::format("there is nothing at {}{}: no object and no prefix", name(), path));
+  // Where directories are real their absence is an answer; elsewhere it is the bucket's.
+  bool no_directory(const std::string& path, const Status& why) const {
+    return path != "/" && (*source_)->capabilities().real_directories &&
+           (why.code() == StatusCode::kNotFound || why.code() == StatusCode::kNotDirectory);
   }
 
-  Result<SourceObject> stat_object(const std::string& path) {
-    if (path == "/") {
-      SourceObject root;
-      root.kind = FileKind::kDirectory;
-      return root;
+  static SourceObject directory_at(const std::string& path) {
+    SourceObject directory;
+    directory.key = prefix_of(path);
+    directory.kind = FileKind::kDirectory;
+    return directory;
+  }
+
+  // An object, else a prefix, else an empty directory (or its marker).
+  Attempt<SourceObject> find(const std::string& path) {
+    if (path == "/") return directory_at(path);
+    Result<SourceObject> object = stat_key(key_of(path));
+    if (object) return *object;
+    if (object.error().code() != StatusCode::kNotFound) {
+      return std::unexpected(Failure(object.error()));
     }
-    return executor_.wait((*source_)->stat(Context::background(), key_of(path)));
+    return find_prefix(path);
+  }
+
+  Attempt<SourceObject> find_prefix_first(const std::string& path) {
+    if (path == "/") return directory_at(path);
+    Attempt<SourceObject> prefix = find_prefix(path);
+    bool none = !prefix && prefix.error().status.code() == StatusCode::kNotFound;
+    return none ? find(path) : prefix;
+  }
+
+  Attempt<SourceObject> find_prefix(const std::string& path) {
+    Result<ListPage> page = list_page(one_level(path));
+    if (page && !page->objects.empty()) return directory_at(path);
+    if (!page && !no_directory(path, page.error())) return std::unexpected(Failure(page.error()));
+    if (page) {
+      Result<SourceObject> marker = stat_key(prefix_of(path));
+      if (marker) return directory_at(path);
+      if (marker.error().code() != StatusCode::kNotFound) {
+        return std::unexpected(Failure(marker.error()));
+      }
+    }
+    return failure(StatusCode::kNotFound,
+                   fmt::format("there is nothing at {}{}: no object and no prefix", name(), path));
+  }
+
+  Result<SourceObject> stat_key(std::string key) {
+    return executor_.wait((*source_)->stat(Context::background(), std::move(key)));
   }
 
   Result<ListPage> list_page(ListRequest request) {

@@ -20,10 +20,13 @@ using TakeBytes = std::function<Result<>(std::span<const std::byte>)>;
 class Tree {
  public:
   virtual ~Tree() = default;
-  virtual Attempt<StatView> stat(const std::string& path) = 0;
+  // Where a store has an object and a prefix of one name, `prefix_first` says which is meant; the
+  // namespace shows the prefix.
+  virtual Attempt<StatView> stat(const std::string& path, bool prefix_first = false) = 0;
   // One level, sorted by name; a file yields itself. `cached`: say also what is in the cache.
-  virtual Attempt<> list(const std::string& path, bool cached, const EachEntry& each) = 0;
-  // At most `size` bytes from `offset`.
+  // Answers how many names there are that cannot be shown and were left out.
+  virtual Attempt<uint64_t> list(const std::string& path, bool cached, const EachEntry& each) = 0;
+  // At most `size` bytes from `offset`; kOutOfRange beyond the end, kIsDirectory.
   virtual Attempt<> read(const std::string& path, uint64_t offset, uint64_t size,
                          const TakeBytes& take) = 0;
 };

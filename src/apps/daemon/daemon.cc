@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/daemon/daemon.h"
 
+#include <sys/prctl.h>
+
 #include "apps/daemon/host_daemon.h"
 #include "apps/daemon/stop_signals.h"
 #include "telemetry/log.h"
@@ -37,10 +39,15 @@ Result<std::unique_ptr<HostDaemon>> start(const DaemonRun& run, StopSignals& sig
 }  // namespace
 
 Result<> run_daemon(DaemonRun run) {
+  // Started through /proc/self/exe it would be "exe" to ps and top.
+  prctl(PR_SET_NAME, "leat");
   StopSignals signals;
   Result<std::unique_ptr<HostDaemon>> daemon = start(run, signals);
   if (!daemon) {
-    log::error("the daemon did not start: {}", daemon.error().to_string());
+    // Without a log file whoever called says it on the same standard error.
+    if (!run.log_file.empty()) {
+      log::error("the daemon did not start: {}", daemon.error().to_string());
+    }
     if (run.on_ready) run.on_ready(error(daemon.error()));
     return error(daemon.error());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/daemon/daemon_options.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
@@ -91,6 +92,13 @@ Result<Config> read_daemon_config(const DaemonRun& run) {
   LEAT_CHECK_OK(config.read_environment(environment, reserved_variables(environment)));
   for (const auto& [name, value] : run.settings) {
     LEAT_CHECK_OK(config.set(name, value, "--set " + name));
+  }
+  if (!config.text("cache.directory").starts_with('/')) {
+    return error(
+        StatusCode::kInvalidArgument,
+        fmt::format("cache.directory '{}' ({}) must be an absolute path: the daemon's "
+                    "working directory is /",
+                    config.text("cache.directory"), config.source("cache.directory").place));
   }
   return config;
 }

@@ -12,7 +12,7 @@
 
 namespace leat {
 
-// docs/configuration.md is written from it.
+// docs/cli.md says the same in words.
 Schema daemon_schema();
 
 struct DaemonRun {

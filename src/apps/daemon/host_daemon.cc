@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
 #include "telemetry/log.h"
@@ -16,6 +18,14 @@ namespace {
 constexpr auto kPredecessorPatience = std::chrono::seconds(20);
 // Started for a mount that never came.
 constexpr auto kUnusedPatience = std::chrono::seconds(30);
+
+// Why it did not do everything: what failed it as a whole, else its first file.
+std::optional<StatusCode> code_of(const JobInfo& info) {
+  if (info.state == JobState::kCancelled) return StatusCode::kCancelled;
+  if (info.state != JobState::kFailed || info.errors.empty()) return std::nullopt;
+  auto whole = std::ranges::find(info.errors, info.path, &JobError::path);
+  return whole != info.errors.end() ? whole->status.code() : info.errors.front().status.code();
+}
 
 JobView view_of(const JobInfo& info) {
   JobView view{.id = info.id, .path = info.path};
@@ -30,8 +40,10 @@ JobView view_of(const JobInfo& info) {
   view.bytes_fetched = info.progress.bytes_fetched;
   view.seconds = std::chrono::duration<double>(info.duration).count();
   for (const JobError& failed : info.errors) {
-    view.errors.push_back(fmt::format("{}: {}", failed.path, failed.status.to_string()));
+    std::string why = failed.status.to_string();
+    view.errors.push_back(why.contains(failed.path) ? why : failed.path + ": " + why);
   }
+  view.code = code_of(info);
   return view;
 }
 
@@ -82,8 +94,10 @@ Result<> HostDaemon::serve() {
                                            executor_);
   admin_ = std::make_unique<AdminDoor>(*this, *catalog_, *fetcher_, store_.get());
   listen_for_metrics();
+  // `leat cat | less` takes as long as its reader likes.
+  HttpServerOptions patient{.write_timeout = Clock::duration::max()};
   LEAT_TRY(control_, HttpServer::start(HttpEndpoint::unix_socket(control_socket(options_.runtime)),
-                                       admin_->control_router(), {}, executor_));
+                                       admin_->control_router(), patient, executor_));
   if (auto token = activity_.enter()) executor_.spawn(end_if_unused(std::move(*token)));
   return {};
 }
@@ -193,8 +207,9 @@ Result<JobView> HostDaemon::job(uint64_t id) const {
   return view_of(info);
 }
 
-Result<> HostDaemon::cancel_job(uint64_t id) {
-  return jobs_->cancel(id);
+Result<JobView> HostDaemon::cancel_job(uint64_t id) {
+  LEAT_TRY(JobInfo info, jobs_->cancel(id));
+  return view_of(info);
 }
 
 void HostDaemon::shut_down() {

@@ -39,7 +39,7 @@ class HostDaemon : public Host {
   Result<JobView> start_job(JobRequest request) override;
   std::vector<JobView> jobs() const override;
   Result<JobView> job(uint64_t id) const override;
-  Result<> cancel_job(uint64_t id) override;
+  Result<JobView> cancel_job(uint64_t id) override;
   void shut_down() override;
 
  private:

@@ -27,8 +27,10 @@ Result<StoreUrl> parse_source(const MountRequest& request) {
   return url;
 }
 
-MountView view_of(const MountRequest& request) {
-  MountView view{.path = request.path, .source = request.source};
+// Options are not shown before it is known that none of them is a secret.
+MountView view_of(const MountRequest& request, const StoreUrl& url) {
+  MountView view{.path = request.path, .source = url.to_string()};
+  view.read_only = request.read_only;
   view.allow_other = request.allow_other;
   view.uid = request.uid;
   view.gid = request.gid;
@@ -36,12 +38,16 @@ MountView view_of(const MountRequest& request) {
   return view;
 }
 
-// FuseDoor's calls block, so they run on the blocking pool.
+// FuseDoor's calls block, so they run on the blocking pool. A nested mount is none to the kernel:
+// who uses it is looked for.
 Result<> unmount_door(FuseDoor* door, const std::string& path, bool lazy) {
-  Result<> gone = door->unmount(lazy);
-  if (gone || gone.error().code() == StatusCode::kNotFound) return {};
-  if (gone.error().code() != StatusCode::kBusy) return gone;
+  if (door != nullptr) {
+    Result<> gone = door->unmount(lazy);
+    if (gone || gone.error().code() == StatusCode::kNotFound) return {};
+    if (gone.error().code() != StatusCode::kBusy) return gone;
+  }
   std::string holders = describe_holders(path);
+  if (door == nullptr && holders.empty()) return {};
   return error(StatusCode::kBusy,
                fmt::format("cannot unmount {}: it is in use by {}; end that, or add --lazy", path,
                            holders.empty() ? "a process that this user cannot see" : holders));
@@ -67,10 +73,12 @@ MountService::~MountService() {
 Task<Result<MountView>> MountService::mount(Context context, MountRequest request) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  Result<EntryPtr> reserved = reserve(request);
+  Result<StoreUrl> url = parse_source(request);
+  if (!url) co_return error(url.error().with_context("cannot mount at " + request.path));
+  Result<EntryPtr> reserved = reserve(request, *url);
   if (!reserved) co_return Error(reserved.error());
   EntryPtr entry = *reserved;
-  Result<> filled = co_await fill(context, entry, request);
+  Result<> filled = co_await fill(context, entry, request, *url);
   if (!filled) {
     {
       std::lock_guard lock(mutex_);
@@ -78,18 +86,19 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
     }
     close_if_empty();
     co_return error(filled.error().with_context(
-        fmt::format("cannot mount {} at {}", request.source, request.path)));
+        fmt::format("cannot mount {} at {}", url->to_string(), request.path)));
   }
   log::info("mounted {} at {}", entry->view.source, entry->view.path);
-  std::lock_guard lock(mutex_);
-  entry->busy = false;
-  co_return entry->view;
+  MountView view = entry->view;
+  give_back(entry);
+  co_return view;
 }
 
 // A place in the table, so that nobody else mounts there meanwhile.
-Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request) {
+Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request,
+                                                     const StoreUrl& url) {
   auto entry = std::make_shared<Entry>();
-  entry->view = view_of(request);
+  entry->view = view_of(request, url);
   std::lock_guard lock(mutex_);
   if (closed_) return error(ending());
   for (const auto& [path, other] : entries_) {
@@ -110,15 +119,17 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
                    fmt::format("cannot mount at {}: the mount at {} is just changing; try again",
                                request.path, path));
     }
-    if (is_below(request.path, path)) entry->view.door = false;
+    if (!is_below(request.path, path)) continue;
+    entry->view.door = false;  // so these are the outer door's
+    entry->view.allow_other = other->view.allow_other;
+    entry->view.read_only = other->view.read_only;
   }
   entries_[request.path] = entry;
   return entry;
 }
 
-Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest request) {
-  Result<StoreUrl> url = parse_source(request);
-  if (!url) co_return Error(url.error());
+Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest request,
+                                  StoreUrl url) {
   Policy policy;
   policy.uid = request.uid;
   policy.gid = request.gid;
@@ -128,29 +139,29 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest 
     if (!freshness) co_return Error(freshness.error());
     policy.freshness = *freshness;
   }
-  auto compare = [url = *url, path = request.path] { return check_apart(url, path); };
+  auto compare = [url, path = request.path] { return check_apart(url, path); };
   Result<> apart = co_await FilePool::of_process().run(context, "a mount", compare);
   if (!apart) co_return apart;
-  Result<SourcePtr> source = open_source(*url);
+  Result<SourcePtr> source = open_source(url);
   if (!source) co_return Error(source.error());
   if (request.probe) {
-    Result<> answered = co_await probe(context, *source, *url);
+    Result<> answered = co_await probe(context, *source, url);
     if (!answered) co_return answered;
   }
   if (entry->view.door) {
     std::string path = request.path;
-    Result<> usable =
-        co_await executor_.blocking([path]() -> Result<> { return prepare_mount_target(path); });
-    if (!usable) co_return usable;
+    Result<bool> usable =
+        co_await executor_.blocking([path] { return prepare_mount_target(path); });
+    if (!usable) co_return Error(usable.error());
+    if (*usable) log::warning("{} was the folder of a daemon that died; it was unmounted", path);
   }
   {
     std::lock_guard lock(mutex_);
     entry->source = *source;
-    entry->view.source = url->to_string();
-    entry->view.options = url->options;
+    entry->view.options = url.options;
     entry->view.freshness = policy.freshness.to_string();
   }
-  Result<> known = catalog_.mount(MountEntry{request.path, *url, policy}, *source);
+  Result<> known = catalog_.mount(MountEntry{request.path, url, policy}, *source);
   if (!known || !entry->view.door) co_return known;
   Result<> opened = co_await open_door(entry, request);
   if (!opened) (void)catalog_.unmount(request.path);
@@ -215,20 +226,20 @@ Task<Result<>> MountService::unmount(Context, std::string path, bool lazy) {
   EntryPtr entry = *claimed;
   Result<> closed = co_await close_door(entry, lazy);
   if (!closed) {
-    std::lock_guard lock(mutex_);
-    entry->busy = false;
+    give_back(entry);
     co_return closed;
   }
-  // Open files of a lazily unmounted folder read on: their source stays known.
-  bool lingers = lazy && entry->door != nullptr;
-  if (lingers) sources_.add(entry->source);
+  // What is open in it is served to its end: by its own door, or by the one that showed it.
+  bool lingers = entry->door != nullptr && entry->door->serving();
+  if (EntryPtr door = lingers ? entry : shown_by(entry)) keep_source(door, entry);
   (void)catalog_.unmount(path);
   {
     std::lock_guard lock(mutex_);
     entries_.erase(path);
     if (lingers) lingering_.insert(entry);
   }
-  log::info("unmounted {}{}", path, lingers ? ", open files are still served" : "");
+  log::info("unmounted {}{}", path,
+            lingers ? ", what is open or mounted elsewhere is still served" : "");
   if (lingers) {
     // The last file may have been closed before it was noted as lingering.
     if (auto reaping = activity_.enter()) executor_.spawn(reap(std::move(*reaping), entry));
@@ -262,8 +273,42 @@ Result<MountService::EntryPtr> MountService::claim(const std::string& path) {
   return entry;
 }
 
+// The end of what claim() or reserve() began, for an entry that stays.
+void MountService::give_back(const EntryPtr& entry) {
+  {
+    std::lock_guard lock(mutex_);
+    entry->busy = false;
+  }
+  // Its end was not the reaper's to see while it was busy.
+  if (!entry->ended) return;
+  if (auto token = activity_.enter()) executor_.spawn(reap(std::move(*token), entry));
+}
+
+// The entry whose door shows a nested mount; null for one with a door of its own.
+MountService::EntryPtr MountService::shown_by(const EntryPtr& entry) {
+  if (entry->view.door) return nullptr;
+  std::lock_guard lock(mutex_);
+  for (const auto& [path, other] : entries_) {
+    if (other->view.door && is_below(entry->view.path, path)) return other;
+  }
+  return nullptr;
+}
+
+void MountService::keep_source(const EntryPtr& door, const EntryPtr& entry) {
+  const StoreId& id = entry->source->id();
+  SourcePtr source = sources_.find(id);  // the newest of this store, which is to go on answering
+  if (source == nullptr) return;
+  sources_.add(source);
+  bool first;
+  {
+    std::lock_guard lock(mutex_);
+    first = door->kept.emplace(id, source).second;
+  }
+  if (!first) sources_.remove(source);
+}
+
 Task<Result<>> MountService::close_door(EntryPtr entry, bool lazy) {
-  if (entry->door == nullptr) co_return Result<>();
+  if (entry->door == nullptr && lazy) co_return Result<>();
   FuseDoor* door = entry->door.get();
   std::string path = entry->view.path;
   Result<> gone = co_await executor_.blocking(
@@ -288,9 +333,7 @@ Task<> MountService::reap(Activity::Token token, std::weak_ptr<Entry> ended) {
       entries_.erase(found);
     }
   }
-  if (lingered) {
-    sources_.remove(entry->source);
-  } else {
+  if (!lingered) {
     log::warning("{} was unmounted by someone else", entry->view.path);
     (void)catalog_.unmount(entry->view.path);
   }
@@ -304,6 +347,12 @@ Task<> MountService::destroy(EntryPtr entry) {
     return true;
   };
   co_await executor_.blocking(std::move(close));
+  std::map<StoreId, SourcePtr> kept;
+  {
+    std::lock_guard lock(mutex_);
+    kept.swap(entry->kept);
+  }
+  for (const auto& [id, source] : kept) sources_.remove(source);
 }
 
 std::vector<MountView> MountService::views() const {
@@ -351,11 +400,7 @@ Task<> MountService::stop() {
     entries_.clear();
     lingering_.clear();
   }
-  for (EntryPtr& entry : left) {
-    Result<> closed = co_await close_door(entry, false);
-    if (!closed) log::warning("{}; it is taken away by force", closed.error().to_string());
-    co_await destroy(std::move(entry));
-  }
+  for (EntryPtr& entry : left) co_await destroy(std::move(entry));
 }
 
 }  // namespace leat

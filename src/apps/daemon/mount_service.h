@@ -57,18 +57,24 @@ class MountService {
     SourcePtr source;
     std::shared_ptr<FileSystem> file_system;  // null for a nested mount
     std::unique_ptr<FuseDoor> door;
+    // Of mounts that are gone, lazily or from inside this one: files opened there are still served
+    // by this door, until it ends.
+    std::map<StoreId, SourcePtr> kept;
     bool busy = true;                 // being mounted or unmounted by the task that made it so
     std::atomic<bool> ended = false;  // the door's connection is gone
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
-  Result<EntryPtr> reserve(const MountRequest& request);
-  Task<Result<>> fill(Context context, EntryPtr entry, MountRequest request);
+  Result<EntryPtr> reserve(const MountRequest& request, const StoreUrl& url);
+  Task<Result<>> fill(Context context, EntryPtr entry, MountRequest request, StoreUrl url);
   Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);
   Task<Result<>> open_door(EntryPtr entry, MountRequest request);
   FuseDoorOptions door_options(const EntryPtr& entry, const MountRequest& request);
 
   Result<EntryPtr> claim(const std::string& path);
+  void give_back(const EntryPtr& entry);
+  EntryPtr shown_by(const EntryPtr& entry);
+  void keep_source(const EntryPtr& door, const EntryPtr& entry);
   Task<Result<>> close_door(EntryPtr entry, bool lazy);
   Task<> reap(Activity::Token token, std::weak_ptr<Entry> ended);
   Task<> destroy(EntryPtr entry);

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "doors/fuse/mount_point.h"
-#include "telemetry/log.h"
 
 namespace leat {
 namespace {
@@ -73,12 +72,11 @@ Result<bool> remove_dead_mount(const std::string& path) {
   if (stat(path.c_str(), &found) == 0) return false;
   if (errno != ENOTCONN && errno != ECONNABORTED) return false;  // dead, or dying just now
   LEAT_CHECK_OK(unmount_path(path, true));
-  log::warning("{} was the folder of a daemon that died; it was unmounted", path);
   return true;
 }
 
-Result<> prepare_mount_target(const std::string& path) {
-  LEAT_TRY([[maybe_unused]] bool dead, remove_dead_mount(path));
+Result<bool> prepare_mount_target(const std::string& path) {
+  LEAT_TRY(bool dead, remove_dead_mount(path));
   struct stat found{};
   if (stat(path.c_str(), &found) != 0) {
     if (errno == ENOENT) {
@@ -93,7 +91,7 @@ Result<> prepare_mount_target(const std::string& path) {
     return error(StatusCode::kNotDirectory,
                  fmt::format("cannot mount at {}: it is a file; name a directory", path));
   }
-  return {};
+  return dead;
 }
 
 Result<> check_apart(const StoreUrl& source, const std::string& path) {

@@ -13,8 +13,9 @@ namespace leat {
 // Takes away what a daemon that was killed left mounted at `path`; false when there is no such
 // mount.
 Result<bool> remove_dead_mount(const std::string& path);
-// After it `path` is a directory that can be mounted on; says what to do where it cannot be.
-Result<> prepare_mount_target(const std::string& path);
+// After it `path` is a directory that can be mounted on; says what to do where it cannot be. True
+// when it had to take away such a mount first.
+Result<bool> prepare_mount_target(const std::string& path);
 
 // Refuses a local source that the folder at `path` would contain, or be contained in: reading one
 // would go through the other.

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <thread>
 
+#include "telemetry/log.h"
+
 namespace leat {
 namespace {
 
@@ -25,10 +27,16 @@ std::string read_pid(int fd) {
 Result<PidFile> PidFile::acquire(const std::string& path, std::chrono::milliseconds patience) {
   File file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file) return error(status_from_errno(errno, "cannot open " + path));
-  auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto start = std::chrono::steady_clock::now();
+  bool said = false;
   while (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return error(status_from_errno(errno, "cannot lock " + path));
-    if (std::chrono::steady_clock::now() >= deadline) {
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (!said && waited >= std::chrono::seconds(2)) {
+      said = true;
+      log::info("waiting for another daemon to end: pid {} holds {}", read_pid(file.fd()), path);
+    }
+    if (waited >= patience) {
       return error(StatusCode::kBusy,
                    fmt::format("a daemon runs already: pid {} holds {}; LEAT_RUNTIME_DIR gives "
                                "another one a place of its own",

@@ -136,9 +136,9 @@ Task<HttpResponse> AdminDoor::show_job(Context, HttpRequest request) {
 Task<HttpResponse> AdminDoor::cancel_job(Context, HttpRequest request) {
   Result<uint64_t> id = id_of(request);
   if (!id) co_return error_response(id.error());
-  Result<> cancelled = host_.cancel_job(*id);
+  Result<JobView> cancelled = host_.cancel_job(*id);
   if (!cancelled) co_return error_response(cancelled.error());
-  co_return HttpResponse::json(200, "{}");
+  co_return answer(200, *cancelled);
 }
 
 Task<HttpResponse> AdminDoor::shut_down(Context, HttpRequest) {

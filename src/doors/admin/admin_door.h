@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdminDoor: the control socket and the metrics address, as routes. Holds no state of its own. The
-// socket's file mode is its authentication; the metrics routes may be read by anyone on this host.
+// AdminDoor: the control socket and the metrics address, as routes. The socket's file mode is its
+// authentication; the metrics routes may be read by anyone on this host.
 #pragma once
 
 #include "cache/page_store.h"

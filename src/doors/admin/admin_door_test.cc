@@ -47,6 +47,8 @@ class FixedCatalog : public Catalog {
         FileRef::make(mount_->source->id(), entry.key, entry.info.version, size));
     files_[name] = entry;
   }
+  std::atomic<int> lists = 0;
+  uint64_t left_out = 0;
 
   Result<> mount(MountEntry, SourcePtr) override { return {}; }
   Result<> unmount(std::string) override { return {}; }
@@ -70,7 +72,9 @@ class FixedCatalog : public Catalog {
     return lookup(std::move(context), std::move(path));
   }
   Task<Result<ListingPtr>> list(Context, std::string) override {
+    ++lists;
     auto listing = std::make_shared<Listing>();
+    listing->left_out = left_out;
     for (const auto& [name, entry] : files_) listing->entries.push_back(entry);
     co_return ListingPtr(listing);
   }
@@ -81,7 +85,7 @@ class FixedCatalog : public Catalog {
 
  private:
   MountPtr mount_;
-  std::map<std::string, CatalogEntry> files_;
+  std::map<std::string, CatalogEntry> files_;  // sorted by bytes, as listings are
 };
 
 std::byte byte_at(uint64_t offset) {
@@ -100,7 +104,7 @@ class PatternFetcher : public Fetcher {
     co_return Bytes(std::move(buffer));
   }
   std::optional<Bytes> try_read(const FileRef&, ByteRange) override { return {}; }
-  void prefetch(FileRefPtr, ByteRange) override {}
+  bool prefetch(FileRefPtr, ByteRange) override { return true; }
   Task<Result<uint64_t>> ensure(Context, FileRefPtr, ByteRange) override { co_return 0; }
   Task<> stop() override { co_return; }
   FetcherStats stats() const override { return {}; }
@@ -141,9 +145,9 @@ class RecordingHost : public Host {
     if (id != 1) return error(StatusCode::kNotFound, "no such job");
     return JobView{.id = 1, .state = "failed", .errors = {"a: b"}};
   }
-  Result<> cancel_job(uint64_t id) override {
+  Result<JobView> cancel_job(uint64_t id) override {
     cancelled = id;
-    return {};
+    return job(id);
   }
   void shut_down() override { shut = true; }
 
@@ -225,6 +229,8 @@ TEST_F(AdminDoorTest, FailuresKeepTheirCodeAndReason) {
                            R"({"path": "/x"})", R"({"source": "s3://b", "path": "relative"})"}) {
     EXPECT_EQ(ask("POST", "/v1/mounts", {}, body).status, 400) << body;
   }
+  const char* umask = R"({"source": "s3://b", "path": "/x", "umask": "9"})";
+  EXPECT_EQ(ask("POST", "/v1/mounts", {}, umask).status, 400);
   EXPECT_EQ(ask("GET", "/v1/stat").status, 400);
   EXPECT_EQ(ask("GET", "/v1/stat", {{"path", "/m/../x"}}).status, 400);
   EXPECT_EQ(ask("GET", "/v1/stat", {{"path", "/m/none"}}).status, 404);
@@ -245,11 +251,43 @@ TEST_F(AdminDoorTest, ListsInPages) {
     query["after"] = page->next;
   }
   EXPECT_EQ(pages, 3);
+  EXPECT_EQ(catalog_.lists, 1) << "all pages are of one listing";
   ASSERT_EQ(names.size(), 25u);
   EXPECT_TRUE(std::ranges::is_sorted(names));
   auto one = from_json<ListView>(ask_json("GET", "/v1/ls", {{"path", "/m/f03"}}));
   EXPECT_EQ(one->kind, FileKind::kFile);
   EXPECT_EQ(one->entries.at(0).size, 103u);
+}
+
+TEST_F(AdminDoorTest, NamesThatAreNoTextArePagedThrough) {
+  std::vector<std::string> names = {"a",        "\xff\x01", "\xff\x02",
+                                    "\xfe\xff", "f%20\xe9", "z\xc3\xbc"};
+  for (const std::string& name : names) catalog_.add_file(name, 1);
+  std::ranges::sort(names);
+  catalog_.left_out = 2;
+  std::vector<std::string> seen;
+  std::map<std::string, std::string> query = {{"path", "/m"}, {"limit", "1"}};
+  do {
+    auto page = from_json<ListView>(ask_json("GET", "/v1/ls", query));
+    ASSERT_TRUE(page) << page.error().to_string();
+    EXPECT_EQ(page->left_out, 2u);
+    seen.push_back(page->entries.at(0).name);
+    query["after"] = page->next;
+  } while (!query["after"].empty() && seen.size() < 20);
+  EXPECT_EQ(seen, names);
+  auto stat = from_json<StatView>(ask_json("GET", "/v1/stat", {{"path", "/m/\xff\x01"}}));
+  ASSERT_TRUE(stat) << stat.error().to_string();
+  EXPECT_EQ(stat->path, "/m/\xff\x01");
+  EXPECT_FALSE(to_json(EntryView{.name = "z\xc3\xbc"}).contains("name_encoded"));
+}
+
+TEST_F(AdminDoorTest, PathsThatAreNoTextComeInBodies) {
+  MountRequest request{.source = "s3://b/\xff", .path = "/x/\xfe"};
+  ASSERT_EQ(ask("POST", "/v1/mounts", {}, dump_json(to_json(request))).status, 201);
+  EXPECT_EQ(host_.mounted.source, request.source);
+  EXPECT_EQ(host_.mounted.path, request.path);
+  HttpResponse job = ask("POST", "/v1/jobs", {}, dump_json(to_json(JobRequest{"load", "/\xfe"})));
+  EXPECT_EQ(from_json<JobView>(Json::parse(job.body))->path, "/\xfe");
 }
 
 TEST_F(AdminDoorTest, StatSaysWhereTheBytesComeFrom) {

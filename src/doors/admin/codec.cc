@@ -5,11 +5,19 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <ctime>
 
 namespace leat {
 namespace {
+
+StatusCode code_named(std::string_view name) {
+  for (int code = int(StatusCode::kInternal); code <= int(StatusCode::kBusy); ++code) {
+    if (to_string(StatusCode(code)) == name) return StatusCode(code);
+  }
+  return StatusCode::kInternal;
+}
 
 // get<T>(json, name, out): leaves `out` alone where there is no such member.
 template <class T>
@@ -18,11 +26,48 @@ void get(const Json& json, const char* name, T& out) {
   if (found != json.end() && !found->is_null()) out = found->get<T>();
 }
 
+// Names and paths: the bytes themselves, where JSON cannot hold them.
+void get_bytes(const Json& json, const std::string& name, std::string& out) {
+  get(json, name.c_str(), out);
+  std::string encoded;
+  get(json, (name + "_encoded").c_str(), encoded);
+  if (encoded.empty()) return;
+  if (auto decoded = percent_decode(encoded, false)) out = *decoded;
+}
+
+void need_bytes(const Json& json, const std::string& name, std::string& out) {
+  out = json.at(name).get<std::string>();
+  get_bytes(json, name, out);
+}
+
+void put_bytes(Json& json, const std::string& name, const std::string& bytes) {
+  json[name] = bytes;
+  if (std::ranges::all_of(bytes, [](unsigned char c) { return c < 0x80; })) return;
+  std::string dumped = Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (Json::parse(dumped) != json[name]) json[name + "_encoded"] = percent_encode(bytes);
+}
+
 template <class T>
 void get_enough(const Json& json, const char* name, T& out) {
   uint64_t value = out;
   get(json, name, value);
   out = static_cast<T>(value);
+}
+
+// As people write it, "022"; numbers are taken, too.
+void get_umask(const Json& json, mode_t& out) {
+  auto found = json.find("umask");
+  if (found != json.end() && found->is_string()) {
+    if (auto mask = parse_umask(found->get<std::string>())) {
+      out = *mask;
+      return;
+    }
+  }
+  get_enough(json, "umask", out);
+}
+
+std::string umask_text(mode_t umask) {
+  return fmt::format("{:03o}", umask);
 }
 
 std::string kind_name(FileKind kind) {
@@ -63,8 +108,8 @@ CacheView cache_from(const Json& json) {
 }
 
 void decode(const Json& json, MountRequest& request) {
-  request.source = json.at("source").get<std::string>();
-  request.path = json.at("path").get<std::string>();
+  need_bytes(json, "source", request.source);
+  need_bytes(json, "path", request.path);
   get(json, "options", request.options);
   get(json, "freshness", request.freshness);
   get(json, "read_only", request.read_only);
@@ -73,12 +118,12 @@ void decode(const Json& json, MountRequest& request) {
   get(json, "probe", request.probe);
   get_enough(json, "uid", request.uid);
   get_enough(json, "gid", request.gid);
-  get_enough(json, "umask", request.umask);
+  get_umask(json, request.umask);
 }
 
 void decode(const Json& json, MountView& view) {
-  view.path = json.at("path").get<std::string>();
-  get(json, "source", view.source);
+  need_bytes(json, "path", view.path);
+  get_bytes(json, "source", view.source);
   get(json, "options", view.options);
   get(json, "freshness", view.freshness);
   get(json, "read_only", view.read_only);
@@ -87,18 +132,18 @@ void decode(const Json& json, MountView& view) {
   get(json, "features", view.features);
   get_enough(json, "uid", view.uid);
   get_enough(json, "gid", view.gid);
-  get_enough(json, "umask", view.umask);
+  get_umask(json, view.umask);
 }
 
 void decode(const Json& json, JobRequest& request) {
   request.kind = json.at("kind").get<std::string>();
-  request.path = json.at("path").get<std::string>();
+  need_bytes(json, "path", request.path);
 }
 
 void decode(const Json& json, JobView& job) {
   job.id = json.at("id").get<uint64_t>();
   get(json, "kind", job.kind);
-  get(json, "path", job.path);
+  get_bytes(json, "path", job.path);
   job.state = json.at("state").get<std::string>();
   get(json, "planned", job.planned);
   get(json, "files_total", job.files_total);
@@ -109,10 +154,13 @@ void decode(const Json& json, JobView& job) {
   get(json, "bytes_fetched", job.bytes_fetched);
   get(json, "seconds", job.seconds);
   get(json, "errors", job.errors);
+  std::string code;
+  get(json, "code", code);
+  if (!code.empty()) job.code = code_named(code);
 }
 
 void decode(const Json& json, EntryView& entry) {
-  entry.name = json.at("name").get<std::string>();
+  need_bytes(json, "name", entry.name);
   entry.kind = kind_from(json);
   get(json, "size", entry.size);
   get(json, "version", entry.version);
@@ -124,17 +172,18 @@ void decode(const Json& json, EntryView& entry) {
 }
 
 void decode(const Json& json, ListView& list) {
-  get(json, "path", list.path);
+  get_bytes(json, "path", list.path);
   list.kind = kind_from(json);
   for (const Json& item : json.at("entries")) decode(item, list.entries.emplace_back());
-  get(json, "next", list.next);
+  get_bytes(json, "next", list.next);
+  get(json, "left_out", list.left_out);
 }
 
 void decode(const Json& json, StatView& stat) {
   decode(json, stat.entry);
-  get(json, "path", stat.path);
-  get(json, "mount", stat.mount);
-  get(json, "source", stat.source);
+  get_bytes(json, "path", stat.path);
+  get_bytes(json, "mount", stat.mount);
+  get_bytes(json, "source", stat.source);
 }
 
 void decode(const Json& json, HostStatus& status) {
@@ -163,31 +212,33 @@ void decode(const Json& json, HostStatus& status) {
 }  // namespace
 
 Json to_json(const MountRequest& request) {
-  return {{"source", request.source},
-          {"path", request.path},
-          {"options", request.options},
-          {"freshness", request.freshness},
-          {"read_only", request.read_only},
-          {"allow_other", request.allow_other},
-          {"passthrough", request.passthrough},
-          {"probe", request.probe},
-          {"uid", request.uid},
-          {"gid", request.gid},
-          {"umask", request.umask}};
+  Json json = {{"options", request.options},
+               {"freshness", request.freshness},
+               {"read_only", request.read_only},
+               {"allow_other", request.allow_other},
+               {"passthrough", request.passthrough},
+               {"probe", request.probe},
+               {"uid", request.uid},
+               {"gid", request.gid},
+               {"umask", umask_text(request.umask)}};
+  put_bytes(json, "source", request.source);
+  put_bytes(json, "path", request.path);
+  return json;
 }
 
 Json to_json(const MountView& view) {
-  return {{"path", view.path},
-          {"source", view.source},
-          {"options", view.options},
-          {"freshness", view.freshness},
-          {"read_only", view.read_only},
-          {"allow_other", view.allow_other},
-          {"door", view.door},
-          {"features", view.features},
-          {"uid", view.uid},
-          {"gid", view.gid},
-          {"umask", view.umask}};
+  Json json = {{"options", view.options},
+               {"freshness", view.freshness},
+               {"read_only", view.read_only},
+               {"allow_other", view.allow_other},
+               {"door", view.door},
+               {"features", view.features},
+               {"uid", view.uid},
+               {"gid", view.gid},
+               {"umask", umask_text(view.umask)}};
+  put_bytes(json, "path", view.path);
+  put_bytes(json, "source", view.source);
+  return json;
 }
 
 Json to_json(const HostStatus& status) {
@@ -213,27 +264,32 @@ Json to_json(const HostStatus& status) {
 }
 
 Json to_json(const JobRequest& request) {
-  return {{"kind", request.kind}, {"path", request.path}};
+  Json json = {{"kind", request.kind}};
+  put_bytes(json, "path", request.path);
+  return json;
 }
 
 Json to_json(const JobView& job) {
-  return {{"id", job.id},
-          {"kind", job.kind},
-          {"path", job.path},
-          {"state", job.state},
-          {"planned", job.planned},
-          {"files_total", job.files_total},
-          {"files_done", job.files_done},
-          {"files_failed", job.files_failed},
-          {"bytes_total", job.bytes_total},
-          {"bytes_done", job.bytes_done},
-          {"bytes_fetched", job.bytes_fetched},
-          {"seconds", job.seconds},
-          {"errors", job.errors}};
+  Json json = {{"id", job.id},
+               {"kind", job.kind},
+               {"state", job.state},
+               {"planned", job.planned},
+               {"files_total", job.files_total},
+               {"files_done", job.files_done},
+               {"files_failed", job.files_failed},
+               {"bytes_total", job.bytes_total},
+               {"bytes_done", job.bytes_done},
+               {"bytes_fetched", job.bytes_fetched},
+               {"seconds", job.seconds},
+               {"errors", job.errors}};
+  put_bytes(json, "path", job.path);
+  if (job.code) json["code"] = to_string(*job.code);
+  return json;
 }
 
 Json to_json(const EntryView& entry) {
-  Json json = {{"name", entry.name}, {"kind", kind_name(entry.kind)}};
+  Json json = {{"kind", kind_name(entry.kind)}};
+  put_bytes(json, "name", entry.name);
   if (entry.kind == FileKind::kFile) {
     json["size"] = entry.size;
     json["version"] = entry.version;
@@ -246,16 +302,17 @@ Json to_json(const EntryView& entry) {
 Json to_json(const ListView& list) {
   Json entries = Json::array();
   for (const EntryView& entry : list.entries) entries.push_back(to_json(entry));
-  Json json = {{"path", list.path}, {"kind", kind_name(list.kind)}, {"entries", entries}};
-  if (!list.next.empty()) json["next"] = list.next;
+  Json json = {{"kind", kind_name(list.kind)}, {"entries", entries}, {"left_out", list.left_out}};
+  put_bytes(json, "path", list.path);
+  if (!list.next.empty()) put_bytes(json, "next", list.next);
   return json;
 }
 
 Json to_json(const StatView& stat) {
   Json json = to_json(stat.entry);
-  json["path"] = stat.path;
-  json["mount"] = stat.mount;
-  json["source"] = stat.source;
+  put_bytes(json, "path", stat.path);
+  put_bytes(json, "mount", stat.mount);
+  put_bytes(json, "source", stat.source);
   return json;
 }
 
@@ -289,6 +346,16 @@ Result<Json> parse_json(const std::string& text, const char* what) {
 
 std::string dump_json(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<mode_t> parse_umask(const std::string& text) {
+  unsigned mask = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), mask, 8);
+  if (failed != std::errc() || end != text.data() + text.size() || mask > 0777) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("umask '{}' is not an octal number up to 777", text));
+  }
+  return mask;
 }
 
 std::string format_time(WallTime time) {
@@ -356,13 +423,6 @@ int http_status(StatusCode code) {
       break;
   }
   return 500;
-}
-
-StatusCode code_named(std::string_view name) {
-  for (int code = int(StatusCode::kInternal); code <= int(StatusCode::kBusy); ++code) {
-    if (to_string(StatusCode(code)) == name) return StatusCode(code);
-  }
-  return StatusCode::kInternal;
 }
 
 }  // namespace

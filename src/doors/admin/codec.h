@@ -2,6 +2,9 @@
 // The JSON of the control socket, both ways: the door encodes what the command line decodes. The
 // schemas stand in docs/cli.md. Unknown members are ignored, missing ones keep their defaults, so
 // that neighbouring versions understand each other.
+//
+// JSON is UTF-8 and names are bytes: a name or path that would not survive has a member
+// NAME_encoded beside it, percent-encoded, which wins.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -32,6 +35,7 @@ struct ListView {
   FileKind kind = FileKind::kDirectory;  // kFile: `entries` is the file itself
   std::vector<EntryView> entries{};      // sorted by name
   std::string next{};                    // name to go on after; empty: that was all
+  uint64_t left_out = 0;                 // names of the directory that cannot be shown
 };
 
 struct StatView {
@@ -58,6 +62,9 @@ Result<T> from_json(const Json& json);
 Result<Json> parse_json(const std::string& text, const char* what);
 // Names that are not UTF-8 get U+FFFD in place of what is not.
 std::string dump_json(const Json& json, int indent = -1);
+
+// "022", of at most 0777.
+Result<mode_t> parse_umask(const std::string& text);
 
 // "2026-01-02T03:04:05.678901234Z"; whole seconds have no fraction.
 std::string format_time(WallTime time);

@@ -38,7 +38,7 @@ struct MountView {
   std::string source{};                          // without options
   std::map<std::string, std::string> options{};  // endpoint, region …; never a secret
   std::string freshness{};
-  bool read_only = true;
+  bool read_only = true;  // the kernel refuses changes by itself; nothing is ever changed
   bool allow_other = false;
   // False for a mount inside another one's folder, which shows it: it has no door of its own.
   bool door = true;
@@ -90,6 +90,7 @@ struct JobView {
   uint64_t bytes_fetched = 0;  // of these, asked of the store
   double seconds = 0;
   std::vector<std::string> errors{};  // the first few
+  std::optional<StatusCode> code{};   // of one that did not do everything: why
 
   bool ended() const { return state != "running"; }
   friend bool operator==(const JobView&, const JobView&) = default;
@@ -108,7 +109,8 @@ class Host {
   virtual Result<JobView> start_job(JobRequest request) = 0;
   virtual std::vector<JobView> jobs() const = 0;
   virtual Result<JobView> job(uint64_t id) const = 0;
-  virtual Result<> cancel_job(uint64_t id) = 0;
+  // The job as it was: one that had ended stays as it is.
+  virtual Result<JobView> cancel_job(uint64_t id) = 0;
   // Starts to end the process and returns.
   virtual void shut_down() = 0;
 };

@@ -109,29 +109,41 @@ Task<HttpResponse> TreeRoutes::list(Context context, HttpRequest request) {
   if (!path) co_return error_response(path.error());
   Result<uint64_t> limit = number_of(request, "limit", kEntriesMax);
   if (!limit) co_return error_response(limit.error());
-  bool with_cached = flag_of(request, "cached");
+  ListingPtr paged = request.query.contains("after") ? paged_.find(*path) : nullptr;
+  if (paged)
+    co_return HttpResponse::json(200, dump_json(to_json(page(request, *path, paged, *limit))));
 
   Result<CatalogEntry> found = co_await catalog_.lookup(context, *path);
   if (!found) co_return error_response(found.error());
-  ListView answer{.path = *path, .kind = found->info.kind};
   if (!found->info.is_directory()) {
-    answer.entries.push_back(view(*found, with_cached));
-    co_return HttpResponse::json(200, dump_json(to_json(answer)));
+    ListView itself{.path = *path, .kind = found->info.kind};
+    itself.entries.push_back(view(*found, flag_of(request, "cached")));
+    co_return HttpResponse::json(200, dump_json(to_json(itself)));
   }
   Result<ListingPtr> listing = co_await catalog_.list(context, *path);
   if (!listing) co_return error_response(listing.error());
-  const auto& entries = (*listing)->entries;
+  co_return HttpResponse::json(200, dump_json(to_json(page(request, *path, *listing, *limit))));
+}
+
+ListView TreeRoutes::page(const HttpRequest& request, std::string path, const ListingPtr& listing,
+                          uint64_t limit) {
+  ListView answer{.path = path, .left_out = listing->left_out};
+  const auto& entries = listing->entries;
   auto from = entries.begin();
   if (auto after = request.query.find("after"); after != request.query.end()) {
     from = std::ranges::upper_bound(entries, after->second, {},
                                     [](const CatalogEntry& e) { return e.info.name; });
   }
-  uint64_t take = std::clamp<uint64_t>(*limit, 1, kEntriesMax);
+  uint64_t take = std::clamp<uint64_t>(limit, 1, kEntriesMax);
+  bool with_cached = flag_of(request, "cached");
   for (; from != entries.end() && answer.entries.size() < take; ++from) {
     answer.entries.push_back(view(*from, with_cached));
   }
-  if (from != entries.end()) answer.next = answer.entries.back().name;
-  co_return HttpResponse::json(200, dump_json(to_json(answer)));
+  if (from != entries.end()) {
+    answer.next = answer.entries.back().name;
+    paged_.keep(std::move(path), listing);
+  }
+  return answer;
 }
 
 Task<HttpResponse> TreeRoutes::stat(Context context, HttpRequest request) {

@@ -5,6 +5,7 @@
 #include "cache/page_store.h"
 #include "catalog/catalog.h"
 #include "doors/admin/codec.h"
+#include "doors/admin/paged_listings.h"
 #include "fetch/fetcher.h"
 #include "http/router.h"
 
@@ -24,10 +25,13 @@ class TreeRoutes {
   Task<HttpResponse> cat(Context context, HttpRequest request);
 
   EntryView view(const CatalogEntry& entry, bool with_cached) const;
+  ListView page(const HttpRequest& request, std::string path, const ListingPtr& listing,
+                uint64_t limit);
 
   Catalog& catalog_;
   Fetcher& fetcher_;
   PageStore* const store_;
+  PagedListings paged_;
 };
 
 }  // namespace leat
