@@ -93,6 +93,7 @@ TEST_F(CliTest, WrongFlagsAreUsage) {
   EXPECT_EQ(leat({"mount", "s3://b", "/tmp", "--umask", "9"}).code, 2);
   EXPECT_EQ(leat({"mount", "s3://b", "/tmp", "--option", "endpoint"}).code, 2);
   EXPECT_EQ(leat({"cat", "--offset", "many", url_.c_str()}).code, 2);
+  EXPECT_EQ(leat({"ls", "foo://bucket"}).code, 2);
 }
 
 TEST_F(CliTest, WithoutADaemonTheCodeIsFour) {

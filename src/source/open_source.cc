@@ -141,7 +141,7 @@ Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
     LEAT_CHECK_OK(check_options(url, {}));
     return std::make_shared<FileSource>(salt);
   }
-  return error(StatusCode::kUnsupported,
+  return error(StatusCode::kInvalidArgument,
                fmt::format("source {}: '{}' is not a known scheme; there are file and s3",
                            url.to_string(), url.scheme));
 }

@@ -71,7 +71,8 @@ class OpenSource : public ::testing::Test {
 };
 
 TEST_F(OpenSource, UnknownSchemesAndOptionsAreNamed) {
-  EXPECT_THAT(failure("gs://bucket", StatusCode::kUnsupported), HasSubstr("there are file and s3"));
+  EXPECT_THAT(failure("gs://bucket", StatusCode::kInvalidArgument),
+              HasSubstr("there are file and s3"));
   EXPECT_THAT(failure("s3://bucket?endpiont=http://x", StatusCode::kInvalidArgument),
               HasSubstr("did you mean 'endpoint'?"));
   EXPECT_THAT(failure("s3://bucket?adressing=path", StatusCode::kInvalidArgument),

@@ -88,8 +88,8 @@ class Source {
 using SourcePtr = std::shared_ptr<Source>;
 
 // Opens the store that `url` names. Checks form and options, not reachability. `salt` as in
-// make_store_id. kUnsupported for an unknown scheme, naming the known ones; kInvalidArgument for an
-// unknown option, naming the nearest known one.
+// make_store_id. kInvalidArgument for an unknown scheme, naming the known ones, and for an unknown
+// option, naming the nearest known one.
 Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt = {});
 
 }  // namespace leat
