@@ -171,26 +171,13 @@ class SystemDisk : public Disk {
       int result = co_await executor_.blocking([=] {
         ssize_t moved = direction == Direction::kRead
                             ? ::pread(fd, bytes.data(), size, static_cast<off_t>(offset))
-                            : write_some(fd, bytes, offset);
+                            : ::pwrite(fd, bytes.data(), size, static_cast<off_t>(offset));
         return moved < 0 ? -errno : static_cast<int>(moved);
       });
       co_return moved_or_error(direction, result);
     }
     Result<int> result = co_await outcome->wait(Context::background(), "disk input or output");
     co_return moved_or_error(direction, *result);
-  }
-
-  static ssize_t write_some(int fd, std::span<std::byte> bytes, uint64_t offset) {
-    if (bytes.size() >= (1 << 20) && bytes.size() % 4096 == 0 && offset % 4096 == 0 &&
-        reinterpret_cast<uintptr_t>(bytes.data()) % 4096 == 0) {
-      int direct = ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
-      if (direct >= 0) {
-        ssize_t n = ::pwrite(direct, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-        ::close(direct);
-        return n;
-      }
-    }
-    return ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
   }
 
   static Result<size_t> moved_or_error(Direction direction, int result) {
