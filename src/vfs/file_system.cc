@@ -123,7 +123,6 @@ class CatalogFileSystem : public FileSystem {
 };
 
 // ---- names
-// -----------------------------------------------------------------------------------------
 
 std::string CatalogFileSystem::path_of(const Node& node) const {
   std::vector<const Node*> chain;
@@ -180,7 +179,6 @@ Clock::duration CatalogFileSystem::missing_age(NodeId parent) {
 }
 
 // ---- attributes
-// ------------------------------------------------------------------------------------
 
 Clock::duration CatalogFileSystem::valid_for(Clock::time_point fresh_until) const {
   if (fresh_until == Clock::time_point::max()) return kForever;
@@ -243,7 +241,6 @@ Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(C
 }
 
 // ---- files
-// -----------------------------------------------------------------------------------------
 
 Result<> CatalogFileSystem::may_open(const Node& node, int flags) {
   if ((flags & O_ACCMODE) != O_RDONLY) return error(refuse_change(node.id, "open for writing"));
@@ -303,7 +300,6 @@ void CatalogFileSystem::version_gone(const Node& node, const Status& status) {
 }
 
 // ---- what is refused, what is told
-// -----------------------------------------------------------------
 
 Status CatalogFileSystem::refuse_change(NodeId id, std::string_view operation) {
   const NodePtr node = nodes_.find(id);

@@ -22,7 +22,6 @@ constexpr size_t kNameBytesMax = 1024;
 constexpr ino_t kUnknownInode = 0xffffffff;  // FUSE_UNKNOWN_INO
 
 // ---- lookup, forget, getattr
-// -----------------------------------------------------------------------
 
 Task<> lookup_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId parent,
                       std::string name) {
@@ -73,7 +72,6 @@ void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
 }
 
 // ---- directories
-// -----------------------------------------------------------------------------------
 
 Task<> opendir_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId node,
                        fuse_file_info info) {
@@ -199,7 +197,6 @@ void readdirplus(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse
 }
 
 // ---- the rest
-// --------------------------------------------------------------------------------------
 
 void statfs(fuse_req_t request, fuse_ino_t) {
   // The room that there is to speak of is the cache's; a bucket has no size.
