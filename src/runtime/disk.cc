@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include "runtime/io_ring.h"
 #include "runtime/shared_result.h"
@@ -26,6 +28,30 @@ namespace {
 
 // One io_uring request moves at most this much; the kernel's own limit is 2 GiB − 4 KiB.
 constexpr size_t kRequestBytesMax = size_t{1} << 30;
+// From here on a write goes around the page cache; below, one more request would cost more.
+constexpr size_t kDirectBytesMin = size_t{1} << 20;
+constexpr size_t kPageBytes = 4096;
+
+// Whole pages straight from `bytes` to the device, as many as there are: their number of bytes, or
+// nothing where that is not possible (too few, not aligned, not on this file system).
+std::optional<ssize_t> write_directly(int fd, std::span<const std::byte> bytes, uint64_t offset) {
+  const size_t size = bytes.size() / kPageBytes * kPageBytes;
+  const bool aligned =
+      offset % kPageBytes == 0 && reinterpret_cast<uintptr_t>(bytes.data()) % kPageBytes == 0;
+  if (size < kDirectBytesMin || !aligned) return std::nullopt;
+  // A description of its own, since the flag would bind the readers of this one, too.
+  const std::string self = fmt::format("/proc/self/fd/{}", fd);
+  const File direct(::open(self.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC));
+  if (!direct) return std::nullopt;
+  const ssize_t moved = ::pwrite(direct.fd(), bytes.data(), size, static_cast<off_t>(offset));
+  if (moved < 0 && errno == EINVAL) return std::nullopt;
+  return moved;
+}
+
+ssize_t write_some(int fd, std::span<const std::byte> bytes, uint64_t offset) {
+  if (auto moved = write_directly(fd, bytes, offset)) return *moved;
+  return ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+}
 
 class SystemDisk : public Disk {
  public:
@@ -166,12 +192,12 @@ class SystemDisk : public Disk {
       submitted = ring_->read(fd, bytes.data(), size, offset, completion);
     }
     if (!submitted) {
-      // A buffered write copies in memory and seldom waits, and io_uring hands it to kernel worker
-      // threads anyway: the blocking pool costs the same and is bounded by us.
+      // io_uring hands writes that extend a file to kernel worker threads anyway: the blocking pool
+      // costs the same and is bounded by us.
       int result = co_await executor_.blocking([=] {
         ssize_t moved = direction == Direction::kRead
                             ? ::pread(fd, bytes.data(), size, static_cast<off_t>(offset))
-                            : ::pwrite(fd, bytes.data(), size, static_cast<off_t>(offset));
+                            : write_some(fd, bytes, offset);
         return moved < 0 ? -errno : static_cast<int>(moved);
       });
       co_return moved_or_error(direction, result);

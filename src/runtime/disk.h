@@ -62,7 +62,9 @@ class Disk {
   // Reads until `into` is full or the file ends; returns the bytes read.
   virtual Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
                                     uint64_t offset) = 0;
-  // Writes all of `data`.
+  // Writes all of `data`. Pieces of a MiB and more go around the page cache where they can: that
+  // costs half the CPU, an error is known at once, and what is read next is not pushed out of
+  // memory.
   virtual Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) = 0;
   // fdatasync.
   virtual Task<Result<>> sync(Context context, int fd) = 0;

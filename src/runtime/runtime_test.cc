@@ -131,6 +131,31 @@ TEST(Semaphore, MoreThanTheLimitGetsTheLimitAndACancelledWaiterLeavesNoHole) {
   EXPECT_TRUE(semaphore.try_acquire(4));
 }
 
+// Large pieces go around the page cache but for what is no whole page; readers see all of it.
+TEST(Disk, LargeWritesOfAnyAlignmentAreRead) {
+  Executor executor;
+  auto disk = make_disk(executor);
+  std::string path = testing::TempDir() + "/leat_disk_test";
+  std::string expected;
+  File file = disk->open(path, O_RDWR | O_CREAT | O_TRUNC, 0600).value();
+  unsigned round = 0;
+  for (size_t size : {3u << 20, (3u << 20) + 123, (1u << 20) + 4095, 8192u, 2u << 20}) {
+    Buffer buffer(size);
+    for (size_t i = 0; i < size; ++i) buffer.data()[i] = std::byte(i * 7 + round);
+    Bytes data = std::move(buffer);
+    ASSERT_TRUE(
+        executor.wait(disk->write(Context::background(), file.fd(), data, expected.size())));
+    expected += data.to_string();
+    ++round;
+    Buffer into(expected.size() + 1);
+    auto got = executor.wait(disk->read(Context::background(), file.fd(), into.span(), 0));
+    ASSERT_TRUE(got);
+    into.truncate(*got);
+    EXPECT_TRUE(Bytes(std::move(into)).to_string() == expected) << size;
+  }
+  EXPECT_TRUE(disk->unlink(path));
+}
+
 TEST(Disk, WhatIsWrittenIsRead) {
   Executor executor;
   auto disk = make_disk(executor);

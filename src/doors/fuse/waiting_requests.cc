@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -17,18 +18,38 @@ namespace {
 
 constexpr auto kLookAgain = std::chrono::milliseconds(100);
 
-// Whether SIGKILL is pending for the thread, which is how the kernel ends one whatever signal it
-// was sent. One that cannot be seen (gone, or in another pid namespace) counts as killed.
-bool is_being_killed(pid_t thread) {
+constexpr uint64_t set_of(std::initializer_list<int> signals) {
+  uint64_t set = 0;
+  for (int signal : signals) set |= uint64_t{1} << (signal - 1);
+  return set;
+}
+
+// Whoever sends one of these wants the program to end, or to come to its prompt.
+constexpr uint64_t kEnding = set_of({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGKILL});
+// These end nothing where they are not caught.
+constexpr uint64_t kHarmless =
+    set_of({SIGCHLD, SIGURG, SIGWINCH, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU});
+
+// Whether a signal is pending for the thread that ends it or asks it to end. One that cannot be
+// seen (gone, or in another pid namespace) counts as ended.
+bool is_to_end(pid_t thread) {
   std::ifstream status(fmt::format("/proc/{}/status", thread));
   bool seen = false;
+  uint64_t pending = 0, held = 0, caught = 0;
   for (std::string line; std::getline(status, line);) {
-    if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
-    seen = true;
-    const uint64_t pending = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
-    if ((pending >> (SIGKILL - 1) & 1) != 0) return true;
+    if (!line.starts_with("Sig") && !line.starts_with("ShdPnd:")) continue;
+    const uint64_t set = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
+    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:")) {
+      seen = true;
+      pending |= set;
+    } else if (line.starts_with("SigBlk:") || line.starts_with("SigIgn:")) {
+      held |= set;
+    } else if (line.starts_with("SigCgt:")) {
+      caught = set;
+    }
   }
-  return !seen;
+  const uint64_t effective = pending & ~held;
+  return !seen || (effective & kEnding) != 0 || (effective & ~caught & ~kHarmless) != 0;
 }
 
 }  // namespace
@@ -71,7 +92,7 @@ void WaitingRequest::interrupted(fuse_req_t, void* data) {
 
 Task<> WaitingRequest::watch(pid_t caller, std::stop_source stop, std::stop_token answered) {
   const Context until_answered = Context::background().with_cancel(answered);
-  while (!is_being_killed(caller)) {
+  while (!is_to_end(caller)) {
     if (!co_await sleep_for(until_answered, kLookAgain)) co_return;
   }
   stop.request_stop();

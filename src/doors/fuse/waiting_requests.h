@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // WaitingRequest: a request of the kernel that could not be answered in place, while a coroutine
-// works on it: its Context, cancelled when the caller is being killed. WaitingRequests is the set
-// of a door's, so that the door can end only when all were answered.
+// works on it: its Context, cancelled when the caller is to end. WaitingRequests is the set of a
+// door's, so that the door can end only when all were answered.
 //
 // The kernel interrupts a request for any signal of its caller, and only once. Most signals do not
 // end anything (profilers' timers, Go's SIGURG), and programs do not expect EINTR of a file; so
-// from the interrupt on, the caller is looked at until it is being killed or has its answer.
+// from the interrupt on the caller is looked at, until it has its answer or a signal that ends it.
 //
 // A coroutine takes it as its first parameter, so that it goes last, after all that it worked with.
 #pragma once
