@@ -92,7 +92,7 @@ class CatalogImpl : public Catalog {
 
  private:
   std::optional<Result<CatalogEntry>> remembered(std::string_view path);
-  Task<Result<>> ask_for_listing(Context context, DirectoryPtr directory);
+  Task<Result<>> ask_for_listing(Context context, DirectoryPtr directory, uint64_t seen);
   Task<Result<CatalogEntry>> ask_about(Context context, DirectoryPtr directory, std::string name,
                                        bool shared);
   Result<> still_serves(const Directory& directory) const;
@@ -163,13 +163,14 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup(Context context, std::string path
     co_return error(StatusCode::kNotFound, path + " does not exist: its mount has just gone");
   }
   if (reason_to_hide(name) != nullptr) co_return Error(directory->not_found(name));
+  const uint64_t seen = directory->listed_by();
   Directory::Need need = directory->need(name, tree_->now());
   if (need == Directory::Need::kCheck) {
     co_return co_await ask_about(context, directory, name, /*shared=*/true);
   }
   if (need == Directory::Need::kListing) {
     if (auto refused = refused_by_parent(directory->path())) co_return Error(*std::move(refused));
-    Result<> listed = co_await ask_for_listing(context, directory);
+    Result<> listed = co_await ask_for_listing(context, directory, seen);
     if (!listed) co_return Error(explain(listed.error(), path));
   }
   if (auto known = directory->last_known(name)) co_return *std::move(known);
@@ -204,10 +205,11 @@ Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
   }
   if (auto refused = refused_by_parent(path)) co_return Error(*std::move(refused));
   Result<> listed;
+  const uint64_t seen = directory->listed_by();
   if (auto known = directory->listing_state(tree_->now())) {
     listed = *std::move(known);
   } else {
-    listed = co_await ask_for_listing(context, directory);
+    listed = co_await ask_for_listing(context, directory, seen);
   }
   // A directory that exists only because it leads to a mount.
   bool only_leads =
@@ -231,10 +233,12 @@ Result<> CatalogImpl::still_serves(const Directory& directory) const {
                                                   directory.path(), directory.mount()->entry.path));
 }
 
-Task<Result<>> CatalogImpl::ask_for_listing(Context context, DirectoryPtr directory) {
+Task<Result<>> CatalogImpl::ask_for_listing(Context context, DirectoryPtr directory,
+                                            uint64_t seen) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  auto [flight, ours] = directory->join_listing(tree_->now());
+  auto [flight, ours] = directory->join_listing(seen, tree_->now());
+  if (!flight) co_return still_serves(*directory);
   auto result = flight->result;
   if (ours) executor_.spawn(fly_listing(*std::move(token), tree_, directory, flight));
   Result<bool> listed = co_await result->wait(context, "listing a directory");

@@ -207,8 +207,14 @@ std::vector<CatalogEntry> Directory::entries_of(const View& view,
   return entries;
 }
 
-std::pair<ListingFlightPtr, bool> Directory::join_listing(Clock::time_point now) {
+uint64_t Directory::listed_by() const {
   std::lock_guard lock(mutex_);
+  return listed_by_;
+}
+
+std::pair<ListingFlightPtr, bool> Directory::join_listing(uint64_t seen, Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  if (listed_by_ != seen && !expired_ && !missing_) return {nullptr, false};
   // One that began before an expire() may bring what was there before it.
   if (listing_flight_ && listing_flight_->epoch == epoch_) return {listing_flight_, false};
   listing_flight_ = std::make_shared<ListingFlight>();

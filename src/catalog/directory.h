@@ -81,8 +81,11 @@ class Directory {
   // nothing changes.
   ListingPtr show(std::vector<CatalogEntry> extra);
 
-  // A flight and whether the caller has to carry it out. `shared` false: one of its own.
-  std::pair<ListingFlightPtr, bool> join_listing(Clock::time_point now);
+  // The number of the listing that is known now; a caller takes it before it looks.
+  uint64_t listed_by() const;
+  // A flight and whether the caller has to carry it out. No flight where a listing has ended since
+  // `seen`: the caller may look again. `shared` false: one of its own.
+  std::pair<ListingFlightPtr, bool> join_listing(uint64_t seen, Clock::time_point now);
   std::pair<CheckFlightPtr, bool> join_check(const std::string& name, bool shared,
                                              Clock::time_point now);
   // Each flight ends with one of these; the caller then sets its result.

@@ -135,7 +135,7 @@ TEST(Semaphore, MoreThanTheLimitGetsTheLimitAndACancelledWaiterLeavesNoHole) {
 TEST(Disk, LargeWritesOfAnyAlignmentAreRead) {
   Executor executor;
   auto disk = make_disk(executor);
-  std::string path = testing::TempDir() + "/leat_disk_test";
+  std::string path = testing::TempDir() + "/leat_disk_large_test";
   std::string expected;
   File file = disk->open(path, O_RDWR | O_CREAT | O_TRUNC, 0600).value();
   unsigned round = 0;

@@ -15,7 +15,7 @@ namespace {
 
 // Variables of our form that are not the daemon's: where it runs, and what builds, tests and
 // benchmarks use for themselves.
-constexpr std::array<std::string_view, 1> kOtherVariables = {"LEAT_RUNTIME_DIR"};
+constexpr std::array<std::string_view, 2> kOtherVariables = {"LEAT_RUNTIME_DIR", "LEAT_BIN"};
 constexpr std::array<std::string_view, 6> kOtherPrefixes = {
     "LEAT_BENCH_", "LEAT_BUILD_", "LEAT_DEMO_", "LEAT_DEPS_", "LEAT_SOAK_", "LEAT_TEST_"};
 
