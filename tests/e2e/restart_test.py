@@ -7,7 +7,7 @@ import pytest
 
 from e2e.content import content, size_of
 from e2e.readers import Readers
-from rig.process import wait_until
+from rig.process import mounts_below, wait_until
 
 KIB, MIB = 1024, 1024 * 1024
 FILES = {f"d/f{number}": size for number, size in enumerate(
@@ -76,6 +76,7 @@ def test_kill_loop_under_readers(leat, store, filled, folder, seed, scale):
             leat.kill9()
             leat.mount(store, filled, directory, freshness="immutable")
             read_all(mount)
+            assert mounts_below(folder) == [directory], "a dead folder lies below the new one"
         assert readers.running()
     finally:
         readers.stop()

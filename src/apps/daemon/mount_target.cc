@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -68,8 +69,9 @@ std::optional<std::string> held_by(const fs::path& process, const std::string& p
 }  // namespace
 
 Result<bool> remove_dead_mount(const std::string& path) {
-  struct stat found{};
-  if (stat(path.c_str(), &found) == 0) return false;
+  // The kernel may remember what stat(2) wants to know; this it asks every time.
+  struct statvfs found{};
+  if (statvfs(path.c_str(), &found) == 0) return false;
   if (errno != ENOTCONN && errno != ECONNABORTED) return false;  // dead, or dying just now
   LEAT_CHECK_OK(unmount_path(path, true));
   return true;
