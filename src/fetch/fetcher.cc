@@ -87,9 +87,9 @@ class ChainFetcher final : public Fetcher {
   Task<Result<Bytes>> await_landed(Context context, FlightPtr flight, ByteRange part);
   Task<Result<Bytes>> read_cached(Context context, FileRefPtr ref, ByteRange range);
 
-  enum class Started { kOne, kNone, kRefused };
-  Started prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
-                       uint64_t generation, const Activity::Token& token);
+  enum class Ahead { kLookAgain, kNothingLeft, kRefused };
+  Ahead prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
+                     uint64_t generation, const Activity::Token& token);
   FlightTable::Claim claim_unstored(const FileRefPtr& ref, ByteRange range);
   Task<Result<uint64_t>> ensure_piece(Context context, FileRefPtr ref, ByteRange range,
                                       Activity::Token token);
@@ -256,20 +256,18 @@ bool ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
     if (table_.covers(ref->id, range, &generation)) return true;
     std::vector<ByteRange> to_fetch = missing(*ref, range, true);
     if (to_fetch.empty()) return true;
-    const Started started = prefetch_one(ref, to_fetch, generation, *token);
-    if (started != Started::kOne) return started == Started::kNone;
+    const Ahead ahead = prefetch_one(ref, to_fetch, generation, *token);
+    if (ahead != Ahead::kLookAgain) return ahead == Ahead::kNothingLeft;
   }
   return false;
 }
 
-// Starts one flight, or finds that the caller has to look again (kOne); kNone when there is none
-// left to start, kRefused when there is no request or memory for it.
-ChainFetcher::Started ChainFetcher::prefetch_one(const FileRefPtr& ref,
-                                                 const std::vector<ByteRange>& missing,
-                                                 uint64_t generation,
-                                                 const Activity::Token& token) {
+// Starts one flight, if there is one to start and a request and memory for it.
+ChainFetcher::Ahead ChainFetcher::prefetch_one(const FileRefPtr& ref,
+                                               const std::vector<ByteRange>& missing,
+                                               uint64_t generation, const Activity::Token& token) {
   auto ticket = runner_.limits(ref->store).try_ahead();
-  if (!ticket) return Started::kRefused;
+  if (!ticket) return Ahead::kRefused;
   const FlightTable::ClaimLimits one = claim_limits(*ref, 1);
   uint64_t most = 0;
   for (const ByteRange& range : missing) most += range.size;
@@ -277,17 +275,17 @@ ChainFetcher::Started ChainFetcher::prefetch_one(const FileRefPtr& ref,
   // Before the claim, since others may wait for a flight from the moment it is in the table.
   RecentRanges::Reservation reservation = memory_.try_reserve(most);
   runner_.forget(reservation.evicted);
-  if (!reservation.granted) return Started::kRefused;
+  if (!reservation.granted) return Ahead::kRefused;
   auto claim = table_.claim(ref, {}, missing, generation, one);
   if (!claim || claim->started.empty()) {
     memory_.release(most);
     // Without a claim the table changed, perhaps by making room just now: look again.
-    return claim ? Started::kNone : Started::kOne;
+    return claim ? Ahead::kNothingLeft : Ahead::kLookAgain;
   }
   FlightPtr flight = std::move(claim->started.front());
   memory_.release(most - flight->range.size);
   runner_.launch(std::move(flight), Urgency::kAhead, *std::move(ticket), token.another());
-  return Started::kOne;
+  return Ahead::kLookAgain;
 }
 
 Task<Result<uint64_t>> ChainFetcher::ensure(Context context, FileRefPtr ref, ByteRange range) {
