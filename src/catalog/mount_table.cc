@@ -21,11 +21,6 @@ std::string_view last_component(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-bool is_at_or_below(std::string_view path, std::string_view root) {
-  if (root == "/") return true;
-  return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
-}
-
 Result<> MountTable::add(MountPtr mount) {
   const std::string& path = mount->entry.path;
   auto [at, added] = mounts_.try_emplace(path, mount);

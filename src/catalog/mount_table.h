@@ -17,8 +17,6 @@ namespace leat {
 std::string_view parent_path(std::string_view path);
 // "b" for "/a/b"; empty for "/".
 std::string_view last_component(std::string_view path);
-// Whether `path` is `root` or lies below it.
-bool is_at_or_below(std::string_view path, std::string_view root);
 
 class MountTable {
  public:

@@ -50,6 +50,15 @@ TEST(Path, IsNormalisedOnce) {
   EXPECT_FALSE(normalise_path("a"));
 }
 
+TEST(Path, LiesBelowAnotherByWholeNames) {
+  EXPECT_TRUE(is_at_or_below("/a", "/a"));
+  EXPECT_TRUE(is_at_or_below("/a/b", "/a"));
+  EXPECT_TRUE(is_at_or_below("/a", "/"));
+  EXPECT_TRUE(is_at_or_below("/", "/"));
+  EXPECT_FALSE(is_at_or_below("/ab", "/a"));
+  EXPECT_FALSE(is_at_or_below("/", "/a"));
+}
+
 TEST(Freshness, SurvivesARoundTrip) {
   for (const char* text : {"max-age=1m", "immutable", "validate", "max-age=0s"}) {
     EXPECT_EQ(Freshness::parse(text).value().to_string(), text);

@@ -27,4 +27,9 @@ Result<std::string> normalise_path(std::string_view path) {
   return normal.empty() ? "/" : normal;
 }
 
+bool is_at_or_below(std::string_view path, std::string_view root) {
+  if (root == "/") return true;
+  return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
+}
+
 }  // namespace leat

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "model/policy.h"
 #include "model/store_url.h"
@@ -18,5 +19,8 @@ struct MountEntry {
 // "/a//b/./c/" → "/a/b/c". ".." and relative paths are refused: a namespace path has no parent
 // links.
 Result<std::string> normalise_path(std::string_view path);
+
+// Whether `path` is `root` or lies below it: "/a" and "/a/b" for "/a", "/ab" not. Both normalised.
+bool is_at_or_below(std::string_view path, std::string_view root);
 
 }  // namespace leat

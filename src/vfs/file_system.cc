@@ -347,9 +347,8 @@ FileSystemUsage CatalogFileSystem::usage() {
 std::optional<Invalidation> CatalogFileSystem::first_held(const CatalogChange& change) const {
   std::string_view path = change.parent;
   if (root_path_ != "/") {
-    if (!path.starts_with(root_path_)) return std::nullopt;
+    if (!is_at_or_below(path, root_path_)) return std::nullopt;
     path.remove_prefix(root_path_.size());
-    if (!path.empty() && path.front() != '/') return std::nullopt;  // "/data2" is not in "/data"
   }
   NodePtr directory = nodes_.root();
   while (path.size() > 1) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "apps/paths.h"
+#include "model/mount_entry.h"
 
 namespace leat {
 namespace {
@@ -88,7 +89,7 @@ Failure DaemonClient::explain_missing(Failure why, const std::string& path) {
   for (const Json& item : answer->value("mounts", Json::array())) {
     auto mount = from_json<MountView>(item);
     // Not asked of the kernel, which would ask the daemon again.
-    if (!mount || path == mount->path || path.starts_with(mount->path + "/")) return why;
+    if (!mount || is_at_or_below(path, mount->path)) return why;
   }
   if (access(path.c_str(), F_OK) != 0) return why;
   why.status =

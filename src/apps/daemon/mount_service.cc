@@ -13,8 +13,7 @@ namespace leat {
 namespace {
 
 bool is_below(std::string_view path, std::string_view parent) {
-  if (parent == "/") return path != "/";
-  return path.size() > parent.size() && path.starts_with(parent) && path[parent.size()] == '/';
+  return path != parent && is_at_or_below(path, parent);
 }
 
 Status ending() {

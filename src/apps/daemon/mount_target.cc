@@ -13,7 +13,9 @@
 #include <optional>
 #include <vector>
 
+#include "apps/paths.h"
 #include "doors/fuse/mount_point.h"
+#include "model/mount_entry.h"
 
 namespace leat {
 namespace {
@@ -21,23 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kHoldersShown = 5;
-
-bool inside(const std::string& target, const std::string& path) {
-  return target == path || (target.starts_with(path) && target[path.size()] == '/');
-}
-
-bool at_or_below(const std::string& path, const std::string& parent) {
-  return parent == "/" || inside(path, parent);
-}
-
-// Without links, as far as it exists and answers.
-std::string real_path(const std::string& path) {
-  std::error_code failed;
-  fs::path real = fs::weakly_canonical(path, failed);
-  std::string text = failed ? fs::path(path).lexically_normal() : real;
-  while (text.size() > 1 && text.ends_with('/')) text.pop_back();
-  return text;
-}
 
 std::string link_target(const fs::path& link) {
   std::error_code failed;
@@ -55,13 +40,14 @@ std::string process_name(const fs::path& process) {
 // What `process` holds of `path`, or nothing. Links are read and never followed: a stat would ask
 // the folder itself.
 std::optional<std::string> held_by(const fs::path& process, const std::string& path) {
-  if (inside(link_target(process / "cwd"), path)) return "working directory";
-  if (inside(link_target(process / "root"), path)) return "root directory";
+  if (is_at_or_below(link_target(process / "cwd"), path)) return "working directory";
+  if (is_at_or_below(link_target(process / "root"), path)) return "root directory";
   std::error_code failed;
   for (fs::directory_iterator fd(process / "fd", failed), end; !failed && fd != end;
        fd.increment(failed)) {
     std::string target = link_target(fd->path());
-    if (inside(target, path)) return target.substr(std::min(target.size(), path.size() + 1));
+    if (is_at_or_below(target, path))
+      return target.substr(std::min(target.size(), path.size() + 1));
   }
   return std::nullopt;
 }
@@ -98,15 +84,15 @@ Result<bool> prepare_mount_target(const std::string& path) {
 
 Result<> check_apart(const StoreUrl& source, const std::string& path) {
   if (source.scheme != "file") return {};
-  std::string from = real_path("/" + source.prefix);
-  std::string to = real_path(path);
-  if (at_or_below(to, from)) {
+  std::string from = absolute_path("/" + source.prefix);
+  std::string to = absolute_path(path);
+  if (is_at_or_below(to, from)) {
     return error(StatusCode::kInvalidArgument,
                  fmt::format("{} lies in its own source {}, so the folder would contain itself; "
                              "choose a mount point outside of the source",
                              to, from));
   }
-  if (at_or_below(from, to)) {
+  if (is_at_or_below(from, to)) {
     return error(StatusCode::kInvalidArgument,
                  fmt::format("the folder at {} would hide its own source {}; choose another mount "
                              "point",
