@@ -79,6 +79,17 @@ NewFile::~NewFile() {
   ::unlink(temporary_.c_str());
 }
 
+void NewFile::take_temporary_name() {
+  watch_for_end();
+  temporary_ = temporary_beside(path_);
+  doomed = temporary_.c_str();
+}
+
+void NewFile::forget_temporary_name() {
+  doomed = nullptr;
+  temporary_.clear();
+}
+
 Result<> NewFile::open_unnamed() {
   file_ = File(::open(directory_of(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
   if (!file_) return error(status_from_errno(errno, "cannot make a file without a name"));
@@ -86,14 +97,11 @@ Result<> NewFile::open_unnamed() {
 }
 
 Result<> NewFile::open_named() {
-  watch_for_end();
-  temporary_ = temporary_beside(path_);
-  doomed = temporary_.c_str();
+  take_temporary_name();
   file_ = File(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file_) return {};
   Result<> failed = error(status_from_errno(errno, "cannot make a file for " + path_));
-  doomed = nullptr;
-  temporary_.clear();
+  forget_temporary_name();
   return failed;
 }
 
@@ -128,9 +136,7 @@ Result<> NewFile::publish(bool replace) {
     };
     if (link_to(path_)) return {};
     if (!replace || errno != EEXIST) return failed_to_make(path_);
-    watch_for_end();
-    temporary_ = temporary_beside(path_);
-    doomed = temporary_.c_str();
+    take_temporary_name();
     if (!link_to(temporary_)) return failed_to_make(path_);
   }
   if (!replace) {
@@ -138,8 +144,7 @@ Result<> NewFile::publish(bool replace) {
   } else if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
     return failed_to_make(path_);
   }
-  doomed = nullptr;
-  temporary_.clear();
+  forget_temporary_name();
   return {};
 }
 

@@ -29,6 +29,9 @@ class NewFile {
   Result<> open_unnamed();
   Result<> open_named();
   Result<> finish_writing();
+  // A signal that ends the process takes the file away while it has such a name.
+  void take_temporary_name();
+  void forget_temporary_name();
 
   std::string path_;
   std::string temporary_;  // empty: it has no name
