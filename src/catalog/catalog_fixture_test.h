@@ -40,10 +40,10 @@ class GatedSource : public MemorySource {
     for (uint64_t now = arrived_; now < count; now = arrived_) arrived_.wait(now);
   }
 
-  Task<Result<SourceObject>> stat(Context context, std::string key) override {
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override {
     Result<bool> open = co_await pass(context);
     if (!open) co_return Error(open.error());
-    co_return co_await MemorySource::stat(context, std::move(key));
+    co_return co_await MemorySource::stat(context, std::move(request));
   }
   Task<Result<ListPage>> list(Context context, ListRequest request) override {
     Result<bool> open = co_await pass(context);
@@ -78,19 +78,20 @@ class DirectorySource : public MemorySource {
   }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
 
-  Task<Result<SourceObject>> stat(Context context, std::string key) override {
-    if (!key.ends_with('/')) co_return co_await MemorySource::stat(context, std::move(key));
-    Result<SourceObject> marker = co_await MemorySource::stat(context, key);
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override {
+    if (!request.key.ends_with('/'))
+      co_return co_await MemorySource::stat(context, std::move(request));
+    Result<SourceObject> marker = co_await MemorySource::stat(context, request);
     if (marker) co_return marker;
-    ListRequest below{.prefix = key, .recursive = false, .token = {}};
+    ListRequest below{.prefix = request.key, .recursive = false, .token = {}};
     Result<ListPage> page = co_await MemorySource::list(context, std::move(below));
     if (!page || page->objects.empty()) co_return marker;
     co_return SourceObject{
-        .key = key, .kind = FileKind::kDirectory, .size = 0, .version = {}, .mtime = {}};
+        .key = request.key, .kind = FileKind::kDirectory, .size = 0, .version = {}, .mtime = {}};
   }
   Task<Result<ListPage>> list(Context context, ListRequest request) override {
     if (!request.prefix.empty()) {
-      Result<SourceObject> there = co_await stat(context, request.prefix);
+      Result<SourceObject> there = co_await stat(context, {request.prefix});
       if (!there) co_return Error(there.error());
     }
     co_return co_await MemorySource::list(context, std::move(request));

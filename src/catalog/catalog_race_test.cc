@@ -266,7 +266,7 @@ TEST_F(CatalogTest, LookupsListingsChangesAndUnmountsAtOnce) {
   pass(60s);
   for (uint64_t i = 0; i < 4096; ++i) {
     std::string key = path_of(i);
-    auto truth = executor_.wait(bucket_->stat(Context::background(), key));
+    auto truth = executor_.wait(bucket_->stat(Context::background(), {key}));
     Result<CatalogEntry> entry = lookup("/m/" + key);
     ASSERT_EQ(truth.has_value(), entry.has_value()) << key << " seed " << seed;
     if (truth) ASSERT_EQ(truth->version, entry->info.version) << key << " seed " << seed;

@@ -231,9 +231,9 @@ TEST_F(CatalogTest, ANewNameThatIsObjectAndPrefixIsTheDirectoryForALookupToo) {
 class PickySource : public MemorySource {
  public:
   using MemorySource::MemorySource;
-  Task<Result<SourceObject>> stat(Context context, std::string key) override {
-    if (key.contains("/ ")) co_return Error(refusal());
-    co_return co_await MemorySource::stat(std::move(context), std::move(key));
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override {
+    if (request.key.contains("/ ")) co_return Error(refusal());
+    co_return co_await MemorySource::stat(std::move(context), std::move(request));
   }
   Task<Result<ListPage>> list(Context context, ListRequest request) override {
     if (request.prefix.contains("/ ")) co_return Error(refusal());

@@ -32,12 +32,12 @@ Status missing_directory(const Directory& directory) {
 // of that name, or nothing?
 Task<Result<>> explain_empty(Context context, DirectoryPtr directory) {
   SourcePtr source = directory->mount()->source;
-  Result<SourceObject> marker = co_await source->stat(context, directory->key());
+  Result<SourceObject> marker = co_await source->stat(context, {directory->key()});
   if (marker) co_return Result<>();
   if (!is_missing(marker.error())) co_return Error(marker.error());
   std::string key = directory->key();
   key.pop_back();
-  Result<SourceObject> file = co_await source->stat(context, key);
+  Result<SourceObject> file = co_await source->stat(context, {key});
   if (file) {
     co_return error(StatusCode::kNotDirectory,
                     fmt::format("{} is a file, not a directory", directory->path()));
@@ -48,7 +48,7 @@ Task<Result<>> explain_empty(Context context, DirectoryPtr directory) {
 
 // Success with exists = false when the store says that there is none.
 Task<Result<CheckedName>> check_object(Context context, SourcePtr source, std::string key) {
-  Result<SourceObject> object = co_await source->stat(context, std::move(key));
+  Result<SourceObject> object = co_await source->stat(context, {std::move(key)});
   CheckedName checked;
   if (!object) {
     // A directory was asked for by a file's key.

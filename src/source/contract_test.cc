@@ -130,7 +130,7 @@ class SourceContract : public ::testing::TestWithParam<std::string> {
     bucket_->put(root_ + key, content);
   }
   Result<SourceObject> stat(const std::string& key, Context context = {}) {
-    return executor_.wait(source().stat(context, root_ + key));
+    return executor_.wait(source().stat(context, {root_ + key}));
   }
   Result<std::string> read(const std::string& key, ByteRange range, Version version = {},
                            Context context = {}) {

@@ -155,10 +155,10 @@ Result<> read_file(const ReadRequest& request, ReadTarget& target) {
 FileSource::FileSource(std::string_view salt, size_t page_entries)
     : page_entries_(page_entries), id_(make_store_id("file", "", "", "", salt)) {}
 
-Task<Result<SourceObject>> FileSource::stat(Context context, std::string key) {
+Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request) {
   source_metrics::stat_requests.add();
   if (auto alive = context.check("a stat"); !alive) co_return Error(alive.error());
-  auto work = [key] { return stat_file(key); };
+  auto work = [key = std::move(request.key)] { return stat_file(key); };
   Result<SourceObject> object = co_await FilePool::of_process().run(context, "a stat", work);
   if (!object) source_metrics::count_failure(object.error().code());
   co_return object;

@@ -26,7 +26,7 @@ class FileSource : public Source {
   const std::string& name() const override { return name_; }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
 
-  Task<Result<SourceObject>> stat(Context context, std::string key) override;
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   // A writer that overwrites in place between the checks and restores size and both times cannot be
   // seen; ctime makes that take a clock change.

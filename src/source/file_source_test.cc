@@ -35,7 +35,7 @@ class FileSourceTest : public ::testing::Test {
     std::ofstream(folder_ / name) << content;
   }
   Result<SourceObject> stat(const std::string& name) {
-    return executor_.wait(source_.stat(Context::background(), root_ + name));
+    return executor_.wait(source_.stat(Context::background(), {root_ + name}));
   }
   Result<> read(const std::string& name, Version version, ByteRange range = {0, 4}) {
     std::string into(range.size, '?');

@@ -97,10 +97,10 @@ class MemorySource : public Source {
   const std::string& name() const override { return name_; }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
 
-  Task<Result<SourceObject>> stat(Context context, std::string key) override {
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override {
     ++stats_;
     if (auto alive = context.check("stat"); !alive) co_return Error(alive.error());
-    co_return stat_now(key);
+    co_return stat_now(request.key);
   }
 
   Task<Result<ListPage>> list(Context context, ListRequest request) override {

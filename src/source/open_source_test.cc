@@ -207,7 +207,7 @@ TEST_F(OpenSourceOnServer, FilesLaidIntoTheServersFolderHaveVersions) {
   auto page = list(url_);
   ASSERT_TRUE(page) << page.error().to_string();
   ASSERT_EQ(page->objects.size(), 1u);
-  auto object = executor_.wait(source->stat(Context::background(), "by-hand"));
+  auto object = executor_.wait(source->stat(Context::background(), {"by-hand"}));
   ASSERT_TRUE(object);
   EXPECT_EQ(object->version, page->objects[0].version);
   std::string into(7, '?');

@@ -198,12 +198,12 @@ Status OpendalSource::explain(const Status& failure, const std::string& what) co
   return {failure.code(), fmt::format("cannot {}: {}{}", what, failure.message(), advice)};
 }
 
-Task<Result<SourceObject>> OpendalSource::stat(Context context, std::string key) {
+Task<Result<SourceObject>> OpendalSource::stat(Context context, StatRequest request) {
   source_metrics::stat_requests.add();
-  Start start = [this, &key](Pending* pending) {
-    return leat_store_stat(store_.get(), as_text(key), &on_done, pending);
+  Start start = [this, &request](Pending* pending) {
+    return leat_store_stat(store_.get(), as_text(request.key), &on_done, pending);
   };
-  std::string what = fmt::format("stat {}/{}", name_, key);
+  std::string what = fmt::format("stat {}/{}", name_, request.key);
   Result<AnswerPtr> answer = co_await call(context, what, start);
   if (!answer) co_return Error(answer.error());
   co_return std::move((*answer)->objects.at(0));
@@ -238,7 +238,7 @@ Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
   }
   const Version wanted = std::exchange(request.if_version, Version());
   for (bool after : {false, true}) {
-    Result<SourceObject> now = co_await stat(context, request.key);
+    Result<SourceObject> now = co_await stat(context, {request.key, request.terms});
     if (!now) co_return Error(now.error());
     if (now->version != wanted) {
       co_return error(StatusCode::kChanged,

@@ -46,7 +46,7 @@ class OpendalSource : public Source {
   const std::string& name() const override { return name_; }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
 
-  Task<Result<SourceObject>> stat(Context context, std::string key) override;
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
 

@@ -293,7 +293,7 @@ TEST_F(OpendalSourceTest, KeysThatCannotBeAddressedAreLeftOutAndCounted) {
     EXPECT_EQ(source_metrics::left_out.value() - before, 7u);
   }
   for (const char* key : {"/slash", " space", "a//b", "./c", "d/../e", "\xff"}) {
-    auto object = executor_.wait(source->stat(Context::background(), key));
+    auto object = executor_.wait(source->stat(Context::background(), {key}));
     ASSERT_FALSE(object);
     EXPECT_EQ(object.error().code(), StatusCode::kUnsupported) << key;
   }

@@ -3,6 +3,7 @@
 // objects and prefixes of one bucket, nothing of mounts, caches or files. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,10 +39,29 @@ struct SourceObject {
   std::optional<WallTime> mtime;
 };
 
+// How one attempt at a store went, as far as it was seen.
+struct AttemptReport {
+  Clock::duration first_byte{};   // from the start to the answer's first byte; zero: none came
+  Clock::duration retry_after{};  // the store's own wish; zero: it said nothing
+};
+
+// How long one attempt may be silent. Sources without a network ignore it.
+struct AttemptTerms {
+  std::chrono::milliseconds first_byte_max{10'000};
+  std::chrono::milliseconds silence_max{10'000};  // between two pieces of an answer
+  AttemptReport* report = nullptr;                // filled before the task ends, if anybody asks
+};
+
+struct StatRequest {
+  std::string key;
+  AttemptTerms terms = {};
+};
+
 struct ListRequest {
   std::string prefix;      // "" or ends in '/'
   bool recursive = false;  // false: one level, deeper keys folded into prefixes
   std::string token;       // from the page before; empty for the first
+  AttemptTerms terms = {};
 };
 
 // Entries of one page are sorted by key and never repeat; the prefix itself is not among them.
@@ -57,6 +77,7 @@ struct ReadRequest {
   std::string key;
   ByteRange range;     // within the object; the caller knows its size
   Version if_version;  // kNone: whatever is there now
+  AttemptTerms terms = {};
 };
 
 class Source {
@@ -70,7 +91,7 @@ class Source {
 
   // One object; kNotFound when there is none. A key that ends in '/' asks for a directory: a real
   // one, a marker, or anything below it. kUnsupported for a key that cannot be addressed.
-  virtual Task<Result<SourceObject>> stat(Context context, std::string key) = 0;
+  virtual Task<Result<SourceObject>> stat(Context context, StatRequest request) = 0;
 
   // One page of at most about 1,000 entries, each with size, version and mtime, in one request; a
   // store on this host may give a level as one page. Nothing under the prefix: an empty page, or,

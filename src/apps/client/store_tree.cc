@@ -165,7 +165,7 @@ class StoreTree : public Tree {
   }
 
   Result<SourceObject> stat_key(std::string key) {
-    return executor_.wait((*source_)->stat(Context::background(), std::move(key)));
+    return executor_.wait((*source_)->stat(Context::background(), {std::move(key)}));
   }
 
   Result<ListPage> list_page(ListRequest request) {
