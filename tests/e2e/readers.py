@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+# More opens than there is time for, those of a dead folder that fail at once included.
+UNTIL_STOPPED = 10**9
 READER = Path(__file__).resolve().parent / "reader.py"
 
 

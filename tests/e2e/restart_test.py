@@ -6,7 +6,7 @@ import os
 import pytest
 
 from e2e.content import content, size_of
-from e2e.readers import Readers
+from e2e.readers import UNTIL_STOPPED, Readers
 from rig.process import mounts_below, wait_until
 
 KIB, MIB = 1024, 1024 * 1024
@@ -69,7 +69,7 @@ def test_remount_after_kill(leat, store, filled, folder):
 def test_kill_loop_under_readers(leat, store, filled, folder, seed, scale):
     directory = os.path.join(folder, "mnt")
     mount = leat.mount(store, filled, directory, freshness="immutable")
-    readers = Readers(mount, FILES, seed, processes=3, opens=100000, dying=True)
+    readers = Readers(mount, FILES, seed, processes=3, opens=UNTIL_STOPPED, dying=True)
     kills = 6 * scale
     try:
         for _ in range(kills):
