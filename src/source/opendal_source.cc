@@ -33,6 +33,11 @@ std::string to_string(const leat_text& text) {
   return {text.data, text.size};
 }
 
+leat_terms as_terms(const AttemptTerms& terms) {
+  return {static_cast<uint32_t>(terms.first_byte_max.count()),
+          static_cast<uint32_t>(terms.silence_max.count())};
+}
+
 StatusCode to_status_code(leat_code code) {
   switch (code) {
     case LEAT_OK:
@@ -107,8 +112,6 @@ Result<std::shared_ptr<OpendalSource>> OpendalSource::open(OpendalConfig config,
       {"profile", config.profile},
       {"virtual_host", config.virtual_host ? "true" : "false"},
       {"anonymous", config.anonymous ? "true" : "false"},
-      {"attempt_timeout_ms", std::to_string(config.attempt_timeout.count())},
-      {"idle_timeout_ms", std::to_string(config.idle_timeout.count())},
       {"retry_max", std::to_string(config.retry_max)},
       {"retry_delay_ms", std::to_string(config.retry_delay.count())},
       {"page_entries", std::to_string(config.page_entries)},
@@ -134,12 +137,15 @@ OpendalSource::OpendalSource(OpendalConfig config, StorePtr store, std::string_v
   capabilities_.conditional_read = leat_store_has_conditional_read(store_.get()) != 0;
 }
 
-Result<OpendalSource::AnswerPtr> OpendalSource::take(const leat_outcome& outcome) {
+OpendalSource::AnswerPtr OpendalSource::take(const leat_outcome& outcome) {
   if (outcome.attempts > 1) source_metrics::retries.add(outcome.attempts - 1);
-  if (outcome.code != LEAT_OK) {
-    return error(to_status_code(outcome.code), to_string(outcome.message));
-  }
   auto answer = std::make_shared<Answer>();
+  answer->report = {.first_byte = std::chrono::microseconds(outcome.first_byte_us),
+                    .retry_after = std::chrono::milliseconds(outcome.retry_after_ms)};
+  if (outcome.code != LEAT_OK) {
+    answer->failure = Status(to_status_code(outcome.code), to_string(outcome.message));
+    return answer;
+  }
   answer->objects.reserve(outcome.entry_count);
   for (size_t i = 0; i < outcome.entry_count; ++i) {
     answer->objects.push_back(to_object(outcome.entries[i]));
@@ -156,24 +162,29 @@ void OpendalSource::on_done(void* user, const leat_outcome* outcome) {
 }
 
 Task<Result<OpendalSource::AnswerPtr>> OpendalSource::call(Context context, std::string what,
+                                                           AttemptReport* report,
                                                            Start start) const {
   if (auto alive = context.check(what.c_str()); !alive) co_return Error(alive.error());
   auto* pending = new Pending;  // the callback's, which frees it
-  auto answer = pending->answer;
+  auto shared = pending->answer;
   pending->published.store(true, std::memory_order_release);
   std::unique_ptr<leat_request, FreeRequest> request(start(pending));
-  Result<AnswerPtr> outcome = co_await answer->wait(context, what.c_str());
-  if (!outcome && !answer->ready()) {
+  Result<AnswerPtr> waited = co_await shared->wait(context, what.c_str());
+  AnswerPtr answer;
+  if (waited) {
+    answer = *std::move(waited);
+  } else {
     leat_request_cancel(request.get());
-    Result<AnswerPtr> last = co_await answer->wait(Context::background(), what.c_str());
-    if (last) co_return last;
-    co_return Error(outcome.error());
+    Result<AnswerPtr> last = co_await shared->wait(Context::background(), what.c_str());
+    if ((*last)->failure) co_return Error(waited.error());
+    answer = *std::move(last);
   }
-  if (!outcome) {
-    source_metrics::count_failure(outcome.error().code());
-    co_return Error(explain(outcome.error(), what));
+  if (report != nullptr) *report = answer->report;
+  if (answer->failure) {
+    source_metrics::count_failure(answer->failure->code());
+    co_return error(explain(*answer->failure, what));
   }
-  co_return outcome;
+  co_return answer;
 }
 
 Status OpendalSource::explain(const Status& failure, const std::string& what) const {
@@ -201,10 +212,11 @@ Status OpendalSource::explain(const Status& failure, const std::string& what) co
 Task<Result<SourceObject>> OpendalSource::stat(Context context, StatRequest request) {
   source_metrics::stat_requests.add();
   Start start = [this, &request](Pending* pending) {
-    return leat_store_stat(store_.get(), as_text(request.key), &on_done, pending);
+    return leat_store_stat(store_.get(), as_text(request.key), as_terms(request.terms), &on_done,
+                           pending);
   };
   std::string what = fmt::format("stat {}/{}", name_, request.key);
-  Result<AnswerPtr> answer = co_await call(context, what, start);
+  Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
   if (!answer) co_return Error(answer.error());
   co_return std::move((*answer)->objects.at(0));
 }
@@ -213,10 +225,10 @@ Task<Result<ListPage>> OpendalSource::list(Context context, ListRequest request)
   source_metrics::list_requests.add();
   Start start = [this, &request](Pending* pending) {
     return leat_store_list(store_.get(), as_text(request.prefix), request.recursive,
-                           as_text(request.token), &on_done, pending);
+                           as_text(request.token), as_terms(request.terms), &on_done, pending);
   };
   std::string what = fmt::format("list {}/{}", name_, request.prefix);
-  Result<AnswerPtr> answer = co_await call(context, what, start);
+  Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
   if (!answer) co_return Error(answer.error());
   source_metrics::report_left_out(
       left_out_said_, name_, (*answer)->left_out,
@@ -255,13 +267,15 @@ Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
 Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
                                         std::span<std::byte> into) {
   source_metrics::read_requests.add();
-  Start start = [this, &request, into](Pending* pending) {
-    return leat_store_read(store_.get(), as_text(request.key), request.range.offset, into.data(),
-                           into.size(), as_text(request.if_version.value), &on_done, pending);
+  const leat_memory memory{into.data(), into.size()};
+  Start start = [this, &request, &memory](Pending* pending) {
+    return leat_store_read(store_.get(), as_text(request.key), request.range.offset, &memory, 1,
+                           as_text(request.if_version.value), as_terms(request.terms), &on_done,
+                           pending);
   };
   std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
                                  request.range.offset, name_, request.key);
-  Result<AnswerPtr> answer = co_await call(context, what, start);
+  Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
   if (!answer) co_return Error(answer.error());
   source_metrics::bytes.add(into.size());
   co_return Result<>();
@@ -271,7 +285,8 @@ Task<Result<>> OpendalSource::put(Context context, std::string key, std::string 
   Start start = [this, &key, &content](Pending* pending) {
     return leat_store_put(store_.get(), as_text(key), as_text(content), &on_done, pending);
   };
-  Result<AnswerPtr> answer = co_await call(context, fmt::format("put {}/{}", name_, key), start);
+  Result<AnswerPtr> answer =
+      co_await call(context, fmt::format("put {}/{}", name_, key), nullptr, start);
   if (!answer) co_return Error(answer.error());
   co_return Result<>();
 }

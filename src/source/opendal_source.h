@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +29,6 @@ struct OpendalConfig {
   std::string profile;  // empty: the environment's
   bool virtual_host = false;
   bool anonymous = false;
-  // Until an answer begins, and between two pieces of it; both for each attempt.
-  std::chrono::milliseconds attempt_timeout{10'000};
-  std::chrono::milliseconds idle_timeout{10'000};
   unsigned retry_max = 3;
   std::chrono::milliseconds retry_delay{100};  // before the first retry; doubles, with jitter
   unsigned page_entries = 1000;
@@ -57,9 +55,11 @@ class OpendalSource : public Source {
  private:
   // What a callback brought, copied out of the shim's memory.
   struct Answer {
+    std::optional<Status> failure;
     std::vector<SourceObject> objects;
     std::string next_token;
     source_metrics::LeftOut left_out;
+    AttemptReport report;
   };
   using AnswerPtr = std::shared_ptr<Answer>;
   struct Pending;
@@ -73,9 +73,10 @@ class OpendalSource : public Source {
   OpendalSource(OpendalConfig config, StorePtr store, std::string_view salt);
 
   static void on_done(void* user, const leat_outcome* outcome);
-  static Result<AnswerPtr> take(const leat_outcome& outcome);
+  static AnswerPtr take(const leat_outcome& outcome);
   // Runs one request to its callback, whatever becomes of the context. Errors begin with `what`.
-  Task<Result<AnswerPtr>> call(Context context, std::string what, Start start) const;
+  Task<Result<AnswerPtr>> call(Context context, std::string what, AttemptReport* report,
+                               Start start) const;
   // With the version, if there is one, as the request's condition.
   Task<Result<>> read_once(Context context, ReadRequest request, std::span<std::byte> into);
   Status explain(const Status& failure, const std::string& what) const;

@@ -54,22 +54,21 @@ OpendalConfig config_of(const std::string& endpoint, unsigned retry_max) {
 
 class OpendalSourceTest : public ::testing::Test {
  protected:
-  std::shared_ptr<OpendalSource> open(unsigned retry_max,
-                                      std::chrono::milliseconds patience = 10s) {
-    OpendalConfig config = config_of(server_.endpoint(), retry_max);
-    config.attempt_timeout = config.idle_timeout = patience;
-    return OpendalSource::open(config).value();
+  std::shared_ptr<OpendalSource> open(unsigned retry_max) {
+    return OpendalSource::open(config_of(server_.endpoint(), retry_max)).value();
   }
   Result<std::string> read(OpendalSource& source, Version version = {}, Context context = {}) {
     std::string into(kSize, '?');
-    auto done = executor_.wait(source.read(context, {"d/key", {0, kSize}, std::move(version)},
-                                           std::as_writable_bytes(std::span(into))));
+    ReadRequest request{"d/key", {0, kSize}, std::move(version), terms_};
+    auto done = executor_.wait(
+        source.read(context, std::move(request), std::as_writable_bytes(std::span(into))));
     if (!done) return Error(done.error());
     return into;
   }
   // The failure of a read without retries.
   Status failed_read(Version version = {}, std::chrono::milliseconds patience = 10s) {
-    auto source = open(0, patience);
+    terms_.first_byte_max = terms_.silence_max = patience;
+    auto source = open(0);
     auto content = read(*source, std::move(version));
     EXPECT_FALSE(content);
     return content ? Status(StatusCode::kInternal, "no failure") : content.error();
@@ -77,6 +76,7 @@ class OpendalSourceTest : public ::testing::Test {
 
   LyingServer server_;
   Executor executor_;
+  AttemptTerms terms_;
 };
 
 TEST_F(OpendalSourceTest, OneConditionalRangedRequestForOneRead) {

@@ -15,46 +15,6 @@ fuse_is_built() {
     "$fuse_version_min"
 }
 
-# The mirror that this machine's own apt uses for Debian's main archive.
-debian_mirror() {
-  apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT)' 2>/dev/null |
-    awk '$2 == "bookworm" && $3 == "main" { print $1; exit }'
-}
-
-# A private apt state with nothing but the source index of $fuse_suite; the system's is not touched.
-write_private_apt() {
-  local apt=$1 mirror=$2
-  mkdir -p "$apt"/{etc/preferences.d,state/lists/partial,cache/archives/partial}
-  printf 'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n' \
-    "$mirror" "$fuse_suite" >"$apt/etc/sources.list"
-  cat >"$apt/apt.conf" <<CONF
-Dir::Etc::sourcelist "$apt/etc/sources.list";
-Dir::Etc::sourceparts "/dev/null";
-Dir::Etc::preferencesparts "$apt/etc/preferences.d";
-Dir::State "$apt/state";
-Dir::Cache "$apt/cache";
-Acquire::Languages "none";
-APT::Sandbox::User "root";
-CONF
-}
-
-unpack_fuse_source() {
-  local work=$1 mirror
-  mirror=$(debian_mirror)
-  if [[ -z $mirror ]]; then
-    refresh_apt_lists
-    mirror=$(debian_mirror)
-  fi
-  [[ -n $mirror ]] ||
-    fail "apt knows no mirror of Debian bookworm main; check /etc/apt and run apt-get update"
-  write_private_apt "$work/apt" "$mirror"
-  export APT_CONFIG=$work/apt/apt.conf
-  quietly "reading the source index of Debian $fuse_suite" apt-get update -q
-  (cd "$work" && quietly "downloading the source of fuse3" apt-get source -q --download-only fuse3)
-  unset APT_CONFIG
-  quietly "unpacking the source of fuse3" dpkg-source -x "$work"/fuse3_*.dsc "$work/source"
-}
-
 build_fuse() {
   local work=$1 prefix=$2 uring=$3
   quietly "configuring libfuse" env CC=clang-19 meson setup "$work/build" "$work/source" \
@@ -70,7 +30,7 @@ need_fuse() {
   fuse_is_built && return 0
   work=$(mktemp -d "$deps/.fuse.XXXXXX")
   say "building libfuse from the source package of Debian $fuse_suite (about a minute)"
-  unpack_fuse_source "$work"
+  unpack_debian_source "$fuse_suite" fuse3 "$work"
   version=$(sed -n "s/^project('libfuse3',.*version: '\([0-9.]*\).*/\1/p" "$work/source/meson.build" |
     head -n 1)
   [[ -n $version ]] || version=$(dpkg-parsechangelog -l "$work/source/debian/changelog" -S Version |

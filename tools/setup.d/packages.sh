@@ -12,7 +12,7 @@ build_packages=(
 )
 test_packages=(fuse3 attr curl python3-venv e2fsprogs procps)
 demo_packages=(fuse3 procps python3-torch python3-torchvision python3-pil s3fs rclone)
-bench_packages=(fuse3 s3fs rclone)
+bench_packages=(fuse3 s3fs rclone nginx-light)
 
 package_installed() {
   [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]

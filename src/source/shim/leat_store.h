@@ -10,8 +10,8 @@
  *    returned. It may start other requests.
  *  - A leat_outcome, and everything that it points to, belongs to the library and lives until the
  *    callback returns.
- *  - Arguments are copied before a call returns, except the memory of leat_store_read, which
- * belongs to the library from the call until the callback has been entered; nothing touches it
+ *  - Arguments are copied before a call returns, except the memory that leat_store_read fills,
+ * which belongs to the library from the call until the callback has been entered; nothing touches it
  * afterwards.
  *  - Text is UTF-8, not terminated by a zero, never null where its size is above 0.
  *  - The library starts its threads with the first store and keeps them for the life of the
@@ -37,6 +37,18 @@ typedef struct leat_option {
   leat_text name;
   leat_text value;
 } leat_option;
+
+/* A piece of the caller's memory. */
+typedef struct leat_memory {
+  void* start;
+  size_t size;
+} leat_memory;
+
+/* How long one attempt may be silent; one that is ends as LEAT_UNAVAILABLE. */
+typedef struct leat_terms {
+  uint32_t first_byte_max_ms; /* until the first byte of an answer, connecting included */
+  uint32_t silence_max_ms;    /* between two pieces of it */
+} leat_terms;
 
 typedef enum leat_code {
   LEAT_OK = 0,
@@ -72,7 +84,9 @@ typedef struct leat_outcome {
    * first of them. */
   size_t left_out;
   leat_text left_out_example;
-  uint32_t attempts; /* how often the request was sent */
+  uint32_t attempts;       /* how often the request was sent */
+  uint64_t first_byte_us;  /* of the last attempt, from its start; 0 when no answer came */
+  uint64_t retry_after_ms; /* of the last answer; 0 when the store said nothing */
 } leat_outcome;
 
 typedef void (*leat_done)(void* user, const leat_outcome* outcome);
@@ -85,8 +99,6 @@ typedef void (*leat_done)(void* user, const leat_outcome* outcome);
  *   virtual_host      s3: "true" puts the bucket into the host name
  *   anonymous         s3: "true" signs nothing
  *   profile           s3: of the shared credentials file
- *   attempt_timeout_ms  until the first byte of an answer comes, for each attempt   [10000]
- *   idle_timeout_ms     between two pieces of a body                               [10000]
  *   retry_max           attempts after the first, for temporary failures           [3]
  *   retry_delay_ms      before the first retry; doubles, with jitter               [100]
  *   page_entries        entries asked for in a page of a listing                   [1000]
@@ -102,15 +114,18 @@ int leat_store_has_conditional_read(const leat_store* store);
 /* These return a handle, never null, which the caller frees with leat_request_free. */
 
 /* A key that ends in '/' succeeds when anything is below it. */
-leat_request* leat_store_stat(const leat_store* store, leat_text key, leat_done done, void* user);
+leat_request* leat_store_stat(const leat_store* store, leat_text key, leat_terms terms,
+                              leat_done done, void* user);
 /* `prefix` is empty or ends in '/'. `token` is empty or the next_token of the page before; it stays
  * good for as long as one likes. */
 leat_request* leat_store_list(const leat_store* store, leat_text prefix, int recursive,
-                              leat_text token, leat_done done, void* user);
-/* One GET of `size` bytes from `offset`, straight into `into`; succeeds only if exactly these came.
- * `if_match` is empty or the ETag that the object must have. `size` must not be 0. */
-leat_request* leat_store_read(const leat_store* store, leat_text key, uint64_t offset, void* into,
-                              size_t size, leat_text if_match, leat_done done, void* user);
+                              leat_text token, leat_terms terms, leat_done done, void* user);
+/* One GET from `offset` of as many bytes as the pieces of `into` hold together, which must not be
+ * none, straight into them in their order; succeeds only if exactly these came. `if_match` is empty
+ * or the ETag that the object must have. The array is copied, the memory is not. */
+leat_request* leat_store_read(const leat_store* store, leat_text key, uint64_t offset,
+                              const leat_memory* into, size_t into_count, leat_text if_match,
+                              leat_terms terms, leat_done done, void* user);
 /* Stores a whole object; used by tests to fill a bucket. Not tried again. */
 leat_request* leat_store_put(const leat_store* store, leat_text key, leat_text content,
                              leat_done done, void* user);

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures::future::{AbortHandle, Abortable};
 use tokio::runtime::Runtime;
 
 use crate::failure::{Code, Failure};
-use crate::store::{Entry, Page, Store, Target};
+use crate::get;
+use crate::store::{Entry, Page, Store, Trace};
+use crate::target::Target;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -35,6 +38,29 @@ pub struct COption {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Memory {
+    start: *mut c_void,
+    size: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Terms {
+    first_byte_max_ms: u32,
+    silence_max_ms: u32,
+}
+
+impl Terms {
+    fn limits(self) -> get::Terms {
+        get::Terms {
+            first_byte: Duration::from_millis(self.first_byte_max_ms.into()),
+            silence: Duration::from_millis(self.silence_max_ms.into()),
+        }
+    }
+}
+
+#[repr(C)]
 pub struct Outcome {
     code: Code,
     message: Text,
@@ -44,6 +70,8 @@ pub struct Outcome {
     left_out: usize,
     left_out_example: Text,
     attempts: u32,
+    first_byte_us: u64,
+    retry_after_ms: u64,
 }
 
 type Done = unsafe extern "C" fn(*mut c_void, *const Outcome);
@@ -84,7 +112,7 @@ struct Callback {
 unsafe impl Send for Callback {}
 
 impl Callback {
-    fn call(self, result: Result<Page, Failure>, attempts: u32) {
+    fn call(self, result: Result<Page, Failure>, trace: Trace) {
         let empty = String::new();
         let (code, message) = match &result {
             Ok(_) => (Code::Ok, &empty),
@@ -102,11 +130,17 @@ impl Callback {
             next_token: Text::of(page.map_or(&empty, |page| &page.next_token)),
             left_out: page.map_or(0, |page| page.left_out),
             left_out_example: Text::of(page.map_or(&empty, |page| &page.left_out_example)),
-            attempts,
+            attempts: trace.attempts,
+            first_byte_us: micros(trace.first_byte),
+            retry_after_ms: micros(trace.retry_after) / 1000,
         };
         // SAFETY: done and user came together; the outcome lives until the call returns.
         unsafe { (self.done)(self.user, &outcome) };
     }
+}
+
+fn micros(duration: Option<Duration>) -> u64 {
+    duration.map_or(0, |duration| duration.as_micros() as u64)
 }
 
 fn c_entry(entry: &Entry) -> CEntry {
@@ -137,19 +171,17 @@ fn runtime() -> &'static Runtime {
 /// Runs `work` on the runtime and reports its result and the number of its attempts.
 fn start(
     callback: Callback,
-    work: impl Future<Output = (Result<Page, Failure>, u32)> + Send + 'static,
+    work: impl Future<Output = (Result<Page, Failure>, Trace)> + Send + 'static,
 ) -> *mut RequestHandle {
     let (handle, registration) = AbortHandle::new_pair();
     runtime().spawn(async move {
         // The work is dropped, and with it every use of the caller's memory, before the report.
         let ended = Abortable::new(work, registration).await;
-        let (result, attempts) = ended.unwrap_or_else(|_| {
-            (
-                Err(Failure::new(Code::Cancelled, "the request was cancelled")),
-                0,
-            )
+        let (result, trace) = ended.unwrap_or_else(|_| {
+            let failure = Failure::new(Code::Cancelled, "the request was cancelled");
+            (Err(failure), Trace::default())
         });
-        callback.call(result, attempts);
+        callback.call(result, trace);
     });
     Box::into_raw(Box::new(RequestHandle(handle)))
 }
@@ -218,22 +250,23 @@ pub unsafe extern "C" fn leat_store_has_conditional_read(store: *const StoreHand
 pub unsafe extern "C" fn leat_store_stat(
     store: *const StoreHandle,
     key: Text,
+    terms: Terms,
     done: Done,
     user: *mut c_void,
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
     let key = unsafe { key.string() };
     start(Callback { done, user }, async move {
-        let mut attempts = 0;
+        let mut trace = Trace::default();
         let found = match key {
-            Some(key) => store.stat(key, &mut attempts).await,
+            Some(key) => store.stat(key, terms.limits(), &mut trace).await,
             None => not_utf8(),
         };
         let page = found.map(|entry| Page {
             entries: vec![entry],
             ..Default::default()
         });
-        (page, attempts)
+        (page, trace)
     })
 }
 
@@ -243,22 +276,23 @@ pub unsafe extern "C" fn leat_store_list(
     prefix: Text,
     recursive: c_int,
     token: Text,
+    terms: Terms,
     done: Done,
     user: *mut c_void,
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
     let texts = unsafe { prefix.string().zip(token.string()) };
     start(Callback { done, user }, async move {
-        let mut attempts = 0;
+        let mut trace = Trace::default();
         let page = match texts {
             Some((prefix, token)) => {
                 store
-                    .list(prefix, recursive != 0, token, &mut attempts)
+                    .list(prefix, recursive != 0, token, terms.limits(), &mut trace)
                     .await
             }
             None => not_utf8(),
         };
-        (page, attempts)
+        (page, trace)
     })
 }
 
@@ -267,26 +301,29 @@ pub unsafe extern "C" fn leat_store_read(
     store: *const StoreHandle,
     key: Text,
     offset: u64,
-    into: *mut c_void,
-    size: usize,
+    into: *const Memory,
+    into_count: usize,
     if_match: Text,
+    terms: Terms,
     done: Done,
     user: *mut c_void,
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
     let texts = unsafe { key.string().zip(if_match.string()) };
-    let target = Target::new(into.cast(), size);
+    // SAFETY: the caller vouches for into_count pieces of memory.
+    let pieces = (0..into_count).map(|index| unsafe { *into.add(index) });
+    let target = Target::new(pieces.map(|piece| (piece.start.cast(), piece.size)));
     start(Callback { done, user }, async move {
-        let mut attempts = 0;
+        let mut trace = Trace::default();
         let filled = match texts {
             Some((key, if_match)) => {
                 store
-                    .read(key, offset, target, if_match, &mut attempts)
+                    .read(key, offset, target, if_match, terms.limits(), &mut trace)
                     .await
             }
             None => not_utf8(),
         };
-        (filled.map(|()| Page::default()), attempts)
+        (filled.map(|()| Page::default()), trace)
     })
 }
 
@@ -306,7 +343,7 @@ pub unsafe extern "C" fn leat_store_put(
             Some(key) => store.put(key, content).await,
             None => not_utf8(),
         };
-        (stored.map(|()| Page::default()), 1)
+        (stored.map(|()| Page::default()), Trace::default())
     })
 }
 

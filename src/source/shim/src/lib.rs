@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `store` does
-//! what is asked, `transport` watches what goes over the wire, `failure` says what went wrong.
+//! what is asked, `transport` watches what goes over the wire and `get` carries the bytes of reads,
+//! `sign` and `credentials` say who asks, `failure` says what went wrong.
 mod abi;
+mod credentials;
 mod failure;
+mod get;
+mod s3;
+mod sign;
 mod store;
+mod target;
 mod transport;
+mod trust;

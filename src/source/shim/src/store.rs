@@ -9,17 +9,25 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use futures::StreamExt;
 use opendal::options::{ListOptions, ReaderOptions};
-use opendal::{Metadata, OperationContext, Operator, services};
+use opendal::{Builder, Metadata, OperationContext, Operator, services};
 
 use crate::failure::{Code, Failure};
-use crate::transport::{EXCHANGE, Exchange, http_transport};
+use crate::get::Terms;
+use crate::s3;
+use crate::sign::Signer;
+use crate::target::Target;
+use crate::transport::{EXCHANGE, Exchange, Purpose, http_transport};
 
+const PUT_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
 pub struct Store {
     operator: Operator,
-    attempt_timeout: Duration,
-    idle_timeout: Duration,
+    /// For reads; leaves signing to `signer` where there is one.
+    reader: Operator,
+    signer: Option<Arc<Signer>>,
+    /// The transport fills the targets of reads.
+    over_http: bool,
     retry_max: u32,
     retry_delay: Duration,
     page_entries: usize,
@@ -41,41 +49,42 @@ pub struct Page {
     pub left_out_example: String,
 }
 
-/// The caller's memory; whoever holds it may write to it until its request has reported.
-pub struct Target {
-    start: *mut u8,
-    size: usize,
+/// A service, opened.
+pub struct Built {
+    pub operator: Operator,
+    pub reader: Operator,
+    pub signer: Option<Arc<Signer>>,
 }
 
-// SAFETY: the memory is the request's own by the contract of leat_store_read.
-unsafe impl Send for Target {}
-unsafe impl Sync for Target {}
-
-impl Target {
-    pub fn new(start: *mut u8, size: usize) -> Self {
-        Self { start, size }
+impl Built {
+    /// One that signs for itself, or needs nothing signed.
+    pub fn alone(builder: impl Builder) -> Result<Self, String> {
+        let operator = Operator::new(builder).map_err(|error| error.message().to_string())?;
+        Ok(Self {
+            reader: operator.clone(),
+            operator,
+            signer: None,
+        })
     }
+}
 
-    /// False when the bytes do not fit, in which case none are copied.
-    fn write(&self, at: usize, bytes: &[u8]) -> bool {
-        if bytes.len() > self.size - at {
-            return false;
-        }
-        // SAFETY: at + bytes.len() <= size, and nobody else writes here.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) };
-        true
-    }
+/// What came of a request, besides its result.
+#[derive(Default)]
+pub struct Trace {
+    pub attempts: u32,
+    /// Of the last attempt; nothing when no answer came.
+    pub first_byte: Option<Duration>,
+    pub retry_after: Option<Duration>,
 }
 
 impl Store {
     pub fn open(options: &HashMap<String, String>) -> Result<Self, String> {
         let text = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
-        let operator = match text("scheme") {
-            "memory" => Operator::new(services::Memory::default()),
-            "s3" => Operator::new(s3_builder(options)),
+        let built = match text("scheme") {
+            "memory" => Built::alone(services::Memory::default())?,
+            "s3" => s3::build(options)?,
             other => return Err(format!("scheme '{other}' is not built in")),
         };
-        let operator = operator.map_err(|error| error.message().to_string())?;
         let context = OperationContext::new().with_http_transport(http_transport());
         let number = |name: &str, default: u64| match options.get(name) {
             None => Ok(default),
@@ -84,9 +93,10 @@ impl Store {
                 .map_err(|_| format!("{name}={value} is not a number")),
         };
         Ok(Self {
-            operator: operator.with_context(context),
-            attempt_timeout: Duration::from_millis(number("attempt_timeout_ms", 10_000)?),
-            idle_timeout: Duration::from_millis(number("idle_timeout_ms", 10_000)?),
+            operator: built.operator.with_context(context.clone()),
+            reader: built.reader.with_context(context),
+            signer: built.signer,
+            over_http: text("scheme") != "memory",
             retry_max: number("retry_max", 3)? as u32,
             retry_delay: Duration::from_millis(number("retry_delay_ms", 100)?),
             page_entries: number("page_entries", 1000)? as usize,
@@ -97,15 +107,20 @@ impl Store {
         self.operator.info().capability().read_with_if_match
     }
 
-    pub async fn stat(&self, key: String, attempts: &mut u32) -> Result<Entry, Failure> {
+    pub async fn stat(
+        &self,
+        key: String,
+        terms: Terms,
+        trace: &mut Trace,
+    ) -> Result<Entry, Failure> {
         if key.is_empty() {
             return Ok(Entry::directory(key));
         }
         check_addressable(&key)?;
+        let exchange = || Exchange::new(Purpose::Other, terms);
         let metadata = self
-            .try_often(attempts, false, || async {
-                self.within(self.attempt_timeout, self.operator.stat(&key))
-                    .await
+            .try_often(trace, exchange, || async {
+                within(terms.first_byte, self.operator.stat(&key)).await
             })
             .await?;
         Ok(Entry::new(key, &metadata))
@@ -116,18 +131,26 @@ impl Store {
         prefix: String,
         recursive: bool,
         token: String,
-        attempts: &mut u32,
+        terms: Terms,
+        trace: &mut Trace,
     ) -> Result<Page, Failure> {
         if !prefix.is_empty() {
             check_addressable(&prefix)?;
         }
-        self.try_often(attempts, true, || {
-            self.list_once(&prefix, recursive, &token)
+        let exchange = || Exchange::new(Purpose::List, terms);
+        self.try_often(trace, exchange, || {
+            self.list_once(&prefix, recursive, &token, terms)
         })
         .await
     }
 
-    async fn list_once(&self, prefix: &str, recursive: bool, token: &str) -> Result<Page, Failure> {
+    async fn list_once(
+        &self,
+        prefix: &str,
+        recursive: bool,
+        token: &str,
+        terms: Terms,
+    ) -> Result<Page, Failure> {
         let paged = self.operator.info().capability().list_with_start_after;
         let options = ListOptions {
             limit: paged.then_some(self.page_entries),
@@ -137,13 +160,13 @@ impl Store {
         };
         let path = if prefix.is_empty() { "/" } else { prefix };
         let lister = self.operator.lister_options(path, options);
-        let mut lister = self.within(self.attempt_timeout, lister).await?;
+        let mut lister = within(terms.first_byte, lister).await?;
         let exchange = EXCHANGE.get();
         let mut found = Vec::new();
         let more = loop {
-            let next = match tokio::time::timeout(self.attempt_timeout, lister.next()).await {
+            let next = match tokio::time::timeout(terms.first_byte, lister.next()).await {
                 Ok(next) => next,
-                Err(_) => return Err(self.timed_out(self.attempt_timeout)),
+                Err(_) => return Err(timed_out(terms.first_byte)),
             };
             match next {
                 None => break false,
@@ -168,15 +191,25 @@ impl Store {
         offset: u64,
         target: Target,
         if_match: String,
-        attempts: &mut u32,
+        terms: Terms,
+        trace: &mut Trace,
     ) -> Result<(), Failure> {
         check_addressable(&key)?;
+        let target = Arc::new(target);
         let if_match = (!if_match.is_empty()).then_some(if_match);
-        let target = &target;
-        let key = &key;
-        let if_match = &if_match;
-        self.try_often(attempts, false, || {
-            self.read_once(key, offset, target, if_match.clone())
+        let exchange = || {
+            let purpose = Purpose::Read {
+                target: target.clone(),
+                signer: self.signer.clone(),
+            };
+            Exchange::new(purpose, terms)
+        };
+        self.try_often(trace, exchange, || async {
+            let read = self.read_once(&key, offset, &target, if_match.clone(), terms);
+            match read.await {
+                Err(_) if EXCHANGE.get().is_delivered() => Ok(()),
+                done => done,
+            }
         })
         .await
     }
@@ -187,39 +220,47 @@ impl Store {
         offset: u64,
         target: &Target,
         if_match: Option<String>,
+        terms: Terms,
     ) -> Result<(), Failure> {
         let options = ReaderOptions {
             if_match,
             concurrent: 1,
             ..Default::default()
         };
-        let reader = self.operator.reader_options(key, options);
-        let reader = self.within(self.attempt_timeout, reader).await?;
+        let failed = |error| Failure::from_opendal(&error, &EXCHANGE.get().answer());
+        let reader = self
+            .reader
+            .reader_options(key, options)
+            .await
+            .map_err(failed)?;
         // One GET, no stat; dropped at once when the request is cancelled.
-        let stream = reader.into_stream(offset..offset + target.size as u64);
-        let mut stream = self.within(self.attempt_timeout, stream).await?;
-        let mut filled = 0;
-        let mut patience = self.attempt_timeout;
-        loop {
-            let piece = match tokio::time::timeout(patience, stream.next()).await {
-                Err(_) => return Err(self.timed_out(patience)),
-                Ok(None) => break,
-                Ok(Some(piece)) => piece,
+        let range = offset..offset + target.size() as u64;
+        let mut stream = reader.into_stream(range).await.map_err(failed)?;
+        if self.over_http {
+            // Ends with an error, by which the target is filled or not.
+            return match stream.next().await {
+                Some(Err(error)) => Err(failed(error)),
+                _ => Err(Failure::new(Code::Internal, "the read was not sent")),
             };
-            let piece =
-                piece.map_err(|error| Failure::from_opendal(&error, &EXCHANGE.get().answer()))?;
-            for bytes in piece {
+        }
+        let mut filled = 0;
+        let mut patience = terms.first_byte;
+        while let Some(piece) = tokio::time::timeout(patience, stream.next())
+            .await
+            .map_err(|_| timed_out(patience))?
+        {
+            for bytes in piece.map_err(failed)? {
                 if !target.write(filled, &bytes) {
                     let message =
-                        format!("the body is longer than the {} bytes asked", target.size);
+                        format!("the body is longer than the {} bytes asked", target.size());
                     return Err(Failure::new(Code::Unavailable, message));
                 }
                 filled += bytes.len();
             }
-            patience = self.idle_timeout;
+            patience = terms.silence;
         }
-        if filled < target.size {
-            let message = format!("the body ended after {filled} of {} bytes", target.size);
+        if filled < target.size() {
+            let message = format!("the body ended after {filled} of {} bytes", target.size());
             return Err(Failure::new(Code::Unavailable, message));
         }
         Ok(())
@@ -227,7 +268,11 @@ impl Store {
 
     pub async fn put(&self, key: String, content: Vec<u8>) -> Result<(), Failure> {
         check_addressable(&key)?;
-        let exchange = Exchange::new(false);
+        let terms = Terms {
+            first_byte: PUT_TIMEOUT,
+            silence: PUT_TIMEOUT,
+        };
+        let exchange = Exchange::new(Purpose::Other, terms);
         let written = EXCHANGE
             .scope(exchange.clone(), self.operator.write(&key, content))
             .await;
@@ -236,50 +281,69 @@ impl Store {
             .map_err(|error| Failure::from_opendal(&error, &exchange.answer()))
     }
 
-    async fn within<T>(
-        &self,
-        limit: Duration,
-        work: impl Future<Output = opendal::Result<T>>,
-    ) -> Result<T, Failure> {
-        match tokio::time::timeout(limit, work).await {
-            Err(_) => Err(self.timed_out(limit)),
-            Ok(done) => {
-                done.map_err(|error| Failure::from_opendal(&error, &EXCHANGE.get().answer()))
-            }
-        }
-    }
-
-    fn timed_out(&self, limit: Duration) -> Failure {
-        let message = format!("no bytes from the store for {} ms", limit.as_millis());
-        Failure::new(Code::Unavailable, message)
-    }
-
     /// Attempts, each with an exchange of its own, until one succeeds, fails for good, or enough
     /// have been made. Delays double and vary between half and one and a half, so that readers that
-    /// were turned away together do not come back together.
+    /// were turned away together do not come back together. A refused credential that has changed
+    /// since gets one more attempt.
     async fn try_often<T, F: Future<Output = Result<T, Failure>>>(
         &self,
-        attempts: &mut u32,
-        is_list: bool,
+        trace: &mut Trace,
+        exchange: impl Fn() -> Arc<Exchange>,
         mut attempt: impl FnMut() -> F,
     ) -> Result<T, Failure> {
         let mut delay = self.retry_delay;
+        let mut renewed = false;
         loop {
-            *attempts += 1;
-            let exchange: Arc<Exchange> = Exchange::new(is_list);
-            match EXCHANGE.scope(exchange, attempt()).await {
-                Err(failure) if failure.temporary && *attempts <= self.retry_max => {
+            trace.attempts += 1;
+            let exchange = exchange();
+            let result = EXCHANGE.scope(exchange.clone(), attempt()).await;
+            trace.first_byte = exchange.first_byte();
+            trace.retry_after = exchange.retry_after();
+            match result {
+                Err(failure) if failure.temporary && trace.attempts <= self.retry_max => {
                     tokio::time::sleep(delay.mul_f64(0.5 + random_unit())).await;
                     delay = (delay * 2).min(RETRY_DELAY_MAX);
                 }
-                Err(mut failure) if *attempts > 1 => {
-                    failure.message.push_str(&format!(" ({attempts} attempts)"));
+                Err(failure)
+                    if failure.code == Code::PermissionDenied
+                        && !renewed
+                        && self.renew_credential(&exchange).await =>
+                {
+                    renewed = true;
+                }
+                Err(mut failure) if trace.attempts > 1 => {
+                    failure
+                        .message
+                        .push_str(&format!(" ({} attempts)", trace.attempts));
                     return Err(failure);
                 }
                 done => return done,
             }
         }
     }
+
+    /// Whether there is another credential than the one that was refused.
+    async fn renew_credential(&self, exchange: &Exchange) -> bool {
+        match (&self.signer, exchange.credential()) {
+            (Some(signer), Some(used)) => signer.renew(&used).await,
+            _ => false,
+        }
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = opendal::Result<T>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, work).await {
+        Err(_) => Err(timed_out(limit)),
+        Ok(done) => done.map_err(|error| Failure::from_opendal(&error, &EXCHANGE.get().answer())),
+    }
+}
+
+fn timed_out(limit: Duration) -> Failure {
+    let message = format!("no bytes from the store for {} ms", limit.as_millis());
+    Failure::new(Code::Unavailable, message)
 }
 
 impl Entry {
@@ -321,24 +385,6 @@ fn usable_etag(etag: &str) -> String {
         _ if etag.ends_with('"') => etag.to_string(),
         bare => format!("\"{bare}\""),
     }
-}
-
-fn s3_builder(options: &HashMap<String, String>) -> services::S3 {
-    let text = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
-    let mut builder = services::S3::default()
-        .bucket(text("bucket"))
-        .region(text("region"))
-        .endpoint(text("endpoint"));
-    if !text("profile").is_empty() {
-        builder = builder.profile(text("profile"));
-    }
-    if text("virtual_host") == "true" {
-        builder = builder.enable_virtual_host_style();
-    }
-    if text("anonymous") == "true" {
-        builder = builder.skip_signature();
-    }
-    builder
 }
 
 /// OpenDAL trims white space at the ends and drops empty components, and URLs cannot hold "." and

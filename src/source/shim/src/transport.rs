@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The HTTP client of the process, wrapped so that a request of ours can watch its own exchange:
-//! what was answered, whether it was the range that was asked, and where a page of a listing ends.
+//! What carries the requests of all stores, and lets each watch its own exchange: what was
+//! answered, when, whether it was the range that was asked, and where a page of a listing ends.
+//! Bytes of reads go straight into the caller's memory (`get`); everything else is the stock
+//! client's.
+use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::stream;
 use http::{HeaderMap, Request, Response, StatusCode, header};
+use opendal::raw::oio::ReadStream;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, Result};
 use opendal_http_transport_reqwest::ReqwestTransport;
+use reqsign_aws_v4::Credential;
+
+use crate::get::{Getter, Got, Terms};
+use crate::sign::Signer;
+use crate::target::Target;
+use crate::trust::tls_config;
 
 tokio::task_local! {
     /// Set around each attempt; requests outside of one are passed through.
@@ -27,21 +37,42 @@ type AlteredNames = Vec<bool>;
 #[derive(Default)]
 struct Seen {
     answer: Answer,
+    first_byte: Option<Duration>,
+    retry_after: Option<Duration>,
+    credential: Option<Arc<Credential>>,
+    delivered: bool,
     altered: AlteredNames,
     page_complete: bool,
     page_over: bool,
 }
 
+/// What an attempt wants of its exchange.
+pub enum Purpose {
+    Other,
+    /// One page.
+    List,
+    /// Bytes, into the target.
+    Read {
+        target: Arc<Target>,
+        /// Where the service itself does not sign.
+        signer: Option<Arc<Signer>>,
+    },
+}
+
 /// What one attempt sees of its traffic.
 pub struct Exchange {
-    is_list: bool,
+    purpose: Purpose,
+    terms: Terms,
+    start: Instant,
     seen: Mutex<Seen>,
 }
 
 impl Exchange {
-    pub fn new(is_list: bool) -> Arc<Self> {
+    pub fn new(purpose: Purpose, terms: Terms) -> Arc<Self> {
         Arc::new(Self {
-            is_list,
+            purpose,
+            terms,
+            start: Instant::now(),
             seen: Mutex::default(),
         })
     }
@@ -65,9 +96,31 @@ impl Exchange {
         std::mem::take(&mut self.seen.lock().unwrap().altered)
     }
 
+    /// Whether the target of a read is filled.
+    pub fn is_delivered(&self) -> bool {
+        self.seen.lock().unwrap().delivered
+    }
+
+    pub fn first_byte(&self) -> Option<Duration> {
+        self.seen.lock().unwrap().first_byte
+    }
+
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.seen.lock().unwrap().retry_after
+    }
+
+    /// Who asked, where we signed.
+    pub fn credential(&self) -> Option<Arc<Credential>> {
+        self.seen.lock().unwrap().credential.clone()
+    }
+
+    fn is_list(&self) -> bool {
+        matches!(self.purpose, Purpose::List)
+    }
+
     fn admit(&self) -> Result<()> {
         let mut seen = self.seen.lock().unwrap();
-        if self.is_list && seen.page_complete {
+        if self.is_list() && seen.page_complete {
             seen.page_over = true;
             return Err(Error::new(ErrorKind::Unexpected, "the page ends here"));
         }
@@ -75,21 +128,18 @@ impl Exchange {
         Ok(())
     }
 
-    fn note(&self, response: &Response<HttpBody>) {
-        let id = ["x-amz-request-id", "x-request-id"]
-            .iter()
-            .find_map(|name| {
-                response
-                    .headers()
-                    .get(*name)
-                    .and_then(|value| value.to_str().ok())
-                    .map(str::to_string)
-            });
+    fn note(&self, status: StatusCode, headers: &HeaderMap) {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let ids = ["x-amz-request-id", "x-request-id"];
         let mut seen = self.seen.lock().unwrap();
         seen.answer = Answer {
-            status: Some(response.status().as_u16()),
-            request_id: id,
+            status: Some(status.as_u16()),
+            request_id: ids.iter().find_map(|name| text(name)).map(str::to_string),
         };
+        seen.first_byte.get_or_insert_with(|| self.start.elapsed());
+        // The other form, a date, is not used by stores.
+        let seconds = text("retry-after").and_then(|value| value.parse().ok());
+        seen.retry_after = seconds.map(Duration::from_secs);
     }
 
     fn note_page(&self, body: &[u8]) {
@@ -98,26 +148,47 @@ impl Exchange {
 }
 
 pub struct WatchedTransport {
-    inner: ReqwestTransport,
+    stock: ReqwestTransport,
+    /// Everything through the stock client.
+    stock_only: bool,
 }
 
 impl HttpTransport for WatchedTransport {
     async fn fetch(&self, request: Request<Buffer>) -> Result<Response<HttpBody>> {
         let Ok(exchange) = EXCHANGE.try_with(Arc::clone) else {
-            return self.inner.fetch(request).await;
+            return self.stock.fetch(request).await;
         };
         exchange.admit()?;
-        let range = request.headers().get(header::RANGE).cloned();
-        let response = self.inner.fetch(request).await?;
-        exchange.note(&response);
-        if let Some(range) = range {
-            check_range(
-                range.to_str().unwrap_or_default(),
-                response.status(),
-                response.headers(),
-            )?;
+        match &exchange.purpose {
+            Purpose::Other => self.ask_stock(&exchange, request).await,
+            Purpose::List => self.page(&exchange, request).await,
+            Purpose::Read { target, signer } => {
+                self.read(&exchange, request, target, signer.as_deref())
+                    .await
+            }
         }
-        if !exchange.is_list || response.status() != StatusCode::OK {
+    }
+}
+
+impl WatchedTransport {
+    async fn ask_stock(
+        &self,
+        exchange: &Exchange,
+        request: Request<Buffer>,
+    ) -> Result<Response<HttpBody>> {
+        let asked = self.stock.fetch(request);
+        let response = within(exchange.terms.first_byte, asked).await?;
+        exchange.note(response.status(), response.headers());
+        Ok(response)
+    }
+
+    async fn page(
+        &self,
+        exchange: &Exchange,
+        request: Request<Buffer>,
+    ) -> Result<Response<HttpBody>> {
+        let response = self.ask_stock(exchange, request).await?;
+        if response.status() != StatusCode::OK {
             return Ok(response);
         }
         let (parts, mut body) = response.into_parts();
@@ -129,6 +200,103 @@ impl HttpTransport for WatchedTransport {
             HttpBody::new(stream::iter([Ok(bytes)]), Some(size)),
         ))
     }
+
+    /// Fills the target and then fails with a word that nobody reads: the service would want the
+    /// bytes once more, to hand them on. Refusals are answered, since the service knows the dialect
+    /// of its store.
+    async fn read(
+        &self,
+        exchange: &Exchange,
+        request: Request<Buffer>,
+        target: &Target,
+        signer: Option<&Signer>,
+    ) -> Result<Response<HttpBody>> {
+        let (mut parts, body) = request.into_parts();
+        if let Some(signer) = signer {
+            let signing = async { signer.sign(&mut parts).await.map_err(unsigned) };
+            let credential = within(exchange.terms.first_byte, signing).await?;
+            if credential.is_none() {
+                return Err(unsigned("failed to load signing credential"));
+            }
+            exchange.seen.lock().unwrap().credential = credential;
+        }
+        let asked = parts.headers.get(header::RANGE).cloned();
+        let check = |status: StatusCode, headers: &HeaderMap| {
+            exchange.note(status, headers);
+            let asked = asked.as_ref().and_then(|value| value.to_str().ok());
+            asked.map_or(Ok(()), |asked| check_range(asked, status, headers))
+        };
+        if !self.stock_only && Getter::can_carry(&parts) {
+            match Getter::shared()
+                .get(&parts, target, exchange.terms, check)
+                .await?
+            {
+                Got::Bytes => return Err(exchange.deliver()),
+                Got::Refusal(refusal) => return Ok(refusal.map(text_body)),
+                Got::Elsewhere => {}
+            }
+        }
+        let request = Request::from_parts(parts, body);
+        let response = self.ask_stock(exchange, request).await?;
+        check(response.status(), response.headers())?;
+        if !response.status().is_success() {
+            return Ok(response);
+        }
+        let mut body = response.into_body();
+        let mut filled = 0;
+        loop {
+            let piece = within(exchange.terms.silence, body.read()).await?;
+            if piece.is_empty() {
+                break;
+            }
+            for bytes in piece {
+                if !target.write(filled, &bytes) {
+                    return Err(wrong_length(format!(
+                        "the body is longer than the {} bytes asked",
+                        target.size()
+                    )));
+                }
+                filled += bytes.len();
+            }
+        }
+        if filled < target.size() {
+            return Err(wrong_length(format!(
+                "the body ended after {filled} of {} bytes",
+                target.size()
+            )));
+        }
+        Err(exchange.deliver())
+    }
+}
+
+impl Exchange {
+    fn deliver(&self) -> Error {
+        self.seen.lock().unwrap().delivered = true;
+        Error::new(ErrorKind::Unexpected, "the bytes are delivered")
+    }
+}
+
+fn text_body(text: Vec<u8>) -> HttpBody {
+    let size = text.len() as u64;
+    HttpBody::new(stream::iter([Ok(Buffer::from(text))]), Some(size))
+}
+
+fn wrong_length(text: String) -> Error {
+    Error::new(ErrorKind::Unexpected, text).set_temporary()
+}
+
+/// In the form in which OpenDAL's own signer fails.
+fn unsigned(why: impl std::fmt::Display) -> Error {
+    let error = Error::new(ErrorKind::Unexpected, "signing http request");
+    error.set_source(std::io::Error::other(why.to_string()))
+}
+
+/// A silence is worth another attempt.
+async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let message = format!("no bytes from the store for {} ms", limit.as_millis());
+        Err(Error::new(ErrorKind::Unexpected, message).set_temporary())
+    })
 }
 
 /// A success must carry exactly the bytes that were asked for; OpenDAL takes what comes.
@@ -204,9 +372,8 @@ fn texts_between<'a>(xml: &'a str, opening: &str, tag: &str) -> Vec<&'a str> {
 pub fn http_transport() -> HttpTransporter {
     static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
     let client = CLIENT.get_or_init(|| {
-        // Fails only when a provider is there already, which serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         reqwest::Client::builder()
+            .tls_backend_preconfigured(rustls::ClientConfig::clone(&tls_config()))
             .http1_only()
             .pool_max_idle_per_host(256)
             .pool_idle_timeout(Duration::from_secs(30))
@@ -215,7 +382,9 @@ pub fn http_transport() -> HttpTransporter {
             .build()
             .expect("constant settings of the HTTP client are valid")
     });
+    let switch = std::env::var("LEAT_TRANSPORT");
     HttpTransporter::new(WatchedTransport {
-        inner: ReqwestTransport::new(client.clone()),
+        stock: ReqwestTransport::new(client.clone()),
+        stock_only: switch.is_ok_and(|value| value == "stock"),
     })
 }

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Answer: one answer on its way in. Its body goes to where it is wanted, past no other memory but
+//! the few bytes that came along with the head.
+use std::io;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use super::connection::{Connection, within};
+use super::head::{Framing, Head, bad_answer, parse};
+use crate::target::Target;
+
+const HEAD_MAX: usize = 64 << 10;
+/// Read at once while the head is awaited: what comes of the body in it has to be copied.
+const INBOX_STEP: usize = 4 << 10;
+
+/// Where a body goes.
+pub enum Sink<'a> {
+    Target {
+        target: &'a Target,
+        filled: usize,
+    },
+    /// The bytes and how many there may be.
+    Text(Vec<u8>, usize),
+}
+
+pub struct Answer<'a> {
+    connection: &'a mut Connection,
+    /// Received and not used yet: from `at`.
+    inbox: Vec<u8>,
+    at: usize,
+    silence: Duration,
+}
+
+impl<'a> Answer<'a> {
+    pub fn new(connection: &'a mut Connection, silence: Duration) -> Self {
+        Self {
+            connection,
+            inbox: Vec::new(),
+            at: 0,
+            silence,
+        }
+    }
+
+    pub async fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        self.connection.send(request).await
+    }
+
+    /// Whether anything has come.
+    pub fn has_begun(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// The head of the final answer; interim ones are passed over. Has no limit of its own.
+    pub async fn head(&mut self) -> io::Result<Head> {
+        loop {
+            match parse(&self.inbox[self.at..])? {
+                Some((head, size)) => {
+                    self.at += size;
+                    if !head.status.is_informational() {
+                        return Ok(head);
+                    }
+                }
+                None => {
+                    if self.inbox.len() - self.at >= HEAD_MAX {
+                        return Err(bad_answer("the answer's head is too long"));
+                    }
+                    self.fill(Duration::MAX).await?;
+                }
+            }
+        }
+    }
+
+    pub async fn body(&mut self, framing: Framing, sink: &mut Sink<'_>) -> io::Result<()> {
+        match framing {
+            Framing::Length(length) => self.pass(length, sink).await,
+            Framing::Chunked => self.chunks(sink).await,
+            Framing::Close => self.until_closed(sink).await,
+        }
+    }
+
+    /// True when nothing came after the answer that nobody asked for.
+    pub fn is_spent(&self) -> bool {
+        self.at == self.inbox.len()
+    }
+
+    /// More bytes into the inbox; an error when there are no more.
+    async fn fill(&mut self, patience: Duration) -> io::Result<()> {
+        if self.at > 0 {
+            self.inbox.drain(..self.at);
+            self.at = 0;
+        }
+        self.inbox.reserve(INBOX_STEP);
+        let room = &mut self.inbox.spare_capacity_mut()[..INBOX_STEP];
+        let received = receive(self.connection, patience, room).await?;
+        if received == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the store closed the connection before the end of its answer",
+            ));
+        }
+        // SAFETY: that many bytes were received into it.
+        unsafe { self.inbox.set_len(self.inbox.len() + received) };
+        Ok(())
+    }
+
+    async fn pass(&mut self, mut count: u64, sink: &mut Sink<'_>) -> io::Result<()> {
+        while count > 0 {
+            let waiting = self.inbox.len() - self.at;
+            let direct = sink.room(count);
+            if waiting == 0 && !direct.is_empty() {
+                let received = receive(self.connection, self.silence, direct).await?;
+                if received == 0 {
+                    return Err(sink.cut());
+                }
+                sink.filled(received);
+                count -= received as u64;
+                continue;
+            }
+            if waiting == 0 {
+                self.fill(self.silence).await?;
+                continue;
+            }
+            let taken = waiting.min(usize::try_from(count).unwrap_or(usize::MAX));
+            sink.take(&self.inbox[self.at..self.at + taken])?;
+            self.at += taken;
+            count -= taken as u64;
+        }
+        Ok(())
+    }
+
+    async fn chunks(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
+        loop {
+            let size = loop {
+                let line = &self.inbox[self.at..];
+                match httparse::parse_chunk_size(line) {
+                    Ok(httparse::Status::Complete((used, size))) => {
+                        self.at += used;
+                        break size;
+                    }
+                    Ok(httparse::Status::Partial) if line.len() < HEAD_MAX => {
+                        self.fill(self.silence).await?;
+                    }
+                    _ => return Err(bad_answer("the answer's chunks have no proper sizes")),
+                }
+            };
+            if size == 0 {
+                return self.trailers().await;
+            }
+            self.pass(size, sink).await?;
+            if self.line().await? != 0 {
+                return Err(bad_answer("a chunk of the answer is longer than its size"));
+            }
+        }
+    }
+
+    async fn trailers(&mut self) -> io::Result<()> {
+        let mut read = 0;
+        loop {
+            match self.line().await? {
+                0 => return Ok(()),
+                size => read += size,
+            }
+            if read > HEAD_MAX {
+                return Err(bad_answer("the answer's trailer is too long"));
+            }
+        }
+    }
+
+    /// Passes over a line and tells its size without its end.
+    async fn line(&mut self) -> io::Result<usize> {
+        loop {
+            let rest = &self.inbox[self.at..];
+            if let Some(size) = rest.windows(2).position(|two| two == b"\r\n") {
+                self.at += size + 2;
+                return Ok(size);
+            }
+            if rest.len() > HEAD_MAX {
+                return Err(bad_answer("a line of the answer is too long"));
+            }
+            self.fill(self.silence).await?;
+        }
+    }
+
+    async fn until_closed(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
+        loop {
+            sink.take(&self.inbox[self.at..])?;
+            self.at = self.inbox.len();
+            match self.fill(self.silence).await {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                done => done?,
+            }
+        }
+    }
+}
+
+async fn receive(
+    connection: &mut Connection,
+    patience: Duration,
+    into: &mut [MaybeUninit<u8>],
+) -> io::Result<usize> {
+    within(
+        patience,
+        "no bytes from the store",
+        connection.receive(into),
+    )
+    .await
+}
+
+impl Sink<'_> {
+    /// Memory that the next bytes may be received into, if there is any of this kind.
+    fn room(&mut self, count: u64) -> &mut [MaybeUninit<u8>] {
+        match self {
+            Sink::Target { target, filled } => {
+                // SAFETY: this sink is the only one of its target.
+                let room = unsafe { target.from(*filled) };
+                let size = room.len().min(usize::try_from(count).unwrap_or(usize::MAX));
+                &mut room[..size]
+            }
+            Sink::Text(..) => &mut [],
+        }
+    }
+
+    fn filled(&mut self, count: usize) {
+        if let Sink::Target { filled, .. } = self {
+            *filled += count;
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::Target { target, filled } => {
+                if !target.write(*filled, bytes) {
+                    let size = target.size();
+                    return Err(bad_answer(format!(
+                        "the body is longer than the {size} bytes asked"
+                    )));
+                }
+                *filled += bytes.len();
+            }
+            Sink::Text(text, most) => {
+                let room = *most - text.len();
+                text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                if bytes.len() > room {
+                    return Err(bad_answer("the store's explanation is too long"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn into_text(self) -> Vec<u8> {
+        match self {
+            Sink::Target { .. } => Vec::new(),
+            Sink::Text(text, _) => text,
+        }
+    }
+
+    /// What a body is called that ended too early.
+    pub fn cut(&self) -> io::Error {
+        let text = match self {
+            Sink::Target { target, filled } => {
+                format!("the body ended after {filled} of {} bytes", target.size())
+            }
+            Sink::Text(..) => "the answer was cut".to_string(),
+        };
+        io::Error::new(io::ErrorKind::UnexpectedEof, text)
+    }
+
+    pub fn is_full(&self) -> bool {
+        match self {
+            Sink::Target { target, filled } => *filled == target.size(),
+            Sink::Text(..) => true,
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connect: from an origin to a connection: names, addresses, proxies, TLS.
+use std::collections::HashMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use http::Uri;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+
+use super::connection::{Connection, within};
+use super::pool::Origin;
+use crate::trust::tls_config;
+
+/// For one address; the next one may answer.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+const NAMES_MAX_AGE: Duration = Duration::from_secs(30);
+const CONNECT_HEAD_MAX: usize = 16 << 10;
+
+struct Resolved {
+    addresses: Vec<SocketAddr>,
+    since: Instant,
+    next: usize,
+}
+
+/// Names are asked for when a connection is made and remembered for a while; connections go to the
+/// addresses of a name in turn.
+#[derive(Default)]
+pub struct Resolver {
+    known: Mutex<HashMap<(String, u16), Resolved>>,
+}
+
+impl Resolver {
+    /// All addresses, the one whose turn it is first.
+    async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let key = (host.to_string(), port);
+        if let Some(addresses) = self.remembered(&key) {
+            return Ok(addresses);
+        }
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let mut addresses: Vec<_> = tokio::net::lookup_host((bare, port))
+            .await
+            .map_err(|error| io::Error::new(error.kind(), format!("resolving {host}: {error}")))?
+            .collect();
+        addresses.dedup();
+        if addresses.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("{host} has no address"),
+            ));
+        }
+        self.known.lock().unwrap().insert(
+            key,
+            Resolved {
+                addresses: addresses.clone(),
+                since: Instant::now(),
+                next: 1,
+            },
+        );
+        Ok(addresses)
+    }
+
+    fn remembered(&self, key: &(String, u16)) -> Option<Vec<SocketAddr>> {
+        let mut known = self.known.lock().unwrap();
+        let resolved = known.get_mut(key)?;
+        if resolved.since.elapsed() >= NAMES_MAX_AGE {
+            known.remove(key);
+            return None;
+        }
+        let count = resolved.addresses.len();
+        let first = resolved.next % count;
+        resolved.next = first + 1;
+        let turned = resolved.addresses.iter().cycle().skip(first).take(count);
+        Some(turned.copied().collect())
+    }
+
+    /// An address that did not answer goes to the end, so that the next connection begins elsewhere.
+    fn demote(&self, host: &str, port: u16, silent: SocketAddr) {
+        let mut known = self.known.lock().unwrap();
+        if let Some(resolved) = known.get_mut(&(host.to_string(), port)) {
+            if let Some(at) = resolved.addresses.iter().position(|one| *one == silent) {
+                let address = resolved.addresses.remove(at);
+                resolved.addresses.push(address);
+                resolved.next = 0;
+            }
+        }
+    }
+
+    async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        let addresses = within(
+            CONNECT_MAX,
+            "no answer from the name service",
+            self.addresses(host, port),
+        )
+        .await?;
+        let mut last = None;
+        for address in addresses {
+            let attempt = TcpStream::connect(address);
+            match within(CONNECT_MAX, "no answer to a connection", attempt).await {
+                Ok(socket) => {
+                    socket.set_nodelay(true)?;
+                    return Ok(socket);
+                }
+                Err(error) => {
+                    self.demote(host, port, address);
+                    let text = format!("connecting to {address}: {error}");
+                    last = Some(io::Error::new(error.kind(), text));
+                }
+            }
+        }
+        Err(last.expect("there was an address"))
+    }
+}
+
+/// The proxy for `uri`, as curl would choose it.
+pub fn proxy_for(uri: &Uri) -> Option<Intercept> {
+    static MATCHER: OnceLock<Matcher> = OnceLock::new();
+    MATCHER.get_or_init(Matcher::from_env).intercept(uri)
+}
+
+/// Only these are ours; the stock client knows the others.
+pub fn can_use(proxy: &Intercept) -> bool {
+    proxy.uri().scheme_str() == Some("http") && proxy.uri().host().is_some()
+}
+
+pub async fn connect(
+    resolver: &Resolver,
+    origin: &Origin,
+    proxy: Option<&Intercept>,
+) -> io::Result<Connection> {
+    let socket = match proxy {
+        None => resolver.connect(&origin.host, origin.port).await?,
+        Some(proxy) => {
+            let host = proxy.uri().host().unwrap_or_default();
+            let port = proxy.uri().port_u16().unwrap_or(80);
+            resolver.connect(host, port).await?
+        }
+    };
+    let mut connection = Connection::plain(socket);
+    if !origin.secure {
+        return Ok(connection);
+    }
+    if let Some(proxy) = proxy {
+        let asked = tunnel(&mut connection, origin, proxy);
+        within(CONNECT_MAX, "no answer from the proxy", asked).await?;
+    }
+    let bare = origin.host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(bare.to_string())
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let handshake = connection.secure(tls_config(), name);
+    within(CONNECT_MAX, "no end of the TLS handshake", handshake).await
+}
+
+/// Asks an HTTP proxy to carry bytes to the origin (RFC 9110, 9.3.6).
+async fn tunnel(connection: &mut Connection, origin: &Origin, proxy: &Intercept) -> io::Result<()> {
+    let target = format!("{}:{}", origin.host, origin.port);
+    let mut head = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
+    if let Some(auth) = proxy.basic_auth().and_then(|value| value.to_str().ok()) {
+        head.push_str(&format!("Proxy-Authorization: {auth}\r\n"));
+    }
+    head.push_str("\r\n");
+    connection.send(head.as_bytes()).await?;
+    // Byte by byte: what follows the head is the origin's, and there is only one head.
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        let mut byte = [MaybeUninit::new(0)];
+        if connection.receive(&mut byte).await? == 0 || answer.len() == CONNECT_HEAD_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::ConnectionRefused,
+                "the proxy did not answer as a proxy",
+            ));
+        }
+        // SAFETY: it was initialised above.
+        answer.push(unsafe { byte[0].assume_init() });
+    }
+    let line = String::from_utf8_lossy(&answer);
+    let line = line.lines().next().unwrap_or_default();
+    if line
+        .split(' ')
+        .nth(1)
+        .is_some_and(|status| status.starts_with('2'))
+    {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::ConnectionRefused,
+        format!("the proxy refused to connect to {target}: {line}"),
+    ))
+}

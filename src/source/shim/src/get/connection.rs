@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connection: a socket, in clear or under TLS. Bytes of an answer go from it straight into the
+//! memory that asked for them.
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::tls::{Next, Tls};
+
+pub struct Connection {
+    socket: TcpStream,
+    tls: Option<Box<Tls>>,
+    /// Bytes of the wire that TLS wants to send.
+    outgoing: Vec<u8>,
+}
+
+impl Connection {
+    pub fn plain(socket: TcpStream) -> Self {
+        Self {
+            socket,
+            tls: None,
+            outgoing: Vec::new(),
+        }
+    }
+
+    /// Shakes hands over a connection in clear.
+    pub async fn secure(
+        self,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<Self> {
+        let mut secured = Self {
+            tls: Some(Box::new(Tls::new(config, name)?)),
+            ..self
+        };
+        loop {
+            match secured.step(&mut []).await? {
+                Next::Ready => return Ok(secured),
+                Next::Closed => return Err(closed()),
+                _ => {}
+            }
+        }
+    }
+
+    pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else {
+            return self.socket.write_all(bytes).await;
+        };
+        tls.encrypt(bytes, &mut self.outgoing)?;
+        self.send_outgoing().await
+    }
+
+    /// At least one byte into `into`, or 0 when the other side has ended.
+    pub async fn receive(&mut self, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        if self.tls.is_none() {
+            return receive_from(&mut self.socket, into).await;
+        }
+        loop {
+            match self.step(into).await? {
+                Next::Plain(count) => return Ok(count),
+                Next::Closed => return Ok(0),
+                // Nothing to read in what has come.
+                Next::Ready => {
+                    if !self.receive_wire().await? {
+                        return Err(closed());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether it can carry another request: nothing has come since the last answer, not even its
+    /// end. Never waits.
+    pub fn is_idle(&mut self) -> bool {
+        let mut byte = [0; 1];
+        let quiet = match self.socket.try_read(&mut byte) {
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            // Under TLS this loses bytes of a record, so the connection is lost as well.
+            Ok(_) => false,
+        };
+        quiet && !self.tls.as_ref().is_some_and(|tls| tls.has_unread())
+    }
+
+    pub fn rest_idle(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.rest_idle();
+        }
+    }
+
+    /// One step of TLS, with the traffic that it needs.
+    async fn step(&mut self, into: &mut [MaybeUninit<u8>]) -> io::Result<Next> {
+        let tls = self.tls.as_mut().expect("only called under TLS");
+        let next = tls.advance(into, &mut self.outgoing)?;
+        match next {
+            Next::Send => self.send_outgoing().await?,
+            Next::Receive => {
+                if !self.receive_wire().await? {
+                    return Err(closed());
+                }
+            }
+            _ => {}
+        }
+        Ok(next)
+    }
+
+    async fn send_outgoing(&mut self) -> io::Result<()> {
+        self.socket.write_all(&self.outgoing).await?;
+        self.outgoing.clear();
+        Ok(())
+    }
+
+    /// False at the end of the wire.
+    async fn receive_wire(&mut self) -> io::Result<bool> {
+        let tls = self.tls.as_mut().expect("only called under TLS");
+        let room = tls.room();
+        if room.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a TLS record is larger than TLS allows",
+            ));
+        }
+        let count = tokio::io::AsyncReadExt::read(&mut self.socket, room).await?;
+        tls.received(count);
+        Ok(count > 0)
+    }
+}
+
+async fn receive_from(socket: &mut TcpStream, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    let mut buffer = ReadBuf::uninit(into);
+    std::future::poll_fn(|context| {
+        std::pin::Pin::new(&mut *socket).poll_read(context, &mut buffer)
+    })
+    .await?;
+    Ok(buffer.filled().len())
+}
+
+fn closed() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::UnexpectedEof,
+        "the connection was closed by the store",
+    )
+}
+
+/// `work`, but not longer than `limit`.
+pub async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let end = Instant::now().checked_add(limit);
+    match end {
+        Some(end) => until(end, limit, what, work).await,
+        None => work.await,
+    }
+}
+
+/// `work`, but not beyond the end of `limit`, which began earlier.
+pub async fn until<T>(
+    end: Instant,
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    tokio::time::timeout_at(end, work)
+        .await
+        .unwrap_or_else(|_| {
+            let message = format!("{what} for {} ms", limit.as_millis());
+            Err(io::Error::new(io::ErrorKind::TimedOut, message))
+        })
+}

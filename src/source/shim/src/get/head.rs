@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Heads of HTTP/1.1 messages (RFC 9112): ours written, the store's read.
+use std::io;
+
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+const HEADERS_MAX: usize = 100;
+
+/// Where a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    Length(u64),
+    Chunked,
+    /// With the connection.
+    Close,
+}
+
+pub struct Head {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub framing: Framing,
+    /// The connection may carry another request after this answer.
+    pub keeps: bool,
+}
+
+pub fn bad_answer(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.into())
+}
+
+/// The head of a GET. A proxy without a tunnel wants the whole URL, and is told who asks.
+pub fn write_request(parts: &Parts, through_proxy: Option<Option<&HeaderValue>>) -> Vec<u8> {
+    let uri = &parts.uri;
+    let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let mut head = Vec::with_capacity(1024);
+    head.extend_from_slice(b"GET ");
+    if through_proxy.is_some() {
+        head.extend_from_slice(b"http://");
+        head.extend_from_slice(host.as_bytes());
+    }
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    head.extend_from_slice(path.as_bytes());
+    head.extend_from_slice(b" HTTP/1.1\r\nhost: ");
+    head.extend_from_slice(host.as_bytes());
+    head.extend_from_slice(b"\r\n");
+    if let Some(Some(auth)) = through_proxy {
+        write_header(&mut head, &header::PROXY_AUTHORIZATION, auth);
+    }
+    for (name, value) in &parts.headers {
+        if name != header::HOST {
+            write_header(&mut head, name, value);
+        }
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+fn write_header(head: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+    head.extend_from_slice(name.as_str().as_bytes());
+    head.extend_from_slice(b": ");
+    head.extend_from_slice(value.as_bytes());
+    head.extend_from_slice(b"\r\n");
+}
+
+/// The head at the start of `bytes` and its size; nothing while it is not there as a whole.
+pub fn parse(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
+    let mut found = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut found);
+    let size = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(size)) => size,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(error) => return Err(bad_answer(format!("the answer is not HTTP: {error}"))),
+    };
+    let status = StatusCode::from_u16(response.code.unwrap_or_default())
+        .map_err(|_| bad_answer("the answer has no status"))?;
+    let mut headers = HeaderMap::with_capacity(response.headers.len());
+    for one in response.headers.iter() {
+        let name = HeaderName::from_bytes(one.name.as_bytes());
+        let value = HeaderValue::from_bytes(one.value);
+        let (Ok(name), Ok(value)) = (name, value) else {
+            return Err(bad_answer(
+                "the answer has a header that HTTP does not allow",
+            ));
+        };
+        headers.append(name, value);
+    }
+    let has_word = |name: HeaderName, word: &str| {
+        headers.get_all(name).iter().any(|value| {
+            let text = value.to_str().unwrap_or_default();
+            text.split(',')
+                .any(|one| one.trim().eq_ignore_ascii_case(word))
+        })
+    };
+    let keeps = if response.version == Some(1) {
+        !has_word(header::CONNECTION, "close")
+    } else {
+        has_word(header::CONNECTION, "keep-alive")
+    };
+    let framing = framing_of(status, &headers)?;
+    let head = Head {
+        status,
+        framing,
+        keeps: keeps && framing != Framing::Close,
+        headers,
+    };
+    Ok(Some((head, size)))
+}
+
+/// RFC 9112, 6.3, but for one thing: what could be read in two ways is refused.
+fn framing_of(status: StatusCode, headers: &HeaderMap) -> io::Result<Framing> {
+    if status.is_informational() || matches!(status.as_u16(), 204 | 304) {
+        return Ok(Framing::Length(0));
+    }
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
+    let length = lengths.next();
+    if lengths.next().is_some() {
+        return Err(bad_answer("the answer has two lengths"));
+    }
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (length, codings.next(), codings.next()) {
+        (None, None, None) => Ok(Framing::Close),
+        (Some(length), None, None) => length
+            .to_str()
+            .ok()
+            .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|text| text.parse().ok())
+            .map(Framing::Length)
+            .ok_or_else(|| bad_answer("the answer's length is not a number")),
+        (None, Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => {
+            Ok(Framing::Chunked)
+        }
+        _ => Err(bad_answer("the answer's end can be read in two ways")),
+    }
+}

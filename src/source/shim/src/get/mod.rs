@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! GETs of reads, past the stock client: the body goes from the socket straight into the caller's
+//! memory. docs/design/0002-stores.md says why, and what is refused.
+mod answer;
+mod connect;
+mod connection;
+mod head;
+mod pool;
+mod tls;
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::request::Parts;
+use http::{HeaderMap, Response, StatusCode, header};
+
+use tokio::time::Instant;
+
+use crate::target::Target;
+use answer::{Answer, Sink};
+use connect::{Resolver, can_use, connect, proxy_for};
+use connection::until;
+use head::{Framing, Head, write_request};
+use pool::{Origin, Pool};
+
+/// Of an answer that is not the bytes asked for: the store's explanation.
+const TEXT_MAX: usize = 64 << 10;
+
+/// How long an attempt may be silent.
+#[derive(Clone, Copy)]
+pub struct Terms {
+    pub first_byte: Duration,
+    pub silence: Duration,
+}
+
+pub enum Got {
+    /// The whole of the target is filled.
+    Bytes,
+    /// Anything but a success, as far as it fits.
+    Refusal(Response<Vec<u8>>),
+    /// The store sends us elsewhere; the stock client knows how to follow.
+    Elsewhere,
+}
+
+#[derive(Default)]
+pub struct Getter {
+    pool: Arc<Pool>,
+    resolver: Resolver,
+}
+
+impl Getter {
+    /// For all stores of the process, so that they share connections.
+    pub fn shared() -> &'static Self {
+        static GETTER: OnceLock<Getter> = OnceLock::new();
+        GETTER.get_or_init(Self::default)
+    }
+
+    /// Whether `get` can carry this request.
+    pub fn can_carry(parts: &Parts) -> bool {
+        let uri = &parts.uri;
+        parts.method == http::Method::GET
+            && matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some()
+            && proxy_for(uri).is_none_or(|proxy| can_use(&proxy))
+    }
+
+    /// Sends one GET. `check` sees the head of an answer before anything of its body is touched.
+    pub async fn get(
+        &self,
+        parts: &Parts,
+        target: &Target,
+        terms: Terms,
+        check: impl FnOnce(StatusCode, &HeaderMap) -> opendal::Result<()>,
+    ) -> opendal::Result<Got> {
+        let proxy = proxy_for(&parts.uri);
+        let origin = origin_of(parts, proxy.as_ref().map(|proxy| proxy.uri()));
+        let in_clear = proxy.as_ref().filter(|_| !origin.secure);
+        let request = write_request(parts, in_clear.map(|proxy| proxy.basic_auth()));
+        let start = Instant::now();
+        let mut idle = self.pool.take(&origin);
+        loop {
+            let reused = idle.is_some();
+            let mut connection = match idle.take() {
+                Some(connection) => connection,
+                None => connect(&self.resolver, &origin, proxy.as_ref())
+                    .await
+                    .map_err(broken)?,
+            };
+            let mut answer = Answer::new(&mut connection, terms.silence);
+            let asked = ask(&mut answer, &request);
+            let what = "no bytes from the store";
+            let head = match until(start + terms.first_byte, terms.first_byte, what, asked).await {
+                // The server may have closed it while it was idle; nothing was asked of it then.
+                Err(error) if reused && !answer.has_begun() && !is_silence(&error) => continue,
+                done => done.map_err(broken)?,
+            };
+            check(head.status, &head.headers)?;
+            let keeps = head.keeps;
+            let (got, ended) = take_body(&mut answer, head, target).await.map_err(broken)?;
+            if ended && keeps && answer.is_spent() {
+                self.pool.give(&origin, connection);
+            }
+            return Ok(got);
+        }
+    }
+}
+
+async fn ask(answer: &mut Answer<'_>, request: &[u8]) -> io::Result<Head> {
+    answer.send(request).await?;
+    answer.head().await
+}
+
+fn is_silence(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
+}
+
+/// Whatever the network does is worth another attempt.
+fn broken(error: io::Error) -> opendal::Error {
+    opendal::Error::new(opendal::ErrorKind::Unexpected, error.to_string()).set_temporary()
+}
+
+/// The second: the answer was read to its end.
+async fn take_body(
+    answer: &mut Answer<'_>,
+    head: Head,
+    target: &Target,
+) -> io::Result<(Got, bool)> {
+    if head.status.is_redirection() && head.headers.contains_key(header::LOCATION) {
+        return Ok((Got::Elsewhere, false));
+    }
+    if !head.status.is_success() {
+        let mut sink = Sink::Text(Vec::new(), TEXT_MAX);
+        // A refusal whose text is cut is still a refusal.
+        let ended = answer.body(head.framing, &mut sink).await.is_ok();
+        let mut refusal = Response::new(sink.into_text());
+        *refusal.status_mut() = head.status;
+        *refusal.headers_mut() = head.headers;
+        return Ok((Got::Refusal(refusal), ended));
+    }
+    if let Framing::Length(length) = head.framing {
+        if length != target.size() as u64 {
+            let text = format!("the store sends {length} bytes for {}", target.size());
+            return Err(head::bad_answer(text));
+        }
+    }
+    let mut sink = Sink::Target { target, filled: 0 };
+    answer.body(head.framing, &mut sink).await?;
+    if !sink.is_full() {
+        return Err(sink.cut());
+    }
+    Ok((Got::Bytes, true))
+}
+
+fn origin_of(parts: &Parts, proxy: Option<&http::Uri>) -> Origin {
+    let uri = &parts.uri;
+    let secure = uri.scheme_str() == Some("https");
+    Origin {
+        secure,
+        host: uri.host().unwrap_or_default().to_string(),
+        port: uri.port_u16().unwrap_or(if secure { 443 } else { 80 }),
+        proxy: proxy
+            .and_then(|uri| uri.authority())
+            .map(|authority| authority.to_string()),
+    }
+}

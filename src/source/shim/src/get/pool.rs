@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Pool: connections that wait for their next request, bounded in number and in time.
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::connection::Connection;
+
+/// Shorter than the minute after which servers hang up.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+const IDLE_OF_ORIGIN_MAX: usize = 64;
+const IDLE_TOTAL_MAX: usize = 256;
+
+/// What a connection is good for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    pub secure: bool,
+    pub host: String,
+    pub port: u16,
+    /// `http://host:port` of the proxy in between.
+    pub proxy: Option<String>,
+}
+
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+#[derive(Default)]
+pub struct Pool {
+    idle: Mutex<HashMap<Origin, Vec<Idle>>>,
+    has_sweeper: AtomicBool,
+}
+
+impl Pool {
+    /// The one that was used last, since the others may then expire.
+    pub fn take(&self, origin: &Origin) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap();
+        let of_origin = idle.get_mut(origin)?;
+        while let Some(mut newest) = of_origin.pop() {
+            if newest.since.elapsed() < IDLE_MAX && newest.connection.is_idle() {
+                return Some(newest.connection);
+            }
+        }
+        None
+    }
+
+    pub fn give(self: &Arc<Self>, origin: &Origin, mut connection: Connection) {
+        connection.rest_idle();
+        let mut idle = self.idle.lock().unwrap();
+        if idle.values().map(Vec::len).sum::<usize>() >= IDLE_TOTAL_MAX {
+            drop_oldest(&mut idle);
+        }
+        let since = Instant::now();
+        match idle.get_mut(origin) {
+            Some(of_origin) => {
+                if of_origin.len() >= IDLE_OF_ORIGIN_MAX {
+                    of_origin.remove(0);
+                }
+                of_origin.push(Idle { connection, since });
+            }
+            None => {
+                idle.insert(origin.clone(), vec![Idle { connection, since }]);
+            }
+        }
+        drop(idle);
+        if !self.has_sweeper.swap(true, Ordering::Relaxed) {
+            tokio::spawn(sweep(self.clone()));
+        }
+    }
+}
+
+fn drop_oldest(idle: &mut HashMap<Origin, Vec<Idle>>) {
+    let oldest = idle
+        .iter()
+        .filter_map(|(origin, of_origin)| Some((of_origin.first()?.since, origin.clone())))
+        .min_by_key(|(since, _)| *since);
+    if let Some((_, origin)) = oldest {
+        idle.get_mut(&origin).expect("found above").remove(0);
+    }
+}
+
+/// For the life of the process: what nobody takes any more is closed as well.
+async fn sweep(pool: Arc<Pool>) {
+    loop {
+        tokio::time::sleep(IDLE_MAX / 3).await;
+        let mut idle = pool.idle.lock().unwrap();
+        idle.retain(|_, of_origin| {
+            of_origin.retain_mut(|one| one.since.elapsed() < IDLE_MAX && one.connection.is_idle());
+            !of_origin.is_empty()
+        });
+    }
+}

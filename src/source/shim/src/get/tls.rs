@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One side of a TLS connection without a socket: bytes of the wire in, bytes of the program out.
+//! rustls' buffered face reads the socket 4 KiB at a time; its unbuffered one leaves the reading to
+//! us.
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+
+/// Read from the socket at once; several records.
+const WIRE_BYTES: usize = 128 << 10;
+
+pub struct Tls {
+    state: UnbufferedClientConnection,
+    wire: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Plaintext that did not fit where the last record was asked to go.
+    rest: Vec<u8>,
+    rest_at: usize,
+}
+
+/// What has to happen before the connection can go on.
+pub enum Next {
+    /// `outgoing` has to be sent, then asked again.
+    Send,
+    /// More bytes of the wire are needed.
+    Receive,
+    /// That many bytes of plaintext were put where they were asked for.
+    Plain(usize),
+    /// The handshake is over and nothing waits.
+    Ready,
+    /// The other side has said that it sends no more.
+    Closed,
+}
+
+fn broken(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+impl Tls {
+    pub fn new(config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
+        Ok(Self {
+            state: UnbufferedClientConnection::new(config, name).map_err(broken)?,
+            wire: Vec::new(),
+            start: 0,
+            end: 0,
+            rest: Vec::new(),
+            rest_at: 0,
+        })
+    }
+
+    /// Where the next bytes of the wire belong; `received` tells how many came.
+    pub fn room(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        if self.wire.is_empty() {
+            self.wire = vec![0; WIRE_BYTES];
+        }
+        if self.start > 0 {
+            self.wire.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        &mut self.wire[self.end..]
+    }
+
+    pub fn received(&mut self, count: usize) {
+        self.end += count;
+    }
+
+    /// Gives back the memory of a connection that nobody uses.
+    pub fn rest_idle(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end, self.wire) = (0, 0, Vec::new());
+        }
+        if self.rest_at == self.rest.len() {
+            (self.rest_at, self.rest) = (0, Vec::new());
+        }
+    }
+
+    /// Whether plaintext waits that no answer accounts for.
+    pub fn has_unread(&self) -> bool {
+        self.rest_at < self.rest.len()
+    }
+
+    /// Takes the connection one step further. Plaintext goes to `into`, which may be empty while
+    /// none is expected.
+    pub fn advance(
+        &mut self,
+        into: &mut [MaybeUninit<u8>],
+        outgoing: &mut Vec<u8>,
+    ) -> io::Result<Next> {
+        if self.has_unread() && !into.is_empty() {
+            let count = copy(&self.rest[self.rest_at..], into);
+            self.rest_at += count;
+            return Ok(Next::Plain(count));
+        }
+        loop {
+            let UnbufferedStatus { discard, state } = self
+                .state
+                .process_tls_records(&mut self.wire[self.start..self.end]);
+            let next = match state.map_err(broken)? {
+                ConnectionState::EncodeTlsData(mut data) => {
+                    encode(&mut data, outgoing)?;
+                    None
+                }
+                ConnectionState::TransmitTlsData(data) => {
+                    data.done();
+                    Some(Next::Send)
+                }
+                ConnectionState::ReadTraffic(mut traffic) => {
+                    let mut filled = 0;
+                    while let Some(record) = traffic.next_record() {
+                        let payload = record.map_err(broken)?.payload;
+                        let count = copy(payload, &mut into[filled..]);
+                        filled += count;
+                        if count < payload.len() {
+                            if self.rest_at == self.rest.len() {
+                                self.rest.clear();
+                                self.rest_at = 0;
+                            }
+                            self.rest.extend_from_slice(&payload[count..]);
+                        }
+                    }
+                    (filled > 0).then_some(Next::Plain(filled))
+                }
+                ConnectionState::WriteTraffic(_) => Some(Next::Ready),
+                ConnectionState::BlockedHandshake => Some(Next::Receive),
+                ConnectionState::PeerClosed | ConnectionState::Closed => Some(Next::Closed),
+                _ => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "an unexpected state of TLS",
+                    ));
+                }
+            };
+            self.start += discard;
+            if let Some(next) = next {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// Appends `plain`, encrypted, to `outgoing`. Only when `advance` says Ready.
+    pub fn encrypt(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> io::Result<()> {
+        let UnbufferedStatus { discard, state } = self
+            .state
+            .process_tls_records(&mut self.wire[self.start..self.end]);
+        let ConnectionState::WriteTraffic(mut traffic) = state.map_err(broken)? else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "TLS is not ready to send",
+            ));
+        };
+        let at = outgoing.len();
+        outgoing.resize(at + plain.len() + 512, 0);
+        let count = match traffic.encrypt(plain, &mut outgoing[at..]) {
+            Err(EncryptError::InsufficientSize(needed)) => {
+                outgoing.resize(at + needed.required_size, 0);
+                traffic.encrypt(plain, &mut outgoing[at..])
+            }
+            done => done,
+        };
+        outgoing.truncate(at + count.map_err(io::Error::other)?);
+        self.start += discard;
+        Ok(())
+    }
+}
+
+fn encode(
+    data: &mut rustls::unbuffered::EncodeTlsData<'_, rustls::client::ClientConnectionData>,
+    outgoing: &mut Vec<u8>,
+) -> io::Result<()> {
+    let at = outgoing.len();
+    outgoing.resize(at + 1024, 0);
+    let count = match data.encode(&mut outgoing[at..]) {
+        Err(EncodeError::InsufficientSize(needed)) => {
+            outgoing.resize(at + needed.required_size, 0);
+            data.encode(&mut outgoing[at..])
+        }
+        done => done,
+    };
+    outgoing.truncate(at + count.map_err(io::Error::other)?);
+    Ok(())
+}
+
+/// As much of `from` as fits.
+fn copy(from: &[u8], into: &mut [MaybeUninit<u8>]) -> usize {
+    let count = from.len().min(into.len());
+    // SAFETY: both have `count` bytes and lie apart.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr().cast(), count) };
+    count
+}
