@@ -11,8 +11,8 @@
  *  - A leat_outcome, and everything that it points to, belongs to the library and lives until the
  *    callback returns.
  *  - Arguments are copied before a call returns, except the memory that leat_store_read fills,
- * which belongs to the library from the call until the callback has been entered; nothing touches it
- * afterwards.
+ * which belongs to the library from the call until the callback has been entered; nothing touches
+ * it afterwards.
  *  - Text is UTF-8, not terminated by a zero, never null where its size is above 0.
  *  - The library starts its threads with the first store and keeps them for the life of the
  * process. A process that forks must do so before. */

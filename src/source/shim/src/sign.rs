@@ -3,6 +3,7 @@
 //! https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{AUTHORIZATION, HOST};
 use http::request::Parts;
@@ -29,6 +30,13 @@ pub struct Signer {
     region: String,
     credentials: Arc<Credentials>,
     key: Mutex<Option<Arc<SigningKey>>>,
+    time: Mutex<Option<Arc<Time>>>,
+}
+
+/// A second, written as a signature wants it.
+struct Time {
+    second: u64,
+    text: String,
 }
 
 impl Signer {
@@ -37,6 +45,7 @@ impl Signer {
             region,
             credentials,
             key: Mutex::default(),
+            time: Mutex::default(),
         }
     }
 
@@ -46,10 +55,24 @@ impl Signer {
         let Some(credential) = self.credentials.get().await? else {
             return Ok(None);
         };
-        let now = Timestamp::now();
-        let key = self.key_of(&credential, &now.format_date());
-        add_signature(parts, &key, &now.format_iso8601())?;
+        let time = self.time();
+        let day = time.text.split('T').next().unwrap_or_default();
+        let key = self.key_of(&credential, day);
+        add_signature(parts, &key, &time.text)?;
         Ok(Some(credential))
+    }
+
+    fn time(&self) -> Arc<Time> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let second = since.map_or(0, |since| since.as_secs());
+        let mut known = self.time.lock().unwrap();
+        match known.as_ref() {
+            Some(time) if time.second == second => time.clone(),
+            _ => {
+                let text = Timestamp::now().format_iso8601();
+                known.insert(Arc::new(Time { second, text })).clone()
+            }
+        }
     }
 
     pub async fn renew(&self, used: &Arc<Credential>) -> bool {

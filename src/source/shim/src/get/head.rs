@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Heads of HTTP/1.1 messages (RFC 9112): ours written, the store's read.
 use std::io;
+use std::mem::MaybeUninit;
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -65,9 +66,10 @@ fn write_header(head: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
 
 /// The head at the start of `bytes` and its size; nothing while it is not there as a whole.
 pub fn parse(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
-    let mut found = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut response = httparse::Response::new(&mut found);
-    let size = match response.parse(bytes) {
+    let mut found = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    let size = match config.parse_response_with_uninit_headers(&mut response, bytes, &mut found) {
         Ok(httparse::Status::Complete(size)) => size,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(error) => return Err(bad_answer(format!("the answer is not HTTP: {error}"))),
