@@ -16,7 +16,8 @@ std::optional<int> hex_digit(char c) {
   return std::nullopt;
 }
 
-// Only in query values: bucket and prefix are taken literally, as every S3 tool does.
+// Query values, and paths of web servers: bucket and prefix are taken literally, as every S3 tool
+// does.
 std::string percent_decode(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -48,6 +49,14 @@ Result<> parse_query(std::string_view query, std::map<std::string, std::string>&
   return {};
 }
 
+// abfs://container@account… and sftp://user@host name things with what stands before the '@'.
+bool holds_credentials(std::string_view scheme, std::string_view authority) {
+  const size_t at = authority.find('@');
+  if (scheme == "file" || at == std::string_view::npos) return false;
+  const bool names = scheme == "abfs" || scheme == "sftp";
+  return !names || authority.substr(0, at).contains(':');
+}
+
 }  // namespace
 
 Result<StoreUrl> StoreUrl::parse(std::string_view text) {
@@ -67,7 +76,7 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
     url.scheme = std::string(text.substr(0, scheme_end));
     rest = text.substr(scheme_end + 3);
     // Before anything is quoted: messages are logged.
-    if (url.scheme != "file" && rest.substr(0, rest.find('/')).contains('@')) {
+    if (holds_credentials(url.scheme, rest.substr(0, rest.find('/')))) {
       return error(StatusCode::kInvalidArgument,
                    "a source URL may not hold credentials; give them in the environment or a "
                    "credentials file");
@@ -92,7 +101,9 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   } else {
     rest.remove_prefix(1);
   }
-  url.prefix = std::string(rest);
+  // Other URLs name keys as they are; these are what a browser shows.
+  const bool is_web = url.scheme == "http" || url.scheme == "https";
+  url.prefix = is_web ? percent_decode(rest) : std::string(rest);
   if (!url.prefix.empty() && !url.prefix.ends_with('/')) url.prefix += '/';
   return url;
 }

@@ -108,7 +108,7 @@ std::unique_ptr<Bucket> make_s3_bucket(Executor& executor) {
   config.scheme = "s3";
   config.bucket = "bucket";
   config.endpoint = gateway->endpoint();
-  config.region = "us-east-1";
+  config.options["region"] = "us-east-1";
   return std::make_unique<OpendalBucket>(executor, config, gateway);
 }
 
@@ -123,6 +123,10 @@ class SourceContract : public ::testing::TestWithParam<std::string> {
     root_ = bucket_->root();
   }
 
+  // The shim's memory store gives everything at once, a local directory a level.
+  bool has_small_pages(bool recursive) const {
+    return GetParam() != "memory" && (recursive || GetParam() != "file");
+  }
   // The memory store tells neither version nor time.
   bool has_versions() const { return GetParam() != "memory"; }
   Source& source() { return bucket_->source(); }
@@ -147,7 +151,7 @@ class SourceContract : public ::testing::TestWithParam<std::string> {
     do {
       auto page = executor_.wait(source().list(Context::background(), request));
       if (!page) return Error(page.error());
-      if (recursive || GetParam() != "file") EXPECT_LE(page->objects.size(), 7u);
+      if (has_small_pages(recursive)) EXPECT_LE(page->objects.size(), 7u);
       for (SourceObject& object : page->objects) {
         EXPECT_TRUE(object.key.starts_with(request.prefix)) << object.key;
         EXPECT_NE(object.key, request.prefix);

@@ -71,8 +71,12 @@ class OpenSource : public ::testing::Test {
 };
 
 TEST_F(OpenSource, UnknownSchemesAndOptionsAreNamed) {
-  EXPECT_THAT(failure("gs://bucket", StatusCode::kInvalidArgument),
-              HasSubstr("there are file and s3"));
+  EXPECT_THAT(failure("s4://bucket", StatusCode::kInvalidArgument),
+              HasSubstr("there are file, s3, gs, az,"));
+  EXPECT_THAT(failure("az://container", StatusCode::kInvalidArgument),
+              HasSubstr("needs the option account"));
+  EXPECT_THAT(failure("oss://bucket", StatusCode::kInvalidArgument),
+              HasSubstr("needs the option region"));
   EXPECT_THAT(failure("s3://bucket?endpiont=http://x", StatusCode::kInvalidArgument),
               HasSubstr("did you mean 'endpoint'?"));
   EXPECT_THAT(failure("s3://bucket?adressing=path", StatusCode::kInvalidArgument),
@@ -111,6 +115,10 @@ TEST_F(OpenSource, AStoreIsTheSameByItsPlaceNotByItsPrefixOrSpelling) {
   environment_.set("AWS_ENDPOINT_URL_S3", "http://host:9090");
   EXPECT_NE(store, id("s3://bucket"));
   EXPECT_EQ(id("file:///a"), id("/b"));
+  // The two ways to write an Azure file system.
+  EXPECT_EQ(id("abfs://c@account.dfs.core.windows.net/a"), id("abfs://c?account=account"));
+  EXPECT_EQ(id("https://Host:443/a"), id("https://host/b"));
+  EXPECT_NE(id("https://host"), id("http://host"));
 }
 
 class OpenSourceOnServer : public OpenSource {

@@ -61,28 +61,22 @@ StatusCode to_status_code(leat_code code) {
       return StatusCode::kCancelled;
     case LEAT_UNSUPPORTED:
       return StatusCode::kUnsupported;
+    case LEAT_NOT_DIRECTORY:
+      return StatusCode::kNotDirectory;
   }
   return StatusCode::kInternal;
 }
 
-SourceObject to_object(const leat_entry& entry) {
-  SourceObject object;
-  object.key = to_string(entry.key);
-  object.kind = entry.is_directory ? FileKind::kDirectory : FileKind::kFile;
-  object.size = entry.size;
-  if (entry.has_mtime) object.mtime = WallTime(std::chrono::nanoseconds(entry.mtime_ns));
-  if (entry.etag.size > 0) {
-    object.version = Version::etag(to_string(entry.etag));
-  } else if (entry.has_mtime) {
-    object.version = Version::size_mtime(entry.size, entry.mtime_ns);
+Version::Kind to_kind(leat_version_kind kind) {
+  switch (kind) {
+    case LEAT_VERSION_NONE:
+      return Version::Kind::kSizeMtime;
+    case LEAT_VERSION_ETAG:
+      return Version::Kind::kEtag;
+    case LEAT_VERSION_GENERATION:
+      return Version::Kind::kGeneration;
   }
-  return object;
-}
-
-// Who asks is part of a store's identity: another one may see other objects, or none.
-std::string account_of(const OpendalConfig& config) {
-  if (config.anonymous) return "anonymous";
-  return config.profile.empty() ? "" : "profile " + config.profile;
+  return Version::Kind::kSizeMtime;
 }
 
 struct FreeRequest {
@@ -92,6 +86,7 @@ struct FreeRequest {
 }  // namespace
 
 struct OpendalSource::Pending {
+  const OpendalSource* source;  // alive: it awaits every callback
   std::shared_ptr<SharedResult<AnswerPtr>> answer = SharedResult<AnswerPtr>::make();
   // Orders the starter's writes before the callback's reads in C++ terms: the shim does so too, but
   // a race detector does not see into it.
@@ -104,25 +99,21 @@ void OpendalSource::CloseStore::operator()(leat_store* store) const {
 
 Result<std::shared_ptr<OpendalSource>> OpendalSource::open(OpendalConfig config,
                                                            std::string_view salt) {
-  const std::vector<std::pair<std::string, std::string>> options = {
-      {"scheme", config.scheme},
-      {"bucket", config.bucket},
-      {"endpoint", config.endpoint},
-      {"region", config.region},
-      {"profile", config.profile},
-      {"virtual_host", config.virtual_host ? "true" : "false"},
-      {"anonymous", config.anonymous ? "true" : "false"},
-      {"retry_max", std::to_string(config.retry_max)},
-      {"retry_delay_ms", std::to_string(config.retry_delay.count())},
-      {"page_entries", std::to_string(config.page_entries)},
-  };
+  std::map<std::string, std::string> options = config.options;
+  options["scheme"] = config.scheme;
+  options["bucket"] = config.bucket;
+  options["endpoint"] = config.endpoint;
+  options["retry_max"] = std::to_string(config.retry_max);
+  options["retry_delay_ms"] = std::to_string(config.retry_delay.count());
+  options["page_entries"] = std::to_string(config.page_entries);
   std::vector<leat_option> given;
   for (const auto& [name, value] : options) given.push_back({as_text(name), as_text(value)});
+  if (config.url.empty()) config.url = fmt::format("{}://{}", config.scheme, config.bucket);
   std::array<char, 512> reason{};
   StorePtr store(leat_store_open(given.data(), given.size(), reason.data(), reason.size()));
   if (!store) {
-    return error(StatusCode::kInvalidArgument, fmt::format("cannot open {}://{}: {}", config.scheme,
-                                                           config.bucket, reason.data()));
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("cannot open {}: {}", config.url, reason.data()));
   }
   return std::shared_ptr<OpendalSource>(
       new OpendalSource(std::move(config), std::move(store), salt));
@@ -131,13 +122,29 @@ Result<std::shared_ptr<OpendalSource>> OpendalSource::open(OpendalConfig config,
 OpendalSource::OpendalSource(OpendalConfig config, StorePtr store, std::string_view salt)
     : config_(std::move(config)),
       store_(std::move(store)),
-      name_(fmt::format("{}://{}", config_.scheme, config_.bucket)),
-      id_(make_store_id(config_.scheme, config_.endpoint, account_of(config_), config_.bucket,
-                        salt)) {
-  capabilities_.conditional_read = leat_store_has_conditional_read(store_.get()) != 0;
+      name_(config_.url),
+      id_(make_store_id(config_.scheme, config_.endpoint, config_.account, config_.bucket, salt)) {
+  const leat_abilities abilities = leat_store_abilities(store_.get());
+  version_kind_ = to_kind(abilities.version);
+  capabilities_.conditional_read = abilities.conditional_read != 0;
+  capabilities_.real_directories = abilities.real_directories != 0;
 }
 
-OpendalSource::AnswerPtr OpendalSource::take(const leat_outcome& outcome) {
+SourceObject OpendalSource::to_object(const leat_entry& entry) const {
+  SourceObject object;
+  object.key = to_string(entry.key);
+  object.kind = entry.is_directory ? FileKind::kDirectory : FileKind::kFile;
+  object.size = entry.size;
+  if (entry.has_mtime) object.mtime = WallTime(std::chrono::nanoseconds(entry.mtime_ns));
+  if (entry.version.size > 0) {
+    object.version = {version_kind_, to_string(entry.version)};
+  } else if (entry.has_mtime && !entry.is_directory) {
+    object.version = Version::size_mtime(entry.size, entry.mtime_ns);
+  }
+  return object;
+}
+
+OpendalSource::AnswerPtr OpendalSource::take(const leat_outcome& outcome) const {
   if (outcome.attempts > 1) source_metrics::retries.add(outcome.attempts - 1);
   auto answer = std::make_shared<Answer>();
   answer->report = {.first_byte = std::chrono::microseconds(outcome.first_byte_us),
@@ -158,14 +165,14 @@ OpendalSource::AnswerPtr OpendalSource::take(const leat_outcome& outcome) {
 void OpendalSource::on_done(void* user, const leat_outcome* outcome) {
   std::unique_ptr<Pending> pending(static_cast<Pending*>(user));
   (void)pending->published.load(std::memory_order_acquire);
-  pending->answer->set(take(*outcome));
+  pending->answer->set(pending->source->take(*outcome));
 }
 
 Task<Result<OpendalSource::AnswerPtr>> OpendalSource::call(Context context, std::string what,
                                                            AttemptReport* report,
                                                            Start start) const {
   if (auto alive = context.check(what.c_str()); !alive) co_return Error(alive.error());
-  auto* pending = new Pending;  // the callback's, which frees it
+  auto* pending = new Pending{.source = this};  // the callback's, which frees it
   auto shared = pending->answer;
   pending->published.store(true, std::memory_order_release);
   std::unique_ptr<leat_request, FreeRequest> request(start(pending));
@@ -191,17 +198,18 @@ Status OpendalSource::explain(const Status& failure, const std::string& what) co
   std::string advice;
   switch (failure.code()) {
     case StatusCode::kPermissionDenied:
-      advice =
-          "; check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, "
-          "~/.aws) and what they may do with this bucket";
+      advice = fmt::format("; check the credentials ({}) and what they may do with this bucket",
+                           config_.credentials);
       break;
     case StatusCode::kUnavailable:
       advice = fmt::format("; check that {} can be reached", config_.endpoint);
       break;
     case StatusCode::kInternal:
     case StatusCode::kInvalidArgument:
-      advice =
-          fmt::format("; check endpoint ({}) and region ({})", config_.endpoint, config_.region);
+      advice = fmt::format("; check the endpoint ({})", config_.endpoint);
+      if (auto region = config_.options.find("region"); region != config_.options.end()) {
+        advice += fmt::format(" and the region ({})", region->second);
+      }
       break;
     default:
       break;
@@ -242,8 +250,7 @@ Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
                                    std::span<std::byte> into) {
   LEAT_CHECK(into.size() == request.range.size);
   if (into.empty()) co_return Result<>();
-  bool store_compares =
-      capabilities_.conditional_read && request.if_version.kind == Version::Kind::kEtag;
+  bool store_compares = capabilities_.conditional_read && request.if_version.kind == version_kind_;
   if (store_compares || !request.if_version.known()) {
     Result<> done = co_await read_once(context, request, into);
     co_return done;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,20 +19,22 @@
 struct leat_store;
 struct leat_request;
 struct leat_outcome;
+struct leat_entry;
 
 namespace leat {
 
 struct OpendalConfig {
-  std::string scheme;  // "s3", "memory" (an empty store of its own)
-  std::string bucket;
+  std::string scheme;    // one of leat_store.h
+  std::string bucket;    // empty where there are none
   std::string endpoint;  // canonical URL; part of the store's identity
-  std::string region;
-  std::string profile;  // empty: the environment's
-  bool virtual_host = false;
-  bool anonymous = false;
+  // Of the store, as leat_store.h names them. None is a secret.
+  std::map<std::string, std::string> options;
+  std::string account;      // who asks, as part of the store's identity; empty: the environment's
+  std::string url;          // "s3://bucket", for people; empty: made of scheme and bucket
+  std::string credentials;  // where they come from, as advice
   unsigned retry_max = 3;
   std::chrono::milliseconds retry_delay{100};  // before the first retry; doubles, with jitter
-  unsigned page_entries = 1000;
+  unsigned page_entries = 1000;                // asked for at once, where one can ask for less
 };
 
 // Every request must have ended before the executor that it runs on is destroyed.
@@ -73,18 +76,20 @@ class OpendalSource : public Source {
   OpendalSource(OpendalConfig config, StorePtr store, std::string_view salt);
 
   static void on_done(void* user, const leat_outcome* outcome);
-  static AnswerPtr take(const leat_outcome& outcome);
+  AnswerPtr take(const leat_outcome& outcome) const;
   // Runs one request to its callback, whatever becomes of the context. Errors begin with `what`.
   Task<Result<AnswerPtr>> call(Context context, std::string what, AttemptReport* report,
                                Start start) const;
   // With the version, if there is one, as the request's condition.
   Task<Result<>> read_once(Context context, ReadRequest request, std::span<std::byte> into);
+  SourceObject to_object(const leat_entry& entry) const;
   Status explain(const Status& failure, const std::string& what) const;
 
   const OpendalConfig config_;
   const StorePtr store_;
   const std::string name_;
   const StoreId id_;
+  Version::Kind version_kind_;
   SourceCapabilities capabilities_;
   std::once_flag left_out_said_;
 };

@@ -45,8 +45,7 @@ OpendalConfig config_of(const std::string& endpoint, unsigned retry_max) {
   config.scheme = "s3";
   config.bucket = "bucket";
   config.endpoint = endpoint;
-  config.region = "us-east-1";
-  config.anonymous = true;
+  config.options = {{"region", "us-east-1"}, {"anonymous", "true"}};
   config.retry_max = retry_max;
   config.retry_delay = 1ms;
   return config;

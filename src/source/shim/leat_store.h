@@ -61,14 +61,28 @@ typedef enum leat_code {
   LEAT_UNAVAILABLE = 7,       /* not reached, failing, or a body of the wrong length; tried again */
   LEAT_THROTTLED = 8,         /* fewer requests, please; tried again */
   LEAT_CANCELLED = 9,         /* by leat_request_cancel */
-  LEAT_UNSUPPORTED = 10       /* the store cannot do it, or cannot address the key */
+  LEAT_UNSUPPORTED = 10,      /* the store cannot do it, or cannot address the key */
+  LEAT_NOT_DIRECTORY = 11     /* a listing of what is a file */
 } leat_code;
+
+/* What tells two states of an object apart. */
+typedef enum leat_version_kind {
+  LEAT_VERSION_NONE = 0, /* nothing but size and mtime */
+  LEAT_VERSION_ETAG = 1,
+  LEAT_VERSION_GENERATION = 2
+} leat_version_kind;
+
+typedef struct leat_abilities {
+  leat_version_kind version;
+  uint8_t conditional_read; /* reads can demand such a version */
+  uint8_t real_directories; /* they exist by themselves; listings of a missing one fail */
+} leat_abilities;
 
 typedef struct leat_entry {
   leat_text key; /* whole key; directories end in '/' */
   uint64_t size;
-  leat_text etag;   /* as If-Match takes it; empty where the store has none */
-  int64_t mtime_ns; /* since 1970, whole seconds; see has_mtime */
+  leat_text version; /* as leat_store_read takes it; empty where the store has none */
+  int64_t mtime_ns;  /* since 1970, as fine as stat and list both have it; see has_mtime */
   uint8_t is_directory;
   uint8_t has_mtime;
 } leat_entry;
@@ -92,39 +106,48 @@ typedef struct leat_outcome {
 typedef void (*leat_done)(void* user, const leat_outcome* outcome);
 
 /* Opens a store; sends nothing. Options:
- *   scheme            "s3" or "memory" (an empty store of its own, for tests)
- *   bucket            s3
- *   endpoint          s3: http:// or https:// URL
- *   region            s3
- *   virtual_host      s3: "true" puts the bucket into the host name
- *   anonymous         s3: "true" signs nothing
- *   profile           s3: of the shared credentials file
+ *   scheme, bucket    as below; bucket: what the store calls so, container or file system
+ *   endpoint          URL; of hdfs and sftp hdfs://HOST:PORT and ssh://[USER@]HOST[:PORT]
+ *   anonymous         "true" signs nothing
+ * and, by scheme:
+ *   s3                region; virtual_host: "true" puts the bucket into the host name; profile of
+ *                     the shared credentials file
+ *   gs                credentials: file of a service account or the like
+ *   az, abfs          account
+ *   oss, cos, obs
+ *   b2                bucket_id
+ *   webhdfs           user
+ *   hdfs
+ *   http
+ *   sftp              user; key: file of the private key; known_hosts: strict, accept or add
+ *   memory            an empty store of its own, for tests
  *   retry_max           attempts after the first, for temporary failures           [3]
  *   retry_delay_ms      before the first retry; doubles, with jitter               [100]
  *   page_entries        entries asked for in a page of a listing                   [1000]
- * Credentials come from the environment, the shared files, or the machine's role, at each request.
+ * Credentials come from the environment, the files that belong to the store's own tools, or the
+ * machine's role.
  * Null on failure, with the reason in `error`, cut to `error_size` and ended by a zero. */
 leat_store* leat_store_open(const leat_option* options, size_t option_count, char* error,
                             size_t error_size);
 /* Requests under way are not touched and still report. */
 void leat_store_close(leat_store* store);
-/* Whether reads can demand an ETag. */
-int leat_store_has_conditional_read(const leat_store* store);
+leat_abilities leat_store_abilities(const leat_store* store);
 
 /* These return a handle, never null, which the caller frees with leat_request_free. */
 
-/* A key that ends in '/' succeeds when anything is below it. */
+/* A key that ends in '/' succeeds when it is a directory, or anything is below it. */
 leat_request* leat_store_stat(const leat_store* store, leat_text key, leat_terms terms,
                               leat_done done, void* user);
 /* `prefix` is empty or ends in '/'. `token` is empty or the next_token of the page before; it stays
- * good for as long as one likes. */
+ * good for as long as one likes. A page has as many entries as the store gives in one answer;
+ * where directories are real, a level is one page. */
 leat_request* leat_store_list(const leat_store* store, leat_text prefix, int recursive,
                               leat_text token, leat_terms terms, leat_done done, void* user);
 /* One GET from `offset` of as many bytes as the pieces of `into` hold together, which must not be
- * none, straight into them in their order; succeeds only if exactly these came. `if_match` is empty
- * or the ETag that the object must have. The array is copied, the memory is not. */
+ * none, straight into them in their order; succeeds only if exactly these came. `if_version`
+ * is empty or the version that the object must have. The array is copied, the memory is not. */
 leat_request* leat_store_read(const leat_store* store, leat_text key, uint64_t offset,
-                              const leat_memory* into, size_t into_count, leat_text if_match,
+                              const leat_memory* into, size_t into_count, leat_text if_version,
                               leat_terms terms, leat_done done, void* user);
 /* Stores a whole object; used by tests to fill a bucket. Not tried again. */
 leat_request* leat_store_put(const leat_store* store, leat_text key, leat_text content,

@@ -9,9 +9,11 @@ use std::time::Duration;
 use futures::future::{AbortHandle, Abortable};
 use tokio::runtime::Runtime;
 
+use crate::entry::{Entry, VersionKind};
 use crate::failure::{Code, Failure};
 use crate::get;
-use crate::store::{Entry, Page, Store, Trace};
+use crate::listing::Page;
+use crate::store::{Store, Trace};
 use crate::target::Target;
 
 #[repr(C)]
@@ -25,7 +27,7 @@ pub struct Text {
 pub struct CEntry {
     key: Text,
     size: u64,
-    etag: Text,
+    version: Text,
     mtime_ns: i64,
     is_directory: u8,
     has_mtime: u8,
@@ -35,6 +37,13 @@ pub struct CEntry {
 pub struct COption {
     name: Text,
     value: Text,
+}
+
+#[repr(C)]
+pub struct Abilities {
+    version: VersionKind,
+    conditional_read: u8,
+    real_directories: u8,
 }
 
 #[repr(C)]
@@ -147,7 +156,7 @@ fn c_entry(entry: &Entry) -> CEntry {
     CEntry {
         key: Text::of(&entry.key),
         size: entry.size,
-        etag: Text::of(&entry.etag),
+        version: Text::of(&entry.version),
         mtime_ns: entry.mtime_ns.unwrap_or_default(),
         is_directory: entry.is_directory as u8,
         has_mtime: entry.mtime_ns.is_some() as u8,
@@ -241,9 +250,14 @@ pub unsafe extern "C" fn leat_store_close(store: *mut StoreHandle) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_store_has_conditional_read(store: *const StoreHandle) -> c_int {
+pub unsafe extern "C" fn leat_store_abilities(store: *const StoreHandle) -> Abilities {
     // SAFETY: an open handle; so below.
-    unsafe { &*store }.0.has_conditional_read() as c_int
+    let store = &unsafe { &*store }.0;
+    Abilities {
+        version: store.version_kind(),
+        conditional_read: (store.conditional_read() != VersionKind::None) as u8,
+        real_directories: store.has_real_directories() as u8,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -303,22 +317,22 @@ pub unsafe extern "C" fn leat_store_read(
     offset: u64,
     into: *const Memory,
     into_count: usize,
-    if_match: Text,
+    if_version: Text,
     terms: Terms,
     done: Done,
     user: *mut c_void,
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
-    let texts = unsafe { key.string().zip(if_match.string()) };
+    let texts = unsafe { key.string().zip(if_version.string()) };
     // SAFETY: the caller vouches for into_count pieces of memory.
     let pieces = (0..into_count).map(|index| unsafe { *into.add(index) });
     let target = Target::new(pieces.map(|piece| (piece.start.cast(), piece.size)));
     start(Callback { done, user }, async move {
         let mut trace = Trace::default();
         let filled = match texts {
-            Some((key, if_match)) => {
+            Some((key, version)) => {
                 store
-                    .read(key, offset, target, if_match, terms.limits(), &mut trace)
+                    .read(key, offset, target, version, terms.limits(), &mut trace)
                     .await
             }
             None => not_utf8(),

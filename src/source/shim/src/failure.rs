@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Failure: a code of leat_store.h and what the store answered, without secrets.
 use std::error::Error as _;
+use std::time::Duration;
 
 use opendal::ErrorKind;
 
-use crate::transport::Answer;
+use crate::transport::{Answer, EXCHANGE};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -20,6 +21,7 @@ pub enum Code {
     Throttled = 8,
     Cancelled = 9,
     Unsupported = 10,
+    NotDirectory = 11,
 }
 
 #[derive(Debug)]
@@ -38,6 +40,16 @@ impl Failure {
             message: message.into(),
             temporary,
         }
+    }
+
+    pub fn silence(limit: Duration) -> Self {
+        let message = format!("no bytes from the store for {} ms", limit.as_millis());
+        Self::new(Code::Unavailable, message)
+    }
+
+    /// In an attempt: what its exchange saw last says more.
+    pub fn seen(error: &opendal::Error) -> Self {
+        Self::from_opendal(error, &EXCHANGE.get().answer())
     }
 
     /// `answer` is what was last seen on the wire.
@@ -104,7 +116,8 @@ fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) ->
         ErrorKind::RangeNotSatisfied => Code::OutOfRange,
         ErrorKind::RateLimited => Code::Throttled,
         ErrorKind::Unsupported => Code::Unsupported,
-        ErrorKind::NotADirectory | ErrorKind::IsADirectory => Code::NotFound,
+        ErrorKind::NotADirectory => Code::NotDirectory,
+        ErrorKind::IsADirectory => Code::NotFound,
         _ if answer.status == Some(416) => Code::OutOfRange,
         _ if answer.status == Some(401) => Code::PermissionDenied,
         _ if error.is_temporary() => Code::Unavailable,

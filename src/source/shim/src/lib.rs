@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `store` does
-//! what is asked, `transport` watches what goes over the wire and `get` carries the bytes of reads,
+//! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `services`
+//! opens, `store` does what is asked, `listing` makes pages, `transport` watches what goes over the wire and `get` carries the bytes of reads,
 //! `sign` and `credentials` say who asks, `failure` says what went wrong.
 mod abi;
 mod credentials;
+mod entry;
 mod failure;
 mod get;
+mod listing;
 mod s3;
+mod services;
 mod sign;
 mod store;
 mod target;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! S3 and what speaks its language: options → service and signer.
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use opendal::{Operator, services};
@@ -8,47 +7,42 @@ use reqsign_aws_v4::{Credential, DefaultCredentialProvider};
 use reqsign_core::ProvideCredentialChain;
 
 use crate::credentials::{Credentials, SharedCredentials};
+use crate::entry::VersionKind;
+use crate::listing::Style;
+use crate::services::{Options, operator};
 use crate::sign::Signer;
 use crate::store::Built;
 use crate::transport::http_transport;
 
-pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
-    let text = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
-    if text("anonymous") == "true" {
-        return Built::alone(builder(options).skip_signature());
+pub fn build(options: &Options<'_>) -> Result<Built, String> {
+    if options.is_on("anonymous") {
+        return Ok(alone(operator(builder(options).skip_signature())?));
     }
-    let credentials = Credentials::new(chain(text("profile")), http_transport());
+    let credentials = Credentials::new(chain(options.text("profile")), http_transport());
     let shared = ProvideCredentialChain::new().push(SharedCredentials(credentials.clone()));
-    let operator = operator(builder(options).credential_provider_chain(shared))?;
+    let signing = operator(builder(options).credential_provider_chain(shared))?;
     // Directory buckets are signed with a session of their own.
-    if text("bucket").ends_with("--x-s3") {
-        return Ok(Built {
-            reader: operator.clone(),
-            operator,
-            signer: None,
-        });
+    if options.text("bucket").ends_with("--x-s3") {
+        return Ok(alone(signing));
     }
+    let signer = Signer::new(options.text("region").to_string(), credentials);
     Ok(Built {
-        reader: self::operator(builder(options).skip_signature())?,
-        operator,
-        signer: Some(Arc::new(Signer::new(
-            text("region").to_string(),
-            credentials,
-        ))),
+        reader: operator(builder(options).skip_signature())?,
+        signer: Some(Arc::new(signer)),
+        ..alone(signing)
     })
 }
 
-fn operator(builder: services::S3) -> Result<Operator, String> {
-    Operator::new(builder).map_err(|error| error.message().to_string())
+fn alone(operator: Operator) -> Built {
+    Built::alone(operator, Style::StartAfter, VersionKind::Etag)
 }
 
-fn builder(options: &HashMap<String, String>) -> services::S3 {
-    let text = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
+fn builder(options: &Options<'_>) -> services::S3 {
     let builder = services::S3::default()
-        .bucket(text("bucket"))
-        .region(text("region"))
-        .endpoint(text("endpoint"));
-    if text("virtual_host") == "true" {
+        .bucket(options.text("bucket"))
+        .region(options.text("region"))
+        .endpoint(options.text("endpoint"));
+    if options.is_on("virtual_host") {
         return builder.enable_virtual_host_style();
     }
     builder

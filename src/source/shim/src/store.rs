@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures::StreamExt;
-use opendal::options::{ListOptions, ReaderOptions};
-use opendal::{Builder, Metadata, OperationContext, Operator, services};
+use opendal::options::ReaderOptions;
+use opendal::{OperationContext, Operator};
 
+use crate::entry::{Dialect, Entry, VersionKind, check_addressable};
 use crate::failure::{Code, Failure};
 use crate::get::Terms;
-use crate::s3;
+use crate::listing::{Listings, Page, Style};
+use crate::services;
 use crate::sign::Signer;
 use crate::target::Target;
 use crate::transport::{EXCHANGE, Exchange, Purpose, http_transport};
@@ -28,25 +30,11 @@ pub struct Store {
     signer: Option<Arc<Signer>>,
     /// The transport fills the targets of reads.
     over_http: bool,
+    dialect: Dialect,
+    real_directories: bool,
+    listings: Listings,
     retry_max: u32,
     retry_delay: Duration,
-    page_entries: usize,
-}
-
-pub struct Entry {
-    pub key: String,
-    pub size: u64,
-    pub etag: String,
-    pub mtime_ns: Option<i64>,
-    pub is_directory: bool,
-}
-
-#[derive(Default)]
-pub struct Page {
-    pub entries: Vec<Entry>,
-    pub next_token: String,
-    pub left_out: usize,
-    pub left_out_example: String,
 }
 
 /// A service, opened.
@@ -54,17 +42,25 @@ pub struct Built {
     pub operator: Operator,
     pub reader: Operator,
     pub signer: Option<Arc<Signer>>,
+    pub over_http: bool,
+    pub style: Style,
+    pub dialect: Dialect,
 }
 
 impl Built {
     /// One that signs for itself, or needs nothing signed.
-    pub fn alone(builder: impl Builder) -> Result<Self, String> {
-        let operator = Operator::new(builder).map_err(|error| error.message().to_string())?;
-        Ok(Self {
+    pub fn alone(operator: Operator, style: Style, version: VersionKind) -> Self {
+        Self {
             reader: operator.clone(),
             operator,
             signer: None,
-        })
+            over_http: true,
+            style,
+            dialect: Dialect {
+                version,
+                exact_times: false,
+            },
+        }
     }
 }
 
@@ -79,12 +75,7 @@ pub struct Trace {
 
 impl Store {
     pub fn open(options: &HashMap<String, String>) -> Result<Self, String> {
-        let text = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
-        let built = match text("scheme") {
-            "memory" => Built::alone(services::Memory::default())?,
-            "s3" => s3::build(options)?,
-            other => return Err(format!("scheme '{other}' is not built in")),
-        };
+        let built = services::build(options)?;
         let context = OperationContext::new().with_http_transport(http_transport());
         let number = |name: &str, default: u64| match options.get(name) {
             None => Ok(default),
@@ -92,19 +83,39 @@ impl Store {
                 .parse()
                 .map_err(|_| format!("{name}={value} is not a number")),
         };
+        let operator = built.operator.with_context(context.clone());
+        let page_entries = number("page_entries", 1000)? as usize;
         Ok(Self {
-            operator: built.operator.with_context(context.clone()),
+            listings: Listings::new(operator.clone(), built.style, built.dialect, page_entries),
+            operator,
             reader: built.reader.with_context(context),
             signer: built.signer,
-            over_http: text("scheme") != "memory",
+            over_http: built.over_http,
+            dialect: built.dialect,
+            real_directories: built.style == Style::Levels,
             retry_max: number("retry_max", 3)? as u32,
             retry_delay: Duration::from_millis(number("retry_delay_ms", 100)?),
-            page_entries: number("page_entries", 1000)? as usize,
         })
     }
 
-    pub fn has_conditional_read(&self) -> bool {
-        self.operator.info().capability().read_with_if_match
+    /// The kind of version that reads can demand.
+    pub fn conditional_read(&self) -> VersionKind {
+        let capability = self.operator.info().capability();
+        match self.dialect.version {
+            VersionKind::Etag if capability.read_with_if_match => VersionKind::Etag,
+            VersionKind::Generation if capability.read_with_if_version_match => {
+                VersionKind::Generation
+            }
+            _ => VersionKind::None,
+        }
+    }
+
+    pub fn version_kind(&self) -> VersionKind {
+        self.dialect.version
+    }
+
+    pub fn has_real_directories(&self) -> bool {
+        self.real_directories
     }
 
     pub async fn stat(
@@ -123,7 +134,15 @@ impl Store {
                 within(terms.first_byte, self.operator.stat(&key)).await
             })
             .await?;
-        Ok(Entry::new(key, &metadata))
+        // Where directories are real, a stat finds them without their slash, too.
+        if metadata.is_dir() != key.ends_with('/') {
+            let is = if metadata.is_dir() { "a" } else { "not a" };
+            return Err(Failure::new(
+                Code::NotFound,
+                format!("it is {is} directory"),
+            ));
+        }
+        Ok(Entry::new(key, &metadata, self.dialect))
     }
 
     pub async fn list(
@@ -137,52 +156,15 @@ impl Store {
         if !prefix.is_empty() {
             check_addressable(&prefix)?;
         }
-        let exchange = || Exchange::new(Purpose::List, terms);
+        let purpose = || match self.real_directories {
+            true => Purpose::Other,
+            false => Purpose::Page,
+        };
+        let exchange = || Exchange::new(purpose(), terms);
         self.try_often(trace, exchange, || {
-            self.list_once(&prefix, recursive, &token, terms)
+            self.listings.page(&prefix, recursive, &token, terms)
         })
         .await
-    }
-
-    async fn list_once(
-        &self,
-        prefix: &str,
-        recursive: bool,
-        token: &str,
-        terms: Terms,
-    ) -> Result<Page, Failure> {
-        let paged = self.operator.info().capability().list_with_start_after;
-        let options = ListOptions {
-            limit: paged.then_some(self.page_entries),
-            start_after: (paged && !token.is_empty()).then(|| token.to_string()),
-            recursive,
-            ..Default::default()
-        };
-        let path = if prefix.is_empty() { "/" } else { prefix };
-        let lister = self.operator.lister_options(path, options);
-        let mut lister = within(terms.first_byte, lister).await?;
-        let exchange = EXCHANGE.get();
-        let mut found = Vec::new();
-        let more = loop {
-            let next = match tokio::time::timeout(terms.first_byte, lister.next()).await {
-                Ok(next) => next,
-                Err(_) => return Err(timed_out(terms.first_byte)),
-            };
-            match next {
-                None => break false,
-                Some(Ok(entry)) => found.push(entry),
-                Some(Err(_)) if exchange.page_is_over() => break true,
-                Some(Err(error)) => return Err(Failure::from_opendal(&error, &exchange.answer())),
-            }
-            exchange.complete_page();
-        };
-        let altered = exchange.take_altered_names();
-        let found = found.into_iter().map(|entry| entry.into_parts()).collect();
-        let mut page = build_page(found, altered, prefix, token, more)?;
-        if !paged {
-            cut_page(&mut page, self.page_entries);
-        }
-        Ok(page)
     }
 
     pub async fn read(
@@ -190,13 +172,13 @@ impl Store {
         key: String,
         offset: u64,
         target: Target,
-        if_match: String,
+        version: String,
         terms: Terms,
         trace: &mut Trace,
     ) -> Result<(), Failure> {
         check_addressable(&key)?;
         let target = Arc::new(target);
-        let if_match = (!if_match.is_empty()).then_some(if_match);
+        let version = (!version.is_empty()).then_some(version);
         let exchange = || {
             let purpose = Purpose::Read {
                 target: target.clone(),
@@ -205,7 +187,7 @@ impl Store {
             Exchange::new(purpose, terms)
         };
         self.try_often(trace, exchange, || async {
-            self.read_once(&key, offset, &target, if_match.clone(), terms)
+            self.read_once(&key, offset, &target, version.clone(), terms)
                 .await
         })
         .await
@@ -216,15 +198,18 @@ impl Store {
         key: &str,
         offset: u64,
         target: &Target,
-        if_match: Option<String>,
+        version: Option<String>,
         terms: Terms,
     ) -> Result<(), Failure> {
-        let options = ReaderOptions {
-            if_match,
+        let mut options = ReaderOptions {
             concurrent: 1,
             ..Default::default()
         };
-        let failed = |error| Failure::from_opendal(&error, &EXCHANGE.get().answer());
+        match self.dialect.version {
+            VersionKind::Generation => options.if_version_match = version,
+            _ => options.if_match = version,
+        }
+        let failed = |error| Failure::seen(&error);
         let reader = self
             .reader
             .reader_options(key, options)
@@ -245,7 +230,7 @@ impl Store {
         let mut patience = terms.first_byte;
         while let Some(piece) = tokio::time::timeout(patience, stream.next())
             .await
-            .map_err(|_| timed_out(patience))?
+            .map_err(|_| Failure::silence(patience))?
         {
             for bytes in piece.map_err(failed)? {
                 if !target.write(filled, &bytes) {
@@ -334,121 +319,8 @@ async fn within<T>(
     work: impl Future<Output = opendal::Result<T>>,
 ) -> Result<T, Failure> {
     match tokio::time::timeout(limit, work).await {
-        Err(_) => Err(timed_out(limit)),
-        Ok(done) => done.map_err(|error| Failure::from_opendal(&error, &EXCHANGE.get().answer())),
-    }
-}
-
-fn timed_out(limit: Duration) -> Failure {
-    let message = format!("no bytes from the store for {} ms", limit.as_millis());
-    Failure::new(Code::Unavailable, message)
-}
-
-impl Entry {
-    fn directory(key: String) -> Self {
-        Self {
-            key,
-            size: 0,
-            etag: String::new(),
-            mtime_ns: None,
-            is_directory: true,
-        }
-    }
-
-    fn new(key: String, metadata: &Metadata) -> Self {
-        if metadata.is_dir() {
-            return Self::directory(key);
-        }
-        let mtime = metadata.last_modified().and_then(|time| {
-            // Whole seconds: a HEAD has no finer ones, and the two must not differ.
-            std::time::SystemTime::from(time)
-                .duration_since(UNIX_EPOCH)
-                .ok()
-        });
-        Self {
-            key,
-            size: metadata.content_length(),
-            etag: usable_etag(metadata.etag().unwrap_or_default()),
-            mtime_ns: mtime.map(|since| since.as_secs() as i64 * 1_000_000_000),
-            is_directory: false,
-        }
-    }
-}
-
-/// As If-Match takes it. Some servers list it without its quotes, and say `""` for objects that
-/// have none.
-fn usable_etag(etag: &str) -> String {
-    match etag.trim_matches('"') {
-        "" => String::new(),
-        _ if etag.ends_with('"') => etag.to_string(),
-        bare => format!("\"{bare}\""),
-    }
-}
-
-/// OpenDAL trims white space at the ends and drops empty components, and URLs cannot hold "." and
-/// ".."; such a key would silently become another one.
-fn is_addressable(key: &str) -> bool {
-    let body = key.strip_suffix('/').unwrap_or(key);
-    key.trim() == key && body.split('/').all(|part| !matches!(part, "" | "." | ".."))
-}
-
-fn check_addressable(key: &str) -> Result<(), Failure> {
-    if is_addressable(key) {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Code::Unsupported,
-        "the key cannot be addressed: it begins or ends with white space, or has an empty, '.' or \
-         '..' component",
-    ))
-}
-
-/// `more`: the store has another page. `altered` is parallel to `found`, or says nothing.
-fn build_page(
-    found: Vec<(String, Metadata)>,
-    altered: Vec<bool>,
-    prefix: &str,
-    token: &str,
-    more: bool,
-) -> Result<Page, Failure> {
-    let mut page = Page::default();
-    let know_altered = altered.len() == found.len();
-    let mut last = String::new();
-    for (index, (key, metadata)) in found.into_iter().enumerate() {
-        if key > last {
-            last = key.clone();
-        }
-        let is_altered = know_altered && altered[index];
-        let is_prefix_itself = key == prefix || (prefix.is_empty() && key == "/");
-        if is_prefix_itself && !is_altered || (!token.is_empty() && *key <= *token) {
-            continue;
-        }
-        if is_altered || !is_addressable(&key) {
-            if page.left_out == 0 {
-                page.left_out_example = key;
-            }
-            page.left_out += 1;
-            continue;
-        }
-        page.entries.push(Entry::new(key, &metadata));
-    }
-    page.entries.sort_by(|a, b| a.key.cmp(&b.key));
-    page.entries.dedup_by(|a, b| a.key == b.key);
-    if more {
-        if last.as_str() <= token {
-            let message = format!("the listing does not go on after '{token}'");
-            return Err(Failure::new(Code::Internal, message));
-        }
-        page.next_token = last;
-    }
-    Ok(page)
-}
-
-/// For stores that give everything at once.
-fn cut_page(page: &mut Page, limit: usize) {
-    if page.entries.len() > limit {
-        page.entries.truncate(limit);
-        page.next_token = page.entries[limit - 1].key.clone();
+        Err(_) => Err(Failure::silence(limit)),
+        Ok(done) => done.map_err(|error| Failure::seen(&error)),
     }
 }
 

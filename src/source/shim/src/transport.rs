@@ -3,8 +3,9 @@
 //! answered, when, whether it was the range that was asked, and where a page of a listing ends.
 //! Bytes of reads go straight into the caller's memory (`get`); everything else is the stock
 //! client's.
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures::stream;
@@ -49,8 +50,8 @@ struct Seen {
 /// What an attempt wants of its exchange.
 pub enum Purpose {
     Other,
-    /// One page.
-    List,
+    /// One page of a listing.
+    Page,
     /// Bytes, into the target.
     Read {
         target: Arc<Target>,
@@ -81,13 +82,18 @@ impl Exchange {
         self.seen.lock().unwrap().answer.clone()
     }
 
-    /// From now on the attempt gets no further page: OpenDAL's lister asks for the next page by
-    /// itself when one is used up, and hides where one ends.
+    /// One more page may be asked for.
+    pub fn begin_page(&self) {
+        let mut seen = self.seen.lock().unwrap();
+        (seen.page_complete, seen.page_over) = (false, false);
+    }
+
+    /// From now on requests for another page are held back.
     pub fn complete_page(&self) {
         self.seen.lock().unwrap().page_complete = true;
     }
 
-    /// Whether the lister wanted another page.
+    /// Whether a request for another page is held back.
     pub fn page_is_over(&self) -> bool {
         self.seen.lock().unwrap().page_over
     }
@@ -114,18 +120,15 @@ impl Exchange {
         self.seen.lock().unwrap().credential.clone()
     }
 
-    fn is_list(&self) -> bool {
-        matches!(self.purpose, Purpose::List)
-    }
-
-    fn admit(&self) -> Result<()> {
+    /// Whether a request may be sent now.
+    fn admits(&self) -> bool {
         let mut seen = self.seen.lock().unwrap();
-        if self.is_list() && seen.page_complete {
+        if matches!(self.purpose, Purpose::Page) && seen.page_complete {
             seen.page_over = true;
-            return Err(Error::new(ErrorKind::Unexpected, "the page ends here"));
+            return false;
         }
         seen.answer = Answer::default();
-        Ok(())
+        true
     }
 
     fn note(&self, status: StatusCode, headers: &HeaderMap) {
@@ -155,13 +158,17 @@ pub struct WatchedTransport {
 
 impl HttpTransport for WatchedTransport {
     async fn fetch(&self, request: Request<Buffer>) -> Result<Response<HttpBody>> {
-        let Ok(exchange) = EXCHANGE.try_with(Arc::clone) else {
+        // A request that is held back may be sent by another attempt than the one that began it.
+        let exchange = poll_fn(|_| match EXCHANGE.try_with(Arc::clone) {
+            Ok(exchange) if !exchange.admits() => Poll::Pending,
+            found => Poll::Ready(found.ok()),
+        });
+        let Some(exchange) = exchange.await else {
             return self.stock.fetch(request).await;
         };
-        exchange.admit()?;
         match &exchange.purpose {
             Purpose::Other => self.ask_stock(&exchange, request).await,
-            Purpose::List => self.page(&exchange, request).await,
+            Purpose::Page => self.page(&exchange, request).await,
             Purpose::Read { target, signer } => {
                 self.read(&exchange, request, target, signer.as_deref())
                     .await

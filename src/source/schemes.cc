@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/schemes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "source/url_options.h"
+
+namespace leat {
+namespace {
+
+// OpenDAL puts the region into this one.
+constexpr char kAwsEndpoint[] = "https://s3.amazonaws.com";
+
+std::string option(const StoreUrl& url, const std::string& name, std::string otherwise = "") {
+  return option_or_environment(url, name, {}, std::move(otherwise));
+}
+
+// What all have: bucket, and whether to ask without credentials.
+Result<OpendalConfig> begin(const StoreUrl& url, std::string_view scheme) {
+  OpendalConfig config;
+  config.scheme = scheme;
+  config.bucket = url.bucket;
+  LEAT_TRY(bool anonymous, either("anonymous", option(url, "anonymous", "false"), "true", "false"));
+  if (anonymous) {
+    config.options["anonymous"] = "true";
+    config.account = "anonymous";
+  }
+  return config;
+}
+
+// An option that the shim takes under the same name.
+void pass_on(OpendalConfig& config, const StoreUrl& url, const std::string& name) {
+  if (std::string value = option(url, name); !value.empty()) config.options[name] = value;
+}
+
+// kInvalidArgument where there is none, saying what it looks like.
+Result<std::string> demand(const StoreUrl& url, const std::string& name, std::string value,
+                           std::string_view example) {
+  if (!value.empty()) return value;
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("source {} needs the option {}, such as {}={}", url.to_string(), name,
+                           name, example));
+}
+
+Result<OpendalConfig> configure_s3(const StoreUrl& url) {
+  LEAT_TRY(OpendalConfig config, begin(url, "s3"));
+  LEAT_TRY(config.endpoint,
+           canonical_endpoint(option_or_environment(
+               url, "endpoint", {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, kAwsEndpoint)));
+  config.options["region"] =
+      option_or_environment(url, "region", {"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1");
+  pass_on(config, url, "profile");
+  if (config.account.empty() && config.options.contains("profile")) {
+    config.account = "profile " + config.options["profile"];
+  }
+  // A bucket with a dot does not fit into the certificate of a virtual host.
+  bool path = config.endpoint != kAwsEndpoint || config.bucket.contains('.');
+  std::string addressing = option(url, "addressing", path ? "path" : "virtual");
+  LEAT_TRY(bool virtual_host, either("addressing", addressing, "virtual", "path"));
+  config.options["virtual_host"] = virtual_host ? "true" : "false";
+  return config;
+}
+
+Result<OpendalConfig> configure_gs(const StoreUrl& url) {
+  LEAT_TRY(OpendalConfig config, begin(url, "gs"));
+  LEAT_TRY(config.endpoint,
+           canonical_endpoint(option_or_environment(url, "endpoint", {"STORAGE_EMULATOR_HOST"},
+                                                    "https://storage.googleapis.com")));
+  pass_on(config, url, "credentials");
+  if (config.account.empty()) config.account = option(url, "credentials");
+  return config;
+}
+
+Result<OpendalConfig> configure_azure(const StoreUrl& url, std::string_view scheme,
+                                      std::string_view service) {
+  LEAT_TRY(OpendalConfig config, begin(url, scheme));
+  std::string account = option_or_environment(url, "account", {"AZURE_STORAGE_ACCOUNT_NAME"}, "");
+  std::string endpoint = option(url, "endpoint");
+  // abfs://container@account.dfs.core.windows.net/path
+  if (size_t at = url.bucket.find('@'); at != std::string::npos) {
+    config.bucket = url.bucket.substr(0, at);
+    const std::string host = url.bucket.substr(at + 1);
+    if (account.empty()) account = host.substr(0, host.find('.'));
+    if (endpoint.empty()) endpoint = "https://" + host;
+  }
+  if (endpoint.empty()) {
+    LEAT_TRY(account, demand(url, "account", account, "mystorageaccount"));
+    endpoint = fmt::format("https://{}.{}.core.windows.net", account, service);
+  }
+  LEAT_TRY(config.endpoint, canonical_endpoint(std::move(endpoint), /*path=*/true));
+  if (!account.empty()) config.options["account"] = account;
+  return config;
+}
+
+Result<OpendalConfig> configure_az(const StoreUrl& url) {
+  return configure_azure(url, "az", "blob");
+}
+
+Result<OpendalConfig> configure_abfs(const StoreUrl& url) {
+  return configure_azure(url, "abfs", "dfs");
+}
+
+// Stores whose endpoint is made of a region.
+Result<OpendalConfig> configure_regional(const StoreUrl& url, std::string_view scheme,
+                                         fmt::format_string<std::string&> pattern) {
+  LEAT_TRY(OpendalConfig config, begin(url, scheme));
+  std::string endpoint = option(url, "endpoint");
+  if (endpoint.empty()) {
+    LEAT_TRY(std::string region, demand(url, "region", option(url, "region"), "cn-north-1"));
+    endpoint = fmt::format(pattern, region);
+  }
+  LEAT_TRY(config.endpoint, canonical_endpoint(std::move(endpoint)));
+  return config;
+}
+
+Result<OpendalConfig> configure_oss(const StoreUrl& url) {
+  return configure_regional(url, "oss", "https://oss-{}.aliyuncs.com");
+}
+
+Result<OpendalConfig> configure_cos(const StoreUrl& url) {
+  return configure_regional(url, "cos", "https://cos.{}.myqcloud.com");
+}
+
+Result<OpendalConfig> configure_obs(const StoreUrl& url) {
+  return configure_regional(url, "obs", "https://obs.{}.myhuaweicloud.com");
+}
+
+Result<OpendalConfig> configure_b2(const StoreUrl& url) {
+  LEAT_TRY(OpendalConfig config, begin(url, "b2"));
+  LEAT_TRY(config.options["bucket_id"],
+           demand(url, "bucket_id", option(url, "bucket_id"), "e73ede9c9c8412db49f60715"));
+  config.endpoint = "https://api.backblazeb2.com";
+  return config;
+}
+
+Result<OpendalConfig> configure_hdfs(const StoreUrl& url) {
+  LEAT_TRY(OpendalConfig config, begin(url, "hdfs"));
+  config.endpoint = "hdfs://" + url.bucket;
+  return config;
+}
+
+Result<OpendalConfig> configure_webhdfs(const StoreUrl& url) {
+  LEAT_TRY(OpendalConfig config, begin(url, "webhdfs"));
+  LEAT_TRY(bool tls, either("tls", option(url, "tls", "false"), "true", "false"));
+  LEAT_TRY(config.endpoint,
+           canonical_endpoint(fmt::format("{}://{}", tls ? "https" : "http", url.bucket)));
+  config.options["user"] = option_or_environment(url, "user", {"HADOOP_USER_NAME"}, "");
+  config.account = config.options["user"];
+  return config;
+}
+
+Result<OpendalConfig> configure_http(const StoreUrl& url) {
+  LEAT_TRY(OpendalConfig config, begin(url, "http"));
+  LEAT_TRY(config.endpoint, canonical_endpoint(fmt::format("{}://{}", url.scheme, url.bucket)));
+  config.url = config.endpoint;
+  return config;
+}
+
+Result<OpendalConfig> configure_sftp(const StoreUrl& url) {
+  LEAT_TRY(OpendalConfig config, begin(url, "sftp"));
+  config.endpoint = "ssh://" + url.bucket;
+  for (const char* name : {"key", "user", "known_hosts"}) pass_on(config, url, name);
+  config.account = option(url, "user");
+  return config;
+}
+
+constexpr std::array<std::string_view, 5> kS3Options = {"addressing", "anonymous", "endpoint",
+                                                        "profile", "region"};
+constexpr std::array<std::string_view, 3> kGsOptions = {"anonymous", "credentials", "endpoint"};
+constexpr std::array<std::string_view, 3> kAzOptions = {"account", "anonymous", "endpoint"};
+constexpr std::array<std::string_view, 2> kAbfsOptions = {"account", "endpoint"};
+constexpr std::array<std::string_view, 3> kOssOptions = {"anonymous", "endpoint", "region"};
+constexpr std::array<std::string_view, 2> kRegionalOptions = {"endpoint", "region"};
+constexpr std::array<std::string_view, 1> kB2Options = {"bucket_id"};
+constexpr std::array<std::string_view, 2> kWebhdfsOptions = {"tls", "user"};
+constexpr std::array<std::string_view, 3> kSftpOptions = {"key", "known_hosts", "user"};
+
+constexpr std::string_view kAzureCredentials =
+    "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_ID and its companions, or "
+    "the machine's identity";
+
+constexpr std::array<Scheme, 13> kSchemes = {{
+    {"s3", kS3Options,
+     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, ~/.aws with AWS_PROFILE or profile=, or the "
+     "machine's role",
+     false, &configure_s3},
+    {"gs", kGsOptions,
+     "the file that credentials= or GOOGLE_APPLICATION_CREDENTIALS names, or the machine's account",
+     false, &configure_gs},
+    {"az", kAzOptions, kAzureCredentials, false, &configure_az},
+    {"abfs", kAbfsOptions, kAzureCredentials, true, &configure_abfs},
+    {"oss", kOssOptions, "ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET", true,
+     &configure_oss},
+    {"cos", kRegionalOptions, "TENCENTCLOUD_SECRET_ID and TENCENTCLOUD_SECRET_KEY", true,
+     &configure_cos},
+    {"obs", kRegionalOptions, "HUAWEI_CLOUD_ACCESS_KEY_ID and HUAWEI_CLOUD_SECRET_ACCESS_KEY", true,
+     &configure_obs},
+    {"b2", kB2Options, "B2_APPLICATION_KEY_ID and B2_APPLICATION_KEY", true, &configure_b2},
+    {"hdfs", {}, "HADOOP_USER_NAME", false, &configure_hdfs},
+    {"webhdfs", kWebhdfsOptions, "user= or HADOOP_USER_NAME", false, &configure_webhdfs},
+    {"http", {}, "it is asked without any", false, &configure_http},
+    {"https", {}, "it is asked without any", false, &configure_http},
+    {"sftp", kSftpOptions, "the private key that key= names", false, &configure_sftp},
+}};
+
+}  // namespace
+
+std::span<const Scheme> schemes() {
+  return kSchemes;
+}
+
+const Scheme* find_scheme(std::string_view name) {
+  const auto* found = std::ranges::find(kSchemes, name, &Scheme::name);
+  return found == kSchemes.end() ? nullptr : &*found;
+}
+
+}  // namespace leat

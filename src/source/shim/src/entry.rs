@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Entry: what a store says of an object, and which keys can be said at all.
+use std::time::UNIX_EPOCH;
+
+use opendal::Metadata;
+
+use crate::failure::{Code, Failure};
+
+/// What tells two states of an object apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum VersionKind {
+    None = 0,
+    Etag = 1,
+    Generation = 2,
+}
+
+/// How a store speaks of objects.
+#[derive(Clone, Copy)]
+pub struct Dialect {
+    pub version: VersionKind,
+    /// Listings and stats have the same times, finer than a second.
+    pub exact_times: bool,
+}
+
+pub struct Entry {
+    pub key: String,
+    pub size: u64,
+    /// As the store wants it back in a condition; empty where it has none.
+    pub version: String,
+    pub mtime_ns: Option<i64>,
+    pub is_directory: bool,
+}
+
+impl Entry {
+    pub fn directory(key: String) -> Self {
+        Self {
+            key,
+            size: 0,
+            version: String::new(),
+            mtime_ns: None,
+            is_directory: true,
+        }
+    }
+
+    pub fn new(key: String, metadata: &Metadata, dialect: Dialect) -> Self {
+        if metadata.is_dir() {
+            return Self::directory(key);
+        }
+        let mtime = metadata.last_modified().and_then(|time| {
+            std::time::SystemTime::from(time)
+                .duration_since(UNIX_EPOCH)
+                .ok()
+        });
+        let version = match dialect.version {
+            VersionKind::None => String::new(),
+            VersionKind::Etag => usable_etag(metadata.etag().unwrap_or_default()),
+            VersionKind::Generation => metadata.version().unwrap_or_default().to_string(),
+        };
+        // A HEAD has whole seconds where a listing has more, and the two must not differ.
+        let unit = if dialect.exact_times {
+            1
+        } else {
+            1_000_000_000
+        };
+        Self {
+            key,
+            size: metadata.content_length(),
+            version,
+            mtime_ns: mtime.map(|since| since.as_nanos() as i64 / unit * unit),
+            is_directory: false,
+        }
+    }
+}
+
+/// As If-Match takes it. Some servers list it without its quotes, and say `""` for objects that
+/// have none. A weak one promises less than equal bytes.
+fn usable_etag(etag: &str) -> String {
+    if etag.starts_with("W/") {
+        return String::new();
+    }
+    match etag.trim_matches('"') {
+        "" => String::new(),
+        _ if etag.ends_with('"') => etag.to_string(),
+        bare => format!("\"{bare}\""),
+    }
+}
+
+/// OpenDAL trims white space at the ends and drops empty components, and URLs cannot hold "." and
+/// ".."; such a key would silently become another one.
+pub fn is_addressable(key: &str) -> bool {
+    let body = key.strip_suffix('/').unwrap_or(key);
+    key.trim() == key && body.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+pub fn check_addressable(key: &str) -> Result<(), Failure> {
+    if is_addressable(key) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::Unsupported,
+        "the key cannot be addressed: it begins or ends with white space, or has an empty, '.' or \
+         '..' component",
+    ))
+}

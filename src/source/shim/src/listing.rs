@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Listings: pages in the order of the keys' bytes, each of which can be asked for at any time.
+use std::future::poll_fn;
+use std::sync::Mutex;
+use std::task::Poll;
+
+use futures::StreamExt;
+use opendal::options::ListOptions;
+use opendal::{Lister, Metadata, Operator};
+
+use crate::entry::{Dialect, Entry, is_addressable};
+use crate::failure::{Code, Failure};
+use crate::get::Terms;
+use crate::transport::EXCHANGE;
+
+/// How a store lists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Pages in order, after any key.
+    StartAfter,
+    /// Pages in order, each of which goes on only from the one before.
+    Continued,
+    /// Directories that exist by themselves, each as a whole and in any order.
+    Levels,
+}
+
+/// Listings that somebody may go on with. Those that nobody does are forgotten, oldest first.
+const PARKED_MAX: usize = 16;
+
+#[derive(Default)]
+pub struct Page {
+    pub entries: Vec<Entry>,
+    pub next_token: String,
+    pub left_out: usize,
+    pub left_out_example: String,
+}
+
+/// A listing between two of its pages.
+struct Parked {
+    prefix: String,
+    recursive: bool,
+    token: String,
+    lister: Lister,
+}
+
+pub struct Listings {
+    operator: Operator,
+    style: Style,
+    dialect: Dialect,
+    page_entries: usize,
+    parked: Mutex<Vec<Parked>>,
+}
+
+impl Listings {
+    pub fn new(operator: Operator, style: Style, dialect: Dialect, page_entries: usize) -> Self {
+        Self {
+            operator,
+            style,
+            dialect,
+            page_entries,
+            parked: Mutex::default(),
+        }
+    }
+
+    pub async fn page(
+        &self,
+        prefix: &str,
+        recursive: bool,
+        token: &str,
+        terms: Terms,
+    ) -> Result<Page, Failure> {
+        match self.style {
+            Style::StartAfter => self.page_after(prefix, recursive, token, terms).await,
+            Style::Continued => self.page_continued(prefix, recursive, token, terms).await,
+            Style::Levels if recursive => self.walk(prefix, token, terms).await,
+            Style::Levels => {
+                let mut page = self.level(prefix, terms).await?;
+                page.entries.retain(|entry| *entry.key > *token);
+                Ok(page)
+            }
+        }
+    }
+
+    async fn page_after(
+        &self,
+        prefix: &str,
+        recursive: bool,
+        token: &str,
+        terms: Terms,
+    ) -> Result<Page, Failure> {
+        let options = ListOptions {
+            limit: Some(self.page_entries),
+            start_after: (!token.is_empty()).then(|| token.to_string()),
+            recursive,
+            ..Default::default()
+        };
+        let mut lister = self.open(prefix, options, terms).await?;
+        let (found, more) = next_page(&mut lister, terms).await?;
+        let altered = EXCHANGE.get().take_altered_names();
+        let (mut page, last) = self.build(found, altered, prefix, token);
+        if more {
+            if *last <= *token {
+                let message = format!("the listing does not go on after '{token}'");
+                return Err(Failure::new(Code::Internal, message));
+            }
+            page.next_token = last;
+        }
+        Ok(page)
+    }
+
+    async fn page_continued(
+        &self,
+        prefix: &str,
+        recursive: bool,
+        token: &str,
+        terms: Terms,
+    ) -> Result<Page, Failure> {
+        let mut lister = match self.take(prefix, recursive, token) {
+            Some(lister) => lister,
+            None => {
+                let options = ListOptions {
+                    recursive,
+                    ..Default::default()
+                };
+                self.open(prefix, options, terms).await?
+            }
+        };
+        // Pages before the token are passed over, when the listing that stood there is gone.
+        loop {
+            let exchange = EXCHANGE.get();
+            exchange.begin_page();
+            let (found, more) = next_page(&mut lister, terms).await?;
+            let altered = exchange.take_altered_names();
+            let (mut page, last) = self.build(found, altered, prefix, token);
+            if !more {
+                return Ok(page);
+            }
+            if *last > *token {
+                page.next_token = last;
+                self.park(prefix, recursive, &page.next_token, lister);
+                return Ok(page);
+            }
+        }
+    }
+
+    /// A directory, which has to be there.
+    async fn level(&self, prefix: &str, terms: Terms) -> Result<Page, Failure> {
+        let mut lister = self.open(prefix, ListOptions::default(), terms).await?;
+        let mut found = Vec::new();
+        while let Some(next) = tokio::time::timeout(terms.silence, lister.next())
+            .await
+            .map_err(|_| Failure::silence(terms.silence))?
+        {
+            let entry = next.map_err(|error| Failure::seen(&error))?;
+            if entry.path().starts_with(prefix) {
+                found.push(entry.into_parts());
+            }
+        }
+        let has_itself = found.iter().any(|(key, _)| is_same(key, prefix));
+        let (page, _) = self.build(found, Vec::new(), prefix, "");
+        if page.entries.is_empty() && !prefix.is_empty() && !(has_itself && page.left_out > 0) {
+            self.check_directory(prefix).await?;
+        }
+        Ok(page)
+    }
+
+    async fn check_directory(&self, prefix: &str) -> Result<(), Failure> {
+        let path = prefix.trim_end_matches('/');
+        let there = self.operator.stat(path).await;
+        match there {
+            Ok(metadata) if metadata.is_dir() => Ok(()),
+            Ok(_) => Err(Failure::new(
+                Code::NotDirectory,
+                format!("'{path}' is a file"),
+            )),
+            // Some know a directory only by its slash.
+            Err(error) if error.kind() == opendal::ErrorKind::NotFound => {
+                let again = self.operator.stat(prefix).await;
+                again.map(|_| ()).map_err(|error| Failure::seen(&error))
+            }
+            Err(error) => Err(Failure::seen(&error)),
+        }
+    }
+
+    /// A page of everything below, by going through the directories in the order of the keys.
+    async fn walk(&self, prefix: &str, token: &str, terms: Terms) -> Result<Page, Failure> {
+        let mut page = Page::default();
+        let mut levels = vec![self.counted(prefix, token, terms, &mut page).await?];
+        while let Some(level) = levels.last_mut() {
+            let Some(entry) = level.next() else {
+                levels.pop();
+                continue;
+            };
+            let below = entry.is_directory.then(|| entry.key.clone());
+            if *entry.key > *token {
+                if page.entries.len() == self.page_entries {
+                    let last = page.entries.last().expect("pages are not empty");
+                    page.next_token = last.key.clone();
+                    return Ok(page);
+                }
+                page.entries.push(entry);
+            } else if !below.as_deref().is_some_and(|key| token.starts_with(key)) {
+                continue;
+            }
+            if let Some(key) = below {
+                match self.counted(&key, token, terms, &mut page).await {
+                    Ok(level) => levels.push(level),
+                    // Removed since its name was read.
+                    Err(failure) if failure.code == Code::NotFound => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    /// A level, whose names that are left out are counted on the page on which it begins.
+    async fn counted(
+        &self,
+        prefix: &str,
+        token: &str,
+        terms: Terms,
+        page: &mut Page,
+    ) -> Result<std::vec::IntoIter<Entry>, Failure> {
+        let level = self.level(prefix, terms).await?;
+        if token.is_empty() || *prefix > *token {
+            if page.left_out == 0 {
+                page.left_out_example = level.left_out_example;
+            }
+            page.left_out += level.left_out;
+        }
+        Ok(level.entries.into_iter())
+    }
+
+    async fn open(
+        &self,
+        prefix: &str,
+        options: ListOptions,
+        terms: Terms,
+    ) -> Result<Lister, Failure> {
+        let path = if prefix.is_empty() { "/" } else { prefix };
+        let opening = self.operator.lister_options(path, options);
+        match tokio::time::timeout(terms.first_byte, opening).await {
+            Err(_) => Err(Failure::silence(terms.first_byte)),
+            Ok(lister) => lister.map_err(|error| Failure::seen(&error)),
+        }
+    }
+
+    /// The page, and the last key that the store gave. `altered` is parallel to `found`, or says
+    /// nothing.
+    fn build(
+        &self,
+        found: Vec<(String, Metadata)>,
+        altered: Vec<bool>,
+        prefix: &str,
+        token: &str,
+    ) -> (Page, String) {
+        let mut page = Page::default();
+        let know_altered = altered.len() == found.len();
+        let mut last = String::new();
+        for (index, (key, metadata)) in found.into_iter().enumerate() {
+            if key > last {
+                last.clone_from(&key);
+            }
+            let is_altered = know_altered && altered[index];
+            if is_same(&key, prefix) && !is_altered || (!token.is_empty() && *key <= *token) {
+                continue;
+            }
+            if is_altered || !is_addressable(&key) {
+                if page.left_out == 0 {
+                    page.left_out_example = key;
+                }
+                page.left_out += 1;
+                continue;
+            }
+            page.entries.push(Entry::new(key, &metadata, self.dialect));
+        }
+        page.entries.sort_by(|a, b| a.key.cmp(&b.key));
+        page.entries.dedup_by(|a, b| a.key == b.key);
+        (page, last)
+    }
+
+    fn take(&self, prefix: &str, recursive: bool, token: &str) -> Option<Lister> {
+        if token.is_empty() {
+            return None;
+        }
+        let mut parked = self.parked.lock().unwrap();
+        let at = parked.iter().position(|one| {
+            one.prefix == prefix && one.recursive == recursive && one.token == token
+        })?;
+        Some(parked.remove(at).lister)
+    }
+
+    fn park(&self, prefix: &str, recursive: bool, token: &str, lister: Lister) {
+        let mut parked = self.parked.lock().unwrap();
+        if parked.len() == PARKED_MAX {
+            parked.remove(0);
+        }
+        parked.push(Parked {
+            prefix: prefix.to_string(),
+            recursive,
+            token: token.to_string(),
+            lister,
+        });
+    }
+}
+
+/// Whether `key` is the listed prefix itself.
+fn is_same(key: &str, prefix: &str) -> bool {
+    key == prefix || (prefix.is_empty() && key == "/")
+}
+
+/// What the store gives in one answer, and whether there is more. The lister asks for its next page
+/// by itself when one is used up, and hides where one ends; the transport holds that request back,
+/// so that whoever goes on with the lister sends it.
+async fn next_page(
+    lister: &mut Lister,
+    terms: Terms,
+) -> Result<(Vec<(String, Metadata)>, bool), Failure> {
+    let exchange = EXCHANGE.get();
+    let mut found = Vec::new();
+    loop {
+        let next = poll_fn(|context| match lister.poll_next_unpin(context) {
+            Poll::Pending if exchange.page_is_over() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(next) => Poll::Ready(Some(next)),
+        });
+        let next = tokio::time::timeout(terms.first_byte + terms.silence, next)
+            .await
+            .map_err(|_| Failure::silence(terms.silence))?;
+        match next {
+            None => return Ok((found, true)),
+            Some(None) => return Ok((found, false)),
+            Some(Some(Ok(entry))) => found.push(entry.into_parts()),
+            Some(Some(Err(error))) => return Err(Failure::seen(&error)),
+        }
+        exchange.complete_page();
+    }
+}
