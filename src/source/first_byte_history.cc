@@ -33,12 +33,14 @@ void FirstByteHistory::answered(Clock::time_point now, Clock::duration first_byt
   std::lock_guard lock(mutex_);
   Slot& slot = slot_at(now);
   ++slot.answers;
+  silent_run_ /= 2;
   ++slot.counts[static_cast<size_t>(std::clamp(at, 0, kClasses - 1))];
 }
 
 void FirstByteHistory::silent(Clock::time_point now) {
   std::lock_guard lock(mutex_);
   ++slot_at(now).silences;
+  ++silent_run_;
 }
 
 Clock::duration FirstByteHistory::percentile_99(const Counts& counts) {
@@ -74,6 +76,7 @@ Clock::duration FirstByteHistory::compute(Clock::time_point now) {
     silences += slot.silences;
   }
   if (silences >= kSilencesMin && silences * 3 > answers + silences) return bound_max_;
+  if (silent_run_ >= kSilencesMin) return bound_max_;
   Clock::duration slowest = std::max(p99_since(number - kSlots + 1), p99_since(number - 1));
   auto bound = std::chrono::duration_cast<Clock::duration>(kBoundFactor * Milliseconds(slowest));
   return std::clamp(bound, bound_min_, bound_max_);

@@ -22,7 +22,8 @@ class FirstByteHistory {
 
   // 4 × p99 of the last three minutes, or of the last 10 to 20 seconds if that is more: a store
   // that has just become slow is slow now. `bound_max` while more than a third of the attempts of
-  // those seconds end in silence, for then it is the store that is slow and not a connection.
+  // those seconds end in silence, or the last eight did, for then it is the store that is slow and
+  // not a connection.
   Clock::duration bound(Clock::time_point now);
   // Upper edge of the class that holds the 99th percentile, up to 19 % above it; zero if nothing
   // was seen.
@@ -49,6 +50,7 @@ class FirstByteHistory {
   const Clock::duration bound_min_, bound_max_;
   std::mutex mutex_;  // leaf
   std::array<Slot, kSlots> slots_;
+  uint32_t silent_run_ = 0;  // one more with each silence, halved by each answer
   // Adding 1,000 counts up for each attempt would be the dearest part of it: once in 100 ms.
   Clock::time_point computed_at_ = Clock::time_point::min();
   Clock::duration computed_{};

@@ -68,18 +68,33 @@ TEST_F(FirstByteHistoryTest, AStoreThatHasJustBecomeSlowIsSlowNow) {
 }
 
 TEST_F(FirstByteHistoryTest, OneSilenceInTenChangesNothing) {
-  answer(900, 20ms);
-  for (int i = 0; i < 100; ++i) history_.silent(now_);
-  EXPECT_EQ(bound(), 1s);
+  for (int i = 0; i < 100; ++i) {
+    answer(9, 20ms);
+    history_.silent(now_);
+    ASSERT_EQ(bound(), 1s);
+  }
 }
 
-TEST_F(FirstByteHistoryTest, WhereMostAreSilentItIsTheStoreThatIsSlow) {
-  answer(10, 20ms);
+TEST_F(FirstByteHistoryTest, EightSilencesInARowAreTheStores) {
+  answer(10'000, 20ms);
   for (int i = 0; i < 7; ++i) history_.silent(now_);
   EXPECT_EQ(bound(), 1s) << "too few to tell";
   history_.silent(now_);
   EXPECT_EQ(bound(), 10s);
-  now_ += 30s;
+  now_ += 1h;
+  EXPECT_EQ(bound(), 10s) << "nothing else is known";
+  answer(1, 2s);
+  EXPECT_GE(bound(), 8s);
+}
+
+TEST_F(FirstByteHistoryTest, SoIsMoreThanAThirdInTenSeconds) {
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(bound(), 1s);
+    answer(1, 20ms);
+    history_.silent(now_);
+  }
+  EXPECT_EQ(bound(), 10s);
+  answer(20, 20ms);
   EXPECT_EQ(bound(), 1s);
 }
 

@@ -175,7 +175,7 @@ void Pace::take(const Place& place) {
 void Pace::answered(Clock::duration first_byte, Clock::duration whole, uint64_t bytes) {
   Clock::time_point now = clock_->now();
   std::lock_guard lock(mutex_);
-  throttle_rate_.accepted(now);
+  throttle_rate_.accepted(now, whole);
   if (first_byte > Clock::duration::zero()) latency_window_.answered(now, first_byte);
   smooth(whole_seconds_, std::chrono::duration<double>(whole).count());
   smooth(bytes_each_, static_cast<double>(bytes));

@@ -27,6 +27,13 @@ constexpr double kCutMost = 0.1;
 // halved at most, once a second.
 constexpr double kMeasureMin = 10;
 constexpr Clock::duration kHalveEvery = std::chrono::seconds(1);
+// A refusal comes back sooner than what it refused would have, so a burst begins with a time, as
+// long as an answer takes, that has refusals only; it does not count, and what comes after must
+// have lasted. Judged by the first 50 ms a store of 200/s looked like one of 20/s, and took 20 s to
+// find again.
+constexpr double kMeasureSecondsMin = 0.25;
+constexpr double kWholeMeasureSeconds = 0.95;
+constexpr double kNewShare = 0.1;
 
 }  // namespace
 
@@ -57,8 +64,11 @@ void ThrottleRate::wanting(Clock::time_point now, bool wanted) {
   wanted_ = wanted;
 }
 
-void ThrottleRate::accepted(Clock::time_point now) {
+void ThrottleRate::accepted(Clock::time_point now, Clock::duration took) {
   advance(now);
+  double seconds = Seconds(took).count();
+  took_seconds_ =
+      took_seconds_ == 0 ? seconds : took_seconds_ + kNewShare * (seconds - took_seconds_);
   ++slot(last_.time_since_epoch() / kSlotTime).accepted;
 }
 
@@ -80,6 +90,10 @@ void ThrottleRate::throttled(Clock::time_point now) {
 }
 
 void ThrottleRate::cut(double accepted, double throttled, double seconds) {
+  if (seconds < kWholeMeasureSeconds) {
+    seconds = std::max(seconds - took_seconds_, Seconds(kSlotTime).count());
+    if (limit_ == 0 && (accepted == 0 || seconds < kMeasureSecondsMin)) return;
+  }
   const double tried = accepted + throttled;
   double taken = accepted / seconds;
   if (tried >= kMeasureMin) {

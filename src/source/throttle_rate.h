@@ -16,7 +16,8 @@ class ThrottleRate {
   // From `now` on something is under way or waits for its turn, or not. Seconds in which nothing
   // was wanted do not count into the rate.
   void wanting(Clock::time_point now, bool wanted);
-  void accepted(Clock::time_point now);
+  // An answer, and how long it took.
+  void accepted(Clock::time_point now, Clock::duration took);
   void throttled(Clock::time_point now);
 
   // Requests a second; zero: no limit.
@@ -41,6 +42,7 @@ class ThrottleRate {
   std::array<Slot, kSlots> slots_;
   Clock::time_point last_ = Clock::time_point::min();
   bool wanted_ = false;
+  double took_seconds_ = 0;  // smoothed, of what was accepted
   double limit_ = 0;
   double half_ = 0;
   Clock::time_point throttled_at_, grown_at_, halved_at_;

@@ -14,7 +14,7 @@ class ThrottleRateTest : public ::testing::Test {
   void accept(Clock::duration duration, int per_second) {
     rate_.wanting(now_, true);
     const auto end = now_ + duration;
-    while ((now_ += std::chrono::nanoseconds(1s) / per_second) <= end) rate_.accepted(now_);
+    while ((now_ += std::chrono::nanoseconds(1s) / per_second) <= end) rate_.accepted(now_, 1ms);
     now_ = end;
   }
 
@@ -39,11 +39,22 @@ TEST_F(ThrottleRateTest, TheLimitIsWhatWasAcceptedInTheLastSecond) {
 TEST_F(ThrottleRateTest, IdleTimeDoesNotCount) {
   accept(10s, 1000);
   rate_.wanting(now_, false);
-  now_ += 700ms;
+  now_ += 600ms;
   accept(100ms, 200);
   rate_.throttled(now_);
-  // 200 ms at 1000 and 100 ms at 200.
-  EXPECT_NEAR(rate_.limit(now_), 220.0 / 0.3, 60);
+  // 300 ms at 1000 and 100 ms at 200.
+  EXPECT_NEAR(rate_.limit(now_), 320.0 / 0.4, 60);
+}
+
+TEST_F(ThrottleRateTest, TheRefusalsThatABurstBeginsWithAreNoMeasure) {
+  rate_.wanting(now_, true);
+  for (int i = 0; i < 100; ++i, now_ += 2ms) rate_.throttled(now_);
+  EXPECT_EQ(rate_.limit(now_), 0) << "nothing was accepted, as nothing can be done so soon";
+  for (int i = 0; i < 80; ++i, now_ += 5ms) {
+    rate_.accepted(now_, 200ms);
+    rate_.throttled(now_);
+  }
+  EXPECT_NEAR(rate_.limit(now_), 200, 20);
 }
 
 TEST_F(ThrottleRateTest, AFewAnswersAreNoMeasure) {

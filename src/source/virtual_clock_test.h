@@ -95,7 +95,10 @@ class VirtualClock : public WaitClock {
     return error(StatusCode::kTimedOut, std::string(what) + " ran out of time");
   }
 
-  const Clock::time_point start_ = Clock::now();
+  // Far ahead of the machine's clock, so that a deadline in this time has never passed in that one;
+  // a whole hour, so that what counts by slots of time counts the same in each run.
+  const Clock::time_point start_ =
+      std::chrono::ceil<std::chrono::hours>(Clock::now()) + std::chrono::hours(24);
   Clock::time_point now_ = start_;
   boost::asio::io_context io_{1};
   std::map<std::pair<Clock::time_point, uint64_t>, std::stop_source> alarms_;
