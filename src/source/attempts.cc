@@ -25,7 +25,9 @@ Attempts::Met what_was_met(const Status* failure, Clock::duration quiet, Clock::
       return Met::kThrottling;
     case StatusCode::kTimedOut:
     case StatusCode::kCancelled:
-      return Met::kCallersEnd;
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnsupported:
+      return Met::kNothing;
     default:
       return Met::kAnswer;
   }

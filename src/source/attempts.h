@@ -18,7 +18,7 @@ struct Attempts {
     kUnavailable,  // worth trying again
     kSilence,      // the same; the fault of the connection, or the store is slow
     kThrottling,
-    kCallersEnd,  // says nothing about the store
+    kNothing,  // that tells of the store: the caller's end, or refused unasked
   };
 
   // Before an attempt that may be silent for `bound`; it fills `report`.
@@ -39,7 +39,7 @@ struct Attempts {
   unsigned throttled = 0;  // of those
   unsigned silences = 0;   // in a row, up to the last
   // Of the last one:
-  Met met = Met::kCallersEnd;
+  Met met = Met::kNothing;
   Clock::time_point began;
   Clock::duration bound{};
   Clock::duration whole{};

@@ -54,7 +54,7 @@ class Pace {
   // callers: each has its place in its own coroutine.
   Task<Result<Slot>> enter(Context context, uint64_t bytes, const char* what);
 
-  // What became of a request that had a slot.
+  // What became of a request that had a slot. `first_byte` is zero where the source does not tell.
   void answered(Clock::duration first_byte, Clock::duration whole, uint64_t bytes);
   void throttled();
   // The store wants to be left alone for so long; at most 30 s of it are believed.

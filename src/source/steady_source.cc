@@ -112,6 +112,10 @@ Task<Result<ListPage>> SteadySource::list(Context context, ListRequest request) 
 }
 
 Task<Result<>> SteadySource::read(Context context, ReadRequest request, std::span<std::byte> into) {
+  if (into.empty()) {  // the store is not asked
+    Result<> done = co_await inner_->read(context, request, into);
+    co_return done;
+  }
   Question question{"read", request.key, into.size(), false, request.terms};
   Attempt<void> attempt = [this, &request, into](Context context, AttemptTerms terms) {
     request.terms = terms;
@@ -184,7 +188,7 @@ bool SteadySource::learn(const Question& question, Attempts& attempts, Leave lea
       leave.pass.answered();
       budget_.earn();
       history(question).answered(now, first_byte);
-      pace_.answered(first_byte, attempts.whole, question.bytes);
+      pace_.answered(report.first_byte, attempts.whole, question.bytes);
       return false;
     case Met::kThrottling:
       source_metrics::throttled.add();
@@ -199,7 +203,7 @@ bool SteadySource::learn(const Question& question, Attempts& attempts, Leave lea
       if (began) history(question).answered(now, report.first_byte);
       if (leave.pass.failed(now, *failure)) source_metrics::circuit_openings.add();
       return true;
-    case Met::kCallersEnd:
+    case Met::kNothing:
       return false;
   }
   return false;

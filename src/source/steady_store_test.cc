@@ -300,6 +300,7 @@ TEST_F(SteadyStoreTest, CeilingsHold) {
   open();
   callers(64, 10s);
   EXPECT_NEAR(static_cast<double>(inner_->requests()), 3000, 60);
+  std::cout << fmt::format("{} requests of 3000\n", inner_->requests());
   finish();
 
   options_.pace = {.bytes_per_second = 20'000'000};
