@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every source promises (source.h), asked of each: the local file system, the shim over its
-// memory store, the shim over a real S3 server with real signatures, and the double that other
-// rooms test with.
+// memory store, the shim over a real S3 server with real signatures, the double that other rooms
+// test with, and SteadySource before that.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@
 #include "source/file_source.h"
 #include "source/memory_source_test.h"
 #include "source/opendal_source.h"
+#include "source/steady_source.h"
 #include "source/versitygw_test.h"
 
 namespace leat {
@@ -73,6 +74,18 @@ class DoubleBucket : public Bucket {
   testing::MemorySource source_;
 };
 
+class SteadyBucket : public DoubleBucket {
+ public:
+  explicit SteadyBucket(Executor& executor) : DoubleBucket(executor) {
+    SourcePtr unowned(std::shared_ptr<void>(), &DoubleBucket::source());
+    steady_ = SteadySource::make(unowned);
+  }
+  Source& source() override { return *steady_; }
+
+ private:
+  std::shared_ptr<SteadySource> steady_;
+};
+
 class OpendalBucket : public Bucket {
  public:
   OpendalBucket(Executor& executor, OpendalConfig config,
@@ -117,6 +130,7 @@ class SourceContract : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     if (GetParam() == "file") bucket_ = std::make_unique<FileBucket>(executor_);
     if (GetParam() == "double") bucket_ = std::make_unique<DoubleBucket>(executor_);
+    if (GetParam() == "steady") bucket_ = std::make_unique<SteadyBucket>(executor_);
     if (GetParam() == "memory") bucket_ = make_memory_bucket(executor_);
     if (GetParam() == "s3") bucket_ = make_s3_bucket(executor_);
     ASSERT_TRUE(bucket_) << testing::VersityGateway::kHowToGetIt;
@@ -395,7 +409,7 @@ TEST_P(SourceContract, RandomTreesReadAsTheyWereWritten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, SourceContract,
-                         ::testing::Values("file", "double", "memory", "s3"),
+                         ::testing::Values("file", "double", "steady", "memory", "s3"),
                          [](const auto& param) { return param.param; });
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -88,6 +89,9 @@ class Source {
   // "s3://bucket", for people.
   virtual const std::string& name() const = 0;
   virtual const SourceCapabilities& capabilities() const = 0;
+  // How many requests the store takes at a time now, at least 1; the most there is for a source
+  // that has no opinion. A hint for those who ask ahead: more of them wait, nothing is refused.
+  virtual unsigned window() const { return std::numeric_limits<unsigned>::max(); }
 
   // One object; kNotFound when there is none. A key that ends in '/' asks for a directory: a real
   // one, a marker, or anything below it. kUnsupported for a key that cannot be addressed.

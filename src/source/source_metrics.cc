@@ -8,13 +8,31 @@ namespace {
 
 constexpr char kRequests[] = "leat_source_requests_total";
 constexpr char kRequestsHelp[] = "Requests asked of the stores, retries not counted";
+constexpr char kRetries[] = "leat_source_retries_total";
+constexpr char kRetriesHelp[] = "Requests sent again after a temporary failure";
+constexpr char kWaits[] = "leat_source_wait_microseconds_total";
+constexpr char kWaitsHelp[] =
+    "Time in which requests waited for their turn at a store, or for their next attempt";
 
 }  // namespace
 
 Counter stat_requests(kRequests, kRequestsHelp, R"(store_op="stat")");
 Counter list_requests(kRequests, kRequestsHelp, R"(store_op="list")");
 Counter read_requests(kRequests, kRequestsHelp, R"(store_op="read")");
-Counter retries("leat_source_retries_total", "Requests sent again after a temporary failure");
+Counter retries(kRetries, kRetriesHelp, R"(reason="unavailable")");
+Counter retries_throttled(kRetries, kRetriesHelp, R"(reason="throttled")");
+Counter retries_silent(kRetries, kRetriesHelp, R"(reason="silent")");
+Counter retries_held_back("leat_source_retries_held_back_total",
+                          "Retries not sent because the store fails most requests");
+Counter throttled("leat_source_throttled_total",
+                  "Answers by which the stores asked for fewer requests");
+Counter silences("leat_source_silences_total", "Attempts ended because the store fell silent");
+Counter circuit_openings("leat_source_circuit_openings_total",
+                         "Times that a store was left alone because it failed every request");
+Counter circuit_refusals("leat_source_circuit_refusals_total",
+                         "Requests failed unasked while a store was left alone");
+Counter turn_wait_us(kWaits, kWaitsHelp, R"(wait="turn")");
+Counter retry_wait_us(kWaits, kWaitsHelp, R"(wait="retry")");
 Counter bytes("leat_source_bytes_total", "Bytes read from the stores");
 Counter errors("leat_source_errors_total", "Requests that the stores failed");
 Counter left_out("leat_source_left_out_total",

@@ -13,10 +13,16 @@
 namespace leat::source_metrics {
 
 extern Counter stat_requests, list_requests, read_requests;
-extern Counter retries;   // attempts after the first
-extern Counter bytes;     // of reads that succeeded
-extern Counter errors;    // requests that failed for the store's sake
-extern Counter left_out;  // names in listings that cannot be addressed
+// Attempts after the first, by what the one before them met.
+extern Counter retries, retries_throttled, retries_silent;
+extern Counter retries_held_back;                   // that the retry budget did not pay for
+extern Counter throttled;                           // answers that asked for fewer requests
+extern Counter silences;                            // attempts that ended in silence
+extern Counter circuit_openings, circuit_refusals;  // of all stores
+extern Counter turn_wait_us, retry_wait_us;         // waited for the pace, and between attempts
+extern Counter bytes;                               // of reads that succeeded
+extern Counter errors;                              // requests that failed for the store's sake
+extern Counter left_out;                            // names in listings that cannot be addressed
 
 // Adds to `errors` unless the code is an ordinary answer or the caller's own doing.
 void count_failure(StatusCode code);

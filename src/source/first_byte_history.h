@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// FirstByteHistory: how long a store took to begin its answers in the last three minutes, and from
+// that how long an attempt may be silent before its connection counts as stalled. 5 KiB, whatever
+// the traffic. Thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+
+#include "runtime/context.h"
+
+namespace leat {
+
+class FirstByteHistory {
+ public:
+  // bound() stays within these; it is `bound_min` until something was seen.
+  FirstByteHistory(Clock::duration bound_min, Clock::duration bound_max);
+
+  void answered(Clock::time_point now, Clock::duration first_byte);
+  void silent(Clock::time_point now);
+
+  // 4 × p99 of the last three minutes, or of the last 10 to 20 seconds if that is more: a store
+  // that has just become slow is slow now. `bound_max` while more than a third of the attempts of
+  // those seconds end in silence, or the last eight did, for then it is the store that is slow and
+  // not a connection.
+  Clock::duration bound(Clock::time_point now);
+  // Upper edge of the class that holds the 99th percentile, up to 19 % above it; zero if nothing
+  // was seen.
+  Clock::duration p99(Clock::time_point now);
+
+ private:
+  static constexpr int kSlots = 18;
+  static constexpr Clock::duration kSlotTime = std::chrono::seconds(10);
+  // Quarter octaves from 1 ms to 16 s.
+  static constexpr int kClasses = 56;
+  using Counts = std::array<uint32_t, kClasses>;
+  struct Slot {
+    int64_t number = -1;  // since the clock's epoch; another number: the slot is stale
+    uint32_t answers = 0;
+    uint32_t silences = 0;
+    Counts counts{};
+  };
+
+  static Clock::duration percentile_99(const Counts& counts);
+  Slot& slot_at(Clock::time_point now);
+  Clock::duration p99_since(int64_t first_number) const;
+  Clock::duration compute(Clock::time_point now);
+
+  const Clock::duration bound_min_, bound_max_;
+  std::mutex mutex_;  // leaf
+  std::array<Slot, kSlots> slots_;
+  uint32_t silent_run_ = 0;  // one more with each silence, halved by each answer
+  // Adding 1,000 counts up for each attempt would be the dearest part of it: once in 100 ms.
+  Clock::time_point computed_at_ = Clock::time_point::min();
+  Clock::duration computed_{};
+};
+
+}  // namespace leat

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// LatencyWindow: how many requests a store may have at a time. It begins at the most, shrinks while
+// first bytes take longer and longer, and widens when they do not. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "runtime/context.h"
+
+namespace leat {
+
+class LatencyWindow {
+ public:
+  LatencyWindow(unsigned size_min, unsigned size_max);
+
+  void answered(Clock::time_point now, Clock::duration first_byte);
+  unsigned size(Clock::time_point now);
+
+ private:
+  // The lowest smoothed first byte of each of the last 60 seconds.
+  static constexpr int64_t kRemembered = 60;
+
+  void end_second(int64_t second);
+  double lowest(int64_t second) const;
+
+  const unsigned min_, max_;
+  unsigned size_;
+  int64_t second_ = -1;  // the one under way, since the clock's epoch
+  double sum_ = 0;       // of its first bytes, in seconds
+  uint64_t count_ = 0;
+  double smoothed_ = 0;  // zero: nothing seen yet
+  struct Past {
+    int64_t second = -1;
+    double smoothed = 0;
+  };
+  std::array<Past, kRemembered> past_;
+};
+
+}  // namespace leat

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// SteadySource: any source, asked again where that helps and never faster than its store takes.
+// docs/design/0002-stores.md says what it decides and why. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <span>
+#include <string>
+
+#include "source/attempts.h"
+#include "source/circuit.h"
+#include "source/first_byte_history.h"
+#include "source/pace.h"
+#include "source/retry_budget.h"
+#include "source/source.h"
+#include "source/wait_clock.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+
+struct SteadyOptions {
+  // Attempts of one request, but for those that the store throttled. At least 1.
+  unsigned attempts_max = 8;
+  // Before the second attempt; doubles with each. Half to all of it is waited, at random.
+  Clock::duration delay_min = std::chrono::milliseconds(100);
+  Clock::duration delay_max = std::chrono::seconds(5);
+  // A request that the store goes on throttling ends after so long even if its caller has no
+  // deadline.
+  Clock::duration patience = std::chrono::minutes(5);
+  // An attempt may be silent for 4 × p99, within these. Listings begin later by nature.
+  Clock::duration silence_min = std::chrono::seconds(1);
+  Clock::duration list_silence_min = std::chrono::seconds(5);
+  Clock::duration silence_max = std::chrono::seconds(10);
+  PaceOptions pace;
+  CircuitOptions circuit;
+  std::shared_ptr<WaitClock> clock = machine_clock();
+  uint64_t seed = 0;  // of the delays; zero: another one each time
+};
+
+// Every request must have ended, or the executor that it runs on be gone, before this is.
+class SteadySource : public Source, public std::enable_shared_from_this<SteadySource> {
+ public:
+  static std::shared_ptr<SteadySource> make(SourcePtr inner, SteadyOptions options = {});
+
+  const StoreId& id() const override { return inner_->id(); }
+  const std::string& name() const override { return inner_->name(); }
+  const SourceCapabilities& capabilities() const override { return inner_->capabilities(); }
+  unsigned window() const override;
+
+  // kUnavailable and kThrottled come back only after all that the options and the deadline allow;
+  // the message then says after how many attempts, and what ended them. A read's attempts begin
+  // anew at the start of its range. What the request's own terms allow is the upper bound of what
+  // an attempt gets; their report is filled with the last one.
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
+  Task<Result<ListPage>> list(Context context, ListRequest request) override;
+  Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+
+  // For tests and for people who look into a mount.
+  const Pace& pace() const { return pace_; }
+
+ private:
+  struct Question;
+  struct Leave;
+  template <class T>
+  using Attempt = std::function<Task<Result<T>>(Context, AttemptTerms)>;
+
+  SteadySource(SourcePtr inner, SteadyOptions options);
+
+  template <class T>
+  Task<Result<T>> ask(Context context, Question question, Attempt<T> attempt);
+  AttemptTerms terms_of(const Question& question, Attempts& attempts);
+  // Tells all parts how an attempt went and gives its leave back; whether another may help.
+  bool learn(const Question& question, Attempts& attempts, Leave leave, const Status* failure);
+  // When the next attempt may be made, or why there is none.
+  Result<Clock::time_point> next(const Context& context, const Question& question,
+                                 const Attempts& attempts);
+  Status refused(const Question& question, const Attempts& attempts,
+                 const Circuit::Refusal& refusal) const;
+  Clock::duration delay_after(const Attempts& attempts);
+  FirstByteHistory& history(const Question& question);
+
+  const SourcePtr inner_;
+  const SteadyOptions options_;
+  const std::shared_ptr<WaitClock> clock_;
+  Pace pace_;
+  Circuit circuit_;
+  RetryBudget budget_;
+  FirstByteHistory objects_, listings_;
+  std::mutex random_mutex_;  // leaf
+  std::mt19937_64 random_;
+  const Gauge window_gauge_, rate_gauge_;
+};
+
+}  // namespace leat

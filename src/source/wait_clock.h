@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// WaitClock: the clock by which requests are paced and on which they wait: the machine's, or one
+// that a test moves on. Thread-safe.
+#pragma once
+
+#include <memory>
+
+#include "base/status.h"
+#include "runtime/context.h"
+#include "runtime/shared_result.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+class WaitClock {
+ public:
+  using Event = std::shared_ptr<SharedResult<bool>>;
+
+  virtual ~WaitClock() = default;
+
+  virtual Clock::time_point now() const = 0;
+  // True when `event` was set, false when `until` came first; kCancelled or kTimedOut, naming
+  // `what`, when the context ended before both.
+  virtual Task<Result<bool>> wait(Context context, Event event, Clock::time_point until,
+                                  const char* what) = 0;
+};
+
+std::shared_ptr<WaitClock> machine_clock();
+
+}  // namespace leat
