@@ -266,7 +266,7 @@ bool ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
 ChainFetcher::Ahead ChainFetcher::prefetch_one(const FileRefPtr& ref,
                                                const std::vector<ByteRange>& missing,
                                                uint64_t generation, const Activity::Token& token) {
-  auto ticket = runner_.limits(ref->store).try_ahead();
+  auto ticket = runner_.try_ahead(ref->store);
   if (!ticket) return Ahead::kRefused;
   const FlightTable::ClaimLimits one = claim_limits(*ref, 1);
   uint64_t most = 0;

@@ -38,6 +38,12 @@ RequestLimits& FlightRunner::limits(const StoreId& store) {
   return *limits;
 }
 
+std::optional<RequestLimits::Ticket> FlightRunner::try_ahead(const StoreId& store) {
+  const SourcePtr source = sources_.find(store);
+  if (source == nullptr) return std::nullopt;
+  return limits(store).try_ahead(source->window());
+}
+
 void FlightRunner::forget(const RecentRanges::Evicted& evicted) {
   for (const FlightPtr& flight : evicted) table_.remove(flight);
 }

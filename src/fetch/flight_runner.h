@@ -35,7 +35,8 @@ class FlightRunner {
   // Bytes whose version is unknown are never kept: the same id may stand for others tomorrow. Null
   // for those, and where there is no page store.
   PageStore* store_for(const FileRef& ref) const { return ref.version.known() ? store_ : nullptr; }
-  RequestLimits& limits(const StoreId& store);
+  // For look-ahead; nothing when the store has enough to do.
+  std::optional<RequestLimits::Ticket> try_ahead(const StoreId& store);
   // Takes evicted ranges out of the table.
   void forget(const RecentRanges::Evicted& evicted);
 
@@ -56,6 +57,7 @@ class FlightRunner {
   Task<> fly(Activity::Token token, FlightPtr flight, Urgency urgency,
              RequestLimits::Ticket ticket);
   Task<Result<Bytes>> request(FlightPtr flight);
+  RequestLimits& limits(const StoreId& store);
   Task<Result<bool>> keep(FlightPtr flight, Bytes bytes);
   void fail(const FlightPtr& flight, const Status& why);
 

@@ -31,7 +31,8 @@ Task<Result<RequestLimits::Ticket>> RequestLimits::acquire(Context context, bool
   co_return ticket;
 }
 
-std::optional<RequestLimits::Ticket> RequestLimits::try_ahead() {
+std::optional<RequestLimits::Ticket> RequestLimits::try_ahead(unsigned window) {
+  if (requests_.in_use() >= ahead_max(window)) return std::nullopt;
   auto ahead = ahead_.try_acquire(1);
   if (!ahead) return std::nullopt;
   auto request = requests_.try_acquire(1);

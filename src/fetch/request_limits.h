@@ -23,8 +23,8 @@ class RequestLimits {
 
   // First come, first served. `yields`: not one of those kept for demand reads.
   Task<Result<Ticket>> acquire(Context context, bool yields);
-  // For look-ahead: without waiting.
-  std::optional<Ticket> try_ahead();
+  // For look-ahead: without waiting, and only a share of what the store takes at a time now.
+  std::optional<Ticket> try_ahead(unsigned window);
 
  private:
   Semaphore requests_;

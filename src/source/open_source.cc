@@ -2,15 +2,40 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
+#include <charconv>
 #include <vector>
 
 #include "source/file_source.h"
 #include "source/opendal_source.h"
 #include "source/schemes.h"
 #include "source/source.h"
+#include "source/steady_source.h"
 #include "source/url_options.h"
 
 namespace leat {
+namespace {
+
+// What every store behind a network takes: ceilings of this mount.
+constexpr std::array<std::string_view, 2> kLimitOptions = {"bandwidth", "requests_per_second"};
+
+Result<SteadyOptions> steady_options(const StoreUrl& url) {
+  SteadyOptions options;
+  if (std::string text = option_or_environment(url, "bandwidth", {}, ""); !text.empty()) {
+    LEAT_TRY(options.pace.bytes_per_second, parse_bytes(text));
+  }
+  std::string text = option_or_environment(url, "requests_per_second", {}, "");
+  if (text.empty()) return options;
+  double& rate = options.pace.requests_per_second;
+  const char* end = text.data() + text.size();
+  if (std::from_chars(text.data(), end, rate).ptr != end || !(rate > 0)) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("option requests_per_second={} is not a number above 0", text));
+  }
+  return options;
+}
+
+}  // namespace
 
 Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   if (url.scheme == "file") {
@@ -25,10 +50,14 @@ Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
                  fmt::format("source {}: '{}' is not a known scheme; there are {}", url.to_string(),
                              url.scheme, fmt::join(names, ", ")));
   }
-  LEAT_CHECK_OK(check_options(url, scheme->options, scheme->credentials));
+  std::vector<std::string_view> known(scheme->options.begin(), scheme->options.end());
+  known.insert(known.end(), kLimitOptions.begin(), kLimitOptions.end());
+  LEAT_CHECK_OK(check_options(url, known, scheme->credentials));
   LEAT_TRY(OpendalConfig config, scheme->configure(url));
   config.credentials = scheme->credentials;
-  return OpendalSource::open(std::move(config), salt);
+  LEAT_TRY(SteadyOptions steady, steady_options(url));
+  LEAT_TRY(SourcePtr store, OpendalSource::open(std::move(config), salt));
+  return SteadySource::make(std::move(store), std::move(steady));
 }
 
 }  // namespace leat

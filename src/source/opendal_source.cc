@@ -103,8 +103,6 @@ Result<std::shared_ptr<OpendalSource>> OpendalSource::open(OpendalConfig config,
   options["scheme"] = config.scheme;
   options["bucket"] = config.bucket;
   options["endpoint"] = config.endpoint;
-  options["retry_max"] = std::to_string(config.retry_max);
-  options["retry_delay_ms"] = std::to_string(config.retry_delay.count());
   options["page_entries"] = std::to_string(config.page_entries);
   std::vector<leat_option> given;
   for (const auto& [name, value] : options) given.push_back({as_text(name), as_text(value)});
@@ -145,7 +143,6 @@ SourceObject OpendalSource::to_object(const leat_entry& entry) const {
 }
 
 OpendalSource::AnswerPtr OpendalSource::take(const leat_outcome& outcome) const {
-  if (outcome.attempts > 1) source_metrics::retries.add(outcome.attempts - 1);
   auto answer = std::make_shared<Answer>();
   answer->report = {.first_byte = std::chrono::microseconds(outcome.first_byte_us),
                     .retry_after = std::chrono::milliseconds(outcome.retry_after_ms)};

@@ -32,9 +32,7 @@ struct OpendalConfig {
   std::string account;      // who asks, as part of the store's identity; empty: the environment's
   std::string url;          // "s3://bucket", for people; empty: made of scheme and bucket
   std::string credentials;  // where they come from, as advice
-  unsigned retry_max = 3;
-  std::chrono::milliseconds retry_delay{100};  // before the first retry; doubles, with jitter
-  unsigned page_entries = 1000;                // asked for at once, where one can ask for less
+  unsigned page_entries = 1000;  // asked for at once, where one can ask for less
 };
 
 // Every request must have ended before the executor that it runs on is destroyed.

@@ -155,6 +155,7 @@ Result<OpendalConfig> configure_webhdfs(const StoreUrl& url) {
 Result<OpendalConfig> configure_http(const StoreUrl& url) {
   LEAT_TRY(OpendalConfig config, begin(url, "http"));
   LEAT_TRY(config.endpoint, canonical_endpoint(fmt::format("{}://{}", url.scheme, url.bucket)));
+  config.bucket = config.endpoint.substr(config.endpoint.find("://") + 3);
   config.url = config.endpoint;
   return config;
 }

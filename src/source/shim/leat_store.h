@@ -58,8 +58,8 @@ typedef enum leat_code {
   LEAT_PERMISSION_DENIED = 4, /* refused, or no credentials */
   LEAT_CHANGED = 5,           /* the object is not the demanded version */
   LEAT_OUT_OF_RANGE = 6,      /* the object is shorter than the range */
-  LEAT_UNAVAILABLE = 7,       /* not reached, failing, or a body of the wrong length; tried again */
-  LEAT_THROTTLED = 8,         /* fewer requests, please; tried again */
+  LEAT_UNAVAILABLE = 7,       /* not reached, failing, or a body of the wrong length */
+  LEAT_THROTTLED = 8,         /* fewer requests, please */
   LEAT_CANCELLED = 9,         /* by leat_request_cancel */
   LEAT_UNSUPPORTED = 10,      /* the store cannot do it, or cannot address the key */
   LEAT_NOT_DIRECTORY = 11     /* a listing of what is a file */
@@ -98,8 +98,8 @@ typedef struct leat_outcome {
    * first of them. */
   size_t left_out;
   leat_text left_out_example;
-  uint32_t attempts;       /* how often the request was sent */
-  uint64_t first_byte_us;  /* of the last attempt, from its start; 0 when no answer came */
+  uint32_t requests;       /* that were sent: two where a refused credential had changed since */
+  uint64_t first_byte_us;  /* of the last one, from its start; 0 when no answer came */
   uint64_t retry_after_ms; /* of the last answer; 0 when the store said nothing */
 } leat_outcome;
 
@@ -121,8 +121,6 @@ typedef void (*leat_done)(void* user, const leat_outcome* outcome);
  *   http
  *   sftp              user; key: file of the private key; known_hosts: strict, accept or add
  *   memory            an empty store of its own, for tests
- *   retry_max           attempts after the first, for temporary failures           [3]
- *   retry_delay_ms      before the first retry; doubles, with jitter               [100]
  *   page_entries        entries asked for in a page of a listing                   [1000]
  * Credentials come from the environment, the files that belong to the store's own tools, or the
  * machine's role.

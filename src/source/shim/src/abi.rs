@@ -78,7 +78,7 @@ pub struct Outcome {
     next_token: Text,
     left_out: usize,
     left_out_example: Text,
-    attempts: u32,
+    requests: u32,
     first_byte_us: u64,
     retry_after_ms: u64,
 }
@@ -139,7 +139,7 @@ impl Callback {
             next_token: Text::of(page.map_or(&empty, |page| &page.next_token)),
             left_out: page.map_or(0, |page| page.left_out),
             left_out_example: Text::of(page.map_or(&empty, |page| &page.left_out_example)),
-            attempts: trace.attempts,
+            requests: trace.requests,
             first_byte_us: micros(trace.first_byte),
             retry_after_ms: micros(trace.retry_after) / 1000,
         };
@@ -177,7 +177,7 @@ fn runtime() -> &'static Runtime {
     })
 }
 
-/// Runs `work` on the runtime and reports its result and the number of its attempts.
+/// Runs `work` on the runtime and reports its result and what it took.
 fn start(
     callback: Callback,
     work: impl Future<Output = (Result<Page, Failure>, Trace)> + Send + 'static,

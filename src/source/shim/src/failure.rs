@@ -28,17 +28,13 @@ pub enum Code {
 pub struct Failure {
     pub code: Code,
     pub message: String,
-    /// Worth another attempt.
-    pub temporary: bool,
 }
 
 impl Failure {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        let temporary = matches!(code, Code::Unavailable | Code::Throttled);
         Self {
             code,
             message: message.into(),
-            temporary,
         }
     }
 
@@ -75,11 +71,7 @@ impl Failure {
             }
             _ => with_sources(error),
         };
-        Self {
-            code,
-            message,
-            temporary: error.is_temporary(),
-        }
+        Self { code, message }
     }
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Store: one opened under-store. Everything that OpenDAL does not promise is done here: exact
-//! lengths, pages that one can go on from, names that cannot be addressed, timeouts and retries.
+//! lengths, names that cannot be addressed, silences that end.
 use std::collections::HashMap;
 use std::future::Future;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,6 @@ use crate::target::Target;
 use crate::transport::{EXCHANGE, Exchange, Purpose, http_transport};
 
 const PUT_TIMEOUT: Duration = Duration::from_secs(60);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
 pub struct Store {
     operator: Operator,
@@ -33,8 +31,6 @@ pub struct Store {
     dialect: Dialect,
     real_directories: bool,
     listings: Listings,
-    retry_max: u32,
-    retry_delay: Duration,
 }
 
 /// A service, opened.
@@ -67,7 +63,8 @@ impl Built {
 /// What came of a request, besides its result.
 #[derive(Default)]
 pub struct Trace {
-    pub attempts: u32,
+    /// That were sent: more than one where a credential was renewed.
+    pub requests: u32,
     /// Of the last attempt; nothing when no answer came.
     pub first_byte: Option<Duration>,
     pub retry_after: Option<Duration>,
@@ -93,8 +90,6 @@ impl Store {
             over_http: built.over_http,
             dialect: built.dialect,
             real_directories: built.style == Style::Levels,
-            retry_max: number("retry_max", 3)? as u32,
-            retry_delay: Duration::from_millis(number("retry_delay_ms", 100)?),
         })
     }
 
@@ -128,11 +123,13 @@ impl Store {
             return Ok(Entry::directory(key));
         }
         check_addressable(&key)?;
-        let exchange = || Exchange::new(Purpose::Other, terms);
         let metadata = self
-            .try_often(trace, exchange, || async {
-                within(terms.first_byte, self.operator.stat(&key)).await
-            })
+            .attempt(
+                trace,
+                || Purpose::Other,
+                terms,
+                || async { within(terms.first_byte, self.operator.stat(&key)).await },
+            )
             .await?;
         // Where directories are real, a stat finds them without their slash, too.
         if metadata.is_dir() != key.ends_with('/') {
@@ -160,8 +157,7 @@ impl Store {
             true => Purpose::Other,
             false => Purpose::Page,
         };
-        let exchange = || Exchange::new(purpose(), terms);
-        self.try_often(trace, exchange, || {
+        self.attempt(trace, purpose, terms, || {
             self.listings.page(&prefix, recursive, &token, terms)
         })
         .await
@@ -179,16 +175,12 @@ impl Store {
         check_addressable(&key)?;
         let target = Arc::new(target);
         let version = (!version.is_empty()).then_some(version);
-        let exchange = || {
-            let purpose = Purpose::Read {
-                target: target.clone(),
-                signer: self.signer.clone(),
-            };
-            Exchange::new(purpose, terms)
+        let purpose = || Purpose::Read {
+            target: target.clone(),
+            signer: self.signer.clone(),
         };
-        self.try_often(trace, exchange, || async {
+        self.attempt(trace, purpose, terms, || {
             self.read_once(&key, offset, &target, version.clone(), terms)
-                .await
         })
         .await
     }
@@ -264,41 +256,29 @@ impl Store {
             .map_err(|error| Failure::from_opendal(&error, &exchange.answer()))
     }
 
-    /// Attempts, each with an exchange of its own, until one succeeds, fails for good, or enough
-    /// have been made. Delays double and vary between half and one and a half, so that readers that
-    /// were turned away together do not come back together. A refused credential that has changed
-    /// since gets one more attempt.
-    async fn try_often<T, F: Future<Output = Result<T, Failure>>>(
+    /// One attempt, and another one at once if the store refused a credential that has changed since.
+    /// Everything else that may be tried again is the caller's to try.
+    async fn attempt<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         trace: &mut Trace,
-        exchange: impl Fn() -> Arc<Exchange>,
-        mut attempt: impl FnMut() -> F,
+        purpose: impl Fn() -> Purpose,
+        terms: Terms,
+        mut work: impl FnMut() -> F,
     ) -> Result<T, Failure> {
-        let mut delay = self.retry_delay;
         let mut renewed = false;
         loop {
-            trace.attempts += 1;
-            let exchange = exchange();
-            let result = EXCHANGE.scope(exchange.clone(), attempt()).await;
+            trace.requests += 1;
+            let exchange = Exchange::new(purpose(), terms);
+            let result = EXCHANGE.scope(exchange.clone(), work()).await;
             trace.first_byte = exchange.first_byte();
             trace.retry_after = exchange.retry_after();
             match result {
-                Err(failure) if failure.temporary && trace.attempts <= self.retry_max => {
-                    tokio::time::sleep(delay.mul_f64(0.5 + random_unit())).await;
-                    delay = (delay * 2).min(RETRY_DELAY_MAX);
-                }
                 Err(failure)
                     if failure.code == Code::PermissionDenied
                         && !renewed
                         && self.renew_credential(&exchange).await =>
                 {
                     renewed = true;
-                }
-                Err(mut failure) if trace.attempts > 1 => {
-                    failure
-                        .message
-                        .push_str(&format!(" ({} attempts)", trace.attempts));
-                    return Err(failure);
                 }
                 done => return done,
             }
@@ -322,9 +302,4 @@ async fn within<T>(
         Err(_) => Err(Failure::silence(limit)),
         Ok(done) => done.map_err(|error| Failure::seen(&error)),
     }
-}
-
-/// In [0, 1). The standard library's hash keys are random and differ for each call.
-fn random_unit() -> f64 {
-    RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64
 }
