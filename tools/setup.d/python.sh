@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# The Python packages of the end-to-end tests and the benchmarks, in a virtual environment that is
-# named after what it holds. Result: $deps/venv -> venv-<hash of tests/requirements.txt>
+# The Python packages of the end-to-end tests and the benchmarks, and moto's S3 server, in virtual
+# environments that are named after what they hold.
+# Result: $deps/venv -> venv-<hash of tests/requirements.txt>, $deps/moto -> moto-<hash>
 
-need_python() {
-  local requirements=$here/../tests/requirements.txt hash venv
+# need_venv NAME REQUIREMENTS
+need_venv() {
+  local name=$1 requirements=$2 hash venv
   hash=$(sha256sum "$requirements" | cut -c1-12)
-  venv=$deps/venv-$hash
+  venv=$deps/$name-$hash
   if [[ ! -f $venv/.complete ]]; then
     say "installing Python packages into $venv: $(grep -v '^#' "$requirements" | tr '\n' ' ')"
     rm -rf "$venv"
@@ -13,5 +15,10 @@ need_python() {
     quietly "installing Python packages" "$venv/bin/pip" install -q --no-deps -r "$requirements"
     touch "$venv/.complete"
   fi
-  ln -sfn "venv-$hash" "$deps/venv"
+  ln -sfn "$name-$hash" "$deps/$name"
 }
+
+need_python() { need_venv venv "$here/../tests/requirements.txt"; }
+
+# Beside the tests' own packages and not among them: a test must not import what it tests against.
+need_moto() { need_venv moto "$here/../tests/moto_requirements.txt"; }

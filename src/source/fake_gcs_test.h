@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// FakeGcsServer: a Google Cloud Storage server (fake-gcs-server, in memory) on loopback for the
+// life of the object. It takes requests without credentials as well as with any.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "source/server_process_test.h"
+
+namespace leat::testing {
+
+class FakeGcsServer {
+ public:
+  static constexpr char kBucket[] = "bucket";
+  static constexpr char kHowToGetIt[] =
+      "fake-gcs-server is not installed; run tools/setup test, or name the binary in LEAT_FAKE_GCS";
+
+  // With one empty bucket, "bucket". Null when the server does not come up.
+  static std::shared_ptr<FakeGcsServer> start() {
+    auto server = std::shared_ptr<FakeGcsServer>(new FakeGcsServer());
+    return server->launch() ? server : nullptr;
+  }
+
+  std::string endpoint() const { return process_.endpoint(); }
+
+  // Stores an object by curl; a failure of the test when the server refuses it.
+  void put(const std::string& key, std::string_view content) const {
+    curl({"-X", "POST", "-H", "Content-Type: application/octet-stream", "--data-binary",
+          "@" + process_.upload(content),
+          endpoint() + "/upload/storage/v1/b/" + kBucket +
+              "/o?uploadType=media&name=" + percent_encoded(key, "")});
+  }
+
+  // Where the JSON interface gives that object's bytes.
+  std::string media_url(const std::string& key) const {
+    return endpoint() + "/storage/v1/b/" + kBucket + "/o/" + percent_encoded(key, "") +
+           "?alt=media";
+  }
+
+ private:
+  bool launch() {
+    std::string program = find_program("LEAT_FAKE_GCS", "bin/fake-gcs-server");
+    if (program.empty()) return false;
+    if (!process_.launch({program, "-scheme", "http", "-host", "127.0.0.1", "-port",
+                          std::to_string(process_.port()), "-backend", "memory", "-public-host",
+                          process_.address(), "-external-url", process_.endpoint(), "-log-level",
+                          "error", "-data", process_.folder().string()})) {
+      return false;
+    }
+    curl({"-H", "Content-Type: application/json", "-d", R"({"name":"bucket"})",
+          endpoint() + "/storage/v1/b?project=leat"});
+    return true;
+  }
+
+  ServerProcess process_{"gcs"};
+};
+
+}  // namespace leat::testing

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SftpServer: a real SFTP server (OpenSSH's sshd, with its own keys and configuration, as an
+// ordinary process) over a folder, on loopback for the life of the object. The machine's own sshd
+// is not touched.
+#pragma once
+
+#include <pwd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "source/server_process_test.h"
+
+namespace leat::testing {
+
+class SftpServer {
+ public:
+  static constexpr char kHowToGetIt[] =
+      "sshd or ssh-keygen is not installed; run tools/setup test, or name sshd in LEAT_SSHD";
+
+  // Over an empty folder. Null when the server does not come up.
+  static std::shared_ptr<SftpServer> start() {
+    auto server = std::shared_ptr<SftpServer>(new SftpServer());
+    return server->launch() ? server : nullptr;
+  }
+
+  std::string endpoint() const { return "ssh://" + process_.address(); }
+  std::string port() const { return std::to_string(process_.port()); }
+  // Who may log in, with what key, and the host key that the server shows.
+  const std::string& user() const { return user_; }
+  std::string key_file() const { return process_.folder() / "client_key"; }
+  std::string known_hosts_file() const { return process_.folder() / "known_hosts"; }
+  // What is served: an absolute path, since clients begin in it but see the whole machine.
+  std::filesystem::path folder() const { return process_.folder() / "data"; }
+
+  void put(const std::string& key, std::string_view content) const {
+    put_file(folder(), key, content);
+  }
+
+  // The options with which OpenSSH's own clients reach it.
+  Command client_options() const {
+    return {"-F", "none",
+            "-i", key_file(),
+            "-o", "Port=" + port(),
+            "-o", "User=" + user_,
+            "-o", "UserKnownHostsFile=" + known_hosts_file(),
+            "-o", "BatchMode=yes"};
+  }
+
+ private:
+  // sshd of root wants a system user and a system folder of Debian's package; anybody else's serves
+  // just himself and wants neither. So root's is started as `daemon`, which every Debian has; sshd
+  // takes `nobody` for locked where systemd answers for it.
+  SftpServer() : is_root_(geteuid() == 0) {
+    std::filesystem::create_directories(folder());
+    const passwd* user = is_root_ ? getpwnam("daemon") : getpwuid(geteuid());
+    LEAT_CHECK(user != nullptr);
+    user_ = user->pw_name;
+    uid_ = user->pw_uid;
+    gid_ = user->pw_gid;
+  }
+
+  bool launch() {
+    std::string program = find_program("LEAT_SSHD", "sshd/usr/sbin/sshd");
+    if (program.empty() || !make_key("client_key") || !make_key("host_key")) return false;
+    const std::filesystem::path& home = process_.folder();
+    std::filesystem::copy_file(home / "client_key.pub", home / "authorized_keys");
+    std::ifstream host_key(home / "host_key.pub");
+    std::ofstream(known_hosts_file())
+        << "[127.0.0.1]:" << port() << " " << host_key.rdbuf() << std::flush;
+    std::ofstream(home / "sshd_config") << config();
+    // A copy, since `daemon` may not look into root's cache; sshd runs itself again by its path.
+    std::filesystem::copy_file(program, home / "sshd");
+    Command command = {home / "sshd", "-D", "-e", "-f", home / "sshd_config"};
+    if (is_root_) {
+      for (const char* name : {"", "data", "host_key"}) {
+        LEAT_CHECK(chown((home / name).c_str(), uid_, gid_) == 0);
+      }
+      command.insert(command.begin(), {"setpriv", "--reuid", std::to_string(uid_), "--regid",
+                                       std::to_string(gid_), "--clear-groups"});
+    }
+    return process_.launch(command);
+  }
+
+  bool make_key(const char* name) const {
+    return run_program({"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "leat-test", "-f",
+                        process_.folder() / name})
+               .status == 0;
+  }
+
+  std::string config() const {
+    std::string home = process_.folder().string();
+    return "ListenAddress 127.0.0.1\nPort " + port() + "\nHostKey " + home +
+           "/host_key\nAuthorizedKeysFile " + home + "/authorized_keys\nAllowUsers " + user_ +
+           "\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+           "KbdInteractiveAuthentication no\nUseDNS no\nMaxStartups 100\nMaxSessions 100\n"
+           "DisableForwarding yes\nPrintMotd no\nLogLevel ERROR\nSubsystem sftp internal-sftp\n"
+           "ForceCommand internal-sftp -d " +
+           home + "/data\n";
+  }
+
+  ServerProcess process_{"sftp"};
+  bool is_root_;
+  std::string user_;
+  uid_t uid_ = 0;
+  gid_t gid_ = 0;
+};
+
+}  // namespace leat::testing
