@@ -21,6 +21,8 @@ pub struct Dialect {
     pub version: VersionKind,
     /// Listings and stats have the same times, finer than a second.
     pub exact_times: bool,
+    /// Its servers take a backslash for a slash.
+    pub turns_backslash: bool,
 }
 
 pub struct Entry {
@@ -88,18 +90,20 @@ fn usable_etag(etag: &str) -> String {
 
 /// OpenDAL trims white space at the ends and drops empty components, and URLs cannot hold "." and
 /// ".."; such a key would silently become another one.
-pub fn is_addressable(key: &str) -> bool {
+pub fn is_addressable(key: &str, dialect: Dialect) -> bool {
     let body = key.strip_suffix('/').unwrap_or(key);
-    key.trim() == key && body.split('/').all(|part| !matches!(part, "" | "." | ".."))
+    key.trim() == key
+        && !(dialect.turns_backslash && key.contains('\\'))
+        && body.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-pub fn check_addressable(key: &str) -> Result<(), Failure> {
-    if is_addressable(key) {
+pub fn check_addressable(key: &str, dialect: Dialect) -> Result<(), Failure> {
+    if is_addressable(key, dialect) {
         return Ok(());
     }
     Err(Failure::new(
         Code::Unsupported,
         "the key cannot be addressed: it begins or ends with white space, or has an empty, '.' or \
-         '..' component",
+         '..' component, or a backslash where the store takes it for a slash",
     ))
 }

@@ -266,7 +266,7 @@ impl Listings {
             if is_same(&key, prefix) && !is_altered || (!token.is_empty() && *key <= *token) {
                 continue;
             }
-            if is_altered || !is_addressable(&key) {
+            if is_altered || !is_addressable(&key, self.dialect) {
                 if page.left_out == 0 {
                     page.left_out_example = key;
                 }

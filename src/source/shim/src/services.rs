@@ -48,8 +48,8 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
             ..Built::alone(operator(services::Memory::default())?, Continued, Etag)
         },
         "gs" => Built::alone(operator(gcs(options))?, StartAfter, Generation),
-        "az" => Built::alone(operator(azblob(options))?, Continued, Etag),
-        "abfs" => Built::alone(operator(azdls(options))?, Levels, Etag),
+        "az" => azure(Built::alone(operator(azblob(options))?, Continued, Etag)),
+        "abfs" => azure(Built::alone(operator(azdls(options))?, Levels, Etag)),
         "oss" => {
             let builder = services::Oss::default().bucket(bucket).endpoint(endpoint);
             let builder = match options.is_on("anonymous") {
@@ -110,6 +110,16 @@ fn exact(built: Built) -> Built {
     Built {
         dialect: Dialect {
             exact_times: true,
+            ..built.dialect
+        },
+        ..built
+    }
+}
+
+fn azure(built: Built) -> Built {
+    Built {
+        dialect: Dialect {
+            turns_backslash: true,
             ..built.dialect
         },
         ..built

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use opendal::options::ReaderOptions;
-use opendal::{OperationContext, Operator};
+use opendal::{BufferStream, OperationContext, Operator};
 
 use crate::entry::{Dialect, Entry, VersionKind, check_addressable};
 use crate::failure::{Code, Failure};
@@ -55,6 +55,7 @@ impl Built {
             dialect: Dialect {
                 version,
                 exact_times: false,
+                turns_backslash: false,
             },
         }
     }
@@ -122,7 +123,7 @@ impl Store {
         if key.is_empty() {
             return Ok(Entry::directory(key));
         }
-        check_addressable(&key)?;
+        check_addressable(&key, self.dialect)?;
         let metadata = self
             .attempt(
                 trace,
@@ -151,7 +152,7 @@ impl Store {
         trace: &mut Trace,
     ) -> Result<Page, Failure> {
         if !prefix.is_empty() {
-            check_addressable(&prefix)?;
+            check_addressable(&prefix, self.dialect)?;
         }
         let purpose = || match self.real_directories {
             true => Purpose::Other,
@@ -172,12 +173,13 @@ impl Store {
         terms: Terms,
         trace: &mut Trace,
     ) -> Result<(), Failure> {
-        check_addressable(&key)?;
+        check_addressable(&key, self.dialect)?;
         let target = Arc::new(target);
         let version = (!version.is_empty()).then_some(version);
         let purpose = || Purpose::Read {
             target: target.clone(),
             signer: self.signer.clone(),
+            version: version.clone().map(|text| (self.dialect.version, text)),
         };
         self.attempt(trace, purpose, terms, || {
             self.read_once(&key, offset, &target, version.clone(), terms)
@@ -218,13 +220,36 @@ impl Store {
                 _ => Err(Failure::new(Code::Internal, "the read was not sent")),
             };
         }
+        let taken = self.take_stream(&mut stream, target, terms).await;
+        match taken {
+            // Without a status that says so, the size tells why bytes are missing.
+            Err(failure) if failure.code != Code::NotFound => {
+                let end = offset + target.size() as u64;
+                match self.reader.stat(key).await {
+                    Ok(now) if now.content_length() < end => Err(Failure::new(
+                        Code::OutOfRange,
+                        format!("the object has only {} bytes", now.content_length()),
+                    )),
+                    _ => Err(failure),
+                }
+            }
+            done => done,
+        }
+    }
+
+    async fn take_stream(
+        &self,
+        stream: &mut BufferStream,
+        target: &Target,
+        terms: Terms,
+    ) -> Result<(), Failure> {
         let mut filled = 0;
         let mut patience = terms.first_byte;
         while let Some(piece) = tokio::time::timeout(patience, stream.next())
             .await
             .map_err(|_| Failure::silence(patience))?
         {
-            for bytes in piece.map_err(failed)? {
+            for bytes in piece.map_err(|error| Failure::seen(&error))? {
                 if !target.write(filled, &bytes) {
                     let message =
                         format!("the body is longer than the {} bytes asked", target.size());
@@ -242,7 +267,7 @@ impl Store {
     }
 
     pub async fn put(&self, key: String, content: Vec<u8>) -> Result<(), Failure> {
-        check_addressable(&key)?;
+        check_addressable(&key, self.dialect)?;
         let terms = Terms {
             first_byte: PUT_TIMEOUT,
             silence: PUT_TIMEOUT,

@@ -15,6 +15,7 @@ use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter
 use opendal_http_transport_reqwest::ReqwestTransport;
 use reqsign_aws_v4::Credential;
 
+use crate::entry::VersionKind;
 use crate::get::{Getter, Got, Terms};
 use crate::sign::Signer;
 use crate::target::Target;
@@ -57,6 +58,8 @@ pub enum Purpose {
         target: Arc<Target>,
         /// Where the service itself does not sign.
         signer: Option<Arc<Signer>>,
+        /// That was demanded.
+        version: Option<(VersionKind, String)>,
     },
 }
 
@@ -169,8 +172,13 @@ impl HttpTransport for WatchedTransport {
         match &exchange.purpose {
             Purpose::Other => self.ask_stock(&exchange, request).await,
             Purpose::Page => self.page(&exchange, request).await,
-            Purpose::Read { target, signer } => {
-                self.read(&exchange, request, target, signer.as_deref())
+            Purpose::Read {
+                target,
+                signer,
+                version,
+            } => {
+                let wanted = version.as_ref();
+                self.read(&exchange, request, target, signer.as_deref(), wanted)
                     .await
             }
         }
@@ -217,6 +225,7 @@ impl WatchedTransport {
         request: Request<Buffer>,
         target: &Target,
         signer: Option<&Signer>,
+        wanted: Option<&(VersionKind, String)>,
     ) -> Result<Response<HttpBody>> {
         let (mut parts, body) = request.into_parts();
         if let Some(signer) = signer {
@@ -230,6 +239,10 @@ impl WatchedTransport {
         let asked = parts.headers.get(header::RANGE).cloned();
         let check = |status: StatusCode, headers: &HeaderMap| {
             exchange.note(status, headers);
+            if status.is_success() && wanted.is_some_and(|wanted| is_another(headers, wanted)) {
+                let message = "the store ignored the condition and answered with another version";
+                return Err(Error::new(ErrorKind::ConditionNotMatch, message));
+            }
             let asked = asked.as_ref().and_then(|value| value.to_str().ok());
             asked.map_or(Ok(()), |asked| check_range(asked, status, headers))
         };
@@ -281,6 +294,20 @@ impl Exchange {
         self.seen.lock().unwrap().delivered = true;
         // Of a kind that records no backtrace.
         Error::new(ErrorKind::NotFound, "the bytes are delivered")
+    }
+}
+
+/// Whether the answer says of itself that it is not the version that was demanded.
+fn is_another(headers: &HeaderMap, (kind, wanted): &(VersionKind, String)) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    match kind {
+        VersionKind::None => false,
+        VersionKind::Etag => {
+            text("etag").is_some_and(|etag| etag.trim_matches('"') != wanted.trim_matches('"'))
+        }
+        VersionKind::Generation => {
+            text("x-goog-generation").is_some_and(|generation| generation != wanted)
+        }
     }
 }
 

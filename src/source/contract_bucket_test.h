@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buckets of all kinds of sources, to be filled by tests that ask the same of each.
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "runtime/executor.h"
+#include "source/azurite_test.h"
+#include "source/fake_gcs_test.h"
+#include "source/file_source.h"
+#include "source/memory_source_test.h"
+#include "source/moto_test.h"
+#include "source/nginx_test.h"
+#include "source/opendal_source.h"
+#include "source/sftp_test.h"
+#include "source/steady_source.h"
+#include "source/versitygw_test.h"
+
+namespace leat::testing {
+
+namespace fs = std::filesystem;
+
+// A bucket to be filled, with small pages so that paging is met everywhere.
+class Bucket {
+ public:
+  explicit Bucket(Executor& executor) : executor_(executor) {}
+  virtual ~Bucket() = default;
+  virtual Source& source() = 0;
+  // What it is asked in the contract: pages as small as kPageEntries, of levels and of whole trees.
+  virtual bool has_small_levels() const { return true; }
+  virtual bool has_small_trees() const { return true; }
+  // Names that it can hold, of those that the contract thinks of.
+  virtual bool takes(const std::string&) const { return true; }
+  // Objects have a version and a time.
+  virtual bool has_versions() const { return true; }
+  // What every key of this bucket begins with.
+  virtual std::string root() const { return ""; }
+  virtual void put(const std::string& key, const std::string& content) = 0;
+
+  static constexpr size_t kPageEntries = 7;
+
+ protected:
+  Executor& executor_;
+};
+
+class FileBucket : public Bucket {
+ public:
+  explicit FileBucket(Executor& executor)
+      : Bucket(executor),
+        folder_(fs::temp_directory_path() / ("leat-files-" + Id128::random().to_hex())),
+        source_({}, kPageEntries) {
+    fs::create_directories(folder_);
+  }
+  ~FileBucket() override { fs::remove_all(folder_); }
+  Source& source() override { return source_; }
+  bool has_small_levels() const override { return false; }
+  std::string root() const override { return folder_.string().substr(1) + "/"; }
+  void put(const std::string& key, const std::string& content) override {
+    fs::path path = folder_ / key.substr(root().size());
+    fs::create_directories(path.parent_path());
+    fs::remove(path);
+    std::ofstream(path) << content;
+  }
+
+ private:
+  fs::path folder_;
+  FileSource source_;
+};
+
+class DoubleBucket : public Bucket {
+ public:
+  explicit DoubleBucket(Executor& executor) : Bucket(executor), source_("b", kPageEntries) {}
+  Source& source() override { return source_; }
+  void put(const std::string& key, const std::string& content) override {
+    source_.put(key, content);
+  }
+
+ private:
+  MemorySource source_;
+};
+
+class SteadyBucket : public DoubleBucket {
+ public:
+  explicit SteadyBucket(Executor& executor) : DoubleBucket(executor) {
+    SourcePtr unowned(std::shared_ptr<void>(), &DoubleBucket::source());
+    steady_ = SteadySource::make(unowned);
+  }
+  Source& source() override { return *steady_; }
+
+ private:
+  std::shared_ptr<SteadySource> steady_;
+};
+
+// Through the shim. Filled by the shim as well, where nothing else is said.
+class OpendalBucket : public Bucket {
+ public:
+  struct Traits {
+    std::string root;
+    bool small_levels = true, small_trees = true, versions = true;
+    size_t page_entries = kPageEntries;
+    std::string refused_characters;
+    std::function<void(const std::string& key, const std::string& content)> put;
+  };
+
+  // `server` lives as long as the bucket.
+  OpendalBucket(Executor& executor, OpendalConfig config, Traits traits,
+                std::shared_ptr<void> server = nullptr)
+      : Bucket(executor), server_(std::move(server)), traits_(std::move(traits)) {
+    config.page_entries = traits_.page_entries;
+    source_ = OpendalSource::open(std::move(config)).value();
+  }
+  Source& source() override { return *source_; }
+  std::string root() const override { return traits_.root; }
+  bool has_small_levels() const override { return traits_.small_levels; }
+  bool has_small_trees() const override { return traits_.small_trees; }
+  bool has_versions() const override { return traits_.versions; }
+  bool takes(const std::string& name) const override {
+    return name.find_first_of(traits_.refused_characters) == std::string::npos;
+  }
+  void put(const std::string& key, const std::string& content) override {
+    if (traits_.put) return traits_.put(key, content);
+    auto stored = executor_.wait(source_->put(Context::background(), key, content));
+    ASSERT_TRUE(stored) << stored.error().to_string();
+  }
+
+ private:
+  const std::shared_ptr<void> server_;
+  const Traits traits_;
+  std::shared_ptr<OpendalSource> source_;
+};
+
+// Servers that take their time to start serve all tests of the program, each below a root of its
+// own.
+template <class Server>
+std::shared_ptr<Server> shared_server() {
+  static const std::shared_ptr<Server> server = Server::start();
+  return server;
+}
+
+inline std::string fresh_root() {
+  static std::atomic<int> count = 0;
+  return fmt::format("t{}/", ++count);
+}
+
+// Times of files that differ from one put to the next even where they are told in whole seconds.
+inline void give_new_time(const fs::path& file) {
+  static std::atomic<time_t> seconds = 1'700'000'000;
+  const timespec times[2] = {{++seconds, 0}, {seconds, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, file.c_str(), times, 0), 0) << file;
+}
+
+inline std::unique_ptr<Bucket> memory_bucket(Executor& executor) {
+  OpendalConfig config;
+  config.scheme = "memory";
+  OpendalBucket::Traits traits;
+  traits.small_levels = traits.small_trees = traits.versions = false;
+  return std::make_unique<OpendalBucket>(executor, config, traits);
+}
+
+inline OpendalConfig s3_config(const std::string& endpoint) {
+  OpendalConfig config;
+  config.scheme = "s3";
+  config.bucket = "bucket";
+  config.endpoint = endpoint;
+  config.options["region"] = "us-east-1";
+  return config;
+}
+
+inline std::unique_ptr<Bucket> s3_bucket(Executor& executor) {
+  auto gateway = VersityGateway::start();
+  if (!gateway) return nullptr;
+  setenv("AWS_ACCESS_KEY_ID", VersityGateway::kAccessKey, 1);
+  setenv("AWS_SECRET_ACCESS_KEY", VersityGateway::kSecretKey, 1);
+  OpendalConfig config = s3_config(gateway->endpoint());
+  return std::make_unique<OpendalBucket>(executor, config, OpendalBucket::Traits(), gateway);
+}
+
+inline std::unique_ptr<Bucket> azure_bucket(Executor& executor) {
+  auto server = shared_server<AzuriteServer>();
+  if (!server) return nullptr;
+  setenv("AZURE_STORAGE_ACCOUNT_NAME", AzuriteServer::kAccount, 1);
+  setenv("AZURE_STORAGE_ACCOUNT_KEY", AzuriteServer::kKey, 1);
+  OpendalConfig config;
+  config.scheme = "az";
+  config.bucket = AzuriteServer::kContainer;
+  config.endpoint = server->endpoint();
+  config.options["account"] = AzuriteServer::kAccount;
+  OpendalBucket::Traits traits;
+  traits.root = fresh_root();
+  traits.small_levels = traits.small_trees = false;  // 5,000 at once
+  traits.refused_characters = "\\";
+  return std::make_unique<OpendalBucket>(executor, config, traits, server);
+}
+
+inline std::unique_ptr<Bucket> gcs_bucket(Executor& executor) {
+  auto server = shared_server<FakeGcsServer>();
+  if (!server) return nullptr;
+  OpendalConfig config;
+  config.scheme = "gs";
+  config.bucket = FakeGcsServer::kBucket;
+  config.endpoint = server->endpoint();
+  config.options["anonymous"] = "true";
+  OpendalBucket::Traits traits;
+  traits.root = fresh_root();
+  // This server repeats every prefix on each page, which Google's does not.
+  traits.page_entries = 1000;
+  traits.small_levels = traits.small_trees = false;
+  traits.put = [server](auto& key, auto& content) { server->put(key, content); };
+  return std::make_unique<OpendalBucket>(executor, config, traits, server);
+}
+
+inline std::unique_ptr<Bucket> sftp_bucket(Executor& executor) {
+  auto server = SftpServer::start();
+  if (!server) return nullptr;
+  OpendalConfig config;
+  config.scheme = "sftp";
+  config.endpoint = server->endpoint();
+  config.options = {
+      {"user", server->user()}, {"key", server->key_file()}, {"known_hosts", "accept"}};
+  OpendalBucket::Traits traits;
+  traits.root = server->folder().string().substr(1) + "/";
+  traits.small_levels = false;
+  traits.put = [server, root = traits.root](auto& key, auto& content) {
+    server->put(key.substr(root.size()), content);
+    give_new_time("/" + key);
+  };
+  return std::make_unique<OpendalBucket>(executor, config, traits, server);
+}
+
+using MakeBucket = std::function<std::unique_ptr<Bucket>(Executor&)>;
+
+template <class Kind>
+std::unique_ptr<Bucket> plain_bucket(Executor& executor) {
+  return std::make_unique<Kind>(executor);
+}
+
+// Null from one of them: its server is not installed, and tools/setup test gets it.
+inline const std::map<std::string, MakeBucket>& bucket_kinds() {
+  static const std::map<std::string, MakeBucket> kinds = {
+      {"file", &plain_bucket<FileBucket>},
+      {"double", &plain_bucket<DoubleBucket>},
+      {"steady", &plain_bucket<SteadyBucket>},
+      {"memory", &memory_bucket},
+      {"s3", &s3_bucket},
+      {"azure", &azure_bucket},
+      {"gcs", &gcs_bucket},
+      {"sftp", &sftp_bucket},
+  };
+  return kinds;
+}
+
+inline std::vector<std::string> bucket_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : bucket_kinds()) names.push_back(name);
+  return names;
+}
+
+}  // namespace leat::testing
