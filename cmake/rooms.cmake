@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # One static library per room of src/rooms.txt, with its tests and a link test.
 #
-# leat_room(NAME [DEPS room…] [LIBS target…] [TEST_LIBS target…] [FOLDERS folder…] [PROGRAM name] [PCH])
+# leat_room(NAME [DEPS room…] [LIBS target…] [TEST_LIBS target…] [FOLDERS folder…] [PROGRAM name] [PCH]
+#           [TOGETHER pattern…])
 #   sources   all *.cc of the folder but *_test.cc and *_fuzz.cc
 #   tests     all *_test.cc, one GoogleTest program per room
 #   DEPS      rooms it uses; each must stand above it in the table, or configuring fails
 #   FOLDERS   folders inside the room whose files belong to it as well
 #   PROGRAM   main.cc is not part of the library but of this executable, put at the build's root
+#   TOGETHER  GoogleTest filters; the tests of one run in one process, since they share a server that
+#             takes long to start. Every other test has a process of its own.
 #   PCH       reuse the coroutine precompiled header of `runtime`
 # The link test links the whole of the room's archive with nothing but what it declares, so a hidden
 # dependency is a build failure.
@@ -27,7 +30,7 @@ function(leat_reuse_pch executable)
 endfunction()
 
 function(leat_room room)
-  cmake_parse_arguments(ARG "PCH" "PROGRAM" "DEPS;LIBS;TEST_LIBS;FOLDERS" ${ARGN})
+  cmake_parse_arguments(ARG "PCH" "PROGRAM" "DEPS;LIBS;TEST_LIBS;FOLDERS;TOGETHER" ${ARGN})
   list(FIND LEAT_ROOMS "${room}" place)
   if(place LESS 0)
     message(FATAL_ERROR "room '${room}' is not in src/rooms.txt")
@@ -80,8 +83,13 @@ function(leat_room room)
       leat_reuse_pch(${target}_test)
     endif()
     include(GoogleTest)
+    list(JOIN ARG_TOGETHER ":" together)
     gtest_discover_tests(${target}_test TEST_PREFIX "${room}." DISCOVERY_TIMEOUT 60
-                         PROPERTIES TIMEOUT 300)
+                         TEST_FILTER "*-${together}" PROPERTIES TIMEOUT 300)
+    foreach(pattern IN LISTS ARG_TOGETHER)
+      add_test(NAME "${room}.${pattern}" COMMAND ${target}_test "--gtest_filter=${pattern}")
+      set_tests_properties("${room}.${pattern}" PROPERTIES TIMEOUT 300)
+    endforeach()
   endif()
 endfunction()
 

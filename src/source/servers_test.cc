@@ -9,6 +9,7 @@
 
 #include "source/azurite_test.h"
 #include "source/fake_gcs_test.h"
+#include "source/hdfs_test.h"
 #include "source/moto_test.h"
 #include "source/nginx_test.h"
 #include "source/sftp_test.h"
@@ -32,6 +33,13 @@ TEST(Servers, FakeGcsGivesBackWhatWasPut) {
   ASSERT_TRUE(server) << FakeGcsServer::kHowToGetIt;
   server->put(kKey, kContent);
   EXPECT_EQ(curl({server->media_url(kKey)}), kContent);
+}
+
+TEST(Servers, HdfsGivesBackWhatWasPut) {
+  auto cluster = HdfsCluster::start();
+  ASSERT_TRUE(cluster) << HdfsCluster::kHowToGetIt;
+  cluster->put(kKey, kContent);
+  EXPECT_EQ(curl({"-L", cluster->url(kKey, "OPEN")}), kContent);
 }
 
 TEST(Servers, MotoGivesBackWhatWasPut) {

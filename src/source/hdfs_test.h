@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// HdfsCluster: a real HDFS (Hadoop's name node and one data node) on loopback, over WebHDFS and
+// over Hadoop's own protocol. It takes seconds to start, so a test program has one for all its
+// tests.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "source/server_process_test.h"
+
+namespace leat::testing {
+
+class HdfsCluster {
+ public:
+  static constexpr char kHowToGetIt[] = "HDFS is not installed; run tools/setup test";
+  // The most entries that one answer to LISTSTATUS_BATCH has (dfs.ls.limit).
+  static constexpr int kPageEntries = 7;
+
+  // The one of this program, which ends with it; a test keeps to a directory of its own. Null when
+  // it does not come up.
+  static std::shared_ptr<HdfsCluster> start() {
+    static std::shared_ptr<HdfsCluster> shared = [] {
+      auto cluster = std::shared_ptr<HdfsCluster>(new HdfsCluster());
+      return cluster->launch() ? cluster : nullptr;
+    }();
+    return shared;
+  }
+
+  // WebHDFS. Whoever asks is taken for who he says he is and may do everything.
+  std::string endpoint() const { return process_.endpoint(); }
+  // Hadoop's own protocol.
+  std::string rpc_endpoint() const { return "hdfs://127.0.0.1:" + std::to_string(rpc_port_); }
+
+  // Stores a file by curl; a failure of the test when the cluster refuses it.
+  void put(const std::string& key, std::string_view content) const {
+    curl({"-L", "-T", process_.upload(content), url(key, "CREATE&overwrite=true")});
+  }
+
+  std::string url(const std::string& key, const std::string& operation) const {
+    return endpoint() + "/webhdfs/v1/" + percent_encoded(key) + "?op=" + operation;
+  }
+
+ private:
+  bool launch() {
+    std::filesystem::path installed = LEAT_DEPS_DIR "/hdfs", home = process_.folder();
+    std::string java = find_program("LEAT_JAVA", "hdfs/java");
+    if (java.empty() || !std::filesystem::exists(installed / "name")) return false;
+    std::filesystem::copy(installed / "name", home / "name",
+                          std::filesystem::copy_options::recursive);
+    std::ofstream(home / "core-site.xml") << configuration();
+    std::ofstream(home / "hdfs-site.xml") << configuration();
+    std::string folders = installed.string();
+    return process_.launch({"/bin/sh", "-c", kBothNodes, java,
+                            home.string() + ":" + folders + ":" + folders + "/lib/*"},
+                           {}, kStartLimit_s) &&
+           process_.wait_until([this] { return has_data_node(); }, kStartLimit_s);
+  }
+
+  // The name node's port is open long before a data node has told it where it is.
+  bool has_data_node() const {
+    return run_program({"curl", "-s", "--noproxy", "*",
+                        endpoint() + "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"})
+        .output.contains("\"NumLiveDataNodes\" : 1");
+  }
+
+  // Ports of the data node are its own choice: it tells the name node.
+  std::string configuration() const {
+    std::string home = process_.folder().string();
+    const std::pair<const char*, std::string> properties[] = {
+        {"fs.defaultFS", rpc_endpoint()},
+        {"dfs.namenode.http-address", process_.address()},
+        {"dfs.namenode.name.dir", home + "/name"},
+        {"dfs.datanode.data.dir", home + "/blocks"},
+        {"dfs.datanode.address", "127.0.0.1:0"},
+        {"dfs.datanode.http.address", "127.0.0.1:0"},
+        {"dfs.datanode.ipc.address", "127.0.0.1:0"},
+        {"dfs.datanode.hostname", "127.0.0.1"},
+        {"dfs.namenode.datanode.registration.ip-hostname-check", "false"},
+        {"dfs.namenode.edits.noeditlogchannelflush", "true"},
+        {"dfs.namenode.safemode.extension", "0"},
+        {"dfs.permissions.enabled", "false"},
+        {"dfs.replication", "1"},
+        {"dfs.ls.limit", std::to_string(kPageEntries)},
+        {"hadoop.tmp.dir", home + "/tmp"},
+    };
+    std::string text = "<configuration>\n";
+    for (const auto& [name, value] : properties) {
+      text += std::string("<property><name>") + name + "</name><value>" + value +
+              "</value></property>\n";
+    }
+    return text + "</configuration>\n";
+  }
+
+  // $0 is the Java, $1 the class path. Quick to start rather than fast: no second compiler.
+  static constexpr char kBothNodes[] = R"(
+    node() {
+      "$java" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m -cp "$classes" \
+        -Dorg.slf4j.simpleLogger.defaultLogLevel=error "org.apache.hadoop.hdfs.server.$1"
+    }
+    java=$0 classes=$1
+    node namenode.NameNode & node datanode.DataNode & wait)";
+  static constexpr int kStartLimit_s = 120;
+
+  ServerProcess process_{"hdfs"};
+  uint16_t rpc_port_ = ServerProcess::free_port();
+};
+
+}  // namespace leat::testing
