@@ -22,6 +22,7 @@
 #include "source/azurite_test.h"
 #include "source/fake_gcs_test.h"
 #include "source/file_source.h"
+#include "source/hdfs_test.h"
 #include "source/memory_source_test.h"
 #include "source/moto_test.h"
 #include "source/nginx_test.h"
@@ -241,6 +242,60 @@ inline std::unique_ptr<Bucket> sftp_bucket(Executor& executor) {
   return std::make_unique<OpendalBucket>(executor, config, traits, server);
 }
 
+// Flat keys, unlike the other S3 server.
+inline std::unique_ptr<Bucket> moto_bucket(Executor& executor) {
+  auto server = MotoServer::start();
+  if (!server) return nullptr;
+  setenv("AWS_ACCESS_KEY_ID", MotoServer::kAccessKey, 1);
+  setenv("AWS_SECRET_ACCESS_KEY", MotoServer::kSecretKey, 1);
+  OpendalConfig config = s3_config(server->endpoint());
+  return std::make_unique<OpendalBucket>(executor, config, OpendalBucket::Traits(), server);
+}
+
+inline std::unique_ptr<Bucket> hdfs_bucket(Executor& executor, OpendalConfig config) {
+  auto server = HdfsCluster::start();
+  OpendalBucket::Traits traits;
+  traits.root = fresh_root();
+  traits.small_levels = false;
+  traits.put = [server](auto& key, auto& content) { server->put(key, content); };
+  return std::make_unique<OpendalBucket>(executor, std::move(config), traits, server);
+}
+
+inline std::unique_ptr<Bucket> native_hdfs_bucket(Executor& executor) {
+  if (!HdfsCluster::start()) return nullptr;
+  OpendalConfig config;
+  config.scheme = "hdfs";
+  config.endpoint = HdfsCluster::start()->rpc_endpoint();
+  return hdfs_bucket(executor, std::move(config));
+}
+
+inline std::unique_ptr<Bucket> webhdfs_bucket(Executor& executor) {
+  if (!HdfsCluster::start()) return nullptr;
+  OpendalConfig config;
+  config.scheme = "webhdfs";
+  config.endpoint = HdfsCluster::start()->endpoint();
+  return hdfs_bucket(executor, std::move(config));
+}
+
+// `index`: the folder as which the server shows its files, in one format or another.
+inline std::unique_ptr<Bucket> web_bucket(Executor& executor, const std::string& index) {
+  auto server = NginxServer::start();
+  if (!server) return nullptr;
+  OpendalConfig config;
+  config.scheme = "http";
+  config.endpoint = server->endpoint();
+  config.endpoint.resize(config.endpoint.rfind('/'));
+  OpendalBucket::Traits traits;
+  traits.root = index + "/";
+  traits.small_levels = false;
+  traits.put = [server, size = traits.root.size()](auto& key, auto& content) {
+    const std::string name = key.substr(size);
+    server->put(name, content);
+    give_new_time(server->folder() / name);
+  };
+  return std::make_unique<OpendalBucket>(executor, config, traits, server);
+}
+
 using MakeBucket = std::function<std::unique_ptr<Bucket>(Executor&)>;
 
 template <class Kind>
@@ -259,6 +314,11 @@ inline const std::map<std::string, MakeBucket>& bucket_kinds() {
       {"azure", &azure_bucket},
       {"gcs", &gcs_bucket},
       {"sftp", &sftp_bucket},
+      {"moto", &moto_bucket},
+      {"hdfs", &native_hdfs_bucket},
+      {"webhdfs", &webhdfs_bucket},
+      {"web_html", [](Executor& executor) { return web_bucket(executor, "files"); }},
+      {"web_json", [](Executor& executor) { return web_bucket(executor, "json"); }},
   };
   return kinds;
 }

@@ -77,7 +77,7 @@ impl Entry {
 
 /// As If-Match takes it. Some servers list it without its quotes, and say `""` for objects that
 /// have none. A weak one promises less than equal bytes.
-fn usable_etag(etag: &str) -> String {
+pub fn usable_etag(etag: &str) -> String {
     if etag.starts_with("W/") {
         return String::new();
     }

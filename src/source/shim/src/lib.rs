@@ -15,3 +15,4 @@ mod store;
 mod target;
 mod transport;
 mod trust;
+mod web;

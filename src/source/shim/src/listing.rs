@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Listings: pages in the order of the keys' bytes, each of which can be asked for at any time.
 use std::future::poll_fn;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use futures::StreamExt;
@@ -12,6 +12,7 @@ use crate::entry::{Dialect, Entry, is_addressable};
 use crate::failure::{Code, Failure};
 use crate::get::Terms;
 use crate::transport::EXCHANGE;
+use crate::web::Web;
 
 /// How a store lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum Style {
     Continued,
     /// Directories that exist by themselves, each as a whole and in any order.
     Levels,
+    /// The same, as far as a web server shows them.
+    Index,
 }
 
 /// Listings that somebody may go on with. Those that nobody does are forgotten, oldest first.
@@ -49,11 +52,19 @@ pub struct Listings {
     dialect: Dialect,
     page_entries: usize,
     parked: Mutex<Vec<Parked>>,
+    web: Option<Arc<Web>>,
 }
 
 impl Listings {
-    pub fn new(operator: Operator, style: Style, dialect: Dialect, page_entries: usize) -> Self {
+    pub fn new(
+        operator: Operator,
+        style: Style,
+        dialect: Dialect,
+        page_entries: usize,
+        web: Option<Arc<Web>>,
+    ) -> Self {
         Self {
+            web,
             operator,
             style,
             dialect,
@@ -72,8 +83,8 @@ impl Listings {
         match self.style {
             Style::StartAfter => self.page_after(prefix, recursive, token, terms).await,
             Style::Continued => self.page_continued(prefix, recursive, token, terms).await,
-            Style::Levels if recursive => self.walk(prefix, token, terms).await,
-            Style::Levels => {
+            Style::Levels | Style::Index if recursive => self.walk(prefix, token, terms).await,
+            Style::Levels | Style::Index => {
                 let mut page = self.level(prefix, terms).await?;
                 page.entries.retain(|entry| *entry.key > *token);
                 Ok(page)
@@ -145,6 +156,9 @@ impl Listings {
 
     /// A directory, which has to be there.
     async fn level(&self, prefix: &str, terms: Terms) -> Result<Page, Failure> {
+        if let Some(web) = &self.web {
+            return web.level(prefix).await;
+        }
         let mut lister = self.open(prefix, ListOptions::default(), terms).await?;
         let mut found = Vec::new();
         while let Some(next) = tokio::time::timeout(terms.silence, lister.next())

@@ -39,7 +39,7 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
     let options = &Options(options);
     let bucket = options.text("bucket");
     let endpoint = options.text("endpoint");
-    use Style::{Continued, Levels, StartAfter};
+    use Style::{Continued, Index, Levels, StartAfter};
     use VersionKind::{Etag, Generation, None};
     let built = match options.text("scheme") {
         "s3" => return s3::build(options),
@@ -75,7 +75,9 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
             Built::alone(operator(builder)?, StartAfter, None)
         }
         "webhdfs" => {
-            let builder = services::Webhdfs::default().endpoint(endpoint);
+            let builder = services::Webhdfs::default()
+                .endpoint(endpoint)
+                .disable_list_batch();
             let builder = options.set(builder, "user", services::Webhdfs::user_name);
             exact(Built::alone(operator(builder)?, Levels, None))
         }
@@ -88,7 +90,7 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
         }
         "http" => {
             let builder = services::Http::default().endpoint(endpoint);
-            Built::alone(operator(builder)?, Levels, Etag)
+            Built::alone(operator(builder)?, Index, Etag)
         }
         "sftp" => {
             let builder = services::Sftp::default().endpoint(endpoint).root("/");

@@ -18,6 +18,7 @@ use crate::services;
 use crate::sign::Signer;
 use crate::target::Target;
 use crate::transport::{EXCHANGE, Exchange, Purpose, http_transport};
+use crate::web::Web;
 
 const PUT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -30,7 +31,11 @@ pub struct Store {
     over_http: bool,
     dialect: Dialect,
     real_directories: bool,
+    /// Reads beyond the end fail in no way of their own.
+    has_sizes_only: bool,
     listings: Listings,
+    /// Of a web server, which OpenDAL only reads.
+    web: Option<Arc<Web>>,
 }
 
 /// A service, opened.
@@ -74,6 +79,7 @@ pub struct Trace {
 impl Store {
     pub fn open(options: &HashMap<String, String>) -> Result<Self, String> {
         let built = services::build(options)?;
+        let named = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
         let context = OperationContext::new().with_http_transport(http_transport());
         let number = |name: &str, default: u64| match options.get(name) {
             None => Ok(default),
@@ -83,14 +89,25 @@ impl Store {
         };
         let operator = built.operator.with_context(context.clone());
         let page_entries = number("page_entries", 1000)? as usize;
+        let web = (built.style == Style::Index)
+            .then(|| Arc::new(Web::new(named("endpoint"), built.dialect)));
+        let style = built.style;
         Ok(Self {
-            listings: Listings::new(operator.clone(), built.style, built.dialect, page_entries),
+            listings: Listings::new(
+                operator.clone(),
+                style,
+                built.dialect,
+                page_entries,
+                web.clone(),
+            ),
+            web,
             operator,
             reader: built.reader.with_context(context),
             signer: built.signer,
             over_http: built.over_http,
             dialect: built.dialect,
-            real_directories: built.style == Style::Levels,
+            has_sizes_only: style == Style::Levels,
+            real_directories: matches!(style, Style::Levels | Style::Index),
         })
     }
 
@@ -124,6 +141,11 @@ impl Store {
             return Ok(Entry::directory(key));
         }
         check_addressable(&key, self.dialect)?;
+        if let Some(web) = &self.web {
+            return self
+                .attempt(trace, || Purpose::Other, terms, || web.stat(&key))
+                .await;
+        }
         let metadata = self
             .attempt(
                 trace,
@@ -181,10 +203,31 @@ impl Store {
             signer: self.signer.clone(),
             version: version.clone().map(|text| (self.dialect.version, text)),
         };
-        self.attempt(trace, purpose, terms, || {
-            self.read_once(&key, offset, &target, version.clone(), terms)
-        })
-        .await
+        let done = self
+            .attempt(trace, purpose, terms, || {
+                self.read_once(&key, offset, &target, version.clone(), terms)
+            })
+            .await;
+        match done {
+            Err(failure) if self.has_sizes_only => Err(self
+                .explain_end(&key, offset + target.size() as u64, failure)
+                .await),
+            done => done,
+        }
+    }
+
+    /// No status tells why bytes are missing; the size does.
+    async fn explain_end(&self, key: &str, end: u64, failure: Failure) -> Failure {
+        if matches!(failure.code, Code::NotFound | Code::Throttled) {
+            return failure;
+        }
+        match self.operator.stat(key).await {
+            Ok(now) if now.is_file() && now.content_length() < end => Failure::new(
+                Code::OutOfRange,
+                format!("the object has only {} bytes", now.content_length()),
+            ),
+            _ => failure,
+        }
     }
 
     async fn read_once(
@@ -220,50 +263,7 @@ impl Store {
                 _ => Err(Failure::new(Code::Internal, "the read was not sent")),
             };
         }
-        let taken = self.take_stream(&mut stream, target, terms).await;
-        match taken {
-            // Without a status that says so, the size tells why bytes are missing.
-            Err(failure) if failure.code != Code::NotFound => {
-                let end = offset + target.size() as u64;
-                match self.reader.stat(key).await {
-                    Ok(now) if now.content_length() < end => Err(Failure::new(
-                        Code::OutOfRange,
-                        format!("the object has only {} bytes", now.content_length()),
-                    )),
-                    _ => Err(failure),
-                }
-            }
-            done => done,
-        }
-    }
-
-    async fn take_stream(
-        &self,
-        stream: &mut BufferStream,
-        target: &Target,
-        terms: Terms,
-    ) -> Result<(), Failure> {
-        let mut filled = 0;
-        let mut patience = terms.first_byte;
-        while let Some(piece) = tokio::time::timeout(patience, stream.next())
-            .await
-            .map_err(|_| Failure::silence(patience))?
-        {
-            for bytes in piece.map_err(|error| Failure::seen(&error))? {
-                if !target.write(filled, &bytes) {
-                    let message =
-                        format!("the body is longer than the {} bytes asked", target.size());
-                    return Err(Failure::new(Code::Unavailable, message));
-                }
-                filled += bytes.len();
-            }
-            patience = terms.silence;
-        }
-        if filled < target.size() {
-            let message = format!("the body ended after {filled} of {} bytes", target.size());
-            return Err(Failure::new(Code::Unavailable, message));
-        }
-        Ok(())
+        take_stream(&mut stream, target, terms).await
     }
 
     pub async fn put(&self, key: String, content: Vec<u8>) -> Result<(), Failure> {
@@ -317,6 +317,33 @@ impl Store {
             _ => false,
         }
     }
+}
+
+async fn take_stream(
+    stream: &mut BufferStream,
+    target: &Target,
+    terms: Terms,
+) -> Result<(), Failure> {
+    let mut filled = 0;
+    let mut patience = terms.first_byte;
+    while let Some(piece) = tokio::time::timeout(patience, stream.next())
+        .await
+        .map_err(|_| Failure::silence(patience))?
+    {
+        for bytes in piece.map_err(|error| Failure::seen(&error))? {
+            if !target.write(filled, &bytes) {
+                let message = format!("the body is longer than the {} bytes asked", target.size());
+                return Err(Failure::new(Code::Unavailable, message));
+            }
+            filled += bytes.len();
+        }
+        patience = terms.silence;
+    }
+    if filled < target.size() {
+        let message = format!("the body ended after {filled} of {} bytes", target.size());
+        return Err(Failure::new(Code::Unavailable, message));
+    }
+    Ok(())
 }
 
 async fn within<T>(
