@@ -45,7 +45,7 @@ class FakeGcsServer {
     if (!process_.launch({program, "-scheme", "http", "-host", "127.0.0.1", "-port",
                           std::to_string(process_.port()), "-backend", "memory", "-public-host",
                           process_.address(), "-external-url", process_.endpoint(), "-log-level",
-                          "error", "-data", process_.folder().string()})) {
+                          "error", "-data", (process_.folder() / "none").string()})) {
       return false;
     }
     curl({"-H", "Content-Type: application/json", "-d", R"({"name":"bucket"})",

@@ -57,14 +57,16 @@ class HdfsCluster {
     return process_.launch({"/bin/sh", "-c", kBothNodes, java,
                             home.string() + ":" + folders + ":" + folders + "/lib/*"},
                            {}, kStartLimit_s) &&
-           process_.wait_until([this] { return has_data_node(); }, kStartLimit_s);
+           process_.wait_until([this] { return takes_files(); }, kStartLimit_s, 100);
   }
 
-  // The name node's port is open long before a data node has told it where it is.
-  bool has_data_node() const {
-    return run_program({"curl", "-s", "--noproxy", "*",
-                        endpoint() + "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"})
-        .output.contains("\"NumLiveDataNodes\" : 1");
+  // The name node's port is open long before a data node has registered, and that is taken into
+  // account before it has told how much room it has. Asked where a file would go, the name node
+  // makes none.
+  bool takes_files() const {
+    return run_program({"curl", "-s", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}",
+                        "-X", "PUT", url("probe", "CREATE&noredirect=true")})
+               .output == "200";
   }
 
   // Ports of the data node are its own choice: it tells the name node.

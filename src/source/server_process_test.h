@@ -115,9 +115,12 @@ inline ProgramResult run_program(const Command& command) {
 
 // The body that curl gets. A failure of the test when it gets none.
 inline std::string curl(Command arguments) {
-  arguments.insert(arguments.begin(), {"curl", "-sSf", "--noproxy", "*", "--globoff"});
+  arguments.insert(arguments.begin(),
+                   {"curl", "-sS", "--fail-with-body", "--noproxy", "*", "--globoff"});
   ProgramResult result = run_program(arguments);
-  if (result.status != 0) ADD_FAILURE() << "curl failed: " << arguments.back();
+  if (result.status != 0) {
+    ADD_FAILURE() << "curl failed: " << arguments.back() << "\n" << result.output;
+  }
   return result.output;
 }
 
@@ -195,13 +198,13 @@ class ServerProcess {
 
   // A server's port is asked until it is open, and what follows from that likewise.
   template <typename Condition>
-  bool wait_until(Condition condition, int limit_s = 30) const {
-    for (int tries = 0; tries < limit_s * 100; ++tries) {
+  bool wait_until(Condition condition, int limit_s = 30, int pause_ms = 10) const {
+    for (int tries = 0; tries < limit_s * 1000 / pause_ms; ++tries) {
       if (condition()) return true;
       siginfo_t ended{};
       waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT);
       if (ended.si_pid != 0) return false;
-      poll(nullptr, 0, 10);
+      poll(nullptr, 0, pause_ms);
     }
     return false;
   }

@@ -12,7 +12,8 @@ java_version() { "$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'; 
 # A java that is new enough: the machine's, else Debian's beside it. Maven needs one too.
 find_java() {
   local candidate
-  for candidate in "$(command -v java)" "/usr/lib/jvm/java-17-openjdk-$(dpkg --print-architecture)/bin/java"; do
+  for candidate in "$(command -v java)" \
+    "/usr/lib/jvm/java-17-openjdk-$(dpkg --print-architecture)/bin/java"; do
     if [[ -x $candidate ]] && version_at_least "$(java_version "$candidate")" "$hdfs_java_min"; then
       realpath "$candidate"
       return 0

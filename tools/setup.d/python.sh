@@ -9,7 +9,7 @@ need_venv() {
   hash=$(sha256sum "$requirements" | cut -c1-12)
   venv=$deps/$name-$hash
   if [[ ! -f $venv/.complete ]]; then
-    say "installing Python packages into $venv: $(grep -v '^#' "$requirements" | tr '\n' ' ')"
+    say "installing the Python packages of tests/$(basename "$requirements") into $venv (seconds)"
     rm -rf "$venv"
     quietly "making a virtual environment" /usr/bin/python3 -m venv "$venv"
     quietly "installing Python packages" "$venv/bin/pip" install -q --no-deps -r "$requirements"
