@@ -12,7 +12,7 @@ endif()
 find_program(LEAT_FLOCK flock REQUIRED)
 
 set(shim_source_dir "${CMAKE_SOURCE_DIR}/src/source/shim")
-file(GLOB shim_sources CONFIGURE_DEPENDS "${shim_source_dir}/src/*.rs")
+file(GLOB_RECURSE shim_sources CONFIGURE_DEPENDS "${shim_source_dir}/src/*.rs")
 list(APPEND shim_sources "${shim_source_dir}/Cargo.toml" "${shim_source_dir}/Cargo.lock")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shim_sources})
 
