@@ -113,6 +113,31 @@ TEST_F(ConnectionTest, ClosedInsteadOfAnAnswerIsAskedAgainOnAFreshOne) {
   EXPECT_EQ(server_.connections(), 2u);
 }
 
+// As behind a device on the way that has forgotten all of them.
+TEST_F(ConnectionTest, WhereOneIsDeadTheOtherIdleOnesAreNotTried) {
+  std::atomic<int> served = 0;
+  server_.then([&](const Exchange& exchange) {
+    if (served++ < 2) {
+      server_.await_requests(2);  // so that there are two connections
+    } else if (exchange.connection < 2) {
+      return exchange.stall();
+    }
+    testing::serve(exchange);
+  });
+  reader_.config.retry_max = 1;
+  reader_.terms.first_byte_max = 500ms;
+  std::string other(kSize, '?');
+  auto task = reader_.source().read(Context::background(), {"key", {3, kSize}, {}},
+                                    std::as_writable_bytes(std::span(other)));
+  auto done =
+      boost::asio::co_spawn(reader_.executor.any(), std::move(task), boost::asio::use_future);
+  EXPECT_TRUE(reader_.reads(0, kSize));
+  EXPECT_TRUE(done.get());
+  ASSERT_EQ(server_.connections(), 2u);
+  EXPECT_TRUE(reader_.reads(7, kSize));
+  EXPECT_EQ(server_.connections(), 3u);
+}
+
 TEST_F(ConnectionTest, AFreshOneThatIsClosedIsAFailedAttempt) {
   server_.then([](const Exchange&) {});
   EXPECT_EQ(reader_.failure(0, kSize).code(), StatusCode::kUnavailable);
@@ -411,11 +436,11 @@ TEST_F(TransportTest, ConnectingCountsAsSilence) {
   EXPECT_THAT(status.to_string(), HasSubstr("for 100 ms"));
 }
 
-TEST_F(TransportTest, ANameThatIsNobodys) {
+TEST_F(ConnectionTest, ToANameThatIsNobodys) {
   StoreReader reader("http://nobody.invalid:9");
   Status status = reader.failure(0, kSize);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(status.to_string(), HasSubstr("nobody.invalid"));
+  EXPECT_THAT(status.to_string(), HasSubstr("resolving nobody.invalid"));
 }
 
 // --- callers that give up ---

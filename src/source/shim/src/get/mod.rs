@@ -96,6 +96,11 @@ impl Getter {
             let head = match until(end, limit, what, asked).await {
                 // The server may have closed it while it was idle; nothing was asked of it then.
                 Err(error) if reused && !answer.has_begun() && !is_silence(&error) => continue,
+                // The way there may have forgotten all of them.
+                Err(error) if reused && is_silence(&error) => {
+                    self.pool.forget(&origin);
+                    return Err(broken(error));
+                }
                 done => done.map_err(broken)?,
             };
             check(head.status, &head.headers)?;

@@ -48,6 +48,11 @@ impl Pool {
         None
     }
 
+    /// Closes all that wait for requests to `origin`.
+    pub fn forget(&self, origin: &Origin) {
+        self.idle.lock().unwrap().remove(origin);
+    }
+
     pub fn give(self: &Arc<Self>, origin: &Origin, mut connection: Connection) {
         connection.rest_idle();
         let mut idle = self.idle.lock().unwrap();
