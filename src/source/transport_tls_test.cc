@@ -402,6 +402,16 @@ TEST(ProxyTest, ThatRefusesIsNamed) {
   }
 }
 
+TEST(ProxyTest, WhatItSaysIsShownAsFarAsItIsText) {
+  LyingServer proxy;
+  proxy.then_send("HTTP/1.1 502 \x1b[31m\a" + std::string(5000, 'x') + "\r\n\r\n");
+  ChildResult child = read_with("https://store.invalid",
+                                {fmt::format("https_proxy=http://127.0.0.1:{}", proxy.port())});
+  EXPECT_EQ(child.status, 1);
+  EXPECT_THAT(child.output, AllOf(HasSubstr("HTTP/1.1 502 [31mxxx"), Not(HasSubstr("\x1b")),
+                                  Not(HasSubstr(std::string(201, 'x')))));
+}
+
 TEST(ProxyTest, ThatDoesNotSpeakAsOneIsNamed) {
   LyingServer proxy;
   proxy.then_send("SSH-2.0-OpenSSH\r\n");

@@ -218,6 +218,8 @@ async fn tunnel(connection: &mut Connection, origin: &Origin, proxy: &Intercept)
     }
     let line = String::from_utf8_lossy(&answer);
     let line = line.lines().next().unwrap_or_default();
+    // For people: as long as they read, and without what would steer their terminal.
+    let shown: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
     if line
         .split(' ')
         .nth(1)
@@ -227,6 +229,6 @@ async fn tunnel(connection: &mut Connection, origin: &Origin, proxy: &Intercept)
     }
     Err(io::Error::new(
         io::ErrorKind::ConnectionRefused,
-        format!("the proxy refused to connect to {target}: {line}"),
+        format!("the proxy refused to connect to {target}: {shown}"),
     ))
 }
