@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // LyingServer: an HTTP/1.1 server on a raw socket that does to each request exactly what the test's
-// script says, however unlawful. Each connection has a thread; one answer ends a connection.
+// script says, however unlawful. Each connection has a thread; it ends with its script unless that
+// keeps it for another request.
 #pragma once
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,44 +25,99 @@
 
 namespace leat::testing {
 
+// What carries the bytes of a connection.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  // At most `size` bytes; 0 or less when the other side has ended or is broken.
+  virtual ssize_t receive(char* into, size_t size) = 0;
+  virtual ssize_t send(std::string_view text) = 0;
+  // Takes leave as the protocol wants it, before the socket is closed.
+  virtual void finish() {}
+  // TLS 1.3: asks for other keys in both directions.
+  virtual void renew_keys() {}
+};
+
+class PlainChannel : public Channel {
+ public:
+  explicit PlainChannel(int fd) : fd_(fd) {}
+  ssize_t receive(char* into, size_t size) override { return recv(fd_, into, size, 0); }
+  ssize_t send(std::string_view text) override {
+    return ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+  }
+
+ private:
+  const int fd_;
+};
+
 class LyingServer {
  public:
   // One exchange as its script sees it.
   class Exchange {
    public:
-    Exchange(int fd, std::string request) : request(std::move(request)), fd_(fd) {}
-    void send(std::string_view text) const {
+    Exchange(int fd, Channel& channel, std::string request, size_t connection)
+        : request(std::move(request)), connection(connection), fd(fd), channel_(channel) {}
+    // False when the client has gone, which is its right.
+    bool send(std::string_view text) const {
       while (!text.empty()) {
-        ssize_t sent = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
-        if (sent <= 0) return;  // the client has gone, which is its right
+        ssize_t sent = channel_.send(text);
+        if (sent <= 0) return false;
         text.remove_prefix(static_cast<size_t>(sent));
       }
+      return true;
+    }
+    // One send for each byte, with a pause after it.
+    bool dribble(std::string_view text, std::chrono::microseconds pause) const {
+      for (size_t i = 0; i < text.size(); ++i) {
+        if (!send(text.substr(i, 1))) return false;
+        std::this_thread::sleep_for(pause);
+      }
+      return true;
     }
     // Closes with RST instead of FIN.
     void reset() const {
       linger now{.l_onoff = 1, .l_linger = 0};
-      setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+      setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+      cut();
     }
     // Says nothing until the client closes or the server ends.
     void stall() const {
       char byte;
-      while (recv(fd_, &byte, 1, 0) > 0) {
+      while (channel_.receive(&byte, 1) > 0) {
       }
     }
+    // The connection goes on with its next request.
+    void keep() const { kept_ = true; }
+    void renew_keys() const { channel_.renew_keys(); }
+    // Closes without taking leave (TLS).
+    void cut() const { cut_ = true; }
+
     const std::string request;  // with all headers
+    const size_t connection;    // the first one accepted is 0
+    const int fd;
 
    private:
-    const int fd_;
+    friend class LyingServer;
+    Channel& channel_;
+    mutable bool kept_ = false;
+    mutable bool cut_ = false;
   };
   using Script = std::function<void(const Exchange&)>;
+  // Makes the channel of an accepted socket; null when that failed.
+  using Dress = std::function<std::unique_ptr<Channel>(int fd)>;
 
-  LyingServer() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit LyingServer(
+      Dress dress = [](int fd) { return std::make_unique<PlainChannel>(fd); },
+      std::string scheme = "http")
+      : dress_(std::move(dress)),
+        scheme_(std::move(scheme)),
+        listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     auto* any = reinterpret_cast<sockaddr*>(&address);
-    LEAT_CHECK(bind(listener_.fd(), any, size) == 0 && listen(listener_.fd(), 64) == 0);
+    LEAT_CHECK(bind(listener_.fd(), any, size) == 0 && listen(listener_.fd(), 512) == 0);
     LEAT_CHECK(getsockname(listener_.fd(), any, &size) == 0);
     port_ = ntohs(address.sin_port);
     acceptor_ = std::thread([this] { accept_all(); });
@@ -74,7 +133,10 @@ class LyingServer {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  std::string endpoint() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  uint16_t port() const { return port_; }
+  std::string endpoint(std::string_view host = "127.0.0.1") const {
+    return scheme_ + "://" + std::string(host) + ":" + std::to_string(port_);
+  }
 
   // Scripts are used up in order; the last one stays.
   void then(Script script) {
@@ -84,15 +146,36 @@ class LyingServer {
   void then_send(std::string answer) {
     then([answer = std::move(answer)](const Exchange& exchange) { exchange.send(answer); });
   }
+  // Keeps the connection afterwards.
+  void then_send_and_keep(std::string answer) {
+    then([answer = std::move(answer)](const Exchange& exchange) {
+      exchange.send(answer);
+      exchange.keep();
+    });
+  }
 
   std::vector<std::string> requests() const {
     std::lock_guard lock(mutex_);
     return requests_;
   }
+  // How many connections were accepted.
+  size_t connections() const {
+    std::lock_guard lock(mutex_);
+    return accepted_;
+  }
   // Waits until `count` requests have come in whole.
   void await_requests(size_t count) {
     std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return requests_.size() >= count; });
+    changed_.wait(lock, [&] { return requests_.size() >= count; });
+  }
+  void await_connections(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return accepted_ >= count; });
+  }
+  // Waits until `count` connections have been closed on this side.
+  void await_closed(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return closed_ >= count; });
   }
 
  private:
@@ -100,47 +183,76 @@ class LyingServer {
     while (true) {
       int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
       if (fd < 0) return;
+      int on = 1;  // what was sent has arrived
+      setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       std::lock_guard lock(mutex_);
       connections_.emplace_back(fd);
       if (ending_) return;
-      threads_.emplace_back([this, fd] { serve(fd); });
+      size_t index = accepted_++;
+      changed_.notify_all();
+      threads_.emplace_back([this, fd, index] { serve(fd, index); });
     }
   }
 
-  void serve(int fd) {
-    std::string request;
-    char buffer[4096];
-    while (!request.contains("\r\n\r\n")) {
-      ssize_t got = recv(fd, buffer, sizeof buffer, 0);
-      if (got <= 0) return;
-      request.append(buffer, static_cast<size_t>(got));
+  void serve(int fd, size_t index) {
+    {
+      std::unique_ptr<Channel> channel = dress_(fd);
+      std::string inbox;
+      bool keeps = channel != nullptr;
+      bool cut = false;
+      while (keeps) {
+        std::optional<std::string> request = next_request(*channel, inbox);
+        if (!request) break;
+        Script script = next_script(*request);
+        Exchange exchange(fd, *channel, *std::move(request), index);
+        script(exchange);
+        keeps = exchange.kept_;
+        cut = exchange.cut_;
+      }
+      if (channel && !cut) channel->finish();
     }
-    Script script = next_script(request);
-    Exchange exchange(fd, std::move(request));
-    script(exchange);
     std::lock_guard lock(mutex_);
     std::erase_if(connections_, [fd](const File& connection) { return connection.fd() == fd; });
+    ++closed_;
+    changed_.notify_all();
+  }
+
+  static std::optional<std::string> next_request(Channel& channel, std::string& inbox) {
+    char buffer[4096];
+    size_t end;
+    while ((end = inbox.find("\r\n\r\n")) == std::string::npos) {
+      ssize_t got = channel.receive(buffer, sizeof buffer);
+      if (got <= 0) return std::nullopt;
+      inbox.append(buffer, static_cast<size_t>(got));
+    }
+    std::string request = inbox.substr(0, end + 4);
+    inbox.erase(0, end + 4);
+    return request;
   }
 
   Script next_script(const std::string& request) {
     std::lock_guard lock(mutex_);
     requests_.push_back(request);
-    arrived_.notify_all();
+    changed_.notify_all();
     LEAT_CHECK(!scripts_.empty());
     Script script = scripts_.front();
     if (scripts_.size() > 1) scripts_.pop_front();
     return script;
   }
 
+  const Dress dress_;
+  const std::string scheme_;
   File listener_;
   uint16_t port_ = 0;
   std::thread acceptor_;
   mutable std::mutex mutex_;
-  std::condition_variable arrived_;
+  std::condition_variable changed_;
   std::deque<Script> scripts_;
   std::vector<std::string> requests_;
   std::vector<File> connections_;
   std::vector<std::thread> threads_;
+  size_t accepted_ = 0;
+  size_t closed_ = 0;
   bool ending_ = false;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Credentials of an S3 store: reqsign's providers find them, this remembers them, and for how long.
+use std::collections::HashMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -8,18 +10,70 @@ use opendal::HttpTransporter;
 use reqsign_aws_v4::Credential;
 use reqsign_core::time::Timestamp;
 use reqsign_core::{
-    Context, OsEnv, ProvideCredential, ProvideCredentialChain, Result, SigningCredential,
+    Context, Env, Error, OsEnv, ProvideCredential, ProvideCredentialChain, Result,
+    SigningCredential,
 };
 use reqsign_file_read_tokio::TokioFileRead;
+
+use crate::get::Terms;
+use crate::transport::{EXCHANGE, Exchange, Purpose};
 
 /// Of those that name no end: files and the environment, which people change.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// A store that refuses everything must not make us read files for each request.
 const DOUBT_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// For all providers together; the machine's role is asked over the network.
+const ASK_MAX: Duration = Duration::from_secs(8);
 
 struct Known {
     credential: Arc<Credential>,
     since: Instant,
+    /// When the store last refused it.
+    refused: Option<Instant>,
+    /// To be read again at once.
+    doubted: bool,
+    /// The providers failed then: what is known is used for a while more.
+    failed: Option<Instant>,
+}
+
+impl Known {
+    fn is_fresh(&self) -> bool {
+        let lasts = self.credential.expires_in.is_some();
+        !self.doubted
+            && self.credential.is_valid()
+            && (lasts || self.since.elapsed() < READ_AGAIN_AFTER)
+    }
+
+    fn is_usable(&self) -> bool {
+        self.credential.is_valid_at(Timestamp::now())
+    }
+
+    fn has_just_failed(&self) -> bool {
+        self.failed
+            .is_some_and(|when| when.elapsed() < DOUBT_AGAIN_AFTER)
+    }
+}
+
+/// The process's environment. A variable that is empty is none, as in AWS's own tools, and one that
+/// is not text is nobody's: OsEnv would end the process over it.
+#[derive(Debug)]
+struct Variables;
+
+impl Env for Variables {
+    fn var(&self, key: &str) -> Option<String> {
+        OsEnv.var(key).filter(|value| !value.is_empty())
+    }
+
+    fn vars(&self) -> HashMap<String, String> {
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(_, value)| !value.is_empty())
+            .collect()
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        OsEnv.home_dir()
+    }
 }
 
 /// Shared by everything that signs for one store.
@@ -38,7 +92,7 @@ impl Credentials {
             context: Context::new()
                 .with_file_read(TokioFileRead)
                 .with_http_send(transport)
-                .with_env(OsEnv),
+                .with_env(Variables),
             known: RwLock::default(),
             asking: tokio::sync::Mutex::default(),
         })
@@ -53,58 +107,75 @@ impl Credentials {
         if let Some(known) = self.fresh() {
             return Ok(Some(known));
         }
-        match self.chain.provide_credential(&self.context).await {
+        match self.ask().await {
             Ok(Some(credential)) => Ok(Some(self.remember(credential))),
             // A file that is just being replaced is not the end of a credential that works.
-            Ok(None) => Ok(self.still_valid()),
-            Err(error) => self.still_valid().map(Some).ok_or(error),
+            Ok(None) => Ok(self.still_usable()),
+            Err(error) => self.still_usable().map(Some).ok_or(error),
         }
+    }
+
+    /// In an exchange of its own: what it sends is no part of the read that waits for it.
+    async fn ask(&self) -> Result<Option<Credential>> {
+        let terms = Terms {
+            first_byte: ASK_MAX,
+            silence: ASK_MAX,
+        };
+        let exchange = Exchange::new(Purpose::Other, terms);
+        let asked = EXCHANGE.scope(exchange, self.chain.provide_credential(&self.context));
+        let asked = tokio::time::timeout(ASK_MAX, asked).await;
+        asked.unwrap_or_else(|_| Err(Error::unexpected("no answer about credentials")))
     }
 
     /// The store refused `used`: whether there is another one now.
     pub async fn renew(&self, used: &Arc<Credential>) -> bool {
-        if let Some(known) = self.known.write().unwrap().as_mut() {
-            let told = Arc::ptr_eq(&known.credential, used) || same(&known.credential, used);
-            if told && known.since.elapsed() >= DOUBT_AGAIN_AFTER {
-                known.since = known
-                    .since
-                    .checked_sub(READ_AGAIN_AFTER)
-                    .unwrap_or(known.since);
-            }
-        }
+        self.doubt(used);
         match self.get().await {
             Ok(Some(now)) => !same(&now, used),
             _ => false,
         }
     }
 
+    fn doubt(&self, used: &Credential) {
+        let mut known = self.known.write().unwrap();
+        let Some(known) = known.as_mut().filter(|one| same(&one.credential, used)) else {
+            return;
+        };
+        let again = |when: Instant| when.elapsed() >= DOUBT_AGAIN_AFTER;
+        if known.refused.is_none_or(again) {
+            known.refused = Some(Instant::now());
+            known.doubted = true;
+        }
+    }
+
     fn fresh(&self) -> Option<Arc<Credential>> {
         let known = self.known.read().unwrap();
         let known = known.as_ref()?;
-        let good = known.credential.is_valid()
-            && (known.credential.expires_in.is_some() || known.since.elapsed() < READ_AGAIN_AFTER);
+        let good = known.is_fresh() || known.has_just_failed() && known.is_usable();
         good.then(|| known.credential.clone())
     }
 
-    fn still_valid(&self) -> Option<Arc<Credential>> {
-        let known = self.known.read().unwrap();
-        let known = known.as_ref()?;
-        known
-            .credential
-            .is_valid_at(Timestamp::now())
-            .then(|| known.credential.clone())
+    /// What is known, when nobody can say anything better.
+    fn still_usable(&self) -> Option<Arc<Credential>> {
+        let mut known = self.known.write().unwrap();
+        let known = known.as_mut().filter(|known| known.is_usable())?;
+        known.failed = Some(Instant::now());
+        Some(known.credential.clone())
     }
 
     /// The same one keeps its place in memory, so that what was derived from it stays good.
     fn remember(&self, found: Credential) -> Arc<Credential> {
         let mut known = self.known.write().unwrap();
-        let credential = match known.take() {
-            Some(before) if same(&before.credential, &found) => before.credential,
-            _ => Arc::new(found),
+        let (credential, refused) = match known.take() {
+            Some(before) if same(&before.credential, &found) => (before.credential, before.refused),
+            _ => (Arc::new(found), None),
         };
         *known = Some(Known {
             credential: credential.clone(),
             since: Instant::now(),
+            refused,
+            doubted: false,
+            failed: None,
         });
         credential
     }

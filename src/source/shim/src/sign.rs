@@ -154,7 +154,12 @@ fn add_signature(parts: &mut Parts, key: &SigningKey, time: &str) -> reqsign_cor
         let text = value
             .to_str()
             .map_err(|error| reqsign_core::Error::request_invalid(error.to_string()))?;
-        let _ = writeln!(request, "{name}:{}", text.trim());
+        let _ = write!(request, "{name}:");
+        for (index, word) in text.split(' ').filter(|word| !word.is_empty()).enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            let _ = write!(request, "{space}{word}");
+        }
+        request.push('\n');
     }
     let _ = write!(request, "\n{names}\nUNSIGNED-PAYLOAD");
 

@@ -16,10 +16,13 @@ use opendal_http_transport_reqwest::ReqwestTransport;
 use reqsign_aws_v4::Credential;
 
 use crate::entry::VersionKind;
-use crate::get::{Getter, Got, Terms};
+use crate::get::{Getter, Got, TEXT_MAX, Terms};
 use crate::sign::Signer;
 use crate::target::Target;
 use crate::trust::tls_config;
+
+/// What a store may ask to wait for; a larger wish is a mistake.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 
 tokio::task_local! {
     /// Set around each attempt; requests outside of one are passed through.
@@ -145,7 +148,7 @@ impl Exchange {
         seen.first_byte.get_or_insert_with(|| self.start.elapsed());
         // The other form, a date, is not used by stores.
         let seconds = text("retry-after").and_then(|value| value.parse().ok());
-        seen.retry_after = seconds.map(Duration::from_secs);
+        seen.retry_after = seconds.map(|wish| Duration::from_secs(wish).min(RETRY_AFTER_MAX));
     }
 
     fn note_page(&self, body: &[u8]) {
@@ -192,9 +195,14 @@ impl WatchedTransport {
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
         let asked = self.stock.fetch(request);
-        let response = within(exchange.terms.first_byte, asked).await?;
+        let response = within(exchange.terms.first_byte, STORE, asked).await?;
         exchange.note(response.status(), response.headers());
-        Ok(response)
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let text = explanation(body, exchange.terms.silence).await;
+        Ok(Response::from_parts(parts, text_body(text)))
     }
 
     async fn page(
@@ -230,7 +238,7 @@ impl WatchedTransport {
         let (mut parts, body) = request.into_parts();
         if let Some(signer) = signer {
             let signing = async { signer.sign(&mut parts).await.map_err(unsigned) };
-            let credential = within(exchange.terms.first_byte, signing).await?;
+            let credential = within(exchange.terms.first_byte, "no credentials", signing).await?;
             if credential.is_none() {
                 return Err(unsigned("failed to load signing credential"));
             }
@@ -265,7 +273,7 @@ impl WatchedTransport {
         let mut body = response.into_body();
         let mut filled = 0;
         loop {
-            let piece = within(exchange.terms.silence, body.read()).await?;
+            let piece = within(exchange.terms.silence, STORE, body.read()).await?;
             if piece.is_empty() {
                 break;
             }
@@ -316,6 +324,25 @@ fn text_body(text: Vec<u8>) -> HttpBody {
     HttpBody::new(stream::iter([Ok(Buffer::from(text))]), Some(size))
 }
 
+/// What the store says to a refusal: as far as it fits, and comes within `limit`. A text that is cut
+/// is better than none.
+async fn explanation(mut body: HttpBody, limit: Duration) -> Vec<u8> {
+    let mut text = Vec::new();
+    let _ = tokio::time::timeout(limit, async {
+        while let Ok(piece) = body.read().await {
+            if piece.is_empty() || text.len() >= TEXT_MAX {
+                break;
+            }
+            for bytes in piece {
+                text.extend_from_slice(&bytes);
+            }
+        }
+    })
+    .await;
+    text.truncate(TEXT_MAX);
+    text
+}
+
 fn wrong_length(text: String) -> Error {
     Error::new(ErrorKind::Unexpected, text).set_temporary()
 }
@@ -326,10 +353,16 @@ fn unsigned(why: impl std::fmt::Display) -> Error {
     error.set_source(std::io::Error::other(why.to_string()))
 }
 
+const STORE: &str = "no bytes from the store";
+
 /// A silence is worth another attempt.
-async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-        let message = format!("no bytes from the store for {} ms", limit.as_millis());
+        let message = format!("{what} for {} ms", limit.as_millis());
         Err(Error::new(ErrorKind::Unexpected, message).set_temporary())
     })
 }
@@ -360,6 +393,11 @@ fn check_range(asked: &str, status: StatusCode, headers: &HeaderMap) -> Result<(
             ))
         }
         StatusCode::PARTIAL_CONTENT => {
+            let mut ranges = headers.get_all(header::CONTENT_RANGE).iter();
+            if ranges.nth(1).is_some() {
+                let error = Error::new(ErrorKind::Unexpected, "the answer has two ranges");
+                return Err(error.set_temporary());
+            }
             let got = text(header::CONTENT_RANGE).unwrap_or_default();
             let (range, total) = got
                 .strip_prefix("bytes ")
@@ -373,6 +411,10 @@ fn check_range(asked: &str, status: StatusCode, headers: &HeaderMap) -> Result<(
                 return Err(Error::new(ErrorKind::RangeNotSatisfied, message));
             }
             let message = format!("the store answered with range '{got}' to '{asked}'");
+            Err(Error::new(ErrorKind::Unexpected, message).set_temporary())
+        }
+        other if other.is_success() => {
+            let message = format!("the store answered {} to a read", other.as_u16());
             Err(Error::new(ErrorKind::Unexpected, message).set_temporary())
         }
         _ => Ok(()),

@@ -5,6 +5,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::connection::{Connection, within};
 use super::head::{Framing, Head, bad_answer, parse};
 use crate::target::Target;
@@ -28,6 +30,7 @@ pub struct Answer<'a> {
     /// Received and not used yet: from `at`.
     inbox: Vec<u8>,
     at: usize,
+    begun: bool,
     silence: Duration,
 }
 
@@ -37,6 +40,7 @@ impl<'a> Answer<'a> {
             connection,
             inbox: Vec::new(),
             at: 0,
+            begun: false,
             silence,
         }
     }
@@ -47,7 +51,7 @@ impl<'a> Answer<'a> {
 
     /// Whether anything has come.
     pub fn has_begun(&self) -> bool {
-        !self.inbox.is_empty()
+        self.begun
     }
 
     /// The head of the final answer; interim ones are passed over. Has no limit of its own.
@@ -56,6 +60,11 @@ impl<'a> Answer<'a> {
             match parse(&self.inbox[self.at..])? {
                 Some((head, size)) => {
                     self.at += size;
+                    if head.status == StatusCode::SWITCHING_PROTOCOLS {
+                        return Err(bad_answer(
+                            "the store answered 101 and speaks something else",
+                        ));
+                    }
                     if !head.status.is_informational() {
                         return Ok(head);
                     }
@@ -76,6 +85,16 @@ impl<'a> Answer<'a> {
             Framing::Chunked => self.chunks(sink).await,
             Framing::Close => self.until_closed(sink).await,
         }
+    }
+
+    /// What the store says to a refusal, as far as it fits into `most` bytes and comes in the time of
+    /// one silence: a text that is cut is better than none. The second: that was all of it.
+    pub async fn text(&mut self, framing: Framing, most: usize) -> (Vec<u8>, bool) {
+        let mut sink = Sink::Text(Vec::new(), most);
+        let patience = self.silence;
+        let body = self.body(framing, &mut sink);
+        let ended = within(patience, "no end of the store's text", body).await;
+        (sink.into_text(), ended.is_ok())
     }
 
     /// True when nothing came after the answer that nobody asked for.
@@ -100,6 +119,7 @@ impl<'a> Answer<'a> {
         }
         // SAFETY: that many bytes were received into it.
         unsafe { self.inbox.set_len(self.inbox.len() + received) };
+        self.begun = true;
         Ok(())
     }
 
@@ -147,10 +167,19 @@ impl<'a> Answer<'a> {
                 return self.trailers().await;
             }
             self.pass(size, sink).await?;
-            if self.line().await? != 0 {
-                return Err(bad_answer("a chunk of the answer is longer than its size"));
-            }
+            self.end_of_chunk().await?;
         }
+    }
+
+    async fn end_of_chunk(&mut self) -> io::Result<()> {
+        while self.inbox.len() - self.at < 2 {
+            self.fill(self.silence).await?;
+        }
+        if !self.inbox[self.at..].starts_with(b"\r\n") {
+            return Err(bad_answer("a chunk of the answer is longer than its size"));
+        }
+        self.at += 2;
+        Ok(())
     }
 
     async fn trailers(&mut self) -> io::Result<()> {
@@ -248,7 +277,7 @@ impl Sink<'_> {
         Ok(())
     }
 
-    pub fn into_text(self) -> Vec<u8> {
+    fn into_text(self) -> Vec<u8> {
         match self {
             Sink::Target { .. } => Vec::new(),
             Sink::Text(text, _) => text,

@@ -5,14 +5,15 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
-use super::connection::{Connection, within};
+use super::connection::{Connection, until};
 use super::pool::Origin;
 use crate::trust::tls_config;
 
@@ -20,6 +21,29 @@ use crate::trust::tls_config;
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 const NAMES_MAX_AGE: Duration = Duration::from_secs(30);
 const CONNECT_HEAD_MAX: usize = 16 << 10;
+
+/// How long a connection may take.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    pub end: Instant,
+    /// What that was from the start, for messages.
+    pub limit: Duration,
+}
+
+impl Patience {
+    /// One of the steps, or of several ways to take it.
+    async fn step<T>(
+        self,
+        ways: usize,
+        what: &str,
+        work: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        let now = Instant::now();
+        let share = self.end.saturating_duration_since(now) / ways as u32;
+        let limit = CONNECT_MAX.min(self.limit / ways as u32);
+        until(now + CONNECT_MAX.min(share), limit, what, work).await
+    }
+}
 
 struct Resolved {
     addresses: Vec<SocketAddr>,
@@ -90,17 +114,15 @@ impl Resolver {
         }
     }
 
-    async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
-        let addresses = within(
-            CONNECT_MAX,
-            "no answer from the name service",
-            self.addresses(host, port),
-        )
-        .await?;
+    async fn connect(&self, host: &str, port: u16, patience: Patience) -> io::Result<TcpStream> {
+        let what = format!("resolving {host}: no answer from the name service");
+        let addresses = patience.step(1, &what, self.addresses(host, port)).await?;
         let mut last = None;
-        for address in addresses {
+        let count = addresses.len();
+        for (index, address) in addresses.into_iter().enumerate() {
             let attempt = TcpStream::connect(address);
-            match within(CONNECT_MAX, "no answer to a connection", attempt).await {
+            let step = patience.step(count - index, "no answer to a connection", attempt);
+            match step.await {
                 Ok(socket) => {
                     socket.set_nodelay(true)?;
                     return Ok(socket);
@@ -131,28 +153,45 @@ pub async fn connect(
     resolver: &Resolver,
     origin: &Origin,
     proxy: Option<&Intercept>,
+    patience: Patience,
 ) -> io::Result<Connection> {
-    let socket = match proxy {
-        None => resolver.connect(&origin.host, origin.port).await?,
-        Some(proxy) => {
-            let host = proxy.uri().host().unwrap_or_default();
-            let port = proxy.uri().port_u16().unwrap_or(80);
-            resolver.connect(host, port).await?
-        }
+    let (host, port) = match proxy {
+        None => (origin.host.as_str(), origin.port),
+        Some(proxy) => (
+            proxy.uri().host().unwrap_or_default(),
+            proxy.uri().port_u16().unwrap_or(80),
+        ),
     };
+    let socket = resolver.connect(host, port, patience).await?;
     let mut connection = Connection::plain(socket);
     if !origin.secure {
         return Ok(connection);
     }
     if let Some(proxy) = proxy {
         let asked = tunnel(&mut connection, origin, proxy);
-        within(CONNECT_MAX, "no answer from the proxy", asked).await?;
+        patience.step(1, "no answer from the proxy", asked).await?;
     }
     let bare = origin.host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(bare.to_string())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let handshake = connection.secure(tls_config(), name);
-    within(CONNECT_MAX, "no end of the TLS handshake", handshake).await
+    patience
+        .step(1, "no end of the handshake", handshake)
+        .await
+        .map_err(|error| no_tls(&origin.host, error))
+}
+
+/// A certificate that is not trusted is so the next time as well.
+fn no_tls(host: &str, error: io::Error) -> io::Error {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    if matches!(cause, Some(rustls::Error::InvalidCertificate(_))) {
+        let text = format!(
+            "TLS with {host}: {error}; authorities beyond the system's are trusted when \
+             AWS_CA_BUNDLE names a file with them"
+        );
+        return io::Error::new(io::ErrorKind::InvalidInput, text);
+    }
+    io::Error::new(error.kind(), format!("TLS with {host}: {error}"))
 }
 
 /// Asks an HTTP proxy to carry bytes to the origin (RFC 9110, 9.3.6).
@@ -179,6 +218,8 @@ async fn tunnel(connection: &mut Connection, origin: &Origin, proxy: &Intercept)
     }
     let line = String::from_utf8_lossy(&answer);
     let line = line.lines().next().unwrap_or_default();
+    // For people: as long as they read, and without what would steer their terminal.
+    let shown: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
     if line
         .split(' ')
         .nth(1)
@@ -188,6 +229,6 @@ async fn tunnel(connection: &mut Connection, origin: &Origin, proxy: &Intercept)
     }
     Err(io::Error::new(
         io::ErrorKind::ConnectionRefused,
-        format!("the proxy refused to connect to {target}: {line}"),
+        format!("the proxy refused to connect to {target}: {shown}"),
     ))
 }

@@ -19,13 +19,13 @@ use tokio::time::Instant;
 
 use crate::target::Target;
 use answer::{Answer, Sink};
-use connect::{Resolver, can_use, connect, proxy_for};
+use connect::{Patience, Resolver, can_use, connect, proxy_for};
 use connection::until;
 use head::{Framing, Head, write_request};
 use pool::{Origin, Pool};
 
 /// Of an answer that is not the bytes asked for: the store's explanation.
-const TEXT_MAX: usize = 64 << 10;
+pub const TEXT_MAX: usize = 64 << 10;
 
 /// How long an attempt may be silent.
 #[derive(Clone, Copy)]
@@ -77,22 +77,30 @@ impl Getter {
         let origin = origin_of(parts, proxy.as_ref().map(|proxy| proxy.uri()));
         let in_clear = proxy.as_ref().filter(|_| !origin.secure);
         let request = write_request(parts, in_clear.map(|proxy| proxy.basic_auth()));
-        let start = Instant::now();
+        let what = "no bytes from the store";
+        let limit = terms.first_byte;
+        let end = Instant::now() + limit;
         let mut idle = self.pool.take(&origin);
         loop {
             let reused = idle.is_some();
             let mut connection = match idle.take() {
                 Some(connection) => connection,
-                None => connect(&self.resolver, &origin, proxy.as_ref())
-                    .await
-                    .map_err(broken)?,
+                None => {
+                    let patience = Patience { end, limit };
+                    let made = connect(&self.resolver, &origin, proxy.as_ref(), patience);
+                    until(end, limit, what, made).await.map_err(broken)?
+                }
             };
             let mut answer = Answer::new(&mut connection, terms.silence);
             let asked = ask(&mut answer, &request);
-            let what = "no bytes from the store";
-            let head = match until(start + terms.first_byte, terms.first_byte, what, asked).await {
+            let head = match until(end, limit, what, asked).await {
                 // The server may have closed it while it was idle; nothing was asked of it then.
                 Err(error) if reused && !answer.has_begun() && !is_silence(&error) => continue,
+                // The way there may have forgotten all of them.
+                Err(error) if reused && is_silence(&error) => {
+                    self.pool.forget(&origin);
+                    return Err(broken(error));
+                }
                 done => done.map_err(broken)?,
             };
             check(head.status, &head.headers)?;
@@ -115,9 +123,13 @@ fn is_silence(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut
 }
 
-/// Whatever the network does is worth another attempt.
+/// Whatever the network does is worth another attempt; what can never be is said by its kind.
 fn broken(error: io::Error) -> opendal::Error {
-    opendal::Error::new(opendal::ErrorKind::Unexpected, error.to_string()).set_temporary()
+    let failure = opendal::Error::new(opendal::ErrorKind::Unexpected, error.to_string());
+    match error.kind() {
+        io::ErrorKind::InvalidInput => failure,
+        _ => failure.set_temporary(),
+    }
 }
 
 /// The second: the answer was read to its end.
@@ -130,10 +142,9 @@ async fn take_body(
         return Ok((Got::Elsewhere, false));
     }
     if !head.status.is_success() {
-        let mut sink = Sink::Text(Vec::new(), TEXT_MAX);
         // A refusal whose text is cut is still a refusal.
-        let ended = answer.body(head.framing, &mut sink).await.is_ok();
-        let mut refusal = Response::new(sink.into_text());
+        let (text, ended) = answer.text(head.framing, TEXT_MAX).await;
+        let mut refusal = Response::new(text);
         *refusal.status_mut() = head.status;
         *refusal.headers_mut() = head.headers;
         return Ok((Got::Refusal(refusal), ended));

@@ -9,9 +9,6 @@ use super::connection::Connection;
 
 /// Shorter than the minute after which servers hang up.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-/// Until then it is taken unseen: looking costs a system call, and one that was closed meanwhile is
-/// found out by its request, which then takes a new one.
-const UNSEEN_MAX: Duration = Duration::from_secs(1);
 const IDLE_OF_ORIGIN_MAX: usize = 64;
 const IDLE_TOTAL_MAX: usize = 256;
 
@@ -37,17 +34,23 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The one that was used last, since the others may then expire.
+    /// The one that was used last, since the others may then expire. Never one that has received
+    /// anything since its last answer: it would be taken for the next one. Looking costs a system
+    /// call only where the last answer filled its memory to the end, so not for small ones.
     pub fn take(&self, origin: &Origin) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap();
         let of_origin = idle.get_mut(origin)?;
         while let Some(mut newest) = of_origin.pop() {
-            let age = newest.since.elapsed();
-            if age < UNSEEN_MAX || age < IDLE_MAX && newest.connection.is_idle() {
+            if newest.since.elapsed() < IDLE_MAX && newest.connection.is_idle() {
                 return Some(newest.connection);
             }
         }
         None
+    }
+
+    /// Closes all that wait for requests to `origin`.
+    pub fn forget(&self, origin: &Origin) {
+        self.idle.lock().unwrap().remove(origin);
     }
 
     pub fn give(self: &Arc<Self>, origin: &Origin, mut connection: Connection) {

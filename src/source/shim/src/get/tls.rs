@@ -83,8 +83,12 @@ impl Tls {
         }
     }
 
-    /// Whether plaintext waits that no answer accounts for.
+    /// Whether anything waits that no answer accounts for.
     pub fn has_unread(&self) -> bool {
+        self.has_rest() || self.start < self.end
+    }
+
+    fn has_rest(&self) -> bool {
         self.rest_at < self.rest.len()
     }
 
@@ -95,7 +99,7 @@ impl Tls {
         into: &mut [MaybeUninit<u8>],
         outgoing: &mut Vec<u8>,
     ) -> io::Result<Next> {
-        if self.has_unread() && !into.is_empty() {
+        if self.has_rest() && !into.is_empty() {
             let count = copy(&self.rest[self.rest_at..], into);
             self.rest_at += count;
             return Ok(Next::Plain(count));
