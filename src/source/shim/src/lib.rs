@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `services`
-//! opens, `store` does what is asked, `listing` makes pages, `transport` watches what goes over the wire and `get` carries the bytes of reads,
-//! `sign` and `credentials` say who asks, `failure` says what went wrong.
+//! opens, `store` does what is asked, `listing` makes pages, `web` is what OpenDAL lacks of web
+//! servers, `transport` watches what goes over the wire and `get` carries the bytes of reads, `sign`
+//! and `credentials` say who asks, `failure` says what went wrong.
 mod abi;
 mod credentials;
 mod entry;
