@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "apps/daemon/memory_size.h"
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
 #include "telemetry/log.h"
@@ -77,10 +78,15 @@ Result<> HostDaemon::open_cache() {
   return {};
 }
 
+uint64_t HostDaemon::memory_bytes_max() const {
+  const uint64_t configured = config_.bytes("memory.size");
+  return configured > 0 ? configured : default_memory_bytes(usable_memory_bytes());
+}
+
 Result<> HostDaemon::serve() {
   catalog_ = Catalog::create({}, sources_, executor_);
   FetcherOptions fetch;
-  fetch.memory_bytes_max = config_.bytes("memory.size");
+  fetch.memory_bytes_max = memory_bytes_max();
   fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests"));
   fetcher_ = Fetcher::create(fetch, store_.get(), sources_, executor_);
   jobs_ =
@@ -177,7 +183,7 @@ HostStatus HostDaemon::status() const {
   status.cache = {config_.text("cache.directory"), store_->stats()};
   FetcherStats fetch = fetcher_->stats();
   status.memory_bytes = fetch.memory_bytes;
-  status.memory_bytes_max = config_.bytes("memory.size");
+  status.memory_bytes_max = memory_bytes_max();
   status.requests_in_flight = fetch.requests_in_flight;
   for (const Option& option : config_.schema().options()) {
     status.options[option.name] = format_value(config_.value(option.name));

@@ -47,6 +47,7 @@ class HostDaemon : public Host {
 
   Result<> open_cache();
   Result<> serve();
+  uint64_t memory_bytes_max() const;
   void listen_for_metrics();
   Task<> end_if_unused(Activity::Token token);
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory the daemon may use for reads, where nobody says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace leat {
+
+// Bytes that this process may use at all: the machine's, or the least that its cgroup (version 2)
+// and those above it allow.
+uint64_t usable_memory_bytes(const std::string& cgroup_file = "/proc/self/cgroup",
+                             const std::string& cgroup_root = "/sys/fs/cgroup");
+
+// A 32nd of `usable`, within 256 MiB and 1 GiB, but never more than a quarter of it. What was read
+// and is not on disk yet lies in it, so below that a first read waits for the disk.
+uint64_t default_memory_bytes(uint64_t usable);
+
+}  // namespace leat
