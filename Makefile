@@ -5,12 +5,12 @@ DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-buil
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release demo test soak tsan bench format tidy clean
+.PHONY: help setup release demo test soak tsan bench bench-stores format tidy clean
 
 help: ## this list
 	@echo "Leat. make COMMAND, where COMMAND is"
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1@\2/p' $(MAKEFILE_LIST) | \
-	  awk -F@ '{ printf "  %-9s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1@\2/p' $(MAKEFILE_LIST) | \
+	  awk -F@ '{ printf "  %-13s %s\n", $$1, $$2 }'
 
 setup: ## install what building needs
 	@tools/setup build
@@ -42,6 +42,12 @@ bench: ## the figures of docs/performance.md; BENCH="hot cold" picks rows
 	@cmake --preset release
 	@ninja -j$(JOBS) -C build/release leat
 	@LEAT_DEPS_DIR=$(DEPS) $(DEPS)/venv/bin/python bench/run $(BENCH)
+
+bench-stores: ## the store client alone against libcurl; STORES="plain list" picks rows
+	@tools/setup bench
+	@cmake --preset release
+	@ninja -j$(JOBS) -C build/release leat_bench_client leat_bench_curl leat_bench_list
+	@bench/stores $(STORES)
 
 format: ## lay out the C++ sources
 	@git ls-files -z '*.cc' '*.h' | xargs -0 clang-format-19 -i

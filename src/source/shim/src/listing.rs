@@ -173,7 +173,10 @@ impl Listings {
         let has_itself = found.iter().any(|(key, _)| is_same(key, prefix));
         let (page, _) = self.build(found, Vec::new(), prefix, "");
         if page.entries.is_empty() && !prefix.is_empty() && !(has_itself && page.left_out > 0) {
-            self.check_directory(prefix).await?;
+            let checking = self.check_directory(prefix);
+            tokio::time::timeout(terms.first_byte, checking)
+                .await
+                .map_err(|_| Failure::silence(terms.first_byte))??;
         }
         Ok(page)
     }

@@ -209,20 +209,21 @@ impl Store {
             })
             .await;
         match done {
-            Err(failure) if self.has_sizes_only => Err(self
-                .explain_end(&key, offset + target.size() as u64, failure)
-                .await),
+            Err(failure) if self.has_sizes_only => {
+                let end = offset + target.size() as u64;
+                Err(self.explain_end(&key, end, failure, terms).await)
+            }
             done => done,
         }
     }
 
     /// No status tells why bytes are missing; the size does.
-    async fn explain_end(&self, key: &str, end: u64, failure: Failure) -> Failure {
+    async fn explain_end(&self, key: &str, end: u64, failure: Failure, terms: Terms) -> Failure {
         if matches!(failure.code, Code::NotFound | Code::Throttled) {
             return failure;
         }
-        match self.operator.stat(key).await {
-            Ok(now) if now.is_file() && now.content_length() < end => Failure::new(
+        match tokio::time::timeout(terms.first_byte, self.operator.stat(key)).await {
+            Ok(Ok(now)) if now.is_file() && now.content_length() < end => Failure::new(
                 Code::OutOfRange,
                 format!("the object has only {} bytes", now.content_length()),
             ),

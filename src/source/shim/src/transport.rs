@@ -139,7 +139,14 @@ impl Exchange {
 
     fn note(&self, status: StatusCode, headers: &HeaderMap) {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let ids = ["x-amz-request-id", "x-request-id"];
+        let ids = [
+            "x-amz-request-id",
+            "x-ms-request-id",
+            "x-guploader-uploadid",
+            "x-oss-request-id",
+            "x-cos-request-id",
+            "x-request-id",
+        ];
         let mut seen = self.seen.lock().unwrap();
         seen.answer = Answer {
             status: Some(status.as_u16()),
