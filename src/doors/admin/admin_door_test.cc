@@ -17,8 +17,8 @@ class NamedSource : public Source {
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return name_; }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
-  Task<Result<SourceObject>> stat(Context, std::string key) override {
-    co_return error(StatusCode::kNotFound, key);
+  Task<Result<SourceObject>> stat(Context, StatRequest request) override {
+    co_return error(StatusCode::kNotFound, request.key);
   }
   Task<Result<ListPage>> list(Context, ListRequest) override { co_return ListPage{}; }
   Task<Result<>> read(Context, ReadRequest, std::span<std::byte>) override { co_return Result<>(); }
