@@ -20,6 +20,11 @@ constexpr auto kPredecessorPatience = std::chrono::seconds(20);
 // Started for a mount that never came.
 constexpr auto kUnusedPatience = std::chrono::seconds(30);
 
+uint64_t memory_bytes_of(const Config& config) {
+  const uint64_t configured = config.bytes("memory.size");
+  return configured > 0 ? configured : default_memory_bytes(usable_memory_bytes());
+}
+
 // Why it did not do everything: what failed it as a whole, else its first file.
 std::optional<StatusCode> code_of(const JobInfo& info) {
   if (info.state == JobState::kCancelled) return StatusCode::kCancelled;
@@ -51,7 +56,10 @@ JobView view_of(const JobInfo& info) {
 }  // namespace
 
 HostDaemon::HostDaemon(HostDaemonOptions options, Config config, PidFile pid_file)
-    : options_(std::move(options)), config_(std::move(config)), pid_file_(std::move(pid_file)) {}
+    : options_(std::move(options)),
+      config_(std::move(config)),
+      memory_bytes_max_(memory_bytes_of(config_)),
+      pid_file_(std::move(pid_file)) {}
 
 Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options, Config config) {
   LEAT_CHECK_OK(make_runtime_directory(options.runtime));
@@ -78,15 +86,10 @@ Result<> HostDaemon::open_cache() {
   return {};
 }
 
-uint64_t HostDaemon::memory_bytes_max() const {
-  const uint64_t configured = config_.bytes("memory.size");
-  return configured > 0 ? configured : default_memory_bytes(usable_memory_bytes());
-}
-
 Result<> HostDaemon::serve() {
   catalog_ = Catalog::create({}, sources_, executor_);
   FetcherOptions fetch;
-  fetch.memory_bytes_max = memory_bytes_max();
+  fetch.memory_bytes_max = memory_bytes_max_;
   fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests"));
   fetcher_ = Fetcher::create(fetch, store_.get(), sources_, executor_);
   jobs_ =
@@ -183,7 +186,7 @@ HostStatus HostDaemon::status() const {
   status.cache = {config_.text("cache.directory"), store_->stats()};
   FetcherStats fetch = fetcher_->stats();
   status.memory_bytes = fetch.memory_bytes;
-  status.memory_bytes_max = memory_bytes_max();
+  status.memory_bytes_max = memory_bytes_max_;
   status.requests_in_flight = fetch.requests_in_flight;
   for (const Option& option : config_.schema().options()) {
     status.options[option.name] = format_value(config_.value(option.name));

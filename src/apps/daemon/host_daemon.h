@@ -47,12 +47,12 @@ class HostDaemon : public Host {
 
   Result<> open_cache();
   Result<> serve();
-  uint64_t memory_bytes_max() const;
   void listen_for_metrics();
   Task<> end_if_unused(Activity::Token token);
 
   const HostDaemonOptions options_;
   const Config config_;
+  const uint64_t memory_bytes_max_;
   const PidFile pid_file_;
   const Clock::time_point started_ = Clock::now();
 
