@@ -7,29 +7,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <numeric>
-#include <utility>
-#include <vector>
+
+#include "config/nearest.h"
 
 namespace leat {
-namespace {
-
-// Levenshtein's distance.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
 
 Result<> check_options(const StoreUrl& url, std::span<const std::string_view> known,
                        std::string_view credentials) {
