@@ -75,6 +75,18 @@ impl Entry {
     }
 }
 
+/// A name with a slash is a directory's, one without is a file's; a store may find either by both.
+pub fn check_kind(key: &str, is_directory: bool) -> Result<(), Failure> {
+    if is_directory == key.ends_with('/') {
+        return Ok(());
+    }
+    let is = if is_directory { "a" } else { "not a" };
+    Err(Failure::new(
+        Code::NotFound,
+        format!("it is {is} directory"),
+    ))
+}
+
 /// As If-Match takes it. Some servers list it without its quotes, and say `""` for objects that
 /// have none. A weak one promises less than equal bytes.
 pub fn usable_etag(etag: &str) -> String {

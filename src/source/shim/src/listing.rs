@@ -38,6 +38,16 @@ pub struct Page {
     pub left_out_example: String,
 }
 
+impl Page {
+    /// Counts a name that cannot be addressed.
+    pub fn leave_out(&mut self, key: String) {
+        if self.left_out == 0 {
+            self.left_out_example = key;
+        }
+        self.left_out += 1;
+    }
+}
+
 /// A listing between two of its pages.
 struct Parked {
     prefix: String,
@@ -284,10 +294,7 @@ impl Listings {
                 continue;
             }
             if is_altered || !is_addressable(&key, self.dialect) {
-                if page.left_out == 0 {
-                    page.left_out_example = key;
-                }
-                page.left_out += 1;
+                page.leave_out(key);
                 continue;
             }
             page.entries.push(Entry::new(key, &metadata, self.dialect));

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use opendal::options::ReaderOptions;
 use opendal::{BufferStream, OperationContext, Operator};
 
-use crate::entry::{Dialect, Entry, VersionKind, check_addressable};
+use crate::entry::{Dialect, Entry, VersionKind, check_addressable, check_kind};
 use crate::failure::{Code, Failure};
 use crate::get::Terms;
 use crate::listing::{Listings, Page, Style};
@@ -154,14 +154,7 @@ impl Store {
                 || async { within(terms.first_byte, self.operator.stat(&key)).await },
             )
             .await?;
-        // Where directories are real, a stat finds them without their slash, too.
-        if metadata.is_dir() != key.ends_with('/') {
-            let is = if metadata.is_dir() { "a" } else { "not a" };
-            return Err(Failure::new(
-                Code::NotFound,
-                format!("it is {is} directory"),
-            ));
-        }
+        check_kind(&key, metadata.is_dir())?;
         Ok(Entry::new(key, &metadata, self.dialect))
     }
 

@@ -8,8 +8,9 @@ use futures::stream;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use opendal::raw::Timestamp;
 use opendal::{Buffer, HttpRedirect, HttpTransporter};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::entry::{Dialect, Entry, is_addressable};
+use crate::entry::{Dialect, Entry, check_kind, is_addressable, usable_etag};
 use crate::failure::{Code, Failure};
 use crate::listing::Page;
 use crate::transport::http_transport;
@@ -18,6 +19,14 @@ use crate::transport::http_transport;
 const HEADS: usize = 16;
 /// What the pages of nginx, Apache, lighttpd, Python and others say of themselves.
 const INDEX_TITLES: [&str; 3] = ["index of", "directory listing", "directory:"];
+
+/// Of a path: all but unreserved characters and the slash (RFC 3986, 2.3).
+const PATH: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');
 
 pub struct Web {
     endpoint: String,
@@ -39,13 +48,7 @@ impl Web {
         check_status(&response)?;
         // A directory without its slash is sent on to where it is.
         let is_directory = path_of(&response, key).ends_with('/');
-        if is_directory != key.ends_with('/') {
-            let is = if is_directory { "a" } else { "not a" };
-            return Err(Failure::new(
-                Code::NotFound,
-                format!("it is {is} directory"),
-            ));
-        }
+        check_kind(key, is_directory)?;
         if is_directory {
             return Ok(Entry::directory(key.to_string()));
         }
@@ -80,8 +83,7 @@ impl Web {
             if is_addressable(&key, self.dialect) {
                 known.push(key);
             } else {
-                page.left_out += 1;
-                page.left_out_example = key;
+                page.leave_out(key);
             }
         }
         let found: Vec<_> = stream::iter(known)
@@ -109,7 +111,11 @@ impl Web {
     async fn ask(&self, method: Method, key: &str) -> Result<Response<Buffer>, Failure> {
         let request = Request::builder()
             .method(method)
-            .uri(format!("{}/{}", self.endpoint, percent_encoded(key)))
+            .uri(format!(
+                "{}/{}",
+                self.endpoint,
+                utf8_percent_encode(key, &PATH)
+            ))
             .header(
                 header::ACCEPT,
                 "application/json, text/html;q=0.9, */*;q=0.5",
@@ -137,7 +143,7 @@ impl Web {
         Ok(Entry {
             key: key.to_string(),
             size,
-            version: crate::entry::usable_etag(text(headers, header::ETAG).unwrap_or_default()),
+            version: usable_etag(text(headers, header::ETAG).unwrap_or_default()),
             mtime_ns: modified.map(|since| since.as_secs() as i64 * 1_000_000_000),
             is_directory: false,
         })
@@ -224,7 +230,8 @@ fn name_of_link(link: &str) -> Option<String> {
         return None;
     }
     let path = relative.split(['?', '#']).next().unwrap_or_default();
-    String::from_utf8(percent_decoded(path)).ok()
+    let name = percent_decode_str(path).decode_utf8().ok()?;
+    Some(name.into_owned())
 }
 
 /// The references that stand in attributes (HTML, 13.1.4).
@@ -234,37 +241,4 @@ fn unescaped(text: &str) -> String {
         .replace("&lt;", "<")
         .replace("&gt;", ">")
         .replace("&amp;", "&")
-}
-
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let digit = |at: usize| bytes.get(at).and_then(|byte| (*byte as char).to_digit(16));
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        match (bytes[at], digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            (byte, _, _) => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    decoded
-}
-
-/// Of a path: everything but unreserved characters and the slash (RFC 3986, 2.3).
-fn percent_encoded(path: &str) -> String {
-    let mut encoded = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            encoded.push(byte as char);
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
