@@ -148,6 +148,19 @@ class Walk {
 
 }  // namespace
 
+Result<> check_file_key(std::string_view key) {
+  while (!key.empty()) {
+    std::string_view part = key.substr(0, key.find('/'));
+    if (part.empty() || part == "." || part == ".." || part.contains('\0')) {
+      return error(
+          StatusCode::kUnsupported,
+          fmt::format("'{}' is not a key of file://: it has an empty, '.' or '..' component", key));
+    }
+    key.remove_prefix(std::min(key.size(), part.size() + 1));
+  }
+  return {};
+}
+
 std::string path_of_key(const std::string& key) {
   return "/" + key;
 }

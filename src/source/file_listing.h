@@ -5,12 +5,16 @@
 #include <sys/stat.h>
 
 #include <string>
+#include <string_view>
 
 #include "source/source.h"
 #include "source/source_metrics.h"
 
 namespace leat {
 
+// kUnsupported for an empty, "." or ".." component: the kernel would resolve it, and one file would
+// have many keys.
+Result<> check_file_key(std::string_view key);
 // "/" + key.
 std::string path_of_key(const std::string& key);
 SourceObject object_of_stat(std::string key, const struct stat& info);

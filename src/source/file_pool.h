@@ -31,10 +31,11 @@ class FilePool {
   template <class F>
   Task<std::invoke_result_t<F>> run(Context context, const char* what, F call);
 
+  // Runs `call` when a thread is free; nobody waits for it.
+  void post(std::move_only_function<void()> call);
+
  private:
   struct Threads;
-
-  void post(std::move_only_function<void()> call);
 
   Semaphore free_;  // as many as there are threads, so that what waits can give up
   const std::unique_ptr<Threads> threads_;

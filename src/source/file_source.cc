@@ -49,22 +49,10 @@ class ReadTarget {
   bool given_up_ = false;
 };
 
-// The kernel would resolve these, and one file would have many keys.
-Result<> check_key(std::string_view key) {
-  while (!key.empty()) {
-    std::string_view part = key.substr(0, key.find('/'));
-    if (part.empty() || part == "." || part == ".." || part.contains('\0')) {
-      return error(
-          StatusCode::kUnsupported,
-          fmt::format("'{}' is not a key of file://: it has an empty, '.' or '..' component", key));
-    }
-    key.remove_prefix(std::min(key.size(), part.size() + 1));
-  }
-  return {};
-}
+}  // namespace
 
 Result<SourceObject> stat_file(const std::string& key) {
-  LEAT_CHECK_OK(check_key(key));
+  LEAT_CHECK_OK(check_file_key(key));
   std::string path = path_of_key(key);
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) {
@@ -89,6 +77,8 @@ Result<SourceObject> stat_file(const std::string& key) {
   }
   return object_of_stat(key, info);
 }
+
+namespace {
 
 Error changed(const std::string& path, const Version& now, const Version& wanted) {
   return error(StatusCode::kChanged,
@@ -126,7 +116,7 @@ Result<> pread_all(const File& file, const std::string& path, uint64_t offset, R
 }
 
 Result<> read_file(const ReadRequest& request, ReadTarget& target) {
-  LEAT_CHECK_OK(check_key(request.key));
+  LEAT_CHECK_OK(check_file_key(request.key));
   std::string path = path_of_key(request.key);
   // O_NONBLOCK: opening a FIFO would wait for a writer.
   File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -167,7 +157,7 @@ Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request
 Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
   source_metrics::list_requests.add();
   if (auto alive = context.check("a listing"); !alive) co_return Error(alive.error());
-  if (auto good = check_key(request.prefix); !good) co_return Error(good.error());
+  if (auto good = check_file_key(request.prefix); !good) co_return Error(good.error());
   using FilePagePtr = std::shared_ptr<FilePage>;
   auto work = [context, request, page_entries = page_entries_]() -> Result<FilePagePtr> {
     LEAT_TRY(FilePage page, list_files(context, request, page_entries));

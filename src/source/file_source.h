@@ -17,6 +17,9 @@
 
 namespace leat {
 
+// The object at a key; kNotFound for a directory unless the key ends in '/'. Blocks.
+Result<SourceObject> stat_file(const std::string& key);
+
 class FileSource : public Source {
  public:
   // `page_entries` bounds the pages of recursive listings; one level is always one page.
@@ -32,11 +35,26 @@ class FileSource : public Source {
   // seen; ctime makes that take a clock change.
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
 
+  // What is written lies beside its place as ".leat-…" until it is complete and on the disk; one
+  // that was left by a process that was killed may be deleted.
+  Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                   std::span<const std::byte> content) override;
+  Result<ObjectWriterPtr> begin_write(WriteRequest request) override;
+  Task<Result<SourceObject>> copy(Context context, CopyRequest request) override;
+  Task<Result<>> rename(Context context, RenameRequest request) override;
+  Task<Result<>> remove(Context context, RemoveRequest request) override;
+
  private:
   const size_t page_entries_;
   const std::string name_ = "file://";
   const StoreId id_;
-  const SourceCapabilities capabilities_{.conditional_read = false, .real_directories = true};
+  const SourceCapabilities capabilities_{.conditional_read = false,
+                                         .real_directories = true,
+                                         .writes = true,
+                                         .write_if_absent = true,
+                                         .copies = true,
+                                         .renames = true,
+                                         .removes_max = 1000};
   std::once_flag left_out_said_;
 };
 

@@ -32,24 +32,22 @@ class MemorySource : public Source {
       : id_(make_store_id("memory", "", "", bucket)),
         name_("memory://" + bucket),
         page_entries_(page_entries) {
-    capabilities_.conditional_read = true;
+    capabilities_ = {.conditional_read = true,
+                     .writes = true,
+                     .write_if_absent = true,
+                     .write_if_version = true,
+                     .copies = true,
+                     .renames = true,
+                     .removes_max = 1000};
   }
 
   // Every put gives the object a new etag and an mtime one second later than the put before.
   Version put(std::string key, std::string content) {
     std::lock_guard lock(mutex_);
-    ++puts_;
-    SourceObject object;
-    object.key = key;
-    object.kind = key.ends_with('/') ? FileKind::kDirectory : FileKind::kFile;
-    object.size = content.size();
-    object.version = Version::etag(fmt::format("\"m{}\"", puts_));
-    object.mtime = WallTime(std::chrono::seconds(1'700'000'000 + puts_));
-    Version version = object.version;
-    objects_[std::move(key)] = {std::move(object), std::move(content)};
-    return version;
+    return put_locked(std::move(key), std::move(content)).version;
   }
   // Whether there was one.
+  using Source::remove;
   bool remove(const std::string& key) {
     std::lock_guard lock(mutex_);
     return objects_.erase(key) > 0;
@@ -63,6 +61,7 @@ class MemorySource : public Source {
   uint64_t stats() const { return stats_; }
   uint64_t lists() const { return lists_; }
   uint64_t reads() const { return reads_; }
+  uint64_t changes() const { return changes_; }
   uint64_t read_bytes() const { return read_bytes_; }
   // Reads that wait in a hold at this moment.
   uint64_t held() const { return held_; }
@@ -122,11 +121,110 @@ class MemorySource : public Source {
     co_return read_now(request, into);
   }
 
+  Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                   std::span<const std::byte> content) override {
+    ++changes_;
+    if (auto alive = context.check("write"); !alive) co_return Error(alive.error());
+    co_return write_now(request, {reinterpret_cast<const char*>(content.data()), content.size()});
+  }
+  Result<ObjectWriterPtr> begin_write(WriteRequest request) override {
+    return std::make_unique<Writer>(*this, std::move(request));
+  }
+  Task<Result<SourceObject>> copy(Context context, CopyRequest request) override {
+    ++changes_;
+    if (auto alive = context.check("copy"); !alive) co_return Error(alive.error());
+    co_return copy_now(request.from, request.to, request.if_absent);
+  }
+  Task<Result<>> rename(Context context, RenameRequest request) override {
+    ++changes_;
+    if (auto alive = context.check("rename"); !alive) co_return alive;
+    auto copied = copy_now(request.from, request.to, false);
+    if (!copied) co_return Error(copied.error());
+    remove(request.from);
+    co_return Result<>();
+  }
+  Task<Result<>> remove(Context context, RemoveRequest request) override {
+    ++changes_;
+    if (auto alive = context.check("remove"); !alive) co_return alive;
+    std::lock_guard lock(mutex_);
+    LEAT_CO_CHECK_OK(ordered_failure(request.keys.empty() ? "" : request.keys.front()));
+    for (const std::string& key : request.keys) objects_.erase(key);
+    co_return Result<>();
+  }
+
  private:
   struct Stored {
     SourceObject object;
     std::string content;
   };
+
+  class Writer : public ObjectWriter {
+   public:
+    Writer(MemorySource& source, WriteRequest request)
+        : source_(source), request_(std::move(request)) {}
+    bool repeats() const override { return true; }
+    Task<Result<>> append(Context context, std::span<const std::byte> part, AttemptTerms) override {
+      ++source_.changes_;
+      if (auto alive = context.check("append"); !alive) co_return alive;
+      std::lock_guard lock(source_.mutex_);
+      LEAT_CO_CHECK_OK(source_.ordered_failure(request_.key));
+      content_.append(reinterpret_cast<const char*>(part.data()), part.size());
+      co_return Result<>();
+    }
+    Task<Result<SourceObject>> finish(Context context, AttemptTerms) override {
+      ++source_.changes_;
+      if (auto alive = context.check("finish"); !alive) co_return Error(alive.error());
+      co_return source_.write_now(request_, content_);
+    }
+    Task<Result<>> abandon(Context, AttemptTerms) override { co_return Result<>(); }
+
+   private:
+    MemorySource& source_;
+    const WriteRequest request_;
+    std::string content_;
+  };
+
+  SourceObject put_locked(std::string key, std::string content) {
+    ++puts_;
+    SourceObject object;
+    object.key = key;
+    object.kind = key.ends_with('/') ? FileKind::kDirectory : FileKind::kFile;
+    object.size = content.size();
+    object.version = Version::etag(fmt::format("\"m{}\"", puts_));
+    object.mtime = WallTime(std::chrono::seconds(1'700'000'000 + puts_));
+    objects_[std::move(key)] = {object, std::move(content)};
+    return object;
+  }
+
+  Result<SourceObject> write_now(const WriteRequest& request, std::string content) {
+    std::lock_guard lock(mutex_);
+    LEAT_CHECK_OK(ordered_failure(request.key));
+    if (request.key.ends_with('/') && !content.empty()) {
+      return error(StatusCode::kInvalidArgument, "a directory holds no bytes");
+    }
+    auto found = objects_.find(request.key);
+    const bool there = found != objects_.end();
+    if (request.condition.absent && there) {
+      return error(StatusCode::kExists, fmt::format("{}/{} is there", name_, request.key));
+    }
+    const Version& wanted = request.condition.version;
+    if (wanted.known() && (!there || found->second.object.version != wanted)) {
+      return error(StatusCode::kChanged,
+                   fmt::format("{}/{} is not {} any more", name_, request.key, wanted.to_string()));
+    }
+    return put_locked(request.key, std::move(content));
+  }
+
+  Result<SourceObject> copy_now(const std::string& from, const std::string& to, bool if_absent) {
+    std::string content;
+    {
+      std::lock_guard lock(mutex_);
+      auto found = objects_.find(from);
+      if (found == objects_.end()) return not_found(from);
+      content = found->second.content;
+    }
+    return write_now({.key = to, .condition = {.absent = if_absent}}, std::move(content));
+  }
 
   std::shared_ptr<SharedResult<bool>> current_gate() const {
     std::lock_guard lock(mutex_);
@@ -218,7 +316,8 @@ class MemorySource : public Source {
   const std::string name_;
   const size_t page_entries_;
   SourceCapabilities capabilities_;
-  std::atomic<uint64_t> stats_ = 0, lists_ = 0, reads_ = 0, read_bytes_ = 0, held_ = 0;
+  std::atomic<uint64_t> stats_ = 0, lists_ = 0, reads_ = 0, read_bytes_ = 0, held_ = 0,
+                        changes_ = 0;
 
   mutable std::mutex mutex_;
   std::map<std::string, Stored> objects_;

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "runtime/shared_result.h"
 #include "source/shim/leat_store.h"
+#include "source/shim_types.h"
 
 #if __has_feature(thread_sanitizer)
 // The shim is not instrumented: the detector would see the memory that its memcpy and free touch,
@@ -25,19 +26,6 @@ extern "C" const char* __tsan_default_options() {
 
 namespace leat {
 namespace {
-
-leat_text as_text(std::string_view text) {
-  return {text.data(), text.size()};
-}
-
-std::string to_string(const leat_text& text) {
-  return {text.data, text.size};
-}
-
-leat_terms as_terms(const AttemptTerms& terms) {
-  return {static_cast<uint32_t>(terms.first_byte_max.count()),
-          static_cast<uint32_t>(terms.silence_max.count())};
-}
 
 StatusCode to_status_code(leat_code code) {
   switch (code) {
@@ -64,6 +52,8 @@ StatusCode to_status_code(leat_code code) {
       return StatusCode::kUnsupported;
     case LEAT_NOT_DIRECTORY:
       return StatusCode::kNotDirectory;
+    case LEAT_EXISTS:
+      return StatusCode::kExists;
   }
   return StatusCode::kInternal;
 }
@@ -80,19 +70,7 @@ Version::Kind to_kind(leat_version_kind kind) {
   return Version::Kind::kSizeMtime;
 }
 
-struct FreeRequest {
-  void operator()(leat_request* request) const { leat_request_free(request); }
-};
-
 }  // namespace
-
-struct OpendalSource::Pending {
-  const OpendalSource* source;  // alive: it awaits every callback
-  std::shared_ptr<SharedResult<AnswerPtr>> answer = SharedResult<AnswerPtr>::make();
-  // Orders the starter's writes before the callback's reads in C++ terms: the shim does so too, but
-  // a race detector does not see into it.
-  std::atomic<bool> published = false;
-};
 
 void OpendalSource::CloseStore::operator()(leat_store* store) const {
   leat_store_close(store);
@@ -127,6 +105,15 @@ OpendalSource::OpendalSource(OpendalConfig config, StorePtr store, std::string_v
   version_kind_ = to_kind(abilities.version);
   capabilities_.conditional_read = abilities.conditional_read != 0;
   capabilities_.real_directories = abilities.real_directories != 0;
+  capabilities_.writes = abilities.writes != 0;
+  capabilities_.write_if_absent = abilities.write_if_absent != 0;
+  capabilities_.write_if_version = abilities.write_if_version != 0;
+  capabilities_.copies = abilities.copies != 0;
+  capabilities_.renames = abilities.renames != 0;
+  capabilities_.removes_max = abilities.removes_max;
+  capabilities_.part_bytes_min = abilities.part_min;
+  capabilities_.parts_max = abilities.parts_max;
+  repeats_parts_ = abilities.repeats_parts != 0;
 }
 
 SourceObject OpendalSource::to_object(const leat_entry& entry) const {
@@ -283,16 +270,6 @@ Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
   Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
   if (!answer) co_return Error(answer.error());
   source_metrics::bytes.add(into.size());
-  co_return Result<>();
-}
-
-Task<Result<>> OpendalSource::put(Context context, std::string key, std::string content) {
-  Start start = [this, &key, &content](Pending* pending) {
-    return leat_store_put(store_.get(), as_text(key), as_text(content), &on_done, pending);
-  };
-  Result<AnswerPtr> answer =
-      co_await call(context, fmt::format("put {}/{}", name_, key), nullptr, start);
-  if (!answer) co_return Error(answer.error());
   co_return Result<>();
 }
 

@@ -3,6 +3,7 @@
 // shim's callbacks; no thread of the executor ever does.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/shared_result.h"
 #include "source/source.h"
 #include "source/source_metrics.h"
 
@@ -20,6 +22,7 @@ struct leat_store;
 struct leat_request;
 struct leat_outcome;
 struct leat_entry;
+struct leat_writer;
 
 namespace leat {
 
@@ -36,7 +39,7 @@ struct OpendalConfig {
 };
 
 // Every request must have ended before the executor that it runs on is destroyed.
-class OpendalSource : public Source {
+class OpendalSource : public Source, public std::enable_shared_from_this<OpendalSource> {
  public:
   static Result<std::shared_ptr<OpendalSource>> open(OpendalConfig config,
                                                      std::string_view salt = {});
@@ -49,11 +52,15 @@ class OpendalSource : public Source {
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
 
-  // Stores a whole object. Not part of Source: writing goes another way; tests fill buckets with
-  // it.
-  Task<Result<>> put(Context context, std::string key, std::string content);
+  Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                   std::span<const std::byte> content) override;
+  Result<ObjectWriterPtr> begin_write(WriteRequest request) override;
+  Task<Result<SourceObject>> copy(Context context, CopyRequest request) override;
+  Task<Result<>> rename(Context context, RenameRequest request) override;
+  Task<Result<>> remove(Context context, RemoveRequest request) override;
 
  private:
+  class Writer;
   // What a callback brought, copied out of the shim's memory.
   struct Answer {
     std::optional<Status> failure;
@@ -63,7 +70,14 @@ class OpendalSource : public Source {
     AttemptReport report;
   };
   using AnswerPtr = std::shared_ptr<Answer>;
-  struct Pending;
+  // One for each request; its callback frees it.
+  struct Pending {
+    const OpendalSource* source;  // alive: it awaits every callback
+    std::shared_ptr<SharedResult<AnswerPtr>> answer = SharedResult<AnswerPtr>::make();
+    // Orders the starter's writes before the callback's reads in C++ terms: the shim does so too,
+    // but a race detector does not see into it.
+    std::atomic<bool> published = false;
+  };
   // Starts a request of the shim with the given callback argument.
   using Start = std::function<leat_request*(Pending*)>;
   struct CloseStore {
@@ -78,10 +92,14 @@ class OpendalSource : public Source {
   // Runs one request to its callback, whatever becomes of the context. Errors begin with `what`.
   Task<Result<AnswerPtr>> call(Context context, std::string what, AttemptReport* report,
                                Start start) const;
+  // The same for a request whose answer is one object, or none.
+  Task<Result<SourceObject>> change(Context context, std::string what, AttemptReport* report,
+                                    Start start) const;
   // With the version, if there is one, as the request's condition.
   Task<Result<>> read_once(Context context, ReadRequest request, std::span<std::byte> into);
   SourceObject to_object(const leat_entry& entry) const;
   Status explain(const Status& failure, const std::string& what) const;
+  Result<> check_condition(const WriteRequest& request) const;
 
   const OpendalConfig config_;
   const StorePtr store_;
@@ -89,6 +107,7 @@ class OpendalSource : public Source {
   const StoreId id_;
   Version::Kind version_kind_;
   SourceCapabilities capabilities_;
+  bool repeats_parts_ = false;
   std::once_flag left_out_said_;
 };
 

@@ -30,6 +30,17 @@ struct SourceCapabilities {
   bool conditional_read = false;
   // Directories exist by themselves, also when empty (POSIX, HDFS).
   bool real_directories = false;
+
+  bool writes = false;           // objects and directories can be written and removed
+  bool write_if_absent = false;  // on what a write can depend, seen by the store itself
+  bool write_if_version = false;
+  bool copies = false;   // objects within the store, their bytes not coming here
+  bool renames = false;  // in one step; where directories are real, those as well
+  // Keys that one request removes.
+  size_t removes_max = 1;
+  // Of an object that is written in parts: the least bytes of all but the last, and the most parts.
+  uint64_t part_bytes_min = 1;
+  uint64_t parts_max = std::numeric_limits<uint64_t>::max();
 };
 
 struct SourceObject {
@@ -81,6 +92,55 @@ struct ReadRequest {
   AttemptTerms terms = {};
 };
 
+// On what a write depends; neither: on nothing.
+struct WriteCondition {
+  bool absent = false;   // there is no such object
+  Version version = {};  // it is this version
+};
+
+struct WriteRequest {
+  std::string key;
+  WriteCondition condition = {};
+  AttemptTerms terms = {};
+};
+
+struct CopyRequest {
+  std::string from, to;
+  bool if_absent = false;
+  AttemptTerms terms = {};
+};
+
+struct RenameRequest {
+  std::string from, to;
+  AttemptTerms terms = {};
+};
+
+struct RemoveRequest {
+  std::vector<std::string> keys;
+  AttemptTerms terms = {};
+};
+
+// An object that is written in parts, and that nobody sees before it is finished. One call at a
+// time. A writer that is neither finished nor abandoned is abandoned in the background when it is
+// destroyed, as far as the store can be reached then. object_stream.h makes parts of any bytes.
+class ObjectWriter {
+ public:
+  virtual ~ObjectWriter() = default;
+
+  // Whether a part, or the end, may be asked for again after kUnavailable or kThrottled. If not,
+  // nothing but abandon() is left then. The source's own attempts come before that.
+  virtual bool repeats() const = 0;
+  // The next part, copied or sent when the task has ended. All but the last have at least
+  // part_bytes_min bytes.
+  virtual Task<Result<>> append(Context context, std::span<const std::byte> part,
+                                AttemptTerms terms) = 0;
+  // The object is there afterwards, as Source::write tells it; its condition is looked at now.
+  virtual Task<Result<SourceObject>> finish(Context context, AttemptTerms terms) = 0;
+  virtual Task<Result<>> abandon(Context context, AttemptTerms terms) = 0;
+};
+
+using ObjectWriterPtr = std::unique_ptr<ObjectWriter>;
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -108,6 +168,26 @@ class Source {
   // longer `if_version`, kNotFound, kOutOfRange, kUnavailable on a body that is too short or too
   // long. `into` is not touched any more once the task has ended, also when it was cancelled.
   virtual Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) = 0;
+
+  // Changes. Written objects are there as a whole or not at all, and replace what was there. After
+  // kUnavailable, kTimedOut or kCancelled nobody knows which: a write without a condition, a copy
+  // and a removal can then be asked for again. kUnsupported where the capabilities say no; that is
+  // all that a source does which has none of these.
+
+  // One object; its directories are made where they are real. A key that ends in '/' makes a
+  // directory and takes no content. Tells what stat would tell, but the mtime only where the
+  // store's answer has it. kExists and kChanged when a condition does not hold.
+  virtual Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                           std::span<const std::byte> content);
+  // The same in parts. Asks nothing of the store yet, unless a condition is one that it lacks.
+  virtual Result<ObjectWriterPtr> begin_write(WriteRequest request);
+  // One object, which replaces what is at `to` unless `if_absent`.
+  virtual Task<Result<SourceObject>> copy(Context context, CopyRequest request);
+  // A file, replacing one; or a directory, both keys ending in '/', to where nothing is.
+  virtual Task<Result<>> rename(Context context, RenameRequest request);
+  // All of the keys, one request after the other where one does not do; what is not there is no
+  // failure. A directory has to be empty. After a failure any of them may be gone.
+  virtual Task<Result<>> remove(Context context, RemoveRequest request);
 };
 
 using SourcePtr = std::shared_ptr<Source>;

@@ -19,6 +19,8 @@ constexpr char kWaitsHelp[] =
 Counter stat_requests(kRequests, kRequestsHelp, R"(store_op="stat")");
 Counter list_requests(kRequests, kRequestsHelp, R"(store_op="list")");
 Counter read_requests(kRequests, kRequestsHelp, R"(store_op="read")");
+Counter write_requests(kRequests, kRequestsHelp, R"(store_op="write")");
+Counter remove_requests(kRequests, kRequestsHelp, R"(store_op="remove")");
 Counter retries(kRetries, kRetriesHelp, R"(reason="unavailable")");
 Counter retries_throttled(kRetries, kRetriesHelp, R"(reason="throttled")");
 Counter retries_silent(kRetries, kRetriesHelp, R"(reason="silent")");
@@ -34,6 +36,7 @@ Counter circuit_refusals("leat_source_circuit_refusals_total",
 Counter turn_wait_us(kWaits, kWaitsHelp, R"(wait="turn")");
 Counter retry_wait_us(kWaits, kWaitsHelp, R"(wait="retry")");
 Counter bytes("leat_source_bytes_total", "Bytes read from the stores");
+Counter written_bytes("leat_source_written_bytes_total", "Bytes written to the stores");
 Counter errors("leat_source_errors_total", "Requests that the stores failed");
 Counter left_out("leat_source_left_out_total",
                  "Names left out of listings because they cannot be addressed");

@@ -12,7 +12,7 @@
 
 namespace leat::source_metrics {
 
-extern Counter stat_requests, list_requests, read_requests;
+extern Counter stat_requests, list_requests, read_requests, write_requests, remove_requests;
 // Attempts after the first, by what the one before them met.
 extern Counter retries, retries_throttled, retries_silent;
 extern Counter retries_held_back;                   // that the retry budget did not pay for
@@ -21,6 +21,7 @@ extern Counter silences;                            // attempts that ended in si
 extern Counter circuit_openings, circuit_refusals;  // of all stores
 extern Counter turn_wait_us, retry_wait_us;         // waited for the pace, and between attempts
 extern Counter bytes;                               // of reads that succeeded
+extern Counter written_bytes;                       // that the stores took, parts included
 extern Counter errors;                              // requests that failed for the store's sake
 extern Counter left_out;                            // names in listings that cannot be addressed
 

@@ -12,12 +12,11 @@
 
 #include "base/check.h"
 #include "source/source_metrics.h"
+#include "source/steady_ask.h"
 
 namespace leat {
 namespace {
 
-using std::chrono::duration_cast;
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 using Met = Attempts::Met;
@@ -27,11 +26,6 @@ constexpr Clock::duration kThrottledDelayMax = std::chrono::seconds(1);
 Counter& retries_after(Met met) {
   if (met == Met::kThrottling) return source_metrics::retries_throttled;
   return met == Met::kSilence ? source_metrics::retries_silent : source_metrics::retries;
-}
-
-void count(Counter& counter, Clock::duration waited) {
-  auto us = duration_cast<microseconds>(waited).count();
-  if (us > 0) counter.add(static_cast<uint64_t>(us));
 }
 
 std::string told(const Circuit::Refusal& refusal) {
@@ -52,19 +46,6 @@ std::string labels_of(const Source& source) {
 }
 
 }  // namespace
-
-struct SteadySource::Question {
-  const char* verb;
-  const std::string& key;  // of the request in the asking coroutine
-  uint64_t bytes;          // that the answer will bring
-  bool listing;
-  AttemptTerms terms;
-};
-
-struct SteadySource::Leave {
-  Pace::Slot slot;
-  Circuit::Pass pass;
-};
 
 std::shared_ptr<SteadySource> SteadySource::make(SourcePtr inner, SteadyOptions options) {
   return std::shared_ptr<SteadySource>(new SteadySource(std::move(inner), std::move(options)));
@@ -94,7 +75,7 @@ unsigned SteadySource::window() const {
 }
 
 Task<Result<SourceObject>> SteadySource::stat(Context context, StatRequest request) {
-  Question question{"stat", request.key, 0, false, request.terms};
+  Question question{"stat", request.key, 0, Kind::kObject, request.terms};
   Attempt<SourceObject> attempt = [this, &request](Context context, AttemptTerms terms) {
     request.terms = terms;
     return inner_->stat(std::move(context), request);
@@ -103,7 +84,7 @@ Task<Result<SourceObject>> SteadySource::stat(Context context, StatRequest reque
 }
 
 Task<Result<ListPage>> SteadySource::list(Context context, ListRequest request) {
-  Question question{"list", request.prefix, 0, true, request.terms};
+  Question question{"list", request.prefix, 0, Kind::kListing, request.terms};
   Attempt<ListPage> attempt = [this, &request](Context context, AttemptTerms terms) {
     request.terms = terms;
     return inner_->list(std::move(context), request);
@@ -116,7 +97,7 @@ Task<Result<>> SteadySource::read(Context context, ReadRequest request, std::spa
     Result<> done = co_await inner_->read(context, request, into);
     co_return done;
   }
-  Question question{"read", request.key, into.size(), false, request.terms};
+  Question question{"read", request.key, into.size(), Kind::kObject, request.terms};
   Attempt<void> attempt = [this, &request, into](Context context, AttemptTerms terms) {
     request.terms = terms;
     return inner_->read(std::move(context), request, into);
@@ -124,51 +105,22 @@ Task<Result<>> SteadySource::read(Context context, ReadRequest request, std::spa
   co_return co_await ask(std::move(context), question, std::move(attempt));
 }
 
-template <class T>
-Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T> attempt) {
-  auto self = shared_from_this();
-  if (auto alive = context.check(question.verb); !alive) co_return Error(alive.error());
-  Attempts attempts;
-  for (;;) {
-    // Before the queue, so that nobody stands in it for nothing; and behind it.
-    Clock::time_point queued_at = clock_->now();
-    if (auto refusal = circuit_.refusal(queued_at)) {
-      co_return Error(refused(question, attempts, *refusal));
-    }
-    Result<Pace::Slot> slot =
-        co_await pace_.enter(context, question.bytes, "the wait for a turn at the store");
-    Clock::time_point now = clock_->now();
-    count(source_metrics::turn_wait_us, now - queued_at);
-    if (!slot) co_return Error(attempts.ended(slot.error()));
-    auto pass = circuit_.admit(now);
-    if (!pass) co_return Error(refused(question, attempts, pass.error()));
-
-    Result<T> outcome = co_await attempt(context, terms_of(question, attempts));
-    Leave leave{*std::move(slot), *std::move(pass)};
-    bool again = learn(question, attempts, std::move(leave), outcome ? nullptr : &outcome.error());
-    if (!again) co_return outcome;
-
-    Result<Clock::time_point> next_at = next(context, question, attempts);
-    if (!next_at) co_return Error(next_at.error());
-    now = clock_->now();
-    Result<bool> waited = co_await clock_->wait(context, SharedResult<bool>::make(), *next_at,
-                                                "the wait for the next attempt");
-    count(source_metrics::retry_wait_us, clock_->now() - now);
-    if (!waited) co_return Error(attempts.ended(waited.error()));
-  }
-}
-
 AttemptTerms SteadySource::terms_of(const Question& question, Attempts& attempts) {
   Clock::time_point now = clock_->now();
-  // Two silences in a row: perhaps this answer does take longer.
-  Clock::duration bound = history(question).bound(now) * (1 << std::min(attempts.silences / 2, 8u));
-  bound = std::min(bound, options_.silence_max);
+  Clock::duration bound = options_.silence_max;
+  if (FirstByteHistory* known = history(question)) {
+    // Two silences in a row: perhaps this answer does take longer.
+    bound = std::min(bound, known->bound(now) * (1 << std::min(attempts.silences / 2, 8u)));
+  }
+  const auto bound_ms = std::chrono::ceil<milliseconds>(bound);
   AttemptTerms terms;
-  terms.first_byte_max =
-      std::min(question.terms.first_byte_max, std::chrono::ceil<milliseconds>(bound));
-  terms.silence_max = std::min(question.terms.silence_max, std::chrono::ceil<milliseconds>(bound));
+  terms.first_byte_max = std::min(question.terms.first_byte_max, bound_ms) +
+                         std::chrono::ceil<milliseconds>(question.allowance);
+  terms.silence_max = std::min(question.terms.silence_max, bound_ms);
   terms.report = &attempts.report;
-  attempts.begin(now, std::min(terms.first_byte_max, terms.silence_max));
+  attempts.begin(now, question.kind == Kind::kChange
+                          ? terms.first_byte_max
+                          : std::min(terms.first_byte_max, terms.silence_max));
   return terms;
 }
 
@@ -183,12 +135,14 @@ bool SteadySource::learn(const Question& question, Attempts& attempts, Leave lea
   // A source that reports no first byte has answered by its end.
   bool began = report.first_byte > Clock::duration::zero();
   Clock::duration first_byte = began ? report.first_byte : attempts.whole;
+  FirstByteHistory* known = history(question);
   switch (attempts.met) {
     case Met::kAnswer:
       leave.pass.answered();
       budget_.earn();
-      history(question).answered(now, first_byte);
-      pace_.answered(report.first_byte, attempts.whole, question.bytes);
+      if (known != nullptr) known->answered(now, first_byte);
+      pace_.answered(known != nullptr ? report.first_byte : Clock::duration{}, attempts.whole,
+                     question.bytes);
       return false;
     case Met::kThrottling:
       source_metrics::throttled.add();
@@ -197,10 +151,10 @@ bool SteadySource::learn(const Question& question, Attempts& attempts, Leave lea
       return true;
     case Met::kSilence:
       source_metrics::silences.add();
-      if (!began) history(question).silent(now);
+      if (!began && known != nullptr) known->silent(now);
       [[fallthrough]];
     case Met::kUnavailable:
-      if (began) history(question).answered(now, report.first_byte);
+      if (began && known != nullptr) known->answered(now, report.first_byte);
       if (leave.pass.failed(now, *failure)) source_metrics::circuit_openings.add();
       return true;
     case Met::kNothing:
@@ -213,6 +167,9 @@ Result<Clock::time_point> SteadySource::next(const Context& context, const Quest
                                              const Attempts& attempts) {
   const Clock::time_point now = clock_->now();
   const bool throttled = attempts.met == Met::kThrottling;
+  if (!throttled && !question.repeatable) {
+    return error(attempts.give_up("whether it was done is not known; look before trying again"));
+  }
   if (!throttled && attempts.failed() >= options_.attempts_max) {
     return error(attempts.give_up(""));
   }
@@ -254,8 +211,9 @@ Clock::duration SteadySource::delay_after(const Attempts& attempts) {
       std::uniform_int_distribution<Clock::rep>(delay.count() / 2, delay.count())(random_));
 }
 
-FirstByteHistory& SteadySource::history(const Question& question) {
-  return question.listing ? listings_ : objects_;
+FirstByteHistory* SteadySource::history(const Question& question) {
+  if (question.kind == Kind::kChange) return nullptr;
+  return question.kind == Kind::kListing ? &listings_ : &objects_;
 }
 
 Status SteadySource::refused(const Question& question, const Attempts& attempts,

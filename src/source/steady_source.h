@@ -60,12 +60,32 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
 
+  // The same for changes, but that one which depends on what is there is not tried again unless it
+  // was throttled: nobody could tell a change of somebody else from one's own. They may take longer
+  // than their terms by what their bytes take, and by what a store may do before it answers.
+  Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                   std::span<const std::byte> content) override;
+  Result<ObjectWriterPtr> begin_write(WriteRequest request) override;
+  Task<Result<SourceObject>> copy(Context context, CopyRequest request) override;
+  Task<Result<>> rename(Context context, RenameRequest request) override;
+  Task<Result<>> remove(Context context, RemoveRequest request) override;
+
   // For tests and for people who look into a mount.
   const Pace& pace() const { return pace_; }
 
  private:
-  struct Question;
+  enum class Kind : uint8_t { kObject, kListing, kChange };
+  struct Question {
+    const char* verb;
+    const std::string& key;  // of the request in the asking coroutine
+    uint64_t bytes;          // that go one way or the other
+    Kind kind;
+    AttemptTerms terms;
+    Clock::duration allowance{};  // beyond the terms, until the first byte
+    bool repeatable = true;
+  };
   struct Leave;
+  class Writer;
   template <class T>
   using Attempt = std::function<Task<Result<T>>(Context, AttemptTerms)>;
 
@@ -82,7 +102,8 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   Status refused(const Question& question, const Attempts& attempts,
                  const Circuit::Refusal& refusal) const;
   Clock::duration delay_after(const Attempts& attempts);
-  FirstByteHistory& history(const Question& question);
+  // None of changes: how long they take is not the store's speed alone.
+  FirstByteHistory* history(const Question& question);
 
   const SourcePtr inner_;
   const SteadyOptions options_;

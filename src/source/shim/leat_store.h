@@ -27,6 +27,7 @@ extern "C" {
 
 typedef struct leat_store leat_store;
 typedef struct leat_request leat_request;
+typedef struct leat_writer leat_writer; /* an object that comes in parts */
 
 typedef struct leat_text {
   const char* data;
@@ -62,7 +63,8 @@ typedef enum leat_code {
   LEAT_THROTTLED = 8,         /* fewer requests, please */
   LEAT_CANCELLED = 9,         /* by leat_request_cancel */
   LEAT_UNSUPPORTED = 10,      /* the store cannot do it, or cannot address the key */
-  LEAT_NOT_DIRECTORY = 11     /* a listing of what is a file */
+  LEAT_NOT_DIRECTORY = 11,    /* a listing of what is a file */
+  LEAT_EXISTS = 12            /* it was to be written only if there was none */
 } leat_code;
 
 /* What tells two states of an object apart. */
@@ -76,7 +78,22 @@ typedef struct leat_abilities {
   leat_version_kind version;
   uint8_t conditional_read; /* reads can demand such a version */
   uint8_t real_directories; /* they exist by themselves; listings of a missing one fail */
+  uint8_t writes;           /* can be changed at all */
+  uint8_t write_if_absent;  /* a leat_condition that it knows */
+  uint8_t write_if_version;
+  uint8_t repeats_parts; /* a part that failed with LEAT_UNAVAILABLE may be appended again */
+  uint8_t copies;        /* by itself */
+  uint8_t renames;
+  size_t removes_max; /* keys that one request of its own removes; more take more requests */
+  size_t part_min;    /* bytes of every part of an object but the last */
+  uint32_t parts_max;
 } leat_abilities;
+
+/* On what a write depends; neither: on nothing. */
+typedef struct leat_condition {
+  int if_absent;        /* there is no such object */
+  leat_text if_version; /* it is this version; empty: any */
+} leat_condition;
 
 typedef struct leat_entry {
   leat_text key; /* whole key; directories end in '/' */
@@ -147,9 +164,42 @@ leat_request* leat_store_list(const leat_store* store, leat_text prefix, int rec
 leat_request* leat_store_read(const leat_store* store, leat_text key, uint64_t offset,
                               const leat_memory* into, size_t into_count, leat_text if_version,
                               leat_terms terms, leat_done done, void* user);
-/* Stores a whole object; used by tests to fill a bucket. Not tried again. */
-leat_request* leat_store_put(const leat_store* store, leat_text key, leat_text content,
-                             leat_done done, void* user);
+/* Changes. What is written is there as a whole or not at all; an outcome that is not LEAT_OK, or a
+ * cancel, leaves open whether it is. Content is copied before the call returns. Of a write, a copy
+ * and a finish the outcome has one entry: what is there now, its mtime only where the answer told
+ * it. LEAT_UNSUPPORTED where the abilities say no. */
+
+/* A whole object in one request. A key that ends in '/' makes a directory and has no content. */
+leat_request* leat_store_write(const leat_store* store, leat_text key, leat_text content,
+                               leat_condition condition, leat_terms terms, leat_done done,
+                               void* user);
+/* Within the store; replaces what is at `to` unless `if_absent`. */
+leat_request* leat_store_copy(const leat_store* store, leat_text from, leat_text to, int if_absent,
+                              leat_terms terms, leat_done done, void* user);
+/* In one step; replaces a file. Both keys end in '/', or neither. */
+leat_request* leat_store_rename(const leat_store* store, leat_text from, leat_text to,
+                                leat_terms terms, leat_done done, void* user);
+/* All keys, in as few requests as the store allows; those that are not there are no failure. A
+ * directory has to be empty. After a failure any of them may be gone. */
+leat_request* leat_store_remove(const leat_store* store, const leat_text* keys, size_t key_count,
+                                leat_terms terms, leat_done done, void* user);
+
+/* An object in parts. Sends nothing; never null; whatever is wrong with key or condition is the
+ * outcome of the first request. Requests of one writer follow one another. */
+leat_writer* leat_writer_open(const leat_store* store, leat_text key, leat_condition condition);
+/* The next part, of at least part_min bytes unless it is the last. Four parts are on their way at a
+ * time: a failure may be that of an earlier one, and nothing is taken of this one then. */
+leat_request* leat_writer_append(const leat_writer* writer, leat_text part, leat_terms terms,
+                                 leat_done done, void* user);
+/* The condition is looked at now. After a success only leat_writer_close is left to be called. */
+leat_request* leat_writer_finish(const leat_writer* writer, leat_terms terms, leat_done done,
+                                 void* user);
+/* Takes the parts back. */
+leat_request* leat_writer_abandon(const leat_writer* writer, leat_terms terms, leat_done done,
+                                  void* user);
+/* Frees the handle, also with requests under way; what is then neither finished nor abandoned is
+ * abandoned in the background. */
+void leat_writer_close(leat_writer* writer);
 
 /* Asks the request to end soon. The callback still comes, with LEAT_CANCELLED unless the request
  * ended by itself at the same moment. May be called at any time until leat_request_free. */

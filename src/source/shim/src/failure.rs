@@ -22,9 +22,10 @@ pub enum Code {
     Cancelled = 9,
     Unsupported = 10,
     NotDirectory = 11,
+    Exists = 12,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     pub code: Code,
     pub message: String,
@@ -105,6 +106,8 @@ fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) ->
         ErrorKind::ConfigInvalid => Code::InvalidArgument,
         ErrorKind::PermissionDenied => Code::PermissionDenied,
         ErrorKind::ConditionNotMatch => Code::Changed,
+        ErrorKind::AlreadyExists => Code::Exists,
+        ErrorKind::IsSameFile => Code::InvalidArgument,
         ErrorKind::RangeNotSatisfied => Code::OutOfRange,
         ErrorKind::RateLimited => Code::Throttled,
         ErrorKind::Unsupported => Code::Unsupported,

@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use opendal::{Builder, Operator, services};
 
 use crate::entry::{Dialect, VersionKind};
+use crate::hdfs::Hdfs;
 use crate::listing::Style;
 use crate::s3;
 use crate::store::Built;
+use crate::write::Writes;
 
 /// The options of a store.
 pub struct Options<'a>(pub &'a HashMap<String, String>);
@@ -49,7 +51,10 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
         },
         "gs" => Built::alone(operator(gcs(options))?, StartAfter, Generation),
         "az" => azure(Built::alone(operator(azblob(options))?, Continued, Etag)),
-        "abfs" => azure(Built::alone(operator(azdls(options))?, Levels, Etag)),
+        "abfs" => azure(Built {
+            writes: Writes::Renamed,
+            ..Built::alone(operator(azdls(options))?, Levels, Etag)
+        }),
         "oss" => {
             let builder = services::Oss::default().bucket(bucket).endpoint(endpoint);
             let builder = match options.is_on("anonymous") {
@@ -79,18 +84,25 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
                 .endpoint(endpoint)
                 .disable_list_batch();
             let builder = options.set(builder, "user", services::Webhdfs::user_name);
-            exact(Built::alone(operator(builder)?, Levels, None))
+            exact(Built {
+                writes: Writes::Never,
+                ..Built::alone(operator(builder)?, Levels, None)
+            })
         }
         "hdfs" => {
             let builder = services::HdfsNative::default().name_node(endpoint);
             exact(Built {
                 over_http: false,
+                writes: Writes::Hdfs(Hdfs::open(endpoint)?),
                 ..Built::alone(operator(builder)?, Levels, None)
             })
         }
         "http" => {
             let builder = services::Http::default().endpoint(endpoint);
-            Built::alone(operator(builder)?, Index, Etag)
+            Built {
+                writes: Writes::Never,
+                ..Built::alone(operator(builder)?, Index, Etag)
+            }
         }
         "sftp" => {
             let builder = services::Sftp::default().endpoint(endpoint).root("/");
@@ -99,6 +111,7 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
             let builder = options.set(builder, "known_hosts", services::Sftp::known_hosts_strategy);
             Built {
                 over_http: false,
+                writes: Writes::Renamed,
                 ..Built::alone(operator(builder)?, Levels, None)
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use opendal::options::ReaderOptions;
-use opendal::{BufferStream, OperationContext, Operator};
+use opendal::{BufferStream, Executor, OperationContext, Operator};
 
 use crate::entry::{Dialect, Entry, VersionKind, check_addressable, check_kind};
 use crate::failure::{Code, Failure};
@@ -19,17 +19,17 @@ use crate::sign::Signer;
 use crate::target::Target;
 use crate::transport::{EXCHANGE, Exchange, Purpose, http_transport};
 use crate::web::Web;
-
-const PUT_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::write::{InExchange, Writes};
 
 pub struct Store {
-    operator: Operator,
+    pub operator: Operator,
     /// For reads; leaves signing to `signer` where there is one.
     reader: Operator,
     signer: Option<Arc<Signer>>,
     /// The transport fills the targets of reads.
-    over_http: bool,
-    dialect: Dialect,
+    pub over_http: bool,
+    pub dialect: Dialect,
+    pub writes: Writes,
     real_directories: bool,
     /// Reads beyond the end fail in no way of their own.
     has_sizes_only: bool,
@@ -46,6 +46,7 @@ pub struct Built {
     pub over_http: bool,
     pub style: Style,
     pub dialect: Dialect,
+    pub writes: Writes,
 }
 
 impl Built {
@@ -62,6 +63,7 @@ impl Built {
                 exact_times: false,
                 turns_backslash: false,
             },
+            writes: Writes::Whole,
         }
     }
 }
@@ -80,7 +82,9 @@ impl Store {
     pub fn open(options: &HashMap<String, String>) -> Result<Self, String> {
         let built = services::build(options)?;
         let named = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
-        let context = OperationContext::new().with_http_transport(http_transport());
+        let context = OperationContext::new()
+            .with_http_transport(http_transport())
+            .with_executor(Executor::with(InExchange));
         let number = |name: &str, default: u64| match options.get(name) {
             None => Ok(default),
             Some(value) => value
@@ -106,6 +110,7 @@ impl Store {
             signer: built.signer,
             over_http: built.over_http,
             dialect: built.dialect,
+            writes: built.writes,
             has_sizes_only: style == Style::Levels,
             real_directories: matches!(style, Style::Levels | Style::Index),
         })
@@ -189,6 +194,11 @@ impl Store {
         trace: &mut Trace,
     ) -> Result<(), Failure> {
         check_addressable(&key, self.dialect)?;
+        let size = target.size() as u64;
+        if size == 0 || offset.checked_add(size).is_none() {
+            let message = format!("there is no range of {size} bytes at {offset}");
+            return Err(Failure::new(Code::InvalidArgument, message));
+        }
         let target = Arc::new(target);
         let version = (!version.is_empty()).then_some(version);
         let purpose = || Purpose::Read {
@@ -260,24 +270,9 @@ impl Store {
         take_stream(&mut stream, target, terms).await
     }
 
-    pub async fn put(&self, key: String, content: Vec<u8>) -> Result<(), Failure> {
-        check_addressable(&key, self.dialect)?;
-        let terms = Terms {
-            first_byte: PUT_TIMEOUT,
-            silence: PUT_TIMEOUT,
-        };
-        let exchange = Exchange::new(Purpose::Other, terms);
-        let written = EXCHANGE
-            .scope(exchange.clone(), self.operator.write(&key, content))
-            .await;
-        written
-            .map(|_| ())
-            .map_err(|error| Failure::from_opendal(&error, &exchange.answer()))
-    }
-
     /// One attempt, and another one at once if the store refused a credential that has changed since.
     /// Everything else that may be tried again is the caller's to try.
-    async fn attempt<T, F: Future<Output = Result<T, Failure>>>(
+    pub async fn attempt<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         trace: &mut Trace,
         purpose: impl Fn() -> Purpose,
@@ -340,7 +335,7 @@ async fn take_stream(
     Ok(())
 }
 
-async fn within<T>(
+pub async fn within<T>(
     limit: Duration,
     work: impl Future<Output = opendal::Result<T>>,
 ) -> Result<T, Failure> {
@@ -348,4 +343,14 @@ async fn within<T>(
         Err(_) => Err(Failure::silence(limit)),
         Ok(done) => done.map_err(|error| Failure::seen(&error)),
     }
+}
+
+pub async fn bounded<T>(
+    terms: Terms,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let limit = terms.first_byte;
+    tokio::time::timeout(limit, work)
+        .await
+        .unwrap_or_else(|_| Err(Failure::silence(limit)))
 }

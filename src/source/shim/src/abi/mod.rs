@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The C ABI. The only place that handles foreign pointers; leat_store.h states their rules.
-use std::collections::HashMap;
+mod changes;
+mod reads;
+
 use std::ffi::{c_char, c_int, c_void};
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +16,8 @@ use crate::failure::{Code, Failure};
 use crate::get;
 use crate::listing::Page;
 use crate::store::{Store, Trace};
-use crate::target::Target;
+use crate::write::Condition;
+use crate::writer::Writer;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -44,6 +47,15 @@ pub struct Abilities {
     version: VersionKind,
     conditional_read: u8,
     real_directories: u8,
+    writes: u8,
+    write_if_absent: u8,
+    write_if_version: u8,
+    repeats_parts: u8,
+    copies: u8,
+    renames: u8,
+    removes_max: usize,
+    part_min: usize,
+    parts_max: u32,
 }
 
 #[repr(C)]
@@ -85,7 +97,29 @@ pub struct Outcome {
 
 type Done = unsafe extern "C" fn(*mut c_void, *const Outcome);
 
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CCondition {
+    if_absent: c_int,
+    if_version: Text,
+}
+
+impl CCondition {
+    /// Nothing when the version is not UTF-8.
+    unsafe fn condition(self) -> Option<Condition> {
+        if self.if_absent != 0 {
+            return Some(Condition::Absent);
+        }
+        let version = unsafe { self.if_version.string() }?;
+        Some(match version.is_empty() {
+            true => Condition::None,
+            false => Condition::Version(version),
+        })
+    }
+}
+
 pub struct StoreHandle(Arc<Store>);
+pub struct WriterHandle(Result<Arc<Writer>, Failure>);
 pub struct RequestHandle(AbortHandle);
 
 impl Text {
@@ -195,6 +229,13 @@ fn start(
     Box::into_raw(Box::new(RequestHandle(handle)))
 }
 
+fn one_entry(entry: Entry) -> Page {
+    Page {
+        entries: vec![entry],
+        ..Default::default()
+    }
+}
+
 fn not_utf8<T>() -> Result<T, Failure> {
     Err(Failure::new(
         Code::Unsupported,
@@ -212,162 +253,4 @@ fn copy_error(text: &str, error: *mut c_char, size: usize) {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast(), error, kept);
         *error.add(kept) = 0;
     }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_store_open(
-    options: *const COption,
-    option_count: usize,
-    error: *mut c_char,
-    error_size: usize,
-) -> *mut StoreHandle {
-    let mut named = HashMap::new();
-    for index in 0..option_count {
-        // SAFETY: the caller vouches for option_count options.
-        let option = unsafe { &*options.add(index) };
-        match unsafe { (option.name.string(), option.value.string()) } {
-            (Some(name), Some(value)) => named.insert(name, value),
-            _ => {
-                copy_error("an option is not valid UTF-8", error, error_size);
-                return std::ptr::null_mut();
-            }
-        };
-    }
-    runtime();
-    match Store::open(&named) {
-        Ok(store) => Box::into_raw(Box::new(StoreHandle(Arc::new(store)))),
-        Err(message) => {
-            copy_error(&message, error, error_size);
-            std::ptr::null_mut()
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_store_close(store: *mut StoreHandle) {
-    // SAFETY: the handle came from leat_store_open and is not used again.
-    drop(unsafe { Box::from_raw(store) });
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_store_abilities(store: *const StoreHandle) -> Abilities {
-    // SAFETY: an open handle; so below.
-    let store = &unsafe { &*store }.0;
-    Abilities {
-        version: store.version_kind(),
-        conditional_read: (store.conditional_read() != VersionKind::None) as u8,
-        real_directories: store.has_real_directories() as u8,
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_store_stat(
-    store: *const StoreHandle,
-    key: Text,
-    terms: Terms,
-    done: Done,
-    user: *mut c_void,
-) -> *mut RequestHandle {
-    let store = unsafe { &*store }.0.clone();
-    let key = unsafe { key.string() };
-    start(Callback { done, user }, async move {
-        let mut trace = Trace::default();
-        let found = match key {
-            Some(key) => store.stat(key, terms.limits(), &mut trace).await,
-            None => not_utf8(),
-        };
-        let page = found.map(|entry| Page {
-            entries: vec![entry],
-            ..Default::default()
-        });
-        (page, trace)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_store_list(
-    store: *const StoreHandle,
-    prefix: Text,
-    recursive: c_int,
-    token: Text,
-    terms: Terms,
-    done: Done,
-    user: *mut c_void,
-) -> *mut RequestHandle {
-    let store = unsafe { &*store }.0.clone();
-    let texts = unsafe { prefix.string().zip(token.string()) };
-    start(Callback { done, user }, async move {
-        let mut trace = Trace::default();
-        let page = match texts {
-            Some((prefix, token)) => {
-                store
-                    .list(prefix, recursive != 0, token, terms.limits(), &mut trace)
-                    .await
-            }
-            None => not_utf8(),
-        };
-        (page, trace)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_store_read(
-    store: *const StoreHandle,
-    key: Text,
-    offset: u64,
-    into: *const Memory,
-    into_count: usize,
-    if_version: Text,
-    terms: Terms,
-    done: Done,
-    user: *mut c_void,
-) -> *mut RequestHandle {
-    let store = unsafe { &*store }.0.clone();
-    let texts = unsafe { key.string().zip(if_version.string()) };
-    // SAFETY: the caller vouches for into_count pieces of memory.
-    let pieces = (0..into_count).map(|index| unsafe { *into.add(index) });
-    let target = Target::new(pieces.map(|piece| (piece.start.cast(), piece.size)));
-    start(Callback { done, user }, async move {
-        let mut trace = Trace::default();
-        let filled = match texts {
-            Some((key, version)) => {
-                store
-                    .read(key, offset, target, version, terms.limits(), &mut trace)
-                    .await
-            }
-            None => not_utf8(),
-        };
-        (filled.map(|()| Page::default()), trace)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_store_put(
-    store: *const StoreHandle,
-    key: Text,
-    content: Text,
-    done: Done,
-    user: *mut c_void,
-) -> *mut RequestHandle {
-    let store = unsafe { &*store }.0.clone();
-    let key = unsafe { key.string() };
-    let content = unsafe { content.bytes() }.to_vec();
-    start(Callback { done, user }, async move {
-        let stored = match key {
-            Some(key) => store.put(key, content).await,
-            None => not_utf8(),
-        };
-        (stored.map(|()| Page::default()), Trace::default())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_request_cancel(request: *const RequestHandle) {
-    unsafe { &*request }.0.abort();
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leat_request_free(request: *mut RequestHandle) {
-    // SAFETY: the handle came from one of the functions above and is not used again.
-    drop(unsafe { Box::from_raw(request) });
 }

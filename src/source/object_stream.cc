@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/object_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace leat {
+namespace {
+
+// Parts of one size, of those that an object may have, before their size doubles: ten doublings of
+// 8 MiB hold more than any store's largest object.
+constexpr uint64_t kDoublings = 10;
+
+}  // namespace
+
+uint64_t ObjectStream::part_bytes(const SourceCapabilities& store, uint64_t size, uint64_t number,
+                                  uint64_t begun) {
+  const uint64_t share = size / store.parts_max + (size % store.parts_max == 0 ? 0 : 1);
+  const uint64_t equal = std::max({kPartBytes, store.part_bytes_min, share});
+  if (begun < size) return equal;
+  const uint64_t of_one_size = std::max<uint64_t>(store.parts_max / kDoublings, 1);
+  return equal << std::min(number / of_one_size, kDoublings);
+}
+
+Result<ObjectStream> ObjectStream::begin(Source& source, WriteRequest request, uint64_t size) {
+  LEAT_TRY(ObjectWriterPtr writer, source.begin_write(request));
+  return ObjectStream(source, std::move(request), size, std::move(writer));
+}
+
+ObjectStream::ObjectStream(Source& source, WriteRequest request, uint64_t size,
+                           ObjectWriterPtr writer)
+    : source_(&source), request_(std::move(request)), size_(size), writer_(std::move(writer)) {}
+
+Task<Result<>> ObjectStream::append(Context context, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const uint64_t whole = part_bytes(source_->capabilities(), size_, number_, begun_);
+    // A part is sent when more is known to come: the last one goes with the end.
+    if (part_.size() >= whole) {
+      Result<> sent = co_await send(context);
+      if (!sent) co_return sent;
+      continue;
+    }
+    const size_t taken = std::min<uint64_t>(bytes.size(), whole - part_.size());
+    part_.insert(part_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(taken));
+    bytes = bytes.subspan(taken);
+  }
+  co_return Result<>();
+}
+
+Task<Result<>> ObjectStream::send(Context context) {
+  if (number_ == source_->capabilities().parts_max) {
+    co_return error(StatusCode::kInvalidArgument,
+                    fmt::format("cannot write {}/{}: the store takes {} parts, and more bytes than "
+                                "were announced have come",
+                                source_->name(), request_.key, number_));
+  }
+  Result<> sent = co_await writer_->append(std::move(context), part_, request_.terms);
+  if (!sent) co_return sent;
+  ++number_;
+  begun_ += part_.size();
+  part_.clear();
+  co_return Result<>();
+}
+
+Task<Result<SourceObject>> ObjectStream::finish(Context context) {
+  if (!part_.empty()) {
+    Result<> sent = co_await send(context);
+    if (!sent) co_return Error(sent.error());
+  }
+  Result<SourceObject> object = co_await writer_->finish(std::move(context), request_.terms);
+  co_return object;
+}
+
+Task<Result<>> ObjectStream::abandon(Context context) {
+  Result<> done = co_await writer_->abandon(std::move(context), request_.terms);
+  co_return done;
+}
+
+}  // namespace leat

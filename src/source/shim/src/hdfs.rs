@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes of HDFS, by its own client: OpenDAL's rename takes the old file away before the new one
+//! is there, and its removal takes whole directories along.
+use std::sync::Arc;
+
+use hdfs_native::client::WriteOptions;
+use hdfs_native::file::FileWriter;
+use hdfs_native::{Client, ClientBuilder, HdfsError};
+
+use crate::entry::check_kind;
+use crate::failure::{Code, Failure};
+
+/// Of directories that are made on the way.
+const DIRECTORY_MODE: u32 = 0o755;
+
+pub struct Hdfs {
+    client: Client,
+}
+
+impl Hdfs {
+    pub fn open(endpoint: &str) -> Result<Arc<Self>, String> {
+        let built = ClientBuilder::new().with_url(endpoint).build();
+        let client = built.map_err(|error| error.to_string())?;
+        Ok(Arc::new(Self { client }))
+    }
+
+    pub async fn create(&self, key: &str) -> Result<FileWriter, Failure> {
+        let options = WriteOptions::default();
+        self.client
+            .create(&path_of(key), options)
+            .await
+            .map_err(failure)
+    }
+
+    pub async fn create_directory(&self, key: &str) -> Result<(), Failure> {
+        let made = self
+            .client
+            .mkdirs(&path_of(key), DIRECTORY_MODE, true)
+            .await;
+        made.map_err(failure)
+    }
+
+    /// In one step; `replace` is for files only.
+    pub async fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Failure> {
+        if let Some((parent, _)) = to.trim_end_matches('/').rsplit_once('/') {
+            self.create_directory(parent).await?;
+        }
+        self.client
+            .rename(&path_of(from), &path_of(to), replace)
+            .await
+            .map_err(failure)
+    }
+
+    /// A file, or a directory that is empty. No failure if there is none.
+    pub async fn remove(&self, key: &str) -> Result<(), Failure> {
+        let path = path_of(key);
+        match self.client.get_file_info(&path).await {
+            Err(HdfsError::FileNotFound(_)) => return Ok(()),
+            found => check_kind(key, found.map_err(failure)?.isdir)?,
+        }
+        self.client.delete(&path, false).await.map_err(failure)?;
+        Ok(())
+    }
+}
+
+fn path_of(key: &str) -> String {
+    format!("/{}", key.trim_end_matches('/'))
+}
+
+pub fn failure(error: HdfsError) -> Failure {
+    let code = match &error {
+        HdfsError::FileNotFound(_) => Code::NotFound,
+        HdfsError::AlreadyExists(_) => Code::Exists,
+        HdfsError::IsADirectoryError(_) => Code::NotFound,
+        HdfsError::InvalidPath(_) | HdfsError::InvalidArgument(_) => Code::InvalidArgument,
+        HdfsError::UnsupportedFeature(_) | HdfsError::UnsupportedErasureCodingPolicy(_) => {
+            Code::Unsupported
+        }
+        HdfsError::IOError(_) | HdfsError::DataTransferError(_) => Code::Unavailable,
+        HdfsError::RPCError(class, _) | HdfsError::FatalRPCError(class, _) => code_of_class(class),
+        HdfsError::SASLError(_) | HdfsError::GSSAPIError(..) | HdfsError::NoSASLMechanism => {
+            Code::PermissionDenied
+        }
+        _ => Code::Internal,
+    };
+    Failure::new(code, error.to_string())
+}
+
+/// What a NameNode throws.
+fn code_of_class(class: &str) -> Code {
+    match class.rsplit('.').next().unwrap_or_default() {
+        "AccessControlException" => Code::PermissionDenied,
+        "FileNotFoundException" => Code::NotFound,
+        "FileAlreadyExistsException" => Code::Exists,
+        "ParentNotDirectoryException" | "PathIsNotDirectoryException" => Code::NotDirectory,
+        "StandbyException" | "RetriableException" | "SafeModeException" => Code::Unavailable,
+        _ => Code::Internal,
+    }
+}

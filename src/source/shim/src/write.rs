@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes of a store. What is written appears whole or not at all, whatever the store does by
+//! itself.
+use std::sync::Arc;
+
+use opendal::options::CopyOptions;
+use opendal::raw::BoxedStaticFuture;
+use opendal::{Buffer, Execute, Metadata};
+
+use crate::entry::{Entry, VersionKind, check_addressable};
+use crate::failure::{Code, Failure};
+use crate::get::Terms;
+use crate::hdfs::Hdfs;
+use crate::store::{Store, Trace, bounded, within};
+use crate::transport::{EXCHANGE, Purpose};
+use crate::writer::clean_up;
+
+/// That an object may have, where the store's kind has a limit.
+const PARTS_MAX: u32 = 10_000;
+
+/// Sent before a server has made up its mind.
+const SMALL_BODY: u64 = 64 * 1024;
+
+/// How a store takes what is written.
+pub enum Writes {
+    Never,
+    /// An object is there with its last byte.
+    Whole,
+    /// A file grows where everybody sees it, so it gets its name when it is complete.
+    Renamed,
+    /// The same, by HDFS's own client.
+    Hdfs(Arc<Hdfs>),
+}
+
+/// On what a write depends.
+#[derive(Clone)]
+pub enum Condition {
+    None,
+    Absent,
+    Version(String),
+}
+
+/// What a store can change, and how.
+#[derive(Default)]
+pub struct Changes {
+    pub writes: bool,
+    pub if_absent: bool,
+    pub if_version: bool,
+    /// A part that failed may be sent again.
+    pub repeats_parts: bool,
+    pub copies: bool,
+    pub renames: bool,
+    /// That one request removes.
+    pub removes_max: usize,
+    pub part_min: usize,
+    pub parts_max: u32,
+}
+
+impl Store {
+    pub fn changes(&self) -> Changes {
+        let capability = self.operator.info().capability();
+        let kind = self.dialect.version;
+        match &self.writes {
+            Writes::Never => Changes::default(),
+            Writes::Whole => Changes {
+                writes: true,
+                if_absent: capability.write_with_if_not_exists,
+                if_version: match kind {
+                    VersionKind::Etag => capability.write_with_if_match,
+                    VersionKind::Generation => capability.write_with_if_version_match,
+                    VersionKind::None => false,
+                },
+                repeats_parts: true,
+                copies: capability.copy,
+                renames: false,
+                // Google's batches have a form of their own that not all of its servers take.
+                removes_max: match kind {
+                    VersionKind::Generation => 1,
+                    _ => capability.delete_max_size.unwrap_or(1),
+                },
+                part_min: capability.write_multi_min_size.unwrap_or(1),
+                parts_max: PARTS_MAX,
+            },
+            renamed => Changes {
+                writes: true,
+                if_absent: matches!(renamed, Writes::Hdfs(_)),
+                renames: true,
+                removes_max: 1,
+                part_min: 1,
+                parts_max: u32::MAX,
+                ..Default::default()
+            },
+        }
+    }
+
+    /// A whole object in one request, or a directory where the key says so.
+    pub async fn write(
+        self: &Arc<Self>,
+        key: String,
+        condition: Condition,
+        content: Buffer,
+        terms: Terms,
+        trace: &mut Trace,
+    ) -> Result<Entry, Failure> {
+        self.check_change(&key)?;
+        if key.ends_with('/') {
+            return self.write_directory(key, &content, terms, trace).await;
+        }
+        self.check_condition(&condition)?;
+        let attempt = || async {
+            let mut body = self.open_body(&key, &condition)?;
+            let size = content.len() as u64;
+            let done = async {
+                body.append(self, content.clone(), terms).await?;
+                body.finish(self, &key, &condition, size, terms).await
+            };
+            let done = done.await;
+            if done.is_err() && body.staged.is_some() {
+                tokio::spawn(clean_up(self.clone(), body));
+            }
+            done
+        };
+        self.attempt(trace, || Purpose::Other, terms, attempt).await
+    }
+
+    async fn write_directory(
+        &self,
+        key: String,
+        content: &Buffer,
+        terms: Terms,
+        trace: &mut Trace,
+    ) -> Result<Entry, Failure> {
+        if !content.is_empty() {
+            let message = "a directory holds no bytes";
+            return Err(Failure::new(Code::InvalidArgument, message));
+        }
+        let attempt = || async {
+            match &self.writes {
+                Writes::Hdfs(hdfs) => bounded(terms, hdfs.create_directory(&key)).await,
+                _ => within(terms.first_byte, self.operator.create_dir(&key)).await,
+            }
+        };
+        self.attempt(trace, || Purpose::Other, terms, attempt)
+            .await?;
+        Ok(Entry::directory(key))
+    }
+
+    pub async fn copy(
+        &self,
+        from: String,
+        to: String,
+        if_absent: bool,
+        terms: Terms,
+        trace: &mut Trace,
+    ) -> Result<Entry, Failure> {
+        self.check_change(&from)?;
+        self.check_change(&to)?;
+        if !self.changes().copies {
+            return Err(unsupported("does not copy objects by itself"));
+        }
+        let condition = match if_absent {
+            true => Condition::Absent,
+            false => Condition::None,
+        };
+        let attempt = || async {
+            let options = CopyOptions {
+                if_not_exists: if_absent,
+                ..Default::default()
+            };
+            let copied = self.operator.copy_options(&from, &to, options).await;
+            let metadata = copied.map_err(|error| condition.explain(Failure::seen(&error)))?;
+            self.written(&to, &metadata, None, terms).await
+        };
+        self.attempt(trace, || Purpose::Other, terms, attempt).await
+    }
+
+    pub async fn rename(
+        &self,
+        from: String,
+        to: String,
+        terms: Terms,
+        trace: &mut Trace,
+    ) -> Result<(), Failure> {
+        self.check_change(&from)?;
+        self.check_change(&to)?;
+        let is_directory = from.ends_with('/');
+        if is_directory != to.ends_with('/') {
+            let message = "a file does not become a directory, nor a directory a file";
+            return Err(Failure::new(Code::InvalidArgument, message));
+        }
+        let (from, to) = (from.trim_end_matches('/'), to.trim_end_matches('/'));
+        let attempt = || async {
+            match &self.writes {
+                Writes::Hdfs(hdfs) => bounded(terms, hdfs.rename(from, to, !is_directory)).await,
+                Writes::Renamed => within(terms.first_byte, self.operator.rename(from, to)).await,
+                _ => Err(unsupported("cannot rename objects")),
+            }
+        };
+        self.attempt(trace, || Purpose::Other, terms, attempt).await
+    }
+
+    /// All of them; those that are not there are no failure. After a failure any of them may be
+    /// gone.
+    pub async fn remove(
+        &self,
+        keys: Vec<String>,
+        terms: Terms,
+        trace: &mut Trace,
+    ) -> Result<(), Failure> {
+        for key in &keys {
+            self.check_change(key)?;
+        }
+        let attempt = || async {
+            match &self.writes {
+                Writes::Hdfs(hdfs) => {
+                    for key in &keys {
+                        bounded(terms, hdfs.remove(key)).await?;
+                    }
+                    Ok(())
+                }
+                _ if self.changes().removes_max == 1 => {
+                    for key in &keys {
+                        within(terms.first_byte, self.operator.delete(key)).await?;
+                    }
+                    Ok(())
+                }
+                _ => {
+                    let removed = async {
+                        let mut deleter = self.operator.deleter().await?;
+                        deleter.delete_iter(keys.clone()).await?;
+                        deleter.close().await
+                    };
+                    within(terms.first_byte, removed).await
+                }
+            }
+        };
+        self.attempt(trace, || Purpose::Other, terms, attempt).await
+    }
+
+    pub fn check_change(&self, key: &str) -> Result<(), Failure> {
+        if matches!(self.writes, Writes::Never) {
+            return Err(unsupported("is only read"));
+        }
+        check_addressable(key, self.dialect)
+    }
+
+    pub fn check_condition(&self, condition: &Condition) -> Result<(), Failure> {
+        let changes = self.changes();
+        match condition {
+            Condition::Absent if !changes.if_absent => Err(unsupported(
+                "cannot write on condition that there is no object",
+            )),
+            Condition::Version(_) if !changes.if_version => {
+                Err(unsupported("cannot write on condition of a version"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Many servers hang up on a body that they do not want, and what they answer is lost then. So
+    /// it is looked first; the store itself looks again.
+    pub async fn look_first(
+        &self,
+        key: &str,
+        condition: &Condition,
+        size: u64,
+        terms: Terms,
+    ) -> Result<(), Failure> {
+        if size <= SMALL_BODY || !self.over_http {
+            return Ok(());
+        }
+        let now = match within(terms.first_byte, self.operator.stat(key)).await {
+            Ok(now) => Some(Entry::new(key.to_string(), &now, self.dialect)),
+            Err(failure) if failure.code == Code::NotFound => None,
+            Err(failure) => return Err(failure),
+        };
+        match (condition, now) {
+            (Condition::Absent, Some(_)) => Err(Failure::new(Code::Exists, "it is there already")),
+            (Condition::Version(wanted), now)
+                if now.as_ref().map(|now| &now.version) != Some(wanted) =>
+            {
+                let message = "the object is no longer the version that was to be replaced";
+                Err(Failure::new(Code::Changed, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is there now, as the answer to the write tells it or else the store itself.
+    pub async fn written(
+        &self,
+        key: &str,
+        metadata: &Metadata,
+        size: Option<u64>,
+        terms: Terms,
+    ) -> Result<Entry, Failure> {
+        let told = match self.dialect.version {
+            VersionKind::None => None,
+            VersionKind::Etag => metadata.etag(),
+            VersionKind::Generation => metadata.version(),
+        };
+        if let (Some(size), Some(_)) = (size, told) {
+            let entry = Entry::new(key.to_string(), metadata, self.dialect);
+            return Ok(Entry { size, ..entry });
+        }
+        let now = within(terms.first_byte, self.operator.stat(key)).await?;
+        match size {
+            Some(size) if size != now.content_length() => {
+                let message = "another object has taken its place already";
+                Err(Failure::new(Code::Changed, message))
+            }
+            _ => Ok(Entry::new(key.to_string(), &now, self.dialect)),
+        }
+    }
+}
+
+impl Condition {
+    /// Some stores say of both conditions that they did not hold, some that there is an object.
+    pub fn explain(&self, failure: Failure) -> Failure {
+        let code = match (self, failure.code) {
+            (Condition::Absent, Code::Changed) => Code::Exists,
+            (Condition::Version(_), Code::Exists | Code::NotFound) => Code::Changed,
+            _ => return failure,
+        };
+        Failure { code, ..failure }
+    }
+}
+
+pub fn unsupported(why: &str) -> Failure {
+    Failure::new(Code::Unsupported, format!("this store {why}"))
+}
+
+/// Parts that are sent in the background belong to the exchange of the request that brought them.
+pub struct InExchange;
+
+impl Execute for InExchange {
+    fn execute(&self, work: BoxedStaticFuture<()>) {
+        match EXCHANGE.try_with(Arc::clone) {
+            Ok(exchange) => tokio::spawn(EXCHANGE.scope(exchange, work)),
+            Err(_) => tokio::spawn(work),
+        };
+    }
+}
