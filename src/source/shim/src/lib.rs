@@ -9,6 +9,7 @@ mod entry;
 mod failure;
 mod get;
 mod listing;
+mod page;
 mod s3;
 mod services;
 mod sign;

@@ -17,6 +17,7 @@ use reqsign_aws_v4::Credential;
 
 use crate::entry::VersionKind;
 use crate::get::{Getter, Got, TEXT_MAX, Terms};
+use crate::page::check_listing;
 use crate::sign::Signer;
 use crate::target::Target;
 use crate::trust::tls_config;
@@ -223,7 +224,9 @@ impl WatchedTransport {
         }
         let (parts, mut body) = response.into_parts();
         let bytes = body.to_buffer().await?;
-        exchange.note_page(&bytes.to_bytes());
+        let text = bytes.to_bytes();
+        check_listing(&String::from_utf8_lossy(&text))?;
+        exchange.note_page(&text);
         let size = bytes.len() as u64;
         Ok(Response::from_parts(
             parts,
