@@ -160,6 +160,8 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
     Result<Clock::time_point> next_at = next(context, question, attempts);
     if (!next_at) co_return Error(next_at.error());
     now = clock_->now();
+    std::optional<Pace::Want> want;
+    if (attempts.met == Met::kThrottling) want.emplace(pace_.want());
     Result<bool> waited = co_await clock_->wait(context, SharedResult<bool>::make(), *next_at,
                                                 "the wait for the next attempt");
     count(source_metrics::retry_wait_us, clock_->now() - now);
