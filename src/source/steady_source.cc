@@ -171,8 +171,10 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
 
 AttemptTerms SteadySource::terms_of(const Question& question, Attempts& attempts) {
   Clock::time_point now = clock_->now();
-  // Two silences in a row: perhaps this answer does take longer.
-  Clock::duration bound = history(question).bound(now) * (1 << std::min(attempts.silences / 2, 8u));
+  // Where one connection in ten stalls, four in a row are still chance, and are over within 4 s;
+  // then perhaps this answer does take longer.
+  const unsigned doublings = attempts.silences > 3 ? std::min(attempts.silences - 3, 8u) : 0;
+  Clock::duration bound = history(question).bound(now) * (1 << doublings);
   bound = std::min(bound, options_.silence_max);
   AttemptTerms terms;
   terms.first_byte_max =

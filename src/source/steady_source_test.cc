@@ -218,16 +218,17 @@ struct Staller {
   }
 };
 
-TEST_F(SteadySourceTest, AStalledAttemptIsTriedAgainAtOnceAndTwoLengthenTheNext) {
+TEST_F(SteadySourceTest, AStalledAttemptIsTriedAgainAtOnceAndFourLengthenTheNext) {
   for (bool after_first_byte : {false, true}) {
-    Staller staller{clock_, 5, after_first_byte};
+    Staller staller{clock_, 7, after_first_byte};
     open([&](ScriptedSource::Asked asked) { return Staller::answer(&staller, std::move(asked)); });
     const uint64_t silences = source_metrics::silences.value();
     const double before = clock_->seconds();
     ASSERT_TRUE(read());
-    EXPECT_EQ(staller.bounds_ms, (std::vector<int64_t>{1000, 1000, 2000, 2000, 4000, 4000}));
-    EXPECT_EQ(source_metrics::silences.value() - silences, 5u);
-    EXPECT_NEAR(clock_->seconds() - before, 10, 0.2);
+    EXPECT_EQ(staller.bounds_ms,
+              (std::vector<int64_t>{1000, 1000, 1000, 1000, 2000, 4000, 8000, 10000}));
+    EXPECT_EQ(source_metrics::silences.value() - silences, 7u);
+    EXPECT_NEAR(clock_->seconds() - before, 18, 0.2);
   }
 }
 
