@@ -33,8 +33,8 @@ struct StoreTerms {
   double requests_per_second = 0;  // more are throttled; zero: no limit
   double burst = 20;               // at most so many at once
   StoreFault throttle{.kind = StoreFault::Kind::kSlowDown};
-  // While it has asked to be left alone (Retry-After), no more than these come: those that were
-  // on their way. Zero: not looked at.
+  // Once half of the time is over for which it has asked to be left alone (Retry-After), no more
+  // than these come: those that were on their way. Zero: not looked at.
   unsigned during_pause_max = 0;
   // That the client has promised to keep, counted from the store's first moment.
   double client_ceiling = 0;
@@ -121,13 +121,14 @@ class BadStore {
     if (terms_.demands_versions && request.is_read() && request.header("if-match").empty()) {
       violations_.push_back("no version is demanded by " + request.identity());
     }
-    if (terms_.during_pause_max > 0 && Now::now() < paused_until_ &&
+    const auto now = Now::now();
+    if (terms_.during_pause_max > 0 && now >= heeded_from_ && now < paused_until_ &&
         ++during_pause_ == terms_.during_pause_max + 1) {
       violations_.push_back("it goes on while it was asked to pause: " + request.identity());
     }
     if (terms_.client_ceiling > 0) {
       // The client's own promise: a tenth of a second's worth more than the time brings.
-      const std::chrono::duration<double> time = Now::now() - began_;
+      const std::chrono::duration<double> time = now - began_;
       const double most = terms_.client_ceiling * (time.count() + 0.1) + 1;
       if (static_cast<double>(counts_.requests) > most) {
         violations_.push_back(fmt::format("{} requests in {:.3f} s exceed the ceiling of {}/s",
@@ -148,9 +149,13 @@ class BadStore {
 
   StoreFault pausing(StoreFault fault) {
     if (fault.kind != Kind::kSlowDown && fault.kind != Kind::kTooMany) return fault;
+    if (fault.time.count() == 0) return fault;
     const auto now = Now::now();
-    if (now >= paused_until_) during_pause_ = 0;
-    if (fault.time.count() > 0) paused_until_ = std::max(paused_until_, now + fault.time);
+    if (now >= paused_until_) {
+      during_pause_ = 0;
+      heeded_from_ = now + fault.time / 2;
+    }
+    paused_until_ = std::max(paused_until_, now + fault.time);
     return fault;
   }
 
@@ -304,7 +309,7 @@ class BadStore {
   std::vector<std::string> violations_;
   double tokens_;
   Now::time_point filled_at_ = Now::now();
-  Now::time_point paused_until_{};
+  Now::time_point heeded_from_{}, paused_until_{};
   unsigned during_pause_ = 0;
   LyingServer server_;  // last: its threads end first
 };
