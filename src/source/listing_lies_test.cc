@@ -3,6 +3,7 @@
 // it, the answer to somebody else. Each would hide or invent objects, so each is an error.
 #include <gmock/gmock.h>
 
+#include <mutex>
 #include <string>
 
 #include "source/store_answer_test.h"
@@ -12,6 +13,7 @@
 namespace leat {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using testing::LyingServer;
 using testing::S3Request;
@@ -24,7 +26,7 @@ class ListingLies : public ::testing::Test {
   ListingLies() {
     for (const char* key : {"d/1", "d/2 &", "d/e/3"}) objects_.put(key, key);
     server_.then([this](const LyingServer::Exchange& exchange) {
-      exchange.send(answer_);
+      exchange.send(answer());
       exchange.keep();
     });
   }
@@ -38,13 +40,24 @@ class ListingLies : public ::testing::Test {
     return StoreAnswer::lawful(request, objects_, 1000).body;
   }
   Result<ListPage> list(const std::string& body, std::string type = "application/xml") {
-    answer_ = fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n{}",
-                          type, body.size(), body);
+    tell(fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n{}", type,
+                     body.size(), body));
     return reader_.executor.wait(
         reader_.source().list(Context::background(), {.prefix = "d/", .token = ""}));
   }
 
+  void tell(std::string answer) {
+    std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+  }
+  // A copy: the client may end, and the next answer come, before the server has returned.
+  std::string answer() {
+    std::lock_guard lock(mutex_);
+    return answer_;
+  }
+
   StoredObjects objects_;
+  std::mutex mutex_;
   std::string answer_;
   LyingServer server_;
   StoreReader reader_{server_.endpoint()};
@@ -88,6 +101,37 @@ TEST_F(ListingLies, TheListingOfAnotherPrefixIsNotOurs) {
   ASSERT_FALSE(page);
   EXPECT_EQ(page.error().code(), StatusCode::kUnavailable);
   EXPECT_THAT(page.error().to_string(), HasSubstr("another listing, in which is 'a'"));
+}
+
+TEST_F(ListingLies, SilenceWithinAPageIsNotLongerThanWithinARead) {
+  server_.then([this](const LyingServer::Exchange& exchange) {
+    const std::string whole = answer();
+    exchange.send(whole.substr(0, whole.size() - 100));
+    exchange.stall();
+  });
+  ASSERT_TRUE(list(lawful("d/")));  // by the script before
+  ListRequest request{.prefix = "d/", .token = "", .terms = {.silence_max = 200ms}};
+  // Shorter than the silence that is allowed before an answer.
+  Context patience = Context::background().with_timeout(5s);
+  auto page = reader_.executor.wait(reader_.source().list(patience, request));
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(page.error().to_string(), HasSubstr("no bytes from the store for 200 ms"));
+  EXPECT_GT(server_.requests().size(), 1u);
+}
+
+TEST_F(ListingLies, APageThatDoesNotEndIsLeft) {
+  server_.then([](const LyingServer::Exchange& exchange) {
+    exchange.send("HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>");
+    const std::string filler(1 << 20, ' ');
+    while (exchange.send(filler)) {
+    }
+  });
+  ASSERT_TRUE(list(lawful("d/")));  // by the script before
+  auto page = list("");
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(page.error().to_string(), HasSubstr("longer than 33554432 bytes"));
 }
 
 }  // namespace
