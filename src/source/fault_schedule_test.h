@@ -45,7 +45,13 @@ struct FaultSchedule {
 
   StoreFault fault_of(const S3Request& request, unsigned nth) const;
   bool ever(Kind kind) const { return std::ranges::find(kinds, kind) != kinds.end(); }
-  bool is_patient() const { return patient_; }
+  // For whoever reads of a failure.
+  std::string described() const {
+    std::string names;
+    for (Kind kind : kinds) names += fmt::format("{}, ", StoreFault{.kind = kind}.name());
+    return fmt::format("{}in {} % of the first {} requests of a kind; {} objects, {} callers",
+                       names, faulty, heals_after, objects.size(), callers.size());
+  }
 
  private:
   uint64_t pick(uint64_t below) { return random_() % below; }
@@ -87,6 +93,8 @@ inline void FaultSchedule::choose_faults() {
   for (size_t i = 0; i < count; ++i) kinds.push_back(static_cast<Kind>(1 + pick(all)));
   faulty = static_cast<unsigned>(one_in(10) ? 100 : 5 + pick(60));
   heals_after = static_cast<unsigned>(!patient_ && one_in(10) ? 1'000'000 : 1 + pick(4));
+  // A listing's silence takes 5 s.
+  if (ever(Kind::kStall) && heals_after < 1000) heals_after = std::min(heals_after, 2u);
   if (one_in(8)) refuses = {Milliseconds(pick(300)), Milliseconds(50 + pick(700))};
 }
 

@@ -88,6 +88,7 @@ class ScheduleRun {
   }
 
   const std::vector<std::string>& problems() const { return problems_; }
+  std::string described() const { return plan_.described(); }
 
  private:
   struct Asked {
@@ -344,12 +345,12 @@ TEST_P(FaultSchedules, BringWhatIsThereOrSayWhyNot) {
       auto ended =
           boost::asio::co_spawn(executor.any(), ScheduleRun::all(&run), boost::asio::use_future);
       if (ended.wait_for(kHang) != std::future_status::ready) {
-        std::cerr << fmt::format("LEAT_FAULT_SEED={} hangs\n", seed);
+        std::cerr << fmt::format("LEAT_FAULT_SEED={} hangs: {}\n", seed, run.described());
         std::abort();
       }
       for (const std::string& problem : run.problems()) {
-        ADD_FAILURE() << fmt::format("LEAT_FAULT_SEED={} LEAT_FAULT_SCHEDULES=1: {}", seed,
-                                     problem);
+        ADD_FAILURE() << fmt::format("LEAT_FAULT_SEED={} LEAT_FAULT_SCHEDULES=1 ({}): {}", seed,
+                                     run.described(), problem);
       }
     }
   };
