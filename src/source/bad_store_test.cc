@@ -101,8 +101,8 @@ TEST_F(BadStoreTest, WhatThrottlesIsAskedMoreSlowlyAndNoReaderSeesIt) {
 
 TEST_F(BadStoreTest, WhatAsksToBeLeftAloneIsLeftAlone) {
   constexpr unsigned kCallers = 16;
-  BadStore& store = open({.during_pause_max = kCallers}, [](const S3Request&, unsigned) {
-    static std::atomic<unsigned> asked = 0;
+  unsigned asked = 0;
+  BadStore& store = open({.during_pause_max = kCallers}, [&asked](const S3Request&, unsigned) {
     StoreFault fault;
     if (asked++ == 20) fault = {.kind = Kind::kSlowDown, .time = 1s};
     return fault;
