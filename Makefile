@@ -43,10 +43,11 @@ bench: ## the figures of docs/performance.md; BENCH="hot cold" picks rows
 	@ninja -j$(JOBS) -C build/release leat
 	@LEAT_DEPS_DIR=$(DEPS) $(DEPS)/venv/bin/python bench/run $(BENCH)
 
-bench-stores: ## the store client alone against libcurl; STORES="plain list" picks rows
+bench-stores: ## the store client alone; STORES="plain list stalls" picks rows
 	@tools/setup bench
 	@cmake --preset release
-	@ninja -j$(JOBS) -C build/release leat_bench_client leat_bench_curl leat_bench_list
+	@ninja -j$(JOBS) -C build/release leat_bench_client leat_bench_curl leat_bench_list \
+	  leat_bench_bad_store
 	@bench/stores $(STORES)
 
 format: ## lay out the C++ sources

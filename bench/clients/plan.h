@@ -58,10 +58,14 @@ struct Plan {
 
 class Watch {
  public:
-  void print(const Plan& plan) const {
-    const double seconds = std::chrono::duration<double>(Now::now() - start_).count();
-    std::printf("{\"bytes\": %lu, \"reads\": %lu, \"seconds\": %.6f, \"cpu_s\": %.6f}\n",
-                plan.reads * plan.range_bytes, plan.reads, seconds, cpu() - cpu_);
+  // Since the start.
+  double seconds() const { return std::chrono::duration<double>(Now::now() - start_).count(); }
+  // `slowest_s`: of all reads, where the client looks.
+  void print(const Plan& plan, double slowest_s = 0) const {
+    std::printf(
+        "{\"bytes\": %lu, \"reads\": %lu, \"seconds\": %.6f, \"cpu_s\": %.6f, "
+        "\"slowest_s\": %.3f}\n",
+        plan.reads * plan.range_bytes, plan.reads, seconds(), cpu() - cpu_, slowest_s);
   }
 
  private:

@@ -48,7 +48,7 @@ void Attempts::end(Clock::time_point now, const Status* failed_with) {
   met = what_was_met(failed_with, whole - report.first_byte, bound);
   silences = met == Met::kSilence ? silences + 1 : 0;
   if (met == Met::kThrottling) ++throttled;
-  if (failed_with != nullptr) failure = *failed_with;
+  if (failed_with != nullptr && met != Met::kNothing) failure = *failed_with;
 }
 
 Status Attempts::give_up(const std::string& reason) const {

@@ -44,7 +44,7 @@ struct Attempts {
   Clock::duration bound{};
   Clock::duration whole{};
   AttemptReport report;
-  std::optional<Status> failure;
+  std::optional<Status> failure;  // or of the one before, where the caller's end was the last
 };
 
 // "3 s", never less than is meant.

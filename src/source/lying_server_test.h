@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -86,6 +87,11 @@ class LyingServer {
       while (channel_.receive(&byte, 1) > 0) {
       }
     }
+    // The same for `time` at most; true when it has passed and the client is still there.
+    bool stall_for(std::chrono::milliseconds time) const {
+      pollfd wanted{.fd = fd, .events = POLLRDHUP, .revents = 0};
+      return poll(&wanted, 1, static_cast<int>(time.count())) == 0;
+    }
     // The connection goes on with its next request.
     void keep() const { kept_ = true; }
     void renew_keys() const { channel_.renew_keys(); }
@@ -111,14 +117,21 @@ class LyingServer {
       std::string scheme = "http")
       : dress_(std::move(dress)),
         scheme_(std::move(scheme)),
-        listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+        holder_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     auto* any = reinterpret_cast<sockaddr*>(&address);
-    LEAT_CHECK(bind(listener_.fd(), any, size) == 0 && listen(listener_.fd(), 512) == 0);
-    LEAT_CHECK(getsockname(listener_.fd(), any, &size) == 0);
+    // A port that was asked for by its number stays with its socket while that does not listen.
+    int on = 1;
+    for (const File* socket : {&holder_, &listener_}) {
+      setsockopt(socket->fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+      LEAT_CHECK(bind(socket->fd(), any, size) == 0);
+      LEAT_CHECK(getsockname(socket->fd(), any, &size) == 0);
+    }
+    LEAT_CHECK(listen(listener_.fd(), 512) == 0);
     port_ = ntohs(address.sin_port);
     acceptor_ = std::thread([this] { accept_all(); });
   }
@@ -127,8 +140,9 @@ class LyingServer {
       std::lock_guard lock(mutex_);
       ending_ = true;
       for (File& connection : connections_) shutdown(connection.fd(), SHUT_RDWR);
+      shutdown(listener_.fd(), SHUT_RDWR);
     }
-    shutdown(listener_.fd(), SHUT_RDWR);
+    changed_.notify_all();
     acceptor_.join();
     for (std::thread& thread : threads_) thread.join();
   }
@@ -152,6 +166,20 @@ class LyingServer {
       exchange.send(answer);
       exchange.keep();
     });
+  }
+
+  // From now on connections are refused, as by a host on which nobody listens; those that there are
+  // stay.
+  void refuse() {
+    std::lock_guard lock(mutex_);
+    refusing_ = true;
+    shutdown(listener_.fd(), SHUT_RDWR);
+  }
+  void accept_again() {
+    std::lock_guard lock(mutex_);
+    if (!std::exchange(refusing_, false)) return;
+    LEAT_CHECK(listen(listener_.fd(), 512) == 0);
+    changed_.notify_all();
   }
 
   std::vector<std::string> requests() const {
@@ -182,7 +210,12 @@ class LyingServer {
   void accept_all() {
     while (true) {
       int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
-      if (fd < 0) return;
+      if (fd < 0) {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return ending_ || !refusing_; });
+        if (ending_) return;
+        continue;
+      }
       int on = 1;  // what was sent has arrived
       setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       std::lock_guard lock(mutex_);
@@ -243,6 +276,7 @@ class LyingServer {
   const Dress dress_;
   const std::string scheme_;
   File listener_;
+  File holder_;  // of the port, while nobody listens
   uint16_t port_ = 0;
   std::thread acceptor_;
   mutable std::mutex mutex_;
@@ -254,6 +288,7 @@ class LyingServer {
   size_t accepted_ = 0;
   size_t closed_ = 0;
   bool ending_ = false;
+  bool refusing_ = false;
 };
 
 }  // namespace leat::testing

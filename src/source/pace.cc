@@ -144,8 +144,25 @@ void Pace::grant(Clock::time_point now, Events& events) {
     queue_.pop_front();
     resume(first, events);
   }
-  bool pausing = now < paused_until_;
-  throttle_rate_.wanting(now, in_flight_ > 0 || (!queue_.empty() && !pausing));
+  note_wanting(now);
+}
+
+void Pace::note_wanting(Clock::time_point now) {
+  const bool somebody_waits = !queue_.empty() || wants_ > 0;
+  const bool pausing = now < paused_until_;
+  throttle_rate_.wanting(now, in_flight_ > 0 || (somebody_waits && !pausing));
+}
+
+Pace::Want Pace::want() {
+  want(1);
+  return Want(this);
+}
+
+void Pace::want(int change) {
+  Clock::time_point now = clock_->now();
+  std::lock_guard lock(mutex_);
+  wants_ += change;
+  note_wanting(now);
 }
 
 void Pace::resume(Place& place, Events& events) {

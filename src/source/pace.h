@@ -47,6 +47,22 @@ class Pace {
     Pace* pace_;
   };
 
+  // Somebody whom the store has throttled waits, not in here, to come again while this lives.
+  class Want {
+   public:
+    Want(Want&& other) noexcept : pace_(std::exchange(other.pace_, nullptr)) {}
+    Want& operator=(Want&&) = delete;
+    ~Want() {
+      if (pace_ != nullptr) pace_->want(-1);
+    }
+
+   private:
+    friend class Pace;
+    explicit Want(Pace* pace) : pace_(pace) {}
+
+    Pace* pace_;
+  };
+
   Pace(PaceOptions options, std::shared_ptr<WaitClock> clock);
 
   // Waits for the turn of a request that will bring `bytes`. kCancelled or kTimedOut, naming
@@ -57,6 +73,7 @@ class Pace {
   // What became of a request that had a slot. `first_byte` is zero where the source does not tell.
   void answered(Clock::duration first_byte, Clock::duration whole, uint64_t bytes);
   void throttled();
+  Want want();
   // The store wants to be left alone for so long; at most 30 s of it are believed.
   void pause(Clock::duration wish);
   Clock::time_point paused_until() const;
@@ -84,8 +101,10 @@ class Pace {
   using Events = std::vector<WaitClock::Event>;
 
   void leave();
+  void want(int change);
   // The rest expect mutex_ to be held.
   void grant(Clock::time_point now, Events& events);
+  void note_wanting(Clock::time_point now);
   void settle(Clock::time_point now);
   Clock::time_point ready_at(const Place& place) const;
   void take(const Place& place);
@@ -97,6 +116,7 @@ class Pace {
   mutable std::mutex mutex_;  // leaf; events are set after it is let go
   std::list<Place*> queue_;
   unsigned in_flight_ = 0;
+  int wants_ = 0;
   mutable LatencyWindow latency_window_;
   mutable ThrottleRate throttle_rate_;
   TokenBucket learnt_, requests_, bytes_;

@@ -109,8 +109,10 @@ AttemptTerms SteadySource::terms_of(const Question& question, Attempts& attempts
   Clock::time_point now = clock_->now();
   Clock::duration bound = options_.silence_max;
   if (FirstByteHistory* known = history(question)) {
-    // Two silences in a row: perhaps this answer does take longer.
-    bound = std::min(bound, known->bound(now) * (1 << std::min(attempts.silences / 2, 8u)));
+    // Where one connection in ten stalls, four in a row are still chance, and are over within 4 s;
+    // then perhaps this answer does take longer.
+    const unsigned doublings = attempts.silences > 3 ? std::min(attempts.silences - 3, 8u) : 0;
+    bound = std::min(bound, known->bound(now) * (1 << doublings));
   }
   const auto bound_ms = std::chrono::ceil<milliseconds>(bound);
   AttemptTerms terms;

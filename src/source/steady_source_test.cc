@@ -218,16 +218,17 @@ struct Staller {
   }
 };
 
-TEST_F(SteadySourceTest, AStalledAttemptIsTriedAgainAtOnceAndTwoLengthenTheNext) {
+TEST_F(SteadySourceTest, AStalledAttemptIsTriedAgainAtOnceAndFourLengthenTheNext) {
   for (bool after_first_byte : {false, true}) {
-    Staller staller{clock_, 5, after_first_byte};
+    Staller staller{clock_, 7, after_first_byte};
     open([&](ScriptedSource::Asked asked) { return Staller::answer(&staller, std::move(asked)); });
     const uint64_t silences = source_metrics::silences.value();
     const double before = clock_->seconds();
     ASSERT_TRUE(read());
-    EXPECT_EQ(staller.bounds_ms, (std::vector<int64_t>{1000, 1000, 2000, 2000, 4000, 4000}));
-    EXPECT_EQ(source_metrics::silences.value() - silences, 5u);
-    EXPECT_NEAR(clock_->seconds() - before, 10, 0.2);
+    EXPECT_EQ(staller.bounds_ms,
+              (std::vector<int64_t>{1000, 1000, 1000, 1000, 2000, 4000, 8000, 10000}));
+    EXPECT_EQ(source_metrics::silences.value() - silences, 7u);
+    EXPECT_NEAR(clock_->seconds() - before, 18, 0.2);
   }
 }
 
@@ -317,7 +318,8 @@ TEST_F(SteadySourceTest, ACallerWhoGivesUpReturnsAtOnceWhereverItWaits) {
   clock_->run_for(100ms);
   in_store.request_stop();
   clock_->run();
-  EXPECT_EQ(told, (std::vector<std::string>{"0.3 the wait for a turn at the store was cancelled",
+  EXPECT_EQ(told, (std::vector<std::string>{"0.3 cannot read scripted://bucket/k: the wait for a "
+                                            "turn at the store was cancelled",
                                             "0.4 a pause was cancelled"}));
 
   // Between two attempts.
@@ -328,9 +330,9 @@ TEST_F(SteadySourceTest, ACallerWhoGivesUpReturnsAtOnceWhereverItWaits) {
   clock_->run_for(20ms);
   in_pause.request_stop();
   clock_->run();
-  EXPECT_EQ(told, (std::vector<std::string>{"0.4 the wait for the next attempt was cancelled after "
-                                            "1 attempt: cannot read scripted://bucket/k: "
-                                            "unavailable"}));
+  EXPECT_EQ(told, (std::vector<std::string>{"0.4 cannot read scripted://bucket/k: the wait for the "
+                                            "next attempt was cancelled after 1 attempt: cannot "
+                                            "read scripted://bucket/k: unavailable"}));
   EXPECT_EQ(steady_->pace().in_flight(), 0u);
   EXPECT_EQ(steady_->pace().waiting(), 0u);
 }
@@ -343,7 +345,18 @@ TEST_F(SteadySourceTest, AContextThatHasEndedAsksNothing) {
   Context late;
   late.deadline = Clock::now() - 1s;
   EXPECT_EQ(read(late).error().code(), StatusCode::kTimedOut);
+  EXPECT_THAT(read(late).error().message(), HasSubstr("cannot read scripted://bucket/k: "));
   EXPECT_EQ(inner_->requests(), 0u);
+}
+
+// What used the time up is what its caller wants to know.
+TEST_F(SteadySourceTest, ADeadlineInAnAttemptTellsWhatFailedBeforeIt) {
+  open({kDown, StatusCode::kTimedOut});
+  Status failure = read().error();
+  EXPECT_EQ(failure.code(), StatusCode::kTimedOut);
+  EXPECT_EQ(failure.to_string(),
+            "cannot read scripted://bucket/k: timed_out after 2 attempts: "
+            "cannot read scripted://bucket/k: unavailable");
 }
 
 TEST_F(SteadySourceTest, WindowAndRateAreSeenFromOutside) {

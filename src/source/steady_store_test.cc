@@ -59,9 +59,10 @@ struct Store {
   static Task<Result<>> answer(Store* store, ScriptedSource::Asked asked) {
     if (!store->takes()) {
       ++store->throttled;
-      Result<> paused = co_await store->clock->pause(asked.context, 5ms);
+      const Clock::duration refusal = std::min<Clock::duration>(5ms, store->latency);
+      Result<> paused = co_await store->clock->pause(asked.context, refusal);
       if (!paused) co_return paused;
-      asked.report(5ms);
+      asked.report(refusal);
       co_return testing::scripted_failure(StatusCode::kThrottled);
     }
     const bool fails = std::uniform_real_distribution<>(0, 1)(store->random) < store->failing;
@@ -156,7 +157,8 @@ TEST_F(SteadyStoreTest, ThrottledTo200RequestsASecond) {
     double burst;
     Clock::duration latency;
   };
-  for (auto [burst, latency] : {Kind{5, 20ms}, {20, 20ms}, {200, 20ms}, {20, 1ms}, {20, 200ms}}) {
+  for (auto [burst, latency] :
+       {Kind{5, 20ms}, {20, 20ms}, {200, 20ms}, {20, 1ms}, {20, 100us}, {20, 200ms}}) {
     SCOPED_TRACE(fmt::format("burst {}, {} s", burst, Seconds(latency).count()));
     clock_ = std::make_shared<VirtualClock>();
     store_ = Store{.clock = clock_, .latency = latency, .requests_per_second = 200, .burst = burst};

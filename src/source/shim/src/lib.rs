@@ -10,6 +10,7 @@ mod failure;
 mod get;
 mod hdfs;
 mod listing;
+mod page;
 mod s3;
 mod services;
 mod sign;

@@ -117,6 +117,7 @@ impl Listings {
         };
         let mut lister = self.open(prefix, options, terms).await?;
         let (found, more) = next_page(&mut lister, terms).await?;
+        check_prefix(&found, prefix)?;
         let altered = EXCHANGE.get().take_altered_names();
         let (mut page, last) = self.build(found, altered, prefix, token);
         if more {
@@ -151,6 +152,7 @@ impl Listings {
             let exchange = EXCHANGE.get();
             exchange.begin_page();
             let (found, more) = next_page(&mut lister, terms).await?;
+            check_prefix(&found, prefix)?;
             let altered = exchange.take_altered_names();
             let (mut page, last) = self.build(found, altered, prefix, token);
             if !more {
@@ -332,6 +334,17 @@ impl Listings {
 /// Whether `key` is the listed prefix itself.
 fn is_same(key: &str, prefix: &str) -> bool {
     key == prefix || (prefix.is_empty() && key == "/")
+}
+
+/// What does not lie below the prefix was said to somebody else.
+fn check_prefix(found: &[(String, Metadata)], prefix: &str) -> Result<(), Failure> {
+    match found.iter().find(|(key, _)| !key.starts_with(prefix)) {
+        None => Ok(()),
+        Some((key, _)) => {
+            let message = format!("the store answered with another listing, in which is '{key}'");
+            Err(Failure::new(Code::Unavailable, message))
+        }
+    }
 }
 
 /// What the store gives in one answer, and whether there is more. The lister asks for its next page

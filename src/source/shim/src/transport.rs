@@ -17,12 +17,16 @@ use reqsign_aws_v4::Credential;
 
 use crate::entry::VersionKind;
 use crate::get::{Getter, Got, TEXT_MAX, Terms};
+use crate::page::check_listing;
 use crate::sign::Signer;
 use crate::target::Target;
 use crate::trust::tls_config;
 
 /// What a store may ask to wait for; a larger wish is a mistake.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// A page of a listing: 1,000 names of 1,024 bytes and what is told of each stay far below it.
+const PAGE_MAX: usize = 32 << 20;
 
 tokio::task_local! {
     /// Set around each attempt; requests outside of one are passed through.
@@ -222,13 +226,24 @@ impl WatchedTransport {
             return Ok(response);
         }
         let (parts, mut body) = response.into_parts();
-        let bytes = body.to_buffer().await?;
-        exchange.note_page(&bytes.to_bytes());
-        let size = bytes.len() as u64;
-        Ok(Response::from_parts(
-            parts,
-            HttpBody::new(stream::iter([Ok(bytes)]), Some(size)),
-        ))
+        let mut text = Vec::new();
+        loop {
+            let piece = within(exchange.terms.silence, STORE, body.read()).await?;
+            if piece.is_empty() {
+                break;
+            }
+            for bytes in piece {
+                text.extend_from_slice(&bytes);
+            }
+            if text.len() > PAGE_MAX {
+                return Err(wrong_length(format!(
+                    "the page is longer than {PAGE_MAX} bytes"
+                )));
+            }
+        }
+        check_listing(&String::from_utf8_lossy(&text))?;
+        exchange.note_page(&text);
+        Ok(Response::from_parts(parts, text_body(text)))
     }
 
     /// Fills the target and then fails with a word that nobody reads: the service would want the

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a reader sees of a bad store, through everything between `open_source` and the socket. The
+// figures are bench/stores'; here is what holds on any machine.
+#include "source/bad_store_test.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_future.hpp>
+#include <latch>
+#include <optional>
+#include <random>
+
+#include "runtime/executor.h"
+#include "source/source.h"
+#include "source/source_metrics.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::BadStore;
+using testing::bytes_of;
+using ::testing::IsEmpty;
+using testing::S3Request;
+using testing::StoreFault;
+using testing::StoreTerms;
+
+using Kind = StoreFault::Kind;
+
+constexpr size_t kObjectBytes = 256 << 10;
+
+class BadStoreTest : public ::testing::Test {
+ protected:
+  BadStore& open(
+      StoreTerms terms,
+      BadStore::Plan plan = [](const S3Request&, unsigned) { return StoreFault(); },
+      const std::string& options = "") {
+    store_.emplace(std::move(terms), std::move(plan));
+    store_->objects().put("key", content_);
+    const std::string url =
+        fmt::format("s3://bucket?endpoint={}&anonymous=true{}", store_->endpoint(), options);
+    source_ = open_source(StoreUrl::parse(url).value()).value();
+    return *store_;
+  }
+
+  // So many callers, each with its reads one after the other; the failures.
+  std::vector<std::string> read(unsigned callers, unsigned reads, size_t bytes) {
+    std::latch left(callers);
+    failures_.clear();
+    for (unsigned i = 0; i < callers; ++i) {
+      executor_.spawn(caller(this, i, reads, bytes, &left));
+    }
+    left.wait();
+    return failures_;
+  }
+
+  static Task<> caller(BadStoreTest* test, unsigned number, unsigned reads, size_t bytes,
+                       std::latch* left) {
+    std::string into(bytes, '\0');
+    for (unsigned i = 0; i < reads; ++i) {
+      const uint64_t offset = (number * reads + i) * 977 % (kObjectBytes - bytes + 1);
+      ReadRequest request{
+          .key = "key", .range = {offset, bytes}, .if_version = Version::etag(test->etag())};
+      Result<> done =
+          co_await test->source_->read({}, request, std::as_writable_bytes(std::span(into)));
+      const bool right = done && into == test->content_.substr(offset, bytes);
+      if (right) continue;
+      std::lock_guard lock(test->mutex_);
+      test->failures_.push_back(done ? "other bytes" : done.error().to_string());
+    }
+    left->count_down();
+  }
+
+  std::string etag() const { return store_->objects().version("key", 0).etag; }
+
+  const std::string content_ = bytes_of(1, kObjectBytes);
+  std::optional<BadStore> store_;
+  SourcePtr source_;
+  std::mutex mutex_;
+  std::vector<std::string> failures_;
+  Executor executor_{{.threads = 2}};
+};
+
+TEST_F(BadStoreTest, WhatThrottlesIsAskedMoreSlowlyAndNoReaderSeesIt) {
+  for (Kind kind : {Kind::kSlowDown, Kind::kTooMany}) {
+    StoreTerms terms{.demands_versions = true, .requests_per_second = 200};
+    terms.throttle.kind = kind;
+    BadStore& store = open(terms);
+    EXPECT_THAT(read(32, 20, 4096), IsEmpty());
+    EXPECT_THAT(store.violations(), IsEmpty());
+    const BadStore::Counts counts = store.counts();
+    EXPECT_EQ(counts.requests - counts.throttled, 32u * 20u);
+    EXPECT_GT(counts.throttled, 0u);
+    // Most of these are of the first moment.
+    EXPECT_LT(counts.throttled, counts.requests / 2);
+    EXPECT_LT(source_->window(), 64u) << "those who ask ahead are told";
+  }
+}
+
+TEST_F(BadStoreTest, WhatAsksToBeLeftAloneIsLeftAlone) {
+  constexpr unsigned kCallers = 16;
+  unsigned asked = 0;
+  BadStore& store = open({.during_pause_max = kCallers}, [&asked](const S3Request&, unsigned) {
+    StoreFault fault;
+    if (asked++ == 20) fault = {.kind = Kind::kSlowDown, .time = 1s};
+    return fault;
+  });
+  EXPECT_THAT(read(kCallers, 10, 4096), IsEmpty());
+  EXPECT_THAT(store.violations(), IsEmpty());
+  EXPECT_EQ(store.counts().faults, 1u);
+}
+
+TEST_F(BadStoreTest, AStalledConnectionIsLeftAndNoReaderSeesIt) {
+  const uint64_t silences = source_metrics::silences.value();
+  std::mt19937_64 random(3);
+  BadStore& store = open({.closes = true}, [&](const S3Request&, unsigned) {
+    StoreFault fault{.salt = random()};
+    if (fault.salt % 10 == 0) fault.kind = Kind::kStall;
+    fault.salt /= 10;  // before the head, within it, within the body
+    return fault;
+  });
+  EXPECT_THAT(read(16, 5, 64 << 10), IsEmpty());
+  EXPECT_THAT(store.violations(), IsEmpty());
+  EXPECT_GT(store.counts().stalled, 0u);
+  EXPECT_EQ(source_metrics::silences.value() - silences, store.counts().stalled);
+}
+
+TEST_F(BadStoreTest, ACeilingIsKept) {
+  BadStore& store = open(
+      {.client_ceiling = 200}, [](const S3Request&, unsigned) { return StoreFault(); },
+      "&requests_per_second=200");
+  EXPECT_THAT(read(16, 15, 4096), IsEmpty());
+  EXPECT_THAT(store.violations(), IsEmpty());
+}
+
+TEST_F(BadStoreTest, AStoreThatIsAwayForAMomentIsWaitedFor) {
+  BadStore& store = open({.closes = true});
+  EXPECT_THAT(read(4, 1, 4096), IsEmpty());
+  store.refuse();
+  auto task = [](Source* source, std::string* into, std::string etag) -> Task<Result<>> {
+    ReadRequest request{
+        .key = "key", .range = {0, into->size()}, .if_version = Version::etag(etag)};
+    Result<> done = co_await source->read({}, request, std::as_writable_bytes(std::span(*into)));
+    co_return done;
+  };
+  const uint64_t retries = source_metrics::retries.value();
+  std::string into(4096, '\0');
+  auto done = boost::asio::co_spawn(executor_.any(), task(source_.get(), &into, etag()),
+                                    boost::asio::use_future);
+  while (source_metrics::retries.value() == retries) std::this_thread::yield();
+  store.accept_again();
+  EXPECT_TRUE(done.get());
+  EXPECT_EQ(into, content_.substr(0, into.size()));
+}
+
+// What this store is for: to notice what a client must not do.
+TEST_F(BadStoreTest, IsStrict) {
+  BadStore& store = open({.demands_versions = true, .client_ceiling = 1});
+  std::string into(16, '\0');
+  for (int i = 0; i < 3; ++i) {
+    ReadRequest request{.key = "key", .range = {0, into.size()}, .if_version = {}};
+    auto done = executor_.wait(source_->read({}, request, std::as_writable_bytes(std::span(into))));
+    EXPECT_TRUE(done);
+  }
+  const std::vector<std::string> violations = store.violations();
+  EXPECT_THAT(violations, ::testing::Contains("no version is demanded by GET /bucket/key "
+                                              "bytes=0-15"));
+  EXPECT_THAT(violations, ::testing::Contains(::testing::HasSubstr("exceed the ceiling of 1/s")));
+  for (const char* head :
+       {"GET /bucket/key\r\n\r\n", "GET /bucket/k y HTTP/1.1\r\nhost: h\r\n\r\n",
+        "GET /bucket/%4 HTTP/1.1\r\nhost: h\r\n\r\n", "GET /bucket/key HTTP/1.1\r\n\r\n",
+        "GET /bucket/key HTTP/1.1\r\nhost: h\r\n\r\n",
+        "GET /bucket/key HTTP/1.1\r\nhost: h\r\nhost: h\r\nrange: bytes=0-1\r\n\r\n",
+        "GET /bucket/key HTTP/1.1\r\nhost: h\r\nrange: bytes=1-0\r\n\r\n",
+        "GET /bucket/key HTTP/1.1\r\nhost: h\r\nrange: bytes=0-\r\n\r\n",
+        "GET /bucket/key HTTP/1.1\r\nhost: h\r\nrange: bytes=0-1\r\nx y: z\r\n\r\n",
+        "GET /bucket/key HTTP/1.1\r\nhost: h\r\nrange: bytes=0-1\r\nauthorization: x\r\n\r\n",
+        "GET /bucket/?list-type=1 HTTP/1.1\r\nhost: h\r\n\r\n",
+        "GET /bucket/?list-type=2&list-type=2 HTTP/1.1\r\nhost: h\r\n\r\n",
+        "DELETE /bucket/key HTTP/1.1\r\nhost: h\r\n\r\n"}) {
+    EXPECT_NE(S3Request::parse(head, "h", false).complaint, "") << head;
+  }
+  const char* lawful = "GET /bucket/a%20b HTTP/1.1\r\nhost: h\r\nrange: bytes=0-1\r\n\r\n";
+  EXPECT_EQ(S3Request::parse(lawful, "h", false).complaint, "");
+  EXPECT_EQ(S3Request::parse(lawful, "h", true).complaint, "no signature");
+}
+
+}  // namespace
+}  // namespace leat
