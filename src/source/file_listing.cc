@@ -152,6 +152,11 @@ std::string path_of_key(const std::string& key) {
   return "/" + key;
 }
 
+Version version_of_stat(const struct stat& info) {
+  return Version::size_mtime(static_cast<uint64_t>(info.st_size), nanoseconds(info.st_mtim),
+                             info.st_ino, nanoseconds(info.st_ctim));
+}
+
 SourceObject object_of_stat(std::string key, const struct stat& info) {
   SourceObject object;
   object.mtime = WallTime(std::chrono::nanoseconds(nanoseconds(info.st_mtim)));
@@ -160,8 +165,7 @@ SourceObject object_of_stat(std::string key, const struct stat& info) {
     if (!key.empty() && !key.ends_with('/')) key += '/';
   } else {
     object.size = static_cast<uint64_t>(info.st_size);
-    object.version = Version::size_mtime(object.size, nanoseconds(info.st_mtim), info.st_ino,
-                                         nanoseconds(info.st_ctim));
+    object.version = version_of_stat(info);
   }
   object.key = std::move(key);
   return object;

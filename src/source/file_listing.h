@@ -14,6 +14,8 @@ namespace leat {
 // "/" + key.
 std::string path_of_key(const std::string& key);
 SourceObject object_of_stat(std::string key, const struct stat& info);
+// Size, mtime, inode and ctime of a file.
+Version version_of_stat(const struct stat& info);
 
 // Whether the directory at `key`, whose stat is `info`, is a link to a directory above itself.
 bool links_to_ancestor(const std::string& key, const struct stat& info);

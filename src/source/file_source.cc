@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "source/file_source.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,9 +13,10 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/disk.h"
+#include "source/checked_file.h"
 #include "source/file_listing.h"
 #include "source/file_pool.h"
+#include "source/local_file.h"
 #include "source/source_metrics.h"
 
 namespace leat {
@@ -49,22 +49,8 @@ class ReadTarget {
   bool given_up_ = false;
 };
 
-// The kernel would resolve these, and one file would have many keys.
-Result<> check_key(std::string_view key) {
-  while (!key.empty()) {
-    std::string_view part = key.substr(0, key.find('/'));
-    if (part.empty() || part == "." || part == ".." || part.contains('\0')) {
-      return error(
-          StatusCode::kUnsupported,
-          fmt::format("'{}' is not a key of file://: it has an empty, '.' or '..' component", key));
-    }
-    key.remove_prefix(std::min(key.size(), part.size() + 1));
-  }
-  return {};
-}
-
 Result<SourceObject> stat_file(const std::string& key) {
-  LEAT_CHECK_OK(check_key(key));
+  LEAT_CHECK_OK(check_file_key(key));
   std::string path = path_of_key(key);
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) {
@@ -90,70 +76,38 @@ Result<SourceObject> stat_file(const std::string& key) {
   return object_of_stat(key, info);
 }
 
-Error changed(const std::string& path, const Version& now, const Version& wanted) {
-  return error(StatusCode::kChanged,
-               fmt::format("cannot read {}: it is {} now, not {} any more; open it again", path,
-                           now.to_string(), wanted.to_string()));
-}
-
-// What the open file is now; kNotFound unless it is a file.
-Result<SourceObject> stat_open(const File& file, const ReadRequest& request,
-                               const std::string& path) {
-  struct stat info;
-  if (fstat(file.fd(), &info) != 0) return Error(status_from_errno(errno, "cannot stat " + path));
-  if (!S_ISREG(info.st_mode)) {
-    return error(StatusCode::kNotFound, fmt::format("cannot read {}: it is not a file", path));
-  }
-  return object_of_stat(request.key, info);
-}
-
-Result<> pread_all(const File& file, const std::string& path, uint64_t offset, ReadTarget& target) {
+// Reads it in the pool, into memory of its own, since the file system may hang.
+Result<> read_remote(const CheckedFile& opened, uint64_t offset, ReadTarget& target) {
   thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(kPieceBytes);
   for (size_t done = 0; done < target.size();) {
     size_t wanted = std::min(kPieceBytes, target.size() - done);
-    ssize_t got = pread(file.fd(), memory.get(), wanted, static_cast<off_t>(offset + done));
+    ssize_t got = pread(opened.file.fd(), memory.get(), wanted, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Error(status_from_errno(errno, "cannot read " + path));
-    if (got == 0) {
-      return error(StatusCode::kChanged,
-                   fmt::format("cannot read {}: it became shorter while it was read", path));
-    }
+    if (got < 0) return Error(status_from_errno(errno, "cannot read " + opened.path));
+    if (got == 0) return Error(opened.became_shorter());
     std::span<const std::byte> piece(memory.get(), static_cast<size_t>(got));
     if (!target.write(done, piece)) return error(StatusCode::kCancelled, "nobody waits any more");
     done += piece.size();
   }
-  return {};
+  return opened.check_unchanged();
 }
 
-Result<> read_file(const ReadRequest& request, ReadTarget& target) {
-  LEAT_CHECK_OK(check_key(request.key));
-  std::string path = path_of_key(request.key);
-  // O_NONBLOCK: opening a FIFO would wait for a writer.
-  File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) {
-    int reason = errno == ENOTDIR ? ENOENT : errno;
-    return Error(status_from_errno(reason, "cannot read " + path));
+// A file on a local disk, not read yet; of another one `target` is filled and nothing comes back.
+Result<std::shared_ptr<LocalFile>> open_or_read(const ReadRequest& request, FileAccess access,
+                                                ReadTarget& target) {
+  LEAT_TRY(CheckedFile opened, CheckedFile::open(request.key, request.if_version));
+  LEAT_CHECK_OK(opened.check_range(request.range.offset, request.range.size));
+  if (opened.local && access == FileAccess::kByFileSystem) {
+    return std::make_shared<LocalFile>(std::move(opened));
   }
-  LEAT_TRY(SourceObject before, stat_open(file, request, path));
-  if (request.if_version.known() && before.version != request.if_version) {
-    return changed(path, before.version, request.if_version);
-  }
-  if (request.range.offset > before.size ||
-      request.range.size > before.size - request.range.offset) {
-    return error(StatusCode::kOutOfRange,
-                 fmt::format("cannot read {} bytes at {} of {}: it has only {} bytes",
-                             request.range.size, request.range.offset, path, before.size));
-  }
-  LEAT_CHECK_OK(pread_all(file, path, request.range.offset, target));
-  LEAT_TRY(SourceObject after, stat_open(file, request, path));
-  if (after.version != before.version) return changed(path, after.version, before.version);
-  return {};
+  LEAT_CHECK_OK(read_remote(opened, request.range.offset, target));
+  return nullptr;
 }
 
 }  // namespace
 
-FileSource::FileSource(std::string_view salt, size_t page_entries)
-    : page_entries_(page_entries), id_(make_store_id("file", "", "", "", salt)) {}
+FileSource::FileSource(std::string_view salt, size_t page_entries, FileAccess access)
+    : page_entries_(page_entries), access_(access), id_(make_store_id("file", "", "", "", salt)) {}
 
 Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request) {
   source_metrics::stat_requests.add();
@@ -167,7 +121,7 @@ Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request
 Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
   source_metrics::list_requests.add();
   if (auto alive = context.check("a listing"); !alive) co_return Error(alive.error());
-  if (auto good = check_key(request.prefix); !good) co_return Error(good.error());
+  if (auto good = check_file_key(request.prefix); !good) co_return Error(good.error());
   using FilePagePtr = std::shared_ptr<FilePage>;
   auto work = [context, request, page_entries = page_entries_]() -> Result<FilePagePtr> {
     LEAT_TRY(FilePage page, list_files(context, request, page_entries));
@@ -191,9 +145,18 @@ Task<Result<>> FileSource::read(Context context, ReadRequest request, std::span<
   source_metrics::read_requests.add();
   if (auto alive = context.check("a read"); !alive) co_return alive;
   auto target = std::make_shared<ReadTarget>(into);
-  auto work = [request, target] { return read_file(request, *target); };
-  Result<> done = co_await FilePool::of_process().run(context, "a read", work);
+  auto work = [request, access = access_, target] {
+    return open_or_read(request, access, *target);
+  };
+  Result<std::shared_ptr<LocalFile>> opened =
+      co_await FilePool::of_process().run(context, "a read", work);
   target->give_up();
+  Result<> done;
+  if (!opened) {
+    done = Error(opened.error());
+  } else if (*opened != nullptr) {
+    done = co_await (*opened)->read(context, request.range.offset, into);
+  }
   if (done) {
     source_metrics::bytes.add(into.size());
   } else {
