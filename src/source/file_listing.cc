@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "runtime/disk.h"
+#include "source/file_system_type.h"
 
 namespace leat {
 namespace {
@@ -108,6 +109,8 @@ class Walk {
                                                   const std::string& path) {
     // Else a page before has counted what is left out here.
     bool first_time = request_.token.empty() || prefix > request_.token;
+    const dev_t device = entered_.back().first;
+    const bool local = is_on_local_disk(dirfd(directory), device);
     std::vector<SourceObject> children;
     for (errno = 0; const dirent* item = readdir(directory); errno = 0) {  // NOLINT: own stream
       std::string_view name = item->d_name;
@@ -125,7 +128,12 @@ class Walk {
         if (first_time) left_out_.add(name);
         continue;
       }
-      children.push_back(object_of_stat(fmt::format("{}{}", prefix, name), info));
+      SourceObject& child =
+          children.emplace_back(object_of_stat(fmt::format("{}{}", prefix, name), info));
+      // A link may lead to another file system, and a file may be a mount point.
+      child.local =
+          child.kind == FileKind::kFile &&
+          (info.st_dev == device ? local : is_on_local_disk(path_of_key(child.key), info.st_dev));
     }
     if (errno != 0) return Error(status_from_errno(errno, "cannot list " + path));
     std::ranges::sort(children, {}, &SourceObject::key);

@@ -2,6 +2,7 @@
 #include "source/file_source.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "source/checked_file.h"
 #include "source/file_listing.h"
 #include "source/file_pool.h"
+#include "source/file_system_type.h"
 #include "source/local_file.h"
 #include "source/source_metrics.h"
 
@@ -49,7 +51,7 @@ class ReadTarget {
   bool given_up_ = false;
 };
 
-Result<SourceObject> stat_file(const std::string& key) {
+Result<SourceObject> stat_file(const std::string& key, FileAccess access) {
   LEAT_CHECK_OK(check_file_key(key));
   std::string path = path_of_key(key);
   struct stat info;
@@ -73,7 +75,9 @@ Result<SourceObject> stat_file(const std::string& key) {
         StatusCode::kUnsupported,
         fmt::format("cannot stat {}: it is a link to a directory that it is in itself", path));
   }
-  return object_of_stat(key, info);
+  SourceObject object = object_of_stat(key, info);
+  object.local = access == FileAccess::kByFileSystem && is_on_local_disk(path, info.st_dev);
+  return object;
 }
 
 // Reads it in the pool, into memory of its own, since the file system may hang.
@@ -90,6 +94,18 @@ Result<> read_remote(const CheckedFile& opened, uint64_t offset, ReadTarget& tar
     done += piece.size();
   }
   return opened.check_unchanged();
+}
+
+// Leaves descriptors for everything else, however many files are held open.
+bool may_hold_one_more() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && LocalFile::open() < limit.rlim_cur / 2;
+}
+
+Result<SourceFilePtr> open_local(const OpenRequest& request) {
+  LEAT_TRY(CheckedFile opened, CheckedFile::open(request.key, request.if_version));
+  if (!opened.local) return SourceFilePtr();
+  return std::make_shared<LocalFile>(std::move(opened));
 }
 
 // A file on a local disk, not read yet; of another one `target` is filled and nothing comes back.
@@ -112,7 +128,7 @@ FileSource::FileSource(std::string_view salt, size_t page_entries, FileAccess ac
 Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request) {
   source_metrics::stat_requests.add();
   if (auto alive = context.check("a stat"); !alive) co_return Error(alive.error());
-  auto work = [key = std::move(request.key)] { return stat_file(key); };
+  auto work = [key = std::move(request.key), access = access_] { return stat_file(key, access); };
   Result<SourceObject> object = co_await FilePool::of_process().run(context, "a stat", work);
   if (!object) source_metrics::count_failure(object.error().code());
   co_return object;
@@ -137,6 +153,9 @@ Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
       left_out_said_, name_, files.left_out,
       "neither a file nor a directory, or a link to nothing or to a directory that it is in");
   files.page.left_out = files.left_out.count;
+  if (access_ == FileAccess::kAsNetwork) {
+    for (SourceObject& object : files.page.objects) object.local = false;
+  }
   co_return std::move(files.page);
 }
 
@@ -163,6 +182,15 @@ Task<Result<>> FileSource::read(Context context, ReadRequest request, std::span<
     source_metrics::count_failure(done.error().code());
   }
   co_return done;
+}
+
+Task<Result<SourceFilePtr>> FileSource::open_file(Context context, OpenRequest request) {
+  if (auto alive = context.check("an open"); !alive) co_return Error(alive.error());
+  if (access_ == FileAccess::kAsNetwork || !may_hold_one_more()) co_return SourceFilePtr();
+  auto work = [request] { return open_local(request); };
+  Result<SourceFilePtr> file = co_await FilePool::of_process().run(context, "an open", work);
+  if (!file) source_metrics::count_failure(file.error().code());
+  co_return file;
 }
 
 }  // namespace leat

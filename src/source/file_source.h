@@ -39,6 +39,8 @@ class FileSource : public Source {
   // A writer that overwrites in place between the checks and restores size and both times cannot be
   // seen; ctime makes that take a clock change.
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+  // At most half of the descriptors that this process may have.
+  Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override;
 
  private:
   const size_t page_entries_;

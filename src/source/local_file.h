@@ -3,6 +3,8 @@
 // cache on the caller's thread, the rest by io_uring, or by the FilePool where that is refused.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -14,7 +16,11 @@ namespace leat {
 class LocalFile : public SourceFile, public std::enable_shared_from_this<LocalFile> {
  public:
   // `opened` is local.
-  explicit LocalFile(CheckedFile opened) : opened_(std::move(opened)) {}
+  explicit LocalFile(CheckedFile opened) : opened_(std::move(opened)) { ++open_; }
+  ~LocalFile() override { --open_; }
+
+  // Of this process, open now.
+  static uint64_t open() { return open_; }
 
   int fd() const override { return opened_.file.fd(); }
   uint64_t size() const override { return opened_.size; }
@@ -25,6 +31,7 @@ class LocalFile : public SourceFile, public std::enable_shared_from_this<LocalFi
   size_t read_cached(uint64_t offset, std::span<std::byte> into) const;
   Task<Result<size_t>> read_piece(Context context, uint64_t offset, std::span<std::byte> into);
 
+  static inline std::atomic<uint64_t> open_ = 0;
   const CheckedFile opened_;
 };
 

@@ -20,6 +20,7 @@
 #include "model/store_url.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
+#include "source/source_file.h"
 
 namespace leat {
 
@@ -38,6 +39,8 @@ struct SourceObject {
   uint64_t size = 0;
   Version version;
   std::optional<WallTime> mtime;
+  // It is a file on this host's own disks: reading it costs what reading a cache there would cost.
+  bool local = false;
 };
 
 // How one attempt at a store went, as far as it was seen.
@@ -81,6 +84,11 @@ struct ReadRequest {
   AttemptTerms terms = {};
 };
 
+struct OpenRequest {
+  std::string key;
+  Version if_version;  // kNone: whatever is there now
+};
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -108,6 +116,14 @@ class Source {
   // longer `if_version`, kNotFound, kOutOfRange, kUnavailable on a body that is too short or too
   // long. `into` is not touched any more once the task has ended, also when it was cancelled.
   virtual Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) = 0;
+
+  // A `local` object as an open file, so that many reads find its name once. Null where there is
+  // none to be had: not local (any more), or too many are open; read() serves it then.
+  virtual Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) {
+    static_cast<void>(context);
+    static_cast<void>(request);
+    co_return SourceFilePtr();
+  }
 };
 
 using SourcePtr = std::shared_ptr<Source>;
