@@ -58,10 +58,11 @@ struct Plan {
 
 class Watch {
  public:
-  void print(const Plan& plan) const {
+  void print(const Plan& plan) const { print(plan.reads, plan.range_bytes); }
+  void print(uint64_t reads, uint64_t range_bytes) const {
     const double seconds = std::chrono::duration<double>(Now::now() - start_).count();
     std::printf("{\"bytes\": %lu, \"reads\": %lu, \"seconds\": %.6f, \"cpu_s\": %.6f}\n",
-                plan.reads * plan.range_bytes, plan.reads, seconds, cpu() - cpu_);
+                reads * range_bytes, reads, seconds, cpu() - cpu_);
   }
 
  private:
