@@ -5,7 +5,7 @@ DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-buil
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release demo test soak tsan bench bench-stores format tidy clean
+.PHONY: help setup release demo test soak tsan bench bench-stores bench-files format tidy clean
 
 help: ## this list
 	@echo "Leat. make COMMAND, where COMMAND is"
@@ -49,6 +49,12 @@ bench-stores: ## the store client alone; STORES="plain list stalls" picks rows
 	@ninja -j$(JOBS) -C build/release leat_bench_client leat_bench_curl leat_bench_list \
 	  leat_bench_bad_store
 	@bench/stores $(STORES)
+
+bench-files: ## reads of local files, alone and mounted; FILES="cold mount_hot" picks rows
+	@tools/setup bench
+	@cmake --preset release
+	@ninja -j$(JOBS) -C build/release leat leat_bench_file
+	@$(DEPS)/venv/bin/python bench/files $(FILES)
 
 format: ## lay out the C++ sources
 	@git ls-files -z '*.cc' '*.h' | xargs -0 clang-format-19 -i

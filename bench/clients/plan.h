@@ -62,10 +62,13 @@ class Watch {
   double seconds() const { return std::chrono::duration<double>(Now::now() - start_).count(); }
   // `slowest_s`: of all reads, where the client looks.
   void print(const Plan& plan, double slowest_s = 0) const {
+    print(plan.reads, plan.range_bytes, slowest_s);
+  }
+  void print(uint64_t reads, uint64_t range_bytes, double slowest_s = 0) const {
     std::printf(
         "{\"bytes\": %lu, \"reads\": %lu, \"seconds\": %.6f, \"cpu_s\": %.6f, "
         "\"slowest_s\": %.3f}\n",
-        plan.reads * plan.range_bytes, plan.reads, seconds(), cpu() - cpu_, slowest_s);
+        reads * range_bytes, reads, seconds(), cpu() - cpu_, slowest_s);
   }
 
  private:

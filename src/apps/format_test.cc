@@ -54,6 +54,18 @@ TEST(JobReport, IsOneLine) {
   EXPECT_EQ(describe_job(job), "freed 10 files, 1.0 GiB in 2.0s");
 }
 
+TEST(JobReport, SaysWhatIsNotCachedByItsMount) {
+  JobView job{.id = 1, .kind = "load", .state = "done"};
+  job.files_uncached = 3;
+  job.bytes_uncached = kMiB;
+  EXPECT_TRUE(describe_job(job).starts_with("nothing to load: 3 files, 1.0 MiB are read where"));
+  job.files_total = job.files_done = 1;
+  job.seconds = 1;
+  EXPECT_EQ(describe_job(job),
+            "loaded 1 files, 0 B (0 B fetched) in 1.0s; 3 files, 1.0 MiB are not cached by their "
+            "mount");
+}
+
 TEST(Paths, AreAbsoluteAndResolvedAsFarAsTheyExist) {
   namespace fs = std::filesystem;
   fs::path folder = fs::canonical(testing::TempDir()) / ("leat_paths_" + Id128::random().to_hex());

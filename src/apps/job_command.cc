@@ -32,6 +32,15 @@ ProgressState progress_of(const JobView& job) {
 }  // namespace
 
 std::string describe_job(const JobView& job) {
+  const std::string uncached =
+      fmt::format("{} files, {}", job.files_uncached, format_bytes(job.bytes_uncached));
+  if (job.files_uncached != 0 && job.files_total == 0) {
+    return fmt::format(
+        "nothing to load: {} are read where they are and not cached, since they lie "
+        "on a disk of this host or are mounted with cache=never; the mount option "
+        "cache=always would copy them",
+        uncached);
+  }
   std::string did = job.kind == "free" ? "freed" : "loaded";
   std::string text =
       fmt::format("{} {} files, {}", did, job.files_done, format_bytes(job.bytes_done));
@@ -41,6 +50,7 @@ std::string describe_job(const JobView& job) {
   if (job.bytes_fetched != 0) {
     text += fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(rate)));
   }
+  if (job.files_uncached != 0) text += fmt::format("; {} are not cached by their mount", uncached);
   return text;
 }
 

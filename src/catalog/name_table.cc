@@ -72,8 +72,9 @@ void NameTable::adopt(std::string_view name, FileRefPtr ref) {
   at->ref = std::move(ref);
 }
 
-NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known)
-    : store_(store), prefix_(std::move(prefix)), known_(std::move(known)) {}
+NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
+                                   CacheMode cache)
+    : store_(store), prefix_(std::move(prefix)), known_(std::move(known)), cache_(cache) {}
 
 void NameTableBuilder::add_page(const ListPage& page) {
   const std::vector<SourceObject>& objects = page.objects;
@@ -113,13 +114,15 @@ void NameTableBuilder::add_file(const SourceObject& object) {
   NameRecord record;
   record.mtime_ns = to_mtime_ns(object.mtime);
   const NameRecord* before = known_ ? known_->find(name) : nullptr;
+  const CacheUse use = cache_use(cache_, object.local);
   if (before != nullptr && !before->is_directory() && before->ref->version == object.version &&
       before->ref->size == object.size && before->ref->key == object.key &&
+      before->ref->cache == use &&
       (object.version.known() || before->mtime_ns == record.mtime_ns)) {
     record.ref = before->ref;
   } else {
     record.ref = std::make_shared<const FileRef>(
-        FileRef::make(store_, object.key, object.version, object.size));
+        FileRef::make(store_, object.key, object.version, object.size, use));
   }
   record.name = std::string_view(record.ref->key).substr(prefix_.size());
   table_->records_.push_back(std::move(record));

@@ -47,7 +47,8 @@ Task<Result<>> explain_empty(Context context, DirectoryPtr directory) {
 }
 
 // Success with exists = false when the store says that there is none.
-Task<Result<CheckedName>> check_object(Context context, SourcePtr source, std::string key) {
+Task<Result<CheckedName>> check_object(Context context, MountPtr mount, std::string key) {
+  SourcePtr source = mount->source;
   Result<SourceObject> object = co_await source->stat(context, {std::move(key)});
   CheckedName checked;
   if (!object) {
@@ -59,14 +60,15 @@ Task<Result<CheckedName>> check_object(Context context, SourcePtr source, std::s
   checked.exists = true;
   checked.mtime_ns = to_mtime_ns(object->mtime);
   if (object->kind == FileKind::kFile) {
+    const CacheUse use = cache_use(mount->entry.policy.cache, object->local);
     checked.ref = std::make_shared<const FileRef>(
-        FileRef::make(source->id(), object->key, object->version, object->size));
+        FileRef::make(source->id(), object->key, object->version, object->size, use));
   }
   co_return checked;
 }
 
-Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std::string key) {
-  Result<CheckedName> directory = co_await check_object(context, source, std::move(key));
+Task<Result<CheckedName>> check_directory(Context context, MountPtr mount, std::string key) {
+  Result<CheckedName> directory = co_await check_object(context, mount, std::move(key));
   if (directory) directory->ref = nullptr;  // a marker may look like an object of no bytes
   co_return directory;
 }
@@ -77,7 +79,8 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
                                                         NameTablePtr known) {
   SourcePtr source = directory->mount()->source;
   catalog_metrics::listings.add();
-  NameTableBuilder builder(source->id(), directory->key(), std::move(known));
+  NameTableBuilder builder(source->id(), directory->key(), std::move(known),
+                           directory->mount()->entry.policy.cache);
   bool any = false;
   std::string token;
   do {
@@ -108,16 +111,16 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
 Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
                                      bool was_file) {
   catalog_metrics::checks.add();
-  SourcePtr source = directory->mount()->source;
+  MountPtr mount = directory->mount();
   std::string key = directory->key() + name;
   if (was_file) {
-    Result<CheckedName> checked = co_await check_object(context, source, key);
+    Result<CheckedName> checked = co_await check_object(context, mount, key);
     if (!checked || checked->exists) co_return checked;
-    co_return co_await check_directory(context, source, key + "/");
+    co_return co_await check_directory(context, mount, key + "/");
   }
-  Result<CheckedName> checked = co_await check_directory(context, source, key + "/");
+  Result<CheckedName> checked = co_await check_directory(context, mount, key + "/");
   if (!checked || checked->exists) co_return checked;
-  co_return co_await check_object(context, source, std::move(key));
+  co_return co_await check_object(context, mount, std::move(key));
 }
 
 }  // namespace leat

@@ -36,6 +36,7 @@ constexpr const char* kBytesHelp = "Bytes handed to readers, by where they came 
 Counter bytes_memory("leat_fetch_bytes_total", kBytesHelp, R"(origin="memory")");
 Counter bytes_cache("leat_fetch_bytes_total", kBytesHelp, R"(origin="cache")");
 Counter bytes_source("leat_fetch_bytes_total", kBytesHelp, R"(origin="source")");
+Counter bytes_direct("leat_fetch_bytes_total", kBytesHelp, R"(origin="local_disk")");
 Counter joined_total("leat_fetch_joined_total",
                      "Waits for a request that another reader had made.");
 Counter cache_retries("leat_fetch_cache_retries_total",
@@ -57,6 +58,12 @@ Result<> check_range(const FileRef& ref, ByteRange range) {
                            range.offset, ref.key, ref.size));
 }
 
+const char* why_not_kept(const FileRef& ref) {
+  if (!ref.version.known()) return "its store tells no version of it";
+  if (ref.cache == CacheUse::kDisk) return "there is none; start with a cache directory";
+  return "its mount keeps none of it there; mount with the option cache=always";
+}
+
 class ChainFetcher final : public Fetcher {
  public:
   ChainFetcher(FetcherOptions options, PageStore* store, SourceTable& sources, Executor& executor)
@@ -66,6 +73,7 @@ class ChainFetcher final : public Fetcher {
 
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
+  Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) override;
   bool prefetch(FileRefPtr ref, ByteRange range) override;
   Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) override;
   uint64_t forget(const FileId& id) override;
@@ -93,7 +101,7 @@ class ChainFetcher final : public Fetcher {
   FlightTable::Claim claim_unstored(const FileRefPtr& ref, ByteRange range);
   Task<Result<uint64_t>> ensure_piece(Context context, FileRefPtr ref, ByteRange range,
                                       Activity::Token token);
-  Task<Result<>> await_stored(Context context, FlightPtr flight);
+  Task<Result<>> await_stored(Context context, FileRefPtr ref, FlightPtr flight);
 
   FlightTable table_;
   RecentRanges memory_;
@@ -125,6 +133,11 @@ Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRang
   auto token = runner_.enter();
   if (!token) co_return stopping(*ref);
   if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
+  if (ref->cache == CacheUse::kNone) {
+    Result<Bytes> bytes = co_await runner_.read_source(ref, range, context);
+    if (bytes) bytes_direct.add(range.size);
+    co_return bytes;
+  }
   Bytes rope;
   for (unsigned tries = 0; rope.size() < range.size; ++tries) {
     LEAT_CHECK(tries <= kCacheTries);  // the last one does not ask the page store
@@ -220,6 +233,7 @@ Task<Result<Bytes>> ChainFetcher::read_cached(Context context, FileRefPtr ref, B
 std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range) {
   if (!check_range(ref, range)) return std::nullopt;
   if (range.empty()) return Bytes();
+  if (ref.cache == CacheUse::kNone) return std::nullopt;
   FlightTable::Look look = table_.look(ref.id, range);
   for (const FlightPtr& flight : look.read_through) memory_.read_through(flight);
   if (std::ranges::any_of(look.parts, &ReadPart::under_way)) return std::nullopt;
@@ -243,11 +257,18 @@ std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range)
   return rope;
 }
 
+Task<Result<SourceFilePtr>> ChainFetcher::open_file(Context context, FileRefPtr ref) {
+  auto token = runner_.enter();
+  if (!token) co_return stopping(*ref);
+  if (ref->cache != CacheUse::kNone) co_return SourceFilePtr();
+  co_return co_await runner_.open_file(context, ref);
+}
+
 // --- look-ahead and load -------------------------------------------------------------------------
 
 bool ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
   range = range.clamp(ref->size);
-  if (range.empty() || !ref->version.known()) return true;
+  if (range.empty() || !ref->version.known() || ref->cache == CacheUse::kNone) return true;
   auto token = runner_.enter();
   if (!token) return true;
   // Bounded, so that a table that others keep changing cannot hold a door's thread here.
@@ -293,10 +314,8 @@ Task<Result<uint64_t>> ChainFetcher::ensure(Context context, FileRefPtr ref, Byt
   if (!token) co_return stopping(*ref);
   if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
   if (runner_.store_for(*ref) == nullptr) {
-    co_return error(StatusCode::kUnsupported,
-                    fmt::format("cannot load '{}' into the cache: {}", ref->key,
-                                ref->version.known() ? "there is none; start with a cache directory"
-                                                     : "its store tells no version of it"));
+    co_return error(StatusCode::kUnsupported, fmt::format("cannot load '{}' into the cache: {}",
+                                                          ref->key, why_not_kept(*ref)));
   }
   uint64_t fetched = 0;
   for (uint64_t at = range.offset; at < range.end(); at += kEnsureBytes) {
@@ -333,7 +352,7 @@ Task<Result<uint64_t>> ChainFetcher::ensure_piece(Context context, FileRefPtr re
   }
   for (const ReadPart& part : claim.parts) {
     if (!part.reader) continue;
-    auto stored = co_await await_stored(context, part.reader.flight());
+    auto stored = co_await await_stored(context, ref, part.reader.flight());
     if (!stored) {
       co_return error(stored.error().with_context(
           fmt::format("cannot load {} bytes at {} of '{}' into the cache", part.range.size,
@@ -345,20 +364,21 @@ Task<Result<uint64_t>> ChainFetcher::ensure_piece(Context context, FileRefPtr re
 
 // Returns when the flight's bytes are in the page store, and puts them there once more when they
 // were refused or dropped since.
-Task<Result<>> ChainFetcher::await_stored(Context context, FlightPtr flight) {
+Task<Result<>> ChainFetcher::await_stored(Context context, FileRefPtr ref, FlightPtr flight) {
   const bool fresh = !flight->stored->ready();
   Result<bool> stored = co_await flight->stored->wait(context, "a load");
-  if (fresh) {
+  // kUnsupported: the flight began for a reader whose mount does not keep this file.
+  if (fresh && (stored || stored.error().code() != StatusCode::kUnsupported)) {
     if (!stored) co_return Error(stored.error());
     co_return Result<>();
   }
   std::optional<Result<Bytes>> landed = flight->landed->peek();
   LEAT_CHECK(landed.has_value());
   if (!*landed) co_return Error(landed->error());
-  PageStore* store = runner_.store_for(*flight->file);
-  if (store->missing(*flight->file, flight->range).empty()) co_return Result<>();
+  PageStore* store = runner_.store_for(*ref);
+  if (store->missing(*ref, flight->range).empty()) co_return Result<>();
   uint64_t offset = flight->range.offset;
-  auto written = co_await store->write(context, flight->file, offset, *std::move(*landed));
+  auto written = co_await store->write(context, ref, offset, *std::move(*landed));
   co_return written;
 }
 

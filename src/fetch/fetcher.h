@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fetcher: the PageSource chain of one host: bytes under way, local cache, source. Single flight:
 // any byte of a file version is asked of the store once, however many readers want it at the same
-// time. Bytes reach readers before they reach the disk. Thread-safe.
+// time. Bytes reach readers before they reach the disk. What a file's CacheUse says is not kept is
+// not: kMemory goes by the same way but for the page store; kNone is asked of the source by each
+// reader, neither shared nor fetched ahead, since the source is as near as the cache. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -43,13 +45,21 @@ class Fetcher : public PageSource {
   static std::unique_ptr<Fetcher> create(FetcherOptions options, PageStore* store,
                                          SourceTable& sources, Executor& executor);
 
+  // A file of CacheUse::kNone, open where it is, for its reader to read without us. Null where that
+  // is not to be had; read() serves it then. kChanged when this version is gone.
+  virtual Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) {
+    static_cast<void>(context);
+    static_cast<void>(ref);
+    co_return SourceFilePtr();  // of one without sources
+  }
+
   // Look-ahead: fetches what of `range` is missing, in one request if it is one piece, in the
   // background. Returns at once. False when there was no memory or request left for some of it:
   // worth another try once others have ended.
   virtual bool prefetch(FileRefPtr ref, ByteRange range) = 0;
 
   // For load: returns when `range` is in the page store. The bytes that had to be fetched. kNoSpace
-  // when the page store has no room, kUnsupported when there is none.
+  // when the page store has no room, kUnsupported when there is none or the file is not to be kept.
   virtual Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) = 0;
 
   // For free: gives up what of this version is held in memory and not under way; the bytes.

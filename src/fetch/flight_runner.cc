@@ -18,6 +18,15 @@ Counter source_bytes("leat_fetch_source_bytes_total",
 Counter unstored_bytes("leat_fetch_unstored_bytes_total",
                        "Fetched bytes that the page store had no room for or could not write.");
 
+// Gone or shorter now: either way not the version any more that was opened.
+Status as_gone(const Source& source, const FileRef& file, const Status& why) {
+  if (why.code() != StatusCode::kNotFound && why.code() != StatusCode::kOutOfRange) return why;
+  return {StatusCode::kChanged,
+          fmt::format("{} has no '{}' of this version any more; open it again", source.name(),
+                      file.key),
+          why};
+}
+
 }  // namespace
 
 FlightRunner::FlightRunner(const FetcherOptions& options, PageStore* store, SourceTable& sources,
@@ -91,32 +100,40 @@ Task<> FlightRunner::fly(Activity::Token token, FlightPtr flight, Urgency urgenc
   flight->stored->set(std::move(stored));
 }
 
+Result<SourcePtr> FlightRunner::source_of(const FileRef& file) const {
+  if (SourcePtr source = sources_.find(file.store)) return source;
+  return error(StatusCode::kUnavailable,
+               fmt::format("no mount uses the store of '{}' any more, and these bytes are not "
+                           "cached; mount it again",
+                           file.key));
+}
+
 Task<Result<Bytes>> FlightRunner::request(FlightPtr flight) {
-  const FileRef& file = *flight->file;
-  SourcePtr source = sources_.find(file.store);
-  if (source == nullptr) {
-    co_return error(StatusCode::kUnavailable,
-                    fmt::format("no mount uses the store of '{}' any more, and these bytes are not "
-                                "cached; mount it again",
-                                file.key));
-  }
-  Buffer buffer(flight->range.size);
   Context context =
       Context::background().with_timeout(request_timeout_).with_cancel(flight->cancel.get_token());
-  ReadRequest read{file.key, flight->range, file.version};
   ++requests_in_flight_;
-  auto got = co_await source->read(context, std::move(read), buffer.span());
+  Result<Bytes> bytes = co_await read_source(flight->file, flight->range, context);
   --requests_in_flight_;
+  co_return bytes;
+}
+
+Task<Result<Bytes>> FlightRunner::read_source(FileRefPtr file, ByteRange range, Context context) {
+  Result<SourcePtr> source = source_of(*file);
+  if (!source) co_return Error(source.error());
+  Buffer buffer(range.size);
+  ReadRequest read{file->key, range, file->version};
+  auto got = co_await (*source)->read(context, std::move(read), buffer.span());
   if (got) co_return Bytes(std::move(buffer));
-  // Gone or shorter now: either way not the version any more that was opened.
-  const StatusCode code = got.error().code();
-  if (code == StatusCode::kNotFound || code == StatusCode::kOutOfRange) {
-    co_return error(Status(StatusCode::kChanged,
-                           fmt::format("{} has no '{}' of this version any more; open it again",
-                                       source->name(), file.key),
-                           got.error()));
-  }
-  co_return Error(got.error());
+  co_return Error(as_gone(**source, *file, got.error()));
+}
+
+Task<Result<SourceFilePtr>> FlightRunner::open_file(Context context, FileRefPtr file) {
+  Result<SourcePtr> source = source_of(*file);
+  if (!source) co_return Error(source.error());
+  OpenRequest request{file->key, file->version};
+  Result<SourceFilePtr> opened = co_await (*source)->open_file(context, std::move(request));
+  if (opened) co_return opened;
+  co_return Error(as_gone(**source, *file, opened.error()));
 }
 
 Task<Result<bool>> FlightRunner::keep(FlightPtr flight, Bytes bytes) {

@@ -33,12 +33,18 @@ class FlightRunner {
                Executor& executor, FlightTable& table, RecentRanges& memory);
 
   // Bytes whose version is unknown are never kept: the same id may stand for others tomorrow. Null
-  // for those, and where there is no page store.
-  PageStore* store_for(const FileRef& ref) const { return ref.version.known() ? store_ : nullptr; }
+  // for those, for files that are not to be kept, and where there is no page store.
+  PageStore* store_for(const FileRef& ref) const {
+    return ref.version.known() && ref.cache == CacheUse::kDisk ? store_ : nullptr;
+  }
   // For look-ahead; nothing when the store has enough to do.
   std::optional<RequestLimits::Ticket> try_ahead(const StoreId& store);
   // Takes evicted ranges out of the table.
   void forget(const RecentRanges::Evicted& evicted);
+
+  // Without a flight: for files of CacheUse::kNone.
+  Task<Result<Bytes>> read_source(FileRefPtr file, ByteRange range, Context context);
+  Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr file);
 
   // Nothing once close() was called.
   std::optional<Activity::Token> enter() { return activity_.enter(); }
@@ -57,6 +63,7 @@ class FlightRunner {
   Task<> fly(Activity::Token token, FlightPtr flight, Urgency urgency,
              RequestLimits::Ticket ticket);
   Task<Result<Bytes>> request(FlightPtr flight);
+  Result<SourcePtr> source_of(const FileRef& file) const;
   RequestLimits& limits(const StoreId& store);
   Task<Result<bool>> keep(FlightPtr flight, Bytes bytes);
   void fail(const FlightPtr& flight, const Status& why);

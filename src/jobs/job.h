@@ -39,6 +39,9 @@ struct JobProgress {
   uint64_t bytes_done = 0;     // load: known to be cached; free: given back
   uint64_t bytes_fetched = 0;  // of these, asked of the store
   uint64_t errors = 0;         // files and directories that failed
+  // load: of mounts that do not keep them in the cache; in none of the other numbers.
+  uint64_t files_uncached = 0;
+  uint64_t bytes_uncached = 0;
 };
 
 struct JobInfo {

@@ -15,6 +15,11 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
 
+// A file that its mount wants in the page store.
+bool is_kept(const CatalogEntry& entry) {
+  return entry.ref != nullptr && entry.ref->cache == CacheUse::kDisk;
+}
+
 }  // namespace
 
 struct LoadJob::Version {
@@ -90,15 +95,18 @@ Task<> LoadJob::check_cached() {
 
 // Starts its files; false when the job is to end.
 Task<bool> LoadJob::load_listing(Context context, std::string directory, ListingPtr listing) {
-  uint64_t files = 0, bytes = 0;
+  JobProgress found;
   for (const CatalogEntry& entry : listing->entries) {
     if (entry.info.is_directory()) continue;
-    ++files;
-    bytes += entry.info.size;
+    const bool kept = is_kept(entry);
+    ++(kept ? found.files_total : found.files_uncached);
+    (kept ? found.bytes_total : found.bytes_uncached) += entry.info.size;
   }
   update([&](JobProgress& progress) {
-    progress.files_total += files;
-    progress.bytes_total += bytes;
+    progress.files_total += found.files_total;
+    progress.bytes_total += found.bytes_total;
+    progress.files_uncached += found.files_uncached;
+    progress.bytes_uncached += found.bytes_uncached;
   });
   if (listing->left_out != 0) {
     note_error(directory,
@@ -107,7 +115,7 @@ Task<bool> LoadJob::load_listing(Context context, std::string directory, Listing
                                   listing->left_out, directory)));
   }
   for (const CatalogEntry& entry : listing->entries) {
-    if (entry.info.is_directory()) continue;
+    if (!is_kept(entry)) continue;
     auto slot = co_await files_.acquire(context, 1, "a load");
     if (!slot || context.cancelled() || full_.stop_requested()) co_return false;
     auto token = activity_.enter();

@@ -47,6 +47,24 @@ TEST_F(LoadJobTest, LoadsATreeOnceWithNestedMounts) {
   EXPECT_EQ(source_->read_bytes() + other->read_bytes(), bytes + 1000);
 }
 
+TEST_F(LoadJobTest, WhatItsMountDoesNotCacheIsCountedApartAndNotRead) {
+  start();
+  source_->put("kept", random_content(1000, 1));
+  auto other = std::make_shared<testing::MemorySource>("other");
+  other->put("a", random_content(70'000, 2));
+  other->put("d/b", random_content(5, 3));
+  MountEntry never{
+      .path = "/data/never", .source = {}, .policy = {.freshness = {}, .cache = CacheMode::kNever}};
+  ASSERT_TRUE(catalog_->mount(std::move(never), other));
+  JobInfo job = run(JobKind::kLoad, "/data");
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.files_done, 1u);
+  EXPECT_EQ(job.progress.files_total, 1u);
+  EXPECT_EQ(job.progress.files_uncached, 2u);
+  EXPECT_EQ(job.progress.bytes_uncached, 70'005u);
+  EXPECT_EQ(other->reads(), 0u);
+}
+
 TEST_F(LoadJobTest, AFileIsLoadedAloneInPiecesBoundedInNumber) {
   start({.load = {.pieces_max = 2}});
   std::string content = random_content(35 * kMiB, 1);

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/id128.h"
+#include "model/cache_use.h"
 #include "model/version.h"
 
 namespace leat {
@@ -28,8 +29,10 @@ struct FileRef {
   Version version;
   uint64_t size = 0;
   FileId id;
+  CacheUse cache = CacheUse::kDisk;  // the mount's wish; no part of the identity
 
-  static FileRef make(StoreId store, std::string key, Version version, uint64_t size);
+  static FileRef make(StoreId store, std::string key, Version version, uint64_t size,
+                      CacheUse cache = CacheUse::kDisk);
 };
 
 // Shared by everything that has the file open; never null where a function takes one.

@@ -25,6 +25,18 @@ TEST(FileRef, EveryPartIsInTheIdentity) {
   EXPECT_NE(ref.id, FileRef::make(salted, "a", Version::etag("\"1\""), 5).id);
 }
 
+TEST(CacheUse, IsWhatTheMountWantsOfWhereTheFileLies) {
+  EXPECT_EQ(cache_use(*parse_cache_mode("auto"), false), CacheUse::kDisk);
+  EXPECT_EQ(cache_use(*parse_cache_mode("auto"), true), CacheUse::kNone);
+  EXPECT_EQ(cache_use(*parse_cache_mode("always"), true), CacheUse::kDisk);
+  EXPECT_EQ(cache_use(*parse_cache_mode("never"), true), CacheUse::kNone);
+  EXPECT_EQ(cache_use(*parse_cache_mode("never"), false), CacheUse::kMemory);
+  EXPECT_EQ(parse_cache_mode("yes").error().code(), StatusCode::kInvalidArgument);
+  const FileRef kept = FileRef::make({}, "k", Version::etag("1"), 5);
+  const FileRef unkept = FileRef::make({}, "k", Version::etag("1"), 5, CacheUse::kNone);
+  EXPECT_EQ(kept.id, unkept.id);
+}
+
 TEST(StoreUrl, TakesSourcesApart) {
   StoreUrl url = StoreUrl::parse("s3://b/p/q?endpoint=http%3A//h:1&region=x").value();
   EXPECT_EQ(url.scheme, "s3");

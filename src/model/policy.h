@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policy: how a mount (later: a path) is kept fresh and who may see it.
+// Policy: how a mount (later: a path) is kept fresh, what of it is cached, and who may
+// see it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "model/cache_use.h"
 
 namespace leat {
 
@@ -40,6 +42,7 @@ struct Freshness {
 
 struct Policy {
   Freshness freshness;
+  CacheMode cache = CacheMode::kAuto;
   bool read_only = true;  // writing is not there yet
   bool isolated = false;  // its own StoreId: shares no page with another mount
   uid_t uid = 0;          // owner shown for every name

@@ -31,9 +31,12 @@ IoRing::~IoRing() {
   io_uring_queue_exit(&ring_);
 }
 
-bool IoRing::read(int fd, void* into, unsigned size, uint64_t offset, Completion& completion) {
-  return submit(completion,
-                [=](io_uring_sqe* sqe) { io_uring_prep_read(sqe, fd, into, size, offset); });
+bool IoRing::read(int fd, void* into, unsigned size, uint64_t offset, Completion& completion,
+                  By by) {
+  return submit(completion, [=](io_uring_sqe* sqe) {
+    io_uring_prep_read(sqe, fd, into, size, offset);
+    if (by == By::kWorker) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+  });
 }
 
 bool IoRing::submit(Completion& completion, const std::function<void(io_uring_sqe*)>& prepare) {

@@ -6,6 +6,7 @@
 #include <liburing.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -23,8 +24,17 @@ class IoRing {
   // Waits for what is under way.
   ~IoRing();
 
+  enum class By : uint8_t {
+    // The kernel comes back to the thread that submits for each part that the disk has brought:
+    // best where that is one.
+    kSubmitter,
+    // A thread of the kernel's waits for all of it: best for more than the kernel reads ahead.
+    kWorker,
+  };
+
   // False when the ring is full; `completion` is then left with the caller.
-  bool read(int fd, void* into, unsigned size, uint64_t offset, Completion& completion);
+  bool read(int fd, void* into, unsigned size, uint64_t offset, Completion& completion,
+            By by = By::kSubmitter);
 
  private:
   IoRing() = default;

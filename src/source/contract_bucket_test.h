@@ -62,10 +62,10 @@ class Bucket {
 
 class FileBucket : public Bucket {
  public:
-  explicit FileBucket(Executor& executor)
+  explicit FileBucket(Executor& executor, FileAccess access = FileAccess::kByFileSystem)
       : Bucket(executor),
         folder_(fs::temp_directory_path() / ("leat-files-" + Id128::random().to_hex())),
-        source_({}, kPageEntries) {
+        source_({}, kPageEntries, access) {
     fs::create_directories(folder_);
   }
   ~FileBucket() override {
@@ -88,6 +88,12 @@ class FileBucket : public Bucket {
  private:
   fs::path folder_;
   FileSource source_;
+};
+
+// As on NFS: read by the pool.
+class NetworkFileBucket : public FileBucket {
+ public:
+  explicit NetworkFileBucket(Executor& executor) : FileBucket(executor, FileAccess::kAsNetwork) {}
 };
 
 class DoubleBucket : public Bucket {
@@ -313,6 +319,7 @@ std::unique_ptr<Bucket> plain_bucket(Executor& executor) {
 inline const std::map<std::string, MakeBucket>& bucket_kinds() {
   static const std::map<std::string, MakeBucket> kinds = {
       {"file", &plain_bucket<FileBucket>},
+      {"network_file", &plain_bucket<NetworkFileBucket>},
       {"double", &plain_bucket<DoubleBucket>},
       {"steady", &plain_bucket<SteadyBucket>},
       {"memory", &memory_bucket},

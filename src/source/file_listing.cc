@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "runtime/disk.h"
+#include "source/file_system_type.h"
 
 namespace leat {
 namespace {
@@ -108,6 +109,8 @@ class Walk {
                                                   const std::string& path) {
     // Else a page before has counted what is left out here.
     bool first_time = request_.token.empty() || prefix > request_.token;
+    const dev_t device = entered_.back().first;
+    const bool local = is_on_local_disk(dirfd(directory), device);
     std::vector<SourceObject> children;
     for (errno = 0; const dirent* item = readdir(directory); errno = 0) {  // NOLINT: own stream
       std::string_view name = item->d_name;
@@ -125,7 +128,12 @@ class Walk {
         if (first_time) left_out_.add(name);
         continue;
       }
-      children.push_back(object_of_stat(fmt::format("{}{}", prefix, name), info));
+      SourceObject& child =
+          children.emplace_back(object_of_stat(fmt::format("{}{}", prefix, name), info));
+      // A link may lead to another file system, and a file may be a mount point.
+      child.local =
+          child.kind == FileKind::kFile &&
+          (info.st_dev == device ? local : is_on_local_disk(path_of_key(child.key), info.st_dev));
     }
     if (errno != 0) return Error(status_from_errno(errno, "cannot list " + path));
     std::ranges::sort(children, {}, &SourceObject::key);
@@ -148,21 +156,13 @@ class Walk {
 
 }  // namespace
 
-Result<> check_file_key(std::string_view key) {
-  while (!key.empty()) {
-    std::string_view part = key.substr(0, key.find('/'));
-    if (part.empty() || part == "." || part == ".." || part.contains('\0')) {
-      return error(
-          StatusCode::kUnsupported,
-          fmt::format("'{}' is not a key of file://: it has an empty, '.' or '..' component", key));
-    }
-    key.remove_prefix(std::min(key.size(), part.size() + 1));
-  }
-  return {};
-}
-
 std::string path_of_key(const std::string& key) {
   return "/" + key;
+}
+
+Version version_of_stat(const struct stat& info) {
+  return Version::size_mtime(static_cast<uint64_t>(info.st_size), nanoseconds(info.st_mtim),
+                             info.st_ino, nanoseconds(info.st_ctim));
 }
 
 SourceObject object_of_stat(std::string key, const struct stat& info) {
@@ -173,8 +173,7 @@ SourceObject object_of_stat(std::string key, const struct stat& info) {
     if (!key.empty() && !key.ends_with('/')) key += '/';
   } else {
     object.size = static_cast<uint64_t>(info.st_size);
-    object.version = Version::size_mtime(object.size, nanoseconds(info.st_mtim), info.st_ino,
-                                         nanoseconds(info.st_ctim));
+    object.version = version_of_stat(info);
   }
   object.key = std::move(key);
   return object;

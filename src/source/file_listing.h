@@ -5,19 +5,17 @@
 #include <sys/stat.h>
 
 #include <string>
-#include <string_view>
 
 #include "source/source.h"
 #include "source/source_metrics.h"
 
 namespace leat {
 
-// kUnsupported for an empty, "." or ".." component: the kernel would resolve it, and one file would
-// have many keys.
-Result<> check_file_key(std::string_view key);
 // "/" + key.
 std::string path_of_key(const std::string& key);
 SourceObject object_of_stat(std::string key, const struct stat& info);
+// Size, mtime, inode and ctime of a file.
+Version version_of_stat(const struct stat& info);
 
 // Whether the directory at `key`, whose stat is `info`, is a link to a directory above itself.
 bool links_to_ancestor(const std::string& key, const struct stat& info);

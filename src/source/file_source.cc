@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "source/file_source.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,9 +14,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/disk.h"
+#include "source/checked_file.h"
 #include "source/file_listing.h"
 #include "source/file_pool.h"
+#include "source/file_system_type.h"
+#include "source/local_file.h"
 #include "source/source_metrics.h"
 
 namespace leat {
@@ -51,7 +53,7 @@ class ReadTarget {
 
 }  // namespace
 
-Result<SourceObject> stat_file(const std::string& key) {
+Result<SourceObject> stat_file(const std::string& key, FileAccess access) {
   LEAT_CHECK_OK(check_file_key(key));
   std::string path = path_of_key(key);
   struct stat info;
@@ -75,80 +77,62 @@ Result<SourceObject> stat_file(const std::string& key) {
         StatusCode::kUnsupported,
         fmt::format("cannot stat {}: it is a link to a directory that it is in itself", path));
   }
-  return object_of_stat(key, info);
+  SourceObject object = object_of_stat(key, info);
+  object.local = access == FileAccess::kByFileSystem && is_on_local_disk(path, info.st_dev);
+  return object;
 }
 
 namespace {
 
-Error changed(const std::string& path, const Version& now, const Version& wanted) {
-  return error(StatusCode::kChanged,
-               fmt::format("cannot read {}: it is {} now, not {} any more; open it again", path,
-                           now.to_string(), wanted.to_string()));
-}
-
-// What the open file is now; kNotFound unless it is a file.
-Result<SourceObject> stat_open(const File& file, const ReadRequest& request,
-                               const std::string& path) {
-  struct stat info;
-  if (fstat(file.fd(), &info) != 0) return Error(status_from_errno(errno, "cannot stat " + path));
-  if (!S_ISREG(info.st_mode)) {
-    return error(StatusCode::kNotFound, fmt::format("cannot read {}: it is not a file", path));
-  }
-  return object_of_stat(request.key, info);
-}
-
-Result<> pread_all(const File& file, const std::string& path, uint64_t offset, ReadTarget& target) {
+// Reads it in the pool, into memory of its own, since the file system may hang.
+Result<> read_remote(const CheckedFile& opened, uint64_t offset, ReadTarget& target) {
   thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(kPieceBytes);
   for (size_t done = 0; done < target.size();) {
     size_t wanted = std::min(kPieceBytes, target.size() - done);
-    ssize_t got = pread(file.fd(), memory.get(), wanted, static_cast<off_t>(offset + done));
+    ssize_t got = pread(opened.file.fd(), memory.get(), wanted, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Error(status_from_errno(errno, "cannot read " + path));
-    if (got == 0) {
-      return error(StatusCode::kChanged,
-                   fmt::format("cannot read {}: it became shorter while it was read", path));
-    }
+    if (got < 0) return Error(status_from_errno(errno, "cannot read " + opened.path));
+    if (got == 0) return Error(opened.became_shorter());
     std::span<const std::byte> piece(memory.get(), static_cast<size_t>(got));
     if (!target.write(done, piece)) return error(StatusCode::kCancelled, "nobody waits any more");
     done += piece.size();
   }
-  return {};
+  return opened.check_unchanged();
 }
 
-Result<> read_file(const ReadRequest& request, ReadTarget& target) {
-  LEAT_CHECK_OK(check_file_key(request.key));
-  std::string path = path_of_key(request.key);
-  // O_NONBLOCK: opening a FIFO would wait for a writer.
-  File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) {
-    int reason = errno == ENOTDIR ? ENOENT : errno;
-    return Error(status_from_errno(reason, "cannot read " + path));
+// Leaves descriptors for everything else, however many files are held open.
+bool may_hold_one_more() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && LocalFile::open() < limit.rlim_cur / 2;
+}
+
+Result<SourceFilePtr> open_local(const OpenRequest& request) {
+  LEAT_TRY(CheckedFile opened, CheckedFile::open(request.key, request.if_version));
+  if (!opened.local) return SourceFilePtr();
+  return std::make_shared<LocalFile>(std::move(opened));
+}
+
+// A file on a local disk, not read yet; of another one `target` is filled and nothing comes back.
+Result<std::shared_ptr<LocalFile>> open_or_read(const ReadRequest& request, FileAccess access,
+                                                ReadTarget& target) {
+  LEAT_TRY(CheckedFile opened, CheckedFile::open(request.key, request.if_version));
+  LEAT_CHECK_OK(opened.check_range(request.range.offset, request.range.size));
+  if (opened.local && access == FileAccess::kByFileSystem) {
+    return std::make_shared<LocalFile>(std::move(opened));
   }
-  LEAT_TRY(SourceObject before, stat_open(file, request, path));
-  if (request.if_version.known() && before.version != request.if_version) {
-    return changed(path, before.version, request.if_version);
-  }
-  if (request.range.offset > before.size ||
-      request.range.size > before.size - request.range.offset) {
-    return error(StatusCode::kOutOfRange,
-                 fmt::format("cannot read {} bytes at {} of {}: it has only {} bytes",
-                             request.range.size, request.range.offset, path, before.size));
-  }
-  LEAT_CHECK_OK(pread_all(file, path, request.range.offset, target));
-  LEAT_TRY(SourceObject after, stat_open(file, request, path));
-  if (after.version != before.version) return changed(path, after.version, before.version);
-  return {};
+  LEAT_CHECK_OK(read_remote(opened, request.range.offset, target));
+  return nullptr;
 }
 
 }  // namespace
 
-FileSource::FileSource(std::string_view salt, size_t page_entries)
-    : page_entries_(page_entries), id_(make_store_id("file", "", "", "", salt)) {}
+FileSource::FileSource(std::string_view salt, size_t page_entries, FileAccess access)
+    : page_entries_(page_entries), access_(access), id_(make_store_id("file", "", "", "", salt)) {}
 
 Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request) {
   source_metrics::stat_requests.add();
   if (auto alive = context.check("a stat"); !alive) co_return Error(alive.error());
-  auto work = [key = std::move(request.key)] { return stat_file(key); };
+  auto work = [key = std::move(request.key), access = access_] { return stat_file(key, access); };
   Result<SourceObject> object = co_await FilePool::of_process().run(context, "a stat", work);
   if (!object) source_metrics::count_failure(object.error().code());
   co_return object;
@@ -173,6 +157,9 @@ Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
       left_out_said_, name_, files.left_out,
       "neither a file nor a directory, or a link to nothing or to a directory that it is in");
   files.page.left_out = files.left_out.count;
+  if (access_ == FileAccess::kAsNetwork) {
+    for (SourceObject& object : files.page.objects) object.local = false;
+  }
   co_return std::move(files.page);
 }
 
@@ -181,15 +168,33 @@ Task<Result<>> FileSource::read(Context context, ReadRequest request, std::span<
   source_metrics::read_requests.add();
   if (auto alive = context.check("a read"); !alive) co_return alive;
   auto target = std::make_shared<ReadTarget>(into);
-  auto work = [request, target] { return read_file(request, *target); };
-  Result<> done = co_await FilePool::of_process().run(context, "a read", work);
+  auto work = [request, access = access_, target] {
+    return open_or_read(request, access, *target);
+  };
+  Result<std::shared_ptr<LocalFile>> opened =
+      co_await FilePool::of_process().run(context, "a read", work);
   target->give_up();
+  Result<> done;
+  if (!opened) {
+    done = Error(opened.error());
+  } else if (*opened != nullptr) {
+    done = co_await (*opened)->read(context, request.range.offset, into);
+  }
   if (done) {
     source_metrics::bytes.add(into.size());
   } else {
     source_metrics::count_failure(done.error().code());
   }
   co_return done;
+}
+
+Task<Result<SourceFilePtr>> FileSource::open_file(Context context, OpenRequest request) {
+  if (auto alive = context.check("an open"); !alive) co_return Error(alive.error());
+  if (access_ == FileAccess::kAsNetwork || !may_hold_one_more()) co_return SourceFilePtr();
+  auto work = [request] { return open_local(request); };
+  Result<SourceFilePtr> file = co_await FilePool::of_process().run(context, "an open", work);
+  if (!file) source_metrics::count_failure(file.error().code());
+  co_return file;
 }
 
 }  // namespace leat

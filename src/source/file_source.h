@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // FileSource: this host's file system as one bucket; keys are absolute paths without the leading
-// slash. A version is (size, mtime, inode, ctime). All system calls run on the FilePool, and one
-// that hangs is left behind when its context ends.
+// slash. A version is (size, mtime, inode, ctime). Names are looked up on the FilePool, and a call
+// that hangs is left behind when its context ends. Bytes of local disks are read by io_uring
+// straight into the caller's memory, those of network file systems on the FilePool, too: which it
+// is is asked of each file that was opened, since one tree spans many mounts.
 //
 // Symbolic links are followed wherever they lead, as a program that reads the folder itself would:
 // the file system's own permissions decide. Only a link to a directory that it is in would make the
@@ -17,13 +19,19 @@
 
 namespace leat {
 
+enum class FileAccess : uint8_t {
+  kByFileSystem,
+  kAsNetwork,  // every file as if its file system might hang: for tests and benchmarks
+};
+
 // The object at a key; kNotFound for a directory unless the key ends in '/'. Blocks.
-Result<SourceObject> stat_file(const std::string& key);
+Result<SourceObject> stat_file(const std::string& key, FileAccess access);
 
 class FileSource : public Source {
  public:
   // `page_entries` bounds the pages of recursive listings; one level is always one page.
-  explicit FileSource(std::string_view salt = {}, size_t page_entries = 1000);
+  explicit FileSource(std::string_view salt = {}, size_t page_entries = 1000,
+                      FileAccess access = FileAccess::kByFileSystem);
 
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return name_; }
@@ -34,6 +42,8 @@ class FileSource : public Source {
   // A writer that overwrites in place between the checks and restores size and both times cannot be
   // seen; ctime makes that take a clock change.
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+  // At most half of the descriptors that this process may have.
+  Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override;
 
   // What is written lies beside its place as ".leat-…" until it is complete and on the disk; one
   // that was left by a process that was killed may be deleted.
@@ -46,6 +56,7 @@ class FileSource : public Source {
 
  private:
   const size_t page_entries_;
+  const FileAccess access_;
   const std::string name_ = "file://";
   const StoreId id_;
   const SourceCapabilities capabilities_{.conditional_read = false,

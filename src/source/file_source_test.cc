@@ -14,6 +14,7 @@
 #include "base/id128.h"
 #include "runtime/executor.h"
 #include "source/source_metrics.h"
+#include "source/steady_source.h"
 
 namespace leat {
 namespace {
@@ -169,6 +170,41 @@ TEST_F(FileSourceTest, WhitespaceAndBytesThatAreNotUtf8AreNames) {
   write("\xff\xfe", "1234");
   EXPECT_THAT(keys("", false), ElementsAre(" a ", "\xff\xfe"));
   EXPECT_TRUE(read("\xff\xfe", stat("\xff\xfe")->version));
+}
+
+TEST_F(FileSourceTest, SaysWhichFilesLieOnALocalDisk) {
+  write("d/file", "1234");
+  fs::create_symlink("/proc/self/status", folder_ / "d/elsewhere");
+  EXPECT_TRUE(stat("d/file")->local);
+  EXPECT_FALSE(stat("d/elsewhere")->local) << "a link leads to another file system";
+  auto page = list("d/", false);
+  ASSERT_EQ(page->objects.size(), 2u);
+  EXPECT_FALSE(page->objects[0].local);
+  EXPECT_TRUE(page->objects[1].local);
+  FileSource network({}, 1000, FileAccess::kAsNetwork);
+  EXPECT_FALSE(executor_.wait(network.stat({}, {root_ + "d/file"}))->local);
+  page = executor_.wait(network.list({}, {root_ + "d/", false, ""}));
+  EXPECT_FALSE(page->objects[1].local);
+}
+
+TEST_F(FileSourceTest, ALocalFileCanBeHeldOpenInTheVersionThatIsWanted) {
+  write("file", "1234");
+  OpenRequest request{root_ + "file", stat("file")->version};
+  auto file = executor_.wait(source_.open_file({}, request));
+  ASSERT_TRUE(file && *file);
+  EXPECT_EQ((*file)->size(), 4u);
+  std::string into(4, '?');
+  EXPECT_TRUE(executor_.wait((*file)->read({}, 0, std::as_writable_bytes(std::span(into)))));
+  EXPECT_EQ(into, "1234");
+  auto steady = SteadySource::make(std::make_shared<FileSource>());
+  EXPECT_TRUE(*executor_.wait(steady->open_file({}, request)));
+
+  write("file", "56789");
+  EXPECT_EQ(executor_.wait(source_.open_file({}, request)).error().code(), StatusCode::kChanged);
+  FileSource network({}, 1000, FileAccess::kAsNetwork);
+  EXPECT_EQ(executor_.wait(network.open_file({}, request)).value(), nullptr);
+  OpenRequest elsewhere{"proc/self/status", {}};
+  EXPECT_EQ(executor_.wait(source_.open_file({}, elsewhere)).value(), nullptr);
 }
 
 TEST_F(FileSourceTest, TheErrorNamesThePathAndTheReason) {

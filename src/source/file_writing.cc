@@ -14,9 +14,11 @@
 
 #include "base/bytes.h"
 #include "runtime/disk.h"
+#include "source/checked_file.h"
 #include "source/file_listing.h"
 #include "source/file_pool.h"
 #include "source/file_source.h"
+#include "source/file_system_type.h"
 #include "source/source_metrics.h"
 
 namespace leat {
@@ -80,9 +82,10 @@ Result<> check_condition(const WriteRequest& request) {
 // A file that is being written, under a name of its own. Blocks.
 class StagedFile {
  public:
-  StagedFile(std::string key, bool absent)
+  StagedFile(std::string key, bool absent, FileAccess access)
       : key_(std::move(key)),
         absent_(absent),
+        access_(access),
         path_(path_of_key(key_)),
         staged_(fmt::format("{}/.leat-{}", parent_of(path_), Id128::random().to_hex())) {}
   StagedFile(const StagedFile&) = delete;
@@ -132,7 +135,10 @@ class StagedFile {
     if (fstat(file_.fd(), &info) != 0) {
       return Error(status_from_errno(errno, "cannot stat " + path_));
     }
-    return object_of_stat(key_, info);
+    SourceObject object = object_of_stat(key_, info);
+    object.local =
+        access_ == FileAccess::kByFileSystem && is_on_local_disk(file_.fd(), info.st_dev);
+    return object;
   }
 
   void abandon() {
@@ -151,6 +157,7 @@ class StagedFile {
 
   const std::string key_;
   const bool absent_;
+  const FileAccess access_;
   const std::string path_, staged_;
   File file_;
   bool named_ = false;
@@ -189,8 +196,8 @@ Task<Result<>> on_pool(Context context, const char* what, std::function<Result<>
 
 class FileWriter : public ObjectWriter {
  public:
-  explicit FileWriter(const WriteRequest& request)
-      : file_(std::make_shared<StagedFile>(request.key, request.condition.absent)) {}
+  FileWriter(const WriteRequest& request, FileAccess access)
+      : file_(std::make_shared<StagedFile>(request.key, request.condition.absent, access)) {}
 
   ~FileWriter() override {
     FilePool::of_process().post([file = file_] { file->abandon(); });
@@ -230,9 +237,10 @@ class FileWriter : public ObjectWriter {
   const StagedPtr file_;
 };
 
-Result<SourceObject> copy_file(const Context& context, const CopyRequest& request) {
+Result<SourceObject> copy_file(const Context& context, const CopyRequest& request,
+                               FileAccess access) {
   LEAT_CHECK_OK(check_file(WriteRequest{.key = request.to}));
-  LEAT_TRY(SourceObject from, stat_file(request.from));
+  LEAT_TRY(SourceObject from, stat_file(request.from, access));
   if (from.kind != FileKind::kFile || request.from == request.to) {
     return error(StatusCode::kInvalidArgument,
                  fmt::format("cannot copy {} to {}: it is a directory or the same file",
@@ -240,12 +248,12 @@ Result<SourceObject> copy_file(const Context& context, const CopyRequest& reques
   }
   File file(open(path_of_key(request.from).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return Error(status_from_errno(errno, "cannot read " + path_of_key(request.from)));
-  StagedFile staged(request.to, request.if_absent);
+  StagedFile staged(request.to, request.if_absent, access);
   LEAT_CHECK_OK(staged.append_file(context, file));
   return staged.finish();
 }
 
-Result<> rename_file(const RenameRequest& request) {
+Result<> rename_file(const RenameRequest& request, FileAccess access) {
   LEAT_CHECK_OK(check_file_key(request.from));
   LEAT_CHECK_OK(check_file_key(request.to));
   const bool is_directory = request.from.ends_with('/');
@@ -255,7 +263,7 @@ Result<> rename_file(const RenameRequest& request) {
                              "directory a file",
                              path_of_key(request.from), path_of_key(request.to)));
   }
-  LEAT_CHECK_OK(stat_file(request.from));
+  LEAT_CHECK_OK(stat_file(request.from, access));
   std::string from = path_of_key(request.from), to = path_of_key(request.to);
   if (is_directory) {
     from.pop_back();
@@ -287,15 +295,15 @@ Task<Result<SourceObject>> FileSource::write(Context context, WriteRequest reque
   source_metrics::write_requests.add();
   std::function<Result<SourceObject>()> work;
   if (request.key.ends_with('/') && content.empty()) {
-    work = [key = request.key]() -> Result<SourceObject> {
+    work = [key = request.key, access = access_]() -> Result<SourceObject> {
       LEAT_CHECK_OK(check_file_key(key));
       const std::string path = path_of_key(key);
       LEAT_CHECK_OK(make_directories(path.substr(0, path.size() - 1)));
-      return stat_file(key);
+      return stat_file(key, access);
     };
   } else {
     if (auto good = check_file(request); !good) co_return Error(good.error());
-    auto file = std::make_shared<StagedFile>(request.key, request.condition.absent);
+    auto file = std::make_shared<StagedFile>(request.key, request.condition.absent, access_);
     work = [file, bytes = FileWriter::copy_of(content)]() -> Result<SourceObject> {
       LEAT_CHECK_OK(file->append(bytes));
       return file->finish();
@@ -308,20 +316,22 @@ Task<Result<SourceObject>> FileSource::write(Context context, WriteRequest reque
 
 Result<ObjectWriterPtr> FileSource::begin_write(WriteRequest request) {
   LEAT_CHECK_OK(check_file(request));
-  return std::make_unique<FileWriter>(request);
+  return std::make_unique<FileWriter>(request, access_);
 }
 
 Task<Result<SourceObject>> FileSource::copy(Context context, CopyRequest request) {
   source_metrics::write_requests.add();
-  std::function<Result<SourceObject>()> work = [context, request] {
-    return copy_file(context, request);
+  std::function<Result<SourceObject>()> work = [context, request, access = access_] {
+    return copy_file(context, request, access);
   };
   co_return co_await on_pool(context, "a copy", std::move(work));
 }
 
 Task<Result<>> FileSource::rename(Context context, RenameRequest request) {
   source_metrics::write_requests.add();
-  std::function<Result<>()> work = [request] { return rename_file(request); };
+  std::function<Result<>()> work = [request, access = access_] {
+    return rename_file(request, access);
+  };
   co_return co_await on_pool(std::move(context), "a rename", std::move(work));
 }
 

@@ -16,6 +16,9 @@
 namespace leat {
 namespace {
 
+// What every store takes: what of a mount is cached. It is the mount's, not the source's, which
+// several mounts may share (model/cache_use.h).
+constexpr std::array<std::string_view, 1> kMountOptions = {"cache"};
 // What every store behind a network takes: ceilings of this mount.
 constexpr std::array<std::string_view, 2> kLimitOptions = {"bandwidth", "requests_per_second"};
 
@@ -39,7 +42,7 @@ Result<SteadyOptions> steady_options(const StoreUrl& url) {
 
 Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   if (url.scheme == "file") {
-    LEAT_CHECK_OK(check_options(url, {}, ""));
+    LEAT_CHECK_OK(check_options(url, kMountOptions, "the file system's own permissions"));
     return std::make_shared<FileSource>(salt);
   }
   const Scheme* scheme = find_scheme(url.scheme);
@@ -51,6 +54,7 @@ Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
                              url.scheme, fmt::join(names, ", ")));
   }
   std::vector<std::string_view> known(scheme->options.begin(), scheme->options.end());
+  known.insert(known.end(), kMountOptions.begin(), kMountOptions.end());
   known.insert(known.end(), kLimitOptions.begin(), kLimitOptions.end());
   LEAT_CHECK_OK(check_options(url, known, scheme->credentials));
   LEAT_TRY(OpendalConfig config, scheme->configure(url));

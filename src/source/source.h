@@ -20,6 +20,7 @@
 #include "model/store_url.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
+#include "source/source_file.h"
 
 namespace leat {
 
@@ -49,6 +50,8 @@ struct SourceObject {
   uint64_t size = 0;
   Version version;
   std::optional<WallTime> mtime;
+  // It is a file on this host's own disks: reading it costs what reading a cache there would cost.
+  bool local = false;
 };
 
 // How one attempt at a store went, as far as it was seen.
@@ -141,6 +144,11 @@ class ObjectWriter {
 
 using ObjectWriterPtr = std::unique_ptr<ObjectWriter>;
 
+struct OpenRequest {
+  std::string key;
+  Version if_version;  // kNone: whatever is there now
+};
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -188,6 +196,14 @@ class Source {
   // All of the keys, one request after the other where one does not do; what is not there is no
   // failure. A directory has to be empty. After a failure any of them may be gone.
   virtual Task<Result<>> remove(Context context, RemoveRequest request);
+
+  // A `local` object as an open file, so that many reads find its name once. Null where there is
+  // none to be had: not local (any more), or too many are open; read() serves it then.
+  virtual Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) {
+    static_cast<void>(context);
+    static_cast<void>(request);
+    co_return SourceFilePtr();
+  }
 };
 
 using SourcePtr = std::shared_ptr<Source>;

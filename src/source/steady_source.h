@@ -59,6 +59,10 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+  // Not tried again: this host's own disks answer or fail.
+  Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override {
+    return inner_->open_file(std::move(context), std::move(request));
+  }
 
   // The same for changes, but that one which depends on what is there is not tried again unless it
   // was throttled: nobody could tell a change of somebody else from one's own. They may take longer

@@ -16,11 +16,6 @@ Result<> check_options(const StoreUrl& url, std::span<const std::string_view> kn
                        std::string_view credentials) {
   for (const auto& [name, value] : url.options) {
     if (std::ranges::find(known, name) != known.end()) continue;
-    if (known.empty()) {
-      return error(StatusCode::kInvalidArgument,
-                   fmt::format("source {} has option '{}', but {} takes none", url.to_string(),
-                               name, url.scheme));
-    }
     if (name.contains("key") || name.contains("secret") || name.contains("token")) {
       return error(StatusCode::kInvalidArgument,
                    fmt::format("source {} has option '{}': credentials are not taken from URLs or "

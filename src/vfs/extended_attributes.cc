@@ -35,6 +35,11 @@ std::optional<std::string> cached_bytes(const NodeView& view) {
   return std::to_string(bytes);
 }
 
+std::optional<std::string> cache(const NodeView& view) {
+  if (!view.node->ref) return std::nullopt;
+  return std::string(to_string(view.node->ref->cache));
+}
+
 std::optional<std::string> node(const NodeView& view) {
   return std::to_string(view.node->id);
 }
@@ -44,9 +49,13 @@ std::optional<std::string> last_error(const NodeView& view) {
 }
 
 constexpr std::array kAttributes = {
-    Attribute{"user.leat.source", &source}, Attribute{"user.leat.version", &version},
-    Attribute{"user.leat.size", &size},     Attribute{"user.leat.cached_bytes", &cached_bytes},
-    Attribute{"user.leat.node", &node},     Attribute{"user.leat.last_error", &last_error},
+    Attribute{"user.leat.source", &source},
+    Attribute{"user.leat.version", &version},
+    Attribute{"user.leat.size", &size},
+    Attribute{"user.leat.cached_bytes", &cached_bytes},
+    Attribute{"user.leat.cache", &cache},
+    Attribute{"user.leat.node", &node},
+    Attribute{"user.leat.last_error", &last_error},
 };
 
 }  // namespace

@@ -102,8 +102,8 @@ class CatalogFileSystem : public FileSystem {
   NodeAttributes describe_new(const NodePtr& node, const CatalogEntry& entry) const;
   // Why `node` cannot be opened with `flags`, whatever the store says.
   Result<> may_open(const Node& node, int flags);
-  Result<std::shared_ptr<OpenFile>> open_version(const NodePtr& node,
-                                                 const Result<CatalogEntry>& entry);
+  Result<std::shared_ptr<VersionedFile>> open_version(const NodePtr& node,
+                                                      const Result<CatalogEntry>& entry);
   // What the kernel may hold of the changed name: the name itself, or the first directory on the
   // way to it that has no node and may be held as missing. Nothing when it is not below the root.
   std::optional<Invalidation> first_held(const CatalogChange& change) const;
@@ -252,7 +252,7 @@ Result<> CatalogFileSystem::may_open(const Node& node, int flags) {
   return {};
 }
 
-Result<std::shared_ptr<OpenFile>> CatalogFileSystem::open_version(
+Result<std::shared_ptr<VersionedFile>> CatalogFileSystem::open_version(
     const NodePtr& node, const Result<CatalogEntry>& entry) {
   if (!entry && entry.error().code() != StatusCode::kNotFound) return error(entry.error());
   if (!entry || entry->info.is_directory() || entry->ref->id != node->ref->id) {
@@ -263,8 +263,11 @@ Result<std::shared_ptr<OpenFile>> CatalogFileSystem::open_version(
                              entry ? "another version" : "gone"));
   }
   nodes_.refresh(node->id, *entry);
-  opens_total.add();
-  return std::make_shared<VersionedFile>(parts_, node);
+  // Whose mount says that nothing changes may have it as the kernel reads it; any other file is
+  // compared after each read, since somebody may write into it while it is open.
+  const bool pass_through =
+      entry->mount->entry.policy.freshness.mode == Freshness::Mode::kImmutable;
+  return std::make_shared<VersionedFile>(parts_, node, pass_through);
 }
 
 std::optional<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::try_open(NodeId id, int flags) {
@@ -275,10 +278,14 @@ std::optional<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::try_open(Nod
   // Such a mount asks the store at each open, however lately the name was looked up.
   const bool asks =
       facts->mount && facts->mount->entry.policy.freshness.mode == Freshness::Mode::kValidate;
-  if (asks) return std::nullopt;
+  // Nor is a local file opened without waiting.
+  if (asks || node->ref->cache == CacheUse::kNone) return std::nullopt;
   std::optional<Result<CatalogEntry>> entry = catalog_.try_lookup(path_of(*node));
   if (!entry) return std::nullopt;
-  return open_version(node, *entry);
+  Result<std::shared_ptr<VersionedFile>> opened = open_version(node, *entry);
+  if (!opened) return error(opened.error());
+  opens_total.add();
+  return *std::move(opened);
 }
 
 Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context, NodeId id,
@@ -287,7 +294,19 @@ Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context,
   if (!node) co_return forgotten(id);
   if (auto allowed = may_open(*node, flags); !allowed) co_return error(allowed.error());
   Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, path_of(*node));
-  co_return open_version(node, entry);
+  Result<std::shared_ptr<VersionedFile>> opened = open_version(node, entry);
+  if (!opened) co_return Error(opened.error());
+  if (node->ref->cache == CacheUse::kNone) {
+    Result<SourceFilePtr> local = co_await parts_.fetcher.open_file(context, node->ref);
+    if (!local) {
+      Status status = local.error().with_context("cannot open " + path_of(*node));
+      if (status.code() == StatusCode::kChanged) version_gone(*node, status);
+      co_return error(std::move(status));
+    }
+    (*opened)->read_from(*std::move(local));
+  }
+  opens_total.add();
+  co_return *std::move(opened);
 }
 
 void CatalogFileSystem::version_gone(const Node& node, const Status& status) {

@@ -11,17 +11,39 @@ namespace {
 Counter reads_in_place("leat_vfs_reads_total", "Reads of open files", R"(answered="in_place")");
 Counter reads_from_disk("leat_vfs_reads_total", "Reads of open files", R"(answered="from_disk")");
 Counter reads_from_store("leat_vfs_reads_total", "Reads of open files", R"(answered="from_store")");
+Counter reads_local("leat_vfs_reads_total", "Reads of open files", R"(answered="from_local_file")");
 Counter read_bytes("leat_vfs_read_bytes_total", "Bytes that reads of open files returned");
 Counter read_errors("leat_vfs_read_errors_total", "Reads of open files that failed");
 
+// What the kernel reads by itself of a file that is not the cache's.
+class LocalBacking : public BackingFile {
+ public:
+  explicit LocalBacking(SourceFilePtr file) : file_(std::move(file)) {}
+  int fd() const override { return file_->fd(); }
+  uint64_t size() const override { return file_->size(); }
+
+ private:
+  const SourceFilePtr file_;
+};
+
 }  // namespace
 
-VersionedFile::VersionedFile(const VersionedFileParts& parts, NodePtr node)
-    : parts_(parts), node_(std::move(node)), streams_(node_->ref->size, StreamOptions{}) {}
+VersionedFile::VersionedFile(const VersionedFileParts& parts, NodePtr node, bool pass_through)
+    : parts_(parts),
+      node_(std::move(node)),
+      pass_through_(pass_through),
+      streams_(node_->ref->size, StreamOptions{}) {}
 
 std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
   const ByteRange range = within(offset, size);
   if (range.empty()) return Bytes();
+  if (local_) {
+    Buffer buffer(range.size);
+    if (!local_->try_read(range.offset, buffer.span())) return std::nullopt;
+    reads_local.add();
+    read_bytes.add(range.size);
+    return Bytes(std::move(buffer));
+  }
   std::optional<Bytes> bytes = parts_.fetcher.try_read(*node_->ref, range);
   if (!bytes) return std::nullopt;  // read() follows and notes the stream
   look_ahead(range);
@@ -33,16 +55,17 @@ std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
 Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64_t size) {
   const ByteRange range = within(offset, size);
   if (range.empty()) co_return Bytes();
-  const bool local = on_disk(range);
-  look_ahead(range);
-  Result<Bytes> bytes = co_await parts_.fetcher.read(context, node_->ref, range);
+  const bool cached = on_disk(range);
+  Result<Bytes> bytes = co_await read_range(context, range);
   if (!bytes) {
     read_errors.add();
     Status status = bytes.error().with_context("cannot read " + parts_.path(*node_));
     if (status.code() == StatusCode::kChanged) parts_.changed(*node_, status);
     co_return error(std::move(status));
   }
-  if (local) {
+  if (local_) {
+    reads_local.add();
+  } else if (cached) {
     reads_from_disk.add();
   } else {
     reads_from_store.add();
@@ -52,7 +75,20 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
   co_return std::move(*bytes);
 }
 
+Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) {
+  if (!local_) {
+    look_ahead(range);
+    co_return co_await parts_.fetcher.read(context, node_->ref, range);
+  }
+  Buffer buffer(range.size);
+  Result<> done = co_await local_->read(context, range.offset, buffer.span());
+  if (!done) co_return Error(done.error());
+  co_return Bytes(std::move(buffer));
+}
+
 std::shared_ptr<BackingFile> VersionedFile::backing() {
+  if (local_ && pass_through_) return std::make_shared<LocalBacking>(local_);
+  if (node_->ref->cache != CacheUse::kDisk) return nullptr;
   return parts_.store == nullptr ? nullptr : parts_.store->backing(*node_->ref);
 }
 
@@ -71,7 +107,8 @@ void VersionedFile::look_ahead(ByteRange read) {
 }
 
 bool VersionedFile::on_disk(ByteRange range) const {
-  return parts_.store != nullptr && parts_.store->missing(*node_->ref, range).empty();
+  return parts_.store != nullptr && node_->ref->cache == CacheUse::kDisk &&
+         parts_.store->missing(*node_->ref, range).empty();
 }
 
 }  // namespace leat

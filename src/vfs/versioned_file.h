@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VersionedFile: an open file of the store, one version to its end, with the look-ahead of its own
-// readers. VersionedFileParts is what all of them share.
+// readers; or, where it lies on a disk of this host and is not cached, the file itself, compared
+// after each read. VersionedFileParts is what all of them share.
 #pragma once
 
 #include <functional>
@@ -23,7 +24,12 @@ struct VersionedFileParts {
 
 class VersionedFile : public OpenFile {
  public:
-  VersionedFile(const VersionedFileParts& parts, NodePtr node);
+  // `pass_through`: whether the kernel may read a local file by itself, in place of which others
+  // may then put other bytes.
+  VersionedFile(const VersionedFileParts& parts, NodePtr node, bool pass_through = false);
+
+  // Reads go there from now on. Before anybody else has this file; may be null.
+  void read_from(SourceFilePtr file) { local_ = std::move(file); }
 
   NodeId node() const override { return node_->id; }
   const FileRefPtr& ref() const override { return node_->ref; }
@@ -32,12 +38,15 @@ class VersionedFile : public OpenFile {
   std::shared_ptr<BackingFile> backing() override;
 
  private:
+  Task<Result<Bytes>> read_range(Context context, ByteRange range);
   ByteRange within(uint64_t offset, uint64_t size) const;
   void look_ahead(ByteRange read);
   bool on_disk(ByteRange range) const;
 
   const VersionedFileParts& parts_;
   const NodePtr node_;
+  const bool pass_through_;
+  SourceFilePtr local_;  // null: by the fetcher
   StreamTable streams_;
 };
 

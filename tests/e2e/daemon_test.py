@@ -166,7 +166,7 @@ def test_names_that_are_no_text(leat, source, mnt, folder):
     strange = os.fsdecode(b"\xff\xfe name")
     (source / strange).mkdir()
     (source / strange / strange).write_bytes(b"strange")
-    mount(leat, source, mnt)
+    mount(leat, source, mnt, "--option", "cache=always")
     assert leat.run("cat", mnt / strange / strange).stdout == "strange"
     told = leat.json("stat", mnt / strange / strange)
     assert told["name_encoded"] == "%FF%FE%20name"

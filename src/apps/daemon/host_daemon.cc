@@ -44,6 +44,8 @@ JobView view_of(const JobInfo& info) {
   view.bytes_total = info.progress.bytes_total;
   view.bytes_done = info.progress.bytes_done;
   view.bytes_fetched = info.progress.bytes_fetched;
+  view.files_uncached = info.progress.files_uncached;
+  view.bytes_uncached = info.progress.bytes_uncached;
   view.seconds = std::chrono::duration<double>(info.duration).count();
   for (const JobError& failed : info.errors) {
     std::string why = failed.status.to_string();

@@ -138,6 +138,11 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest 
     if (!freshness) co_return Error(freshness.error());
     policy.freshness = *freshness;
   }
+  if (auto cache = url.options.find("cache"); cache != url.options.end()) {
+    Result<CacheMode> mode = parse_cache_mode(cache->second);
+    if (!mode) co_return Error(mode.error());
+    policy.cache = *mode;
+  }
   auto compare = [url, path = request.path] { return check_apart(url, path); };
   Result<> apart = co_await FilePool::of_process().run(context, "a mount", compare);
   if (!apart) co_return apart;

@@ -152,6 +152,8 @@ void decode(const Json& json, JobView& job) {
   get(json, "bytes_total", job.bytes_total);
   get(json, "bytes_done", job.bytes_done);
   get(json, "bytes_fetched", job.bytes_fetched);
+  get(json, "files_uncached", job.files_uncached);
+  get(json, "bytes_uncached", job.bytes_uncached);
   get(json, "seconds", job.seconds);
   get(json, "errors", job.errors);
   std::string code;
@@ -280,6 +282,8 @@ Json to_json(const JobView& job) {
                {"bytes_total", job.bytes_total},
                {"bytes_done", job.bytes_done},
                {"bytes_fetched", job.bytes_fetched},
+               {"files_uncached", job.files_uncached},
+               {"bytes_uncached", job.bytes_uncached},
                {"seconds", job.seconds},
                {"errors", job.errors}};
   put_bytes(json, "path", job.path);

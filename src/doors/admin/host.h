@@ -88,6 +88,8 @@ struct JobView {
   uint64_t files_total = 0, files_done = 0, files_failed = 0;
   uint64_t bytes_total = 0, bytes_done = 0;
   uint64_t bytes_fetched = 0;  // of these, asked of the store
+  // load: of mounts that do not cache them; in none of the other numbers.
+  uint64_t files_uncached = 0, bytes_uncached = 0;
   double seconds = 0;
   std::vector<std::string> errors{};  // the first few
   std::optional<StatusCode> code{};   // of one that did not do everything: why

@@ -34,7 +34,7 @@ Result<int> ConnectionBackings::add(int fd) {
     case EPERM:
       return error(StatusCode::kPermissionDenied, text + " (it needs CAP_SYS_ADMIN)");
     case ELOOP:
-      return error(StatusCode::kUnsupported, text + " (the cache lies on a stacked file system)");
+      return error(StatusCode::kUnsupported, text + " (it lies on a stacked file system)");
     case EOPNOTSUPP:
     case ENOTTY:
     case EINVAL:
