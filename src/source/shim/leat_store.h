@@ -111,7 +111,9 @@ typedef void (*leat_done)(void* user, const leat_outcome* outcome);
  *   anonymous         "true" signs nothing
  * and, by scheme:
  *   s3                region; virtual_host: "true" puts the bucket into the host name; profile of
- *                     the shared credentials file
+ *                     the shared credentials file; role to be assumed, role_session, external_id,
+ *                     sts_endpoint; sse and sse_kms_key of what is written;
+ *                     sse_customer_key_file; requester_pays: "true"
  *   gs                credentials: file of a service account or the like
  *   az, abfs          account
  *   oss, cos, obs

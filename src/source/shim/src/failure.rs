@@ -51,7 +51,11 @@ impl Failure {
     /// `answer` is what was last seen on the wire.
     pub fn from_opendal(error: &opendal::Error, answer: &Answer) -> Self {
         if is_unsigned(error) {
-            return Self::new(Code::PermissionDenied, describe_unsigned(error));
+            let code = match is_passing(error) {
+                true => Code::Unavailable,
+                false => Code::PermissionDenied,
+            };
+            return Self::new(code, describe_unsigned(error));
         }
         let (store_code, store_text) = store_error(error.message());
         let code = code_of(error, store_code.as_deref(), answer);
@@ -79,6 +83,13 @@ impl Failure {
 /// anything, was said by the machine that hands out roles.
 fn is_unsigned(error: &opendal::Error) -> bool {
     error.message() == "signing http request" && !error.is_temporary()
+}
+
+/// Whoever hands out credentials was not reached; OpenDAL does not hand that on.
+fn is_passing(error: &opendal::Error) -> bool {
+    let cause = error.source();
+    let cause = cause.and_then(|cause| cause.downcast_ref::<reqsign_core::Error>());
+    cause.is_some_and(reqsign_core::Error::is_retryable)
 }
 
 fn describe_unsigned(error: &opendal::Error) -> String {
@@ -127,7 +138,13 @@ fn store_error(message: &str) -> (Option<String>, String) {
         return (code, debug_field(message, "message").unwrap_or_default());
     }
     // A page of some proxy, perhaps; it may echo the request, signature included.
-    let suspicious = ["ignature", "uthorization", "AWS4-HMAC", "oken"];
+    let suspicious = [
+        "ignature",
+        "customer-key",
+        "uthorization",
+        "AWS4-HMAC",
+        "oken",
+    ];
     if suspicious.iter().any(|word| message.contains(word)) {
         return (None, String::new());
     }

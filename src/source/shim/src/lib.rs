@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `services`
 //! opens, `store` does what is asked, `listing` makes pages, `web` is what OpenDAL lacks of web
-//! servers, `transport` watches what goes over the wire and `get` carries the bytes of reads, `sign`
-//! and `credentials` say who asks, `failure` says what went wrong.
+//! servers, `transport` watches what goes over the wire and `get` carries the bytes of reads, `sign`,
+//! `credentials` and `role` say who asks, `failure` says what went wrong.
 mod abi;
+mod command;
 mod credentials;
 mod entry;
 mod failure;
 mod get;
 mod listing;
+mod role;
 mod s3;
 mod services;
 mod sign;

@@ -23,7 +23,7 @@ impl Options<'_> {
     }
 
     /// Where it is given: an empty text is not the same as none for some builders.
-    fn set<B>(&self, builder: B, name: &str, set: impl FnOnce(B, &str) -> B) -> B {
+    pub fn set<B>(&self, builder: B, name: &str, set: impl FnOnce(B, &str) -> B) -> B {
         match self.text(name) {
             "" => builder,
             value => set(builder, value),

@@ -244,7 +244,10 @@ impl WatchedTransport {
     ) -> Result<Response<HttpBody>> {
         let (mut parts, body) = request.into_parts();
         if let Some(signer) = signer {
-            let signing = async { signer.sign(&mut parts).await.map_err(unsigned) };
+            let signing = async {
+                let signed = signer.sign(&mut parts).await;
+                signed.map_err(|error| unsigned(&error).with_temporary(error.is_retryable()))
+            };
             let credential = within(exchange.terms.first_byte, "no credentials", signing).await?;
             if credential.is_none() {
                 return Err(unsigned("failed to load signing credential"));
