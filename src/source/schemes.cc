@@ -57,6 +57,14 @@ Result<> check_together(const OpendalConfig& config, const char* name, const cha
                            together ? "says nothing without" : "cannot be given with", other));
 }
 
+// Credentials of this mount alone: a file in the form of the store's own tools.
+Result<> pass_on_credentials(OpendalConfig& config, const StoreUrl& url) {
+  pass_on(config, url, "credentials");
+  LEAT_CHECK_OK(check_together(config, "credentials", "anonymous", false));
+  identify(config, {"credentials"});
+  return {};
+}
+
 // kInvalidArgument where there is none, saying what it looks like.
 Result<std::string> demand(const StoreUrl& url, const std::string& name, std::string value,
                            std::string_view example) {
@@ -118,6 +126,7 @@ Result<OpendalConfig> configure_s3(const StoreUrl& url) {
                url, "endpoint", {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, kAwsEndpoint)));
   config.options["region"] =
       option_or_environment(url, "region", {"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1");
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   LEAT_CHECK_OK(configure_s3_role(config, url));
   LEAT_CHECK_OK(configure_s3_headers(config, url));
   identify(config, {"profile", "role", "role_session", "external_id", "sse", "sse_kms_key",
@@ -135,8 +144,7 @@ Result<OpendalConfig> configure_gs(const StoreUrl& url) {
   LEAT_TRY(config.endpoint,
            canonical_endpoint(option_or_environment(url, "endpoint", {"STORAGE_EMULATOR_HOST"},
                                                     "https://storage.googleapis.com")));
-  pass_on(config, url, "credentials");
-  if (config.account.empty()) config.account = option(url, "credentials");
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -158,6 +166,7 @@ Result<OpendalConfig> configure_azure(const StoreUrl& url, std::string_view sche
   }
   LEAT_TRY(config.endpoint, canonical_endpoint(std::move(endpoint), /*path=*/true));
   if (!account.empty()) config.options["account"] = account;
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -179,6 +188,7 @@ Result<OpendalConfig> configure_regional(const StoreUrl& url, std::string_view s
     endpoint = fmt::format(pattern, region);
   }
   LEAT_TRY(config.endpoint, canonical_endpoint(std::move(endpoint)));
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -199,6 +209,7 @@ Result<OpendalConfig> configure_b2(const StoreUrl& url) {
   LEAT_TRY(config.options["bucket_id"],
            demand(url, "bucket_id", option(url, "bucket_id"), "e73ede9c9c8412db49f60715"));
   config.endpoint = "https://api.backblazeb2.com";
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -215,6 +226,7 @@ Result<OpendalConfig> configure_webhdfs(const StoreUrl& url) {
            canonical_endpoint(fmt::format("{}://{}", tls ? "https" : "http", url.bucket)));
   config.options["user"] = option_or_environment(url, "user", {"HADOOP_USER_NAME"}, "");
   config.account = config.options["user"];
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -234,25 +246,20 @@ Result<OpendalConfig> configure_sftp(const StoreUrl& url) {
   return config;
 }
 
-constexpr std::array<std::string_view, 12> kS3Options = {"addressing",
-                                                         "anonymous",
-                                                         "endpoint",
-                                                         "external_id",
-                                                         "profile",
-                                                         "region",
-                                                         "requester_pays",
-                                                         "role",
-                                                         "role_session",
-                                                         "sse",
-                                                         "sse_customer_key_file",
-                                                         "sse_kms_key"};
+constexpr std::array<std::string_view, 13> kS3Options = {
+    "addressing",  "anonymous",    "credentials", "endpoint",
+    "external_id", "profile",      "region",      "requester_pays",
+    "role",        "role_session", "sse",         "sse_customer_key_file",
+    "sse_kms_key"};
 constexpr std::array<std::string_view, 3> kGsOptions = {"anonymous", "credentials", "endpoint"};
-constexpr std::array<std::string_view, 3> kAzOptions = {"account", "anonymous", "endpoint"};
-constexpr std::array<std::string_view, 2> kAbfsOptions = {"account", "endpoint"};
-constexpr std::array<std::string_view, 3> kOssOptions = {"anonymous", "endpoint", "region"};
-constexpr std::array<std::string_view, 2> kRegionalOptions = {"endpoint", "region"};
-constexpr std::array<std::string_view, 1> kB2Options = {"bucket_id"};
-constexpr std::array<std::string_view, 2> kWebhdfsOptions = {"tls", "user"};
+constexpr std::array<std::string_view, 4> kAzOptions = {"account", "anonymous", "credentials",
+                                                        "endpoint"};
+constexpr std::array<std::string_view, 3> kAbfsOptions = {"account", "credentials", "endpoint"};
+constexpr std::array<std::string_view, 4> kOssOptions = {"anonymous", "credentials", "endpoint",
+                                                         "region"};
+constexpr std::array<std::string_view, 3> kRegionalOptions = {"credentials", "endpoint", "region"};
+constexpr std::array<std::string_view, 2> kB2Options = {"bucket_id", "credentials"};
+constexpr std::array<std::string_view, 3> kWebhdfsOptions = {"credentials", "tls", "user"};
 constexpr std::array<std::string_view, 3> kSftpOptions = {"key", "known_hosts", "user"};
 
 constexpr std::string_view kAzureCredentials =
@@ -277,7 +284,8 @@ constexpr std::array<Scheme, 13> kSchemes = {{
      &configure_obs},
     {"b2", kB2Options, "B2_APPLICATION_KEY_ID and B2_APPLICATION_KEY", true, &configure_b2},
     {"hdfs", {}, "HADOOP_USER_NAME", false, &configure_hdfs},
-    {"webhdfs", kWebhdfsOptions, "user= or HADOOP_USER_NAME", false, &configure_webhdfs},
+    {"webhdfs", kWebhdfsOptions, "user= or HADOOP_USER_NAME, or WEBHDFS_DELEGATION_TOKEN", false,
+     &configure_webhdfs},
     {"http", {}, "it is asked without any", false, &configure_http},
     {"https", {}, "it is asked without any", false, &configure_http},
     {"sftp", kSftpOptions, "the private key that key= names", false, &configure_sftp},

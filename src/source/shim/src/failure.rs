@@ -144,6 +144,8 @@ fn store_error(message: &str) -> (Option<String>, String) {
         "uthorization",
         "AWS4-HMAC",
         "oken",
+        "sig=",
+        "delegation",
     ];
     if suspicious.iter().any(|word| message.contains(word)) {
         return (None, String::new());

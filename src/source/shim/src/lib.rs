@@ -2,14 +2,18 @@
 //! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `services`
 //! opens, `store` does what is asked, `listing` makes pages, `web` is what OpenDAL lacks of web
 //! servers, `transport` watches what goes over the wire and `get` carries the bytes of reads, `sign`,
-//! `credentials` and `role` say who asks, `failure` says what went wrong.
+//! `credentials`, `role` and `env_file` say who asks and `reload` when that has changed, `failure`
+//! says what went wrong.
 mod abi;
 mod command;
 mod credentials;
 mod entry;
+mod env_file;
 mod failure;
 mod get;
 mod listing;
+mod live;
+mod reload;
 mod role;
 mod s3;
 mod services;

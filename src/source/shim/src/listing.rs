@@ -11,6 +11,7 @@ use opendal::{Lister, Metadata, Operator};
 use crate::entry::{Dialect, Entry, is_addressable};
 use crate::failure::{Code, Failure};
 use crate::get::Terms;
+use crate::live::Live;
 use crate::transport::EXCHANGE;
 use crate::web::Web;
 
@@ -57,7 +58,7 @@ struct Parked {
 }
 
 pub struct Listings {
-    operator: Operator,
+    operator: Live<Operator>,
     style: Style,
     dialect: Dialect,
     page_entries: usize,
@@ -67,7 +68,7 @@ pub struct Listings {
 
 impl Listings {
     pub fn new(
-        operator: Operator,
+        operator: Live<Operator>,
         style: Style,
         dialect: Dialect,
         page_entries: usize,
@@ -193,7 +194,7 @@ impl Listings {
 
     async fn check_directory(&self, prefix: &str) -> Result<(), Failure> {
         let path = prefix.trim_end_matches('/');
-        let there = self.operator.stat(path).await;
+        let there = self.operator.now().stat(path).await;
         match there {
             Ok(metadata) if metadata.is_dir() => Ok(()),
             Ok(_) => Err(Failure::new(
@@ -202,7 +203,7 @@ impl Listings {
             )),
             // Some know a directory only by its slash.
             Err(error) if error.kind() == opendal::ErrorKind::NotFound => {
-                let again = self.operator.stat(prefix).await;
+                let again = self.operator.now().stat(prefix).await;
                 again.map(|_| ()).map_err(|error| Failure::seen(&error))
             }
             Err(error) => Err(Failure::seen(&error)),
@@ -266,7 +267,8 @@ impl Listings {
         terms: Terms,
     ) -> Result<Lister, Failure> {
         let path = if prefix.is_empty() { "/" } else { prefix };
-        let opening = self.operator.lister_options(path, options);
+        let operator = self.operator.now();
+        let opening = operator.lister_options(path, options);
         match tokio::time::timeout(terms.first_byte, opening).await {
             Err(_) => Err(Failure::silence(terms.first_byte)),
             Ok(lister) => lister.map_err(|error| Failure::seen(&error)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as STANDARD;
 use opendal::{Operator, services};
-use reqsign_aws_v4::{Credential, DefaultCredentialProvider};
+use reqsign_aws_v4::{Credential, DefaultCredentialProvider, ProfileCredentialProvider};
 use reqsign_core::ProvideCredentialChain;
 
 use crate::credentials::{Credentials, SharedCredentials};
@@ -93,7 +93,8 @@ fn credentials(options: &Options<'_>) -> Result<Arc<Credentials>, String> {
         transport: http_transport(),
         sts: sts.clone(),
     };
-    let base = Credentials::new(chain(options.text("profile")), transport());
+    let base = chain(options.text("profile"), options.text("credentials"));
+    let base = Credentials::new(base, transport());
     if options.text("role").is_empty() {
         return Ok(base);
     }
@@ -108,11 +109,26 @@ fn credentials(options: &Options<'_>) -> Result<Arc<Credentials>, String> {
     Ok(Credentials::new(role, transport()))
 }
 
-/// A profile that is asked for goes before the environment's keys, as with AWS's own tools.
-fn chain(profile: &str) -> ProvideCredentialChain<Credential> {
+/// A profile that is asked for goes before the environment's keys, as with AWS's own tools; a file
+/// that is asked for is the only place.
+fn chain(profile: &str, file: &str) -> ProvideCredentialChain<Credential> {
+    let chain = ProvideCredentialChain::new();
+    if !file.is_empty() {
+        let profile = if profile.is_empty() {
+            "default"
+        } else {
+            profile
+        };
+        return chain.push(
+            ProfileCredentialProvider::new()
+                .with_credentials_file(file)
+                .with_config_file(file)
+                .with_profile(profile),
+        );
+    }
     let mut found = DefaultCredentialProvider::builder();
     if !profile.is_empty() {
         found = found.with_profile(profile).no_env();
     }
-    ProvideCredentialChain::new().push(found.build())
+    chain.push(found.build())
 }

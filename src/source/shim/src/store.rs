@@ -14,6 +14,8 @@ use crate::entry::{Dialect, Entry, VersionKind, check_addressable, check_kind};
 use crate::failure::{Code, Failure};
 use crate::get::Terms;
 use crate::listing::{Listings, Page, Style};
+use crate::live::Live;
+use crate::reload::Reload;
 use crate::services;
 use crate::sign::Signer;
 use crate::target::Target;
@@ -23,10 +25,11 @@ use crate::web::Web;
 const PUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Store {
-    operator: Operator,
+    operator: Live<Operator>,
     /// For reads; leaves signing to `signer` where there is one.
-    reader: Operator,
-    signer: Option<Arc<Signer>>,
+    reader: Live<Operator>,
+    signer: Live<Option<Arc<Signer>>>,
+    reload: Reload,
     /// The transport fills the targets of reads.
     over_http: bool,
     dialect: Dialect,
@@ -80,14 +83,13 @@ impl Store {
     pub fn open(options: &HashMap<String, String>) -> Result<Self, String> {
         let built = services::build(options)?;
         let named = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
-        let context = OperationContext::new().with_http_transport(http_transport());
         let number = |name: &str, default: u64| match options.get(name) {
             None => Ok(default),
             Some(value) => value
                 .parse()
                 .map_err(|_| format!("{name}={value} is not a number")),
         };
-        let operator = built.operator.with_context(context.clone());
+        let operator = Live::new(carried(built.operator));
         let page_entries = number("page_entries", 1000)? as usize;
         let web = (built.style == Style::Index)
             .then(|| Arc::new(Web::new(named("endpoint"), built.dialect)));
@@ -102,8 +104,9 @@ impl Store {
             ),
             web,
             operator,
-            reader: built.reader.with_context(context),
-            signer: built.signer,
+            reader: Live::new(carried(built.reader)),
+            signer: Live::new(built.signer),
+            reload: Reload::new(options),
             over_http: built.over_http,
             dialect: built.dialect,
             has_sizes_only: style == Style::Levels,
@@ -113,7 +116,7 @@ impl Store {
 
     /// The kind of version that reads can demand.
     pub fn conditional_read(&self) -> VersionKind {
-        let capability = self.operator.info().capability();
+        let capability = self.operator.now().info().capability();
         match self.dialect.version {
             VersionKind::Etag if capability.read_with_if_match => VersionKind::Etag,
             VersionKind::Generation if capability.read_with_if_version_match => {
@@ -151,7 +154,7 @@ impl Store {
                 trace,
                 || Purpose::Other,
                 terms,
-                || async { within(terms.first_byte, self.operator.stat(&key)).await },
+                || async { within(terms.first_byte, self.operator.now().stat(&key)).await },
             )
             .await?;
         check_kind(&key, metadata.is_dir())?;
@@ -193,7 +196,7 @@ impl Store {
         let version = (!version.is_empty()).then_some(version);
         let purpose = || Purpose::Read {
             target: target.clone(),
-            signer: self.signer.clone(),
+            signer: self.signer.now(),
             version: version.clone().map(|text| (self.dialect.version, text)),
         };
         let done = self
@@ -215,7 +218,7 @@ impl Store {
         if matches!(failure.code, Code::NotFound | Code::Throttled) {
             return failure;
         }
-        match tokio::time::timeout(terms.first_byte, self.operator.stat(key)).await {
+        match tokio::time::timeout(terms.first_byte, self.operator.now().stat(key)).await {
             Ok(Ok(now)) if now.is_file() && now.content_length() < end => Failure::new(
                 Code::OutOfRange,
                 format!("the object has only {} bytes", now.content_length()),
@@ -243,6 +246,7 @@ impl Store {
         let failed = |error| Failure::seen(&error);
         let reader = self
             .reader
+            .now()
             .reader_options(key, options)
             .await
             .map_err(failed)?;
@@ -268,7 +272,7 @@ impl Store {
         };
         let exchange = Exchange::new(Purpose::Other, terms);
         let written = EXCHANGE
-            .scope(exchange.clone(), self.operator.write(&key, content))
+            .scope(exchange.clone(), self.operator.now().write(&key, content))
             .await;
         written
             .map(|_| ())
@@ -286,6 +290,10 @@ impl Store {
     ) -> Result<T, Failure> {
         let mut renewed = false;
         loop {
+            if let Some(built) = self.reload.if_changed().await {
+                self.reopen(built);
+            }
+            let openings = self.reload.openings();
             trace.requests += 1;
             let exchange = Exchange::new(purpose(), terms);
             let result = EXCHANGE.scope(exchange.clone(), work()).await;
@@ -295,7 +303,8 @@ impl Store {
                 Err(failure)
                     if failure.code == Code::PermissionDenied
                         && !renewed
-                        && self.renew_credential(&exchange).await =>
+                        && (self.renew_credential(&exchange).await
+                            || self.renew_store(openings).await) =>
                 {
                     renewed = true;
                 }
@@ -306,11 +315,34 @@ impl Store {
 
     /// Whether there is another credential than the one that was refused.
     async fn renew_credential(&self, exchange: &Exchange) -> bool {
-        match (&self.signer, exchange.credential()) {
+        match (self.signer.now(), exchange.credential()) {
             (Some(signer), Some(used)) => signer.renew(&used).await,
             _ => false,
         }
     }
+
+    /// Whether the store is another one now than it was after so many openings.
+    async fn renew_store(&self, openings: u64) -> bool {
+        if self.reload.openings() == openings {
+            match self.reload.after_refusal().await {
+                Some(built) => self.reopen(built),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn reopen(&self, built: Built) {
+        self.operator.replace(carried(built.operator));
+        self.reader.replace(carried(built.reader));
+        self.signer.replace(built.signer);
+        self.reload.opened();
+    }
+}
+
+/// Over our transport.
+fn carried(operator: Operator) -> Operator {
+    operator.with_context(OperationContext::new().with_http_transport(http_transport()))
 }
 
 async fn take_stream(

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures::stream;
 use http::{HeaderMap, Request, Response, StatusCode, header};
+use opendal::raw::Operation;
 use opendal::raw::oio::ReadStream;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, Result};
 use opendal_http_transport_reqwest::ReqwestTransport;
@@ -182,6 +183,8 @@ impl HttpTransport for WatchedTransport {
         match &exchange.purpose {
             Purpose::Other => self.ask_stock(&exchange, request).await,
             Purpose::Page => self.page(&exchange, request).await,
+            // What a service asks besides, such as a token to read with, is none of the target's.
+            Purpose::Read { .. } if !is_read(&request) => self.ask_stock(&exchange, request).await,
             Purpose::Read {
                 target,
                 signer,
@@ -193,6 +196,11 @@ impl HttpTransport for WatchedTransport {
             }
         }
     }
+}
+
+/// As the services mark it.
+fn is_read(request: &Request<Buffer>) -> bool {
+    matches!(request.extensions().get(), Some(Operation::Read))
 }
 
 impl WatchedTransport {
