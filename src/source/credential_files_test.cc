@@ -2,6 +2,9 @@
 // Credentials of one mount: in a file of its own, replaced while the store is open.
 #include <gmock/gmock.h>
 
+#include <array>
+#include <map>
+
 #include "source/aws_test.h"
 #include "source/azurite_test.h"
 #include "source/source.h"
@@ -149,6 +152,35 @@ TEST_F(CredentialFiles, OfWebhdfsHoldADelegationToken) {
   EXPECT_TRUE(reader_.reads(0, kSize));
   write("WEBHDFS_DELEGATION_TOKEN=NEW\n");
   EXPECT_TRUE(reader_.reads(0, kSize));
+}
+
+// Run by the test below, with a proxy that takes every name.
+TEST_F(CredentialFiles, ChildThatAsksRegionalStores) {
+  if (std::getenv("LEAT_TEST_REGIONAL") == nullptr) return;
+  for (const auto& [scheme, text] : std::map<std::string, std::string>{
+           {"oss", "ALIBABA_CLOUD_ACCESS_KEY_ID=OSSKEY\nALIBABA_CLOUD_ACCESS_KEY_SECRET=s\n"},
+           {"cos", "TENCENTCLOUD_SECRET_ID=COSKEY\nTENCENTCLOUD_SECRET_KEY=s\n"},
+           {"obs", "HUAWEI_CLOUD_ACCESS_KEY_ID=OBSKEY\nHUAWEI_CLOUD_SECRET_ACCESS_KEY=s\n"}}) {
+    StoreReader reader("");
+    reader.config = config(scheme, write(text));
+    reader.config.endpoint = fmt::format("http://{}.invalid", scheme);
+    EXPECT_TRUE(reader.reads(0, kSize)) << scheme;
+  }
+}
+
+TEST_F(CredentialFiles, OfRegionalStoresSignWhatIsAsked) {
+  server_.then_send_and_keep(lawful(0, kSize));
+  auto child = testing::run_again(
+      "CredentialFiles.ChildThatAsksRegionalStores",
+      {"LEAT_TEST_REGIONAL=1", "http_proxy=" + server_.endpoint(), "NO_PROXY", "no_proxy"});
+  EXPECT_EQ(child.status, 0) << child.output;
+  const std::vector<std::string> requests = server_.requests();
+  ASSERT_EQ(requests.size(), 3u);
+  // In the order of the schemes.
+  for (size_t i = 0; i < 3; ++i) {
+    const char* key = std::array{"COSKEY", "OBSKEY", "OSSKEY"}[i];
+    EXPECT_THAT(testing::header(requests[i], "authorization").value_or(""), HasSubstr(key));
+  }
 }
 
 TEST_F(CredentialFiles, ACustomersKeyThatIsReplacedIsTakenUp) {

@@ -7,6 +7,9 @@ use opendal::ErrorKind;
 
 use crate::transport::{Answer, EXCHANGE};
 
+/// Characters of a text that a provider of credentials was answered.
+const CAUSE_MAX: usize = 400;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Code {
@@ -99,7 +102,18 @@ fn describe_unsigned(error: &opendal::Error) -> String {
                 ~/.aws nor for a role of this machine; a public bucket needs anonymous=true"
             .to_string();
     }
-    format!("the request could not be signed, so nothing was sent: {cause}")
+    // Of whoever hands out credentials, who may echo what was asked.
+    let echoes = [
+        "AWS4-HMAC",
+        "x-amz-security",
+        "X-Amz-Security",
+        "client_secret",
+    ];
+    let told = match echoes.iter().any(|word| cause.contains(word)) {
+        true => String::new(),
+        false => cause.chars().take(CAUSE_MAX).collect(),
+    };
+    format!("the request could not be signed, so nothing was sent: {told}")
 }
 
 fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) -> Code {
