@@ -238,6 +238,15 @@ Result<OpendalConfig> configure_http(const StoreUrl& url) {
   return config;
 }
 
+// "datasets", "spaces" or the owner of models stands where others have the bucket.
+Result<OpendalConfig> configure_hf(const StoreUrl& url) {
+  LEAT_TRY(OpendalConfig config, begin(url, "hf"));
+  LEAT_TRY(config.endpoint, canonical_endpoint(option_or_environment(
+                                url, "endpoint", {"HF_ENDPOINT"}, "https://huggingface.co")));
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
+  return config;
+}
+
 Result<OpendalConfig> configure_sftp(const StoreUrl& url) {
   LEAT_TRY(OpendalConfig config, begin(url, "sftp"));
   config.endpoint = "ssh://" + url.bucket;
@@ -260,13 +269,14 @@ constexpr std::array<std::string_view, 4> kOssOptions = {"anonymous", "credentia
 constexpr std::array<std::string_view, 3> kRegionalOptions = {"credentials", "endpoint", "region"};
 constexpr std::array<std::string_view, 2> kB2Options = {"bucket_id", "credentials"};
 constexpr std::array<std::string_view, 3> kWebhdfsOptions = {"credentials", "tls", "user"};
+constexpr std::array<std::string_view, 3> kHfOptions = {"anonymous", "credentials", "endpoint"};
 constexpr std::array<std::string_view, 3> kSftpOptions = {"key", "known_hosts", "user"};
 
 constexpr std::string_view kAzureCredentials =
     "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_ID and its companions, or "
     "the machine's identity";
 
-constexpr std::array<Scheme, 13> kSchemes = {{
+constexpr std::array<Scheme, 14> kSchemes = {{
     {"s3", kS3Options,
      "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, ~/.aws with AWS_PROFILE or profile=, or the "
      "machine's role; role= is assumed with them",
@@ -288,6 +298,8 @@ constexpr std::array<Scheme, 13> kSchemes = {{
      &configure_webhdfs},
     {"http", {}, "it is asked without any", false, &configure_http},
     {"https", {}, "it is asked without any", false, &configure_http},
+    {"hf", kHfOptions, "HF_TOKEN, or the file that HF_TOKEN_PATH or credentials= names", true,
+     &configure_hf},
     {"sftp", kSftpOptions, "the private key that key= names", false, &configure_sftp},
 }};
 

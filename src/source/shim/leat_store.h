@@ -119,12 +119,13 @@ typedef void (*leat_done)(void* user, const leat_outcome* outcome);
  *   webhdfs           user
  *   hdfs
  *   http
+ *   hf                commit_lasts_ms: how long a branch stays at its commit         [5000]
  *   sftp              user; key: file of the private key; known_hosts: strict, accept or add
  *   memory            an empty store of its own, for tests
  *   page_entries        entries asked for in a page of a listing                   [1000]
  *   credentials         a file, of all but hdfs, http, sftp and memory. Of s3 in the form of the
- *                       shared credentials file, of gs Google's JSON, else NAME=VALUE lines as the
- *                       environment has them; the only place that is looked at then
+ *                       shared credentials file, of gs Google's JSON, of hf a token, else
+ *                       NAME=VALUE lines as the environment has them; nothing else is asked
  * Without it credentials come from the environment, the files that belong to the store's own
  * tools, or the machine's role. Files that are replaced are read again.
  * Null on failure, with the reason in `error`, cut to `error_size` and ended by a zero. */

@@ -10,10 +10,10 @@ use opendal::{Lister, Metadata, Operator};
 
 use crate::entry::{Dialect, Entry, is_addressable};
 use crate::failure::{Code, Failure};
+use crate::folders::Folders;
 use crate::get::Terms;
 use crate::live::Live;
 use crate::transport::EXCHANGE;
-use crate::web::Web;
 
 /// How a store lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Listings {
     dialect: Dialect,
     page_entries: usize,
     parked: Mutex<Vec<Parked>>,
-    web: Option<Arc<Web>>,
+    folders: Option<Arc<Folders>>,
 }
 
 impl Listings {
@@ -72,10 +72,10 @@ impl Listings {
         style: Style,
         dialect: Dialect,
         page_entries: usize,
-        web: Option<Arc<Web>>,
+        folders: Option<Arc<Folders>>,
     ) -> Self {
         Self {
-            web,
+            folders,
             operator,
             style,
             dialect,
@@ -167,8 +167,8 @@ impl Listings {
 
     /// A directory, which has to be there.
     async fn level(&self, prefix: &str, terms: Terms) -> Result<Page, Failure> {
-        if let Some(web) = &self.web {
-            return web.level(prefix).await;
+        if let Some(folders) = &self.folders {
+            return folders.level(prefix).await;
         }
         let mut lister = self.open(prefix, ListOptions::default(), terms).await?;
         let mut found = Vec::new();

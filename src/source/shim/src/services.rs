@@ -3,6 +3,7 @@
 //! options.
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::time::Duration;
 
 use opendal::{Builder, Operator, services};
 use reqsign_azure_storage::DefaultCredentialProvider;
@@ -10,9 +11,14 @@ use reqsign_core::ProvideCredentialChain;
 
 use crate::entry::{Dialect, VersionKind};
 use crate::env_file::{EnvFile, InsteadOfEnvironment};
+use crate::hub::Hub;
+use crate::hub_token::HubToken;
 use crate::listing::Style;
 use crate::s3;
 use crate::store::Built;
+
+/// A branch of a hub stays so long at the commit that it was found at.
+const COMMIT_LASTS: Duration = Duration::from_secs(5);
 
 /// The options of a store.
 pub struct Options<'a>(pub &'a HashMap<String, String>);
@@ -78,6 +84,7 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
             let builder = services::Http::default().endpoint(endpoint);
             Built::alone(operator(builder)?, Index, Etag)
         }
+        "hf" => hub(options)?,
         "sftp" => {
             let builder = services::Sftp::default().endpoint(endpoint).root("/");
             let builder = options.set(builder, "user", services::Sftp::user);
@@ -238,6 +245,32 @@ fn webhdfs(options: &Options<'_>) -> Result<services::Webhdfs, String> {
     Ok(match options.env_file()? {
         Some(file) => builder.delegation(file.demand("WEBHDFS_DELEGATION_TOKEN")?),
         None => builder.delegation(&environment("WEBHDFS_DELEGATION_TOKEN")),
+    })
+}
+
+/// Its own dialect reads; the service stands only for what it can do.
+fn hub(options: &Options<'_>) -> Result<Built, String> {
+    let endpoint = options.text("endpoint");
+    let service = services::Http::default().endpoint(endpoint);
+    let built = Built::alone(operator(service)?, Style::Index, VersionKind::Etag);
+    let token = HubToken::find(options.text("credentials"), options.is_on("anonymous"));
+    let lasts = match options.text("commit_lasts_ms") {
+        "" => COMMIT_LASTS,
+        text => Duration::from_millis(
+            text.parse()
+                .map_err(|_| format!("commit_lasts_ms={text} is not a number"))?,
+        ),
+    };
+    let hub = Hub::new(
+        endpoint,
+        options.text("bucket"),
+        token,
+        built.dialect,
+        lasts,
+    );
+    Ok(Built {
+        hub: Some(hub),
+        ..built
     })
 }
 

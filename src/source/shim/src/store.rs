@@ -12,7 +12,9 @@ use opendal::{BufferStream, OperationContext, Operator};
 
 use crate::entry::{Dialect, Entry, VersionKind, check_addressable, check_kind};
 use crate::failure::{Code, Failure};
+use crate::folders::Folders;
 use crate::get::Terms;
+use crate::hub::Hub;
 use crate::listing::{Listings, Page, Style};
 use crate::live::Live;
 use crate::reload::Reload;
@@ -37,8 +39,8 @@ pub struct Store {
     /// Reads beyond the end fail in no way of their own.
     has_sizes_only: bool,
     listings: Listings,
-    /// Of a web server, which OpenDAL only reads.
-    web: Option<Arc<Web>>,
+    /// Of stores that OpenDAL only reads, or does not know.
+    folders: Option<Arc<Folders>>,
 }
 
 /// A service, opened.
@@ -49,6 +51,7 @@ pub struct Built {
     pub over_http: bool,
     pub style: Style,
     pub dialect: Dialect,
+    pub hub: Option<Hub>,
 }
 
 impl Built {
@@ -60,6 +63,7 @@ impl Built {
             signer: None,
             over_http: true,
             style,
+            hub: None,
             dialect: Dialect {
                 version,
                 exact_times: false,
@@ -91,8 +95,12 @@ impl Store {
         };
         let operator = Live::new(carried(built.operator));
         let page_entries = number("page_entries", 1000)? as usize;
-        let web = (built.style == Style::Index)
-            .then(|| Arc::new(Web::new(named("endpoint"), built.dialect)));
+        let folders = match (built.hub, built.style) {
+            (Some(hub), _) => Some(Folders::Hub(hub)),
+            (None, Style::Index) => Some(Folders::Web(Web::new(named("endpoint"), built.dialect))),
+            _ => None,
+        }
+        .map(Arc::new);
         let style = built.style;
         Ok(Self {
             listings: Listings::new(
@@ -100,9 +108,9 @@ impl Store {
                 style,
                 built.dialect,
                 page_entries,
-                web.clone(),
+                folders.clone(),
             ),
-            web,
+            folders,
             operator,
             reader: Live::new(carried(built.reader)),
             signer: Live::new(built.signer),
@@ -144,9 +152,9 @@ impl Store {
             return Ok(Entry::directory(key));
         }
         check_addressable(&key, self.dialect)?;
-        if let Some(web) = &self.web {
+        if let Some(folders) = &self.folders {
             return self
-                .attempt(trace, || Purpose::Other, terms, || web.stat(&key))
+                .attempt(trace, || Purpose::Other, terms, || folders.stat(&key))
                 .await;
         }
         let metadata = self
@@ -194,14 +202,23 @@ impl Store {
         check_addressable(&key, self.dialect)?;
         let target = Arc::new(target);
         let version = (!version.is_empty()).then_some(version);
+        let hub = self.folders.as_deref().and_then(Folders::hub);
+        // Whoever keeps a hub's bytes has versions of its own.
+        let told = version.clone().filter(|_| hub.is_none());
         let purpose = || Purpose::Read {
             target: target.clone(),
             signer: self.signer.now(),
-            version: version.clone().map(|text| (self.dialect.version, text)),
+            version: told.clone().map(|text| (self.dialect.version, text)),
         };
         let done = self
-            .attempt(trace, purpose, terms, || {
-                self.read_once(&key, offset, &target, version.clone(), terms)
+            .attempt(trace, purpose, terms, || async {
+                match hub {
+                    Some(hub) => hub.read(&key, offset, &target, version.as_deref()).await,
+                    None => {
+                        let version = version.clone();
+                        self.read_once(&key, offset, &target, version, terms).await
+                    }
+                }
             })
             .await;
         match done {

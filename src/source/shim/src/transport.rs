@@ -466,17 +466,29 @@ fn texts_between<'a>(xml: &'a str, opening: &str, tag: &str) -> Vec<&'a str> {
 /// One client, so that all stores share its connections.
 pub fn http_transport() -> HttpTransporter {
     static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
-    let client = CLIENT.get_or_init(|| {
-        reqwest::Client::builder()
-            .tls_backend_preconfigured(rustls::ClientConfig::clone(&tls_config()))
-            .http1_only()
-            .pool_max_idle_per_host(256)
-            .pool_idle_timeout(Duration::from_secs(30))
-            .tcp_nodelay(true)
-            .connect_timeout(Duration::from_secs(5))
-            .build()
-            .expect("constant settings of the HTTP client are valid")
-    });
+    watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::default())))
+}
+
+/// Does not follow redirections.
+pub fn direct_transport() -> HttpTransporter {
+    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
+    watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::none())))
+}
+
+fn client(redirections: reqwest::redirect::Policy) -> reqwest::Client {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(rustls::ClientConfig::clone(&tls_config()))
+        .http1_only()
+        .redirect(redirections)
+        .pool_max_idle_per_host(256)
+        .pool_idle_timeout(Duration::from_secs(30))
+        .tcp_nodelay(true)
+        .connect_timeout(Duration::from_secs(5))
+        .build()
+        .expect("constant settings of the HTTP client are valid")
+}
+
+fn watched(client: &reqwest::Client) -> HttpTransporter {
     let switch = std::env::var("LEAT_TRANSPORT");
     HttpTransporter::new(WatchedTransport {
         stock: ReqwestTransport::new(client.clone()),
