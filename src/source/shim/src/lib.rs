@@ -12,6 +12,7 @@ mod env_file;
 mod failure;
 mod folders;
 mod get;
+mod hdfs;
 mod hub;
 mod hub_request;
 mod hub_token;

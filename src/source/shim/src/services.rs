@@ -11,6 +11,7 @@ use reqsign_core::ProvideCredentialChain;
 
 use crate::entry::{Dialect, VersionKind};
 use crate::env_file::{EnvFile, InsteadOfEnvironment};
+use crate::hdfs;
 use crate::hub::Hub;
 use crate::hub_token::HubToken;
 use crate::listing::Style;
@@ -74,7 +75,7 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
         "b2" => Built::alone(operator(b2(options)?)?, StartAfter, None),
         "webhdfs" => exact(Built::alone(operator(webhdfs(options)?)?, Levels, None)),
         "hdfs" => {
-            let builder = services::HdfsNative::default().name_node(endpoint);
+            let builder = hdfs::builder(endpoint)?;
             exact(Built {
                 over_http: false,
                 ..Built::alone(operator(builder)?, Levels, None)
