@@ -19,6 +19,7 @@
 #include "runtime/executor.h"
 #include "source/azurite_test.h"
 #include "source/fake_gcs_test.h"
+#include "source/fake_hub_test.h"
 #include "source/file_source.h"
 #include "source/hdfs_test.h"
 #include "source/memory_source_test.h"
@@ -308,6 +309,16 @@ inline std::unique_ptr<Bucket> web_bucket(Executor& executor, const std::string&
   return std::make_unique<OpendalBucket>(executor, config, traits, server);
 }
 
+inline std::unique_ptr<Bucket> hub_bucket(Executor& executor) {
+  auto server = shared_server<FakeHub>();
+  if (!server) return nullptr;
+  OpendalBucket::Traits traits;
+  traits.root = FakeHub::kRepo + ("/" + fresh_root());
+  traits.small_levels = false;
+  traits.put = [server](auto& key, auto& content) { server->put(key, content); };
+  return std::make_unique<OpendalBucket>(executor, server->config(), traits, server);
+}
+
 using MakeBucket = std::function<std::unique_ptr<Bucket>(Executor&)>;
 
 template <class Kind>
@@ -326,6 +337,7 @@ inline const std::map<std::string, MakeBucket>& bucket_kinds() {
       {"s3", &s3_bucket},
       {"azure", &azure_bucket},
       {"gcs", &gcs_bucket},
+      {"hub", &hub_bucket},
       {"sftp", &sftp_bucket},
       {"moto", &moto_bucket},
       {"hdfs", &native_hdfs_bucket},

@@ -121,7 +121,7 @@ TEST_P(WritingContract, NamesAreWrittenLiterally) {
   }
   for (const char* name : {"a//b", "./a", "a/../b", " a", "a "}) {
     if (GetParam() == "double" || GetParam() == "steady") break;  // its keys are any text
-    if (GetParam() == "file" && std::string(name).contains(' ')) continue;
+    if (GetParam().ends_with("file") && std::string(name).contains(' ')) continue;
     if (name[0] == ' ' && !root_.empty()) continue;  // it is inside the key
     auto refused = write(name, "x");
     ASSERT_FALSE(refused) << name;

@@ -305,8 +305,11 @@ Task<Result<SourceObject>> FileSource::write(Context context, WriteRequest reque
     if (auto good = check_file(request); !good) co_return Error(good.error());
     auto file = std::make_shared<StagedFile>(request.key, request.condition.absent, access_);
     work = [file, bytes = FileWriter::copy_of(content)]() -> Result<SourceObject> {
-      LEAT_CHECK_OK(file->append(bytes));
-      return file->finish();
+      Result<> taken = file->append(bytes);
+      Result<SourceObject> object = taken ? file->finish() : Error(taken.error());
+      // Before anybody is told.
+      if (!object) file->abandon();
+      return object;
     };
   }
   Result<SourceObject> object = co_await on_pool(std::move(context), "a write", std::move(work));

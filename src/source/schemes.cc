@@ -2,6 +2,7 @@
 #include "source/schemes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -36,6 +37,34 @@ void pass_on(OpendalConfig& config, const StoreUrl& url, const std::string& name
   if (std::string value = option(url, name); !value.empty()) config.options[name] = value;
 }
 
+// What of the options says who asks, or asks in another way: mounts that differ in it share no
+// source.
+void identify(OpendalConfig& config, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    auto given = config.options.find(name);
+    if (given == config.options.end()) continue;
+    if (!config.account.empty()) config.account += ", ";
+    config.account += fmt::format("{} {}", name, given->second);
+  }
+}
+
+// kInvalidArgument for an option that says nothing without another, or contradicts it.
+Result<> check_together(const OpendalConfig& config, const char* name, const char* other,
+                        bool together) {
+  if (!config.options.contains(name) || config.options.contains(other) == together) return {};
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("option {} {} option {}", name,
+                           together ? "says nothing without" : "cannot be given with", other));
+}
+
+// Credentials of this mount alone: a file in the form of the store's own tools.
+Result<> pass_on_credentials(OpendalConfig& config, const StoreUrl& url) {
+  pass_on(config, url, "credentials");
+  LEAT_CHECK_OK(check_together(config, "credentials", "anonymous", false));
+  identify(config, {"credentials"});
+  return {};
+}
+
 // kInvalidArgument where there is none, saying what it looks like.
 Result<std::string> demand(const StoreUrl& url, const std::string& name, std::string value,
                            std::string_view example) {
@@ -45,6 +74,51 @@ Result<std::string> demand(const StoreUrl& url, const std::string& name, std::st
                            name, example));
 }
 
+// Encryption by the store, and who pays for it.
+Result<> configure_s3_headers(OpendalConfig& config, const StoreUrl& url) {
+  static constexpr std::array<std::string_view, 3> kEncryptions = {"AES256", "aws:kms",
+                                                                   "aws:kms:dsse"};
+  for (const char* name : {"sse", "sse_kms_key", "sse_customer_key_file"}) {
+    pass_on(config, url, name);
+  }
+  const std::string encryption = option(url, "sse");
+  if (!encryption.empty() && std::ranges::find(kEncryptions, encryption) == kEncryptions.end()) {
+    return error(
+        StatusCode::kInvalidArgument,
+        fmt::format("option sse={} is none of {}", encryption, fmt::join(kEncryptions, ", ")));
+  }
+  if (config.options.contains("sse_kms_key") && !encryption.starts_with("aws:kms")) {
+    return error(StatusCode::kInvalidArgument,
+                 "option sse_kms_key says nothing without sse=aws:kms or sse=aws:kms:dsse");
+  }
+  LEAT_CHECK_OK(check_together(config, "sse_customer_key_file", "sse", false));
+  LEAT_TRY(bool pays,
+           either("requester_pays", option(url, "requester_pays", "false"), "true", "false"));
+  if (pays) config.options["requester_pays"] = "true";
+  return {};
+}
+
+// Whom the base credentials are, and which role they assume.
+Result<> configure_s3_role(OpendalConfig& config, const StoreUrl& url) {
+  for (const char* name : {"profile", "role", "role_session", "external_id"}) {
+    pass_on(config, url, name);
+  }
+  LEAT_CHECK_OK(check_together(config, "role_session", "role", true));
+  LEAT_CHECK_OK(check_together(config, "external_id", "role", true));
+  for (const char* name : {"profile", "role"}) {
+    LEAT_CHECK_OK(check_together(config, name, "anonymous", false));
+  }
+  if (config.options.contains("role")) {
+    config.options["role_session"] =
+        option_or_environment(url, "role_session", {"AWS_ROLE_SESSION_NAME"}, "leat");
+  }
+  std::string sts = option_or_environment({}, "", {"AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"}, "");
+  if (!sts.empty()) {
+    LEAT_TRY(config.options["sts_endpoint"], canonical_endpoint(std::move(sts), /*path=*/true));
+  }
+  return {};
+}
+
 Result<OpendalConfig> configure_s3(const StoreUrl& url) {
   LEAT_TRY(OpendalConfig config, begin(url, "s3"));
   LEAT_TRY(config.endpoint,
@@ -52,10 +126,11 @@ Result<OpendalConfig> configure_s3(const StoreUrl& url) {
                url, "endpoint", {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, kAwsEndpoint)));
   config.options["region"] =
       option_or_environment(url, "region", {"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1");
-  pass_on(config, url, "profile");
-  if (config.account.empty() && config.options.contains("profile")) {
-    config.account = "profile " + config.options["profile"];
-  }
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
+  LEAT_CHECK_OK(configure_s3_role(config, url));
+  LEAT_CHECK_OK(configure_s3_headers(config, url));
+  identify(config, {"profile", "role", "role_session", "external_id", "sse", "sse_kms_key",
+                    "sse_customer_key_file", "requester_pays"});
   // A bucket with a dot does not fit into the certificate of a virtual host.
   bool path = config.endpoint != kAwsEndpoint || config.bucket.contains('.');
   std::string addressing = option(url, "addressing", path ? "path" : "virtual");
@@ -69,8 +144,7 @@ Result<OpendalConfig> configure_gs(const StoreUrl& url) {
   LEAT_TRY(config.endpoint,
            canonical_endpoint(option_or_environment(url, "endpoint", {"STORAGE_EMULATOR_HOST"},
                                                     "https://storage.googleapis.com")));
-  pass_on(config, url, "credentials");
-  if (config.account.empty()) config.account = option(url, "credentials");
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -92,6 +166,7 @@ Result<OpendalConfig> configure_azure(const StoreUrl& url, std::string_view sche
   }
   LEAT_TRY(config.endpoint, canonical_endpoint(std::move(endpoint), /*path=*/true));
   if (!account.empty()) config.options["account"] = account;
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -113,6 +188,7 @@ Result<OpendalConfig> configure_regional(const StoreUrl& url, std::string_view s
     endpoint = fmt::format(pattern, region);
   }
   LEAT_TRY(config.endpoint, canonical_endpoint(std::move(endpoint)));
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -133,6 +209,7 @@ Result<OpendalConfig> configure_b2(const StoreUrl& url) {
   LEAT_TRY(config.options["bucket_id"],
            demand(url, "bucket_id", option(url, "bucket_id"), "e73ede9c9c8412db49f60715"));
   config.endpoint = "https://api.backblazeb2.com";
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -149,6 +226,7 @@ Result<OpendalConfig> configure_webhdfs(const StoreUrl& url) {
            canonical_endpoint(fmt::format("{}://{}", tls ? "https" : "http", url.bucket)));
   config.options["user"] = option_or_environment(url, "user", {"HADOOP_USER_NAME"}, "");
   config.account = config.options["user"];
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
   return config;
 }
 
@@ -160,6 +238,15 @@ Result<OpendalConfig> configure_http(const StoreUrl& url) {
   return config;
 }
 
+// "datasets", "spaces" or the owner of models stands where others have the bucket.
+Result<OpendalConfig> configure_hf(const StoreUrl& url) {
+  LEAT_TRY(OpendalConfig config, begin(url, "hf"));
+  LEAT_TRY(config.endpoint, canonical_endpoint(option_or_environment(
+                                url, "endpoint", {"HF_ENDPOINT"}, "https://huggingface.co")));
+  LEAT_CHECK_OK(pass_on_credentials(config, url));
+  return config;
+}
+
 Result<OpendalConfig> configure_sftp(const StoreUrl& url) {
   LEAT_TRY(OpendalConfig config, begin(url, "sftp"));
   config.endpoint = "ssh://" + url.bucket;
@@ -168,25 +255,31 @@ Result<OpendalConfig> configure_sftp(const StoreUrl& url) {
   return config;
 }
 
-constexpr std::array<std::string_view, 5> kS3Options = {"addressing", "anonymous", "endpoint",
-                                                        "profile", "region"};
+constexpr std::array<std::string_view, 13> kS3Options = {
+    "addressing",  "anonymous",    "credentials", "endpoint",
+    "external_id", "profile",      "region",      "requester_pays",
+    "role",        "role_session", "sse",         "sse_customer_key_file",
+    "sse_kms_key"};
 constexpr std::array<std::string_view, 3> kGsOptions = {"anonymous", "credentials", "endpoint"};
-constexpr std::array<std::string_view, 3> kAzOptions = {"account", "anonymous", "endpoint"};
-constexpr std::array<std::string_view, 2> kAbfsOptions = {"account", "endpoint"};
-constexpr std::array<std::string_view, 3> kOssOptions = {"anonymous", "endpoint", "region"};
-constexpr std::array<std::string_view, 2> kRegionalOptions = {"endpoint", "region"};
-constexpr std::array<std::string_view, 1> kB2Options = {"bucket_id"};
-constexpr std::array<std::string_view, 2> kWebhdfsOptions = {"tls", "user"};
+constexpr std::array<std::string_view, 4> kAzOptions = {"account", "anonymous", "credentials",
+                                                        "endpoint"};
+constexpr std::array<std::string_view, 3> kAbfsOptions = {"account", "credentials", "endpoint"};
+constexpr std::array<std::string_view, 4> kOssOptions = {"anonymous", "credentials", "endpoint",
+                                                         "region"};
+constexpr std::array<std::string_view, 3> kRegionalOptions = {"credentials", "endpoint", "region"};
+constexpr std::array<std::string_view, 2> kB2Options = {"bucket_id", "credentials"};
+constexpr std::array<std::string_view, 3> kWebhdfsOptions = {"credentials", "tls", "user"};
+constexpr std::array<std::string_view, 3> kHfOptions = {"anonymous", "credentials", "endpoint"};
 constexpr std::array<std::string_view, 3> kSftpOptions = {"key", "known_hosts", "user"};
 
 constexpr std::string_view kAzureCredentials =
     "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_ID and its companions, or "
     "the machine's identity";
 
-constexpr std::array<Scheme, 13> kSchemes = {{
+constexpr std::array<Scheme, 14> kSchemes = {{
     {"s3", kS3Options,
      "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, ~/.aws with AWS_PROFILE or profile=, or the "
-     "machine's role",
+     "machine's role; role= is assumed with them",
      false, &configure_s3},
     {"gs", kGsOptions,
      "the file that credentials= or GOOGLE_APPLICATION_CREDENTIALS names, or the machine's account",
@@ -201,9 +294,12 @@ constexpr std::array<Scheme, 13> kSchemes = {{
      &configure_obs},
     {"b2", kB2Options, "B2_APPLICATION_KEY_ID and B2_APPLICATION_KEY", true, &configure_b2},
     {"hdfs", {}, "HADOOP_USER_NAME", false, &configure_hdfs},
-    {"webhdfs", kWebhdfsOptions, "user= or HADOOP_USER_NAME", false, &configure_webhdfs},
+    {"webhdfs", kWebhdfsOptions, "user= or HADOOP_USER_NAME, or WEBHDFS_DELEGATION_TOKEN", false,
+     &configure_webhdfs},
     {"http", {}, "it is asked without any", false, &configure_http},
     {"https", {}, "it is asked without any", false, &configure_http},
+    {"hf", kHfOptions, "HF_TOKEN, or the file that HF_TOKEN_PATH or credentials= names", true,
+     &configure_hf},
     {"sftp", kSftpOptions, "the private key that key= names", false, &configure_sftp},
 }};
 

@@ -9,6 +9,7 @@
 
 #include "source/azurite_test.h"
 #include "source/fake_gcs_test.h"
+#include "source/fake_hub_test.h"
 #include "source/hdfs_test.h"
 #include "source/moto_test.h"
 #include "source/nginx_test.h"
@@ -33,6 +34,18 @@ TEST(Servers, FakeGcsGivesBackWhatWasPut) {
   ASSERT_TRUE(server) << FakeGcsServer::kHowToGetIt;
   server->put(kKey, kContent);
   EXPECT_EQ(curl({server->media_url(kKey)}), kContent);
+}
+
+TEST(Servers, TheHubGivesBackWhatWasPut) {
+  auto server = FakeHub::start();
+  ASSERT_TRUE(server) << FakeHub::kHowToGetIt;
+  std::string large = kContent;
+  while (large.size() < 1000) large += kContent;
+  for (const std::string& content : {kContent, large}) {
+    server->put(FakeHub::kRepo + ("/" + std::string(kKey)), content);
+    const std::string path = "/resolve/main/" + percent_encoded(kKey);
+    EXPECT_EQ(curl({"-L", server->endpoint() + "/datasets/" + FakeHub::kRepo + path}), content);
+  }
 }
 
 TEST(Servers, HdfsGivesBackWhatWasPut) {

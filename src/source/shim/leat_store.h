@@ -128,19 +128,23 @@ typedef void (*leat_done)(void* user, const leat_outcome* outcome);
  *   anonymous         "true" signs nothing
  * and, by scheme:
  *   s3                region; virtual_host: "true" puts the bucket into the host name; profile of
- *                     the shared credentials file
- *   gs                credentials: file of a service account or the like
+ *                     the shared credentials file; role to be assumed, role_session, external_id,
+ *                     sts_endpoint; sse and sse_kms_key of what is written;
+ *                     sse_customer_key_file; requester_pays: "true"
  *   az, abfs          account
- *   oss, cos, obs
  *   b2                bucket_id
  *   webhdfs           user
  *   hdfs
  *   http
+ *   hf                commit_lasts_ms: how long a branch stays at its commit         [5000]
  *   sftp              user; key: file of the private key; known_hosts: strict, accept or add
  *   memory            an empty store of its own, for tests
  *   page_entries        entries asked for in a page of a listing                   [1000]
- * Credentials come from the environment, the files that belong to the store's own tools, or the
- * machine's role.
+ *   credentials         a file, of all but hdfs, http, sftp and memory. Of s3 in the form of the
+ *                       shared credentials file, of gs Google's JSON, of hf a token, else
+ *                       NAME=VALUE lines as the environment has them; nothing else is asked
+ * Without it credentials come from the environment, the files that belong to the store's own
+ * tools, or the machine's role. Files that are replaced are read again.
  * Null on failure, with the reason in `error`, cut to `error_size` and ended by a zero. */
 leat_store* leat_store_open(const leat_option* options, size_t option_count, char* error,
                             size_t error_size);

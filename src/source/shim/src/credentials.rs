@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use opendal::HttpTransporter;
 use reqsign_aws_v4::Credential;
 use reqsign_core::time::Timestamp;
 use reqsign_core::{
-    Context, Env, Error, OsEnv, ProvideCredential, ProvideCredentialChain, Result,
+    Context, Env, Error, HttpSend, OsEnv, ProvideCredential, ProvideCredentialDyn, Result,
     SigningCredential,
 };
 use reqsign_file_read_tokio::TokioFileRead;
 
+use crate::command::ThreadedCommand;
 use crate::get::Terms;
 use crate::transport::{EXCHANGE, Exchange, Purpose};
 
@@ -78,20 +78,24 @@ impl Env for Variables {
 
 /// Shared by everything that signs for one store.
 pub struct Credentials {
-    chain: ProvideCredentialChain<Credential>,
+    provider: Arc<dyn ProvideCredentialDyn<Credential = Credential>>,
     context: Context,
     known: RwLock<Option<Known>>,
-    /// Held while the chain is asked, so that it is asked once for all who wait.
+    /// Held while the provider is asked, so that it is asked once for all who wait.
     asking: tokio::sync::Mutex<()>,
 }
 
 impl Credentials {
-    pub fn new(chain: ProvideCredentialChain<Credential>, transport: HttpTransporter) -> Arc<Self> {
+    pub fn new(
+        provider: impl ProvideCredential<Credential = Credential>,
+        transport: impl HttpSend,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            chain,
+            provider: Arc::new(provider),
             context: Context::new()
                 .with_file_read(TokioFileRead)
                 .with_http_send(transport)
+                .with_command_execute(ThreadedCommand)
                 .with_env(Variables),
             known: RwLock::default(),
             asking: tokio::sync::Mutex::default(),
@@ -122,7 +126,10 @@ impl Credentials {
             silence: ASK_MAX,
         };
         let exchange = Exchange::new(Purpose::Other, terms);
-        let asked = EXCHANGE.scope(exchange, self.chain.provide_credential(&self.context));
+        let asked = EXCHANGE.scope(
+            exchange,
+            self.provider.provide_credential_dyn(&self.context),
+        );
         let asked = tokio::time::timeout(ASK_MAX, asked).await;
         asked.unwrap_or_else(|_| Err(Error::unexpected("no answer about credentials")))
     }

@@ -7,6 +7,9 @@ use opendal::ErrorKind;
 
 use crate::transport::{Answer, EXCHANGE};
 
+/// Characters of a text that a provider of credentials was answered.
+const CAUSE_MAX: usize = 400;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Code {
@@ -52,7 +55,11 @@ impl Failure {
     /// `answer` is what was last seen on the wire.
     pub fn from_opendal(error: &opendal::Error, answer: &Answer) -> Self {
         if is_unsigned(error) {
-            return Self::new(Code::PermissionDenied, describe_unsigned(error));
+            let code = match is_passing(error) {
+                true => Code::Unavailable,
+                false => Code::PermissionDenied,
+            };
+            return Self::new(code, describe_unsigned(error));
         }
         let (store_code, store_text) = store_error(error.message());
         let code = code_of(error, store_code.as_deref(), answer);
@@ -82,6 +89,13 @@ fn is_unsigned(error: &opendal::Error) -> bool {
     error.message() == "signing http request" && !error.is_temporary()
 }
 
+/// Whoever hands out credentials was not reached; OpenDAL does not hand that on.
+fn is_passing(error: &opendal::Error) -> bool {
+    let cause = error.source();
+    let cause = cause.and_then(|cause| cause.downcast_ref::<reqsign_core::Error>());
+    cause.is_some_and(reqsign_core::Error::is_retryable)
+}
+
 fn describe_unsigned(error: &opendal::Error) -> String {
     let cause = with_sources(error);
     if cause.contains("failed to load signing credential") {
@@ -89,7 +103,18 @@ fn describe_unsigned(error: &opendal::Error) -> String {
                 ~/.aws nor for a role of this machine; a public bucket needs anonymous=true"
             .to_string();
     }
-    format!("the request could not be signed, so nothing was sent: {cause}")
+    // Of whoever hands out credentials, who may echo what was asked.
+    let echoes = [
+        "AWS4-HMAC",
+        "x-amz-security",
+        "X-Amz-Security",
+        "client_secret",
+    ];
+    let told = match echoes.iter().any(|word| cause.contains(word)) {
+        true => String::new(),
+        false => cause.chars().take(CAUSE_MAX).collect(),
+    };
+    format!("the request could not be signed, so nothing was sent: {told}")
 }
 
 fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) -> Code {
@@ -130,7 +155,15 @@ fn store_error(message: &str) -> (Option<String>, String) {
         return (code, debug_field(message, "message").unwrap_or_default());
     }
     // A page of some proxy, perhaps; it may echo the request, signature included.
-    let suspicious = ["ignature", "uthorization", "AWS4-HMAC", "oken"];
+    let suspicious = [
+        "ignature",
+        "customer-key",
+        "uthorization",
+        "AWS4-HMAC",
+        "oken",
+        "sig=",
+        "delegation",
+    ];
     if suspicious.iter().any(|word| message.contains(word)) {
         return (None, String::new());
     }

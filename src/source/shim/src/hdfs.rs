@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changes of HDFS, by its own client: OpenDAL's rename takes the old file away before the new one
 //! is there, and its removal takes whole directories along.
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hdfs_native::client::WriteOptions;
@@ -10,6 +11,8 @@ use hdfs_native::{Client, ClientBuilder, HdfsError};
 use crate::entry::check_kind;
 use crate::failure::{Code, Failure};
 
+/// What several name nodes are called together.
+const SERVICE: &str = "leat";
 /// Of directories that are made on the way.
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -18,9 +21,15 @@ pub struct Hdfs {
 }
 
 impl Hdfs {
-    pub fn open(endpoint: &str) -> Result<Arc<Self>, String> {
-        let built = ClientBuilder::new().with_url(endpoint).build();
-        let client = built.map_err(|error| error.to_string())?;
+    /// `nodes`: host and port of each name node.
+    pub fn open(nodes: &[String]) -> Result<Arc<Self>, String> {
+        let built = match nodes {
+            [node] => ClientBuilder::new().with_url(format!("hdfs://{node}")),
+            _ => ClientBuilder::new()
+                .with_url(format!("hdfs://{SERVICE}"))
+                .with_config(configuration(nodes)),
+        };
+        let client = built.build().map_err(|error| error.to_string())?;
         Ok(Arc::new(Self { client }))
     }
 
@@ -61,6 +70,18 @@ impl Hdfs {
         self.client.delete(&path, false).await.map_err(failure)?;
         Ok(())
     }
+}
+
+/// As hdfs-site.xml would say it.
+fn configuration(nodes: &[String]) -> HashMap<String, String> {
+    let name = |index: usize| format!("nn{index}");
+    let addresses = nodes.iter().enumerate().map(|(index, node)| {
+        let key = format!("dfs.namenode.rpc-address.{SERVICE}.{}", name(index));
+        (key, node.clone())
+    });
+    let names: Vec<String> = (0..nodes.len()).map(name).collect();
+    let list = (format!("dfs.ha.namenodes.{SERVICE}"), names.join(","));
+    addresses.chain([list]).collect()
 }
 
 fn path_of(key: &str) -> String {

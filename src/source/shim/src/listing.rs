@@ -10,9 +10,10 @@ use opendal::{Lister, Metadata, Operator};
 
 use crate::entry::{Dialect, Entry, is_addressable};
 use crate::failure::{Code, Failure};
+use crate::folders::Folders;
 use crate::get::Terms;
+use crate::live::Live;
 use crate::transport::EXCHANGE;
-use crate::web::Web;
 
 /// How a store lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,24 +58,24 @@ struct Parked {
 }
 
 pub struct Listings {
-    operator: Operator,
+    operator: Live<Operator>,
     style: Style,
     dialect: Dialect,
     page_entries: usize,
     parked: Mutex<Vec<Parked>>,
-    web: Option<Arc<Web>>,
+    folders: Option<Arc<Folders>>,
 }
 
 impl Listings {
     pub fn new(
-        operator: Operator,
+        operator: Live<Operator>,
         style: Style,
         dialect: Dialect,
         page_entries: usize,
-        web: Option<Arc<Web>>,
+        folders: Option<Arc<Folders>>,
     ) -> Self {
         Self {
-            web,
+            folders,
             operator,
             style,
             dialect,
@@ -168,8 +169,8 @@ impl Listings {
 
     /// A directory, which has to be there.
     async fn level(&self, prefix: &str, terms: Terms) -> Result<Page, Failure> {
-        if let Some(web) = &self.web {
-            return web.level(prefix).await;
+        if let Some(folders) = &self.folders {
+            return folders.level(prefix).await;
         }
         let mut lister = self.open(prefix, ListOptions::default(), terms).await?;
         let mut found = Vec::new();
@@ -195,7 +196,7 @@ impl Listings {
 
     async fn check_directory(&self, prefix: &str) -> Result<(), Failure> {
         let path = prefix.trim_end_matches('/');
-        let there = self.operator.stat(path).await;
+        let there = self.operator.now().stat(path).await;
         match there {
             Ok(metadata) if metadata.is_dir() => Ok(()),
             Ok(_) => Err(Failure::new(
@@ -204,7 +205,7 @@ impl Listings {
             )),
             // Some know a directory only by its slash.
             Err(error) if error.kind() == opendal::ErrorKind::NotFound => {
-                let again = self.operator.stat(prefix).await;
+                let again = self.operator.now().stat(prefix).await;
                 again.map(|_| ()).map_err(|error| Failure::seen(&error))
             }
             Err(error) => Err(Failure::seen(&error)),
@@ -268,7 +269,8 @@ impl Listings {
         terms: Terms,
     ) -> Result<Lister, Failure> {
         let path = if prefix.is_empty() { "/" } else { prefix };
-        let opening = self.operator.lister_options(path, options);
+        let operator = self.operator.now();
+        let opening = operator.lister_options(path, options);
         match tokio::time::timeout(terms.first_byte, opening).await {
             Err(_) => Err(Failure::silence(terms.first_byte)),
             Ok(lister) => lister.map_err(|error| Failure::seen(&error)),

@@ -2,15 +2,26 @@
 //! From options to services: which schemes there are and how each speaks. leat_store.h has the
 //! options.
 use std::collections::HashMap;
+use std::ffi::OsString;
+use std::time::Duration;
 
 use opendal::{Builder, Operator, services};
+use reqsign_azure_storage::DefaultCredentialProvider;
+use reqsign_core::ProvideCredentialChain;
 
 use crate::entry::{Dialect, VersionKind};
+use crate::env_file::{EnvFile, InsteadOfEnvironment};
 use crate::hdfs::Hdfs;
+use crate::hub::Hub;
+use crate::hub_token::HubToken;
 use crate::listing::Style;
+use crate::name_nodes;
 use crate::s3;
 use crate::store::Built;
 use crate::write::Writes;
+
+/// A branch of a hub stays so long at the commit that it was found at.
+const COMMIT_LASTS: Duration = Duration::from_secs(5);
 
 /// The options of a store.
 pub struct Options<'a>(pub &'a HashMap<String, String>);
@@ -24,8 +35,16 @@ impl Options<'_> {
         self.text(name) == "true"
     }
 
+    /// What `credentials` names, where it holds variables.
+    fn env_file(&self) -> Result<Option<EnvFile>, String> {
+        match self.text("credentials") {
+            "" => Ok(None),
+            file => EnvFile::read(file).map(Some),
+        }
+    }
+
     /// Where it is given: an empty text is not the same as none for some builders.
-    fn set<B>(&self, builder: B, name: &str, set: impl FnOnce(B, &str) -> B) -> B {
+    pub fn set<B>(&self, builder: B, name: &str, set: impl FnOnce(B, &str) -> B) -> B {
         match self.text(name) {
             "" => builder,
             value => set(builder, value),
@@ -39,7 +58,7 @@ pub fn operator(builder: impl Builder) -> Result<Operator, String> {
 
 pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
     let options = &Options(options);
-    let bucket = options.text("bucket");
+    check_environment(options.text("scheme"))?;
     let endpoint = options.text("endpoint");
     use Style::{Continued, Index, Levels, StartAfter};
     use VersionKind::{Etag, Generation, None};
@@ -50,50 +69,26 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
             ..Built::alone(operator(services::Memory::default())?, Continued, Etag)
         },
         "gs" => Built::alone(operator(gcs(options))?, StartAfter, Generation),
-        "az" => azure(Built::alone(operator(azblob(options))?, Continued, Etag)),
+        "az" => azure(Built::alone(operator(azblob(options)?)?, Continued, Etag)),
         "abfs" => azure(Built {
             writes: Writes::Renamed,
-            ..Built::alone(operator(azdls(options))?, Levels, Etag)
+            ..Built::alone(operator(azdls(options)?)?, Levels, Etag)
         }),
-        "oss" => {
-            let builder = services::Oss::default().bucket(bucket).endpoint(endpoint);
-            let builder = match options.is_on("anonymous") {
-                true => builder.skip_signature(),
-                false => builder,
-            };
-            Built::alone(operator(builder)?, StartAfter, Etag)
-        }
-        "cos" => {
-            let builder = services::Cos::default().bucket(bucket).endpoint(endpoint);
-            Built::alone(operator(builder)?, Continued, Etag)
-        }
-        "obs" => {
-            let builder = services::Obs::default().bucket(bucket).endpoint(endpoint);
-            Built::alone(operator(builder)?, Continued, Etag)
-        }
-        "b2" => {
-            let builder = services::B2::default()
-                .bucket(bucket)
-                .bucket_id(options.text("bucket_id"))
-                .application_key_id(&environment("B2_APPLICATION_KEY_ID"))
-                .application_key(&environment("B2_APPLICATION_KEY"));
-            Built::alone(operator(builder)?, StartAfter, None)
-        }
-        "webhdfs" => {
-            let builder = services::Webhdfs::default()
-                .endpoint(endpoint)
-                .disable_list_batch();
-            let builder = options.set(builder, "user", services::Webhdfs::user_name);
-            exact(Built {
-                writes: Writes::Never,
-                ..Built::alone(operator(builder)?, Levels, None)
-            })
-        }
+        "oss" => Built::alone(operator(oss(options)?)?, StartAfter, Etag),
+        "cos" => Built::alone(operator(cos(options)?)?, Continued, Etag),
+        "obs" => Built::alone(operator(obs(options)?)?, Continued, Etag),
+        "b2" => Built::alone(operator(b2(options)?)?, StartAfter, None),
+        "webhdfs" => exact(Built {
+            writes: Writes::Never,
+            ..Built::alone(operator(webhdfs(options)?)?, Levels, None)
+        }),
         "hdfs" => {
-            let builder = services::HdfsNative::default().name_node(endpoint);
+            let nodes = name_nodes::of(endpoint)?;
+            let builder =
+                services::HdfsNative::default().name_node(&format!("hdfs://{}", nodes.join(",")));
             exact(Built {
                 over_http: false,
-                writes: Writes::Hdfs(Hdfs::open(endpoint)?),
+                writes: Writes::Hdfs(Hdfs::open(&nodes)?),
                 ..Built::alone(operator(builder)?, Levels, None)
             })
         }
@@ -104,6 +99,7 @@ pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
                 ..Built::alone(operator(builder)?, Index, Etag)
             }
         }
+        "hf" => hub(options)?,
         "sftp" => {
             let builder = services::Sftp::default().endpoint(endpoint).root("/");
             let builder = options.set(builder, "user", services::Sftp::user);
@@ -141,32 +137,174 @@ fn azure(built: Built) -> Built {
     }
 }
 
+/// A file that is named is the only place: who asks must not become somebody else when it is gone.
 fn gcs(options: &Options<'_>) -> services::Gcs {
     let builder = services::Gcs::default().bucket(options.text("bucket"));
     let builder = options.set(builder, "endpoint", services::Gcs::endpoint);
-    let builder = options.set(builder, "credentials", services::Gcs::credential_path);
+    let builder = options.set(builder, "credentials", |builder, file| {
+        let builder = builder.credential_path(file);
+        builder.disable_config_load().disable_vm_metadata()
+    });
     if options.is_on("anonymous") {
         return builder.skip_signature();
     }
     builder
 }
 
-fn azblob(options: &Options<'_>) -> services::Azblob {
+fn azblob(options: &Options<'_>) -> Result<services::Azblob, String> {
     let builder = services::Azblob::default()
         .container(options.text("bucket"))
         .endpoint(options.text("endpoint"));
     let builder = options.set(builder, "account", services::Azblob::account_name);
     if options.is_on("anonymous") {
-        return builder.skip_signature();
+        return Ok(builder.skip_signature());
     }
-    builder
+    Ok(match azure_chain(options)? {
+        Some(chain) => builder.credential_provider_chain(chain),
+        None => builder,
+    })
 }
 
-fn azdls(options: &Options<'_>) -> services::Azdls {
+fn azdls(options: &Options<'_>) -> Result<services::Azdls, String> {
     let builder = services::Azdls::default()
         .filesystem(options.text("bucket"))
         .endpoint(options.text("endpoint"));
-    options.set(builder, "account", services::Azdls::account_name)
+    let builder = options.set(builder, "account", services::Azdls::account_name);
+    Ok(match azure_chain(options)? {
+        Some(chain) => builder.credential_provider_chain(chain),
+        None => builder,
+    })
+}
+
+/// Of the file that is named, whatever of Azure's variables it holds.
+fn azure_chain(
+    options: &Options<'_>,
+) -> Result<Option<ProvideCredentialChain<reqsign_azure_storage::Credential>>, String> {
+    let Some(mut file) = options.env_file()? else {
+        return Ok(None);
+    };
+    file.set_default("AZURE_STORAGE_ACCOUNT_NAME", options.text("account"));
+    let provider = DefaultCredentialProvider::builder()
+        .no_azure_cli()
+        .no_azure_pipelines()
+        .no_imds()
+        .build();
+    let provider = InsteadOfEnvironment { file, provider };
+    Ok(Some(ProvideCredentialChain::new().push(provider)))
+}
+
+fn oss(options: &Options<'_>) -> Result<services::Oss, String> {
+    let builder = services::Oss::default()
+        .bucket(options.text("bucket"))
+        .endpoint(options.text("endpoint"));
+    if options.is_on("anonymous") {
+        return Ok(builder.skip_signature());
+    }
+    let Some(file) = options.env_file()? else {
+        return Ok(builder);
+    };
+    let builder = builder
+        .access_key_id(file.demand("ALIBABA_CLOUD_ACCESS_KEY_ID")?)
+        .access_key_secret(file.demand("ALIBABA_CLOUD_ACCESS_KEY_SECRET")?);
+    Ok(match file.find("ALIBABA_CLOUD_SECURITY_TOKEN") {
+        Some(token) => builder.security_token(token),
+        None => builder,
+    })
+}
+
+fn cos(options: &Options<'_>) -> Result<services::Cos, String> {
+    let builder = services::Cos::default()
+        .bucket(options.text("bucket"))
+        .endpoint(options.text("endpoint"));
+    let Some(file) = options.env_file()? else {
+        return Ok(builder);
+    };
+    let builder = builder
+        .secret_id(file.demand("TENCENTCLOUD_SECRET_ID")?)
+        .secret_key(file.demand("TENCENTCLOUD_SECRET_KEY")?);
+    Ok(match file.find("TENCENTCLOUD_SECURITY_TOKEN") {
+        Some(token) => builder.security_token(token),
+        None => builder,
+    })
+}
+
+fn obs(options: &Options<'_>) -> Result<services::Obs, String> {
+    let builder = services::Obs::default()
+        .bucket(options.text("bucket"))
+        .endpoint(options.text("endpoint"));
+    let Some(file) = options.env_file()? else {
+        return Ok(builder);
+    };
+    Ok(builder
+        .access_key_id(file.demand("HUAWEI_CLOUD_ACCESS_KEY_ID")?)
+        .secret_access_key(file.demand("HUAWEI_CLOUD_SECRET_ACCESS_KEY")?))
+}
+
+fn b2(options: &Options<'_>) -> Result<services::B2, String> {
+    let file = options.env_file()?;
+    let given = |name: &str| match &file {
+        Some(file) => file.demand(name).map(str::to_string),
+        None => Ok(environment(name)),
+    };
+    Ok(services::B2::default()
+        .bucket(options.text("bucket"))
+        .bucket_id(options.text("bucket_id"))
+        .application_key_id(&given("B2_APPLICATION_KEY_ID")?)
+        .application_key(&given("B2_APPLICATION_KEY")?))
+}
+
+fn webhdfs(options: &Options<'_>) -> Result<services::Webhdfs, String> {
+    let builder = services::Webhdfs::default()
+        .endpoint(options.text("endpoint"))
+        .disable_list_batch();
+    let builder = options.set(builder, "user", services::Webhdfs::user_name);
+    Ok(match options.env_file()? {
+        Some(file) => builder.delegation(file.demand("WEBHDFS_DELEGATION_TOKEN")?),
+        None => builder.delegation(&environment("WEBHDFS_DELEGATION_TOKEN")),
+    })
+}
+
+/// Its own dialect reads; the service stands only for what it can do.
+fn hub(options: &Options<'_>) -> Result<Built, String> {
+    let endpoint = options.text("endpoint");
+    let service = services::Http::default().endpoint(endpoint);
+    let built = Built::alone(operator(service)?, Style::Index, VersionKind::Etag);
+    let token = HubToken::find(options.text("credentials"), options.is_on("anonymous"));
+    let lasts = match options.text("commit_lasts_ms") {
+        "" => COMMIT_LASTS,
+        text => Duration::from_millis(
+            text.parse()
+                .map_err(|_| format!("commit_lasts_ms={text} is not a number"))?,
+        ),
+    };
+    let hub = Hub::new(
+        endpoint,
+        options.text("bucket"),
+        token,
+        built.dialect,
+        lasts,
+    );
+    Ok(Built {
+        hub: Some(hub),
+        writes: Writes::Never,
+        ..built
+    })
+}
+
+/// The providers of these take the whole environment, and would end the process over a variable
+/// that is not text.
+fn check_environment(scheme: &str) -> Result<(), String> {
+    if !matches!(scheme, "gs" | "az" | "abfs" | "oss" | "cos" | "obs") {
+        return Ok(());
+    }
+    let is_text = |one: &OsString| one.to_str().is_some();
+    match std::env::vars_os().find(|(name, value)| !is_text(name) || !is_text(value)) {
+        None => Ok(()),
+        Some((name, _)) => Err(format!(
+            "the environment's variable {} is not UTF-8, which {scheme}:// cannot take",
+            name.to_string_lossy()
+        )),
+    }
 }
 
 fn environment(name: &str) -> String {

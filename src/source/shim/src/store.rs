@@ -12,8 +12,12 @@ use opendal::{BufferStream, Executor, OperationContext, Operator};
 
 use crate::entry::{Dialect, Entry, VersionKind, check_addressable, check_kind};
 use crate::failure::{Code, Failure};
+use crate::folders::Folders;
 use crate::get::Terms;
+use crate::hub::Hub;
 use crate::listing::{Listings, Page, Style};
+use crate::live::Live;
+use crate::reload::Reload;
 use crate::services;
 use crate::sign::Signer;
 use crate::target::Target;
@@ -22,10 +26,11 @@ use crate::web::Web;
 use crate::write::{InExchange, Writes};
 
 pub struct Store {
-    pub operator: Operator,
+    pub operator: Live<Operator>,
     /// For reads; leaves signing to `signer` where there is one.
-    reader: Operator,
-    signer: Option<Arc<Signer>>,
+    reader: Live<Operator>,
+    signer: Live<Option<Arc<Signer>>>,
+    reload: Reload,
     /// The transport fills the targets of reads.
     pub over_http: bool,
     pub dialect: Dialect,
@@ -34,8 +39,8 @@ pub struct Store {
     /// Reads beyond the end fail in no way of their own.
     has_sizes_only: bool,
     listings: Listings,
-    /// Of a web server, which OpenDAL only reads.
-    web: Option<Arc<Web>>,
+    /// Of stores that OpenDAL only reads, or does not know.
+    folders: Option<Arc<Folders>>,
 }
 
 /// A service, opened.
@@ -46,6 +51,7 @@ pub struct Built {
     pub over_http: bool,
     pub style: Style,
     pub dialect: Dialect,
+    pub hub: Option<Hub>,
     pub writes: Writes,
 }
 
@@ -58,6 +64,7 @@ impl Built {
             signer: None,
             over_http: true,
             style,
+            hub: None,
             dialect: Dialect {
                 version,
                 exact_times: false,
@@ -82,19 +89,20 @@ impl Store {
     pub fn open(options: &HashMap<String, String>) -> Result<Self, String> {
         let built = services::build(options)?;
         let named = |name: &str| options.get(name).map(String::as_str).unwrap_or_default();
-        let context = OperationContext::new()
-            .with_http_transport(http_transport())
-            .with_executor(Executor::with(InExchange));
         let number = |name: &str, default: u64| match options.get(name) {
             None => Ok(default),
             Some(value) => value
                 .parse()
                 .map_err(|_| format!("{name}={value} is not a number")),
         };
-        let operator = built.operator.with_context(context.clone());
+        let operator = Live::new(carried(built.operator));
         let page_entries = number("page_entries", 1000)? as usize;
-        let web = (built.style == Style::Index)
-            .then(|| Arc::new(Web::new(named("endpoint"), built.dialect)));
+        let folders = match (built.hub, built.style) {
+            (Some(hub), _) => Some(Folders::Hub(hub)),
+            (None, Style::Index) => Some(Folders::Web(Web::new(named("endpoint"), built.dialect))),
+            _ => None,
+        }
+        .map(Arc::new);
         let style = built.style;
         Ok(Self {
             listings: Listings::new(
@@ -102,12 +110,13 @@ impl Store {
                 style,
                 built.dialect,
                 page_entries,
-                web.clone(),
+                folders.clone(),
             ),
-            web,
+            folders,
             operator,
-            reader: built.reader.with_context(context),
-            signer: built.signer,
+            reader: Live::new(carried(built.reader)),
+            signer: Live::new(built.signer),
+            reload: Reload::new(options),
             over_http: built.over_http,
             dialect: built.dialect,
             writes: built.writes,
@@ -118,7 +127,7 @@ impl Store {
 
     /// The kind of version that reads can demand.
     pub fn conditional_read(&self) -> VersionKind {
-        let capability = self.operator.info().capability();
+        let capability = self.operator.now().info().capability();
         match self.dialect.version {
             VersionKind::Etag if capability.read_with_if_match => VersionKind::Etag,
             VersionKind::Generation if capability.read_with_if_version_match => {
@@ -146,9 +155,9 @@ impl Store {
             return Ok(Entry::directory(key));
         }
         check_addressable(&key, self.dialect)?;
-        if let Some(web) = &self.web {
+        if let Some(folders) = &self.folders {
             return self
-                .attempt(trace, || Purpose::Other, terms, || web.stat(&key))
+                .attempt(trace, || Purpose::Other, terms, || folders.stat(&key))
                 .await;
         }
         let metadata = self
@@ -156,7 +165,7 @@ impl Store {
                 trace,
                 || Purpose::Other,
                 terms,
-                || async { within(terms.first_byte, self.operator.stat(&key)).await },
+                || async { within(terms.first_byte, self.operator.now().stat(&key)).await },
             )
             .await?;
         check_kind(&key, metadata.is_dir())?;
@@ -201,14 +210,23 @@ impl Store {
         }
         let target = Arc::new(target);
         let version = (!version.is_empty()).then_some(version);
+        let hub = self.folders.as_deref().and_then(Folders::hub);
+        // Whoever keeps a hub's bytes has versions of its own.
+        let told = version.clone().filter(|_| hub.is_none());
         let purpose = || Purpose::Read {
             target: target.clone(),
-            signer: self.signer.clone(),
-            version: version.clone().map(|text| (self.dialect.version, text)),
+            signer: self.signer.now(),
+            version: told.clone().map(|text| (self.dialect.version, text)),
         };
         let done = self
-            .attempt(trace, purpose, terms, || {
-                self.read_once(&key, offset, &target, version.clone(), terms)
+            .attempt(trace, purpose, terms, || async {
+                match hub {
+                    Some(hub) => hub.read(&key, offset, &target, version.as_deref()).await,
+                    None => {
+                        let version = version.clone();
+                        self.read_once(&key, offset, &target, version, terms).await
+                    }
+                }
             })
             .await;
         match done {
@@ -225,7 +243,7 @@ impl Store {
         if matches!(failure.code, Code::NotFound | Code::Throttled) {
             return failure;
         }
-        match tokio::time::timeout(terms.first_byte, self.operator.stat(key)).await {
+        match tokio::time::timeout(terms.first_byte, self.operator.now().stat(key)).await {
             Ok(Ok(now)) if now.is_file() && now.content_length() < end => Failure::new(
                 Code::OutOfRange,
                 format!("the object has only {} bytes", now.content_length()),
@@ -253,6 +271,7 @@ impl Store {
         let failed = |error| Failure::seen(&error);
         let reader = self
             .reader
+            .now()
             .reader_options(key, options)
             .await
             .map_err(failed)?;
@@ -281,6 +300,10 @@ impl Store {
     ) -> Result<T, Failure> {
         let mut renewed = false;
         loop {
+            if let Some(built) = self.reload.if_changed().await {
+                self.reopen(built);
+            }
+            let openings = self.reload.openings();
             trace.requests += 1;
             let exchange = Exchange::new(purpose(), terms);
             let result = EXCHANGE.scope(exchange.clone(), work()).await;
@@ -290,7 +313,8 @@ impl Store {
                 Err(failure)
                     if failure.code == Code::PermissionDenied
                         && !renewed
-                        && self.renew_credential(&exchange).await =>
+                        && (self.renew_credential(&exchange).await
+                            || self.renew_store(openings).await) =>
                 {
                     renewed = true;
                 }
@@ -301,11 +325,37 @@ impl Store {
 
     /// Whether there is another credential than the one that was refused.
     async fn renew_credential(&self, exchange: &Exchange) -> bool {
-        match (&self.signer, exchange.credential()) {
+        match (self.signer.now(), exchange.credential()) {
             (Some(signer), Some(used)) => signer.renew(&used).await,
             _ => false,
         }
     }
+
+    /// Whether the store is another one now than it was after so many openings.
+    async fn renew_store(&self, openings: u64) -> bool {
+        if self.reload.openings() == openings {
+            match self.reload.after_refusal().await {
+                Some(built) => self.reopen(built),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn reopen(&self, built: Built) {
+        self.operator.replace(carried(built.operator));
+        self.reader.replace(carried(built.reader));
+        self.signer.replace(built.signer);
+        self.reload.opened();
+    }
+}
+
+/// Over our transport.
+fn carried(operator: Operator) -> Operator {
+    let context = OperationContext::new()
+        .with_http_transport(http_transport())
+        .with_executor(Executor::with(InExchange));
+    operator.with_context(context)
 }
 
 async fn take_stream(

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures::stream;
 use http::{HeaderMap, Request, Response, StatusCode, header};
+use opendal::raw::Operation;
 use opendal::raw::oio::ReadStream;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, Result};
 use opendal_http_transport_reqwest::ReqwestTransport;
@@ -186,6 +187,8 @@ impl HttpTransport for WatchedTransport {
         match &exchange.purpose {
             Purpose::Other => self.ask_stock(&exchange, request).await,
             Purpose::Page => self.page(&exchange, request).await,
+            // What a service asks besides, such as a token to read with, is none of the target's.
+            Purpose::Read { .. } if !is_read(&request) => self.ask_stock(&exchange, request).await,
             Purpose::Read {
                 target,
                 signer,
@@ -197,6 +200,11 @@ impl HttpTransport for WatchedTransport {
             }
         }
     }
+}
+
+/// As the services mark it.
+fn is_read(request: &Request<Buffer>) -> bool {
+    matches!(request.extensions().get(), Some(Operation::Read))
 }
 
 impl WatchedTransport {
@@ -259,7 +267,10 @@ impl WatchedTransport {
     ) -> Result<Response<HttpBody>> {
         let (mut parts, body) = request.into_parts();
         if let Some(signer) = signer {
-            let signing = async { signer.sign(&mut parts).await.map_err(unsigned) };
+            let signing = async {
+                let signed = signer.sign(&mut parts).await;
+                signed.map_err(|error| unsigned(&error).with_temporary(error.is_retryable()))
+            };
             let credential = within(exchange.terms.first_byte, "no credentials", signing).await?;
             if credential.is_none() {
                 return Err(unsigned("failed to load signing credential"));
@@ -470,17 +481,29 @@ fn texts_between<'a>(xml: &'a str, opening: &str, tag: &str) -> Vec<&'a str> {
 /// One client, so that all stores share its connections.
 pub fn http_transport() -> HttpTransporter {
     static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
-    let client = CLIENT.get_or_init(|| {
-        reqwest::Client::builder()
-            .tls_backend_preconfigured(rustls::ClientConfig::clone(&tls_config()))
-            .http1_only()
-            .pool_max_idle_per_host(256)
-            .pool_idle_timeout(Duration::from_secs(30))
-            .tcp_nodelay(true)
-            .connect_timeout(Duration::from_secs(5))
-            .build()
-            .expect("constant settings of the HTTP client are valid")
-    });
+    watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::default())))
+}
+
+/// Does not follow redirections.
+pub fn direct_transport() -> HttpTransporter {
+    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
+    watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::none())))
+}
+
+fn client(redirections: reqwest::redirect::Policy) -> reqwest::Client {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(rustls::ClientConfig::clone(&tls_config()))
+        .http1_only()
+        .redirect(redirections)
+        .pool_max_idle_per_host(256)
+        .pool_idle_timeout(Duration::from_secs(30))
+        .tcp_nodelay(true)
+        .connect_timeout(Duration::from_secs(5))
+        .build()
+        .expect("constant settings of the HTTP client are valid")
+}
+
+fn watched(client: &reqwest::Client) -> HttpTransporter {
     let switch = std::env::var("LEAT_TRANSPORT");
     HttpTransporter::new(WatchedTransport {
         stock: ReqwestTransport::new(client.clone()),

@@ -21,7 +21,7 @@ const HEADS: usize = 16;
 const INDEX_TITLES: [&str; 3] = ["index of", "directory listing", "directory:"];
 
 /// Of a path: all but unreserved characters and the slash (RFC 3986, 2.3).
-const PATH: AsciiSet = NON_ALPHANUMERIC
+pub const PATH: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -154,7 +154,7 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-fn check_status(response: &Response<Buffer>) -> Result<(), Failure> {
+pub fn check_status(response: &Response<Buffer>) -> Result<(), Failure> {
     let status = response.status();
     let code = match status {
         _ if status.is_success() => return Ok(()),

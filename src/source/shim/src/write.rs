@@ -58,7 +58,7 @@ pub struct Changes {
 
 impl Store {
     pub fn changes(&self) -> Changes {
-        let capability = self.operator.info().capability();
+        let capability = self.operator.now().info().capability();
         let kind = self.dialect.version;
         match &self.writes {
             Writes::Never => Changes::default(),
@@ -116,7 +116,8 @@ impl Store {
             };
             let done = done.await;
             if done.is_err() && body.staged.is_some() {
-                tokio::spawn(clean_up(self.clone(), body));
+                // Goes on if nobody waits any more.
+                let _ = tokio::spawn(clean_up(self.clone(), body)).await;
             }
             done
         };
@@ -137,7 +138,7 @@ impl Store {
         let attempt = || async {
             match &self.writes {
                 Writes::Hdfs(hdfs) => bounded(terms, hdfs.create_directory(&key)).await,
-                _ => within(terms.first_byte, self.operator.create_dir(&key)).await,
+                _ => within(terms.first_byte, self.operator.now().create_dir(&key)).await,
             }
         };
         self.attempt(trace, || Purpose::Other, terms, attempt)
@@ -167,7 +168,7 @@ impl Store {
                 if_not_exists: if_absent,
                 ..Default::default()
             };
-            let copied = self.operator.copy_options(&from, &to, options).await;
+            let copied = self.operator.now().copy_options(&from, &to, options).await;
             let metadata = copied.map_err(|error| condition.explain(Failure::seen(&error)))?;
             self.written(&to, &metadata, None, terms).await
         };
@@ -192,7 +193,9 @@ impl Store {
         let attempt = || async {
             match &self.writes {
                 Writes::Hdfs(hdfs) => bounded(terms, hdfs.rename(from, to, !is_directory)).await,
-                Writes::Renamed => within(terms.first_byte, self.operator.rename(from, to)).await,
+                Writes::Renamed => {
+                    within(terms.first_byte, self.operator.now().rename(from, to)).await
+                }
                 _ => Err(unsupported("cannot rename objects")),
             }
         };
@@ -220,13 +223,13 @@ impl Store {
                 }
                 _ if self.changes().removes_max == 1 => {
                     for key in &keys {
-                        within(terms.first_byte, self.operator.delete(key)).await?;
+                        within(terms.first_byte, self.operator.now().delete(key)).await?;
                     }
                     Ok(())
                 }
                 _ => {
                     let removed = async {
-                        let mut deleter = self.operator.deleter().await?;
+                        let mut deleter = self.operator.now().deleter().await?;
                         deleter.delete_iter(keys.clone()).await?;
                         deleter.close().await
                     };
@@ -269,7 +272,7 @@ impl Store {
         if size <= SMALL_BODY || !self.over_http {
             return Ok(());
         }
-        let now = match within(terms.first_byte, self.operator.stat(key)).await {
+        let now = match within(terms.first_byte, self.operator.now().stat(key)).await {
             Ok(now) => Some(Entry::new(key.to_string(), &now, self.dialect)),
             Err(failure) if failure.code == Code::NotFound => None,
             Err(failure) => return Err(failure),
@@ -303,7 +306,7 @@ impl Store {
             let entry = Entry::new(key.to_string(), metadata, self.dialect);
             return Ok(Entry { size, ..entry });
         }
-        let now = within(terms.first_byte, self.operator.stat(key)).await?;
+        let now = within(terms.first_byte, self.operator.now().stat(key)).await?;
         match size {
             Some(size) if size != now.content_length() => {
                 let message = "another object has taken its place already";

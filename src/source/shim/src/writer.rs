@@ -51,9 +51,10 @@ impl Store {
             }
             (Condition::Version(version), _) => options.if_match = Some(version.clone()),
         }
-        let service = self.operator.service();
+        let operator = self.operator.now();
+        let service = operator.service();
         let opened = OpWrite::from_options(&service.capability(), options)
-            .and_then(|(args, _)| service.write(self.operator.context(), key, args));
+            .and_then(|(args, _)| service.write(operator.context(), key, args));
         opened.map_err(|error| Failure::from_opendal(&error, &Default::default()))
     }
 }
@@ -125,7 +126,7 @@ impl Body {
                     bounded(terms, hdfs.rename(staged, key, replace)).await?;
                 }
                 (Some(staged), _) => {
-                    within(terms.first_byte, store.operator.rename(staged, key)).await?;
+                    within(terms.first_byte, store.operator.now().rename(staged, key)).await?;
                 }
             }
             self.staged = None;
@@ -141,7 +142,7 @@ impl Body {
                 .await
                 .map_err(|error| Failure::seen(&error)),
             (Some(staged), Bytes::Service(_)) => {
-                within(terms.first_byte, store.operator.delete(&staged)).await
+                within(terms.first_byte, store.operator.now().delete(&staged)).await
             }
             (Some(staged), Bytes::Hdfs(hdfs, file)) => {
                 *file = None;

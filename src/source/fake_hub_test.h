@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// FakeHub: a Hugging Face Hub of our own (fake_hub_test.py) on loopback for the life of the object:
+// there is none to be had, so what it does is what the documentation says.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "source/opendal_source.h"
+#include "source/server_process_test.h"
+
+namespace leat::testing {
+
+class FakeHub {
+ public:
+  // A repository that everybody may read.
+  static constexpr char kRepo[] = "some/dataset";
+  // What others want to be told.
+  static constexpr char kToken[] = "hf_t0ken";
+  static constexpr char kHowToGetIt[] = "python3 is not there, or the hub did not start";
+
+  static std::shared_ptr<FakeHub> start() {
+    auto hub = std::shared_ptr<FakeHub>(new FakeHub());
+    return hub->process_.launch({find_program("LEAT_PYTHON", "bin/python3"),
+                                 LEAT_SOURCE_TEST_DIR "/fake_hub_test.py",
+                                 std::to_string(hub->process_.port()), kToken})
+               ? hub
+               : nullptr;
+  }
+
+  std::string endpoint() const { return process_.endpoint(); }
+
+  // Of its datasets, without credentials; a commit is seen at once.
+  OpendalConfig config() const {
+    OpendalConfig config;
+    config.scheme = "hf";
+    config.bucket = "datasets";
+    config.endpoint = endpoint();
+    config.options = {{"anonymous", "true"}, {"commit_lasts_ms", "0"}};
+    return config;
+  }
+
+  // A commit that puts a file of a dataset there: "OWNER/NAME/PATH".
+  void put(const std::string& key, std::string_view content) const {
+    curl({"-X", "PUT", "--data-binary", "@" + process_.upload(content),
+          endpoint() + "/datasets/" + percent_encoded(key)});
+  }
+
+  // Whom it was asked by: "METHOD PATH AUTHORIZATION", one a line, of its other port with "CDN".
+  std::string log() const { return curl({endpoint() + "/log"}); }
+  // URLs that it has sent others to are refused from now on.
+  void forget_locations() const { curl({endpoint() + "/forget"}); }
+
+ private:
+  ServerProcess process_{"hub"};
+};
+
+}  // namespace leat::testing

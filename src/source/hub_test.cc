@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// hf://: what the contract does not ask: revisions, who learns the token, where bytes come from.
+#include <gmock/gmock.h>
+
+#include "source/aws_test.h"
+#include "source/fake_hub_test.h"
+#include "source/source.h"
+
+namespace leat {
+namespace {
+
+using testing::content;
+using testing::FakeHub;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::StoreReader;
+
+class HubTest : public testing::AwsTest {
+ protected:
+  void SetUp() override {
+    hub_ = FakeHub::start();
+    ASSERT_TRUE(hub_) << FakeHub::kHowToGetIt;
+    set("HF_HOME", folder_);
+    reader_.config = hub_->config();
+  }
+  Result<SourceObject> stat(const std::string& key) {
+    return reader_.executor.wait(reader_.source().stat(Context::background(), {key, {}}));
+  }
+  // The lines of the hub's log that hold a text.
+  size_t asked(const std::string& text) {
+    std::istringstream log(hub_->log());
+    size_t count = 0;
+    for (std::string line; std::getline(log, line);) count += line.contains(text);
+    return count;
+  }
+  std::string write_token(const std::string& token) {
+    std::ofstream(folder_ / "new") << token << "\n";
+    std::filesystem::rename(folder_ / "new", folder_ / "token");
+    return folder_ / "token";
+  }
+
+  static constexpr char kLarge[] = "some/dataset/large";  // is kept elsewhere
+  static constexpr uint64_t kLargeSize = 1000;
+  std::shared_ptr<FakeHub> hub_;
+};
+
+TEST_F(HubTest, TheTokenStaysWithTheHub) {
+  hub_->put(kLarge, content(0, kLargeSize));
+  hub_->put("some/dataset/small", content(0, 10));
+  reader_.config.options.erase("anonymous");
+  write_token(FakeHub::kToken);
+  EXPECT_EQ(reader_.read(100, 500, kLarge), content(100, 500));
+  EXPECT_EQ(reader_.read(2, 5, "some/dataset/small"), content(2, 5));
+  EXPECT_EQ(asked("CDN "), 1u);
+  EXPECT_EQ(asked("Signature=s1gned -"), 1u);
+  EXPECT_GE(asked("Bearer hf_t0ken"), 3u);
+  EXPECT_THAT(hub_->log(), Not(HasSubstr("s1gned Bearer")));
+}
+
+TEST_F(HubTest, WhereTheBytesAreIsRememberedUntilTheyAreRefused) {
+  hub_->put(kLarge, content(0, kLargeSize));
+  reader_.config.options.erase("commit_lasts_ms");
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(reader_.read(0, 500, kLarge), content(0, 500));
+  EXPECT_EQ(asked("HEAD "), 1u);
+  EXPECT_EQ(asked("CDN "), 5u);
+  EXPECT_EQ(asked("/revision/"), 1u);
+  hub_->forget_locations();
+  EXPECT_EQ(reader_.read(0, 500, kLarge), content(0, 500));
+  EXPECT_EQ(asked("HEAD "), 2u);
+}
+
+TEST_F(HubTest, ABranchStaysAtItsCommitForAWhile) {
+  hub_->put(kLarge, "before" + content(0, kLargeSize));
+  reader_.config.options.erase("commit_lasts_ms");
+  auto before = stat(kLarge);
+  ASSERT_TRUE(before) << before.error().to_string();
+  hub_->put(kLarge, "later!" + content(0, kLargeSize));
+  // What was found is what is read.
+  EXPECT_EQ(reader_.read(0, 6, kLarge, before->version), "before");
+  StoreReader other("");
+  other.config = hub_->config();
+  EXPECT_EQ(other.read(0, 6, kLarge), "later!");
+  auto changed = other.read(0, 6, kLarge, before->version);
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code(), StatusCode::kChanged);
+}
+
+TEST_F(HubTest, ARevisionIsPartOfTheName) {
+  hub_->put(kLarge, content(0, kLargeSize));
+  EXPECT_TRUE(stat("some/dataset@main/large"));
+  EXPECT_TRUE(stat("some/dataset@refs/pr/1/large"));
+  EXPECT_TRUE(stat("some/dataset@refs%2Fpr%2F1/large"));
+  EXPECT_EQ(reader_.read(0, 9, "some/dataset@refs/pr/1/large"), content(0, 9));
+  auto none = stat("some/dataset@gone/large");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code(), StatusCode::kNotFound);
+  EXPECT_THAT(none.error().to_string(), HasSubstr("Invalid rev id"));
+}
+
+TEST_F(HubTest, ARepositoryThatWasRenamedIsFound) {
+  hub_->put(kLarge, content(0, kLargeSize));
+  EXPECT_TRUE(stat("old/name/large"));
+  EXPECT_EQ(reader_.read(0, 9, "old/name/large"), content(0, 9));
+}
+
+TEST_F(HubTest, ModelsHaveNoKindInTheirName) {
+  auto url =
+      StoreUrl::parse("hf://owner/model/weights?anonymous=true&endpoint=" + hub_->endpoint());
+  testing::curl({"-X", "PUT", "-d", "bytes", hub_->endpoint() + "/owner/model/weights/a.bin"});
+  SourcePtr source = open_source(url.value()).value();
+  auto found =
+      reader_.executor.wait(source->stat(Context::background(), {"model/weights/a.bin", {}}));
+  EXPECT_TRUE(found) << found.error().to_string();
+}
+
+TEST_F(HubTest, OthersAreAskedForATokenThatIsReadAgain) {
+  hub_->put("some/private/large", content(0, kLargeSize));
+  reader_.config.options.erase("anonymous");
+  reader_.config.options["credentials"] = write_token("hf_HUSH");
+  auto refused = reader_.read(0, 9, "some/private/large");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(refused.error().to_string(), HasSubstr("Invalid credentials"));
+  EXPECT_THAT(refused.error().to_string(), Not(HasSubstr("HUSH")));
+  write_token(FakeHub::kToken);
+  bool reads = false;
+  for (int i = 0; i < 400 && !reads; ++i, poll(nullptr, 0, 50)) {
+    reads = reader_.read(0, 9, "some/private/large").has_value();
+  }
+  EXPECT_TRUE(reads);
+}
+
+TEST_F(HubTest, AHubItselfIsNotListed) {
+  auto listed = reader_.executor.wait(reader_.source().list(Context::background(), {}));
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code(), StatusCode::kUnsupported);
+  EXPECT_THAT(listed.error().to_string(), HasSubstr("name a repository"));
+}
+
+}  // namespace
+}  // namespace leat

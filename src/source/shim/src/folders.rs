@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Folders: stores whose stat and listing are our own, since OpenDAL lacks them or is not used.
+use crate::entry::Entry;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::listing::Page;
+use crate::web::Web;
+
+pub enum Folders {
+    Web(Web),
+    Hub(Hub),
+}
+
+impl Folders {
+    pub async fn stat(&self, key: &str) -> Result<Entry, Failure> {
+        match self {
+            Self::Web(web) => web.stat(key).await,
+            Self::Hub(hub) => hub.stat(key).await,
+        }
+    }
+
+    /// A directory, in the order of its keys.
+    pub async fn level(&self, prefix: &str) -> Result<Page, Failure> {
+        match self {
+            Self::Web(web) => web.level(prefix).await,
+            Self::Hub(hub) => hub.level(prefix).await,
+        }
+    }
+
+    /// One that reads by itself.
+    pub fn hub(&self) -> Option<&Hub> {
+        match self {
+            Self::Web(_) => None,
+            Self::Hub(hub) => Some(hub),
+        }
+    }
+}

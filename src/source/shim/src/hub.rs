@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Repositories of a Hugging Face Hub, to read. The first component of a key is the owner, the next
+//! one is the name, with a revision behind an '@' if need be; the rest is the path. A branch is
+//! resolved to its commit, and that is asked of until the branch is looked at again, so what is seen
+//! belongs together. https://huggingface.co/docs/hub/api
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, Method, Response, StatusCode, Uri, header};
+use opendal::Buffer;
+use opendal::raw::Timestamp;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde::Deserialize;
+
+use crate::entry::{Dialect, Entry, check_kind, is_addressable, usable_etag};
+use crate::failure::{Code, Failure};
+use crate::hub_request::{Ask, HubClient};
+use crate::hub_token::HubToken;
+use crate::listing::Page;
+use crate::web::PATH;
+
+/// Entries of one answer of the tree.
+const TREE_ENTRIES: usize = 1000;
+/// Repositories whose commit is known.
+const COMMITS_MAX: usize = 256;
+
+pub struct Hub {
+    pub client: HubClient,
+    /// "datasets", "spaces", or the owner of models.
+    bucket: String,
+    dialect: Dialect,
+    /// How long a branch stays at its commit.
+    commit_lasts: Duration,
+    commits: Mutex<HashMap<String, (Commit, Instant)>>,
+}
+
+#[derive(Clone)]
+pub struct Commit {
+    pub sha: String,
+    mtime_ns: Option<i64>,
+}
+
+/// A key, taken apart.
+pub struct Place {
+    /// "datasets", "models", "spaces"
+    kind: &'static str,
+    /// "OWNER/NAME"
+    repo: String,
+    revision: String,
+    pub path: String,
+}
+
+/// What the tree and paths-info say of a path.
+#[derive(Deserialize)]
+struct Info {
+    r#type: String,
+    path: String,
+    #[serde(default)]
+    oid: String,
+    #[serde(default)]
+    size: u64,
+    lfs: Option<Lfs>,
+}
+
+#[derive(Deserialize)]
+struct Lfs {
+    oid: String,
+}
+
+#[derive(Deserialize)]
+struct Revision {
+    sha: String,
+    #[serde(default, rename = "lastModified")]
+    last_modified: String,
+}
+
+impl Hub {
+    pub fn new(
+        endpoint: &str,
+        bucket: &str,
+        token: HubToken,
+        dialect: Dialect,
+        commit_lasts: Duration,
+    ) -> Self {
+        Self {
+            client: HubClient::new(endpoint, token),
+            bucket: bucket.to_string(),
+            dialect,
+            commit_lasts,
+            commits: Mutex::default(),
+        }
+    }
+
+    pub async fn stat(&self, key: &str) -> Result<Entry, Failure> {
+        let Some(place) = self.place(key)? else {
+            // An owner, or nobody yet: what is below is asked for by its name.
+            check_kind(key, true)?;
+            return Ok(Entry::directory(key.to_string()));
+        };
+        let commit = self.commit(&place).await?;
+        if place.path.is_empty() {
+            check_kind(key, true)?;
+            return Ok(Entry::directory(key.to_string()));
+        }
+        let Some(info) = self.info(&place, &commit).await? else {
+            return Err(Failure::new(Code::NotFound, "there is no such path"));
+        };
+        check_kind(key, info.r#type == "directory")?;
+        Ok(entry(key.to_string(), info, &commit))
+    }
+
+    /// A directory, in the order of its keys.
+    pub async fn level(&self, prefix: &str) -> Result<Page, Failure> {
+        let Some(place) = self.place(prefix)? else {
+            return Err(Failure::new(
+                Code::Unsupported,
+                "a hub is not listed: name a repository, hf://datasets/OWNER/NAME",
+            ));
+        };
+        let commit = self.commit(&place).await?;
+        let mut page = Page::default();
+        let folder = &prefix[..prefix.len() - place.path.len()];
+        let mut next = Some(format!("{}?limit={TREE_ENTRIES}", tree_of(&place, &commit)));
+        while let Some(url) = next {
+            let response = match self.client.ask(Ask::get(url)).await {
+                Err(failure) if failure.code == Code::NotFound => {
+                    self.check_directory(&place, &commit).await?;
+                    return Err(failure);
+                }
+                answered => answered?,
+            };
+            next = next_page(response.headers());
+            for info in parse::<Vec<Info>>(response)? {
+                let slash = if info.r#type == "directory" { "/" } else { "" };
+                let key = format!("{folder}{}{slash}", info.path);
+                // A file is listed as itself.
+                if !key.starts_with(prefix) {
+                    self.check_directory(&place, &commit).await?;
+                } else if is_addressable(&key, self.dialect) {
+                    page.entries.push(entry(key, info, &commit));
+                } else {
+                    page.leave_out(key);
+                }
+            }
+        }
+        page.entries.sort_by(|a, b| a.key.cmp(&b.key));
+        page.entries.dedup_by(|a, b| a.key == b.key);
+        Ok(page)
+    }
+
+    async fn check_directory(&self, place: &Place, commit: &Commit) -> Result<(), Failure> {
+        match self.info(place, commit).await? {
+            Some(info) if info.r#type != "directory" => Err(Failure::new(
+                Code::NotDirectory,
+                format!("'{}' is a file", info.path),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn info(&self, place: &Place, commit: &Commit) -> Result<Option<Info>, Failure> {
+        let path = place.path.trim_end_matches('/');
+        let asked = Ask {
+            method: Method::POST,
+            url: format!(
+                "/api/{}/{}/paths-info/{}",
+                place.kind, place.repo, commit.sha
+            ),
+            form: format!("paths={}", utf8_percent_encode(path, NON_ALPHANUMERIC)),
+        };
+        let found: Vec<Info> = parse(self.client.ask(asked).await?)?;
+        Ok(found.into_iter().find(|info| info.path == path))
+    }
+
+    /// Of the key's revision.
+    pub async fn commit(&self, place: &Place) -> Result<Commit, Failure> {
+        let name = format!("{}/{}@{}", place.kind, place.repo, place.revision);
+        if let Some((commit, since)) = self.commits.lock().unwrap().get(&name) {
+            if since.elapsed() < self.commit_lasts {
+                return Ok(commit.clone());
+            }
+        }
+        let revision = utf8_percent_encode(&place.revision, NON_ALPHANUMERIC);
+        let url = format!("/api/{}/{}/revision/{revision}", place.kind, place.repo);
+        let found: Revision = parse(self.client.ask(Ask::get(url)).await?)?;
+        if found.sha.is_empty() || !found.sha.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Failure::new(Code::Internal, "the hub names no commit"));
+        }
+        let commit = Commit {
+            sha: found.sha,
+            mtime_ns: mtime_of(&found.last_modified),
+        };
+        let mut commits = self.commits.lock().unwrap();
+        if commits.len() >= COMMITS_MAX {
+            commits.clear();
+        }
+        commits.insert(name, (commit.clone(), Instant::now()));
+        Ok(commit)
+    }
+
+    /// Nothing for what is above the repositories.
+    pub fn place(&self, key: &str) -> Result<Option<Place>, Failure> {
+        let (kind, key) = match self.bucket.as_str() {
+            "datasets" => ("datasets", key.to_string()),
+            "spaces" => ("spaces", key.to_string()),
+            owner => ("models", format!("{owner}/{key}")),
+        };
+        let mut parts = key.splitn(3, '/');
+        let owner = parts.next().unwrap_or_default();
+        let name = parts.next().unwrap_or_default();
+        let mut path = parts.next().unwrap_or_default();
+        if owner.is_empty() || name.is_empty() {
+            return Ok(None);
+        }
+        let (name, revision) = name.split_once('@').unwrap_or((name, "main"));
+        // "refs%2Fpr%2F1", as the hub's own tools write it.
+        let decoded = percent_decode_str(revision).decode_utf8_lossy();
+        let mut revision = decoded.into_owned();
+        // And as people do: these are the only ones with slashes.
+        if revision == "refs" {
+            for _ in 0..2 {
+                let (part, rest) = path.split_once('/').unwrap_or((path, ""));
+                revision = format!("{revision}/{part}");
+                path = rest;
+            }
+        }
+        let plain = |text: &str| {
+            let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            !text.is_empty() && text.bytes().all(kept)
+        };
+        if !plain(owner) || !plain(name) || revision.is_empty() {
+            return Err(Failure::new(
+                Code::NotFound,
+                format!("'{owner}/{name}' is no name of a repository"),
+            ));
+        }
+        Ok(Some(Place {
+            kind,
+            repo: format!("{owner}/{name}"),
+            revision,
+            path: path.to_string(),
+        }))
+    }
+}
+
+impl Place {
+    /// Where the bytes of the path are, or are said to be.
+    pub fn resolve(&self, commit: &Commit) -> String {
+        let kind = match self.kind {
+            "models" => String::new(),
+            kind => format!("/{kind}"),
+        };
+        let path = utf8_percent_encode(&self.path, &PATH);
+        format!("{kind}/{}/resolve/{}/{path}", self.repo, commit.sha)
+    }
+}
+
+fn tree_of(place: &Place, commit: &Commit) -> String {
+    let path = place.path.trim_end_matches('/');
+    let slash = if path.is_empty() { "" } else { "/" };
+    let path = utf8_percent_encode(path, &PATH);
+    format!(
+        "/api/{}/{}/tree/{}{slash}{path}",
+        place.kind, place.repo, commit.sha
+    )
+}
+
+fn entry(key: String, info: Info, commit: &Commit) -> Entry {
+    if info.r#type == "directory" {
+        return Entry::directory(key);
+    }
+    let oid = info.lfs.map_or(info.oid, |lfs| lfs.oid);
+    Entry {
+        key,
+        size: info.size,
+        version: version_of(&oid),
+        // A date of each file would cost the hub a walk through its history.
+        mtime_ns: commit.mtime_ns,
+        is_directory: false,
+    }
+}
+
+/// Of the object's id, however it is written: in JSON without quotes, in a header with them.
+pub fn version_of(oid: &str) -> String {
+    let oid = oid.trim_start_matches("W/").trim_matches('"');
+    usable_etag(oid.trim_start_matches("sha256:"))
+}
+
+fn mtime_of(text: &str) -> Option<i64> {
+    let time = SystemTime::from(text.parse::<Timestamp>().ok()?);
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    Some(since.as_secs() as i64 * 1_000_000_000)
+}
+
+/// RFC 8288: `<URL>; rel="next"`. Asked of our endpoint, whatever name the hub gives itself.
+fn next_page(headers: &HeaderMap) -> Option<String> {
+    let links = headers.get(header::LINK)?.to_str().ok()?;
+    let next = links
+        .split(',')
+        .find(|link| link.contains("rel=\"next\""))?;
+    let (_, rest) = next.split_once('<')?;
+    let (url, _) = rest.split_once('>')?;
+    let path = url.parse::<Uri>().ok()?.path_and_query()?.to_string();
+    Some(path)
+}
+
+fn parse<T: serde::de::DeserializeOwned>(response: Response<Buffer>) -> Result<T, Failure> {
+    if response.status() != StatusCode::OK {
+        let message = format!("the store answered {}", response.status().as_u16());
+        return Err(Failure::new(Code::Internal, message));
+    }
+    serde_json::from_slice(&response.into_body().to_bytes()).map_err(|error| {
+        Failure::new(
+            Code::Unavailable,
+            format!("the hub's answer is not as expected: {error}"),
+        )
+    })
+}

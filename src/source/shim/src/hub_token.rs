@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! HubToken: who asks a hub, as its own tools find it, and again a second after the file has changed.
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+pub enum HubToken {
+    Nobody,
+    Fixed(String),
+    File {
+        path: String,
+        /// Without it nothing is asked; the tools' own file need not be there.
+        demanded: bool,
+        known: Mutex<Option<(Instant, Option<String>)>>,
+    },
+}
+
+impl HubToken {
+    /// A file that is named, else HF_TOKEN, else the file of HF_TOKEN_PATH or of the tools' folder.
+    pub fn find(file: &str, anonymous: bool) -> Self {
+        if anonymous {
+            return Self::Nobody;
+        }
+        if !file.is_empty() {
+            return Self::file(file.to_string(), true);
+        }
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if let Some(token) = variable("HF_TOKEN") {
+            return Self::Fixed(token.trim().to_string());
+        }
+        let path = variable("HF_TOKEN_PATH")
+            .or_else(|| variable("HF_HOME").map(|home| format!("{home}/token")))
+            .or_else(|| variable("XDG_CACHE_HOME").map(|at| format!("{at}/huggingface/token")))
+            .or_else(|| variable("HOME").map(|at| format!("{at}/.cache/huggingface/token")));
+        path.map_or(Self::Nobody, |path| Self::file(path, false))
+    }
+
+    fn file(path: String, demanded: bool) -> Self {
+        Self::File {
+            path,
+            demanded,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The header that says it; nothing for nobody. An error says why there is none.
+    pub fn header(&self) -> Result<Option<HeaderValue>, String> {
+        let Some(token) = self.token()? else {
+            return Ok(None);
+        };
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+            .map_err(|_| "the hub's token has characters that no token has".to_string())?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+
+    fn token(&self) -> Result<Option<String>, String> {
+        let (path, demanded, known) = match self {
+            Self::Nobody => return Ok(None),
+            Self::Fixed(token) => return Ok(Some(token.clone())),
+            Self::File {
+                path,
+                demanded,
+                known,
+            } => (path, *demanded, known),
+        };
+        let mut known = known.lock().unwrap();
+        if let Some((since, token)) = known.as_ref() {
+            if since.elapsed() < READ_AGAIN_AFTER {
+                return Ok(token.clone());
+            }
+        }
+        let token = match std::fs::read_to_string(path) {
+            Ok(text) => Some(text.trim().to_string()).filter(|token| !token.is_empty()),
+            Err(error) if demanded => {
+                return Err(format!("cannot read credentials {path}: {error}"));
+            }
+            Err(_) => None,
+        };
+        *known = Some((Instant::now(), token.clone()));
+        Ok(token)
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reload: when a store is opened anew from its options, since what it was opened with has changed.
+//! Services read their credentials once, or keep what they read until its end; a service that is
+//! opened anew reads them again. S3's are an exception, see `credentials`.
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::services;
+use crate::store::Built;
+
+/// Between two looks at the files, and between two openings after refusals: a store that refuses
+/// everything must not make us do either for each request.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// The files may lie on a file system that hangs.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// Of each file: what changes when it is replaced; nothing where it is not there.
+type Stamps = Vec<Option<(u64, u64, i64, i64)>>;
+
+struct State {
+    stamps: Stamps,
+    looked: Instant,
+    reopened: Option<Instant>,
+}
+
+pub struct Reload {
+    options: HashMap<String, String>,
+    files: Vec<PathBuf>,
+    /// A refusal may be of a credential that the service read long ago.
+    after_refusals: bool,
+    openings: AtomicU64,
+    state: Mutex<State>,
+}
+
+impl Reload {
+    pub fn new(options: &HashMap<String, String>) -> Self {
+        let files = files_of(options);
+        let scheme = options
+            .get("scheme")
+            .map(String::as_str)
+            .unwrap_or_default();
+        let is_anonymous = options
+            .get("anonymous")
+            .is_some_and(|value| value == "true");
+        Self {
+            options: options.clone(),
+            after_refusals: !is_anonymous
+                && matches!(
+                    scheme,
+                    "gs" | "az" | "abfs" | "oss" | "cos" | "obs" | "b2" | "webhdfs"
+                ),
+            openings: AtomicU64::new(0),
+            state: Mutex::new(State {
+                stamps: stamps(&files),
+                looked: Instant::now(),
+                reopened: None,
+            }),
+            files,
+        }
+    }
+
+    /// How often the store was opened anew.
+    pub fn openings(&self) -> u64 {
+        self.openings.load(Ordering::Acquire)
+    }
+
+    /// To be called where the result is put to use, so that `openings` is not ahead of it.
+    pub fn opened(&self) {
+        self.openings.fetch_add(1, Ordering::Release);
+    }
+
+    /// The store opened anew, if one of its files has changed. A file that cannot be used now, such
+    /// as one that is being written, is looked at again.
+    pub async fn if_changed(&self) -> Option<Built> {
+        if self.files.is_empty() {
+            return None;
+        }
+        let known = {
+            let mut state = self.state.lock().unwrap();
+            if state.looked.elapsed() < AGAIN_AFTER {
+                return None;
+            }
+            state.looked = Instant::now();
+            state.stamps.clone()
+        };
+        let (files, options) = (self.files.clone(), self.options.clone());
+        let look = tokio::task::spawn_blocking(move || {
+            let found = stamps(&files);
+            let built = (found != known).then(|| services::build(&options));
+            (found, built.and_then(Result::ok))
+        });
+        let (found, built) = tokio::time::timeout(LOOK_MAX, look).await.ok()?.ok()?;
+        if built.is_some() {
+            self.state.lock().unwrap().stamps = found;
+        }
+        built
+    }
+
+    /// The store opened anew, if it may be that its credentials have changed since they were read.
+    pub async fn after_refusal(&self) -> Option<Built> {
+        if !self.after_refusals {
+            return None;
+        }
+        {
+            let mut state = self.state.lock().unwrap();
+            if state
+                .reopened
+                .is_some_and(|when| when.elapsed() < AGAIN_AFTER)
+            {
+                return None;
+            }
+            state.reopened = Some(Instant::now());
+        }
+        let options = self.options.clone();
+        let build = tokio::task::spawn_blocking(move || services::build(&options));
+        tokio::time::timeout(LOOK_MAX, build).await.ok()?.ok()?.ok()
+    }
+}
+
+fn stamps(files: &[PathBuf]) -> Stamps {
+    let stamp = |file: &PathBuf| {
+        let found = std::fs::metadata(file).ok()?;
+        Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+    };
+    files.iter().map(stamp).collect()
+}
+
+/// That hold what the store is opened with.
+fn files_of(options: &HashMap<String, String>) -> Vec<PathBuf> {
+    let given = |name: &str| options.get(name).filter(|path| !path.is_empty());
+    let variable = |name: &str| std::env::var(name).ok().filter(|path| !path.is_empty());
+    let mut files: Vec<String> = Vec::new();
+    files.extend(given("sse_customer_key_file").cloned());
+    match options.get("scheme").map(String::as_str) {
+        // Read again by themselves.
+        Some("s3") => {}
+        Some("gs") => match given("credentials") {
+            Some(file) => files.push(file.clone()),
+            None => {
+                files.extend(variable("GOOGLE_APPLICATION_CREDENTIALS"));
+                let folder = variable("XDG_CONFIG_HOME")
+                    .or_else(|| variable("HOME").map(|home| format!("{home}/.config")));
+                files.extend(
+                    folder.map(|at| format!("{at}/gcloud/application_default_credentials.json")),
+                );
+            }
+        },
+        Some("az" | "abfs") => match given("credentials") {
+            Some(file) => files.push(file.clone()),
+            None => files.extend(variable("AZURE_CLIENT_CERTIFICATE_PATH")),
+        },
+        _ => files.extend(given("credentials").cloned()),
+    }
+    files.into_iter().map(PathBuf::from).collect()
+}
