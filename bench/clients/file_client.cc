@@ -16,8 +16,8 @@
 
 #include "plan.h"
 #include "runtime/executor.h"
-#include "source/file_source.h"
-#include "source/local_file.h"
+#include "source/file/file_source.h"
+#include "source/file/local_file.h"
 
 namespace leat {
 namespace {

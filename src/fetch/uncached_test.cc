@@ -9,7 +9,7 @@
 
 #include "base/id128.h"
 #include "fetch/fetcher_rig_test.h"
-#include "source/file_source.h"
+#include "source/file/file_source.h"
 
 namespace leat {
 namespace {

@@ -20,14 +20,14 @@
 #include "source/azurite_test.h"
 #include "source/fake_gcs_test.h"
 #include "source/fake_hub_test.h"
-#include "source/file_source.h"
+#include "source/file/file_source.h"
 #include "source/hdfs_test.h"
 #include "source/memory_source_test.h"
 #include "source/moto_test.h"
 #include "source/nginx_test.h"
 #include "source/opendal_source.h"
 #include "source/sftp_test.h"
-#include "source/steady_source.h"
+#include "source/steady/steady_source.h"
 #include "source/versitygw_test.h"
 
 namespace leat::testing {

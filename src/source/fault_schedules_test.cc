@@ -23,7 +23,7 @@
 #include "runtime/activity.h"
 #include "runtime/executor.h"
 #include "source/fault_schedule_test.h"
-#include "source/steady_source.h"
+#include "source/steady/steady_source.h"
 
 namespace leat {
 namespace {

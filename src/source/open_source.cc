@@ -6,11 +6,11 @@
 #include <charconv>
 #include <vector>
 
-#include "source/file_source.h"
+#include "source/file/file_source.h"
 #include "source/opendal_source.h"
 #include "source/schemes.h"
 #include "source/source.h"
-#include "source/steady_source.h"
+#include "source/steady/steady_source.h"
 #include "source/url_options.h"
 
 namespace leat {

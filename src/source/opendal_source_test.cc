@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the shim does when the store lies, fails, stalls, or the caller gives up.
 #include "source/opendal_source.h"
-#include "source/steady_source.h"
+#include "source/steady/steady_source.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -20,7 +20,7 @@
 #include "model/store_url.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
-#include "source/source_file.h"
+#include "source/file/source_file.h"
 
 namespace leat {
 

@@ -18,7 +18,7 @@
 #include "runtime/executor.h"
 #include "source/lying_server_test.h"
 #include "source/opendal_source.h"
-#include "source/steady_source.h"
+#include "source/steady/steady_source.h"
 
 namespace leat::testing {
 

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/id128.h"
-#include "source/file_source.h"
+#include "source/file/file_source.h"
 #include "vfs/tree_rig_test.h"
 
 namespace leat {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/daemon/mount_target.h"
-#include "source/file_pool.h"
+#include "source/file/file_pool.h"
 #include "telemetry/log.h"
 
 namespace leat {

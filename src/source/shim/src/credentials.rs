@@ -15,8 +15,8 @@ use reqsign_core::{
 use reqsign_file_read_tokio::TokioFileRead;
 
 use crate::command::ThreadedCommand;
+use crate::exchange::{EXCHANGE, Exchange, Purpose};
 use crate::get::Terms;
-use crate::transport::{EXCHANGE, Exchange, Purpose};
 
 /// Of those that name no end: files and the environment, which people change.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use opendal::ErrorKind;
 
-use crate::transport::{Answer, EXCHANGE};
+use crate::exchange::{Answer, EXCHANGE};
 
 /// Characters of a text that a provider of credentials was answered.
 const CAUSE_MAX: usize = 400;

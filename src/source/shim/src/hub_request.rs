@@ -9,11 +9,12 @@ use http::{HeaderMap, Method, Request, Response, Uri, header};
 use opendal::raw::Operation;
 use opendal::{Buffer, HttpTransporter};
 
+use crate::exchange::EXCHANGE;
 use crate::failure::{Code, Failure};
 use crate::hub::{Hub, version_of};
 use crate::hub_token::HubToken;
 use crate::target::Target;
-use crate::transport::{EXCHANGE, direct_transport};
+use crate::transport::direct_transport;
 use crate::web::check_status;
 
 /// Of a repository that was renamed, and of the hub's own caches.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `services`
-//! opens, `store` does what is asked, `listing` makes pages, `web` is what OpenDAL lacks of web
-//! servers and `hub` speaks with Hugging Face Hubs, `transport` watches what goes over the wire and
-//! `get` carries the bytes of reads, `sign`, `credentials`, `role` and `env_file` say who asks and
-//! `reload` when that has changed, `failure` says what went wrong.
+//! opens, `store` reads and `write` and `writer` change, `listing` makes pages, `web` is what OpenDAL
+//! lacks of web servers, `hdfs` and `name_nodes` of HDFS, and `hub` speaks with Hugging Face Hubs.
+//! `transport` and `exchange` watch what goes over the wire and `get` carries the bytes of reads.
+//! `sign`, `credentials`, `role` and `env_file` say who asks and `reload` when that has changed,
+//! `failure` says what went wrong.
 mod abi;
 mod command;
 mod credentials;
 mod entry;
 mod env_file;
+mod exchange;
 mod failure;
 mod folders;
 mod get;

@@ -9,11 +9,11 @@ use opendal::options::ListOptions;
 use opendal::{Lister, Metadata, Operator};
 
 use crate::entry::{Dialect, Entry, is_addressable};
+use crate::exchange::EXCHANGE;
 use crate::failure::{Code, Failure};
 use crate::folders::Folders;
 use crate::get::Terms;
 use crate::live::Live;
-use crate::transport::EXCHANGE;
 
 /// How a store lists.
 #[derive(Clone, Copy, PartialEq, Eq)]

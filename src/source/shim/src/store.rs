@@ -11,6 +11,7 @@ use opendal::options::ReaderOptions;
 use opendal::{BufferStream, Executor, OperationContext, Operator};
 
 use crate::entry::{Dialect, Entry, VersionKind, check_addressable, check_kind};
+use crate::exchange::{EXCHANGE, Exchange, Purpose};
 use crate::failure::{Code, Failure};
 use crate::folders::Folders;
 use crate::get::Terms;
@@ -21,7 +22,7 @@ use crate::reload::Reload;
 use crate::services;
 use crate::sign::Signer;
 use crate::target::Target;
-use crate::transport::{EXCHANGE, Exchange, Purpose, http_transport};
+use crate::transport::http_transport;
 use crate::web::Web;
 use crate::write::{InExchange, Writes};
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What carries the requests of all stores, and lets each watch its own exchange: what was
-//! answered, when, whether it was the range that was asked, and where a page of a listing ends.
+//! What carries the requests of all stores, lets each see its own exchange, and checks that what was
+//! answered is the range that was asked.
 //! Bytes of reads go straight into the caller's memory (`get`); everything else is the stock
 //! client's.
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::stream;
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -14,159 +14,17 @@ use opendal::raw::Operation;
 use opendal::raw::oio::ReadStream;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, Result};
 use opendal_http_transport_reqwest::ReqwestTransport;
-use reqsign_aws_v4::Credential;
 
 use crate::entry::VersionKind;
-use crate::get::{Getter, Got, TEXT_MAX, Terms};
+use crate::exchange::{EXCHANGE, Exchange, Purpose};
+use crate::get::{Getter, Got, TEXT_MAX};
 use crate::page::check_listing;
 use crate::sign::Signer;
 use crate::target::Target;
 use crate::trust::tls_config;
 
-/// What a store may ask to wait for; a larger wish is a mistake.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
-
 /// A page of a listing: 1,000 names of 1,024 bytes and what is told of each stay far below it.
 const PAGE_MAX: usize = 32 << 20;
-
-tokio::task_local! {
-    /// Set around each attempt; requests outside of one are passed through.
-    pub static EXCHANGE: Arc<Exchange>;
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Answer {
-    pub status: Option<u16>,
-    pub request_id: Option<String>,
-}
-
-/// Names of a page of a listing in the order in which OpenDAL yields them; true: the XML reader has
-/// changed the name on its way (see `altered_names`).
-type AlteredNames = Vec<bool>;
-
-#[derive(Default)]
-struct Seen {
-    answer: Answer,
-    first_byte: Option<Duration>,
-    retry_after: Option<Duration>,
-    credential: Option<Arc<Credential>>,
-    delivered: bool,
-    altered: AlteredNames,
-    page_complete: bool,
-    page_over: bool,
-}
-
-/// What an attempt wants of its exchange.
-pub enum Purpose {
-    Other,
-    /// One page of a listing.
-    Page,
-    /// Bytes, into the target.
-    Read {
-        target: Arc<Target>,
-        /// Where the service itself does not sign.
-        signer: Option<Arc<Signer>>,
-        /// That was demanded.
-        version: Option<(VersionKind, String)>,
-    },
-}
-
-/// What one attempt sees of its traffic.
-pub struct Exchange {
-    purpose: Purpose,
-    terms: Terms,
-    start: Instant,
-    seen: Mutex<Seen>,
-}
-
-impl Exchange {
-    pub fn new(purpose: Purpose, terms: Terms) -> Arc<Self> {
-        Arc::new(Self {
-            purpose,
-            terms,
-            start: Instant::now(),
-            seen: Mutex::default(),
-        })
-    }
-
-    pub fn answer(&self) -> Answer {
-        self.seen.lock().unwrap().answer.clone()
-    }
-
-    /// One more page may be asked for.
-    pub fn begin_page(&self) {
-        let mut seen = self.seen.lock().unwrap();
-        (seen.page_complete, seen.page_over) = (false, false);
-    }
-
-    /// From now on requests for another page are held back.
-    pub fn complete_page(&self) {
-        self.seen.lock().unwrap().page_complete = true;
-    }
-
-    /// Whether a request for another page is held back.
-    pub fn page_is_over(&self) -> bool {
-        self.seen.lock().unwrap().page_over
-    }
-
-    pub fn take_altered_names(&self) -> AlteredNames {
-        std::mem::take(&mut self.seen.lock().unwrap().altered)
-    }
-
-    /// Whether the target of a read is filled.
-    pub fn is_delivered(&self) -> bool {
-        self.seen.lock().unwrap().delivered
-    }
-
-    pub fn first_byte(&self) -> Option<Duration> {
-        self.seen.lock().unwrap().first_byte
-    }
-
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.seen.lock().unwrap().retry_after
-    }
-
-    /// Who asked, where we signed.
-    pub fn credential(&self) -> Option<Arc<Credential>> {
-        self.seen.lock().unwrap().credential.clone()
-    }
-
-    /// Whether a request may be sent now.
-    fn admits(&self) -> bool {
-        let mut seen = self.seen.lock().unwrap();
-        if matches!(self.purpose, Purpose::Page) && seen.page_complete {
-            seen.page_over = true;
-            return false;
-        }
-        seen.answer = Answer::default();
-        true
-    }
-
-    fn note(&self, status: StatusCode, headers: &HeaderMap) {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let ids = [
-            "x-amz-request-id",
-            "x-ms-request-id",
-            "x-guploader-uploadid",
-            "x-oss-request-id",
-            "x-cos-request-id",
-            "x-request-id",
-        ];
-        let mut seen = self.seen.lock().unwrap();
-        seen.answer = Answer {
-            status: Some(status.as_u16()),
-            request_id: ids.iter().find_map(|name| text(name)).map(str::to_string),
-        };
-        seen.first_byte.get_or_insert_with(|| self.start.elapsed());
-        // The other form, a date, is not used by stores.
-        let seconds = text("retry-after").and_then(|value| value.parse().ok());
-        seen.retry_after = seconds.map(|wish| Duration::from_secs(wish).min(RETRY_AFTER_MAX));
-    }
-
-    fn note_page(&self, body: &[u8]) {
-        self.seen.lock().unwrap().altered = altered_names(&String::from_utf8_lossy(body));
-    }
-}
 
 pub struct WatchedTransport {
     stock: ReqwestTransport,
@@ -275,7 +133,7 @@ impl WatchedTransport {
             if credential.is_none() {
                 return Err(unsigned("failed to load signing credential"));
             }
-            exchange.seen.lock().unwrap().credential = credential;
+            exchange.note_credential(credential);
         }
         let asked = parts.headers.get(header::RANGE).cloned();
         let check = |status: StatusCode, headers: &HeaderMap| {
@@ -327,14 +185,6 @@ impl WatchedTransport {
             )));
         }
         Err(exchange.deliver())
-    }
-}
-
-impl Exchange {
-    fn deliver(&self) -> Error {
-        self.seen.lock().unwrap().delivered = true;
-        // Of a kind that records no backtrace.
-        Error::new(ErrorKind::NotFound, "the bytes are delivered")
     }
 }
 
@@ -452,30 +302,6 @@ fn check_range(asked: &str, status: StatusCode, headers: &HeaderMap) -> Result<(
         }
         _ => Ok(()),
     }
-}
-
-/// Which names OpenDAL will have changed when it yields them: its XML reader trims white space, and
-/// a leading '/' is taken for the root. Such a name would stand for another object. The order is
-/// OpenDAL's: common prefixes, then objects.
-fn altered_names(xml: &str) -> AlteredNames {
-    let mut names = texts_between(xml, "<CommonPrefixes>", "<Prefix>");
-    names.extend(texts_between(xml, "<Contents>", "<Key>"));
-    names
-        .iter()
-        .map(|name| name.starts_with('/') || name.trim() != *name)
-        .collect()
-}
-
-/// The text that follows `tag` in each element that `opening` begins.
-fn texts_between<'a>(xml: &'a str, opening: &str, tag: &str) -> Vec<&'a str> {
-    let after_tag = |element: &'a str| {
-        let start = element.find(tag)? + tag.len();
-        element[start..].split('<').next()
-    };
-    xml.split(opening)
-        .skip(1)
-        .map(|element| after_tag(element).unwrap_or_default())
-        .collect()
 }
 
 /// One client, so that all stores share its connections.

@@ -8,11 +8,11 @@ use opendal::raw::BoxedStaticFuture;
 use opendal::{Buffer, Execute, Metadata};
 
 use crate::entry::{Entry, VersionKind, check_addressable};
+use crate::exchange::{EXCHANGE, Purpose};
 use crate::failure::{Code, Failure};
 use crate::get::Terms;
 use crate::hdfs::Hdfs;
 use crate::store::{Store, Trace, bounded, within};
-use crate::transport::{EXCHANGE, Purpose};
 use crate::writer::clean_up;
 
 /// That an object may have, where the store's kind has a limit.

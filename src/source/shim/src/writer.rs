@@ -11,11 +11,11 @@ use opendal::{Buffer, MetadataBuilder};
 use tokio::sync::Mutex;
 
 use crate::entry::{Entry, VersionKind};
+use crate::exchange::Purpose;
 use crate::failure::{Code, Failure};
 use crate::get::Terms;
 use crate::hdfs::{self, Hdfs};
 use crate::store::{Store, Trace, bounded, within};
-use crate::transport::Purpose;
 use crate::write::{Condition, Writes};
 
 /// Of one object, on their way at a time: what one connection carries is less than most links do.

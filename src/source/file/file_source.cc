@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/file/file_source.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/check.h"
+#include "source/file/checked_file.h"
+#include "source/file/file_listing.h"
+#include "source/file/file_pool.h"
+#include "source/file/file_system_type.h"
+#include "source/file/local_file.h"
+#include "source/source_metrics.h"
+
+namespace leat {
+namespace {
+
+// What is read at once; small enough to be copied out of a core's cache.
+constexpr size_t kPieceBytes = 256 * 1024;
+
+// The caller's memory, which is no longer written to once the caller has given up.
+class ReadTarget {
+ public:
+  explicit ReadTarget(std::span<std::byte> into) : into_(into) {}
+
+  size_t size() const { return into_.size(); }
+  // Whether somebody still wants it.
+  bool write(size_t at, std::span<const std::byte> piece) {
+    std::lock_guard lock(mutex_);
+    if (given_up_) return false;
+    std::memcpy(into_.data() + at, piece.data(), piece.size());
+    return true;
+  }
+  void give_up() {
+    std::lock_guard lock(mutex_);
+    given_up_ = true;
+  }
+
+ private:
+  std::mutex mutex_;  // leaf
+  const std::span<std::byte> into_;
+  bool given_up_ = false;
+};
+
+}  // namespace
+
+Result<SourceObject> stat_file(const std::string& key, FileAccess access) {
+  LEAT_CHECK_OK(check_file_key(key));
+  std::string path = path_of_key(key);
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) {
+    // A component that is a file has nothing below it.
+    int reason = errno == ENOTDIR ? ENOENT : errno;
+    return Error(status_from_errno(reason, "cannot stat " + path));
+  }
+  bool wants_directory = key.empty() || key.ends_with('/');
+  if (S_ISDIR(info.st_mode) != wants_directory) {
+    return error(StatusCode::kNotFound,
+                 fmt::format("cannot stat {}: it is {}", path,
+                             wants_directory ? "not a directory" : "a directory"));
+  }
+  if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)) {
+    return error(StatusCode::kUnsupported,
+                 fmt::format("cannot stat {}: it is neither a file nor a directory", path));
+  }
+  if (S_ISDIR(info.st_mode) && links_to_ancestor(key, info)) {
+    return error(
+        StatusCode::kUnsupported,
+        fmt::format("cannot stat {}: it is a link to a directory that it is in itself", path));
+  }
+  SourceObject object = object_of_stat(key, info);
+  object.local = access == FileAccess::kByFileSystem && is_on_local_disk(path, info.st_dev);
+  return object;
+}
+
+namespace {
+
+// Reads it in the pool, into memory of its own, since the file system may hang.
+Result<> read_remote(const CheckedFile& opened, uint64_t offset, ReadTarget& target) {
+  thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(kPieceBytes);
+  for (size_t done = 0; done < target.size();) {
+    size_t wanted = std::min(kPieceBytes, target.size() - done);
+    ssize_t got = pread(opened.file.fd(), memory.get(), wanted, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Error(status_from_errno(errno, "cannot read " + opened.path));
+    if (got == 0) return Error(opened.became_shorter());
+    std::span<const std::byte> piece(memory.get(), static_cast<size_t>(got));
+    if (!target.write(done, piece)) return error(StatusCode::kCancelled, "nobody waits any more");
+    done += piece.size();
+  }
+  return opened.check_unchanged();
+}
+
+// Leaves descriptors for everything else, however many files are held open.
+bool may_hold_one_more() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && LocalFile::open() < limit.rlim_cur / 2;
+}
+
+Result<SourceFilePtr> open_local(const OpenRequest& request) {
+  LEAT_TRY(CheckedFile opened, CheckedFile::open(request.key, request.if_version));
+  if (!opened.local) return SourceFilePtr();
+  return std::make_shared<LocalFile>(std::move(opened));
+}
+
+// A file on a local disk, not read yet; of another one `target` is filled and nothing comes back.
+Result<std::shared_ptr<LocalFile>> open_or_read(const ReadRequest& request, FileAccess access,
+                                                ReadTarget& target) {
+  LEAT_TRY(CheckedFile opened, CheckedFile::open(request.key, request.if_version));
+  LEAT_CHECK_OK(opened.check_range(request.range.offset, request.range.size));
+  if (opened.local && access == FileAccess::kByFileSystem) {
+    return std::make_shared<LocalFile>(std::move(opened));
+  }
+  LEAT_CHECK_OK(read_remote(opened, request.range.offset, target));
+  return nullptr;
+}
+
+}  // namespace
+
+FileSource::FileSource(std::string_view salt, size_t page_entries, FileAccess access)
+    : page_entries_(page_entries), access_(access), id_(make_store_id("file", "", "", "", salt)) {}
+
+Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request) {
+  source_metrics::stat_requests.add();
+  if (auto alive = context.check("a stat"); !alive) co_return Error(alive.error());
+  auto work = [key = std::move(request.key), access = access_] { return stat_file(key, access); };
+  Result<SourceObject> object = co_await FilePool::of_process().run(context, "a stat", work);
+  if (!object) source_metrics::count_failure(object.error().code());
+  co_return object;
+}
+
+Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
+  source_metrics::list_requests.add();
+  if (auto alive = context.check("a listing"); !alive) co_return Error(alive.error());
+  if (auto good = check_file_key(request.prefix); !good) co_return Error(good.error());
+  using FilePagePtr = std::shared_ptr<FilePage>;
+  auto work = [context, request, page_entries = page_entries_]() -> Result<FilePagePtr> {
+    LEAT_TRY(FilePage page, list_files(context, request, page_entries));
+    return std::make_shared<FilePage>(std::move(page));
+  };
+  Result<FilePagePtr> listed = co_await FilePool::of_process().run(context, "a listing", work);
+  if (!listed) {
+    source_metrics::count_failure(listed.error().code());
+    co_return Error(listed.error());
+  }
+  FilePage& files = **listed;
+  source_metrics::report_left_out(
+      left_out_said_, name_, files.left_out,
+      "neither a file nor a directory, or a link to nothing or to a directory that it is in");
+  files.page.left_out = files.left_out.count;
+  if (access_ == FileAccess::kAsNetwork) {
+    for (SourceObject& object : files.page.objects) object.local = false;
+  }
+  co_return std::move(files.page);
+}
+
+Task<Result<>> FileSource::read(Context context, ReadRequest request, std::span<std::byte> into) {
+  LEAT_CHECK(into.size() == request.range.size);
+  source_metrics::read_requests.add();
+  if (auto alive = context.check("a read"); !alive) co_return alive;
+  auto target = std::make_shared<ReadTarget>(into);
+  auto work = [request, access = access_, target] {
+    return open_or_read(request, access, *target);
+  };
+  Result<std::shared_ptr<LocalFile>> opened =
+      co_await FilePool::of_process().run(context, "a read", work);
+  target->give_up();
+  Result<> done;
+  if (!opened) {
+    done = Error(opened.error());
+  } else if (*opened != nullptr) {
+    done = co_await (*opened)->read(context, request.range.offset, into);
+  }
+  if (done) {
+    source_metrics::bytes.add(into.size());
+  } else {
+    source_metrics::count_failure(done.error().code());
+  }
+  co_return done;
+}
+
+Task<Result<SourceFilePtr>> FileSource::open_file(Context context, OpenRequest request) {
+  if (auto alive = context.check("an open"); !alive) co_return Error(alive.error());
+  if (access_ == FileAccess::kAsNetwork || !may_hold_one_more()) co_return SourceFilePtr();
+  auto work = [request] { return open_local(request); };
+  Result<SourceFilePtr> file = co_await FilePool::of_process().run(context, "an open", work);
+  if (!file) source_metrics::count_failure(file.error().code());
+  co_return file;
+}
+
+}  // namespace leat

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SteadySource::ask, for the files that ask: one request with all its attempts.
+// Invariant: an attempt has one slot of the pace and one pass of the circuit from just before the
+// inner source is asked until learn(); nothing else is held while a request waits. The parts have
+// leaf locks of their own and are called one after the other.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "source/source_metrics.h"
+#include "source/steady/steady_source.h"
+
+namespace leat {
+
+struct SteadySource::Leave {
+  Pace::Slot slot;
+  Circuit::Pass pass;
+};
+
+inline void count_wait(Counter& counter, Clock::duration waited) {
+  auto us = std::chrono::duration_cast<std::chrono::microseconds>(waited).count();
+  if (us > 0) counter.add(static_cast<uint64_t>(us));
+}
+
+template <class T>
+Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T> attempt) {
+  auto self = shared_from_this();
+  Attempts attempts;
+  // The caller's end, outside of the store.
+  auto ended = [&](const Status& how) {
+    std::string message =
+        fmt::format("cannot {} {}/{}: {}", question.verb, name(), question.key, how.message());
+    return error(attempts.ended({how.code(), std::move(message)}));
+  };
+  if (auto alive = context.check("the request"); !alive) co_return ended(alive.error());
+  for (;;) {
+    // Before the queue, so that nobody stands in it for nothing; and behind it.
+    Clock::time_point queued_at = clock_->now();
+    if (auto refusal = circuit_.refusal(queued_at)) {
+      co_return Error(refused(question, attempts, *refusal));
+    }
+    Result<Pace::Slot> slot =
+        co_await pace_.enter(context, question.bytes, "the wait for a turn at the store");
+    Clock::time_point now = clock_->now();
+    count_wait(source_metrics::turn_wait_us, now - queued_at);
+    if (!slot) co_return ended(slot.error());
+    auto pass = circuit_.admit(now);
+    if (!pass) co_return Error(refused(question, attempts, pass.error()));
+
+    Result<T> outcome = co_await attempt(context, terms_of(question, attempts));
+    Leave leave{*std::move(slot), *std::move(pass)};
+    bool again = learn(question, attempts, std::move(leave), outcome ? nullptr : &outcome.error());
+    if (!outcome && attempts.met == Attempts::Met::kNothing) {
+      co_return Error(attempts.ended(outcome.error()));
+    }
+    if (!again) co_return outcome;
+
+    Result<Clock::time_point> next_at = next(context, question, attempts);
+    if (!next_at) co_return Error(next_at.error());
+    now = clock_->now();
+    std::optional<Pace::Want> want;
+    if (attempts.met == Attempts::Met::kThrottling) want.emplace(pace_.want());
+    Result<bool> waited = co_await clock_->wait(context, SharedResult<bool>::make(), *next_at,
+                                                "the wait for the next attempt");
+    count_wait(source_metrics::retry_wait_us, clock_->now() - now);
+    if (!waited) co_return ended(waited.error());
+  }
+}
+
+}  // namespace leat

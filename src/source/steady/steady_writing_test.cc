@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes behind SteadySource: which are tried again, and what is said of those that are not. And
+// how ObjectStream cuts what it is given.
+#include "source/object_stream.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/executor.h"
+#include "source/memory_source_test.h"
+#include "source/steady/steady_source.h"
+
+namespace leat {
+namespace {
+
+using testing::MemorySource;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span<const char>(text));
+}
+
+class SteadyWritingTest : public ::testing::Test {
+ protected:
+  static SteadyOptions impatient() {
+    SteadyOptions options;
+    options.delay_min = std::chrono::milliseconds(1);
+    return options;
+  }
+
+  Executor executor_;
+  std::shared_ptr<MemorySource> store_ = std::make_shared<MemorySource>();
+  std::shared_ptr<SteadySource> source_ = SteadySource::make(store_, impatient());
+};
+
+TEST_F(SteadyWritingTest, AWriteWithoutAConditionIsTriedAgain) {
+  store_->fail_next(StatusCode::kUnavailable, 2);
+  auto written = executor_.wait(source_->write({}, {"k"}, bytes_of("x")));
+  ASSERT_TRUE(written) << written.error().to_string();
+  EXPECT_EQ(store_->changes(), 3u);
+}
+
+TEST_F(SteadyWritingTest, AWriteThatDependsOnWhatIsThereIsNot) {
+  store_->fail_next(StatusCode::kUnavailable, 1);
+  auto written = executor_.wait(source_->write({}, {"k", {.absent = true}}, bytes_of("x")));
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code(), StatusCode::kUnavailable);
+  EXPECT_NE(written.error().message().find("look before trying again"), std::string::npos)
+      << written.error().to_string();
+  EXPECT_EQ(store_->changes(), 1u);
+}
+
+TEST_F(SteadyWritingTest, WhatWasThrottledWasNotDone) {
+  store_->fail_next(StatusCode::kThrottled, 2);
+  auto written = executor_.wait(source_->write({}, {"k", {.absent = true}}, bytes_of("x")));
+  ASSERT_TRUE(written) << written.error().to_string();
+  store_->fail_next(StatusCode::kThrottled, 1);
+  EXPECT_TRUE(executor_.wait(source_->rename({}, {"k", "l"})));
+}
+
+TEST_F(SteadyWritingTest, ARenameIsNotTriedAgain) {
+  store_->put("k", "x");
+  store_->fail_next(StatusCode::kUnavailable, 1);
+  auto renamed = executor_.wait(source_->rename({}, {"k", "l"}));
+  ASSERT_FALSE(renamed);
+  EXPECT_NE(renamed.error().message().find("look before trying again"), std::string::npos);
+}
+
+TEST_F(SteadyWritingTest, PartsAndTheEndAreTriedAgain) {
+  auto writer = source_->begin_write({"k"});
+  ASSERT_TRUE(writer);
+  for (const char* part : {"one ", "two ", "three"}) {
+    store_->fail_next(StatusCode::kUnavailable, 1);
+    auto taken = executor_.wait((*writer)->append({}, bytes_of(part), {}));
+    ASSERT_TRUE(taken) << taken.error().to_string();
+  }
+  store_->fail_next(StatusCode::kUnavailable, 1);
+  auto object = executor_.wait((*writer)->finish({}, {}));
+  ASSERT_TRUE(object) << object.error().to_string();
+  EXPECT_EQ(object->size, 13u);
+}
+
+TEST_F(SteadyWritingTest, ManyKeysTakeAsManyRequestsAsTheStoreNeeds) {
+  RemoveRequest request;
+  for (int i = 0; i < 2500; ++i) request.keys.push_back(std::to_string(i));
+  store_->put("7", "x");
+  EXPECT_TRUE(executor_.wait(source_->remove({}, request)));
+  EXPECT_EQ(store_->object_count(), 0u);
+  EXPECT_EQ(store_->changes(), 3u) << "a thousand a request";
+}
+
+TEST_F(SteadyWritingTest, AStoreThatIsOnlyReadSaysSo) {
+  class ReadOnly : public MemorySource {
+   public:
+    Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                     std::span<const std::byte> content) override {
+      Result<SourceObject> refused =
+          co_await Source::write(std::move(context), std::move(request), content);
+      co_return refused;
+    }
+  };
+  auto source = SteadySource::make(std::make_shared<ReadOnly>());
+  auto written = executor_.wait(source->write({}, {"k"}, bytes_of("x")));
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code(), StatusCode::kUnsupported);
+}
+
+constexpr uint64_t kMiB = 1024 * 1024;
+
+// Parts, and the bytes that they hold together.
+std::pair<uint64_t, uint64_t> parts_for(const SourceCapabilities& store, uint64_t announced,
+                                        uint64_t bytes) {
+  uint64_t begun = 0, number = 0;
+  for (; begun < bytes; ++number) {
+    begun += ObjectStream::part_bytes(store, announced, number, begun);
+  }
+  return {number, begun};
+}
+
+TEST(ObjectStreamTest, PartsAreEqualWhereTheSizeWasSaid) {
+  const SourceCapabilities s3{.part_bytes_min = 5 * kMiB, .parts_max = 10'000};
+  for (uint64_t size : {1 * kMiB, 100 * kMiB, 80'000 * kMiB, 5'000'000 * kMiB}) {
+    const uint64_t first = ObjectStream::part_bytes(s3, size, 0, 0);
+    EXPECT_EQ(ObjectStream::part_bytes(s3, size, 500, first * 500 % size), first);
+    EXPECT_LE(parts_for(s3, size, size).first, s3.parts_max) << size;
+    EXPECT_GE(first, ObjectStream::kPartBytes);
+  }
+}
+
+TEST(ObjectStreamTest, PartsGrowWhereNothingWasSaid) {
+  const SourceCapabilities s3{.part_bytes_min = 5 * kMiB, .parts_max = 10'000};
+  EXPECT_EQ(ObjectStream::part_bytes(s3, 0, 0, 0), ObjectStream::kPartBytes);
+  // The largest object that there is, 5 TiB.
+  EXPECT_LE(parts_for(s3, 0, 5 * kMiB * kMiB).first, s3.parts_max);
+  // And one that becomes larger than was said.
+  EXPECT_LE(parts_for(s3, 100 * kMiB, 5 * kMiB * kMiB).first, s3.parts_max);
+}
+
+TEST(ObjectStreamTest, AStoreWithoutALimitTakesPartsOfOneSize) {
+  EXPECT_EQ(ObjectStream::part_bytes({}, 0, 1'000'000, 1), ObjectStream::kPartBytes);
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/steady/throttle_rate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace leat {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// A twentieth a second: a store that throttles at its limit is found again within a second or two,
+// and what is sent in vain stays near 3 %.
+constexpr double kGrowth = 1.05;
+// After so much quiet the limit is far from where it was learnt; creeping back up from a bad spell
+// at a twentieth would take minutes.
+constexpr Clock::duration kQuiet = std::chrono::seconds(5);
+constexpr double kQuietGrowth = 1.5;
+constexpr Clock::duration kGrowEvery = std::chrono::milliseconds(20);
+// Nothing that we send comes near: the limit is forgotten.
+constexpr double kNoLimit = 100'000;
+constexpr double kLimitMin = 1;
+// A second in which nearly nothing was accepted says little; never down to less than this share of
+// what was tried in it.
+constexpr double kCutMost = 0.1;
+// Fewer answers than this in a second are no measure: they set no limit, and an existing one is
+// halved at most, once a second.
+constexpr double kMeasureMin = 10;
+constexpr Clock::duration kHalveEvery = std::chrono::seconds(1);
+// A refusal comes back sooner than what it refused would have, so a burst begins with a time, as
+// long as an answer takes, that has refusals only; it does not count, and what comes after must
+// have lasted. Judged by the first 50 ms a store of 200/s looked like one of 20/s, and took 20 s to
+// find again.
+constexpr double kMeasureSecondsMin = 0.25;
+constexpr double kWholeMeasureSeconds = 0.95;
+constexpr double kNewShare = 0.1;
+
+}  // namespace
+
+ThrottleRate::Slot& ThrottleRate::slot(int64_t number) {
+  Slot& slot = slots_[static_cast<size_t>(number % kSlots)];
+  if (slot.number != number) slot = Slot{.number = number};
+  return slot;
+}
+
+// Adds the time since the last call to the slots that it lies in.
+void ThrottleRate::advance(Clock::time_point now) {
+  if (last_ == Clock::time_point::min()) last_ = now;
+  if (now <= last_) return;
+  if (wanted_) {
+    Clock::time_point from = std::max(last_, now - kSlots * kSlotTime);
+    while (from < now) {
+      int64_t number = from.time_since_epoch() / kSlotTime;
+      Clock::time_point end = std::min(now, Clock::time_point((number + 1) * kSlotTime));
+      slot(number).wanted += end - from;
+      from = end;
+    }
+  }
+  last_ = now;
+}
+
+void ThrottleRate::wanting(Clock::time_point now, bool wanted) {
+  advance(now);
+  wanted_ = wanted;
+}
+
+void ThrottleRate::accepted(Clock::time_point now, Clock::duration took) {
+  advance(now);
+  double seconds = Seconds(took).count();
+  took_seconds_ =
+      took_seconds_ == 0 ? seconds : took_seconds_ + kNewShare * (seconds - took_seconds_);
+  ++slot(last_.time_since_epoch() / kSlotTime).accepted;
+}
+
+void ThrottleRate::throttled(Clock::time_point now) {
+  advance(now);
+  grow(last_);
+  const int64_t number = last_.time_since_epoch() / kSlotTime;
+  ++slot(number).throttled;
+  double accepted = 0, throttled = 0;
+  Clock::duration wanted{};
+  for (const Slot& slot : slots_) {
+    if (slot.number <= number - kSlots) continue;
+    accepted += slot.accepted;
+    throttled += slot.throttled;
+    wanted += slot.wanted;
+  }
+  cut(accepted, throttled, Seconds(std::max(wanted, kSlotTime)).count());
+  throttled_at_ = grown_at_ = last_;
+}
+
+void ThrottleRate::cut(double accepted, double throttled, double seconds) {
+  if (seconds < kWholeMeasureSeconds) {
+    seconds = std::max(seconds - took_seconds_, Seconds(kSlotTime).count());
+    if (limit_ == 0 && (accepted == 0 || seconds < kMeasureSecondsMin)) return;
+  }
+  const double tried = accepted + throttled;
+  double taken = accepted / seconds;
+  if (tried >= kMeasureMin) {
+    taken = std::max(taken, kCutMost * tried / seconds);
+  } else {
+    if (limit_ == 0) return;
+    if (last_ - halved_at_ >= kHalveEvery) {
+      halved_at_ = last_;
+      half_ = limit_ / 2;
+    }
+    taken = std::max(taken, half_);
+  }
+  if (limit_ == 0 || taken < limit_) limit_ = std::max(taken, kLimitMin);
+}
+
+void ThrottleRate::grow(Clock::time_point now) {
+  if (limit_ == 0 || now - grown_at_ < kGrowEvery) return;
+  Clock::time_point quiet = std::max(grown_at_, throttled_at_ + kQuiet);
+  double slow = Seconds(std::min(now, quiet) - grown_at_).count();
+  double fast = Seconds(std::max(now, quiet) - quiet).count();
+  limit_ *= std::pow(kGrowth, slow) * std::pow(kQuietGrowth, fast);
+  grown_at_ = now;
+  if (!(limit_ < kNoLimit)) limit_ = 0;
+}
+
+double ThrottleRate::limit(Clock::time_point now) {
+  advance(now);
+  grow(last_);
+  return limit_;
+}
+
+}  // namespace leat
