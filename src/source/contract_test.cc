@@ -263,6 +263,29 @@ TEST_P(SourceContract, LargeBodiesArriveWhole) {
               content.substr(1'234'567, 3'000'000));
 }
 
+TEST_P(SourceContract, PiecesAreFilledInTheirOrder) {
+  std::string content(300'000, '\0');
+  std::minstd_rand random(11);
+  for (char& c : content) c = static_cast<char>('a' + random() % 26);
+  put("pieces", content);
+  auto object = stat("pieces");
+  ASSERT_TRUE(object) << object.error().to_string();
+  // Not in the order of their addresses, one of them empty.
+  std::string memory(200'000, '?');
+  const std::span<std::byte> all = std::as_writable_bytes(std::span(memory));
+  const std::vector<std::span<std::byte>> pieces{all.subspan(150'000, 50'000), all.subspan(7, 0),
+                                                 all.first(1), all.subspan(1, 149'999)};
+  ReadRequest request{root_ + "pieces", {12'345, 200'000}, object->version};
+  auto done = executor_.wait(source().read_scattered(Context::background(), request, pieces));
+  ASSERT_TRUE(done) << done.error().to_string();
+  EXPECT_TRUE(memory.substr(150'000) == content.substr(12'345, 50'000));
+  EXPECT_TRUE(memory.substr(0, 150'000) == content.substr(62'345, 150'000));
+  request.range.offset = 250'000;
+  auto beyond = executor_.wait(source().read_scattered(Context::background(), request, pieces));
+  ASSERT_FALSE(beyond);
+  EXPECT_EQ(beyond.error().code(), StatusCode::kOutOfRange) << beyond.error().to_string();
+}
+
 TEST_P(SourceContract, AContextThatHasEndedIsNotServed) {
   put("f", "x");
   std::stop_source stop;

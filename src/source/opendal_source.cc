@@ -233,11 +233,21 @@ Task<Result<ListPage>> OpendalSource::list(Context context, ListRequest request)
 
 Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
                                    std::span<std::byte> into) {
-  LEAT_CHECK(into.size() == request.range.size);
-  if (into.empty()) co_return Result<>();
+  std::vector<std::span<std::byte>> pieces{into};
+  Result<> done =
+      co_await read_scattered(std::move(context), std::move(request), std::move(pieces));
+  co_return done;
+}
+
+Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest request,
+                                             std::vector<std::span<std::byte>> pieces) {
+  size_t room = 0;
+  for (std::span<std::byte> piece : pieces) room += piece.size();
+  LEAT_CHECK(room == request.range.size);
+  if (room == 0) co_return Result<>();
   bool store_compares = capabilities_.conditional_read && request.if_version.kind == version_kind_;
   if (store_compares || !request.if_version.known()) {
-    Result<> done = co_await read_once(context, request, into);
+    Result<> done = co_await read_once(context, request, pieces);
     co_return done;
   }
   const Version wanted = std::exchange(request.if_version, Version());
@@ -250,26 +260,27 @@ Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
                                   now->version.to_string(), wanted.to_string()));
     }
     if (after) break;
-    Result<> done = co_await read_once(context, request, into);
+    Result<> done = co_await read_once(context, request, pieces);
     if (!done) co_return done;
   }
   co_return Result<>();
 }
 
 Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
-                                        std::span<std::byte> into) {
+                                        std::vector<std::span<std::byte>> pieces) {
   source_metrics::read_requests.add();
-  const leat_memory memory{into.data(), into.size()};
+  std::vector<leat_memory> memory;
+  for (std::span<std::byte> piece : pieces) memory.push_back({piece.data(), piece.size()});
   Start start = [this, &request, &memory](Pending* pending) {
-    return leat_store_read(store_.get(), as_text(request.key), request.range.offset, &memory, 1,
-                           as_text(request.if_version.value), as_terms(request.terms), &on_done,
-                           pending);
+    return leat_store_read(store_.get(), as_text(request.key), request.range.offset, memory.data(),
+                           memory.size(), as_text(request.if_version.value),
+                           as_terms(request.terms), &on_done, pending);
   };
   std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
                                  request.range.offset, name_, request.key);
   Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
   if (!answer) co_return Error(answer.error());
-  source_metrics::bytes.add(into.size());
+  source_metrics::bytes.add(request.range.size);
   co_return Result<>();
 }
 

@@ -51,6 +51,8 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+  Task<Result<>> read_scattered(Context context, ReadRequest request,
+                                std::vector<std::span<std::byte>> pieces) override;
 
   Task<Result<SourceObject>> write(Context context, WriteRequest request,
                                    std::span<const std::byte> content) override;
@@ -96,7 +98,8 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   Task<Result<SourceObject>> change(Context context, std::string what, AttemptReport* report,
                                     Start start) const;
   // With the version, if there is one, as the request's condition.
-  Task<Result<>> read_once(Context context, ReadRequest request, std::span<std::byte> into);
+  Task<Result<>> read_once(Context context, ReadRequest request,
+                           std::vector<std::span<std::byte>> pieces);
   SourceObject to_object(const leat_entry& entry) const;
   Status explain(const Status& failure, const std::string& what) const;
   Result<> check_condition(const WriteRequest& request) const;

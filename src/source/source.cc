@@ -3,6 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
 namespace leat {
 namespace {
 
@@ -12,6 +17,21 @@ Error only_read(const Source& source) {
 }
 
 }  // namespace
+
+Task<Result<>> Source::read_scattered(Context context, ReadRequest request,
+                                      std::vector<std::span<std::byte>> pieces) {
+  std::vector<std::byte> whole(request.range.size);
+  Result<> done = co_await read(std::move(context), std::move(request), whole);
+  if (!done) co_return done;
+  std::span<const std::byte> rest(whole);
+  for (std::span<std::byte> piece : pieces) {
+    LEAT_CHECK(piece.size() <= rest.size());
+    std::ranges::copy(rest.first(piece.size()), piece.begin());
+    rest = rest.subspan(piece.size());
+  }
+  LEAT_CHECK(rest.empty());
+  co_return done;
+}
 
 Task<Result<SourceObject>> Source::write(Context, WriteRequest, std::span<const std::byte>) {
   co_return only_read(*this);

@@ -176,6 +176,10 @@ class Source {
   // longer `if_version`, kNotFound, kOutOfRange, kUnavailable on a body that is too short or too
   // long. `into` is not touched any more once the task has ended, also when it was cancelled.
   virtual Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) = 0;
+  // The same into pieces of memory, filled in their order, which together are as large as the
+  // range. One request where the source can; else by way of memory of its own.
+  virtual Task<Result<>> read_scattered(Context context, ReadRequest request,
+                                        std::vector<std::span<std::byte>> pieces);
 
   // Changes. Written objects are there as a whole or not at all, and replace what was there. After
   // kUnavailable, kTimedOut or kCancelled nobody knows which: a write without a condition, a copy

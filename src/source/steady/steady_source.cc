@@ -105,6 +105,17 @@ Task<Result<>> SteadySource::read(Context context, ReadRequest request, std::spa
   co_return co_await ask(std::move(context), question, std::move(attempt));
 }
 
+Task<Result<>> SteadySource::read_scattered(Context context, ReadRequest request,
+                                            std::vector<std::span<std::byte>> pieces) {
+  if (request.range.empty()) co_return Result<>();
+  Question question{"read", request.key, request.range.size, Kind::kObject, request.terms};
+  Attempt<void> attempt = [this, &request, &pieces](Context context, AttemptTerms terms) {
+    request.terms = terms;
+    return inner_->read_scattered(std::move(context), request, pieces);
+  };
+  co_return co_await ask(std::move(context), question, std::move(attempt));
+}
+
 AttemptTerms SteadySource::terms_of(const Question& question, Attempts& attempts) {
   Clock::time_point now = clock_->now();
   Clock::duration bound = options_.silence_max;

@@ -11,6 +11,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "source/source.h"
 #include "source/steady/attempts.h"
@@ -59,6 +60,8 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+  Task<Result<>> read_scattered(Context context, ReadRequest request,
+                                std::vector<std::span<std::byte>> pieces) override;
   // Not tried again: this host's own disks answer or fail.
   Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override {
     return inner_->open_file(std::move(context), std::move(request));

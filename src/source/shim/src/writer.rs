@@ -22,6 +22,9 @@ use crate::write::{Condition, Writes};
 const PARTS_IN_FLIGHT: usize = 4;
 /// What nobody waits for.
 const CLEAN_UP: Duration = Duration::from_secs(30);
+/// With pauses that double, 25 s in all.
+const CLEAN_UP_ATTEMPTS: u32 = 8;
+const CLEAN_UP_PAUSE: Duration = Duration::from_millis(100);
 
 impl Store {
     pub fn open_body(&self, key: &str, condition: &Condition) -> Result<Body, Failure> {
@@ -136,7 +139,7 @@ impl Body {
     }
 
     async fn abandon(&mut self, store: &Store, terms: Terms) -> Result<(), Failure> {
-        match (self.staged.take(), &mut self.bytes) {
+        match (self.staged.clone(), &mut self.bytes) {
             (None, Bytes::Service(writer)) => writer
                 .abort_dyn()
                 .await
@@ -191,10 +194,16 @@ pub async fn clean_up(store: Arc<Store>, mut body: Body) {
     let mut trace = Trace::default();
     let body = Mutex::new(&mut body);
     let attempt = || async { body.lock().await.abandon(&store, terms).await };
-    // Nobody is left who could be told.
-    let _ = store
-        .attempt(&mut trace, || Purpose::Other, terms, attempt)
-        .await;
+    // Nobody is left who could be told, or could try again.
+    for attempts_before in 0..CLEAN_UP_ATTEMPTS {
+        let asked = store.attempt(&mut trace, || Purpose::Other, terms, attempt);
+        match asked.await {
+            Err(failure) if matches!(failure.code, Code::Unavailable | Code::Throttled) => {
+                tokio::time::sleep(CLEAN_UP_PAUSE * (1 << attempts_before)).await;
+            }
+            _ => return,
+        }
+    }
 }
 
 /// One object that is written in parts.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is left at a store of objects that were begun and not finished: nothing, whichever way their
+// writer was given up.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "source/contract_bucket_test.h"
+#include "source/object_stream.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+class UnfinishedUploads : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = testing::MotoServer::start();
+    ASSERT_TRUE(server_) << testing::MotoServer::kHowToGetIt;
+    setenv("AWS_ACCESS_KEY_ID", testing::MotoServer::kAccessKey, 1);
+    setenv("AWS_SECRET_ACCESS_KEY", testing::MotoServer::kSecretKey, 1);
+    // This server fails now and then what meets at one upload.
+    source_ =
+        SteadySource::make(OpendalSource::open(testing::s3_config(server_->endpoint())).value());
+  }
+
+  // With three parts, of which two or three have been sent.
+  ObjectStream begun() {
+    auto stream = ObjectStream::begin(*source_, {"key"});
+    const std::vector<std::byte> bytes(3 * ObjectStream::kPartBytes + 1);
+    auto taken = executor_.wait(stream->append({}, bytes));
+    EXPECT_TRUE(taken) << taken.error().to_string();
+    EXPECT_TRUE(has_uploads());
+    return *std::move(stream);
+  }
+  bool has_uploads() {
+    return server_->ask("", {"-G", "-d", "uploads"}).find("<UploadId>") != std::string::npos;
+  }
+  // What happens in the background has no event at the server.
+  bool ends_without_uploads() {
+    for (int tries = 0; tries < 200; ++tries) {
+      if (!has_uploads()) return true;
+      std::this_thread::sleep_for(50ms);
+    }
+    return false;
+  }
+
+  Executor executor_;
+  std::shared_ptr<testing::MotoServer> server_;
+  SourcePtr source_;
+};
+
+TEST_F(UnfinishedUploads, AnAbandonedOneIsTakenBackAtOnce) {
+  ObjectStream stream = begun();
+  auto done = executor_.wait(stream.abandon({}));
+  EXPECT_TRUE(done) << done.error().to_string();
+  EXPECT_FALSE(has_uploads());
+}
+
+TEST_F(UnfinishedUploads, ADroppedOneIsTakenBackInTheBackground) {
+  {
+    ObjectStream stream = begun();
+  }
+  EXPECT_TRUE(ends_without_uploads());
+}
+
+TEST_F(UnfinishedUploads, OneWhoseSourceIsGoneAsWell) {
+  std::optional<ObjectStream> stream = begun();
+  source_.reset();  // the writer keeps what it needs of it
+  stream.reset();
+  EXPECT_TRUE(ends_without_uploads());
+}
+
+TEST_F(UnfinishedUploads, OneThatWasGivenUpWhileItWasSent) {
+  ObjectStream stream = begun();
+  std::stop_source stop;
+  std::jthread later([&] {
+    std::this_thread::sleep_for(2ms);
+    stop.request_stop();
+  });
+  const Context context = Context::background().with_cancel(stop.get_token());
+  const std::vector<std::byte> bytes(10 * ObjectStream::kPartBytes);
+  auto taken = executor_.wait(stream.append(context, bytes));
+  if (!taken) EXPECT_EQ(taken.error().code(), StatusCode::kCancelled);
+  auto done = executor_.wait(stream.abandon({}));
+  EXPECT_TRUE(done) << done.error().to_string();
+  EXPECT_TRUE(ends_without_uploads());
+}
+
+}  // namespace
+}  // namespace leat
