@@ -14,6 +14,7 @@ use crate::failure::{Code, Failure};
 use crate::folders::Folders;
 use crate::get::Terms;
 use crate::live::Live;
+use crate::store::{bounded, within};
 
 /// How a store lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -187,9 +188,7 @@ impl Listings {
         let (page, _) = self.build(found, Vec::new(), prefix, "");
         if page.entries.is_empty() && !prefix.is_empty() && !(has_itself && page.left_out > 0) {
             let checking = self.check_directory(prefix);
-            tokio::time::timeout(terms.first_byte, checking)
-                .await
-                .map_err(|_| Failure::silence(terms.first_byte))??;
+            bounded(terms.first_byte, checking).await?;
         }
         Ok(page)
     }
@@ -271,10 +270,7 @@ impl Listings {
         let path = if prefix.is_empty() { "/" } else { prefix };
         let operator = self.operator.now();
         let opening = operator.lister_options(path, options);
-        match tokio::time::timeout(terms.first_byte, opening).await {
-            Err(_) => Err(Failure::silence(terms.first_byte)),
-            Ok(lister) => lister.map_err(|error| Failure::seen(&error)),
-        }
+        within(terms.first_byte, opening).await
     }
 
     /// The page, and the last key that the store gave. `altered` is parallel to `found`, or says

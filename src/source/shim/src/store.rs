@@ -390,17 +390,16 @@ pub async fn within<T>(
     limit: Duration,
     work: impl Future<Output = opendal::Result<T>>,
 ) -> Result<T, Failure> {
-    match tokio::time::timeout(limit, work).await {
-        Err(_) => Err(Failure::silence(limit)),
-        Ok(done) => done.map_err(|error| Failure::seen(&error)),
-    }
+    bounded(limit, async {
+        work.await.map_err(|error| Failure::seen(&error))
+    })
+    .await
 }
 
 pub async fn bounded<T>(
-    terms: Terms,
+    limit: Duration,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let limit = terms.first_byte;
     tokio::time::timeout(limit, work)
         .await
         .unwrap_or_else(|_| Err(Failure::silence(limit)))

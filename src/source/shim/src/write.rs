@@ -137,7 +137,7 @@ impl Store {
         }
         let attempt = || async {
             match &self.writes {
-                Writes::Hdfs(hdfs) => bounded(terms, hdfs.create_directory(&key)).await,
+                Writes::Hdfs(hdfs) => bounded(terms.first_byte, hdfs.create_directory(&key)).await,
                 _ => within(terms.first_byte, self.operator.now().create_dir(&key)).await,
             }
         };
@@ -192,7 +192,9 @@ impl Store {
         let (from, to) = (from.trim_end_matches('/'), to.trim_end_matches('/'));
         let attempt = || async {
             match &self.writes {
-                Writes::Hdfs(hdfs) => bounded(terms, hdfs.rename(from, to, !is_directory)).await,
+                Writes::Hdfs(hdfs) => {
+                    bounded(terms.first_byte, hdfs.rename(from, to, !is_directory)).await
+                }
                 Writes::Renamed => {
                     within(terms.first_byte, self.operator.now().rename(from, to)).await
                 }
@@ -217,7 +219,7 @@ impl Store {
             match &self.writes {
                 Writes::Hdfs(hdfs) => {
                     for key in &keys {
-                        bounded(terms, hdfs.remove(key)).await?;
+                        bounded(terms.first_byte, hdfs.remove(key)).await?;
                     }
                     Ok(())
                 }

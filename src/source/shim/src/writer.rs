@@ -90,7 +90,7 @@ impl Body {
             Bytes::Service(writer) => within(terms.first_byte, writer.write_dyn(part)).await,
             Bytes::Hdfs(hdfs, file) => {
                 let staged = self.staged.as_deref().unwrap_or_default();
-                bounded(terms, append_to(hdfs, file, staged, part)).await
+                bounded(terms.first_byte, append_to(hdfs, file, staged, part)).await
             }
         }
     }
@@ -115,9 +115,16 @@ impl Body {
                 Bytes::Service(writer) => within(terms.first_byte, writer.close_dyn()).await?,
                 Bytes::Hdfs(hdfs, file) => {
                     let staged = self.staged.as_deref().unwrap_or_default();
-                    bounded(terms, append_to(hdfs, file, staged, Buffer::new())).await?;
+                    bounded(
+                        terms.first_byte,
+                        append_to(hdfs, file, staged, Buffer::new()),
+                    )
+                    .await?;
                     if let Some(file) = file {
-                        bounded(terms, async { file.close().await.map_err(hdfs::failure) }).await?;
+                        bounded(terms.first_byte, async {
+                            file.close().await.map_err(hdfs::failure)
+                        })
+                        .await?;
                     }
                     MetadataBuilder::unknown().build()
                 }
@@ -126,7 +133,7 @@ impl Body {
                 (None, _) => {}
                 (Some(staged), Bytes::Hdfs(hdfs, _)) => {
                     let replace = !matches!(condition, Condition::Absent);
-                    bounded(terms, hdfs.rename(staged, key, replace)).await?;
+                    bounded(terms.first_byte, hdfs.rename(staged, key, replace)).await?;
                 }
                 (Some(staged), _) => {
                     within(terms.first_byte, store.operator.now().rename(staged, key)).await?;
@@ -149,7 +156,7 @@ impl Body {
             }
             (Some(staged), Bytes::Hdfs(hdfs, file)) => {
                 *file = None;
-                bounded(terms, hdfs.remove(&staged)).await
+                bounded(terms.first_byte, hdfs.remove(&staged)).await
             }
             (None, Bytes::Hdfs(..)) => Ok(()),
         }
