@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use opendal::{Error, ErrorKind};
 use reqsign_aws_v4::Credential;
 
@@ -38,6 +38,8 @@ struct Seen {
     retry_after: Option<Duration>,
     credential: Option<Arc<Credential>>,
     delivered: bool,
+    /// That the service has yet to read.
+    refusal: Option<Response<Vec<u8>>>,
     altered: AlteredNames,
     page_complete: bool,
     page_over: bool,
@@ -48,14 +50,16 @@ pub enum Purpose {
     Other,
     /// One page of a listing.
     Page,
-    /// Bytes, into the target.
-    Read {
-        target: Arc<Target>,
-        /// Where the service itself does not sign.
-        signer: Option<Arc<Signer>>,
-        /// That was demanded.
-        version: Option<(VersionKind, String)>,
-    },
+    Read(Read),
+}
+
+/// Bytes, into the target.
+pub struct Read {
+    pub target: Arc<Target>,
+    /// Where the service itself does not sign.
+    pub signer: Option<Arc<Signer>>,
+    /// That was demanded.
+    pub version: Option<(VersionKind, String)>,
 }
 
 /// What one attempt sees of its traffic.
@@ -103,6 +107,15 @@ impl Exchange {
     /// Whether the target of a read is filled.
     pub fn is_delivered(&self) -> bool {
         self.seen.lock().unwrap().delivered
+    }
+
+    /// Of a request that went past the service: it is the service's next answer.
+    pub fn hold_refusal(&self, refusal: Response<Vec<u8>>) {
+        self.seen.lock().unwrap().refusal = Some(refusal);
+    }
+
+    pub fn take_refusal(&self) -> Option<Response<Vec<u8>>> {
+        self.seen.lock().unwrap().refusal.take()
     }
 
     pub fn first_byte(&self) -> Option<Duration> {

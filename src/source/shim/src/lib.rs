@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `services`
-//! opens, `store` reads and `write` and `writer` change, `listing` makes pages, `web` is what OpenDAL
-//! lacks of web servers, `hdfs` and `name_nodes` of HDFS, and `hub` speaks with Hugging Face Hubs.
-//! `transport` and `exchange` watch what goes over the wire and `get` carries the bytes of reads.
+//! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `lanes` run
+//! what is asked, `services` opens, `store` reads and `write` and `writer` change, `listing` makes
+//! pages, `web` is what OpenDAL lacks of web servers, `hdfs` and `name_nodes` of HDFS, and `hub` speaks
+//! with Hugging Face Hubs.
+//! `transport` and `exchange` watch what goes over the wire; `get` carries the bytes of reads, which
+//! `template` writes where they are all alike.
 //! `sign`, `credentials`, `role` and `env_file` say who asks and `reload` when that has changed,
 //! `failure` says what went wrong.
 mod abi;
@@ -18,6 +20,7 @@ mod hdfs;
 mod hub;
 mod hub_request;
 mod hub_token;
+mod lanes;
 mod listing;
 mod live;
 mod name_nodes;
@@ -29,6 +32,7 @@ mod services;
 mod sign;
 mod store;
 mod target;
+mod template;
 mod transport;
 mod trust;
 mod web;

@@ -73,12 +73,14 @@ impl Reload {
         self.openings.fetch_add(1, Ordering::Release);
     }
 
+    /// Whether it is time to look at the files.
+    pub fn is_due(&self) -> bool {
+        !self.files.is_empty() && self.state.lock().unwrap().looked.elapsed() >= AGAIN_AFTER
+    }
+
     /// The store opened anew, if one of its files has changed. A file that cannot be used now, such
     /// as one that is being written, is looked at again.
     pub async fn if_changed(&self) -> Option<Built> {
-        if self.files.is_empty() {
-            return None;
-        }
         let known = {
             let mut state = self.state.lock().unwrap();
             if state.looked.elapsed() < AGAIN_AFTER {

@@ -22,7 +22,10 @@ const CUSTOMER_KEY_BYTES: usize = 32;
 
 pub fn build(options: &Options<'_>) -> Result<Built, String> {
     if options.is_on("anonymous") {
-        return Ok(alone(operator(builder(options)?.skip_signature())?));
+        return Ok(Built {
+            reads_alike: true,
+            ..alone(operator(builder(options)?.skip_signature())?)
+        });
     }
     let credentials = credentials(options)?;
     let shared = ProvideCredentialChain::new().push(SharedCredentials(credentials.clone()));
@@ -35,6 +38,7 @@ pub fn build(options: &Options<'_>) -> Result<Built, String> {
     Ok(Built {
         reader: operator(builder(options)?.skip_signature())?,
         signer: Some(Arc::new(signer)),
+        reads_alike: true,
         ..alone(signing)
     })
 }

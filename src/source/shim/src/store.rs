@@ -11,10 +11,10 @@ use opendal::options::ReaderOptions;
 use opendal::{BufferStream, Executor, OperationContext, Operator};
 
 use crate::entry::{Dialect, Entry, VersionKind, check_addressable, check_kind};
-use crate::exchange::{EXCHANGE, Exchange, Purpose};
+use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
 use crate::failure::{Code, Failure};
 use crate::folders::Folders;
-use crate::get::Terms;
+use crate::get::{Got, Terms};
 use crate::hub::Hub;
 use crate::listing::{Listings, Page, Style};
 use crate::live::Live;
@@ -22,7 +22,8 @@ use crate::reload::Reload;
 use crate::services;
 use crate::sign::Signer;
 use crate::target::Target;
-use crate::transport::http_transport;
+use crate::template::Template;
+use crate::transport::{http_transport, is_stock_only, read_straight};
 use crate::web::Web;
 use crate::write::{InExchange, Writes};
 
@@ -31,6 +32,7 @@ pub struct Store {
     /// For reads; leaves signing to `signer` where there is one.
     reader: Live<Operator>,
     signer: Live<Option<Arc<Signer>>>,
+    template: Live<Option<Arc<Template>>>,
     reload: Reload,
     /// The transport fills the targets of reads.
     pub over_http: bool,
@@ -49,6 +51,8 @@ pub struct Built {
     pub operator: Operator,
     pub reader: Operator,
     pub signer: Option<Arc<Signer>>,
+    /// `reader` asks for all objects in the same way and adds nothing that proves who asks.
+    pub reads_alike: bool,
     pub over_http: bool,
     pub style: Style,
     pub dialect: Dialect,
@@ -63,6 +67,7 @@ impl Built {
             reader: operator.clone(),
             operator,
             signer: None,
+            reads_alike: false,
             over_http: true,
             style,
             hub: None,
@@ -96,6 +101,7 @@ impl Store {
                 .parse()
                 .map_err(|_| format!("{name}={value} is not a number")),
         };
+        let template = template_of(&built);
         let operator = Live::new(carried(built.operator));
         let page_entries = number("page_entries", 1000)? as usize;
         let folders = match (built.hub, built.style) {
@@ -116,6 +122,7 @@ impl Store {
             folders,
             operator,
             reader: Live::new(carried(built.reader)),
+            template: Live::new(template),
             signer: Live::new(built.signer),
             reload: Reload::new(options),
             over_http: built.over_http,
@@ -214,26 +221,34 @@ impl Store {
         let hub = self.folders.as_deref().and_then(Folders::hub);
         // Whoever keeps a hub's bytes has versions of its own.
         let told = version.clone().filter(|_| hub.is_none());
-        let purpose = || Purpose::Read {
-            target: target.clone(),
-            signer: self.signer.now(),
-            version: told.clone().map(|text| (self.dialect.version, text)),
+        let purpose = || {
+            Purpose::Read(Read {
+                target: target.clone(),
+                signer: self.signer.now(),
+                version: told.clone().map(|text| (self.dialect.version, text)),
+            })
         };
         let done = self
             .attempt(trace, purpose, terms, || async {
                 match hub {
-                    Some(hub) => hub.read(&key, offset, &target, version.as_deref()).await,
-                    None => {
-                        let version = version.clone();
-                        self.read_once(&key, offset, &target, version, terms).await
+                    Some(hub) => {
+                        Box::pin(hub.read(&key, offset, &target, version.as_deref())).await
                     }
+                    None => match self.read_straight(&key, offset).await {
+                        Some(done) => done,
+                        None => {
+                            let version = version.clone();
+                            // Seldom, and large.
+                            Box::pin(self.read_once(&key, offset, &target, version, terms)).await
+                        }
+                    },
                 }
             })
             .await;
         match done {
             Err(failure) if self.has_sizes_only => {
                 let end = offset + target.size() as u64;
-                Err(self.explain_end(&key, end, failure, terms).await)
+                Err(Box::pin(self.explain_end(&key, end, failure, terms)).await)
             }
             done => done,
         }
@@ -250,6 +265,27 @@ impl Store {
                 format!("the object has only {} bytes", now.content_length()),
             ),
             _ => failure,
+        }
+    }
+
+    /// Past the service, where there is a template. Nothing when the service has to be asked after
+    /// all, by which a refusal that came is explained.
+    async fn read_straight(&self, key: &str, offset: u64) -> Option<Result<(), Failure>> {
+        let template = self.template.now()?;
+        let exchange = EXCHANGE.get();
+        let Purpose::Read(read) = &exchange.purpose else {
+            return None;
+        };
+        let version = read.version.as_ref().map(|(_, version)| version.as_str());
+        let parts = template.request(key, offset, read.target.size() as u64, version)?;
+        match read_straight(&exchange, read, parts, &template.way).await {
+            Ok(Got::Bytes) => Some(Ok(())),
+            Ok(Got::Elsewhere) => None,
+            Ok(Got::Refusal(refusal)) => {
+                exchange.hold_refusal(refusal);
+                None
+            }
+            Err(error) => Some(Err(Failure::seen(&error))),
         }
     }
 
@@ -301,7 +337,9 @@ impl Store {
     ) -> Result<T, Failure> {
         let mut renewed = false;
         loop {
-            if let Some(built) = self.reload.if_changed().await {
+            if self.reload.is_due()
+                && let Some(built) = Box::pin(self.reload.if_changed()).await
+            {
                 self.reopen(built);
             }
             let openings = self.reload.openings();
@@ -314,14 +352,17 @@ impl Store {
                 Err(failure)
                     if failure.code == Code::PermissionDenied
                         && !renewed
-                        && (self.renew_credential(&exchange).await
-                            || self.renew_store(openings).await) =>
+                        && Box::pin(self.renew(&exchange, openings)).await =>
                 {
                     renewed = true;
                 }
                 done => return done,
             }
         }
+    }
+
+    async fn renew(&self, exchange: &Exchange, openings: u64) -> bool {
+        self.renew_credential(exchange).await || self.renew_store(openings).await
     }
 
     /// Whether there is another credential than the one that was refused.
@@ -344,11 +385,20 @@ impl Store {
     }
 
     fn reopen(&self, built: Built) {
+        self.template.replace(template_of(&built));
         self.operator.replace(carried(built.operator));
         self.reader.replace(carried(built.reader));
         self.signer.replace(built.signer);
         self.reload.opened();
     }
+}
+
+fn template_of(built: &Built) -> Option<Arc<Template>> {
+    let straight = built.reads_alike && !is_stock_only();
+    straight
+        .then(|| Template::of(&built.reader))
+        .flatten()
+        .map(Arc::new)
 }
 
 /// Over our transport.

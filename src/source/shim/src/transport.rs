@@ -9,18 +9,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::stream;
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use opendal::raw::Operation;
 use opendal::raw::oio::ReadStream;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, Result};
 use opendal_http_transport_reqwest::ReqwestTransport;
 
 use crate::entry::VersionKind;
-use crate::exchange::{EXCHANGE, Exchange, Purpose};
-use crate::get::{Getter, Got, TEXT_MAX};
+use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
+use crate::get::{Getter, Got, TEXT_MAX, Way};
 use crate::page::check_listing;
-use crate::sign::Signer;
-use crate::target::Target;
 use crate::trust::tls_config;
 
 /// A page of a listing: 1,000 names of 1,024 bytes and what is told of each stay far below it.
@@ -42,20 +41,15 @@ impl HttpTransport for WatchedTransport {
         let Some(exchange) = exchange.await else {
             return self.stock.fetch(request).await;
         };
+        if let Some(refusal) = exchange.take_refusal() {
+            return Ok(refusal.map(text_body));
+        }
         match &exchange.purpose {
             Purpose::Other => self.ask_stock(&exchange, request).await,
             Purpose::Page => self.page(&exchange, request).await,
             // What a service asks besides, such as a token to read with, is none of the target's.
-            Purpose::Read { .. } if !is_read(&request) => self.ask_stock(&exchange, request).await,
-            Purpose::Read {
-                target,
-                signer,
-                version,
-            } => {
-                let wanted = version.as_ref();
-                self.read(&exchange, request, target, signer.as_deref(), wanted)
-                    .await
-            }
+            Purpose::Read(_) if !is_read(&request) => self.ask_stock(&exchange, request).await,
+            Purpose::Read(read) => self.read(&exchange, request, read).await,
         }
     }
 }
@@ -119,45 +113,26 @@ impl WatchedTransport {
         &self,
         exchange: &Exchange,
         request: Request<Buffer>,
-        target: &Target,
-        signer: Option<&Signer>,
-        wanted: Option<&(VersionKind, String)>,
+        read: &Read,
     ) -> Result<Response<HttpBody>> {
         let (mut parts, body) = request.into_parts();
-        if let Some(signer) = signer {
-            let signing = async {
-                let signed = signer.sign(&mut parts).await;
-                signed.map_err(|error| unsigned(&error).with_temporary(error.is_retryable()))
-            };
-            let credential = within(exchange.terms.first_byte, "no credentials", signing).await?;
-            if credential.is_none() {
-                return Err(unsigned("failed to load signing credential"));
-            }
-            exchange.note_credential(credential);
-        }
-        let asked = parts.headers.get(header::RANGE).cloned();
-        let check = |status: StatusCode, headers: &HeaderMap| {
-            exchange.note(status, headers);
-            if status.is_success() && wanted.is_some_and(|wanted| is_another(headers, wanted)) {
-                let message = "the store ignored the condition and answered with another version";
-                return Err(Error::new(ErrorKind::ConditionNotMatch, message));
-            }
-            let asked = asked.as_ref().and_then(|value| value.to_str().ok());
-            asked.map_or(Ok(()), |asked| check_range(asked, status, headers))
+        sign(exchange, read, &mut parts).await?;
+        let way = match self.stock_only {
+            true => None,
+            false => Way::to(&parts.uri),
         };
-        if !self.stock_only && Getter::can_carry(&parts) {
-            match Getter::shared()
-                .get(&parts, target, exchange.terms, check)
-                .await?
-            {
+        if let Some(way) = way {
+            match get(exchange, read, &parts, &way).await? {
                 Got::Bytes => return Err(exchange.deliver()),
                 Got::Refusal(refusal) => return Ok(refusal.map(text_body)),
                 Got::Elsewhere => {}
             }
         }
+        let asked = parts.headers.get(header::RANGE).cloned();
         let request = Request::from_parts(parts, body);
         let response = self.ask_stock(exchange, request).await?;
-        check(response.status(), response.headers())?;
+        let target = &read.target;
+        check(read, asked.as_ref(), response.status(), response.headers())?;
         if !response.status().is_success() {
             return Ok(response);
         }
@@ -186,6 +161,62 @@ impl WatchedTransport {
         }
         Err(exchange.deliver())
     }
+}
+
+/// A read that nobody but us is needed for. Anything but bytes is for the service to explain.
+pub async fn read_straight(
+    exchange: &Exchange,
+    read: &Read,
+    mut parts: Parts,
+    way: &Way,
+) -> Result<Got> {
+    sign(exchange, read, &mut parts).await?;
+    get(exchange, read, &parts, way).await
+}
+
+async fn sign(exchange: &Exchange, read: &Read, parts: &mut Parts) -> Result<()> {
+    let Some(signer) = &read.signer else {
+        return Ok(());
+    };
+    let signing = async {
+        let signed = signer.sign(parts).await;
+        signed.map_err(|error| unsigned(&error).with_temporary(error.is_retryable()))
+    };
+    let credential = within(exchange.terms.first_byte, "no credentials", signing).await?;
+    if credential.is_none() {
+        return Err(unsigned("failed to load signing credential"));
+    }
+    exchange.note_credential(credential);
+    Ok(())
+}
+
+async fn get(exchange: &Exchange, read: &Read, parts: &Parts, way: &Way) -> Result<Got> {
+    let asked = parts.headers.get(header::RANGE);
+    let seen = |status: StatusCode, headers: &HeaderMap| {
+        exchange.note(status, headers);
+        check(read, asked, status, headers)
+    };
+    Getter::shared()
+        .get(parts, way, &read.target, exchange.terms, seen)
+        .await
+}
+
+/// Before anything of a body is touched.
+fn check(
+    read: &Read,
+    asked: Option<&HeaderValue>,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Result<()> {
+    if status.is_success()
+        && let Some(wanted) = &read.version
+        && is_another(headers, wanted)
+    {
+        let message = "the store ignored the condition and answered with another version";
+        return Err(Error::new(ErrorKind::ConditionNotMatch, message));
+    }
+    let asked = asked.and_then(|value| value.to_str().ok());
+    asked.map_or(Ok(()), |asked| check_range(asked, status, headers))
 }
 
 /// Whether the answer says of itself that it is not the version that was demanded.
@@ -330,9 +361,13 @@ fn client(redirections: reqwest::redirect::Policy) -> reqwest::Client {
 }
 
 fn watched(client: &reqwest::Client) -> HttpTransporter {
-    let switch = std::env::var("LEAT_TRANSPORT");
     HttpTransporter::new(WatchedTransport {
         stock: ReqwestTransport::new(client.clone()),
-        stock_only: switch.is_ok_and(|value| value == "stock"),
+        stock_only: is_stock_only(),
     })
+}
+
+/// Whether the switch is set that leaves everything to the stock client.
+pub fn is_stock_only() -> bool {
+    std::env::var("LEAT_TRANSPORT").is_ok_and(|value| value == "stock")
 }

@@ -22,7 +22,8 @@ pub unsafe extern "C" fn leat_store_write(
     let store = unsafe { &*store }.0.clone();
     let texts = unsafe { key.string().zip(condition.condition()) };
     let content = Buffer::from(unsafe { content.bytes() }.to_vec());
-    start(Callback { done, user }, async move {
+    let weight = content.len();
+    start(Callback { done, user }, weight, async move {
         let mut trace = Trace::default();
         let written = match texts {
             Some((key, condition)) => {
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn leat_store_copy(
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
     let keys = unsafe { from.string().zip(to.string()) };
-    start(Callback { done, user }, async move {
+    start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let copied = match keys {
             Some((from, to)) => {
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn leat_store_rename(
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
     let keys = unsafe { from.string().zip(to.string()) };
-    start(Callback { done, user }, async move {
+    start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let renamed = match keys {
             Some((from, to)) => store.rename(from, to, terms.limits(), &mut trace).await,
@@ -97,7 +98,7 @@ pub unsafe extern "C" fn leat_store_remove(
     let keys: Option<Vec<String>> = (0..key_count)
         .map(|index| unsafe { (*keys.add(index)).string() })
         .collect();
-    start(Callback { done, user }, async move {
+    start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let removed = match keys {
             Some(keys) => store.remove(keys, terms.limits(), &mut trace).await,
@@ -131,7 +132,8 @@ pub unsafe extern "C" fn leat_writer_append(
 ) -> *mut RequestHandle {
     let writer = unsafe { &*writer }.0.clone();
     let part = Buffer::from(unsafe { part.bytes() }.to_vec());
-    start(Callback { done, user }, async move {
+    let weight = part.len();
+    start(Callback { done, user }, weight, async move {
         let mut trace = Trace::default();
         let appended = match writer {
             Ok(writer) => writer.append(part, terms.limits(), &mut trace).await,
@@ -149,7 +151,7 @@ pub unsafe extern "C" fn leat_writer_finish(
     user: *mut c_void,
 ) -> *mut RequestHandle {
     let writer = unsafe { &*writer }.0.clone();
-    start(Callback { done, user }, async move {
+    start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let finished = match writer {
             Ok(writer) => writer.finish(terms.limits(), &mut trace).await,
@@ -167,7 +169,7 @@ pub unsafe extern "C" fn leat_writer_abandon(
     user: *mut c_void,
 ) -> *mut RequestHandle {
     let writer = unsafe { &*writer }.0.clone();
-    start(Callback { done, user }, async move {
+    start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let abandoned = match writer {
             Ok(writer) => writer.abandon(terms.limits(), &mut trace).await,
@@ -182,6 +184,6 @@ pub unsafe extern "C" fn leat_writer_close(writer: *mut WriterHandle) {
     // SAFETY: the handle came from leat_writer_open and is not used again.
     let handle = unsafe { Box::from_raw(writer) };
     if let Ok(writer) = handle.0 {
-        runtime().spawn(writer.close());
+        lanes::any().spawn(writer.close());
     }
 }

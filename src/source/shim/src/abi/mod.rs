@@ -5,15 +5,15 @@ mod reads;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{AbortHandle, Abortable};
-use tokio::runtime::Runtime;
 
 use crate::entry::{Entry, VersionKind};
 use crate::failure::{Code, Failure};
 use crate::get;
+use crate::lanes;
 use crate::listing::Page;
 use crate::store::{Store, Trace};
 use crate::write::Condition;
@@ -197,34 +197,23 @@ fn c_entry(entry: &Entry) -> CEntry {
     }
 }
 
-/// One for the process. Two workers: one moves about 3 GiB/s, the second keeps short requests from
-/// waiting behind it.
-fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("leat-store")
-            .enable_all()
-            .build()
-            .expect("the runtime of the stores cannot start its threads")
-    })
-}
-
-/// Runs `work` on the runtime and reports its result and what it took.
+/// Runs `work`, in which so many bytes are moved, and reports its result and what it took.
 fn start(
     callback: Callback,
+    weight: usize,
     work: impl Future<Output = (Result<Page, Failure>, Trace)> + Send + 'static,
 ) -> *mut RequestHandle {
     let (handle, registration) = AbortHandle::new_pair();
-    runtime().spawn(async move {
+    // Thousands of bytes, which would be moved from each future into the next one.
+    let work = Box::pin(work);
+    lanes::run(weight as u64, async move {
         // The work is dropped, and with it every use of the caller's memory, before the report.
         let ended = Abortable::new(work, registration).await;
         let (result, trace) = ended.unwrap_or_else(|_| {
             let failure = Failure::new(Code::Cancelled, "the request was cancelled");
             (Err(failure), Trace::default())
         });
-        callback.call(result, trace);
+        move || callback.call(result, trace)
     });
     Box::into_raw(Box::new(RequestHandle(handle)))
 }

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn leat_store_open(
         };
     }
     // A service that finds no runtime makes one of its own, which may not end on our threads.
-    let _entered = runtime().enter();
+    let _entered = lanes::any().enter();
     match Store::open(&named) {
         Ok(store) => Box::into_raw(Box::new(StoreHandle(Arc::new(store)))),
         Err(message) => {
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn leat_store_stat(
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
     let key = unsafe { key.string() };
-    start(Callback { done, user }, async move {
+    start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let found = match key {
             Some(key) => store.stat(key, terms.limits(), &mut trace).await,
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn leat_store_list(
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
     let texts = unsafe { prefix.string().zip(token.string()) };
-    start(Callback { done, user }, async move {
+    start(Callback { done, user }, lanes::PAGE_WEIGHT, async move {
         let mut trace = Trace::default();
         let page = match texts {
             Some((prefix, token)) => {
@@ -129,7 +129,8 @@ pub unsafe extern "C" fn leat_store_read(
     // SAFETY: the caller vouches for into_count pieces of memory.
     let pieces = (0..into_count).map(|index| unsafe { *into.add(index) });
     let target = Target::new(pieces.map(|piece| (piece.start.cast(), piece.size)));
-    start(Callback { done, user }, async move {
+    let weight = target.size();
+    start(Callback { done, user }, weight, async move {
         let mut trace = Trace::default();
         let filled = match texts {
             Some((key, version)) => {

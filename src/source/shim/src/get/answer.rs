@@ -37,8 +37,8 @@ pub struct Answer<'a> {
 impl<'a> Answer<'a> {
     pub fn new(connection: &'a mut Connection, silence: Duration) -> Self {
         Self {
+            inbox: connection.take_inbox(),
             connection,
-            inbox: Vec::new(),
             at: 0,
             begun: false,
             silence,
@@ -82,7 +82,8 @@ impl<'a> Answer<'a> {
     pub async fn body(&mut self, framing: Framing, sink: &mut Sink<'_>) -> io::Result<()> {
         match framing {
             Framing::Length(length) => self.pass(length, sink).await,
-            Framing::Chunked => self.chunks(sink).await,
+            // Seldom, and a large future.
+            Framing::Chunked => Box::pin(self.chunks(sink)).await,
             Framing::Close => self.until_closed(sink).await,
         }
     }
@@ -92,14 +93,18 @@ impl<'a> Answer<'a> {
     pub async fn text(&mut self, framing: Framing, most: usize) -> (Vec<u8>, bool) {
         let mut sink = Sink::Text(Vec::new(), most);
         let patience = self.silence;
-        let body = self.body(framing, &mut sink);
+        let body = Box::pin(self.body(framing, &mut sink));
         let ended = within(patience, "no end of the store's text", body).await;
         (sink.into_text(), ended.is_ok())
     }
 
-    /// True when nothing came after the answer that nobody asked for.
-    pub fn is_spent(&self) -> bool {
-        self.at == self.inbox.len()
+    /// True when nothing came after the answer that nobody asked for: the connection may be used
+    /// again.
+    pub fn end(mut self) -> bool {
+        let is_spent = self.at == self.inbox.len();
+        self.inbox.clear();
+        self.connection.keep_inbox(self.inbox);
+        is_spent
     }
 
     /// More bytes into the inbox; an error when there are no more.

@@ -4,17 +4,16 @@ use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use http::Uri;
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::client::proxy::matcher::Intercept;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::connection::{Connection, until};
-use super::pool::Origin;
+use super::way::Origin;
 use crate::trust::tls_config;
 
 /// For one address; the next one may answer.
@@ -136,17 +135,6 @@ impl Resolver {
         }
         Err(last.expect("there was an address"))
     }
-}
-
-/// The proxy for `uri`, as curl would choose it.
-pub fn proxy_for(uri: &Uri) -> Option<Intercept> {
-    static MATCHER: OnceLock<Matcher> = OnceLock::new();
-    MATCHER.get_or_init(Matcher::from_env).intercept(uri)
-}
-
-/// Only these are ours; the stock client knows the others.
-pub fn can_use(proxy: &Intercept) -> bool {
-    proxy.uri().scheme_str() == Some("http") && proxy.uri().host().is_some()
 }
 
 pub async fn connect(

@@ -19,6 +19,8 @@ pub struct Connection {
     tls: Option<Box<Tls>>,
     /// Bytes of the wire that TLS wants to send.
     outgoing: Vec<u8>,
+    /// Memory for the heads of answers, empty.
+    inbox: Vec<u8>,
 }
 
 impl Connection {
@@ -27,6 +29,7 @@ impl Connection {
             socket,
             tls: None,
             outgoing: Vec::new(),
+            inbox: Vec::new(),
         }
     }
 
@@ -87,6 +90,14 @@ impl Connection {
             Ok(_) => false,
         };
         quiet && !self.tls.as_ref().is_some_and(|tls| tls.has_unread())
+    }
+
+    pub fn take_inbox(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.inbox)
+    }
+
+    pub fn keep_inbox(&mut self, inbox: Vec<u8>) {
+        self.inbox = inbox;
     }
 
     pub fn rest_idle(&mut self) {

@@ -7,6 +7,7 @@ mod connection;
 mod head;
 mod pool;
 mod tls;
+mod way;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -17,12 +18,14 @@ use http::{HeaderMap, Response, StatusCode, header};
 
 use tokio::time::Instant;
 
+use crate::lanes::{self, LANES_MAX};
 use crate::target::Target;
 use answer::{Answer, Sink};
-use connect::{Patience, Resolver, can_use, connect, proxy_for};
+use connect::{Patience, Resolver, connect};
 use connection::until;
 use head::{Framing, Head, write_request};
-use pool::{Origin, Pool};
+use pool::Pool;
+pub use way::Way;
 
 /// Of an answer that is not the bytes asked for: the store's explanation.
 pub const TEXT_MAX: usize = 64 << 10;
@@ -45,7 +48,8 @@ pub enum Got {
 
 #[derive(Default)]
 pub struct Getter {
-    pool: Arc<Pool>,
+    /// Of each lane: a connection belongs to the thread that made it.
+    pools: [Arc<Pool>; LANES_MAX],
     resolver: Resolver,
 }
 
@@ -56,38 +60,31 @@ impl Getter {
         GETTER.get_or_init(Self::default)
     }
 
-    /// Whether `get` can carry this request.
-    pub fn can_carry(parts: &Parts) -> bool {
-        let uri = &parts.uri;
-        parts.method == http::Method::GET
-            && matches!(uri.scheme_str(), Some("http" | "https"))
-            && uri.host().is_some()
-            && proxy_for(uri).is_none_or(|proxy| can_use(&proxy))
-    }
-
     /// Sends one GET. `check` sees the head of an answer before anything of its body is touched.
     pub async fn get(
         &self,
         parts: &Parts,
+        way: &Way,
         target: &Target,
         terms: Terms,
         check: impl FnOnce(StatusCode, &HeaderMap) -> opendal::Result<()>,
     ) -> opendal::Result<Got> {
-        let proxy = proxy_for(&parts.uri);
-        let origin = origin_of(parts, proxy.as_ref().map(|proxy| proxy.uri()));
+        let Way { origin, proxy } = way;
         let in_clear = proxy.as_ref().filter(|_| !origin.secure);
         let request = write_request(parts, in_clear.map(|proxy| proxy.basic_auth()));
         let what = "no bytes from the store";
         let limit = terms.first_byte;
         let end = Instant::now() + limit;
-        let mut idle = self.pool.take(&origin);
+        let pool = &self.pools[lanes::current()];
+        let mut idle = pool.take(origin);
         loop {
             let reused = idle.is_some();
             let mut connection = match idle.take() {
                 Some(connection) => connection,
                 None => {
                     let patience = Patience { end, limit };
-                    let made = connect(&self.resolver, &origin, proxy.as_ref(), patience);
+                    // Large, and seldom.
+                    let made = Box::pin(connect(&self.resolver, origin, proxy.as_ref(), patience));
                     until(end, limit, what, made).await.map_err(broken)?
                 }
             };
@@ -98,7 +95,7 @@ impl Getter {
                 Err(error) if reused && !answer.has_begun() && !is_silence(&error) => continue,
                 // The way there may have forgotten all of them.
                 Err(error) if reused && is_silence(&error) => {
-                    self.pool.forget(&origin);
+                    self.pools.iter().for_each(|pool| pool.forget(origin));
                     return Err(broken(error));
                 }
                 done => done.map_err(broken)?,
@@ -106,8 +103,8 @@ impl Getter {
             check(head.status, &head.headers)?;
             let keeps = head.keeps;
             let (got, ended) = take_body(&mut answer, head, target).await.map_err(broken)?;
-            if ended && keeps && answer.is_spent() {
-                self.pool.give(&origin, connection);
+            if answer.end() && ended && keeps {
+                pool.give(origin, connection);
             }
             return Ok(got);
         }
@@ -161,17 +158,4 @@ async fn take_body(
         return Err(sink.cut());
     }
     Ok((Got::Bytes, true))
-}
-
-fn origin_of(parts: &Parts, proxy: Option<&http::Uri>) -> Origin {
-    let uri = &parts.uri;
-    let secure = uri.scheme_str() == Some("https");
-    Origin {
-        secure,
-        host: uri.host().unwrap_or_default().to_string(),
-        port: uri.port_u16().unwrap_or(if secure { 443 } else { 80 }),
-        proxy: proxy
-            .and_then(|uri| uri.authority())
-            .map(|authority| authority.to_string()),
-    }
 }

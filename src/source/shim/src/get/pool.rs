@@ -6,21 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
+use super::way::Origin;
 
 /// Shorter than the minute after which servers hang up.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 const IDLE_OF_ORIGIN_MAX: usize = 64;
 const IDLE_TOTAL_MAX: usize = 256;
-
-/// What a connection is good for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Origin {
-    pub secure: bool,
-    pub host: String,
-    pub port: u16,
-    /// `http://host:port` of the proxy in between.
-    pub proxy: Option<String>,
-}
 
 struct Idle {
     connection: Connection,

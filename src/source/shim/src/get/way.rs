@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Way: how requests get to a store, through a proxy perhaps.
+use std::sync::OnceLock;
+
+use http::Uri;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+
+/// What a connection is good for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    pub secure: bool,
+    pub host: String,
+    pub port: u16,
+    /// `host:port` of the proxy in between.
+    pub proxy: Option<String>,
+}
+
+pub struct Way {
+    pub origin: Origin,
+    pub proxy: Option<Intercept>,
+}
+
+impl Way {
+    /// Nothing where only the stock client knows one.
+    pub fn to(uri: &Uri) -> Option<Self> {
+        let secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return None,
+        };
+        let host = uri.host()?.to_string();
+        let proxy = proxy_for(uri);
+        if proxy.as_ref().is_some_and(|proxy| !can_use(proxy)) {
+            return None;
+        }
+        let between = proxy.as_ref().and_then(|proxy| proxy.uri().authority());
+        let origin = Origin {
+            secure,
+            host,
+            port: uri.port_u16().unwrap_or(if secure { 443 } else { 80 }),
+            proxy: between.map(|authority| authority.to_string()),
+        };
+        Some(Self { origin, proxy })
+    }
+}
+
+fn proxy_for(uri: &Uri) -> Option<Intercept> {
+    static MATCHER: OnceLock<Matcher> = OnceLock::new();
+    MATCHER.get_or_init(Matcher::from_env).intercept(uri)
+}
+
+fn can_use(proxy: &Intercept) -> bool {
+    proxy.uri().scheme_str() == Some("http") && proxy.uri().host().is_some()
+}
