@@ -29,9 +29,13 @@ set(shim_target_dir "${LEAT_DEPS_DIR}/shim-target")
 set(shim_library "${shim_dir}/libleat_shim.a")
 file(MAKE_DIRECTORY "${shim_dir}" "${shim_target_dir}")
 
-# Written under another name first: a build that was interrupted must not leave half a library.
+# cargo calls what another checkout built last its own, so that goes first. Written under another name:
+# a build that was interrupted must not leave half a library.
 string(CONCAT shim_script
-       "\"$1\" build --release --locked --manifest-path \"$2\" --target-dir \"$3\""
+       "{ [ \"$(cat \"$3/leat.checkout\" 2>/dev/null)\" = \"$2\" ]"
+       " || \"$1\" clean --quiet --release -p leat_shim --manifest-path \"$2\" --target-dir \"$3\"; }"
+       " && echo \"$2\" > \"$3/leat.checkout\""
+       " && \"$1\" build --release --locked --manifest-path \"$2\" --target-dir \"$3\""
        " && cp \"$3/release/libleat_shim.a\" \"$4.part\" && mv \"$4.part\" \"$4\"")
 add_custom_command(
   OUTPUT "${shim_library}"

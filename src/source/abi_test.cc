@@ -72,6 +72,7 @@ class Ledger {
     auto entry = std::make_shared<Entry>();
     entry->ledger = this;
     entry->memory.resize(bytes);
+    entry->reports = 0;  // publishes it, since the shim's own synchronisation is not seen
     std::lock_guard lock(mutex_);
     ++started_;
     entries_.push_back(entry);

@@ -5,11 +5,14 @@
 #pragma once
 
 #include <pwd.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "source/server_process_test.h"
 
@@ -25,6 +28,8 @@ class SftpServer {
     auto server = std::shared_ptr<SftpServer>(new SftpServer());
     return server->launch() ? server : nullptr;
   }
+
+  ~SftpServer() { end_clients(); }
 
   std::string endpoint() const { return "ssh://" + process_.address(); }
   std::string port() const { return std::to_string(process_.port()); }
@@ -82,6 +87,26 @@ class SftpServer {
                                        std::to_string(gid_), "--clear-groups"});
     }
     return process_.launch(command);
+  }
+
+  // A client that was given up while it connected leaves a master behind, which keeps a connection
+  // open for as long as both processes live, and the server's end of it is in no group of ours.
+  void end_clients() const {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const int pid = std::atoi(entry.path().filename().c_str());
+      if (pid == 0) continue;
+      std::ifstream file(entry.path() / "cmdline");
+      std::vector<std::string> words;
+      for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+      if (words.empty() || words[0] != "ssh" || std::ranges::find(words, key_file()) == words.end()) {
+        continue;
+      }
+      kill(pid, SIGKILL);
+      auto socket = std::ranges::find(words, "-S");
+      if (socket == words.end() || ++socket == words.end()) continue;
+      std::error_code gone;
+      std::filesystem::remove_all(std::filesystem::path(*socket).parent_path(), gone);
+    }
   }
 
   bool make_key(const char* name) const {

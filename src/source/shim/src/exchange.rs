@@ -25,6 +25,8 @@ tokio::task_local! {
 pub struct Answer {
     pub status: Option<u16>,
     pub request_id: Option<String>,
+    /// Why none came.
+    pub unreached: Option<String>,
 }
 
 /// Names of a page of a listing in the order in which OpenDAL yields them; true: the XML reader has
@@ -158,6 +160,7 @@ impl Exchange {
         ];
         let mut seen = self.seen.lock().unwrap();
         seen.answer = Answer {
+            unreached: None,
             status: Some(status.as_u16()),
             request_id: ids.iter().find_map(|name| text(name)).map(str::to_string),
         };
@@ -165,6 +168,11 @@ impl Exchange {
         // The other form, a date, is not used by stores.
         let seconds = text("retry-after").and_then(|value| value.parse().ok());
         seen.retry_after = seconds.map(|wish| Duration::from_secs(wish).min(RETRY_AFTER_MAX));
+    }
+
+    /// No answer came, and another attempt may bring one.
+    pub fn note_unreached(&self, why: String) {
+        self.seen.lock().unwrap().answer.unreached = Some(why);
     }
 
     pub fn note_page(&self, body: &[u8]) {

@@ -55,6 +55,11 @@ impl Failure {
     /// `answer` is what was last seen on the wire.
     pub fn from_opendal(error: &opendal::Error, answer: &Answer) -> Self {
         if is_unsigned(error) {
+            // The signers of the services keep that to themselves.
+            if let Some(why) = &answer.unreached {
+                let message = format!("whoever hands out credentials was not reached: {why}");
+                return Self::new(Code::Unavailable, message);
+            }
             let code = match is_passing(error) {
                 true => Code::Unavailable,
                 false => Code::PermissionDenied,
@@ -194,7 +199,7 @@ fn debug_field(message: &str, name: &str) -> Option<String> {
 
 /// "send http request: error sending request: connection refused": the message and its causes, each
 /// text once.
-fn with_sources(error: &opendal::Error) -> String {
+pub fn with_sources(error: &opendal::Error) -> String {
     let mut parts = vec![error.message().to_string()];
     let mut below = error.source();
     while let Some(cause) = below {

@@ -18,6 +18,7 @@ use opendal_http_transport_reqwest::ReqwestTransport;
 
 use crate::entry::VersionKind;
 use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
+use crate::failure::with_sources;
 use crate::get::{Getter, Got, TEXT_MAX, Way};
 use crate::page::check_listing;
 use crate::trust::tls_config;
@@ -33,6 +34,9 @@ pub struct WatchedTransport {
 
 impl HttpTransport for WatchedTransport {
     async fn fetch(&self, request: Request<Buffer>) -> Result<Response<HttpBody>> {
+        if let Ok(Some(refusal)) = EXCHANGE.try_with(|exchange| exchange.take_refusal()) {
+            return Ok(refusal.map(text_body));
+        }
         // A request that is held back may be sent by another attempt than the one that began it.
         let exchange = poll_fn(|_| match EXCHANGE.try_with(Arc::clone) {
             Ok(exchange) if !exchange.admits() => Poll::Pending,
@@ -41,9 +45,6 @@ impl HttpTransport for WatchedTransport {
         let Some(exchange) = exchange.await else {
             return self.stock.fetch(request).await;
         };
-        if let Some(refusal) = exchange.take_refusal() {
-            return Ok(refusal.map(text_body));
-        }
         match &exchange.purpose {
             Purpose::Other => self.ask_stock(&exchange, request).await,
             Purpose::Page => self.page(&exchange, request).await,
@@ -66,7 +67,12 @@ impl WatchedTransport {
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
         let asked = self.stock.fetch(request);
-        let response = within(exchange.terms.first_byte, STORE, asked).await?;
+        let asked = within(exchange.terms.first_byte, STORE, asked).await;
+        let response = asked.inspect_err(|error| {
+            if error.is_temporary() {
+                exchange.note_unreached(with_sources(error));
+            }
+        })?;
         exchange.note(response.status(), response.headers());
         if response.status().is_success() {
             return Ok(response);
@@ -300,6 +306,11 @@ fn check_range(asked: &str, status: StatusCode, headers: &HeaderMap) -> Result<(
             let whole = text(header::CONTENT_LENGTH).and_then(|v| v.parse().ok());
             if first == 0 && whole == Some(last + 1) {
                 return Ok(());
+            }
+            // Too short to be the object: what some machine in between has to say.
+            if let Some(length) = whole.filter(|length| *length <= last) {
+                let message = format!("the store answered 200 with {length} bytes to '{asked}'");
+                return Err(Error::new(ErrorKind::Unexpected, message).set_temporary());
             }
             Err(Error::new(
                 ErrorKind::Unsupported,
