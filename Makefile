@@ -5,7 +5,7 @@ DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-buil
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release demo test soak tsan bench bench-stores bench-files format tidy clean
+.PHONY: help setup release demo test soak tsan bench bench-stores bench-files bench-cache format tidy clean
 
 help: ## this list
 	@echo "Leat. make COMMAND, where COMMAND is"
@@ -55,6 +55,12 @@ bench-files: ## reads of local files, alone and mounted; FILES="cold mount_hot" 
 	@cmake --preset release
 	@ninja -j$(JOBS) -C build/release leat leat_bench_file
 	@$(DEPS)/venv/bin/python bench/files $(FILES)
+
+bench-cache: ## the page store alone; CACHE="restart write" picks rows
+	@tools/setup bench
+	@cmake --preset release
+	@ninja -j$(JOBS) -C build/release leat_bench_cache
+	@$(DEPS)/venv/bin/python bench/cache $(CACHE)
 
 format: ## lay out the C++ sources
 	@git ls-files -z '*.cc' '*.h' | xargs -0 clang-format-19 -i

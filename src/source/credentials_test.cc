@@ -50,6 +50,28 @@ TEST_F(CredentialsTest, AProfileThatIsReplacedNeedsNoRemount) {
   EXPECT_TRUE(reader_.reads(0, kSize));
 }
 
+// The service signs what is no read.
+TEST_F(CredentialsTest, AFileThatIsReplacedServesStatsAsWell) {
+  write_file("OLD");
+  auto known_to = [](const char* id) {
+    return [id](const Exchange& exchange) {
+      const bool known = key_id(exchange.request) == id;
+      exchange.send(known ? "HTTP/1.1 200 OK\r\nContent-Length: 16\r\nETag: \"e\"\r\n\r\n"
+                          : "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+      exchange.keep();
+    };
+  };
+  server_.then(known_to("OLD"));
+  server_.then(known_to("NEW"));
+  auto stat = [&] {
+    return reader_.executor.wait(reader_.source().stat(Context::background(), {"key", {}}));
+  };
+  EXPECT_TRUE(stat());
+  write_file("NEW");
+  auto renewed = stat();
+  EXPECT_TRUE(renewed) << renewed.error().to_string();
+}
+
 TEST_F(CredentialsTest, AFileThatIsBrokenForAMomentDoesNoHarm) {
   write_file("OLD");
   server_.then_send_and_keep(lawful(0, kSize));

@@ -150,7 +150,9 @@ class Hub(Server):
         start = int(query.get("cursor", 0))
         size = min(int(query.get("limit", PAGE)), PAGE)
         headers = {}
-        if start + size < len(found):
+        if path == "endless":
+            headers["Link"] = f'<{hub_url}{self.path}>; rel="next"'
+        elif start + size < len(found):
             to = self.path.split("?")[0]
             headers["Link"] = f'<{hub_url}{to}?limit={size}&cursor={start + size}>; rel="next"'
         self.answer_json(found[start:start + size], **headers)
@@ -172,7 +174,8 @@ class Hub(Server):
             return self.answer_range(content, ETag=f'"{oid_of(content)}"', X_Repo_Commit=sha)
         oid = hashlib.sha256(content).hexdigest()
         blobs[oid] = content
-        end = int(time.time()) + 3600
+        # One that lasts longer than any clock.
+        end = 2**64 - 1 if path == "eternal" else int(time.time()) + 3600
         self.answer(302, X_Linked_ETag=f'"{oid}"', X_Linked_Size=str(len(content)),
                     X_Repo_Commit=sha, ETag='"of-the-redirection"',
                     Location=f"{cdn_url}/{oid}?Expires={end}&Signature=s1gned")

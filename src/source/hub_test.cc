@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // hf://: what the contract does not ask: revisions, who learns the token, where bytes come from.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "source/aws_test.h"
 #include "source/fake_hub_test.h"
@@ -135,6 +138,41 @@ TEST_F(HubTest, AHubItselfIsNotListed) {
   ASSERT_FALSE(listed);
   EXPECT_EQ(listed.error().code(), StatusCode::kUnsupported);
   EXPECT_THAT(listed.error().to_string(), HasSubstr("name a repository"));
+}
+
+TEST_F(HubTest, AUrlThatLastsLongerThanAnyClockIsUsed) {
+  hub_->put("some/dataset/eternal", content(0, kLargeSize));
+  EXPECT_EQ(reader_.read(0, 16, "some/dataset/eternal"), content(0, 16));
+  EXPECT_EQ(reader_.read(16, 16, "some/dataset/eternal"), content(16, 16));
+}
+
+TEST_F(HubTest, AListingWithoutAnEndEnds) {
+  hub_->put("some/dataset/endless/file", content(0, 10));
+  auto page = reader_.executor.wait(
+      reader_.source().list(Context::background(), {"some/dataset/endless/", false, ""}));
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(page.error().to_string(), HasSubstr("without an end"));
+}
+
+// A FIFO that nobody writes to keeps its readers as a file system does that hangs.
+TEST_F(HubTest, ATokenThatCannotBeReadNowStopsNobody) {
+  hub_->put(kLarge, content(0, kLargeSize));
+  reader_.config.options.erase("anonymous");
+  const std::string fifo = folder_ / "hangs";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  reader_.config.options["credentials"] = fifo;
+  for (int i = 0; i < 3; ++i) {
+    auto got = reader_.read(0, 16, kLarge);
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().code(), StatusCode::kPermissionDenied);
+    EXPECT_THAT(got.error().to_string(), HasSubstr("takes too long"));
+  }
+  StoreReader other("");
+  other.config = hub_->config();
+  EXPECT_EQ(other.read(0, 16, kLarge), content(0, 16));
+  // Whoever still reads is let go.
+  close(open(fifo.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
 }
 
 }  // namespace

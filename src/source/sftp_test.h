@@ -98,7 +98,8 @@ class SftpServer {
       std::ifstream file(entry.path() / "cmdline");
       std::vector<std::string> words;
       for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
-      if (words.empty() || words[0] != "ssh" || std::ranges::find(words, key_file()) == words.end()) {
+      if (words.empty() || words[0] != "ssh" ||
+          std::ranges::find(words, key_file()) == words.end()) {
         continue;
       }
       kill(pid, SIGKILL);

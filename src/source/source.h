@@ -186,9 +186,9 @@ class Source {
   // and a removal can then be asked for again. kUnsupported where the capabilities say no; that is
   // all that a source does which has none of these.
 
-  // One object; its directories are made where they are real. A key that ends in '/' makes a
-  // directory and takes no content. Tells what stat would tell, but the mtime only where the
-  // store's answer has it. kExists and kChanged when a condition does not hold.
+  // One object, and its directories where they are real. A key that ends in '/' makes a directory,
+  // without content, and on a condition only where a source can. Tells what stat would, but the
+  // mtime only where the answer has it. kExists and kChanged when a condition does not hold.
   virtual Task<Result<SourceObject>> write(Context context, WriteRequest request,
                                            std::span<const std::byte> content);
   // The same in parts. Asks nothing of the store yet, unless a condition is one that it lacks.

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -212,6 +213,25 @@ TEST_F(FileSourceTest, TheErrorNamesThePathAndTheReason) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().to_string(),
             fmt::format("cannot read {}/absent: No such file or directory", folder_.string()));
+}
+
+TEST_F(FileSourceTest, ACopyGoesFromOneFileSystemToAnother) {
+  std::filesystem::path other = fmt::format("/dev/shm/leat-file-source-{}", getpid());
+  std::filesystem::create_directory(other);
+  struct stat here, there;
+  ASSERT_EQ(::stat(("/" + root_).c_str(), &here), 0);
+  ASSERT_EQ(::stat(other.c_str(), &there), 0);
+  std::string text(3 << 20, 'x');
+  for (size_t i = 0; i < text.size(); i += 4096) text[i] = static_cast<char>('a' + i / 4096 % 26);
+  std::ofstream("/" + root_ + "from") << text;
+  auto copied = executor_.wait(source_.copy(
+      Context::background(), {.from = root_ + "from", .to = other.string().substr(1) + "/to"}));
+  std::ifstream file(other / "to");
+  std::string found{std::istreambuf_iterator<char>(file), {}};
+  std::filesystem::remove_all(other);
+  ASSERT_TRUE(copied) << copied.error().to_string();
+  EXPECT_NE(here.st_dev, there.st_dev) << "this machine has one file system, so nothing was shown";
+  EXPECT_TRUE(found == text);
 }
 
 }  // namespace

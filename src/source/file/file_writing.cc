@@ -27,6 +27,7 @@ namespace {
 constexpr mode_t kFileMode = 0666;  // the umask takes from it
 constexpr mode_t kDirectoryMode = 0777;
 constexpr size_t kCopyBytes = size_t{128} << 20;  // between two looks at the context
+constexpr size_t kPieceBytes = size_t{1} << 20;   // of a copy through our memory
 
 std::string parent_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
@@ -46,6 +47,19 @@ Result<> make_directories(const std::string& path) {
                  fmt::format("cannot make the directory {}: there is a file", path));
   }
   return {};
+}
+
+// `path` ends in '/'. Where it is to be new, one of two who make it at once is told that it is
+// there.
+Result<> make_directory(const std::string& path, bool is_new) {
+  const std::string directory = path.substr(0, path.size() - 1);
+  if (!is_new) return make_directories(directory);
+  LEAT_CHECK_OK(make_directories(parent_of(directory)));
+  if (mkdir(directory.c_str(), kDirectoryMode) == 0) return {};
+  if (errno == EEXIST) {
+    return error(StatusCode::kExists, fmt::format("cannot make {}: it is there already", path));
+  }
+  return Error(status_from_errno(errno, "cannot make the directory " + path));
 }
 
 // Names are on the disk after this.
@@ -110,9 +124,12 @@ class StagedFile {
       LEAT_CHECK_OK(context.check("a copy"));
       ssize_t copied = copy_file_range(from.fd(), nullptr, file_.fd(), nullptr, kCopyBytes, 0);
       if (copied == 0) return {};
-      if (copied < 0 && errno != EINTR) {
-        return Error(status_from_errno(errno, "cannot copy to " + path_));
+      if (copied > 0 || errno == EINTR) continue;
+      // Between two file systems, or on one that does not know how.
+      if (errno == EXDEV || errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS) {
+        return append_rest(context, from);
       }
+      return Error(status_from_errno(errno, "cannot copy to " + path_));
     }
   }
 
@@ -146,6 +163,19 @@ class StagedFile {
   }
 
  private:
+  Result<> append_rest(const Context& context, const File& from) {
+    std::vector<std::byte> piece(kPieceBytes);
+    for (;;) {
+      LEAT_CHECK_OK(context.check("a copy"));
+      ssize_t read = ::read(from.fd(), piece.data(), piece.size());
+      if (read == 0) return {};
+      if (read < 0 && errno == EINTR) continue;
+      if (read < 0)
+        return Error(status_from_errno(errno, "cannot read what is copied to " + path_));
+      LEAT_CHECK_OK(append(std::span(piece).first(static_cast<size_t>(read))));
+    }
+  }
+
   Result<> begin() {
     if (file_) return {};
     LEAT_CHECK_OK(make_directories(parent_of(path_)));
@@ -295,10 +325,11 @@ Task<Result<SourceObject>> FileSource::write(Context context, WriteRequest reque
   source_metrics::write_requests.add();
   std::function<Result<SourceObject>()> work;
   if (request.key.ends_with('/') && content.empty()) {
-    work = [key = request.key, access = access_]() -> Result<SourceObject> {
+    if (auto good = check_condition(request); !good) co_return Error(good.error());
+    work = [key = request.key, absent = request.condition.absent,
+            access = access_]() -> Result<SourceObject> {
       LEAT_CHECK_OK(check_file_key(key));
-      const std::string path = path_of_key(key);
-      LEAT_CHECK_OK(make_directories(path.substr(0, path.size() - 1)));
+      LEAT_CHECK_OK(make_directory(path_of_key(key), absent));
       return stat_file(key, access);
     };
   } else {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs that credential providers run (`credential_process` of ~/.aws/config).
-use std::process::{Command, Stdio};
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use reqsign_core::{CommandExecute, CommandOutput, Error, Result};
 
@@ -15,17 +17,53 @@ impl CommandExecute for ThreadedCommand {
         program: &'a str,
         arguments: &'a [&'a str],
     ) -> Result<CommandOutput> {
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null());
-        let ran = tokio::task::spawn_blocking(move || command.output()).await;
         let failed = |why: String| Error::unexpected(format!("cannot run {program}: {why}"));
-        let output = ran
-            .map_err(|error| failed(error.to_string()))?
+        let mut command = Command::new(program);
+        let child = command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
             .map_err(|error| failed(error.to_string()))?;
-        Ok(CommandOutput {
-            status: output.status.code().unwrap_or(-1),
-            stdout: output.stdout,
-            stderr: output.stderr,
-        })
+        let running = Running(Arc::new(Mutex::new(child)));
+        let child = running.0.clone();
+        let ran = tokio::task::spawn_blocking(move || output_of(&child)).await;
+        ran.map_err(|error| failed(error.to_string()))?
+            .map_err(|error| failed(error.to_string()))
     }
+}
+
+/// Ended when nobody waits for it any more.
+struct Running(Arc<Mutex<Child>>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Does nothing to one that has ended.
+        let _ = self.0.lock().unwrap().kill();
+    }
+}
+
+fn output_of(child: &Mutex<Child>) -> std::io::Result<CommandOutput> {
+    let (stdout, stderr) = {
+        let mut child = child.lock().unwrap();
+        (child.stdout.take(), child.stderr.take())
+    };
+    let errors = std::thread::spawn(move || read_all(stderr));
+    let stdout = read_all(stdout)?;
+    let stderr = errors.join().unwrap_or_else(|_| Ok(Vec::new()))?;
+    let status = child.lock().unwrap().wait()?;
+    Ok(CommandOutput {
+        status: status.code().unwrap_or(-1),
+        stdout,
+        stderr,
+    })
+}
+
+fn read_all(from: Option<impl Read>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut from) = from {
+        from.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,8 @@ pub struct Credentials {
     known: RwLock<Option<Known>>,
     /// Held while the provider is asked, so that it is asked once for all who wait.
     asking: tokio::sync::Mutex<()>,
+    /// The provider is asked, and nobody waits for it.
+    refreshing: AtomicBool,
 }
 
 impl Credentials {
@@ -99,14 +102,33 @@ impl Credentials {
                 .with_env(Variables),
             known: RwLock::default(),
             asking: tokio::sync::Mutex::default(),
+            refreshing: AtomicBool::new(false),
         })
     }
 
-    /// Nothing when no provider has any.
-    pub async fn get(&self) -> Result<Option<Arc<Credential>>> {
+    /// Nothing when no provider has any. Who has one that works does not wait for the next one, and
+    /// who gives up waiting takes nothing from the others.
+    pub async fn get(self: &Arc<Self>) -> Result<Option<Arc<Credential>>> {
         if let Some(known) = self.fresh() {
             return Ok(Some(known));
         }
+        let asking = self.clone();
+        if let Some(known) = self.working() {
+            if !self.refreshing.swap(true, Ordering::AcqRel) {
+                tokio::spawn(async move {
+                    let _ = asking.ask_in_turn().await;
+                    asking.refreshing.store(false, Ordering::Release);
+                });
+            }
+            return Ok(Some(known));
+        }
+        let asked = tokio::spawn(async move { asking.ask_in_turn().await });
+        asked
+            .await
+            .unwrap_or_else(|_| Err(Error::unexpected("nobody asked for credentials")))
+    }
+
+    async fn ask_in_turn(&self) -> Result<Option<Arc<Credential>>> {
         let _asking = self.asking.lock().await;
         if let Some(known) = self.fresh() {
             return Ok(Some(known));
@@ -135,7 +157,7 @@ impl Credentials {
     }
 
     /// The store refused `used`: whether there is another one now.
-    pub async fn renew(&self, used: &Arc<Credential>) -> bool {
+    pub async fn renew(self: &Arc<Self>, used: &Arc<Credential>) -> bool {
         self.doubt(used);
         match self.get().await {
             Ok(Some(now)) => !same(&now, used),
@@ -160,6 +182,18 @@ impl Credentials {
         let known = known.as_ref()?;
         let good = known.is_fresh() || known.has_just_failed() && known.is_usable();
         good.then(|| known.credential.clone())
+    }
+
+    /// That may be used while another one is asked for: nobody refused it.
+    fn working(&self) -> Option<Arc<Credential>> {
+        let known = self.known.read().unwrap();
+        let known = known.as_ref()?;
+        (!known.doubted && known.is_usable()).then(|| known.credential.clone())
+    }
+
+    pub fn known(&self) -> Option<Arc<Credential>> {
+        let known = self.known.read().unwrap();
+        known.as_ref().map(|known| known.credential.clone())
     }
 
     /// What is known, when nobody can say anything better.

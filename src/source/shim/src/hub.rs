@@ -3,7 +3,7 @@
 //! one is the name, with a revision behind an '@' if need be; the rest is the path. A branch is
 //! resolved to its commit, and that is asked of until the branch is looked at again, so what is seen
 //! belongs together. https://huggingface.co/docs/hub/api
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -22,6 +22,8 @@ use crate::web::PATH;
 
 /// Entries of one answer of the tree.
 const TREE_ENTRIES: usize = 1000;
+/// Of one directory.
+const PAGES_MAX: usize = 10_000;
 /// Repositories whose commit is known.
 const COMMITS_MAX: usize = 256;
 
@@ -122,7 +124,12 @@ impl Hub {
         let mut page = Page::default();
         let folder = &prefix[..prefix.len() - place.path.len()];
         let mut next = Some(format!("{}?limit={TREE_ENTRIES}", tree_of(&place, &commit)));
+        let mut asked = HashSet::new();
         while let Some(url) = next {
+            if !asked.insert(url.clone()) || asked.len() > PAGES_MAX {
+                let message = "the hub's listing goes on without an end";
+                return Err(Failure::new(Code::Unavailable, message));
+            }
             let response = match self.client.ask(Ask::get(url)).await {
                 Err(failure) if failure.code == Code::NotFound => {
                     self.check_directory(&place, &commit).await?;

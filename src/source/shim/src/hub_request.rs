@@ -89,7 +89,7 @@ impl HubClient {
                     "the hub sends us to another host",
                 ));
             }
-            let mut request = self.request(ask.method.clone(), &url, true)?;
+            let mut request = self.request(ask.method.clone(), &url, true).await?;
             if !ask.form.is_empty() {
                 request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
             }
@@ -113,7 +113,7 @@ impl HubClient {
         ))
     }
 
-    fn request(
+    async fn request(
         &self,
         method: Method,
         url: &str,
@@ -124,7 +124,7 @@ impl HubClient {
         if !with_token {
             return Ok(request);
         }
-        let token = self.token.header();
+        let token = self.token.header().await;
         Ok(
             match token.map_err(|why| Failure::new(Code::PermissionDenied, why))? {
                 Some(token) => request.header(header::AUTHORIZATION, token),
@@ -201,7 +201,8 @@ impl HubClient {
     ) -> Result<Option<Response<Buffer>>, Failure> {
         let last = offset + target.size() as u64 - 1;
         let request = self
-            .request(Method::GET, &location.url, location.is_hub)?
+            .request(Method::GET, &location.url, location.is_hub)
+            .await?
             .header(header::RANGE, format!("bytes={offset}-{last}"))
             .extension(Operation::Read)
             .body(Buffer::new())
@@ -299,7 +300,7 @@ fn end_of(url: &str) -> Option<Instant> {
     let query = url.parse::<Uri>().ok()?.query()?.to_string();
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let (_, second) = pairs.find(|(name, _)| *name == "Expires")?;
-    let end = UNIX_EPOCH + Duration::from_secs(second.parse().ok()?);
+    let end = UNIX_EPOCH.checked_add(Duration::from_secs(second.parse().ok()?))?;
     let left = end.duration_since(SystemTime::now()).ok()?;
-    Some(Instant::now() + left.checked_sub(END_MARGIN)?)
+    Instant::now().checked_add(left.checked_sub(END_MARGIN)?)
 }

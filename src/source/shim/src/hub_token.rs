@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 
+use crate::look::Look;
+
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub enum HubToken {
@@ -15,6 +17,7 @@ pub enum HubToken {
         /// Without it nothing is asked; the tools' own file need not be there.
         demanded: bool,
         known: Mutex<Option<(Instant, Option<String>)>>,
+        look: Look,
     },
 }
 
@@ -43,12 +46,13 @@ impl HubToken {
             path,
             demanded,
             known: Mutex::default(),
+            look: Look::default(),
         }
     }
 
     /// The header that says it; nothing for nobody. An error says why there is none.
-    pub fn header(&self) -> Result<Option<HeaderValue>, String> {
-        let Some(token) = self.token()? else {
+    pub async fn header(&self) -> Result<Option<HeaderValue>, String> {
+        let Some(token) = self.token().await? else {
             return Ok(None);
         };
         let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
@@ -57,30 +61,40 @@ impl HubToken {
         Ok(Some(value))
     }
 
-    fn token(&self) -> Result<Option<String>, String> {
-        let (path, demanded, known) = match self {
+    async fn token(&self) -> Result<Option<String>, String> {
+        let (path, demanded, known, look) = match self {
             Self::Nobody => return Ok(None),
             Self::Fixed(token) => return Ok(Some(token.clone())),
             Self::File {
                 path,
                 demanded,
                 known,
-            } => (path, *demanded, known),
+                look,
+            } => (path.clone(), *demanded, known, look),
         };
-        let mut known = known.lock().unwrap();
-        if let Some((since, token)) = known.as_ref() {
-            if since.elapsed() < READ_AGAIN_AFTER {
-                return Ok(token.clone());
-            }
+        let before = known.lock().unwrap().clone();
+        if let Some((since, token)) = &before
+            && since.elapsed() < READ_AGAIN_AFTER
+        {
+            return Ok(token.clone());
         }
-        let token = match std::fs::read_to_string(path) {
-            Ok(text) => Some(text.trim().to_string()).filter(|token| !token.is_empty()),
-            Err(error) if demanded => {
+        let file = path.clone();
+        let token = match look.take(move || std::fs::read_to_string(file)).await {
+            Some(Ok(text)) => Some(text.trim().to_string()).filter(|token| !token.is_empty()),
+            Some(Err(error)) if demanded => {
                 return Err(format!("cannot read credentials {path}: {error}"));
             }
-            Err(_) => None,
+            Some(Err(_)) => None,
+            // Its file system hangs; what is known serves on.
+            None => match before {
+                Some((_, token)) => token,
+                None if demanded => {
+                    return Err(format!("cannot read credentials {path}: it takes too long"));
+                }
+                None => None,
+            },
         };
-        *known = Some((Instant::now(), token.clone()));
+        *known.lock().unwrap() = Some((Instant::now(), token.clone()));
         Ok(token)
     }
 }

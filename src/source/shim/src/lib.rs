@@ -23,6 +23,7 @@ mod hub_token;
 mod lanes;
 mod listing;
 mod live;
+mod look;
 mod name_nodes;
 mod page;
 mod reload;

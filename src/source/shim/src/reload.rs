@@ -9,14 +9,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::look::Look;
 use crate::services;
 use crate::store::Built;
 
 /// Between two looks at the files, and between two openings after refusals: a store that refuses
 /// everything must not make us do either for each request.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// The files may lie on a file system that hangs.
-const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Of each file: what changes when it is replaced; nothing where it is not there.
 type Stamps = Vec<Option<(u64, u64, i64, i64)>>;
@@ -33,6 +32,7 @@ pub struct Reload {
     /// A refusal may be of a credential that the service read long ago.
     after_refusals: bool,
     openings: AtomicU64,
+    look: Look,
     state: Mutex<State>,
 }
 
@@ -54,6 +54,7 @@ impl Reload {
                     "gs" | "az" | "abfs" | "oss" | "cos" | "obs" | "b2" | "webhdfs"
                 ),
             openings: AtomicU64::new(0),
+            look: Look::default(),
             state: Mutex::new(State {
                 stamps: stamps(&files),
                 looked: Instant::now(),
@@ -90,12 +91,12 @@ impl Reload {
             state.stamps.clone()
         };
         let (files, options) = (self.files.clone(), self.options.clone());
-        let look = tokio::task::spawn_blocking(move || {
+        let look = move || {
             let found = stamps(&files);
             let built = (found != known).then(|| services::build(&options));
             (found, built.and_then(Result::ok))
-        });
-        let (found, built) = tokio::time::timeout(LOOK_MAX, look).await.ok()?.ok()?;
+        };
+        let (found, built) = self.look.take(look).await?;
         if built.is_some() {
             self.state.lock().unwrap().stamps = found;
         }
@@ -118,8 +119,10 @@ impl Reload {
             state.reopened = Some(Instant::now());
         }
         let options = self.options.clone();
-        let build = tokio::task::spawn_blocking(move || services::build(&options));
-        tokio::time::timeout(LOOK_MAX, build).await.ok()?.ok()?.ok()
+        self.look
+            .take(move || services::build(&options))
+            .await?
+            .ok()
     }
 }
 

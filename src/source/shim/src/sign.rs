@@ -79,6 +79,14 @@ impl Signer {
         self.credentials.renew(used).await
     }
 
+    /// Whatever is known was refused.
+    pub async fn renew_known(&self) -> bool {
+        match self.credentials.known() {
+            Some(used) => self.renew(&used).await,
+            None => false,
+        }
+    }
+
     fn key_of(&self, credential: &Arc<Credential>, day: &str) -> Arc<SigningKey> {
         let mut known = self.key.lock().unwrap();
         if let Some(key) = known.as_ref() {

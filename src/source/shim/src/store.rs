@@ -27,6 +27,9 @@ use crate::transport::{http_transport, is_stock_only, read_straight};
 use crate::web::Web;
 use crate::write::{InExchange, Writes};
 
+/// OpenDAL's signer keeps what `SharedCredentials` gives it so long.
+const SERVICE_KEEPS_CREDENTIAL: Duration = Duration::from_secs(1);
+
 pub struct Store {
     pub operator: Live<Operator>,
     /// For reads; leaves signing to `signer` where there is one.
@@ -89,6 +92,12 @@ pub struct Trace {
     /// Of the last attempt; nothing when no answer came.
     pub first_byte: Option<Duration>,
     pub retry_after: Option<Duration>,
+}
+
+/// An attempt that was.
+struct Refused {
+    exchange: Arc<Exchange>,
+    openings: u64,
 }
 
 impl Store {
@@ -337,38 +346,70 @@ impl Store {
     ) -> Result<T, Failure> {
         let mut renewed = false;
         loop {
-            if self.reload.is_due()
-                && let Some(built) = Box::pin(self.reload.if_changed()).await
-            {
-                self.reopen(built);
-            }
-            let openings = self.reload.openings();
-            trace.requests += 1;
-            let exchange = Exchange::new(purpose(), terms);
-            let result = EXCHANGE.scope(exchange.clone(), work()).await;
-            trace.first_byte = exchange.first_byte();
-            trace.retry_after = exchange.retry_after();
-            match result {
-                Err(failure)
-                    if failure.code == Code::PermissionDenied
-                        && !renewed
-                        && Box::pin(self.renew(&exchange, openings)).await =>
-                {
-                    renewed = true;
-                }
-                done => return done,
+            let (result, renewal) = self.attempt_once(trace, &purpose, terms, &mut work).await;
+            match renewal {
+                Some(renewal) if !renewed && Box::pin(self.renew(&renewal)).await => renewed = true,
+                _ => return result,
             }
         }
     }
 
-    async fn renew(&self, exchange: &Exchange, openings: u64) -> bool {
-        self.renew_credential(exchange).await || self.renew_store(openings).await
+    /// One attempt of what cannot be asked again: it has been begun with the credential that was
+    /// refused. Others will find a new one.
+    pub async fn attempt_as_begun<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        trace: &mut Trace,
+        terms: Terms,
+        mut work: impl FnMut() -> F,
+    ) -> Result<T, Failure> {
+        let purpose = || Purpose::Other;
+        let (result, renewal) = self.attempt_once(trace, purpose, terms, &mut work).await;
+        if let Some(renewal) = renewal {
+            Box::pin(self.renew(&renewal)).await;
+        }
+        result
+    }
+
+    /// The second: a refusal that a new credential may help against.
+    async fn attempt_once<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        trace: &mut Trace,
+        purpose: impl Fn() -> Purpose,
+        terms: Terms,
+        work: &mut impl FnMut() -> F,
+    ) -> (Result<T, Failure>, Option<Refused>) {
+        if self.reload.is_due()
+            && let Some(built) = Box::pin(self.reload.if_changed()).await
+        {
+            self.reopen(built);
+        }
+        let openings = self.reload.openings();
+        trace.requests += 1;
+        let exchange = Exchange::new(purpose(), terms);
+        let result = EXCHANGE.scope(exchange.clone(), work()).await;
+        trace.first_byte = exchange.first_byte();
+        trace.retry_after = exchange.retry_after();
+        let refused = matches!(&result, Err(failure) if failure.code == Code::PermissionDenied);
+        (result, refused.then_some(Refused { exchange, openings }))
+    }
+
+    /// Whether it may be answered otherwise now.
+    async fn renew(&self, refused: &Refused) -> bool {
+        self.renew_credential(&refused.exchange).await || self.renew_store(refused.openings).await
     }
 
     /// Whether there is another credential than the one that was refused.
     async fn renew_credential(&self, exchange: &Exchange) -> bool {
         match (self.signer.now(), exchange.credential()) {
             (Some(signer), Some(used)) => signer.renew(&used).await,
+            // The service signed with what it was given up to a second ago.
+            (Some(signer), None) => {
+                let renewed = signer.renew_known().await;
+                if renewed {
+                    tokio::time::sleep(SERVICE_KEEPS_CREDENTIAL).await;
+                }
+                renewed
+            }
             _ => false,
         }
     }

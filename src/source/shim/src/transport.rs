@@ -23,7 +23,7 @@ use crate::get::{Getter, Got, TEXT_MAX, Way};
 use crate::page::check_listing;
 use crate::trust::tls_config;
 
-/// A page of a listing: 1,000 names of 1,024 bytes and what is told of each stay far below it.
+/// An answer that is no object's bytes. A page of a listing: 1,000 names of 1,024 bytes and what is told of each stay far below it.
 const PAGE_MAX: usize = 32 << 20;
 
 pub struct WatchedTransport {
@@ -46,10 +46,10 @@ impl HttpTransport for WatchedTransport {
             return self.stock.fetch(request).await;
         };
         match &exchange.purpose {
-            Purpose::Other => self.ask_stock(&exchange, request).await,
+            Purpose::Other => self.ask_bounded(&exchange, request).await,
             Purpose::Page => self.page(&exchange, request).await,
             // What a service asks besides, such as a token to read with, is none of the target's.
-            Purpose::Read(_) if !is_read(&request) => self.ask_stock(&exchange, request).await,
+            Purpose::Read(_) if !is_read(&request) => self.ask_bounded(&exchange, request).await,
             Purpose::Read(read) => self.read(&exchange, request, read).await,
         }
     }
@@ -80,6 +80,29 @@ impl WatchedTransport {
         let (parts, body) = response.into_parts();
         let text = explanation(body, exchange.terms.silence).await;
         Ok(Response::from_parts(parts, text_body(text)))
+    }
+
+    /// An answer that the service reads to its end, which must come.
+    async fn ask_bounded(
+        &self,
+        exchange: &Exchange,
+        request: Request<Buffer>,
+    ) -> Result<Response<HttpBody>> {
+        let response = self.ask_stock(exchange, request).await?;
+        let silence = exchange.terms.silence;
+        Ok(response.map(|body| {
+            let pieces = stream::try_unfold((body, 0), move |(mut body, read)| async move {
+                let piece = within(silence, STORE, body.read()).await?;
+                let read = read + piece.len();
+                if read > PAGE_MAX {
+                    return Err(wrong_length(format!(
+                        "the answer is longer than {PAGE_MAX} bytes"
+                    )));
+                }
+                Ok((!piece.is_empty()).then_some((piece, (body, read))))
+            });
+            HttpBody::new(Box::pin(pieces), None)
+        }))
     }
 
     async fn page(

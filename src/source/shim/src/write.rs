@@ -6,6 +6,7 @@ use std::sync::Arc;
 use opendal::options::CopyOptions;
 use opendal::raw::BoxedStaticFuture;
 use opendal::{Buffer, Execute, Metadata};
+use tokio::sync::Mutex;
 
 use crate::entry::{Entry, VersionKind, check_addressable};
 use crate::exchange::{EXCHANGE, Purpose};
@@ -104,6 +105,9 @@ impl Store {
     ) -> Result<Entry, Failure> {
         self.check_change(&key)?;
         if key.ends_with('/') {
+            if !matches!(condition, Condition::None) {
+                return Err(unsupported("makes no directories on conditions"));
+            }
             return self.write_directory(key, &content, terms, trace).await;
         }
         self.check_condition(&condition)?;
@@ -117,7 +121,8 @@ impl Store {
             let done = done.await;
             if done.is_err() && body.staged.is_some() {
                 // Goes on if nobody waits any more.
-                let _ = tokio::spawn(clean_up(self.clone(), body)).await;
+                let cleaning = tokio::spawn(clean_up(self.clone(), body));
+                let _ = tokio::time::timeout(terms.first_byte, cleaning).await;
             }
             done
         };
@@ -163,14 +168,19 @@ impl Store {
             true => Condition::Absent,
             false => Condition::None,
         };
+        let done = Mutex::new(None);
         let attempt = || async {
+            let mut done = done.lock().await;
+            if let Some(metadata) = &*done {
+                return self.written(&to, metadata, None, terms).await;
+            }
             let options = CopyOptions {
                 if_not_exists: if_absent,
                 ..Default::default()
             };
             let copied = self.operator.now().copy_options(&from, &to, options).await;
-            let metadata = copied.map_err(|error| condition.explain(Failure::seen(&error)))?;
-            self.written(&to, &metadata, None, terms).await
+            let copied = copied.map_err(|error| condition.explain(Failure::seen(&error)))?;
+            self.written(&to, done.insert(copied), None, terms).await
         };
         self.attempt(trace, || Purpose::Other, terms, attempt).await
     }
@@ -291,7 +301,8 @@ impl Store {
         }
     }
 
-    /// What is there now, as the answer to the write tells it or else the store itself.
+    /// What is there now, as the answer to the write tells it or else the store itself. The write is
+    /// done: no failure of this says that it was refused, or that nothing has happened.
     pub async fn written(
         &self,
         key: &str,
@@ -308,7 +319,14 @@ impl Store {
             let entry = Entry::new(key.to_string(), metadata, self.dialect);
             return Ok(Entry { size, ..entry });
         }
-        let now = within(terms.first_byte, self.operator.now().stat(key)).await?;
+        let asked = within(terms.first_byte, self.operator.now().stat(key)).await;
+        let now = match asked {
+            Ok(now) => now,
+            Err(failure) => {
+                let message = format!("it is written, but not told of: {}", failure.message);
+                return Err(Failure::new(Code::Unavailable, message));
+            }
+        };
         match size {
             Some(size) if size != now.content_length() => {
                 let message = "another object has taken its place already";

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hdfs_native::file::FileWriter;
 use opendal::options::WriteOptions;
 use opendal::raw::{OpWrite, Service, oio};
-use opendal::{Buffer, MetadataBuilder};
+use opendal::{Buffer, Metadata, MetadataBuilder};
 use tokio::sync::Mutex;
 
 use crate::entry::{Entry, VersionKind};
@@ -36,7 +36,11 @@ impl Store {
             Writes::Hdfs(hdfs) => Bytes::Hdfs(hdfs.clone(), None),
             _ => Bytes::Service(self.service_writer(staged.as_deref().unwrap_or(key), condition)?),
         };
-        Ok(Body { staged, bytes })
+        Ok(Body {
+            staged,
+            bytes,
+            end: End::Open,
+        })
     }
 
     /// Below OpenDAL's own writer, which would cut and join what it is given, so that nobody could
@@ -67,6 +71,15 @@ pub struct Body {
     /// The key that it has until it is complete, if that is another one.
     pub staged: Option<String>,
     bytes: Bytes,
+    end: End,
+}
+
+/// How far the end of an object has come: what is done is not done again.
+enum End {
+    Open,
+    /// Asked for; the answer may have been lost.
+    Asked,
+    Done(Metadata),
 }
 
 pub enum Bytes {
@@ -103,10 +116,15 @@ impl Body {
         size: u64,
         terms: Terms,
     ) -> Result<Entry, Failure> {
+        if let End::Done(metadata) = &self.end {
+            return store.written(key, metadata, Some(size), terms).await;
+        }
+        let was_asked = matches!(self.end, End::Asked);
         let done = async {
             if !matches!(condition, Condition::None) {
                 store.look_first(key, condition, size, terms).await?;
             }
+            self.end = End::Asked;
             let metadata = match &mut self.bytes {
                 Bytes::Service(writer) if store.over_http => {
                     let closed = writer.close_dyn().await;
@@ -140,9 +158,22 @@ impl Body {
                 }
             }
             self.staged = None;
-            store.written(key, &metadata, Some(size), terms).await
+            Ok(metadata)
         };
-        done.await.map_err(|failure| condition.explain(failure))
+        let done: Result<Metadata, Failure> = done.await;
+        match done {
+            Ok(metadata) => {
+                let told = store.written(key, &metadata, Some(size), terms).await;
+                self.end = End::Done(metadata);
+                told
+            }
+            // What was to be ended is gone: the answer that was lost may have said that it is done.
+            Err(failure) if was_asked && failure.code == Code::NotFound => {
+                let message = format!("whether it was written is not known: {}", failure.message);
+                Err(Failure::new(Code::Unavailable, message))
+            }
+            Err(failure) => Err(condition.explain(failure)),
+        }
     }
 
     async fn abandon(&mut self, store: &Store, terms: Terms) -> Result<(), Failure> {
@@ -258,7 +289,7 @@ impl Writer {
             state.size += size;
             Ok(())
         };
-        let asked = self.store.attempt(trace, || Purpose::Other, terms, attempt);
+        let asked = self.store.attempt_as_begun(trace, terms, attempt);
         asked
             .await
             .map_err(|failure| self.condition.explain(failure))
@@ -275,9 +306,7 @@ impl Writer {
             state.body = None;
             Ok(entry)
         };
-        self.store
-            .attempt(trace, || Purpose::Other, terms, attempt)
-            .await
+        self.store.attempt_as_begun(trace, terms, attempt).await
     }
 
     pub async fn abandon(&self, terms: Terms, trace: &mut Trace) -> Result<(), Failure> {
