@@ -44,6 +44,7 @@ Executor::~Executor() {
   impl_->guard.reset();
   impl_->io.stop();
   for (std::thread& thread : impl_->threads) thread.join();
+  PostGate::of(impl_->io.get_executor()).wait_empty();
 }
 
 boost::asio::any_io_executor Executor::any() const {

@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "runtime/context.h"
+#include "runtime/post_gate.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -67,12 +68,12 @@ Task<std::invoke_result_t<F>> Executor::blocking(F call) {
   co_return co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>&,
                                                  void(Value)>(
       [this, &call, resume_on](auto handler) {
-        auto work = [handler = std::move(handler), call = std::move(call), resume_on]() mutable {
+        auto work = [handler = std::move(handler), call = std::move(call), resume_on,
+                     gate = PostGate::of(resume_on)]() mutable {
           Value value = call();
-          boost::asio::post(resume_on,
-                            [handler = std::move(handler), value = std::move(value)]() mutable {
-                              std::move(handler)(std::move(value));
-                            });
+          gate.post(resume_on, [handler = std::move(handler), value = std::move(value)]() mutable {
+            std::move(handler)(std::move(value));
+          });
         };
         post_blocking(std::move(work));
       },

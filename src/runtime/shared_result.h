@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "runtime/context.h"
+#include "runtime/post_gate.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -72,8 +73,8 @@ class SharedResult : public std::enable_shared_from_this<SharedResult<T>> {
     // last thing that touches the frame.
     auto initiate = [&](auto handler) {
       auto shared_handler = std::make_shared<decltype(handler)>(std::move(handler));
-      waiter->resume = [executor, shared_handler] {
-        boost::asio::post(executor, [shared_handler]() mutable { std::move (*shared_handler)(); });
+      waiter->resume = [executor, gate = PostGate::of(executor), shared_handler] {
+        gate.post(executor, [shared_handler]() mutable { std::move (*shared_handler)(); });
       };
       bool already;
       {
