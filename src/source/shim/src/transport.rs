@@ -23,7 +23,8 @@ use crate::get::{Getter, Got, TEXT_MAX, Way};
 use crate::page::check_listing;
 use crate::trust::tls_config;
 
-/// An answer that is no object's bytes. A page of a listing: 1,000 names of 1,024 bytes and what is told of each stay far below it.
+/// An answer that is no object's bytes. A page of a listing: 1,000 names of 1,024 bytes and what is
+/// told of each stay far below it.
 const PAGE_MAX: usize = 32 << 20;
 
 pub struct WatchedTransport {
