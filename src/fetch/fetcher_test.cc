@@ -170,13 +170,15 @@ TEST_F(FetcherTest, AFailureReachesEveryWaiterAndTheNextReaderAsksAgain) {
   wait_until([&] { return source_->held() == 1; });
   source_->fail_next(StatusCode::kThrottled, 1);
   source_->release_reads();
+  size_t failed = 0;
   for (auto& pending : reads) {
     pending->done.wait();
     if (pending->bytes) continue;  // came after the failure
+    ++failed;
     EXPECT_EQ(pending->bytes.error().code(), StatusCode::kThrottled);
     EXPECT_THAT(pending->bytes.error().to_string(), HasSubstr("'dir/a'"));
   }
-  EXPECT_FALSE(reads.front()->bytes && reads.back()->bytes);
+  EXPECT_GE(failed, 1u) << "the one that asked, whichever it was";
   EXPECT_EQ(text(ref, {0, 1000}), content);
 }
 
