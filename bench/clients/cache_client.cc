@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/buffer_pool.h"
 #include "cache/page_store.h"
 #include "plan.h"
 #include "runtime/disk.h"
@@ -51,9 +52,10 @@ struct Work {
   }
 };
 
+// Without what is kept for the next buffers, which is bounded for itself.
 uint64_t heap_bytes() {
   struct mallinfo2 heap = mallinfo2();
-  return heap.uordblks + heap.hblkhd;
+  return heap.uordblks + heap.hblkhd - buffer_bytes_kept();
 }
 
 class Store {

@@ -28,10 +28,10 @@ PackedStore::PackedStore(std::shared_ptr<CacheDirectory> directory)
 std::optional<PackedStore::Found> PackedStore::find(const FileId& id) const {
   Shard& part = shard(id);
   std::lock_guard lock(part.mutex);
-  auto found = part.entries.find(id);
-  if (found == part.entries.end()) return std::nullopt;
-  auto holder = part.segments.find(found->second.segment);
-  return Found{found->second, holder == part.segments.end() ? nullptr : holder->second};
+  const Entry* found = part.entries.find(id);
+  if (found == nullptr) return std::nullopt;
+  auto holder = part.segments.find(found->segment);
+  return Found{*found, holder == part.segments.end() ? nullptr : holder->second};
 }
 
 void PackedStore::tell_shards(uint32_t sequence, const SegmentPtr& segment) {
@@ -80,7 +80,7 @@ Task<Result<>> PackedStore::write(Context context, FileRefPtr ref, Bytes data) {
   for (bool mine = false; !mine;) {
     {
       std::lock_guard lock(part.mutex);
-      if (part.entries.contains(ref->id)) co_return Result<>();
+      if (part.entries.find(ref->id) != nullptr) co_return Result<>();
       auto [place, first] = part.writing.try_emplace(ref->id);
       if (first) place->second = SharedResult<bool>::make();
       writing = place->second;
@@ -143,8 +143,8 @@ Task<Result<>> PackedStore::fill_slot(Context context, Slot slot, SegmentRecord 
   ++slot.segment->writes;
   Entry entry{.segment = slot.segment->sequence,
               .page = static_cast<uint32_t>(slot.offset / kPageBytes),
-              .size = static_cast<uint32_t>(data.size()),
               .crc = crc_of_crcs(record.crcs),
+              .size = static_cast<uint32_t>(data.size()),
               .verified = false,
               .read = false};
   bool entered = enter(record.ref.id, entry, slot.segment, moved_from);
@@ -160,15 +160,13 @@ bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& 
     std::lock_guard lock(part.mutex);
     // Under this lock: whoever marks it forgets afterwards what is in the shards.
     if (into->failed) return false;
-    auto found = part.entries.find(id);
+    Entry* found = part.entries.find(id);
     if (moved_from) {
       // Dropped meanwhile: the copy is dead, too.
-      if (found == part.entries.end() || !found->second.same_place(*moved_from)) {
-        return true;
-      }
-      found->second = entry;
+      if (found == nullptr || !found->same_place(*moved_from)) return true;
+      *found = entry;
     } else {
-      part.entries.emplace(id, entry);
+      part.entries.put(id, entry);
     }
   }
   ++into->live_objects;
@@ -274,9 +272,9 @@ bool PackedStore::forget(const FileId& id, const Entry& entry) {
   {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
-    auto found = part.entries.find(id);
-    if (found == part.entries.end() || !found->second.same_place(entry)) return false;
-    part.entries.erase(found);
+    const Entry* found = part.entries.find(id);
+    if (found == nullptr || !found->same_place(entry)) return false;
+    part.entries.erase(id);
   }
   object_left(entry.segment);
   return true;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cache/cache_directory.h"
+#include "cache/packed_index.h"
 #include "cache/page_store.h"
 #include "cache/segment.h"
 #include "cache/segment_record.h"
@@ -48,23 +49,10 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
 
  private:
   using SegmentPtr = std::shared_ptr<Segment>;
-  // 20 bytes beside the 16 of the id; there are millions.
-  struct Entry {
-    uint32_t segment;
-    uint32_t page;  // offset in the segment, in pages
-    uint32_t size;
-    uint32_t crc;   // crc_of_crcs
-    bool verified;  // matched in this process, after the segment was synced
-    bool read;      // since it was written
-
-    bool same_place(const Entry& other) const {
-      return segment == other.segment && page == other.page;
-    }
-  };
-  static_assert(sizeof(Entry) <= 20);
+  using Entry = PackedIndex::Entry;
   struct Shard {
     mutable std::mutex mutex;  // leaf
-    boost::unordered_flat_map<FileId, Entry, IdHash> entries;
+    PackedIndex entries;
     // One writer an object; the others wait for its end.
     boost::unordered_flat_map<FileId, std::shared_ptr<SharedResult<bool>>, IdHash> writing;
     // Each shard has them all, so that a reader takes one lock that few share.

@@ -91,8 +91,7 @@ Task<uint64_t> PackedStore::move_read_objects(SegmentPtr segment) {
 void PackedStore::forget_all_of(uint32_t sequence) {
   for (Shard& part : shards_) {
     std::lock_guard lock(part.mutex);
-    boost::unordered::erase_if(
-        part.entries, [sequence](const auto& item) { return item.second.segment == sequence; });
+    part.entries.erase_if([sequence](const Entry& entry) { return entry.segment == sequence; });
   }
 }
 

@@ -114,29 +114,30 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data)
 void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
                               uint64_t data_file_bytes) {
   auto& entries = shard(record.ref.id).entries;
-  auto found = entries.find(record.ref.id);
-  if (found != entries.end()) {  // moved on, written again, or dropped
-    auto before = segments_.find(found->second.segment);
+  const Entry* found = entries.find(record.ref.id);
+  if (found != nullptr) {  // moved on, written again, or dropped
+    auto before = segments_.find(found->segment);
     if (before != segments_.end()) --before->second->live_objects;
-    entries.erase(found);
+    entries.erase(record.ref.id);
   }
   if (record.kind == SegmentRecord::Kind::kDropped) {
     segment.has_drops = true;
     return;
   }
   uint64_t end = record.offset + align_up(record.ref.size, kPageBytes);
-  if (record.offset + record.ref.size > data_file_bytes) {
+  const bool fits = record.ref.size > 0 && record.ref.size <= PackedIndex::kSizeMax;
+  if (!fits || record.offset + record.ref.size > data_file_bytes) {
     directory_->corrupt(record.ref.key, segment.data_name() + " is cut short");
     return;
   }
   segment.data_bytes = std::max(segment.data_bytes, end);
   ++segment.live_objects;
-  entries[record.ref.id] = Entry{.segment = segment.sequence,
-                                 .page = static_cast<uint32_t>(record.offset / kPageBytes),
-                                 .size = static_cast<uint32_t>(record.ref.size),
-                                 .crc = crc_of_crcs(record.crcs),
-                                 .verified = false,
-                                 .read = false};
+  entries.put(record.ref.id, {.segment = segment.sequence,
+                              .page = static_cast<uint32_t>(record.offset / kPageBytes),
+                              .crc = crc_of_crcs(record.crcs),
+                              .size = static_cast<uint32_t>(record.ref.size),
+                              .verified = false,
+                              .read = false});
 }
 
 // Data ends in a whole page, and a torn tail goes: it was written when the last run was killed, and

@@ -64,10 +64,10 @@ void PackedStore::note_read(const FileId& id, const Found& found) {
   {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
-    auto now = part.entries.find(id);
-    if (now == part.entries.end() || !now->second.same_place(found.entry)) return;
-    now->second.verified = now->second.verified || durable;
-    now->second.read = true;
+    Entry* now = part.entries.find(id);
+    if (now == nullptr || !now->same_place(found.entry)) return;
+    now->verified = now->verified || durable;
+    now->read = true;
   }
   if (!durable) queue_settling(found.segment);
 }
