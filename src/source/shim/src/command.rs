@@ -3,8 +3,12 @@
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use reqsign_core::{CommandExecute, CommandOutput, Error, Result};
+
+/// Whether a program has ended that has closed its output.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// Waited for on a thread of its own kind: it needs no handler of SIGCHLD, which belongs to the
 /// program that we are linked into.
@@ -52,7 +56,14 @@ fn output_of(child: &Mutex<Child>) -> std::io::Result<CommandOutput> {
     let errors = std::thread::spawn(move || read_all(stderr));
     let stdout = read_all(stdout)?;
     let stderr = errors.join().unwrap_or_else(|_| Ok(Vec::new()))?;
-    let status = child.lock().unwrap().wait()?;
+    // It has closed both, and most have ended then. Held while it is waited for, the lock would keep
+    // whoever gives up from ending one that has not.
+    let status = loop {
+        if let Some(status) = child.lock().unwrap().try_wait()? {
+            break status;
+        }
+        std::thread::sleep(LOOK_AGAIN_AFTER);
+    };
     Ok(CommandOutput {
         status: status.code().unwrap_or(-1),
         stdout,

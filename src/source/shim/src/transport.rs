@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::stream;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use opendal::raw::Operation;
 use opendal::raw::oio::ReadStream;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, Result};
@@ -111,24 +111,19 @@ impl WatchedTransport {
         exchange: &Exchange,
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
-        let response = self.ask_stock(exchange, request).await?;
+        let response = self.ask_bounded(exchange, request).await?;
         if response.status() != StatusCode::OK {
             return Ok(response);
         }
         let (parts, mut body) = response.into_parts();
         let mut text = Vec::new();
         loop {
-            let piece = within(exchange.terms.silence, STORE, body.read()).await?;
+            let piece = body.read().await?;
             if piece.is_empty() {
                 break;
             }
             for bytes in piece {
                 text.extend_from_slice(&bytes);
-            }
-            if text.len() > PAGE_MAX {
-                return Err(wrong_length(format!(
-                    "the page is longer than {PAGE_MAX} bytes"
-                )));
             }
         }
         check_listing(&String::from_utf8_lossy(&text))?;
@@ -147,11 +142,10 @@ impl WatchedTransport {
     ) -> Result<Response<HttpBody>> {
         let (mut parts, body) = request.into_parts();
         sign(exchange, read, &mut parts).await?;
-        let way = match self.stock_only {
-            true => None,
-            false => Way::to(&parts.uri),
-        };
-        if let Some(way) = way {
+        if !self.stock_only
+            && parts.method == Method::GET
+            && let Some(way) = Way::to(&parts.uri)
+        {
             match get(exchange, read, &parts, &way).await? {
                 Got::Bytes => return Err(exchange.deliver()),
                 Got::Refusal(refusal) => return Ok(refusal.map(text_body)),
