@@ -21,6 +21,20 @@ std::string cache_line(const CacheView& cache) {
   return text;
 }
 
+std::string pool_line(const PoolStats& pool) {
+  const PoolPolicy& policy = pool.policy;
+  std::string text = fmt::format("{} of {}", format_bytes(pool.used_bytes),
+                                 policy.name.empty() ? "mounts that are gone" : policy.name);
+  if (policy.quota_bytes != 0) text += fmt::format(", quota {}", format_bytes(policy.quota_bytes));
+  if (policy.ttl.count() != 0) text += fmt::format(", ttl {}", format_duration(policy.ttl));
+  if (policy.priority != Priority::kNormal) {
+    text += fmt::format(", {} priority", to_string(policy.priority));
+  }
+  if (policy.pinned) text += ", pinned";
+  if (pool.even) text += ", read by epochs";
+  return text;
+}
+
 class StatusCommand : public Command {
  public:
   void declare(CLI::App& app) override {
@@ -44,6 +58,9 @@ class StatusCommand : public Command {
                      format_bytes(status.memory_bytes), format_bytes(status.memory_bytes_max))});
     table.add({"files", fmt::format("{} of {} open", status.open_files, status.open_files_max)});
     table.add({"cache", cache_line(status.cache)});
+    for (const PoolStats& pool : status.cache.pools) {
+      if (pool.used_bytes > 0) table.add({"", pool_line(pool)});
+    }
     table.add({"metrics", status.metrics_address.empty()
                               ? status.metrics_note
                               : fmt::format("http://{}/metrics", status.metrics_address)});

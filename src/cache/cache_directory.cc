@@ -18,6 +18,8 @@ constexpr size_t kOpenObjectsMax = 4096;
 constexpr uint64_t kProbeEveryBytes = 64 * kMiB;
 
 Counter evicted_total("leat_cache_evicted_bytes_total", "Bytes evicted from the cache.");
+Counter expired_total("leat_cache_expired_bytes_total",
+                      "Bytes that went from the cache because they were too old for their mount.");
 Counter corrupt_total("leat_cache_corrupt_blocks_total",
                       "Cached blocks dropped because their bytes could not be read or were wrong.");
 Counter refused_total("leat_cache_refused_bytes_total",
@@ -65,13 +67,22 @@ CacheDirectory::CacheDirectory(PageStoreOptions resolved, Executor& threads,
       executor(threads),
       disk(std::move(any_disk)),
       capacity(std::make_shared<Capacity>(options.capacity_bytes)),
+      pools(capacity),
       background(std::make_shared<Background>()),
       descriptors(options.directory, disk, threads, kOpenObjectsMax) {}
 
-Error CacheDirectory::refuse(std::string_view key, uint64_t bytes) {
+Error CacheDirectory::refuse(Pool& pool, std::string_view key, uint64_t bytes) {
   refused_bytes += bytes;
   refused_total.add(bytes);
+  pool.wants_room = true;
   on_pressure();
+  if (!capacity->pressed() && pool.capacity->pressed()) {
+    return error(
+        StatusCode::kNoSpace,
+        fmt::format("{} of {} not kept in the cache {}: {} of the quota of {} are in use",
+                    format_bytes(bytes), key, options.directory,
+                    format_bytes(pool.capacity->used()), format_bytes(pool.capacity->limit())));
+  }
   return error(StatusCode::kNoSpace,
                fmt::format("{} of {} not kept in the cache {}: {} of {} are in use; eviction runs, "
                            "or give a larger --cache-size",
@@ -88,6 +99,18 @@ Error CacheDirectory::write_failed(std::string_view key, const Status& status) {
       status.with_context(fmt::format("cannot keep {} in the cache {}", key, options.directory)));
 }
 
+void CacheDirectory::lost_unwritten(uint64_t objects, uint64_t bytes, const Status& status) {
+  refused_bytes += bytes;
+  refused_total.add(bytes);
+  if (status.code() == StatusCode::kNoSpace) {
+    capacity->note_refused();
+    on_pressure();
+  }
+  if (told_of_lost_.exchange(true)) return;
+  log::warning("cache {}: {} small objects ({}) could not be written and will be fetched again: {}",
+               options.directory, objects, format_bytes(bytes), status.to_string());
+}
+
 Error CacheDirectory::place_taken(std::string_view key, const Status& status) {
   Status answer(
       StatusCode::kNoSpace,
@@ -99,10 +122,12 @@ Error CacheDirectory::place_taken(std::string_view key, const Status& status) {
   return error(answer);
 }
 
-void CacheDirectory::reserved(uint64_t bytes) {
+void CacheDirectory::reserved(Pool& pool, uint64_t bytes) {
   bool probe = reserved_since_probe_.fetch_add(bytes) + bytes >= kProbeEveryBytes;
   if (probe) reserved_since_probe_ = 0;
-  if (probe || capacity->pressed()) on_pressure();
+  const bool pressed = capacity->pressed() || pool.capacity->pressed();
+  if (pressed) pool.wants_room = true;
+  if (probe || pressed) on_pressure();
 }
 
 void CacheDirectory::corrupt(const std::string& what, const std::string& why, uint64_t blocks) {
@@ -115,6 +140,10 @@ void CacheDirectory::corrupt(const std::string& what, const std::string& why, ui
 void CacheDirectory::evicted(uint64_t bytes) {
   evicted_bytes += bytes;
   evicted_total.add(bytes);
+}
+
+void CacheDirectory::expired(uint64_t bytes) {
+  expired_total.add(bytes);
 }
 
 int64_t birth_now_ns() {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "cache/capacity.h"
 #include "cache/descriptor_pool.h"
 #include "cache/page_store.h"
+#include "cache/pool.h"
 #include "runtime/disk.h"
 #include "runtime/executor.h"
 #include "runtime/shared_result.h"
@@ -45,21 +47,29 @@ struct CacheDirectory {
   }
   void spawn(Task<> task) { background->spawn(executor, std::move(task)); }
   // The answer to a write that found no room; counts it and starts eviction.
-  Error refuse(std::string_view key, uint64_t bytes);
+  Error refuse(Pool& pool, std::string_view key, uint64_t bytes);
   // The answer to a write that the disk refused.
   Error write_failed(std::string_view key, const Status& status);
+  // Bytes that had been taken in cannot be written: once, until a write succeeds, into the log.
+  void lost_unwritten(uint64_t objects, uint64_t bytes, const Status& status);
+  void wrote() {
+    capacity->note_taken();
+    told_of_lost_ = false;
+  }
   // The answer to a write whose place is taken by a file that could not be unlinked; told once.
   Error place_taken(std::string_view key, const Status& status);
   // To be called after a reservation: starts eviction where the high mark is passed.
-  void reserved(uint64_t bytes);
+  void reserved(Pool& pool, uint64_t bytes);
   // One counter, one line: `what` is "block 3 of s3 key x", `why` "its checksum differs".
   void corrupt(const std::string& what, const std::string& why, uint64_t blocks = 1);
   void evicted(uint64_t bytes);
+  void expired(uint64_t bytes);
 
   const PageStoreOptions options;  // nothing in it is 0 for "default"
   Executor& executor;
   const std::shared_ptr<Disk> disk;
   const std::shared_ptr<Capacity> capacity;
+  PoolTable pools;
   const std::shared_ptr<Background> background;
   DescriptorPool descriptors;
   Id128 uuid;
@@ -67,11 +77,12 @@ struct CacheDirectory {
   std::function<void()> on_pressure;
 
   std::atomic<bool> closing = false;
+  std::stop_source stopping;  // of what only waits
   std::atomic<uint64_t> evicted_bytes = 0, corrupt_blocks = 0, refused_bytes = 0;
 
  private:
   std::atomic<uint64_t> reserved_since_probe_ = 0;
-  std::atomic<bool> told_of_taken_place_ = false;
+  std::atomic<bool> told_of_taken_place_ = false, told_of_lost_ = false;
 };
 
 // Nanoseconds since the epoch: the order in which objects came, across restarts. Never an age.

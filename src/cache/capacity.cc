@@ -5,17 +5,56 @@
 
 namespace leat {
 
+namespace {
+
+// Kept free for what comes while room is made: of the limit, and what is enough of any disk.
+constexpr uint64_t kMarginShare = 50, kMarginMax = uint64_t{2} << 30;
+
+}  // namespace
+
 bool Capacity::reserve(uint64_t bytes) {
   uint64_t used = used_;
   do {
-    if (used + bytes > limit()) return false;
+    if (used + bytes > limit()) {
+      note_short_of(bytes);
+      return false;
+    }
   } while (!used_.compare_exchange_weak(used, used + bytes));
-  return true;
+  if (above_ == nullptr || above_->reserve(bytes)) return true;
+  used_ -= bytes;
+  return false;
+}
+
+void Capacity::note_short_of(uint64_t bytes) {
+  if (bytes > limit() / 2) return;
+  uint64_t before = short_of_;
+  while (before < bytes && !short_of_.compare_exchange_weak(before, bytes)) {
+  }
+}
+
+void Capacity::count(uint64_t bytes) {
+  used_ += bytes;
+  if (above_ != nullptr) above_->count(bytes);
+}
+
+void Capacity::give_back(uint64_t bytes) {
+  used_ -= bytes;
+  if (above_ != nullptr) above_->give_back(bytes);
+}
+
+void Capacity::hold(uint64_t bytes) {
+  held_ += bytes;
+  if (above_ != nullptr) above_->hold(bytes);
+}
+
+void Capacity::unhold(uint64_t bytes) {
+  held_ -= bytes;
+  if (above_ != nullptr) above_->unhold(bytes);
 }
 
 void Capacity::set_room(int64_t room_bytes) {
   auto limit = static_cast<int64_t>(used_.load()) + room_bytes;
-  limit_ = std::min(configured_, static_cast<uint64_t>(std::max<int64_t>(limit, 0)));
+  limit_ = std::min(configured_.load(), static_cast<uint64_t>(std::max<int64_t>(limit, 0)));
 }
 
 void Capacity::note_refused() {
@@ -24,13 +63,16 @@ void Capacity::note_refused() {
 
 uint64_t Capacity::excess() const {
   // Each read once: others change them.
-  uint64_t used = used_, hundredth = limit() / 100;
-  return used > hundredth * 95 ? used - hundredth * 90 : 0;
+  const uint64_t used = used_, most = limit();
+  const uint64_t margin = std::min(most / kMarginShare, kMarginMax), wanted = short_of_;
+  const uint64_t high = most - std::max(margin, wanted);
+  const uint64_t low = most - std::max(2 * margin, margin + wanted);
+  return used > high ? used - low : 0;
 }
 
 Charge::~Charge() {
   if (kept_) return;
-  if (held_) capacity_->held_ -= bytes_;
+  if (held_) capacity_->unhold(bytes_);
   capacity_->give_back(bytes_);
 }
 
@@ -43,7 +85,7 @@ bool Charge::grow(uint64_t bytes) {
 void Charge::adopt(uint64_t bytes) {
   std::lock_guard lock(mutex_);
   bytes_ += bytes;
-  if (held_) capacity_->held_ += bytes;
+  if (held_) capacity_->hold(bytes);
 }
 
 void Charge::count(uint64_t bytes) {
@@ -56,7 +98,7 @@ void Charge::shrink(uint64_t bytes) {
     std::lock_guard lock(mutex_);
     LEAT_CHECK(bytes <= bytes_);
     bytes_ -= bytes;
-    if (held_) capacity_->held_ -= bytes;
+    if (held_) capacity_->unhold(bytes);
   }
   capacity_->give_back(bytes);
 }
@@ -65,13 +107,13 @@ void Charge::hold() {
   std::lock_guard lock(mutex_);
   if (held_ || kept_) return;
   held_ = true;
-  capacity_->held_ += bytes_;
+  capacity_->hold(bytes_);
 }
 
 void Charge::never_give_back() {
   std::lock_guard lock(mutex_);
   kept_ = true;
-  if (held_) capacity_->held_ -= bytes_;
+  if (held_) capacity_->unhold(bytes_);
   held_ = false;
 }
 

@@ -8,11 +8,35 @@ namespace {
 
 TEST(Capacity, WhatIsInExcessGoesDownToTheLowMark) {
   Capacity capacity(1'000'000);
-  ASSERT_TRUE(capacity.reserve(950'000));
+  ASSERT_TRUE(capacity.reserve(980'000));
   EXPECT_EQ(capacity.excess(), 0u);
   ASSERT_TRUE(capacity.reserve(1));
-  EXPECT_EQ(capacity.excess(), 50'001u);
-  EXPECT_FALSE(capacity.reserve(50'000));
+  EXPECT_EQ(capacity.excess(), 20'001u);
+}
+
+TEST(Capacity, WhatFoundNoRoomFindsItAfterTheEviction) {
+  Capacity capacity(1'000'000);
+  ASSERT_TRUE(capacity.reserve(900'000));
+  EXPECT_FALSE(capacity.reserve(150'000));
+  EXPECT_EQ(capacity.excess(), 70'000u);
+  capacity.give_back(70'000);
+  EXPECT_TRUE(capacity.reserve(150'000));
+  capacity.eviction_ran();
+  EXPECT_FALSE(capacity.reserve(600'000)) << "more than half of all is not made room for";
+  capacity.give_back(100'000);
+  EXPECT_EQ(capacity.excess(), 0u);
+}
+
+TEST(Capacity, APoolsShareIsTakenFromTheWhole) {
+  auto whole = std::make_shared<Capacity>(1'000'000);
+  Capacity pool(300'000, whole), other(UINT64_MAX, whole);
+  EXPECT_TRUE(pool.reserve(300'000));
+  EXPECT_FALSE(pool.reserve(1));
+  EXPECT_TRUE(other.reserve(700'000));
+  EXPECT_FALSE(other.reserve(1));
+  EXPECT_EQ(other.used(), 700'000u) << "what the whole refuses is not taken from the pool";
+  pool.give_back(300'000);
+  EXPECT_EQ(whole->used(), 700'000u);
 }
 
 TEST(Capacity, ARefusedWriteMakesRoomOnceUntilOneIsTaken) {
@@ -20,7 +44,7 @@ TEST(Capacity, ARefusedWriteMakesRoomOnceUntilOneIsTaken) {
   ASSERT_TRUE(capacity.reserve(600'000));
   capacity.note_refused();
   EXPECT_EQ(capacity.limit(), 570'000u);
-  EXPECT_EQ(capacity.excess(), 87'000u);
+  EXPECT_EQ(capacity.excess(), 52'800u);
   EXPECT_FALSE(capacity.reserve(1));
   capacity.eviction_ran();
   EXPECT_EQ(capacity.limit(), 1'000'000u);
@@ -28,7 +52,7 @@ TEST(Capacity, ARefusedWriteMakesRoomOnceUntilOneIsTaken) {
   EXPECT_EQ(capacity.excess(), 0u) << "a disk that takes nothing does not cost everything";
   capacity.note_taken();
   capacity.note_refused();
-  EXPECT_EQ(capacity.excess(), 87'000u);
+  EXPECT_EQ(capacity.excess(), 52'800u);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct Evictable {
   static constexpr uint8_t kUsesMax = 3;  // two bits, as in the paper
 
   std::atomic<uint8_t> uses = 0;
+  std::atomic<uint64_t> last_pass = 0;  // in which it was used
   // Who needs the file on disk at any rate: evicting it would free nothing.
   std::atomic<uint32_t> holders = 0;
 
@@ -43,6 +44,11 @@ class S3Fifo {
   void remove(const FileId& id);
   // Takes the next one out, or nothing where all are held.
   std::optional<FileId> evict();
+
+  // Takes out one of which `stale(last pass)` is true, where there is one near the front; those
+  // before it go to the end of their queue.
+  template <class Stale>
+  std::optional<FileId> evict_stale(Stale stale);
 
   // The birth of what stands first in its queue, oldest of both.
   std::optional<int64_t> oldest_birth() const;
@@ -71,5 +77,18 @@ class S3Fifo {
   std::deque<FileId> ghosts_;
   boost::unordered_flat_set<FileId, IdHash> is_ghost_;
 };
+
+template <class Stale>
+std::optional<FileId> S3Fifo::evict_stale(Stale stale) {
+  constexpr size_t kLookAt = 64;
+  for (Queue* queue : {&small_, &main_}) {
+    for (size_t steps = std::min(queue->size(), kLookAt); steps > 0; --steps) {
+      const Entry& entry = queue->front();
+      if (entry.object->holders == 0 && stale(entry.object->last_pass.load())) return take(*queue);
+      queue->splice(queue->end(), *queue, queue->begin());
+    }
+  }
+  return std::nullopt;
+}
 
 }  // namespace leat

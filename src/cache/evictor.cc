@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/evictor.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "telemetry/log.h"
 
 namespace leat {
 
+namespace {
+
+constexpr auto kRestAfterNothing = std::chrono::milliseconds(50);
+// An evenly used pool takes from another one that has so much more of the capacity than itself.
+constexpr uint64_t kUnfairShare = 10;
+
+}  // namespace
+
 void Evictor::start() {
-  if (directory_->closing || running_.exchange(true)) return;
+  if (directory_->closing || running_.load(std::memory_order_relaxed)) return;
+  if (Clock::now().time_since_epoch().count() < in_vain_until_) return;
+  if (running_.exchange(true)) return;
   directory_->spawn(run_in_background(shared_from_this()));
 }
 
@@ -14,6 +27,8 @@ Task<> Evictor::run_in_background(std::shared_ptr<Evictor> self) {
   bool again = true;
   while (again) {
     bool progress = co_await self->run();
+    if (!progress)
+      self->in_vain_until_ = (Clock::now() + kRestAfterNothing).time_since_epoch().count();
     self->running_ = false;
     // Whoever asked between the end of the run and here was turned away.
     again = progress && self->directory_->capacity->pressed() && !self->running_.exchange(true);
@@ -23,16 +38,120 @@ Task<> Evictor::run_in_background(std::shared_ptr<Evictor> self) {
 Task<bool> Evictor::run() {
   co_await look_at_free_space();
   Capacity& capacity = *directory_->capacity;
+  uint64_t freed = co_await evict_within_quotas();
+  Demand demand = take_demand();
+  demand.forced = capacity.exceeded();
   // Counted here and not read from the capacity: what is unlinked but held is given back later.
-  const uint64_t wanted = capacity.excess();
-  uint64_t freed = 0;
+  const uint64_t wanted = freed + capacity.excess();
   while (freed < wanted && !directory_->closing) {
-    uint64_t bytes = co_await evict_one();
+    uint64_t bytes = co_await evict_one(demand);
     if (bytes == 0) break;
     freed += bytes;
   }
   capacity.eviction_ran();
   co_return freed > 0;
+}
+
+Evictor::Demand Evictor::take_demand() const {
+  Demand demand;
+  for (const PoolPtr& pool : directory_->pools.all()) {
+    if (!pool->wants_room.exchange(false)) continue;
+    demand.priority = std::max(demand.priority, pool->policy().priority);
+    if (pool->meter.even()) {
+      demand.least_used = std::min(demand.least_used, pool->capacity->used());
+    } else {
+      demand.uneven = true;
+    }
+  }
+  return demand;
+}
+
+Task<uint64_t> Evictor::evict_within_quotas() {
+  uint64_t freed = 0;
+  for (const PoolPtr& pool : directory_->pools.all()) {
+    const uint64_t excess = pool->capacity->excess();
+    const bool stale_only = pool->meter.even() && !pool->capacity->exceeded();
+    for (uint64_t from_pool = 0; from_pool < excess && !directory_->closing;) {
+      uint64_t bytes = co_await evict_from(pool, stale_only);
+      if (bytes == 0) break;
+      from_pool += bytes;
+      freed += bytes;
+    }
+    pool->capacity->eviction_ran();
+  }
+  co_return freed;
+}
+
+// 0 where nothing may go.
+Task<uint64_t> Evictor::evict_one(const Demand& demand) {
+  struct Candidate {
+    PoolPtr pool;
+    Priority priority;
+    bool pinned;
+    int64_t birth;
+  };
+  std::vector<Candidate> candidates;
+  for (const PoolPtr& pool : directory_->pools.all()) {
+    const PoolPolicy policy = pool->policy();
+    std::optional<int64_t> birth = oldest_birth(*pool);
+    if (!birth) continue;
+    if (!demand.forced && (policy.pinned || policy.priority > demand.priority)) continue;
+    candidates.push_back({pool, policy.priority, policy.pinned, *birth});
+  }
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.pinned, a.priority, a.birth) < std::tie(b.pinned, b.priority, b.birth);
+  });
+  for (const Candidate& candidate : candidates) {
+    if (candidate.pinned) break;
+    uint64_t bytes = co_await evict_from(candidate.pool, true);
+    if (bytes > 0) co_return bytes;
+  }
+  const uint64_t share = directory_->capacity->limit() / kUnfairShare;
+  for (const Candidate& candidate : candidates) {
+    const bool lower = candidate.priority < demand.priority;
+    const bool unfair = demand.least_used < UINT64_MAX &&
+                        candidate.pool->capacity->used() > demand.least_used + share;
+    if (!demand.forced && !demand.uneven && !lower && !unfair) continue;
+    uint64_t bytes = co_await evict_from(candidate.pool, false);
+    if (bytes > 0) co_return bytes;
+  }
+  // The segment that is being filled has no birth yet.
+  if (demand.forced || demand.uneven) {
+    for (const PoolPtr& pool : directory_->pools.all()) {
+      uint64_t bytes = co_await packed_->evict_one(pool, false);
+      if (bytes > 0) co_return bytes;
+    }
+  }
+  co_return 0;
+}
+
+std::optional<int64_t> Evictor::oldest_birth(const Pool& pool) const {
+  std::optional<int64_t> file = files_->oldest_birth(pool), segment = packed_->oldest_birth(pool);
+  if (!file || !segment) return file ? file : segment;
+  return std::min(*file, *segment);
+}
+
+Task<uint64_t> Evictor::evict_from(PoolPtr pool, bool stale) {
+  auto file_birth = files_->oldest_birth(*pool);
+  auto segment_birth = packed_->oldest_birth(*pool);
+  bool files_first = file_birth && (!segment_birth || *file_birth <= *segment_birth);
+  if (files_first) {
+    uint64_t bytes = co_await files_->evict_one(pool, stale);
+    if (bytes > 0) co_return bytes;
+  }
+  uint64_t bytes = co_await packed_->evict_one(pool, stale);
+  if (bytes == 0 && !files_first) bytes = co_await files_->evict_one(pool, stale);
+  co_return bytes;
+}
+
+Task<> Evictor::expire() {
+  for (const PoolPtr& pool : directory_->pools.all()) {
+    const int64_t ttl = pool->policy().ttl.count(), now = birth_now_ns();
+    if (ttl == 0) continue;
+    uint64_t bytes = co_await files_->expire(pool, now - ttl);
+    bytes += co_await packed_->expire(pool, now - ttl, now - ttl / 8);
+    if (bytes > 0) directory_->expired(bytes);
+  }
 }
 
 Task<> Evictor::look_at_free_space() {
@@ -45,19 +164,6 @@ Task<> Evictor::look_at_free_space() {
   }
   directory->capacity->set_room(static_cast<int64_t>(usage->free_bytes) -
                                 static_cast<int64_t>(directory->options.free_bytes_min));
-}
-
-Task<uint64_t> Evictor::evict_one() {
-  auto file_birth = files_->oldest_birth();
-  auto segment_birth = packed_->oldest_birth();
-  bool files_first = file_birth && (!segment_birth || *file_birth <= *segment_birth);
-  if (files_first) {
-    uint64_t bytes = co_await files_->evict_one();
-    if (bytes > 0) co_return bytes;
-  }
-  uint64_t bytes = co_await packed_->evict_one();
-  if (bytes == 0 && !files_first) bytes = co_await files_->evict_one();
-  co_return bytes;
 }
 
 }  // namespace leat

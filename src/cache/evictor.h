@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evictor: keeps a cache directory below its marks, beside the requests. Takes from files and from
-// segments whichever came first. Thread-safe.
+// Evictor: keeps a cache directory and its pools below their marks, beside the requests.
+// Thread-safe.
+//
+// Who wants room gets it from pools of lower or equal priority, the lowest first; within a priority
+// first what is used no more, then whatever came first of files and segments. A pool that is used
+// evenly gets none from equals but what is used no more, and its share of the whole. Pinned pools
+// give only where the capacity became less than what is used.
 #pragma once
 
 #include <atomic>
 #include <memory>
 
 #include "cache/cache_directory.h"
-#include "cache/file_store.h"
-#include "cache/packed_store.h"
+#include "cache/files/file_store.h"
+#include "cache/packed/packed_store.h"
 
 namespace leat {
 
@@ -24,15 +29,31 @@ class Evictor : public std::enable_shared_from_this<Evictor> {
   // Returns whether anything went.
   Task<bool> run();
 
+  // What is older than its pool lets it be.
+  Task<> expire();
+
  private:
+  // On whose behalf room is made.
+  struct Demand {
+    Priority priority = Priority::kLow;  // the highest
+    bool uneven = false;                 // one of them is not used evenly
+    bool forced = false;                 // more is used than may be
+    uint64_t least_used = UINT64_MAX;    // of those that are used evenly
+  };
+
   static Task<> run_in_background(std::shared_ptr<Evictor> self);
   Task<> look_at_free_space();
-  Task<uint64_t> evict_one();
+  Task<uint64_t> evict_within_quotas();
+  Task<uint64_t> evict_one(const Demand& demand);
+  Task<uint64_t> evict_from(PoolPtr pool, bool stale);
+  Demand take_demand() const;
+  std::optional<int64_t> oldest_birth(const Pool& pool) const;
 
   const std::shared_ptr<CacheDirectory> directory_;
   const std::shared_ptr<FileStore> files_;
   const std::shared_ptr<PackedStore> packed_;
   std::atomic<bool> running_ = false;
+  std::atomic<Clock::rep> in_vain_until_ = 0;  // nothing could be evicted; asked again then
 };
 
 }  // namespace leat

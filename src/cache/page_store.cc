@@ -4,10 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cache/cache_directory.h"
 #include "cache/evictor.h"
-#include "cache/file_store.h"
-#include "cache/packed_store.h"
+#include "cache/files/file_store.h"
+#include "cache/packed/packed_store.h"
 #include "cache/superblock.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -18,6 +20,7 @@ namespace {
 // Superblock, its successor while it is written, and lock file.
 constexpr uint64_t kDirectoryOverheadBytes = 3 * kPageBytes;
 constexpr uint64_t kDefaultShare = 10;  // of the file system
+constexpr auto kHouseEvery = std::chrono::seconds(1);
 
 class DiskPageStore : public PageStore {
  public:
@@ -32,7 +35,7 @@ class DiskPageStore : public PageStore {
       if (auto alive = evictor.lock()) alive->start();
     };
   }
-  ~DiskPageStore() override { directory_->closing = true; }
+  ~DiskPageStore() override { stop(); }
 
   Result<> load(bool clean) {
     LEAT_CHECK_OK(files_->load(clean));
@@ -55,9 +58,18 @@ class DiskPageStore : public PageStore {
   }
   uint64_t drop(const FileId& id) override { return files_->drop(id) + packed_->drop(id); }
   Task<Result<>> flush(Context context) override;
+  void set_pool_policy(PoolId id, const PoolPolicy& policy) override;
+
   PageStoreStats stats() const override;
+  std::vector<PoolStats> pools() const override;
 
  private:
+  void stop() {
+    directory_->closing = true;
+    directory_->stopping.request_stop();
+  }
+  static Task<> keep_house(std::shared_ptr<CacheDirectory> directory,
+                           std::shared_ptr<Evictor> evictor);
   bool small(const FileRef& ref) const;  // of the kind that is packed
   Result<> check_write(const FileRef& ref, ByteRange range) const;
 
@@ -67,6 +79,7 @@ class DiskPageStore : public PageStore {
   const std::shared_ptr<Evictor> evictor_;
   File lock_;
   Superblock superblock_;
+  std::atomic<bool> keeps_house_ = false;
 
   const std::string label_ = fmt::format(R"(directory="{}")", directory_->options.directory);
   Gauge capacity_gauge_{"leat_cache_capacity_bytes", "Bytes the cache may use.",
@@ -157,6 +170,8 @@ Result<> DiskPageStore::check_write(const FileRef& ref, ByteRange range) const {
 Task<Result<>> DiskPageStore::write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) {
   LEAT_CO_CHECK_OK(check_write(*ref, ByteRange{offset, data.size()}));
   if (data.empty()) co_return Result<>();
+  // Who brings the first byte does so for somebody who began to read.
+  if (offset == 0) directory_->pools.get(ref->pool)->note_pass(ref->id);
   if (packed(*ref)) {
     Result<> kept = co_await packed_->write(context, ref, data);
     co_return kept;
@@ -170,6 +185,34 @@ Task<Result<>> DiskPageStore::flush(Context context) {
   Result<> files = co_await files_->flush();
   Result<> packed_objects = co_await packed_->flush();
   co_return files ? packed_objects : files;
+}
+
+void DiskPageStore::set_pool_policy(PoolId id, const PoolPolicy& policy) {
+  PoolPtr pool = directory_->pools.get(id);
+  pool->set_policy(policy);
+  if (pool->capacity->pressed()) directory_->on_pressure();
+  if (policy.ttl.count() > 0 && !keeps_house_.exchange(true)) {
+    directory_->spawn(keep_house(directory_, evictor_));
+  }
+}
+
+Task<> DiskPageStore::keep_house(std::shared_ptr<CacheDirectory> directory,
+                                 std::shared_ptr<Evictor> evictor) {
+  Context until_stop = Context::background().with_cancel(directory->stopping.get_token());
+  while (co_await sleep_for(until_stop, kHouseEvery)) co_await evictor->expire();
+}
+
+std::vector<PoolStats> DiskPageStore::pools() const {
+  std::vector<PoolStats> pools;
+  for (const PoolPtr& pool : directory_->pools.all()) {
+    pools.push_back({.id = pool->id,
+                     .policy = pool->policy(),
+                     .used_bytes = pool->capacity->used(),
+                     .held_bytes = pool->capacity->held(),
+                     .even = pool->meter.even()});
+  }
+  std::ranges::sort(pools, {}, &PoolStats::id);
+  return pools;
 }
 
 PageStoreStats DiskPageStore::stats() const {
@@ -186,7 +229,7 @@ PageStoreStats DiskPageStore::stats() const {
 }
 
 Task<> DiskPageStore::close() {
-  directory_->closing = true;
+  stop();
   co_await directory_->background->idle();
   Result<> closed = co_await flush(Context::background());
   // What the flush dropped is being removed.
@@ -250,6 +293,7 @@ Task<Result<std::unique_ptr<PageStore>>> PageStore::open(Context context, PageSt
     superblock.worker = Id128::random();
   }
   superblock.clean = false;
+  superblock.incompatible |= Superblock::kPools;  // what is written from here on has them
   // Before anything else changes: from here to close() a stop is not a clean one.
   Result<> marked = co_await write_superblock(disk, opening->options.directory, superblock);
   if (!marked) co_return Error(marked.error().with_context("cannot open the cache directory"));

@@ -9,7 +9,7 @@
 //  - The bytes on disk never exceed the capacity by more than one unit in flight: space is reserved
 //    before it is written, and a write that finds none is refused (kNoSpace), not delayed.
 //  - After kill -9 or a power cut everything complete before the last sync is still there, and
-//    nothing wrong is served.
+//    nothing wrong is served. kill -9 alone costs small objects of the last second at most.
 // Thread-safe. Layout and formats: docs/formats/cache.md.
 #pragma once
 
@@ -23,6 +23,7 @@
 #include "base/status.h"
 #include "model/byte_range.h"
 #include "model/file_ref.h"
+#include "model/pool.h"
 #include "runtime/context.h"
 #include "runtime/disk.h"
 #include "runtime/executor.h"
@@ -36,6 +37,16 @@ struct PageStoreOptions {
   uint64_t free_bytes_min = 0;  // of the file system, kept free; 0: a tenth of it
   uint64_t packed_bytes_max = 1 * kMiB;  // objects below this are slots in segments
   uint64_t segment_bytes = 256 * kMiB;
+};
+
+struct PoolStats {
+  PoolId id;
+  PoolPolicy policy;
+  uint64_t used_bytes;
+  uint64_t held_bytes;
+  bool even;  // all of it is used alike, epoch by epoch: a subset is kept, nothing is exchanged
+
+  friend bool operator==(const PoolStats&, const PoolStats&) = default;
 };
 
 struct PageStoreStats {
@@ -80,7 +91,8 @@ class PageStore {
 
   // Keeps `data`, which starts at `offset` and covers whole blocks or reaches the end of the file;
   // for a packed object it is the whole of it. Blocks already here are not written again. kNoSpace
-  // when there is no room now: the caller has the bytes and goes on without.
+  // when there is no room now: the caller has the bytes and goes on without. Packed objects are
+  // written to the disk later; what it refuses then is forgotten.
   virtual Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) = 0;
 
   // The file of a complete object, or null: packed, incomplete, or not yet verified in this run (in
@@ -94,7 +106,11 @@ class PageStore {
   // Waits until everything accepted so far is on disk for good.
   virtual Task<Result<>> flush(Context context) = 0;
 
+  // From now on; also for what is there.
+  virtual void set_pool_policy(PoolId pool, const PoolPolicy& policy) = 0;
+
   virtual PageStoreStats stats() const = 0;
+  virtual std::vector<PoolStats> pools() const = 0;
 };
 
 }  // namespace leat

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "base/hash.h"
-#include "cache/object_meta.h"
+#include "cache/files/object_meta.h"
 
-#include "cache/segment_record.h"
+#include "cache/packed/segment_record.h"
 #include "cache/superblock.h"
 
 namespace leat {
@@ -103,7 +103,7 @@ TEST(Format, IsFrozen) {
   block.worker.bytes.fill(0x22);
   block.clean = true;
   EXPECT_EQ(print(block.encode()), 2872552244937517691u);
-  EXPECT_EQ(print(new_meta(some_ref())), 13512569452986240803u);
+  EXPECT_EQ(print(new_meta(some_ref())), 6746079071237317710u);
   EXPECT_EQ(print(ObjectMeta::encode_blocks(std::vector<uint32_t>{1, 2})), 8190324102671062942u);
   EXPECT_EQ(print(some_record().encode()), 8012078037745875309u);
   EXPECT_EQ(print(SegmentHeader{7, block.uuid}.encode()), 13406586013246610892u);
@@ -122,7 +122,7 @@ TEST(ObjectMeta, IsReadAsWritten) {
 
   std::vector<uint32_t> crcs = {7, 0};
   std::string blocks = ObjectMeta::encode_blocks(crcs);
-  file.replace(ObjectMeta::block_offset(ref.key.size(), ref.version.value.size(), 3), blocks.size(),
+  file.replace(ObjectMeta::new_header_bytes(ref) + 3 * ObjectMeta::kRecordBytes, blocks.size(),
                blocks);
   std::string state = ObjectMeta::encode_state(ObjectMeta::State::kComplete);
   file.replace(ObjectMeta::kStateOffset, state.size(), state);
@@ -138,7 +138,7 @@ TEST(ObjectMeta, TakesNothingElseAndADamagedBlockRecordIsNotThere) {
   FileRef ref = some_ref(kBlockBytes);
   std::string file = new_meta(ref);
   std::vector<uint32_t> crcs = {0x12345678};
-  size_t block_at = ObjectMeta::block_offset(ref.key.size(), ref.version.value.size(), 0);
+  size_t block_at = ObjectMeta::new_header_bytes(ref);
   file.replace(block_at, 8, ObjectMeta::encode_blocks(crcs));
   mistreat(file, [&](const std::string& bytes) {
     auto read = ObjectMeta::decode(span_of(bytes));

@@ -10,7 +10,7 @@
 #include <cerrno>
 
 #include "base/crc32c.h"
-#include "cache/little_endian.h"
+#include "base/records.h"
 
 namespace leat {
 namespace {

@@ -22,7 +22,9 @@ struct Superblock {
   // The features that this build knows. A compatible one may be ignored; an incompatible one that
   // is not known keeps the directory closed.
   static constexpr uint64_t kCompatibleKnown = 0;
-  static constexpr uint64_t kIncompatibleKnown = 0;
+  // Objects and segments belong to pools: .meta of format 2, a pool in the header of .index.
+  static constexpr uint64_t kPools = 1;
+  static constexpr uint64_t kIncompatibleKnown = kPools;
 
   uint64_t compatible = 0;
   uint64_t incompatible = 0;

@@ -73,8 +73,12 @@ void NameTable::adopt(std::string_view name, FileRefPtr ref) {
 }
 
 NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
-                                   CacheMode cache)
-    : store_(store), prefix_(std::move(prefix)), known_(std::move(known)), cache_(cache) {}
+                                   CacheMode cache, PoolId pool)
+    : store_(store),
+      prefix_(std::move(prefix)),
+      known_(std::move(known)),
+      cache_(cache),
+      pool_(pool) {}
 
 void NameTableBuilder::add_page(const ListPage& page) {
   const std::vector<SourceObject>& objects = page.objects;
@@ -122,7 +126,7 @@ void NameTableBuilder::add_file(const SourceObject& object) {
     record.ref = before->ref;
   } else {
     record.ref = std::make_shared<const FileRef>(
-        FileRef::make(store_, object.key, object.version, object.size, use));
+        FileRef::make(store_, object.key, object.version, object.size, use, pool_));
   }
   record.name = std::string_view(record.ref->key).substr(prefix_.size());
   table_->records_.push_back(std::move(record));

@@ -71,7 +71,7 @@ class NameTableBuilder {
   // Of the directory with key `prefix` ("" or ends in '/'). A file that is as it was in `known`
   // (may be null) keeps its FileRef, so that whoever has it open goes on with the same one.
   NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
-                   CacheMode cache = CacheMode::kAuto);
+                   CacheMode cache = CacheMode::kAuto, PoolId pool = PoolId::kNone);
 
   void add_page(const ListPage& page);
   // Sorts. Where a key is object and prefix at once, the directory stays: what is below it could
@@ -87,6 +87,7 @@ class NameTableBuilder {
   const std::string prefix_;
   const NameTablePtr known_;
   const CacheMode cache_;
+  const PoolId pool_;
   std::shared_ptr<NameTable> table_ = std::make_shared<NameTable>();
   HiddenNames hidden_;
 };

@@ -61,8 +61,8 @@ Task<Result<CheckedName>> check_object(Context context, MountPtr mount, std::str
   checked.mtime_ns = to_mtime_ns(object->mtime);
   if (object->kind == FileKind::kFile) {
     const CacheUse use = cache_use(mount->entry.policy.cache, object->local);
-    checked.ref = std::make_shared<const FileRef>(
-        FileRef::make(source->id(), object->key, object->version, object->size, use));
+    checked.ref = std::make_shared<const FileRef>(FileRef::make(
+        source->id(), object->key, object->version, object->size, use, mount->entry.policy.pool));
   }
   co_return checked;
 }
@@ -80,7 +80,8 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
   SourcePtr source = directory->mount()->source;
   catalog_metrics::listings.add();
   NameTableBuilder builder(source->id(), directory->key(), std::move(known),
-                           directory->mount()->entry.policy.cache);
+                           directory->mount()->entry.policy.cache,
+                           directory->mount()->entry.policy.pool);
   bool any = false;
   std::string token;
   do {

@@ -105,6 +105,8 @@ class MemoryPageStore : public PageStore {
   }
 
   Task<Result<>> flush(Context) override { co_return Result<>(); }
+  void set_pool_policy(PoolId, const PoolPolicy&) override {}
+  std::vector<PoolStats> pools() const override { return {}; }
   PageStoreStats stats() const override {
     PageStoreStats stats{};
     stats.used_bytes = bytes();

@@ -12,7 +12,7 @@ StoreId make_store_id(std::string_view scheme, std::string_view endpoint, std::s
 }
 
 FileRef FileRef::make(StoreId store, std::string key, Version version, uint64_t size,
-                      CacheUse cache) {
+                      CacheUse cache, PoolId pool) {
   const char kind = static_cast<char>(version.kind);
   std::array<char, 8> size_bytes;
   for (size_t i = 0; i < 8; ++i) size_bytes[i] = static_cast<char>(size >> (8 * i));
@@ -25,7 +25,7 @@ FileRef FileRef::make(StoreId store, std::string key, Version version, uint64_t 
       std::string_view(size_bytes.data(), size_bytes.size()),
   };
   FileId id(Id128::digest(parts));
-  return {store, std::move(key), std::move(version), size, id, cache};
+  return {store, std::move(key), std::move(version), size, id, cache, pool};
 }
 
 }  // namespace leat

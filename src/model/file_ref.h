@@ -10,6 +10,7 @@
 
 #include "base/id128.h"
 #include "model/cache_use.h"
+#include "model/pool.h"
 #include "model/version.h"
 
 namespace leat {
@@ -29,10 +30,12 @@ struct FileRef {
   Version version;
   uint64_t size = 0;
   FileId id;
-  CacheUse cache = CacheUse::kDisk;  // the mount's wish; no part of the identity
+  // The mount's wishes; no part of the identity.
+  CacheUse cache = CacheUse::kDisk;
+  PoolId pool = PoolId::kNone;
 
   static FileRef make(StoreId store, std::string key, Version version, uint64_t size,
-                      CacheUse cache = CacheUse::kDisk);
+                      CacheUse cache = CacheUse::kDisk, PoolId pool = PoolId::kNone);
 };
 
 // Shared by everything that has the file open; never null where a function takes one.

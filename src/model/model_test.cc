@@ -4,6 +4,7 @@
 #include "model/byte_range.h"
 #include "model/file_ref.h"
 #include "model/mount_entry.h"
+#include "model/pool.h"
 
 namespace leat {
 namespace {
@@ -88,6 +89,42 @@ TEST(Freshness, NothingIsBelievedMissingLongerThanItWouldBeBelieved) {
   EXPECT_EQ(freshness.missing_age(), 1s);
   freshness.mode = Freshness::Mode::kImmutable;
   EXPECT_EQ(freshness.missing_age(), 5s);
+}
+
+TEST(PoolPolicy, IsReadFromAMountsOptions) {
+  PoolPolicy policy = PoolPolicy::parse("/data", {{"quota", "100GiB"},
+                                                  {"ttl", "7d"},
+                                                  {"priority", "low"},
+                                                  {"pin", "true"},
+                                                  {"region", "x"}})
+                          .value();
+  EXPECT_EQ(policy, (PoolPolicy{.name = "/data",
+                                .quota_bytes = uint64_t{100} << 30,
+                                .ttl = std::chrono::hours(24 * 7),
+                                .priority = Priority::kLow,
+                                .pinned = true}));
+  EXPECT_EQ(PoolPolicy::parse("/data", {}).value(), PoolPolicy{.name = "/data"});
+}
+
+TEST(PoolPolicy, SaysWhichOptionIsWrong) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"quota", "much"}, {"quota", "1MiB"}, {"ttl", "7"},     {"ttl", "10ms"},
+      {"priority", "2"}, {"pin", "yes"},    {"priority", ""},
+  };
+  for (const auto& [option, text] : wrong) {
+    auto policy = PoolPolicy::parse("/data", {{option, text}});
+    ASSERT_FALSE(policy) << option << "=" << text;
+    EXPECT_EQ(policy.error().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(policy.error().to_string().find(option), std::string::npos)
+        << policy.error().to_string();
+  }
+}
+
+TEST(PoolId, IsTheSameForAPathAndNoOther) {
+  EXPECT_EQ(pool_of_mount("/data"), pool_of_mount("/data"));
+  EXPECT_NE(pool_of_mount("/data"), pool_of_mount("/data2"));
+  EXPECT_EQ(static_cast<uint64_t>(pool_of_mount("/mnt/train")), 16510525218121374110u)
+      << "is on people's disks";
 }
 
 }  // namespace

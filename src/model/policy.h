@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "model/cache_use.h"
+#include "model/pool.h"
 
 namespace leat {
 
@@ -43,6 +44,7 @@ struct Freshness {
 struct Policy {
   Freshness freshness;
   CacheMode cache = CacheMode::kAuto;
+  PoolId pool = PoolId::kNone;
   bool read_only = true;  // writing is not there yet
   bool isolated = false;  // its own StoreId: shares no page with another mount
   uid_t uid = 0;          // owner shown for every name

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -32,25 +33,62 @@ constexpr size_t kRequestBytesMax = size_t{1} << 30;
 constexpr size_t kDirectBytesMin = size_t{1} << 20;
 constexpr size_t kPageBytes = 4096;
 
-// Whole pages straight from `bytes` to the device, as many as there are: their number of bytes, or
-// nothing where that is not possible (too few, not aligned, not on this file system).
-std::optional<ssize_t> write_directly(int fd, std::span<const std::byte> bytes, uint64_t offset) {
-  const size_t size = bytes.size() / kPageBytes * kPageBytes;
-  const bool aligned =
-      offset % kPageBytes == 0 && reinterpret_cast<uintptr_t>(bytes.data()) % kPageBytes == 0;
-  if (size < kDirectBytesMin || !aligned) return std::nullopt;
+bool page_aligned(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % kPageBytes == 0;
+}
+
+// The pieces from `parts` on that can go straight to the device in one call, in whole pages; none
+// where there is less than a MiB of them.
+std::vector<iovec> direct_part(std::span<const iovec> parts, uint64_t offset) {
+  std::vector<iovec> direct;
+  size_t bytes = 0;
+  if (offset % kPageBytes != 0) return direct;
+  for (const iovec& part : parts) {
+    const size_t whole = part.iov_len / kPageBytes * kPageBytes;
+    if (!page_aligned(part.iov_base) || whole == 0 || direct.size() == IOV_MAX) break;
+    direct.push_back({part.iov_base, whole});
+    bytes += whole;
+    if (whole != part.iov_len) break;
+  }
+  if (bytes < kDirectBytesMin) direct.clear();
+  return direct;
+}
+
+// Whole pages straight to the device: their number of bytes, or nothing where that is not possible
+// (too few, not aligned, not on this file system).
+std::optional<ssize_t> write_directly(int fd, std::span<const iovec> parts, uint64_t offset) {
+  const std::vector<iovec> direct = direct_part(parts, offset);
+  if (direct.empty()) return std::nullopt;
   // A description of its own, since the flag would bind the readers of this one, too.
   const std::string self = fmt::format("/proc/self/fd/{}", fd);
-  const File direct(::open(self.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC));
-  if (!direct) return std::nullopt;
-  const ssize_t moved = ::pwrite(direct.fd(), bytes.data(), size, static_cast<off_t>(offset));
+  const File file(::open(self.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  const ssize_t moved = ::pwritev(file.fd(), direct.data(), static_cast<int>(direct.size()),
+                                  static_cast<off_t>(offset));
   if (moved < 0 && errno == EINVAL) return std::nullopt;
   return moved;
 }
 
-ssize_t write_some(int fd, std::span<const std::byte> bytes, uint64_t offset) {
-  if (auto moved = write_directly(fd, bytes, offset)) return *moved;
-  return ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+ssize_t write_some(int fd, std::span<const iovec> parts, uint64_t offset) {
+  if (auto moved = write_directly(fd, parts, offset)) return *moved;
+  return ::pwrite(fd, parts[0].iov_base, std::min(parts[0].iov_len, kRequestBytesMax),
+                  static_cast<off_t>(offset));
+}
+
+// All of it; 0 or the errno.
+int write_all(int fd, std::vector<iovec> parts, uint64_t offset) {
+  for (size_t first = 0; first < parts.size();) {
+    ssize_t moved = write_some(fd, std::span(parts).subspan(first), offset);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0) return moved < 0 ? errno : ENOSPC;
+    offset += static_cast<uint64_t>(moved);
+    auto left = static_cast<size_t>(moved);
+    while (first < parts.size() && left >= parts[first].iov_len) left -= parts[first++].iov_len;
+    if (left == 0) continue;
+    parts[first].iov_base = static_cast<std::byte*>(parts[first].iov_base) + left;
+    parts[first].iov_len -= left;
+  }
+  return 0;
 }
 
 class SystemDisk : public Disk {
@@ -62,7 +100,7 @@ class SystemDisk : public Disk {
     size_t done = 0;
     while (done < into.size()) {
       auto rest = into.subspan(done, std::min(into.size() - done, kRequestBytesMax));
-      Result<size_t> step = co_await move(context, Direction::kRead, fd, rest, offset + done);
+      Result<size_t> step = co_await read_some(context, fd, rest, offset + done);
       if (!step) co_return step;
       if (*step == 0) break;
       done += *step;
@@ -70,21 +108,17 @@ class SystemDisk : public Disk {
     co_return done;
   }
 
+  // By the blocking pool: io_uring hands writes that extend a file to kernel worker threads anyway,
+  // which costs the same and is not bounded by us.
   Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) override {
-    for (const Slice& slice : data.slices()) {
-      size_t done = 0;
-      while (done < slice.size) {
-        // The buffer is only read; one span type serves both directions.
-        std::span<std::byte> rest(const_cast<std::byte*>(slice.data) + done,
-                                  std::min(slice.size - done, kRequestBytesMax));
-        Result<size_t> step = co_await move(context, Direction::kWrite, fd, rest, offset + done);
-        if (!step) co_return Error(step.error());
-        if (*step == 0) co_return Error(status_from_errno(ENOSPC, "write to the cache disk"));
-        done += *step;
-      }
-      offset += slice.size;
-    }
-    co_return Result<>();
+    LEAT_CO_CHECK_OK(context.check("a write to the cache disk"));
+    co_return co_await executor_.blocking(
+        [this, fd, &data, offset] { return write_now(fd, data, offset); });
+  }
+  Result<> write_now(int fd, const Bytes& data, uint64_t offset) override {
+    int failed = write_all(fd, data.to_iovec(), offset);
+    if (failed != 0) return error(status_from_errno(failed, "write to the cache disk"));
+    return {};
   }
 
   Task<Result<>> sync(Context, int fd) override {
@@ -171,8 +205,6 @@ class SystemDisk : public Disk {
   }
 
  private:
-  enum class Direction { kRead, kWrite };
-
   static Result<> checked(int result, const char* what, const std::string& path) {
     if (result == 0) return {};
     int failed = errno;
@@ -181,36 +213,23 @@ class SystemDisk : public Disk {
 
   // One system call's worth. Once started it is seen through: the buffer belongs to the kernel
   // until then, so the context does not end it early.
-  Task<Result<size_t>> move(Context context, Direction direction, int fd,
-                            std::span<std::byte> bytes, uint64_t offset) {
-    LEAT_CO_CHECK_OK(context.check("disk input or output"));
+  Task<Result<size_t>> read_some(Context context, int fd, std::span<std::byte> bytes,
+                                 uint64_t offset) {
+    LEAT_CO_CHECK_OK(context.check("a read from the cache disk"));
     auto outcome = SharedResult<int>::make();
     IoRing::Completion completion = [outcome](int result) { outcome->set(result); };
     auto size = static_cast<unsigned>(bytes.size());
-    bool submitted = false;
-    if (ring_ && direction == Direction::kRead) {
-      submitted = ring_->read(fd, bytes.data(), size, offset, completion);
-    }
-    if (!submitted) {
-      // io_uring hands writes that extend a file to kernel worker threads anyway: the blocking pool
-      // costs the same and is bounded by us.
-      int result = co_await executor_.blocking([=] {
-        ssize_t moved = direction == Direction::kRead
-                            ? ::pread(fd, bytes.data(), size, static_cast<off_t>(offset))
-                            : write_some(fd, bytes, offset);
+    int got;
+    if (ring_ && ring_->read(fd, bytes.data(), size, offset, completion)) {
+      got = *co_await outcome->wait(Context::background(), "disk input");
+    } else {
+      got = co_await executor_.blocking([=] {
+        ssize_t moved = ::pread(fd, bytes.data(), size, static_cast<off_t>(offset));
         return moved < 0 ? -errno : static_cast<int>(moved);
       });
-      co_return moved_or_error(direction, result);
     }
-    Result<int> result = co_await outcome->wait(Context::background(), "disk input or output");
-    co_return moved_or_error(direction, *result);
-  }
-
-  static Result<size_t> moved_or_error(Direction direction, int result) {
-    if (result >= 0) return static_cast<size_t>(result);
-    return error(status_from_errno(-result, direction == Direction::kRead
-                                                ? "read from the cache disk"
-                                                : "write to the cache disk"));
+    if (got < 0) co_return Error(status_from_errno(-got, "read from the cache disk"));
+    co_return static_cast<size_t>(got);
   }
 
   Executor& executor_;

@@ -66,6 +66,8 @@ class Disk {
   // costs half the CPU, an error is known at once, and what is read next is not pushed out of
   // memory.
   virtual Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) = 0;
+  // The same at once, on the caller's thread, which may block.
+  virtual Result<> write_now(int fd, const Bytes& data, uint64_t offset) = 0;
   // fdatasync.
   virtual Task<Result<>> sync(Context context, int fd) = 0;
 

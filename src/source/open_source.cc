@@ -16,9 +16,10 @@
 namespace leat {
 namespace {
 
-// What every store takes: what of a mount is cached. It is the mount's, not the source's, which
-// several mounts may share (model/cache_use.h).
-constexpr std::array<std::string_view, 1> kMountOptions = {"cache"};
+// What every store takes: what of a mount is cached, and how it is kept. It is the mount's, not the
+// source's, which several mounts may share (model/cache_use.h, model/pool.h).
+constexpr std::array<std::string_view, 5> kMountOptions = {"cache", "quota", "ttl", "priority",
+                                                           "pin"};
 // What every store behind a network takes: ceilings of this mount.
 constexpr std::array<std::string_view, 2> kLimitOptions = {"bandwidth", "requests_per_second"};
 

@@ -67,6 +67,8 @@ class MemoryPageStore : public PageStore {
     return bytes;
   }
   Task<Result<>> flush(Context) override { co_return Result<>(); }
+  void set_pool_policy(PoolId, const PoolPolicy&) override {}
+  std::vector<PoolStats> pools() const override { return {}; }
   PageStoreStats stats() const override {
     PageStoreStats stats{};
     stats.capacity_bytes = kGiB;

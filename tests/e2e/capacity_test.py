@@ -90,6 +90,33 @@ def test_what_is_open_survives_eviction(store, s3, bucket, folder):
         leat.close()
 
 
+def test_a_mounts_quota_is_its_own(store, s3, bucket, folder):
+    """Two mounts of one daemon: the one with a quota stays below it and takes nothing from the other."""
+    files = {f"{name}/f{n}": 3 * MIB for n in range(12) for name in ("kept", "small")}
+    put_files(s3, bucket, files)
+    leat = Leat(os.path.join(folder, "leat"), cache_size=str(200 * MIB))
+    try:
+        kept = leat.mount(store, f"{bucket}/kept", os.path.join(folder, "kept"), "-o", "pin=true")
+        small = leat.mount(store, f"{bucket}/small", os.path.join(folder, "small"),
+                           "-o", "quota=16MiB", "-o", "ttl=1h", "-o", "priority=low")
+        for name, size in files.items():
+            mount = kept if name.startswith("kept/") else small
+            data = (mount / name.split("/")[1]).read_bytes()
+            assert data == content(name, 1, 0, size_of(size, 1)), name
+        pools = {pool["mount"]: pool for pool in leat.json("status")["cache"]["pools"]}
+        assert 36 * MIB <= pools[str(kept)]["used_bytes"] <= 40 * MIB
+        assert 8 * MIB <= pools[str(small)]["used_bytes"] <= 16 * MIB
+        assert pools[str(kept)]["pinned"] and not pools[str(small)]["pinned"]
+        assert pools[str(small)]["ttl_seconds"] == 3600 and pools[str(small)]["priority"] == "low"
+        text = leat.run("status").stdout
+        assert f"of {small}, quota 16.0 MiB, ttl 1h, low priority" in text
+        wrong = leat.run("mount", f"s3://{bucket}", os.path.join(folder, "other"),
+                         "-o", "quota=plenty", check=False)
+        assert wrong.returncode == 2 and "quota" in wrong.stderr
+    finally:
+        leat.close()
+
+
 @pytest.fixture
 def small_disk(folder):
     """An ext4 of 64 MiB of its own, so that it can be filled."""

@@ -185,7 +185,7 @@ HostStatus HostDaemon::status() const {
   if (metrics_) status.metrics_address = metrics_->endpoint().to_string();
   status.metrics_note = metrics_note_;
   status.log_file = options_.log_file;
-  status.cache = {config_.text("cache.directory"), store_->stats()};
+  status.cache = {config_.text("cache.directory"), store_->stats(), store_->pools()};
   FetcherStats fetch = fetcher_->stats();
   status.memory_bytes = fetch.memory_bytes;
   status.memory_bytes_max = memory_bytes_max_;

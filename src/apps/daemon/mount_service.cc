@@ -143,6 +143,9 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest 
     if (!mode) co_return Error(mode.error());
     policy.cache = *mode;
   }
+  Result<PoolPolicy> pool = PoolPolicy::parse(request.path, url.options);
+  if (!pool) co_return Error(pool.error());
+  policy.pool = pool_of_mount(request.path);
   auto compare = [url, path = request.path] { return check_apart(url, path); };
   Result<> apart = co_await FilePool::of_process().run(context, "a mount", compare);
   if (!apart) co_return apart;
@@ -165,6 +168,7 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest 
     entry->view.options = url.options;
     entry->view.freshness = policy.freshness.to_string();
   }
+  if (store_ != nullptr) store_->set_pool_policy(policy.pool, *pool);
   Result<> known = catalog_.mount(MountEntry{request.path, url, policy}, *source);
   if (!known || !entry->view.door) co_return known;
   Result<> opened = co_await open_door(entry, request);

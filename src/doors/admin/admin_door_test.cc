@@ -131,6 +131,17 @@ class RecordingHost : public Host {
     HostStatus status{.version = "1.2.3", .pid = 7, .mounts = mounts()};
     status.cache.directory = "/c";
     status.cache.stats.used_bytes = 5;
+    status.cache.pools = {
+        {.id = pool_of_mount("/m"),
+         .policy = {.name = "/m",
+                    .quota_bytes = 7,
+                    .ttl = std::chrono::milliseconds(1500),
+                    .priority = Priority::kHigh,
+                    .pinned = true},
+         .used_bytes = 3,
+         .held_bytes = 1,
+         .even = true},
+        {.id = PoolId::kNone, .policy = {}, .used_bytes = 2, .held_bytes = 0, .even = false}};
     status.counters = {{"leat_x_total{origin=\"cache\"}", 3}};
     return status;
   }
@@ -200,6 +211,7 @@ TEST_F(AdminDoorTest, StatusAndMountsSurviveTheWay) {
   ASSERT_TRUE(status) << status.error().to_string();
   EXPECT_EQ(status->version, "1.2.3");
   EXPECT_EQ(status->cache.stats.used_bytes, 5u);
+  EXPECT_EQ(status->cache.pools, host_.status().cache.pools);
   EXPECT_EQ(status->counters, host_.status().counters);
   EXPECT_EQ(status->mounts, host_.mounts());
   EXPECT_EQ(ask_json("GET", "/v1/mounts")["mounts"][0]["path"], "/m");

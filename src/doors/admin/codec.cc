@@ -78,17 +78,50 @@ FileKind kind_from(const Json& json) {
   return json.value("kind", "file") == "directory" ? FileKind::kDirectory : FileKind::kFile;
 }
 
+Json pool_json(const PoolStats& pool) {
+  Json json = {{"id", fmt::format("{:016x}", static_cast<uint64_t>(pool.id))},
+               {"used_bytes", pool.used_bytes},
+               {"held_bytes", pool.held_bytes},
+               {"quota_bytes", pool.policy.quota_bytes},
+               {"ttl_seconds", std::chrono::duration<double>(pool.policy.ttl).count()},
+               {"priority", to_string(pool.policy.priority)},
+               {"pinned", pool.policy.pinned},
+               {"even", pool.even}};
+  put_bytes(json, "mount", pool.policy.name);
+  return json;
+}
+
+PoolStats pool_from(const Json& json) {
+  PoolStats pool{};
+  std::string id, priority;
+  double ttl_seconds = 0;
+  get(json, "id", id);
+  pool.id = PoolId{std::strtoull(id.c_str(), nullptr, 16)};
+  get_bytes(json, "mount", pool.policy.name);
+  get(json, "used_bytes", pool.used_bytes);
+  get(json, "held_bytes", pool.held_bytes);
+  get(json, "quota_bytes", pool.policy.quota_bytes);
+  get(json, "ttl_seconds", ttl_seconds);
+  pool.policy.ttl =
+      std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(ttl_seconds));
+  get(json, "priority", priority);
+  for (Priority one : {Priority::kLow, Priority::kHigh}) {
+    if (priority == to_string(one)) pool.policy.priority = one;
+  }
+  get(json, "pinned", pool.policy.pinned);
+  get(json, "even", pool.even);
+  return pool;
+}
+
 Json cache_json(const CacheView& cache) {
   const PageStoreStats& stats = cache.stats;
-  return {{"directory", cache.directory},
-          {"capacity_bytes", stats.capacity_bytes},
-          {"used_bytes", stats.used_bytes},
-          {"held_bytes", stats.held_bytes},
-          {"files", stats.files},
-          {"packed_objects", stats.packed_objects},
-          {"segments", stats.segments},
-          {"evicted_bytes", stats.evicted_bytes},
-          {"corrupt_blocks", stats.corrupt_blocks},
+  Json pools = Json::array();
+  for (const PoolStats& pool : cache.pools) pools.push_back(pool_json(pool));
+  return {{"directory", cache.directory},           {"pools", pools},
+          {"capacity_bytes", stats.capacity_bytes}, {"used_bytes", stats.used_bytes},
+          {"held_bytes", stats.held_bytes},         {"files", stats.files},
+          {"packed_objects", stats.packed_objects}, {"segments", stats.segments},
+          {"evicted_bytes", stats.evicted_bytes},   {"corrupt_blocks", stats.corrupt_blocks},
           {"refused_bytes", stats.refused_bytes}};
 }
 
@@ -104,6 +137,9 @@ CacheView cache_from(const Json& json) {
   get(json, "evicted_bytes", cache.stats.evicted_bytes);
   get(json, "corrupt_blocks", cache.stats.corrupt_blocks);
   get(json, "refused_bytes", cache.stats.refused_bytes);
+  for (const Json& pool : json.value("pools", Json::array())) {
+    cache.pools.push_back(pool_from(pool));
+  }
   return cache;
 }
 

@@ -53,6 +53,7 @@ struct MountView {
 struct CacheView {
   std::string directory{};
   PageStoreStats stats{};
+  std::vector<PoolStats> pools{};
 };
 
 struct HostStatus {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
-#include "cache/file_store.h"
+#include "cache/files/file_store.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -246,7 +246,7 @@ Task<Result<>> FileStore::flush() {
 std::shared_ptr<BackingFile> FileStore::backing(const FileRef& ref) {
   FilePtr file = find(ref.id);
   if (file == nullptr || !file->published()) return nullptr;
-  file->touch();
+  file->note_pass();
   if (!file->ready_for_kernel()) {
     queue_verification(file);
     return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Open addressing with linear probing; what follows a place that becomes free moves up, so that no
 // marks of the deceased slow down later searches.
-#include "cache/packed_index.h"
+#include "cache/packed/packed_index.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding, writing and removing. A file is in the index from before it is created until after it is
 // unlinked, so that one path never belongs to two objects.
-#include "cache/file_store.h"
+#include "cache/files/file_store.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -117,8 +117,8 @@ Task<Result<>> FileStore::write_run(Context context, FilePtr file, OpenFilesPtr 
                                     FileRefPtr ref, BlockRun run, Bytes data,
                                     std::vector<uint32_t> crcs) {
   std::optional<uint64_t> reserved = file->reserve(run);
-  if (!reserved) co_return directory_->refuse(ref->key, data.size());
-  directory_->reserved(*reserved);
+  if (!reserved) co_return directory_->refuse(*file->pool, ref->key, data.size());
+  directory_->reserved(*file->pool, *reserved);
 
   uint64_t offset = run.bytes(ref->size).offset;
   Result<> written = co_await directory_->disk->write(context, files->data.fd(), data, offset);
@@ -132,7 +132,7 @@ Task<Result<>> FileStore::write_run(Context context, FilePtr file, OpenFilesPtr 
   bool full = file->publish(run, crcs);
   {
     std::lock_guard lock(eviction_mutex_);
-    eviction_.resize(file->id, file->charge.bytes());
+    queues_of(*file->pool).resize(file->id, file->charge.bytes());
   }
   if (full) queue_settling(file);
   co_return Result<>();
@@ -145,11 +145,13 @@ Result<FileStore::Found> FileStore::find_or_insert(const FileRef& ref) {
   if (found != part.files.end()) return Found{found->second, false};
   // Before it is made: what is in memory grows with the object's size, too.
   uint64_t overhead = CachedFile::overhead_bytes(ref);
-  if (!directory_->capacity->reserve(overhead)) {
+  PoolPtr pool = directory_->pools.get(ref.pool);
+  if (!pool->capacity->reserve(overhead)) {
     return error(StatusCode::kNoSpace, "no room for a new file");
   }
-  auto file = std::make_shared<CachedFile>(ref, birth_now_ns(), directory_->capacity);
+  auto file = std::make_shared<CachedFile>(ref, birth_now_ns(), std::move(pool));
   file->charge.adopt(overhead);
+  file->last_pass = file->pool->now();
   part.files.emplace(ref.id, file);
   return Found{std::move(file), true};
 }
@@ -157,7 +159,9 @@ Result<FileStore::Found> FileStore::find_or_insert(const FileRef& ref) {
 Task<Result<FileStore::FilePtr>> FileStore::find_or_create(Context context, FileRefPtr ref) {
   for (;;) {
     Result<Found> found = find_or_insert(*ref);
-    if (!found) co_return directory_->refuse(ref->key, ref->size);
+    if (!found) {
+      co_return directory_->refuse(*directory_->pools.get(ref->pool), ref->key, ref->size);
+    }
     FilePtr file = found->file;
     if (found->is_new) {
       Result<> created = co_await create(file, ref);
@@ -204,7 +208,7 @@ Task<Result<>> FileStore::create(FilePtr file, FileRefPtr ref) {
   if (!written) co_return written;
   directory->descriptors.adopt(file, *made);
   std::lock_guard lock(eviction_mutex_);
-  eviction_.insert(file->id, file, file->charge.bytes(), file->birth_ns);
+  queues_of(*file->pool).insert(file->id, file, file->charge.bytes(), file->birth_ns);
   co_return Result<>();
 }
 
@@ -227,7 +231,7 @@ Task<> FileStore::remove(FilePtr file) {
   static_cast<void>(created);  // a file half created is unlinked too
   {
     std::lock_guard lock(eviction_mutex_);
-    eviction_.remove(file->id);
+    queues_of(*file->pool).remove(file->id);
   }
   CacheDirectory* directory = directory_.get();
   // Data whose .meta is gone is removed at the next start, so .meta goes first.
@@ -252,17 +256,24 @@ Task<> FileStore::remove(FilePtr file) {
   file->gone->set(true);
 }
 
-std::optional<int64_t> FileStore::oldest_birth() const {
-  std::lock_guard lock(eviction_mutex_);
-  return eviction_.oldest_birth();
+S3Fifo& FileStore::queues_of(const Pool& pool) const {
+  std::unique_ptr<S3Fifo>& queues = eviction_[static_cast<uint64_t>(pool.id)];
+  if (queues == nullptr) queues = std::make_unique<S3Fifo>();
+  return *queues;
 }
 
-Task<uint64_t> FileStore::evict_one() {
+std::optional<int64_t> FileStore::oldest_birth(const Pool& pool) const {
+  std::lock_guard lock(eviction_mutex_);
+  return queues_of(pool).oldest_birth();
+}
+
+Task<uint64_t> FileStore::evict_one(PoolPtr pool, bool stale) {
   for (;;) {
     std::optional<FileId> id;
     {
       std::lock_guard lock(eviction_mutex_);
-      id = eviction_.evict();
+      id = stale ? queues_of(*pool).evict_stale([&](uint64_t last) { return pool->stale(last); })
+                 : queues_of(*pool).evict();
     }
     if (!id) co_return 0;
     FilePtr file = find(*id);
@@ -274,6 +285,16 @@ Task<uint64_t> FileStore::evict_one() {
     directory_->evicted(bytes);
     co_return bytes;
   }
+}
+
+Task<uint64_t> FileStore::expire(PoolPtr pool, int64_t before_ns) {
+  uint64_t bytes = 0;
+  for (const FilePtr& file : all()) {
+    if (file->pool != pool || file->birth_ns >= before_ns || !file->doom()) continue;
+    bytes += file->charge.bytes();
+    co_await remove(file);
+  }
+  co_return bytes;
 }
 
 }  // namespace leat

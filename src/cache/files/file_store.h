@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cache/cache_directory.h"
-#include "cache/cached_file.h"
 #include "cache/eviction.h"
+#include "cache/files/cached_file.h"
 #include "cache/page_store.h"
 #include "runtime/semaphore.h"
 
@@ -45,9 +45,12 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   uint64_t count() const;
   // Whether all that is complete may be trusted by the next run after an orderly stop.
   bool vouched_for() const;
-  // When the next to be evicted came, and its eviction: the bytes, 0 where there is none.
-  std::optional<int64_t> oldest_birth() const;
-  Task<uint64_t> evict_one();
+  // When the one of a pool came that would be evicted next, and its eviction: the bytes, 0 where
+  // there is none. `stale`: only what is used no more.
+  std::optional<int64_t> oldest_birth(const Pool& pool) const;
+  Task<uint64_t> evict_one(PoolPtr pool, bool stale);
+  // Those of a pool that came before then; returns the bytes.
+  Task<uint64_t> expire(PoolPtr pool, int64_t before_ns);
 
  private:
   using FilePtr = std::shared_ptr<CachedFile>;
@@ -63,6 +66,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Shard& shard(const FileId& id) const { return shards_[id.bytes[15] % shards_.size()]; }
   FilePtr find(const FileId& id) const;
   std::vector<FilePtr> all() const;
+  // Under eviction_mutex_.
+  S3Fifo& queues_of(const Pool& pool) const;
 
   // file_store_load.cc
   Result<> load_folder(const std::string& folder, bool clean, std::vector<FilePtr>& into);
@@ -112,8 +117,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   const std::shared_ptr<CacheDirectory> directory_;
   mutable std::array<Shard, 16> shards_;
 
-  mutable std::mutex eviction_mutex_;  // leaf
-  S3Fifo eviction_;
+  mutable std::mutex eviction_mutex_;                                              // leaf
+  mutable boost::unordered_flat_map<uint64_t, std::unique_ptr<S3Fifo>> eviction_;  // by pool
 
   Semaphore settling_;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cache/packed_index.h"
+#include "cache/packed/packed_index.h"
 
 #include <gtest/gtest.h>
 

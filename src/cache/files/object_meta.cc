@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cache/object_meta.h"
+#include "cache/files/object_meta.h"
 
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
-#include "cache/little_endian.h"
+#include "base/records.h"
 
 namespace leat {
 namespace {
 
 constexpr std::string_view kMagic = "LEATOBJ1";
-constexpr uint32_t kFormatVersion = 1;
+// 1 has no pool; such objects are nobody's in particular.
+constexpr uint32_t kFormatVersion = 2, kFormatWithoutPool = 1;
 constexpr size_t kHeaderCrcOffset = 20;
-constexpr size_t kFixedBytes = 80;
-constexpr size_t kRecordBytes = 8;
+constexpr size_t kFixedBytes = 88, kFixedBytesWithoutPool = 80;
+constexpr size_t kRecordBytes = ObjectMeta::kRecordBytes;
 // A record is the CRC and the CRC xor this; both zero: not there. Anything else is damage and reads
 // as "not there".
 constexpr uint32_t kPresentMark = 0x4b434c42;  // "BLCK"
 
-size_t header_bytes(size_t key_bytes, size_t version_bytes) {
-  return align_up(kFixedBytes + key_bytes + version_bytes, kRecordBytes);
+size_t header_with(size_t fixed_bytes, size_t key_bytes, size_t version_bytes) {
+  return align_up(fixed_bytes + key_bytes + version_bytes, kRecordBytes);
 }
 
 // The state may change after the header was written, so the checksum leaves it out, and itself.
@@ -40,7 +41,7 @@ std::string ObjectMeta::encode_new(const FileRef& ref) {
   writer.put_text(kMagic);
   writer.put(kFormatVersion);
   writer.put(static_cast<uint32_t>(State::kFilling));
-  size_t header = header_bytes(ref.key.size(), ref.version.value.size());
+  const uint64_t header = new_header_bytes(ref);
   writer.put(static_cast<uint32_t>(header));
   writer.put<uint32_t>(0);  // the checksum, below
   writer.put(ref.size);
@@ -50,6 +51,7 @@ std::string ObjectMeta::encode_new(const FileRef& ref) {
   writer.put(static_cast<uint32_t>(ref.version.value.size()));
   writer.put(ref.store);
   writer.put(ref.id);
+  writer.put(static_cast<uint64_t>(ref.pool));
   writer.put_text(ref.key);
   writer.put_text(ref.version.value);
   writer.pad_to(header);
@@ -76,12 +78,12 @@ std::string ObjectMeta::encode_no_blocks(uint64_t count) {
   return std::string(count * kRecordBytes, '\0');
 }
 
-uint64_t ObjectMeta::block_offset(size_t key_bytes, size_t version_bytes, uint64_t block) {
-  return header_bytes(key_bytes, version_bytes) + block * kRecordBytes;
+uint64_t ObjectMeta::new_header_bytes(const FileRef& ref) {
+  return header_with(kFixedBytes, ref.key.size(), ref.version.value.size());
 }
 
 uint64_t ObjectMeta::file_bytes(const FileRef& ref) {
-  return block_offset(ref.key.size(), ref.version.value.size(), block_count(ref.size));
+  return new_header_bytes(ref) + block_count(ref.size) * kRecordBytes;
 }
 
 Result<ObjectMeta> ObjectMeta::decode(std::span<const std::byte> bytes) {
@@ -91,9 +93,11 @@ Result<ObjectMeta> ObjectMeta::decode(std::span<const std::byte> bytes) {
   auto state = reader.get<uint32_t>();
   auto header = reader.get<uint32_t>();
   auto crc = reader.get<uint32_t>();
-  if (header < kFixedBytes || header > bytes.size()) return damaged("is cut short");
+  if (header < kFixedBytesWithoutPool || header > bytes.size()) return damaged("is cut short");
   if (crc != header_crc(bytes.first(header))) return damaged("does not match its checksum");
-  if (version != kFormatVersion) return damaged(fmt::format("has format {}", version));
+  const bool has_pool = version == kFormatVersion;
+  if (!has_pool && version != kFormatWithoutPool)
+    return damaged(fmt::format("has format {}", version));
 
   ObjectMeta meta;
   auto size = reader.get<uint64_t>();
@@ -103,15 +107,19 @@ Result<ObjectMeta> ObjectMeta::decode(std::span<const std::byte> bytes) {
   auto version_bytes = reader.get<uint32_t>();
   StoreId store(reader.get_id());
   FileId id(reader.get_id());
+  const PoolId pool = has_pool ? PoolId{reader.get<uint64_t>()} : PoolId::kNone;
   std::string key = reader.get_text(key_bytes);
   std::string value = reader.get_text(version_bytes);
   if (!reader.ok() || block_bytes != kBlockBytes || kind > UINT8_MAX ||
-      header != header_bytes(key_bytes, version_bytes) || size > kFileBytesMax ||
-      bytes.size() != header + block_count(size) * kRecordBytes) {
+      header !=
+          header_with(has_pool ? kFixedBytes : kFixedBytesWithoutPool, key_bytes, version_bytes) ||
+      size > kFileBytesMax || bytes.size() != header + block_count(size) * kRecordBytes) {
     return damaged("has lengths that do not fit");
   }
   meta.ref = FileRef::make(store, std::move(key),
                            Version{static_cast<Version::Kind>(kind), std::move(value)}, size);
+  meta.ref.pool = pool;
+  meta.header_bytes = header;
   if (meta.ref.id != id) return damaged("names another object than its key and version do");
   if (state != static_cast<uint32_t>(State::kFilling) &&
       state != static_cast<uint32_t>(State::kComplete)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cache/cached_file.h"
+#include "cache/files/cached_file.h"
 
 #include <algorithm>
 
@@ -14,15 +14,15 @@ constexpr uint64_t kExtentsPerTreeBlock = 340;
 
 }  // namespace
 
-CachedFile::CachedFile(const FileRef& ref, int64_t birth, std::shared_ptr<Capacity> capacity)
+CachedFile::CachedFile(const FileRef& ref, int64_t birth, PoolPtr of)
     : id(ref.id),
       birth_ns(birth),
-      charge(std::move(capacity)),
+      pool(std::move(of)),
+      charge(pool->capacity),
       created(SharedResult<bool>::make()),
       gone(SharedResult<bool>::make()),
       size_(ref.size),
-      key_bytes_(static_cast<uint32_t>(ref.key.size())),
-      version_bytes_(static_cast<uint32_t>(ref.version.value.size())),
+      header_bytes_(ObjectMeta::new_header_bytes(ref)),
       states_(block_count(ref.size), 0) {}
 
 CachedFile::~CachedFile() {
@@ -47,15 +47,12 @@ uint64_t CachedFile::overhead_bytes(const FileRef& ref) {
   return align_up(ObjectMeta::file_bytes(ref), kPageBytes) + tree_blocks * kPageBytes;
 }
 
-uint64_t CachedFile::record_offset(uint64_t block) const {
-  return ObjectMeta::block_offset(key_bytes_, version_bytes_, block);
-}
-
 uint64_t CachedFile::bytes_of(uint64_t block) const {
   return BlockRun{block, block + 1}.bytes(size_).size;
 }
 
 void CachedFile::restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool trusted) {
+  header_bytes_ = meta.header_bytes;
   uint64_t charged = overhead_bytes(meta.ref);
   {
     std::lock_guard lock(mutex_);
@@ -217,21 +214,26 @@ uint64_t CachedFile::present_bytes() const {
 }
 
 void CachedFile::note_read(ByteRange range) {
-  bool again = false;
+  bool begins = range.offset == 0;
   {
     std::lock_guard lock(mutex_);
     // Only blocks whose first byte is read count, so that a pass in small steps is one pass.
     uint64_t first = align_up(range.offset, kBlockBytes) / kBlockBytes;
     uint64_t end = std::min(block_count(range.end()), blocks());
     for (uint64_t block = first; block < end; ++block) {
-      again = again || (states_[block] & kRead) != 0;
+      begins = begins || (states_[block] & kRead) != 0;
     }
-    if (again) {
+    if (begins) {
       for (uint8_t& state : states_) state &= static_cast<uint8_t>(~kRead);
     }
     for (uint64_t block = first; block < end; ++block) states_[block] |= kRead;
   }
-  if (again) touch();
+  if (begins) note_pass();
+}
+
+void CachedFile::note_pass() {
+  touch();
+  last_pass = pool->note_pass(id);
 }
 
 bool CachedFile::doom() {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "cache/file_store.h"
+#include "cache/files/file_store.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -49,7 +49,7 @@ Result<> FileStore::load(bool clean) {
   std::ranges::sort(files, {}, [](const FilePtr& file) { return file->birth_ns; });
   for (const FilePtr& file : files) {
     file->created->set(true);
-    eviction_.insert(file->id, file, file->charge.bytes(), file->birth_ns);
+    queues_of(*file->pool).insert(file->id, file, file->charge.bytes(), file->birth_ns);
     shard(file->id).files.emplace(file->id, file);
     // Whole, but the last run could not or did not call it complete.
     if (!file->published() && file->sync_point().full) queue_settling(file);
@@ -105,7 +105,8 @@ Result<FileStore::FilePtr> FileStore::load_file(const std::string& stem, const D
     return error(StatusCode::kCorrupt, fmt::format("the data file has {} bytes instead of {}",
                                                    data.size_bytes, meta.ref.size));
   }
-  auto file = std::make_shared<CachedFile>(meta.ref, data.modified_ns, directory_->capacity);
+  auto file = std::make_shared<CachedFile>(meta.ref, data.modified_ns,
+                                           directory_->pools.get(meta.ref.pool));
   file->restore(meta, data.allocated_bytes, clean);
   return file;
 }

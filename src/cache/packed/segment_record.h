@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/id128.h"
@@ -25,7 +26,11 @@ struct SegmentRecord {
   uint64_t offset = 0;         // in the segment's .data, whole pages
   std::vector<uint32_t> crcs;  // CRC-32C of each block
 
-  std::string encode() const;
+  std::string encode() const { return encode(kind, ref, offset, crcs); }
+  static std::string encode(Kind kind, const FileRef& ref, uint64_t offset,
+                            std::span<const uint32_t> crcs);
+  // The length of an object's record.
+  static uint64_t encoded_bytes(std::string_view key, std::string_view version, size_t crcs);
   // The record at the start of `bytes`; its length is added to `*at`.
   static std::optional<SegmentRecord> decode(std::span<const std::byte> bytes, size_t* at);
 };
@@ -35,6 +40,7 @@ struct SegmentHeader {
 
   uint64_t sequence = 0;
   Id128 directory;  // the superblock's uuid
+  PoolId pool = PoolId::kNone;
 
   std::string encode() const;
   static std::optional<SegmentHeader> decode(std::span<const std::byte> bytes);

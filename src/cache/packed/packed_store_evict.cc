@@ -3,48 +3,79 @@
 #include <fmt/format.h>
 
 #include "cache/block_crc.h"
-#include "cache/packed_store.h"
+#include "cache/packed/packed_store.h"
 
 namespace leat {
 namespace {
 
-// At most this share of a segment's payload moves on, so that each eviction frees three quarters.
-constexpr uint64_t kMovedShare = 4;
+// At most so many thirds of a segment's payload move on, so that each eviction frees a third.
+constexpr uint64_t kMovedThirds = 2;
 constexpr size_t kIndexBytesMax = size_t{1} << 30;
 
 }  // namespace
 
-std::optional<int64_t> PackedStore::oldest_birth() const {
+std::optional<int64_t> PackedStore::oldest_birth(const Pool& pool) const {
   std::lock_guard lock(mutex_);
   for (const auto& [sequence, segment] : segments_) {
-    if (segment->sealed && !segment->removing && segment->filling.empty()) return segment->birth_ns;
+    if (segment->pool.get() != &pool || segment->removing || !segment->filling.empty()) continue;
+    if (segment->sealed) return segment->birth_ns;
   }
   return std::nullopt;
 }
 
 // The one to go, its removal begun. The one being filled goes only where there is no other.
-PackedStore::SegmentPtr PackedStore::take_oldest() {
+PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, bool stale) {
   std::lock_guard lock(mutex_);
   for (const auto& [sequence, segment] : segments_) {
-    if (segment->removing || !segment->filling.empty() || segment->data_bytes == 0) continue;
-    if (!segment->sealed && segment != active_) continue;
-    segment->removing = segment->sealed = true;
-    if (segment == active_) active_ = nullptr;
-    return segment;
+    if (segment->pool.get() != &pool || segment->removing || !segment->filling.empty()) continue;
+    if (segment->data_bytes == 0 || (!segment->sealed && !is_open(segment))) continue;
+    if (stale && !(segment->sealed && pool.stale(segment->last_pass))) continue;
+    segment->removing = true;
+    SegmentPtr taken = segment;
+    seal(taken);
+    return taken;
   }
   return nullptr;
 }
 
-Task<uint64_t> PackedStore::evict_one() {
-  SegmentPtr segment = take_oldest();
+Task<uint64_t> PackedStore::evict_one(PoolPtr pool, bool stale) {
+  SegmentPtr segment = take_oldest(*pool, stale);
   if (segment == nullptr) co_return 0;
-  uint64_t bytes = segment->charge.bytes();
-  uint64_t moved = co_await move_read_objects(segment);
-  forget_all_of(segment->sequence);
+  co_return co_await evict(segment, !stale && !pool->meter.even());
+}
+
+Task<uint64_t> PackedStore::evict(SegmentPtr segment, bool keep_read) {
+  uint64_t bytes = segment->charge.bytes(), moved = 0;
+  if (keep_read) moved = co_await move_read_objects(segment);
+  forget_from(segment->sequence, 0);
   co_await remove(segment);
   uint64_t freed = bytes > moved ? bytes - moved : 0;
   directory_->evicted(freed);
   co_return freed;
+}
+
+Task<uint64_t> PackedStore::expire(PoolPtr pool, int64_t before_ns, int64_t sealed_before_ns) {
+  std::vector<SegmentPtr> expired;
+  SegmentPtr old;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [sequence, segment] : segments_) {
+      bool idle = segment->pool == pool && !segment->removing && segment->filling.empty();
+      if (!idle) continue;
+      if (segment->newest_ns < before_ns && segment->data_bytes > 0) {
+        segment->removing = true;
+        expired.push_back(segment);
+      } else if (is_open(segment) && segment->birth_ns < sealed_before_ns) {
+        old = segment;
+      }
+    }
+    for (const SegmentPtr& segment : expired) seal(segment);
+    if (old != nullptr) seal(old);
+  }
+  if (old != nullptr) queue_settling(old);
+  uint64_t bytes = 0;
+  for (const SegmentPtr& segment : expired) bytes += co_await evict(segment, false);
+  co_return bytes;
 }
 
 Task<std::vector<PackedStore::Moving>> PackedStore::worth_moving(SegmentPtr segment) {
@@ -54,7 +85,7 @@ Task<std::vector<PackedStore::Moving>> PackedStore::worth_moving(SegmentPtr segm
     return directory->disk->read_file(directory->path(segment->side_name()), kIndexBytesMax);
   });
   if (!index) co_return moving;  // nothing moves; the objects will be fetched again
-  uint64_t budget = segment->data_bytes / kMovedShare;
+  uint64_t budget = segment->data_bytes / 3 * kMovedThirds;
   size_t at = SegmentHeader::kBytes;
   while (at < index->size()) {
     auto record = SegmentRecord::decode(index->span().subspan(at), &at);
@@ -68,6 +99,7 @@ Task<std::vector<PackedStore::Moving>> PackedStore::worth_moving(SegmentPtr segm
     uint64_t bytes = align_up(entry.size, kPageBytes);
     if (bytes > budget) break;
     budget -= bytes;
+    record->ref.pool = segment->pool->id;
     moving.push_back({*std::move(record), entry});
   }
   co_return moving;
@@ -88,11 +120,16 @@ Task<uint64_t> PackedStore::move_read_objects(SegmentPtr segment) {
   co_return moved;
 }
 
-void PackedStore::forget_all_of(uint32_t sequence) {
+uint64_t PackedStore::forget_from(uint32_t sequence, uint32_t page) {
+  uint64_t forgotten = 0;
   for (Shard& part : shards_) {
     std::lock_guard lock(part.mutex);
-    part.entries.erase_if([sequence](const Entry& entry) { return entry.segment == sequence; });
+    const size_t before = part.entries.size();
+    part.entries.erase_if(
+        [=](const Entry& entry) { return entry.segment == sequence && entry.page >= page; });
+    forgotten += before - part.entries.size();
   }
+  return forgotten;
 }
 
 }  // namespace leat

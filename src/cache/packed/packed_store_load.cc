@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "cache/block_crc.h"
-#include "cache/packed_store.h"
+#include "cache/packed/packed_store.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -88,8 +88,11 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data)
   if (!header || header->sequence != sequence || header->directory != directory_->uuid) {
     return error(StatusCode::kCorrupt, "its index begins with the wrong header");
   }
-  auto segment = std::make_shared<Segment>(sequence, data.modified_ns, directory_->capacity);
+  auto segment =
+      std::make_shared<Segment>(sequence, data.modified_ns, directory_->pools.get(header->pool));
+  segment->newest_ns = data.modified_ns;
   segment->sealed = segment->whole_pages = true;
+  segment->tail.wrote(UINT64_MAX);
   segment->synced_bytes = UINT64_MAX;  // what was found is verified by its first match
   segments_[sequence] = segment;
   tell_shards(sequence, segment);
@@ -99,7 +102,7 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data)
     if (!record) break;
     load_record(*record, *segment, data.size_bytes);
   }
-  segment->set_index_bytes(at);
+  segment->index_bytes = at;
 
   if (at < index.size()) set_length(index_name, index.size(), at);
   uint64_t data_bytes = data.allocated_bytes;

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cache/block_crc.h"
-#include "cache/packed_store.h"
+#include "cache/packed/packed_store.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -14,6 +14,7 @@ namespace leat {
 std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) {
   std::optional<Found> found = find(ref.id);
   if (!found || found->segment == nullptr) return std::nullopt;
+  if (auto bytes = read_tail(ref.id, *found, range)) return bytes;
   OpenFilesPtr files = found->segment->opened();
   if (files == nullptr) return std::nullopt;
   // Until it is verified an object is checked as a whole: it is small, and so is its entry.
@@ -22,7 +23,7 @@ std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) 
   uint64_t offset = found->entry.page * kPageBytes + wanted.offset;
   if (!directory_->disk->try_read(files->data.fd(), buffer.span(), offset)) return std::nullopt;
   if (!matches(*found, buffer.span())) return std::nullopt;  // read() goes on
-  note_read(ref.id, *found);
+  note_read(ref.id, *found, range.offset == 0);
   return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
 }
 
@@ -34,6 +35,7 @@ Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange
     forget(ref->id, entry);
     co_return not_here(ref->key);
   }
+  if (auto bytes = read_tail(ref->id, *found, range)) co_return *bytes;
   Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, found->segment);
   if (!files && !lost_by_open(files.error())) co_return not_read(ref->key, files.error());
   if (!files) co_return lost(ref->id, entry, ref->key, files.error().to_string());
@@ -48,8 +50,18 @@ Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange
   if (!matches(*found, buffer.span())) {
     co_return lost(ref->id, entry, ref->key, "its checksum differs");
   }
-  note_read(ref->id, *found);
+  note_read(ref->id, *found, range.offset == 0);
   co_return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
+}
+
+// What was not written yet, from memory: nobody could damage it there.
+std::optional<Bytes> PackedStore::read_tail(const FileId& id, const Found& found, ByteRange range) {
+  const uint64_t offset = found.entry.page * kPageBytes + range.offset;
+  if (offset + range.size <= found.segment->tail.written()) return std::nullopt;
+  Buffer buffer(range.size);
+  if (!found.segment->tail.copy_out(offset, buffer.span())) return std::nullopt;
+  note_read(id, found, range.offset == 0);
+  return Bytes(std::move(buffer));
 }
 
 bool PackedStore::matches(const Found& found, std::span<const std::byte> whole) const {
@@ -58,7 +70,8 @@ bool PackedStore::matches(const Found& found, std::span<const std::byte> whole) 
 
 // Its bytes came out right and were used. Before a sync they may still be lost, so that they are
 // compared each time; whoever reads them wants them synced.
-void PackedStore::note_read(const FileId& id, const Found& found) {
+void PackedStore::note_read(const FileId& id, const Found& found, bool begins) {
+  if (begins) found.segment->last_pass = found.segment->pool->note_pass(id);
   uint64_t end = found.entry.page * kPageBytes + found.entry.size;
   bool durable = end <= found.segment->synced_bytes;
   {
@@ -67,9 +80,10 @@ void PackedStore::note_read(const FileId& id, const Found& found) {
     Entry* now = part.entries.find(id);
     if (now == nullptr || !now->same_place(found.entry)) return;
     now->verified = now->verified || durable;
-    now->read = true;
+    now->read = now->read || begins;
   }
-  if (!durable) queue_settling(found.segment);
+  // What is not written yet is synced when it is, if somebody still reads it.
+  if (!durable && end <= found.segment->tail.written()) queue_settling(found.segment);
 }
 
 Error PackedStore::lost(const FileId& id, const Entry& entry, const std::string& key,
@@ -95,40 +109,50 @@ Task<> PackedStore::settle_in_background(std::shared_ptr<PackedStore> self, Segm
 }
 
 Task<Result<>> PackedStore::settle(SegmentPtr segment) {
-  uint64_t writes = segment->writes;
-  uint64_t filled_bytes;
-  std::optional<uint64_t> sealed_bytes;
+  LEAT_CO_CHECK_OK(co_await write_out(segment, Extent::kAll));
+  uint64_t writes = segment->writes, written = segment->tail.written();
+  bool finish;
   {
     std::lock_guard lock(mutex_);
     if (segment->removing || segment->failed) co_return Result<>();
-    filled_bytes = segment->filled_bytes();
-    bool finish = segment->sealed && segment->filling.empty() && !segment->whole_pages;
-    if (finish) sealed_bytes = segment->data_bytes;
+    bool all_written = segment->cut_off || written == segment->data_bytes;
+    finish = segment->sealed && segment->filling.empty() && !segment->whole_pages && all_written;
   }
-  bool synced_before = segment->synced_writes == writes && segment->synced_bytes >= filled_bytes;
-  if (synced_before && !sealed_bytes) co_return Result<>();
-  const std::shared_ptr<Disk> disk = directory_->disk;
+  // Its last piece is rarely full.
+  if (finish) give_back_pieces(segment->tail.abandon());
+  if (segment->synced_writes == writes && !finish) co_return Result<>();
   const Context background = Context::background();
   Result<OpenFilesPtr> files = co_await directory_->descriptors.open(background, segment);
   if (!files) co_return Error(files.error().with_context("cannot sync a cache segment"));
-  // Whole pages, so that the kernel can map the last one as it lies.
-  if (sealed_bytes) {
-    int data = (*files)->data.fd();
-    LEAT_CO_CHECK_OK(co_await directory_->executor.blocking(
-        [disk, data, bytes = *sealed_bytes] { return disk->truncate(data, bytes); }));
-  }
-  Result<> synced = co_await disk->sync(background, (*files)->data.fd());
+  if (finish) LEAT_CO_CHECK_OK(co_await finish_file(segment, *files));
+  Result<> synced = co_await directory_->disk->sync(background, (*files)->data.fd());
   if (!synced) {
     give_up(segment, synced.error());
     co_return Error(synced.error().with_context("cannot sync " + segment->data_name()));
   }
-  synced = co_await disk->sync(background, (*files)->side.fd());
+  synced = co_await directory_->disk->sync(background, (*files)->side.fd());
   if (!synced) co_return Error(synced.error().with_context("cannot sync " + segment->side_name()));
 
   segment->synced_writes = writes;
   std::lock_guard lock(mutex_);
-  segment->whole_pages = segment->whole_pages || sealed_bytes.has_value();
-  segment->synced_bytes = std::max(segment->synced_bytes.load(), filled_bytes);
+  segment->whole_pages = segment->whole_pages || finish;
+  segment->synced_bytes = std::max(segment->synced_bytes.load(), written);
+  co_return Result<>();
+}
+
+// Whole pages, so that the kernel can map the last one as it lies; without what was cut off.
+Task<Result<>> PackedStore::finish_file(SegmentPtr segment, OpenFilesPtr files) {
+  const uint64_t bytes = segment->tail.written();
+  const std::shared_ptr<Disk> disk = directory_->disk;
+  LEAT_CO_CHECK_OK(co_await directory_->executor.blocking(
+      [disk, &files, bytes] { return disk->truncate(files->data.fd(), bytes); }));
+  uint64_t cut = 0;
+  {
+    std::lock_guard lock(mutex_);
+    cut = segment->data_bytes - bytes;
+    segment->data_bytes = bytes;
+  }
+  segment->charge.shrink(cut);
   co_return Result<>();
 }
 
@@ -137,11 +161,10 @@ void PackedStore::give_up(const SegmentPtr& segment, const Status& why) {
   {
     std::lock_guard lock(mutex_);
     if (segment->removing || segment->failed.exchange(true)) return;
-    segment->sealed = true;
-    if (active_ == segment) active_ = nullptr;
+    seal(segment);
   }
   directory_->corrupt("segment " + segment->data_name(), why.to_string());
-  forget_all_of(segment->sequence);
+  forget_from(segment->sequence, 0);
   remove_if_dead(segment);  // or its last writer does
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <map>
@@ -14,11 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "base/adaptive_mutex.h"
 #include "cache/cache_directory.h"
-#include "cache/packed_index.h"
+#include "cache/packed/packed_index.h"
+#include "cache/packed/segment.h"
+#include "cache/packed/segment_record.h"
 #include "cache/page_store.h"
-#include "cache/segment.h"
-#include "cache/segment_record.h"
 
 namespace leat {
 
@@ -41,20 +43,22 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
 
   uint64_t object_count() const;
   uint64_t segment_count() const;
-  // When the segment came that would be evicted next, and its eviction: the bytes that are free
-  // then, 0 where there is none. Objects read since they were written move on to the newest
-  // segment, up to a quarter of the segment.
-  std::optional<int64_t> oldest_birth() const;
-  Task<uint64_t> evict_one();
+  // When the segment of a pool came that would be evicted next, and its eviction: the bytes that
+  // are free then, 0 where there is none. `stale`: only one of which nothing is used any more.
+  // Objects read since they were written move on to the newest segment, up to two thirds of the
+  // segment; not where all are used alike.
+  std::optional<int64_t> oldest_birth(const Pool& pool) const;
+  Task<uint64_t> evict_one(PoolPtr pool, bool stale);
+  // Segments of a pool whose last object came before then; returns the bytes. Those that are being
+  // filled since `sealed_before_ns` are sealed, so that their time comes.
+  Task<uint64_t> expire(PoolPtr pool, int64_t before_ns, int64_t sealed_before_ns);
 
  private:
   using SegmentPtr = std::shared_ptr<Segment>;
   using Entry = PackedIndex::Entry;
   struct Shard {
-    mutable std::mutex mutex;  // leaf
+    mutable AdaptiveMutex mutex;  // leaf
     PackedIndex entries;
-    // One writer an object; the others wait for its end.
-    boost::unordered_flat_map<FileId, std::shared_ptr<SharedResult<bool>>, IdHash> writing;
     // Each shard has them all, so that a reader takes one lock that few share.
     boost::unordered_flat_map<uint32_t, SegmentPtr> segments;
   };
@@ -65,7 +69,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   struct Slot {
     SegmentPtr segment;
     uint64_t offset;
-    uint64_t bytes;  // whole pages
+    SegmentTail::Place place;
+    uint64_t number;  // in the segment's PlacesInWork
   };
   struct Moving {
     SegmentRecord record;
@@ -78,18 +83,39 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // What the shards know of a segment; null: nothing any more.
   void tell_shards(uint32_t sequence, const SegmentPtr& segment);
 
+  // What is about to get a place.
+  struct Incoming {
+    const FileRef& ref;
+    const Bytes& data;
+    PoolPtr pool;
+    std::vector<uint32_t> crcs;
+    uint64_t charged;  // reserved already
+    std::optional<Entry> moved_from;
+  };
+  Result<Incoming> reserve(const FileRef& ref, const Bytes& data, std::optional<Entry> moved_from);
+  Result<> put(const Incoming& object, Slot slot);
   Task<Result<>> store(Context context, FileRefPtr ref, Bytes data,
                        std::optional<Entry> moved_from);
-  Task<Result<>> fill_slot(Context context, Slot slot, SegmentRecord record, Bytes data,
-                           std::optional<Entry> moved_from);
   bool enter(const FileId& id, const Entry& entry, const SegmentPtr& into,
              std::optional<Entry> moved_from);
-  Task<Result<Slot>> take_slot(Context context, uint64_t bytes);
-  void release_slot(const Slot& slot, bool filled, uint64_t charged);
-  Task<Result<SegmentPtr>> create_segment();
+  // Nothing where the tail is full or a segment is needed first.
+  std::optional<Slot> try_take_slot(const Pool& pool, uint64_t bytes);
+  Task<Result<Slot>> take_slot(Context context, PoolPtr pool, uint64_t bytes);
+  void release_slot(const Slot& slot);
+  Task<Result<>> begin_segment(Context context, PoolPtr pool);
+  Task<Result<SegmentPtr>> create_segment(PoolPtr pool);
+  // Under the mutex. The segment of a pool that is being filled, or null; and that it is no more.
+  SegmentPtr open_segment(PoolId pool) const;
+  bool is_open(const SegmentPtr& segment) const {
+    return open_segment(segment->pool->id) == segment;
+  }
+  void seal(const SegmentPtr& segment);
+  bool tails_are_full() const;
 
+  std::optional<Bytes> read_tail(const FileId& id, const Found& found, ByteRange range);
   bool matches(const Found& found, std::span<const std::byte> whole) const;
-  void note_read(const FileId& id, const Found& found);
+  // `begins`: a pass, for eviction.
+  void note_read(const FileId& id, const Found& found, bool begins);
   Error lost(const FileId& id, const Entry& entry, const std::string& key, const std::string& why);
   bool forget(const FileId& id, const Entry& entry);
 
@@ -97,21 +123,36 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   void remove_if_dead(const SegmentPtr& segment);
 
   bool begin_removal(const SegmentPtr& segment);
-  bool is_leaving(uint32_t sequence) const;
 
   static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence);
   static Task<> settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   static Task<> remove_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   Task<Result<>> settle(SegmentPtr segment);
+  Task<Result<>> finish_file(SegmentPtr segment, OpenFilesPtr files);
   void queue_settling(const SegmentPtr& segment);
   void give_up(const SegmentPtr& segment, const Status& why);
   Task<> remove(SegmentPtr segment);
 
+  // packed_store_tail.cc
+  enum class Extent { kWholePieces, kAll };
+  Task<Result<>> write_out(SegmentPtr segment, Extent extent);
+  std::optional<uint64_t> end_of_batch(const Segment& segment, Extent extent) const;
+  Result<> write_batches(Segment& segment, const OpenFiles& files, Extent extent);
+  void lose_tail(const SegmentPtr& segment, const Status& why);
+  void give_back_pieces(uint64_t pieces);
+  void queue_writing(const SegmentPtr& segment);
+  static Task<> write_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
+  // Sees to it that what is in the tail is written within a second.
+  void start_clock();
+  static Task<> write_after_a_while(std::shared_ptr<PackedStore> self);
+
   // packed_store_evict.cc
-  SegmentPtr take_oldest();
+  SegmentPtr take_oldest(const Pool& pool, bool stale);
+  Task<uint64_t> evict(SegmentPtr segment, bool keep_read);
   Task<std::vector<Moving>> worth_moving(SegmentPtr segment);
   Task<uint64_t> move_read_objects(SegmentPtr segment);
-  void forget_all_of(uint32_t sequence);
+  // The objects of a segment from that page on; returns how many.
+  uint64_t forget_from(uint32_t sequence, uint32_t page);
 
   // packed_store_load.cc
   Result<> load_segment(uint32_t sequence, const DirectoryItem& data);
@@ -124,11 +165,15 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   const uint64_t segment_bytes_;
   mutable std::array<Shard, 64> shards_;
 
-  mutable std::mutex mutex_;                 // leaf
+  mutable AdaptiveMutex mutex_;              // before a tail's
   std::map<uint32_t, SegmentPtr> segments_;  // oldest first
-  SegmentPtr active_;
-  std::shared_ptr<SharedResult<bool>> creating_;
+  // Being filled, by pool; and those that are just being made.
+  boost::unordered_flat_map<uint64_t, SegmentPtr> open_;
+  boost::unordered_flat_map<uint64_t, std::shared_ptr<SharedResult<bool>>> creating_;
   uint32_t next_sequence_ = 1;
+  uint64_t pieces_ = 0;                        // of all tails
+  std::shared_ptr<SharedResult<bool>> freed_;  // there are fewer of them again
+  std::atomic<bool> clock_runs_ = false;
 };
 
 }  // namespace leat

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cache/segment_record.h"
+#include "cache/packed/segment_record.h"
 
 #include "base/crc32c.h"
-#include "cache/little_endian.h"
-#include "cache/object_meta.h"
+#include "base/records.h"
+#include "cache/files/object_meta.h"
 
 namespace leat {
 namespace {
@@ -20,10 +20,15 @@ uint32_t record_crc(std::span<const std::byte> record) {
 
 }  // namespace
 
-std::string SegmentRecord::encode() const {
+uint64_t SegmentRecord::encoded_bytes(std::string_view key, std::string_view version, size_t crcs) {
+  return align_up(kFixedBytes + crcs * 4 + key.size() + version.size(), 8);
+}
+
+std::string SegmentRecord::encode(Kind kind, const FileRef& ref, uint64_t offset,
+                                  std::span<const uint32_t> crcs) {
   RecordWriter writer;
-  size_t length =
-      align_up(kFixedBytes + crcs.size() * 4 + ref.key.size() + ref.version.value.size(), 8);
+  const uint64_t length = encoded_bytes(ref.key, ref.version.value, crcs.size());
+  writer.reserve(length);
   writer.put(kRecordMark);
   writer.put(static_cast<uint32_t>(length));
   writer.put<uint32_t>(0);  // the checksum, below
@@ -89,6 +94,7 @@ std::string SegmentHeader::encode() const {
   writer.put(static_cast<uint32_t>(kBytes));
   writer.put(sequence);
   writer.put(directory);
+  writer.put(static_cast<uint64_t>(pool));
   writer.pad_to(kBytes - 4);
   writer.put(crc32c(writer.span()));
   return writer.take();
@@ -103,6 +109,7 @@ std::optional<SegmentHeader> SegmentHeader::decode(std::span<const std::byte> by
   SegmentHeader header;
   header.sequence = reader.get<uint64_t>();
   header.directory = reader.get_id();
+  header.pool = PoolId{reader.get<uint64_t>()};
   RecordReader crc(bytes.subspan(kBytes - 4));
   if (!known || crc.get<uint32_t>() != crc32c(bytes.first(kBytes - 4))) return std::nullopt;
   return header;

@@ -20,8 +20,9 @@
 #include "cache/capacity.h"
 #include "cache/descriptor_pool.h"
 #include "cache/eviction.h"
-#include "cache/object_meta.h"
+#include "cache/files/object_meta.h"
 #include "cache/page_store.h"
+#include "cache/pool.h"
 #include "model/byte_range.h"
 #include "model/file_ref.h"
 #include "runtime/semaphore.h"
@@ -44,7 +45,7 @@ struct BlockRun {
 
 class CachedFile : public Openable, public Evictable {
  public:
-  CachedFile(const FileRef& ref, int64_t birth_ns, std::shared_ptr<Capacity> capacity);
+  CachedFile(const FileRef& ref, int64_t birth_ns, PoolPtr pool);
   ~CachedFile() override;
 
   // "files/ab", "files/ab/ab01….data".
@@ -55,7 +56,9 @@ class CachedFile : public Openable, public Evictable {
   uint64_t blocks() const { return states_.size(); }
   // Of .meta and of the extent tree that a badly fragmented file needs.
   static uint64_t overhead_bytes(const FileRef& ref);
-  uint64_t record_offset(uint64_t block) const;
+  uint64_t record_offset(uint64_t block) const {
+    return header_bytes_ + block * ObjectMeta::kRecordBytes;
+  }
 
   // What was found on disk: takes the place of the constructor's "nothing". `trusted`: where it is
   // complete the kernel may read it unverified.
@@ -90,8 +93,9 @@ class CachedFile : public Openable, public Evictable {
   std::vector<ByteRange> missing(BlockRun run) const;
   uint64_t present_bytes() const;
 
-  // For eviction: a read of bytes that were read before is a use.
+  // For eviction: a read of the first byte, or of bytes that were read before, begins a pass.
   void note_read(ByteRange range);
+  void note_pass();
 
   // Unlinking begins; true for the first who says so. Nothing is claimed or found any more.
   bool doom();
@@ -117,6 +121,7 @@ class CachedFile : public Openable, public Evictable {
 
   const FileId id;
   const int64_t birth_ns;
+  const PoolPtr pool;
   Charge charge;
   // Set when the files exist on disk, and when they are gone.
   const std::shared_ptr<SharedResult<bool>> created, gone;
@@ -138,7 +143,7 @@ class CachedFile : public Openable, public Evictable {
   void verify(uint64_t block);
 
   const uint64_t size_;
-  const uint32_t key_bytes_, version_bytes_;
+  uint64_t header_bytes_;  // of .meta
 
   mutable std::mutex mutex_;  // leaf
   std::vector<uint8_t> states_;

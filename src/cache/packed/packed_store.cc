@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing and dropping. An object is in the index only after its bytes and its record were
-// written; a place in a segment is never written twice, so whoever found it may read it at leisure.
-#include "cache/packed_store.h"
+// Writing and dropping. An object is in the index only after its bytes and its record are in the
+// tail; a place in a segment is never filled twice, so whoever found it may read it at leisure.
+#include "cache/packed/packed_store.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,9 +12,12 @@
 namespace leat {
 namespace {
 
+// In memory, of all tails. An object that finds fewer may take what it needs.
+constexpr uint64_t kPiecesMax = 16;
+
 // The configured size, but small beside the capacity: eviction takes whole segments.
 uint64_t fitting_segment_bytes(const PageStoreOptions& options) {
-  uint64_t share = options.capacity_bytes / 16;
+  uint64_t share = options.capacity_bytes / 32;
   return align_up(std::max(std::min(options.segment_bytes, share), options.packed_bytes_max),
                   kPageBytes);
 }
@@ -75,81 +78,61 @@ uint64_t PackedStore::segment_count() const {
 }
 
 Task<Result<>> PackedStore::write(Context context, FileRefPtr ref, Bytes data) {
-  Shard& part = shard(ref->id);
-  std::shared_ptr<SharedResult<bool>> writing;
-  for (bool mine = false; !mine;) {
-    {
-      std::lock_guard lock(part.mutex);
-      if (part.entries.find(ref->id) != nullptr) co_return Result<>();
-      auto [place, first] = part.writing.try_emplace(ref->id);
-      if (first) place->second = SharedResult<bool>::make();
-      writing = place->second;
-      mine = first;
-    }
-    if (mine) break;
-    // If the other one fails we have a try of our own.
-    LEAT_CO_CHECK_OK(co_await writing->wait(context, "another write of the same object"));
-  }
-  Result<> stored = co_await store(context, ref, data, std::nullopt);
-  {
-    std::lock_guard lock(part.mutex);
-    part.writing.erase(ref->id);
-  }
-  writing->set(true);
-  co_return stored;
+  if (contains(ref->id)) co_return Result<>();
+  co_return co_await store(context, ref, data, std::nullopt);
 }
 
 Task<Result<>> PackedStore::store(Context context, FileRefPtr ref, Bytes data,
                                   std::optional<Entry> moved_from) {
-  SegmentRecord record{SegmentRecord::Kind::kObject, *ref, 0, block_crcs(data)};
-  // Verified once, but perhaps long ago: its bytes must not get a checksum that fits them now.
-  if (moved_from && crc_of_crcs(record.crcs) != moved_from->crc) {
-    co_return lost(ref->id, *moved_from, ref->key, "its checksum differs");
-  }
-  uint64_t pages = align_up(data.size(), kPageBytes);
-  Result<Slot> slot = co_await take_slot(context, pages);
-  if (!slot && slot.error().code() == StatusCode::kNoSpace) {
-    co_return directory_->refuse(ref->key, data.size());
-  }
-  if (!slot) co_return directory_->write_failed(ref->key, slot.error());
-  record.offset = slot->offset;
-  uint64_t charged = pages + record.encode().size();
-  if (!slot->segment->charge.grow(charged)) {
-    release_slot(*slot, false, 0);
-    remove_if_dead(slot->segment);
-    co_return directory_->refuse(ref->key, data.size());
-  }
-  directory_->reserved(charged);
-  Result<> filled = co_await fill_slot(context, *slot, record, data, moved_from);
-
-  release_slot(*slot, filled.has_value(), charged);
-  remove_if_dead(slot->segment);  // where it was dropped meanwhile
-
-  if (!filled) co_return directory_->write_failed(ref->key, filled.error());
-  directory_->capacity->note_taken();
-  co_return Result<>();
+  LEAT_CO_TRY(Incoming object, reserve(*ref, data, moved_from));
+  const uint64_t pages = align_up(data.size(), kPageBytes);
+  if (auto slot = try_take_slot(*object.pool, pages)) co_return put(object, *std::move(slot));
+  Result<Slot> slot = co_await take_slot(context, object.pool, pages);
+  if (slot) co_return put(object, *std::move(slot));
+  object.pool->capacity->give_back(object.charged);
+  bool full = slot.error().code() == StatusCode::kNoSpace;
+  co_return full ? directory_->refuse(*object.pool, ref->key, data.size())
+                 : directory_->write_failed(ref->key, slot.error());
 }
 
-// Payload, then its record, then the index in memory.
-Task<Result<>> PackedStore::fill_slot(Context context, Slot slot, SegmentRecord record, Bytes data,
-                                      std::optional<Entry> moved_from) {
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, slot.segment);
-  if (!files) co_return Error(files.error());
-  Result<> written =
-      co_await directory_->disk->write(context, (*files)->data.fd(), data, slot.offset);
-  if (!written) co_return written;
-  Result<> appended = co_await slot.segment->append(directory_, record.encode());
-  if (!appended) co_return appended;
-  ++slot.segment->writes;
-  Entry entry{.segment = slot.segment->sequence,
+Result<PackedStore::Incoming> PackedStore::reserve(const FileRef& ref, const Bytes& data,
+                                                   std::optional<Entry> moved_from) {
+  std::vector<uint32_t> crcs = block_crcs(data);
+  // Verified once, but perhaps long ago: its bytes must not get a checksum that fits them now.
+  if (moved_from && crc_of_crcs(crcs) != moved_from->crc) {
+    return lost(ref.id, *moved_from, ref.key, "its checksum differs");
+  }
+  uint64_t charged = align_up(data.size(), kPageBytes) +
+                     SegmentRecord::encoded_bytes(ref.key, ref.version.value, crcs.size());
+  PoolPtr pool = directory_->pools.get(ref.pool);
+  if (!pool->capacity->reserve(charged)) return directory_->refuse(*pool, ref.key, data.size());
+  directory_->reserved(*pool, charged);
+  return Incoming{ref, data, std::move(pool), std::move(crcs), charged, moved_from};
+}
+
+// Payload and record into the tail, then the index. Two who bring the same object at the same time
+// both take a place; the second one's is nobody's until its segment goes.
+Result<> PackedStore::put(const Incoming& object, Slot slot) {
+  const auto& [ref, data, pool, crcs, charged, moved_from] = object;
+  Segment& segment = *slot.segment;
+  segment.charge.adopt(charged);
+  SegmentTail::fill(slot.place, data);
+  segment.tail.add_record(
+      slot.offset + align_up(data.size(), kPageBytes),
+      SegmentRecord::encode(SegmentRecord::Kind::kObject, ref, slot.offset, crcs));
+  Entry entry{.segment = segment.sequence,
               .page = static_cast<uint32_t>(slot.offset / kPageBytes),
-              .crc = crc_of_crcs(record.crcs),
+              .crc = crc_of_crcs(crcs),
               .size = static_cast<uint32_t>(data.size()),
               .verified = false,
               .read = false};
-  bool entered = enter(record.ref.id, entry, slot.segment, moved_from);
-  if (!entered) co_return error(StatusCode::kInternal, "what came before it could not be synced");
-  co_return Result<>();
+  segment.newest_ns = birth_now_ns();
+  segment.last_pass = pool->now();
+  bool entered = enter(ref.id, entry, slot.segment, moved_from);
+  release_slot(slot);
+  if (entered) return {};
+  return directory_->write_failed(
+      ref.key, Status(StatusCode::kInternal, "what came before it could not be written"));
 }
 
 // False where the segment failed meanwhile.
@@ -159,12 +142,14 @@ bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& 
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
     // Under this lock: whoever marks it forgets afterwards what is in the shards.
-    if (into->failed) return false;
+    if (into->failed || into->cut_off || into->removing) return false;
     Entry* found = part.entries.find(id);
     if (moved_from) {
       // Dropped meanwhile: the copy is dead, too.
       if (found == nullptr || !found->same_place(*moved_from)) return true;
       *found = entry;
+    } else if (found != nullptr) {
+      return true;  // another was faster
     } else {
       part.entries.put(id, entry);
     }
@@ -175,55 +160,105 @@ bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& 
   return true;
 }
 
-Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, uint64_t bytes) {
+PackedStore::SegmentPtr PackedStore::open_segment(PoolId pool) const {
+  auto found = open_.find(static_cast<uint64_t>(pool));
+  return found == open_.end() ? nullptr : found->second;
+}
+
+void PackedStore::seal(const SegmentPtr& segment) {
+  segment->sealed = true;
+  if (is_open(segment)) open_.erase(static_cast<uint64_t>(segment->pool->id));
+}
+
+std::optional<PackedStore::Slot> PackedStore::try_take_slot(const Pool& pool, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  SegmentPtr into = open_segment(pool.id);
+  if (into == nullptr || into->data_bytes + bytes > segment_bytes_) return std::nullopt;
+  const uint64_t offset = into->data_bytes, end = offset + bytes;
+  uint64_t more = 0;
+  if (end > into->memory_bytes) {
+    if (tails_are_full()) return std::nullopt;
+    more = (end - into->memory_bytes + SegmentTail::kPieceBytes - 1) / SegmentTail::kPieceBytes;
+    into->memory_bytes += more * SegmentTail::kPieceBytes;
+    pieces_ += more;
+  }
+  into->data_bytes = end;
+  SegmentTail::Place place = into->tail.add_place(offset, more);
+  const uint64_t number = into->filling.begin(offset);
+  return Slot{std::move(into), offset, place, number};
+}
+
+// Each segment that is being filled keeps a piece that is not full.
+bool PackedStore::tails_are_full() const {
+  return pieces_ >= kPiecesMax + open_.size();
+}
+
+Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, PoolPtr pool,
+                                                       uint64_t bytes) {
   for (;;) {
-    std::shared_ptr<SharedResult<bool>> creating;
+    if (std::optional<Slot> slot = try_take_slot(*pool, bytes)) co_return *slot;
+    std::shared_ptr<SharedResult<bool>> freed;
     SegmentPtr full;
-    bool creator = false;
     {
       std::lock_guard lock(mutex_);
-      if (active_ != nullptr && active_->data_bytes + bytes <= segment_bytes_) {
-        Slot slot{active_, active_->data_bytes, bytes};
-        active_->data_bytes += bytes;
-        active_->filling.insert(slot.offset);
-        co_return slot;
+      SegmentPtr into = open_segment(pool->id);
+      if (into != nullptr && into->data_bytes + bytes > segment_bytes_) {
+        seal(into);
+        full = into;
+      } else if (into != nullptr && tails_are_full()) {
+        if (freed_ == nullptr) freed_ = SharedResult<bool>::make();
+        freed = freed_;
       }
-      if (active_ != nullptr) {
-        active_->sealed = true;
-        full = std::exchange(active_, nullptr);
-      }
-      creator = creating_ == nullptr;
-      if (creator) creating_ = SharedResult<bool>::make();
-      creating = creating_;
     }
     if (full != nullptr) queue_settling(full);
-    if (!creator) {
-      Result<bool> created = co_await creating->wait(context, "creation of a cache segment");
-      if (!created) co_return Error(created.error());
-      continue;
+    if (freed == nullptr) {
+      LEAT_CO_CHECK_OK(co_await begin_segment(context, pool));
+    } else {
+      LEAT_CO_CHECK_OK(co_await freed->wait(context, "the cache disk to take small objects"));
     }
-    Result<SegmentPtr> made = co_await create_segment();
-    if (made) tell_shards((*made)->sequence, *made);
-    {
-      std::lock_guard lock(mutex_);
-      if (made) segments_[(*made)->sequence] = active_ = *made;
-      creating_ = nullptr;
-    }
-    if (!made) {
-      creating->set(Error(made.error()));
-      co_return Error(made.error());
-    }
-    creating->set(true);
   }
 }
 
-Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment() {
+// One segment to be filled, unless there is one by now; made by one for all who want it.
+Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool) {
+  const auto number = static_cast<uint64_t>(pool->id);
+  std::shared_ptr<SharedResult<bool>> creating;
+  bool creator = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (open_segment(pool->id) != nullptr) co_return Result<>();
+    auto [place, first] = creating_.try_emplace(number);
+    if (first) place->second = SharedResult<bool>::make();
+    creator = first;
+    creating = place->second;
+  }
+  if (!creator) {
+    Result<bool> created = co_await creating->wait(context, "creation of a cache segment");
+    if (!created) co_return Error(created.error());
+    co_return Result<>();
+  }
+  Result<SegmentPtr> made = co_await create_segment(pool);
+  if (made) tell_shards((*made)->sequence, *made);
+  {
+    std::lock_guard lock(mutex_);
+    if (made) segments_[(*made)->sequence] = open_[number] = *made;
+    creating_.erase(number);
+  }
+  if (!made) {
+    creating->set(Error(made.error()));
+    co_return Error(made.error());
+  }
+  creating->set(true);
+  co_return Result<>();
+}
+
+Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool) {
   uint32_t sequence;
   {
     std::lock_guard lock(mutex_);
     sequence = next_sequence_++;
   }
-  auto segment = std::make_shared<Segment>(sequence, birth_now_ns(), directory_->capacity);
+  auto segment = std::make_shared<Segment>(sequence, birth_now_ns(), std::move(pool));
   // One page of each file, so that what is charged for records needs no rounding.
   if (!segment->charge.grow(2 * kPageBytes)) {
     co_return error(StatusCode::kNoSpace, "no room for a new segment");
@@ -241,7 +276,8 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment() {
       });
   Result<> written;
   if (files) {
-    Bytes header = Bytes::copy_of(SegmentHeader{sequence, directory->uuid}.encode());
+    Bytes header =
+        Bytes::copy_of(SegmentHeader{sequence, directory->uuid, segment->pool->id}.encode());
     int side = (*files)->side.fd();
     written = co_await directory->disk->write(Context::background(), side, header, 0);
   } else {
@@ -252,19 +288,29 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment() {
     co_await remove(segment);
     co_return Error(written.error());
   }
-  segment->set_index_bytes(SegmentHeader::kBytes);
+  segment->index_bytes = SegmentHeader::kBytes;
   directory->descriptors.adopt(segment, *files);
   co_return segment;
 }
 
-void PackedStore::release_slot(const Slot& slot, bool filled, uint64_t charged) {
-  std::lock_guard lock(mutex_);
-  slot.segment->filling.erase(slot.segment->filling.find(slot.offset));
-  // A place that was not filled can only be used again while it is the last; otherwise it stays
-  // charged until the segment goes, since some of it may be on disk.
-  if (filled || slot.segment->data_bytes != slot.offset + slot.bytes) return;
-  slot.segment->data_bytes = slot.offset;
-  slot.segment->charge.shrink(charged);
+void PackedStore::release_slot(const Slot& slot) {
+  const SegmentPtr& segment = slot.segment;
+  bool piece_is_full, last_of_sealed;
+  {
+    std::lock_guard lock(mutex_);
+    segment->filling.end(slot.number);
+    uint64_t whole = segment->filled_bytes() / SegmentTail::kPieceBytes * SegmentTail::kPieceBytes;
+    piece_is_full = whole > segment->tail.written();
+    last_of_sealed = segment->sealed && segment->filling.empty();
+  }
+  if (last_of_sealed) {
+    queue_settling(segment);
+  } else if (piece_is_full) {
+    queue_writing(segment);
+  }
+  start_clock();
+  // Where what is in it was dropped meanwhile, its removal waited for us.
+  if (segment->live_objects == 0 || segment->failed) remove_if_dead(segment);
 }
 
 // False where the object is no longer at that place.
@@ -304,26 +350,19 @@ uint64_t PackedStore::drop(const FileId& id) {
 Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence) {
   // A segment that dies with its last object takes the object's record along; one that must stay
   // for its words about other drops does not.
-  if (self->is_leaving(sequence)) co_return;
+  SegmentPtr from = self->segment(sequence);
+  if (from == nullptr || from->removing) co_return;
   SegmentRecord word;
   word.kind = SegmentRecord::Kind::kDropped;
   word.ref.id = id;
   std::string record = word.encode();
-  Result<Slot> slot = co_await self->take_slot(Context::background(), 0);
+  Result<Slot> slot = co_await self->take_slot(Context::background(), from->pool, 0);
   if (!slot) co_return;
   if (slot->segment->charge.grow(record.size())) {
     slot->segment->has_drops = true;
-    Result<> appended = co_await slot->segment->append(self->directory_, record);
-    if (appended) ++slot->segment->writes;
+    slot->segment->tail.add_record(slot->offset, record);
   }
-  self->release_slot(*slot, true, 0);
-  self->remove_if_dead(slot->segment);  // what died meanwhile waited for us
-}
-
-bool PackedStore::is_leaving(uint32_t sequence) const {
-  std::lock_guard lock(mutex_);
-  auto found = segments_.find(sequence);
-  return found == segments_.end() || found->second->removing;
+  self->release_slot(*slot);
 }
 
 bool PackedStore::begin_removal(const SegmentPtr& segment) {
@@ -337,8 +376,8 @@ bool PackedStore::begin_removal(const SegmentPtr& segment) {
     bool needed = segment->has_drops && segments_.begin()->second != segment;
     if (unused || needed) return false;
   }
-  segment->removing = segment->sealed = true;
-  if (active_ == segment) active_ = nullptr;
+  segment->removing = true;
+  seal(segment);
   return true;
 }
 
@@ -349,6 +388,7 @@ Task<> PackedStore::remove_in_background(std::shared_ptr<PackedStore> self, Segm
 // Of a segment whose removal was begun, or that never came to be.
 Task<> PackedStore::remove(SegmentPtr segment) {
   segment->charge.hold();
+  give_back_pieces(segment->tail.abandon());
   CacheDirectory* directory = directory_.get();
   // Data whose .index is gone is removed at the next start, so .index goes first.
   Result<> removed = co_await directory->executor.blocking([directory, &segment]() -> Result<> {

@@ -34,6 +34,7 @@ struct ObjectMeta {
 
   FileRef ref;
   State state = State::kFilling;
+  uint64_t header_bytes = 0;
   // One for each block: the CRC-32C of the bytes, or nothing where they are not there.
   std::vector<std::optional<uint32_t>> blocks;
 
@@ -43,8 +44,9 @@ struct ObjectMeta {
   // The records of consecutive blocks, there with these checksums, or not there.
   static std::string encode_blocks(std::span<const uint32_t> crcs);
   static std::string encode_no_blocks(uint64_t count);
-  // Where the record of `block` lies in the file of `ref`.
-  static uint64_t block_offset(size_t key_bytes, size_t version_bytes, uint64_t block);
+  static constexpr uint64_t kRecordBytes = 8;
+  // Of a new object's header; the record of block i lies i times kRecordBytes behind it.
+  static uint64_t new_header_bytes(const FileRef& ref);
   static uint64_t file_bytes(const FileRef& ref);
 
   // kCorrupt where anything but single block records is wrong.

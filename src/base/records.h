@@ -20,6 +20,7 @@ static_assert(std::endian::native == std::endian::little, "the records are copie
 
 class RecordWriter {
  public:
+  void reserve(size_t bytes) { bytes_.reserve(bytes); }
   template <class T>
     requires std::is_integral_v<T>
   void put(T value) {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segment: one append-only pair of files, .data with the payload of small objects in whole pages
+// and .index with a record for each, and the tail that is not in them yet.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "cache/cache_directory.h"
+#include "cache/capacity.h"
+#include "cache/descriptor_pool.h"
+#include "cache/packed/segment_tail.h"
+#include "runtime/semaphore.h"
+
+namespace leat {
+
+// Places that were given out in the order of their offsets and end in any. Not thread-safe.
+class PlacesInWork {
+ public:
+  // The number under which it ends.
+  uint64_t begin(uint64_t offset) {
+    places_.push_back({offset, false});
+    return ended_ + places_.size() - 1;
+  }
+  void end(uint64_t number) {
+    places_[number - ended_].done = true;
+    for (; !places_.empty() && places_.front().done; ++ended_) places_.pop_front();
+  }
+  bool empty() const { return places_.empty(); }
+  uint64_t first() const { return places_.front().offset; }
+
+ private:
+  struct Place {
+    uint64_t offset;
+    bool done;
+  };
+  std::deque<Place> places_;
+  uint64_t ended_ = 0;  // that are no longer in places_
+};
+
+class Segment : public Openable, public std::enable_shared_from_this<Segment> {
+ public:
+  Segment(uint32_t number, int64_t birth, PoolPtr of)
+      : sequence(number), birth_ns(birth), pool(std::move(of)), charge(pool->capacity) {}
+  ~Segment() override;
+
+  static std::string name(uint32_t sequence, const char* suffix);
+  std::string data_name() const override { return name(sequence, ".data"); }
+  std::string side_name() const override { return name(sequence, ".index"); }
+
+  const uint32_t sequence;
+  const int64_t birth_ns;
+  const PoolPtr pool;
+  Charge charge;
+  SegmentTail tail;
+
+  std::atomic<int64_t> newest_ns = 0;     // when its last object came
+  std::atomic<uint64_t> last_pass = 0;    // in which one of its objects was used
+  std::atomic<int64_t> live_objects = 0;  // that the index in memory still points to
+  std::atomic<bool> has_drops = false;    // words about objects of this and of earlier segments
+
+  // Guarded by the mutex of PackedStore.
+  uint64_t data_bytes = 0;    // where the next object goes
+  uint64_t memory_bytes = 0;  // the end of the tail's pieces
+  PlacesInWork filling;       // slots whose writers are not done
+  bool sealed = false;
+  bool whole_pages = false;  // sealed, and .data cut to whole pages
+  std::atomic<bool> removing = false;
+  // All of .data below this is filled, or nobody's.
+  uint64_t filled_bytes() const { return filling.empty() ? data_bytes : filling.first(); }
+
+  // Could not be synced: nothing comes in any more, and it goes with its last writer.
+  std::atomic<bool> failed = false;
+  // Its tail could not be written: nothing comes in any more, what is in the files stays.
+  std::atomic<bool> cut_off = false;
+
+  // Whoever writes the tail out holds it.
+  Semaphore write_turn{1};
+  uint64_t index_bytes = 0;  // of the file; under the turn
+  std::atomic<bool> write_queued = false;
+  // Batches written, and how many of them are on disk for good.
+  std::atomic<uint64_t> writes = 0, synced_writes = 0;
+  std::atomic<uint64_t> synced_bytes = 0;  // of .data, on disk for good
+  std::atomic<bool> settling_queued = false;
+};
+
+}  // namespace leat

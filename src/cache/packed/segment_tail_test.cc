@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/packed/segment_tail.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "cache/store_fixture_test.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kPiece = SegmentTail::kPieceBytes;
+
+Bytes in_slices(const Bytes& whole, size_t of) {
+  Bytes parts;
+  for (size_t at = 0; at < whole.size(); at += of) parts.append(whole.sub(at, of));
+  return parts;
+}
+
+TEST(SegmentTail, APlaceMayLieInSeveralPieces) {
+  SegmentTail tail;
+  const uint64_t sizes[] = {5000, kPiece - 8192, 3 * kPiece + 1, 4096};
+  uint64_t offset = 0, pieces = 0;
+  std::vector<std::pair<uint64_t, Bytes>> filled;
+  for (uint64_t size : sizes) {
+    const uint64_t end = offset + align_up(size, 4096);
+    const uint64_t more = (end + kPiece - 1) / kPiece - pieces;
+    Bytes data = content(object(std::to_string(size), size));
+    SegmentTail::fill(tail.add_place(offset, more), in_slices(data, 70'001));
+    filled.emplace_back(offset, data);
+    pieces += more;
+    offset = end;
+  }
+  for (const auto& [at, data] : filled) {
+    Buffer out(data.size());
+    ASSERT_TRUE(tail.copy_out(at, out.span()));
+    EXPECT_TRUE(same(Bytes(std::move(out)), data)) << at;
+  }
+  SegmentTail::Batch batch = tail.take(offset);
+  ASSERT_EQ(batch.payload.size(), offset);
+  std::string written = batch.payload.to_string();
+  for (const auto& [at, data] : filled) {
+    EXPECT_EQ(written.substr(at, data.size()), data.to_string());
+    const uint64_t padding = align_up(data.size(), 4096) - data.size();
+    EXPECT_EQ(written.substr(at + data.size(), padding), std::string(padding, '\0'));
+  }
+  EXPECT_EQ(tail.wrote(offset), offset / kPiece);
+  Buffer out(10);
+  EXPECT_FALSE(tail.copy_out(0, out.span())) << "it is in the file now";
+  EXPECT_FALSE(tail.any_below(offset));
+}
+
+TEST(SegmentTail, RecordsGoWithWhatTheyStandFor) {
+  SegmentTail tail;
+  for (uint64_t i = 0; i < 3; ++i) {
+    SegmentTail::fill(tail.add_place(i * 4096, i == 0), content(object("x", 4096)));
+  }
+  tail.add_record(3 * 4096, "third");
+  tail.add_record(4096, "first");
+  tail.add_record(2 * 4096, "second");
+  EXPECT_EQ(tail.take(2 * 4096).records, "firstsecond");
+  EXPECT_EQ(tail.wrote(2 * 4096), 0u) << "its piece is not full";
+  tail.add_record(2 * 4096, "word");  // came while the batch was being written
+  EXPECT_TRUE(tail.any_below(2 * 4096));
+  SegmentTail::Batch rest = tail.take(3 * 4096);
+  EXPECT_EQ(rest.records, "thirdword");
+  EXPECT_EQ(rest.offset, 2 * 4096u);
+  EXPECT_EQ(rest.payload.size(), 4096u);
+}
+
+TEST(SegmentTail, SmallObjectsAreReadBeforeAndWhileTheyAreWritten) {
+  TempDirectory directory;
+  TestStore store(TestStore::options(directory.path()));
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < 3; ++writer) {
+    threads.emplace_back([&, writer] {
+      for (int i = 0; i < 120; ++i) {
+        auto ref = object(fmt::format("{}/{}", writer, i), 1 + (i * 7919u) % 90'000);
+        ASSERT_TRUE(store.write_whole(ref));
+        auto hot = store->try_read(*ref, {0, ref->size});
+        if (hot) EXPECT_TRUE(same(*hot, content(ref)));
+        auto earlier = object(fmt::format("{}/{}", writer, i / 2), 1 + (i / 2 * 7919u) % 90'000);
+        EXPECT_TRUE(store.holds(earlier));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(store->stats().packed_objects, 360u);
+  EXPECT_EQ(store->stats().corrupt_blocks, 0u);
+  EXPECT_LE(disk_bytes(directory.path()), store->stats().used_bytes);
+  store.close();
+  TestStore again(TestStore::options(directory.path()));
+  for (int i = 0; i < 120; ++i) {
+    EXPECT_TRUE(again.holds(object(fmt::format("1/{}", i), 1 + (i * 7919u) % 90'000))) << i;
+  }
+}
+
+// More segments than there are pieces, none of them a whole number of pieces long.
+TEST(SegmentTail, ASealedSegmentGivesItsLastPieceBack) {
+  TempDirectory directory;
+  auto options = TestStore::options(directory.path());
+  options.capacity_bytes = 16 * kMiB;
+  TestStore store(options);
+  for (int i = 0; i < 800; ++i) {
+    auto ref = object(fmt::format("{}", i), 60'000);
+    while (!store.write_whole(ref)) std::this_thread::yield();
+  }
+  EXPECT_GT(store->stats().evicted_bytes, 20 * kMiB);
+}
+
+// Nobody flushes and nothing more comes.
+TEST(SegmentTail, WhatCameIsInTheFilesSoon) {
+  TempDirectory directory;
+  TestStore store(TestStore::options(directory.path()));
+  auto small = object("small", 5000);
+  ASSERT_TRUE(store.write_whole(small));
+  auto segment = files_ending(directory.path() + "/segments", ".data").at(0);
+  EXPECT_EQ(std::filesystem::file_size(segment), 0u);
+  while (std::filesystem::file_size(segment) == 0) std::this_thread::yield();
+  auto index = files_ending(directory.path() + "/segments", ".index").at(0);
+  while (std::filesystem::file_size(index) <= 64) std::this_thread::yield();
+  auto copy = crash_copy(directory.path());
+  TestStore later(TestStore::options(copy->path()));
+  EXPECT_TRUE(later.holds(small));
+}
+
+// What the disk took before it was full stays.
+TEST(SegmentTail, ADiskThatFailsLaterCostsWhatItDidNotTake) {
+  TempDirectory directory;
+  Executor executor({.threads = 1});
+  auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
+  TestStore store(TestStore::options(directory.path()), disk);
+  auto before = object("before", 5000), after = object("after", 7000);
+  ASSERT_TRUE(store.write_whole(before));
+  ASSERT_TRUE(store.flush());
+  const uint64_t used = store->stats().used_bytes;
+  ASSERT_TRUE(store.write_whole(after));
+  EXPECT_TRUE(store.holds(after));
+  disk->fault = [](FaultyDisk::Call call, uint64_t) {
+    return call == FaultyDisk::Call::kWrite ? EIO : 0;
+  };
+  EXPECT_FALSE(store.flush());
+  EXPECT_EQ(store.read_fails(after, {0, 1}), StatusCode::kNotFound);
+  EXPECT_TRUE(store.holds(before));
+  EXPECT_GE(store->stats().refused_bytes, after->size);
+  disk->fault = nullptr;
+  ASSERT_TRUE(store.flush());
+  EXPECT_LE(store->stats().used_bytes, used + 4096);
+  ASSERT_TRUE(store.write_whole(after));
+  store.close();
+  TestStore again(TestStore::options(directory.path()));
+  EXPECT_TRUE(again.holds(before));
+  EXPECT_TRUE(again.holds(after));
+}
+
+}  // namespace
+}  // namespace leat

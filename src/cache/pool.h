@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pool: the cached bytes of one mount or snapshot: what they may cost, how long and how firmly they
+// stay, and how they are used. PoolTable: those of one cache directory. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "cache/capacity.h"
+#include "cache/page_store.h"
+#include "cache/reuse_meter.h"
+
+namespace leat {
+
+class Pool {
+ public:
+  Pool(PoolId number, std::shared_ptr<Capacity> of_directory, std::atomic<uint64_t>& clock)
+      : id(number),
+        capacity(std::make_shared<Capacity>(UINT64_MAX, std::move(of_directory))),
+        clock_(clock) {}
+
+  const PoolId id;
+  const std::shared_ptr<Capacity> capacity;  // limited by the quota
+  ReuseMeter meter;
+
+  PoolPolicy policy() const;
+  void set_policy(const PoolPolicy& policy);
+
+  // A pass over an object began; returns its number.
+  uint64_t note_pass(const FileId& object);
+  uint64_t now() const { return clock_.load(std::memory_order_relaxed); }
+  // Whether what was used last in that pass is used no more.
+  bool stale(uint64_t last_pass) const;
+
+  // Since the last eviction a write found little room or none.
+  std::atomic<bool> wants_room = false;
+
+ private:
+  std::atomic<uint64_t>& clock_;
+  mutable std::mutex mutex_;  // leaf
+  PoolPolicy policy_;
+};
+using PoolPtr = std::shared_ptr<Pool>;
+
+class PoolTable {
+ public:
+  explicit PoolTable(std::shared_ptr<Capacity> of_directory) : capacity_(std::move(of_directory)) {}
+
+  PoolPtr get(PoolId id);  // made where there is none
+  std::vector<PoolPtr> all() const;
+
+ private:
+  const std::shared_ptr<Capacity> capacity_;
+  std::atomic<uint64_t> passes_ = 0;  // over all pools
+  mutable std::shared_mutex mutex_;   // leaf
+  boost::unordered_flat_map<uint64_t, PoolPtr> pools_;
+};
+
+}  // namespace leat
