@@ -81,8 +81,8 @@ TEST_F(OpenSource, UnknownSchemesAndOptionsAreNamed) {
               HasSubstr("did you mean 'endpoint'?"));
   EXPECT_THAT(failure("s3://bucket?adressing=path", StatusCode::kInvalidArgument),
               HasSubstr("did you mean 'addressing'?"));
-  EXPECT_THAT(failure("file:///data?region=x", StatusCode::kInvalidArgument),
-              HasSubstr("did you mean 'cache'? There are cache"));
+  EXPECT_THAT(failure("file:///data?cahce=x", StatusCode::kInvalidArgument),
+              HasSubstr("did you mean 'cache'? There are cache, quota, ttl, priority, pin"));
   EXPECT_THAT(failure("s3://bucket?anonymous=yes", StatusCode::kInvalidArgument),
               HasSubstr("must be 'true' or 'false'"));
   EXPECT_THAT(failure("s3://bucket?endpoint=127.0.0.1:7070", StatusCode::kInvalidArgument),

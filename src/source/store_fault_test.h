@@ -73,7 +73,9 @@ struct StoreFault {
       case Kind::kCorruptListing:
         return request.is_listing();
       case Kind::kAnotherAnswer:
-        return request.is_read() || (request.is_listing() && !request.parameter("prefix").empty());
+        // A later page with nothing of another prefix on it is the end of this one's names, too.
+        return request.is_read() || (request.is_listing() && !request.parameter("prefix").empty() &&
+                                     request.parameter("continuation-token").empty());
       default:
         return true;
     }

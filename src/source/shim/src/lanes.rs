@@ -69,6 +69,17 @@ pub fn run<R: FnOnce() + Send + 'static>(
     });
 }
 
+/// A write to a process that has gone (sftp's ssh) is an error like others, not the end of ours.
+fn block_sigpipe() {
+    // SAFETY: `set` is initialised by sigemptyset before it is read.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}
+
 /// The first of those with the least to do.
 fn pick(lanes: &'static [Lane]) -> &'static Lane {
     let steps = |lane: &&Lane| lane.load.load(Ordering::Relaxed) / LOAD_STEP;
@@ -80,7 +91,10 @@ impl Lane {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name(format!("leat-store-{index}"))
-            .on_thread_start(move || LANE.set(index))
+            .on_thread_start(move || {
+                LANE.set(index);
+                block_sigpipe();
+            })
             .enable_all()
             .build()
             .expect("the runtime of the stores cannot start its threads");
