@@ -26,7 +26,7 @@ bool Capacity::reserve(uint64_t bytes) {
 }
 
 void Capacity::note_short_of(uint64_t bytes) {
-  if (bytes > limit() / 2) return;
+  if (bytes > limit()) return;  // no eviction makes room for it
   uint64_t before = short_of_;
   while (before < bytes && !short_of_.compare_exchange_weak(before, bytes)) {
   }
@@ -64,9 +64,10 @@ void Capacity::note_refused() {
 uint64_t Capacity::excess() const {
   // Each read once: others change them.
   const uint64_t used = used_, most = limit();
-  const uint64_t margin = std::min(most / kMarginShare, kMarginMax), wanted = short_of_;
+  const uint64_t margin = std::min(most / kMarginShare, kMarginMax);
+  const uint64_t wanted = std::min(short_of_.load(), most);
   const uint64_t high = most - std::max(margin, wanted);
-  const uint64_t low = most - std::max(2 * margin, margin + wanted);
+  const uint64_t low = most - std::min(most, std::max(2 * margin, margin + wanted));
   return used > high ? used - low : 0;
 }
 

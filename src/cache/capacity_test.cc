@@ -22,9 +22,14 @@ TEST(Capacity, WhatFoundNoRoomFindsItAfterTheEviction) {
   capacity.give_back(70'000);
   EXPECT_TRUE(capacity.reserve(150'000));
   capacity.eviction_ran();
-  EXPECT_FALSE(capacity.reserve(600'000)) << "more than half of all is not made room for";
-  capacity.give_back(100'000);
+  capacity.give_back(980'000);
+  ASSERT_TRUE(capacity.reserve(900'000));
+  EXPECT_FALSE(capacity.reserve(1'000'001)) << "for more than there is no room can be made";
   EXPECT_EQ(capacity.excess(), 0u);
+  EXPECT_FALSE(capacity.reserve(950'000));
+  EXPECT_EQ(capacity.excess(), 870'000u);
+  capacity.configure(500'000);
+  EXPECT_EQ(capacity.excess(), 900'000u) << "what was wanted before is more than there is now";
 }
 
 TEST(Capacity, APoolsShareIsTakenFromTheWhole) {

@@ -38,6 +38,7 @@ void S3Fifo::remove(const FileId& id) {
   auto place = places_.find(id);
   if (place == places_.end()) return;
   Queue::iterator entry = place->second;
+  step_aside(entry);
   (entry->in_main ? main_bytes_ : small_bytes_) -= entry->bytes;
   (entry->in_main ? main_ : small_).erase(entry);
   places_.erase(place);
@@ -75,8 +76,15 @@ std::optional<FileId> S3Fifo::take_from_main() {
   return take(main_);
 }
 
+// The hands point to none that leaves its place.
+void S3Fifo::step_aside(Queue::iterator entry) {
+  if (small_hand_ == entry) ++small_hand_;
+  if (main_hand_ == entry) ++main_hand_;
+}
+
 // Moves the first of `from` to the end of the main queue.
 void S3Fifo::promote(Queue& from) {
+  step_aside(from.begin());
   Entry& entry = from.front();
   if (!entry.in_main) {
     entry.in_main = true;

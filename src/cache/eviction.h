@@ -45,8 +45,8 @@ class S3Fifo {
   // Takes the next one out, or nothing where all are held.
   std::optional<FileId> evict();
 
-  // Takes out one of which `stale(last pass)` is true, where there is one near the front; those
-  // before it go to the end of their queue.
+  // Takes out one of which `stale(last pass)` is true; looks at some of each queue at a time and
+  // goes on there the next time.
   template <class Stale>
   std::optional<FileId> evict_stale(Stale stale);
 
@@ -70,7 +70,11 @@ class S3Fifo {
   std::optional<FileId> take(Queue& queue);
   void remember(const FileId& id);
 
+  void step_aside(Queue::iterator entry);
+
   Queue small_, main_;
+  // Where evict_stale goes on.
+  Queue::iterator small_hand_ = small_.end(), main_hand_ = main_.end();
   uint64_t small_bytes_ = 0, main_bytes_ = 0;
   int64_t newest_birth_ns_ = 0;
   boost::unordered_flat_map<FileId, Queue::iterator, IdHash> places_;
@@ -82,10 +86,15 @@ template <class Stale>
 std::optional<FileId> S3Fifo::evict_stale(Stale stale) {
   constexpr size_t kLookAt = 64;
   for (Queue* queue : {&small_, &main_}) {
+    Queue::iterator& at = queue == &small_ ? small_hand_ : main_hand_;
     for (size_t steps = std::min(queue->size(), kLookAt); steps > 0; --steps) {
-      const Entry& entry = queue->front();
-      if (entry.object->holders == 0 && stale(entry.object->last_pass.load())) return take(*queue);
-      queue->splice(queue->end(), *queue, queue->begin());
+      if (at == queue->end()) at = queue->begin();
+      const Queue::iterator looked_at = at++;
+      const Evictable& object = *looked_at->object;
+      if (object.holders > 0 || !stale(object.last_pass.load())) continue;
+      const FileId id = looked_at->id;
+      remove(id);
+      return id;
     }
   }
   return std::nullopt;

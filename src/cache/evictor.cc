@@ -39,12 +39,11 @@ Task<bool> Evictor::run() {
   co_await look_at_free_space();
   Capacity& capacity = *directory_->capacity;
   uint64_t freed = co_await evict_within_quotas();
-  Demand demand = take_demand();
-  demand.forced = capacity.exceeded();
+  const Demands demands = take_demands();
   // Counted here and not read from the capacity: what is unlinked but held is given back later.
   const uint64_t wanted = freed + capacity.excess();
   while (freed < wanted && !directory_->closing) {
-    uint64_t bytes = co_await evict_one(demand);
+    uint64_t bytes = co_await evict_one(demands);
     if (bytes == 0) break;
     freed += bytes;
   }
@@ -52,18 +51,13 @@ Task<bool> Evictor::run() {
   co_return freed > 0;
 }
 
-Evictor::Demand Evictor::take_demand() const {
-  Demand demand;
+Evictor::Demands Evictor::take_demands() const {
+  Demands demands{{}, directory_->capacity->exceeded()};
   for (const PoolPtr& pool : directory_->pools.all()) {
     if (!pool->wants_room.exchange(false)) continue;
-    demand.priority = std::max(demand.priority, pool->policy().priority);
-    if (pool->meter.even()) {
-      demand.least_used = std::min(demand.least_used, pool->capacity->used());
-    } else {
-      demand.uneven = true;
-    }
+    demands.pools.push_back({pool->policy().priority, pool->meter.even(), pool->capacity->used()});
   }
-  return demand;
+  return demands;
 }
 
 Task<uint64_t> Evictor::evict_within_quotas() {
@@ -73,6 +67,7 @@ Task<uint64_t> Evictor::evict_within_quotas() {
     const bool stale_only = pool->meter.even() && !pool->capacity->exceeded();
     for (uint64_t from_pool = 0; from_pool < excess && !directory_->closing;) {
       uint64_t bytes = co_await evict_from(pool, stale_only);
+      if (bytes == 0 && !stale_only) bytes = co_await packed_->evict_open(pool);
       if (bytes == 0) break;
       from_pool += bytes;
       freed += bytes;
@@ -83,46 +78,45 @@ Task<uint64_t> Evictor::evict_within_quotas() {
 }
 
 // 0 where nothing may go.
-Task<uint64_t> Evictor::evict_one(const Demand& demand) {
-  struct Candidate {
-    PoolPtr pool;
-    Priority priority;
-    bool pinned;
-    int64_t birth;
-  };
-  std::vector<Candidate> candidates;
-  for (const PoolPtr& pool : directory_->pools.all()) {
-    const PoolPolicy policy = pool->policy();
-    std::optional<int64_t> birth = oldest_birth(*pool);
-    if (!birth) continue;
-    if (!demand.forced && (policy.pinned || policy.priority > demand.priority)) continue;
-    candidates.push_back({pool, policy.priority, policy.pinned, *birth});
-  }
-  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.pinned, a.priority, a.birth) < std::tie(b.pinned, b.priority, b.birth);
-  });
-  for (const Candidate& candidate : candidates) {
-    if (candidate.pinned) break;
-    uint64_t bytes = co_await evict_from(candidate.pool, true);
-    if (bytes > 0) co_return bytes;
-  }
-  const uint64_t share = directory_->capacity->limit() / kUnfairShare;
-  for (const Candidate& candidate : candidates) {
-    const bool lower = candidate.priority < demand.priority;
-    const bool unfair = demand.least_used < UINT64_MAX &&
-                        candidate.pool->capacity->used() > demand.least_used + share;
-    if (!demand.forced && !demand.uneven && !lower && !unfair) continue;
-    uint64_t bytes = co_await evict_from(candidate.pool, false);
-    if (bytes > 0) co_return bytes;
-  }
-  // The segment that is being filled has no birth yet.
-  if (demand.forced || demand.uneven) {
-    for (const PoolPtr& pool : directory_->pools.all()) {
-      uint64_t bytes = co_await packed_->evict_one(pool, false);
+Task<uint64_t> Evictor::evict_one(const Demands& demands) {
+  const std::vector<Candidate> from = candidates(demands);
+  for (bool stale : {true, false}) {
+    for (const Candidate& candidate : from) {
+      if (!may_take(demands, candidate, stale)) continue;
+      uint64_t bytes = co_await evict_from(candidate.pool, stale);
       if (bytes > 0) co_return bytes;
     }
   }
+  for (const Candidate& candidate : from) {
+    if (!may_take(demands, candidate, false)) continue;
+    uint64_t bytes = co_await packed_->evict_open(candidate.pool);
+    if (bytes > 0) co_return bytes;
+  }
   co_return 0;
+}
+
+// In the order in which they are asked.
+std::vector<Evictor::Candidate> Evictor::candidates(const Demands& demands) const {
+  std::vector<Candidate> from;
+  for (const PoolPtr& pool : directory_->pools.all()) {
+    const PoolPolicy policy = pool->policy();
+    if (policy.pinned && !demands.forced) continue;
+    from.push_back({pool, policy.priority, policy.pinned, oldest_birth(*pool).value_or(INT64_MAX)});
+  }
+  std::ranges::sort(from, [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.pinned, a.priority, a.birth) < std::tie(b.pinned, b.priority, b.birth);
+  });
+  return from;
+}
+
+bool Evictor::may_take(const Demands& demands, const Candidate& from, bool stale) const {
+  if (demands.forced) return true;
+  const uint64_t used = from.pool->capacity->used();
+  const uint64_t share = directory_->capacity->limit() / kUnfairShare;
+  return std::ranges::any_of(demands.pools, [&](const Demand& demand) {
+    if (from.priority != demand.priority) return from.priority < demand.priority;
+    return stale || !demand.even || used > demand.used + share;
+  });
 }
 
 std::optional<int64_t> Evictor::oldest_birth(const Pool& pool) const {

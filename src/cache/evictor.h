@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "cache/cache_directory.h"
 #include "cache/files/file_store.h"
@@ -35,18 +36,29 @@ class Evictor : public std::enable_shared_from_this<Evictor> {
  private:
   // On whose behalf room is made.
   struct Demand {
-    Priority priority = Priority::kLow;  // the highest
-    bool uneven = false;                 // one of them is not used evenly
-    bool forced = false;                 // more is used than may be
-    uint64_t least_used = UINT64_MAX;    // of those that are used evenly
+    Priority priority;
+    bool even;
+    uint64_t used;
+  };
+  struct Demands {
+    std::vector<Demand> pools;
+    bool forced;  // more is used than may be
+  };
+  struct Candidate {
+    PoolPtr pool;
+    Priority priority;
+    bool pinned;
+    int64_t birth;  // of what would go first; max() where only the segment being filled is left
   };
 
   static Task<> run_in_background(std::shared_ptr<Evictor> self);
   Task<> look_at_free_space();
   Task<uint64_t> evict_within_quotas();
-  Task<uint64_t> evict_one(const Demand& demand);
+  Task<uint64_t> evict_one(const Demands& demands);
+  std::vector<Candidate> candidates(const Demands& demands) const;
+  bool may_take(const Demands& demands, const Candidate& from, bool stale) const;
   Task<uint64_t> evict_from(PoolPtr pool, bool stale);
-  Demand take_demand() const;
+  Demands take_demands() const;
   std::optional<int64_t> oldest_birth(const Pool& pool) const;
 
   const std::shared_ptr<CacheDirectory> directory_;

@@ -258,6 +258,24 @@ TEST(Fault, WantOfDescriptorsCostsNothingThatIsCached) {
   EXPECT_EQ(store->stats().corrupt_blocks, 0u);
 }
 
+TEST(Fault, WantOfDescriptorsCostsNothingThatIsBeingWritten) {
+  TempDirectory directory;
+  Harness harness(directory.path());
+  TestStore store(harness.options, harness.disk);
+  auto before = object("before", 5000), after = object("after", 5000);
+  ASSERT_TRUE(store.write_whole(before));
+  harness.disk->fault = [](FaultyDisk::Call call, uint64_t) {
+    return call == FaultyDisk::Call::kMetadata ? EMFILE : 0;
+  };
+  ASSERT_TRUE(store.write_whole(after));
+  Result<> flushed = store.flush();  // the folder cannot be opened
+  static_cast<void>(flushed);
+  harness.disk->fault = nullptr;
+  EXPECT_TRUE(store.holds(before));
+  EXPECT_TRUE(store.holds(after));
+  EXPECT_EQ(store->stats().refused_bytes, 0u);
+}
+
 TEST(Fault, AFileThatCouldNotBeUnlinkedIsNotWrittenOver) {
   TempDirectory directory;
   Harness harness(directory.path());

@@ -108,6 +108,30 @@ TEST(Pools, LowPriorityGivesFirstAndHighGivesNothingToNormal) {
   EXPECT_LT(used_by(store, "/low"), 3 * kMiB);
 }
 
+TEST(Pools, SmallObjectsOfPinnedAndHigherPoolsStayToo) {
+  TempDirectory directory;
+  auto options = TestStore::options(directory.path());
+  options.capacity_bytes = 16 * kMiB;
+  TestStore store(options);
+  store->set_pool_policy(pool_of_mount("/pinned"), {.name = "/pinned", .pinned = true});
+  store->set_pool_policy(pool_of_mount("/high"), {.name = "/high", .priority = Priority::kHigh});
+  auto pinned = objects_of("/pinned", 120, 60'000), high = objects_of("/high", 120, 60'000);
+  for (const auto& group : {pinned, high}) {
+    for (const auto& ref : group) {
+      Result<> kept = store.write_whole(ref);
+      static_cast<void>(kept);
+    }
+  }
+  const size_t pinned_before = held_of(store, pinned), high_before = held_of(store, high);
+  for (const auto& ref : objects_of("/normal", 300, 60'000)) {
+    Result<> kept = store.write_whole(ref);
+    static_cast<void>(kept);
+  }
+  EXPECT_EQ(held_of(store, pinned), pinned_before);
+  EXPECT_EQ(held_of(store, high), high_before);
+  EXPECT_GE(pinned_before + high_before, 230u);
+}
+
 TEST(Pools, WhatIsPinnedStaysUnlessTheCapacityShrinks) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());

@@ -60,6 +60,8 @@ void ReuseMeter::halve_sample() {
 void ReuseMeter::begin_window() {
   boost::unordered::erase_if(samples_, [](const auto& item) { return item.second.uses == 0; });
   for (auto& [hash, sample] : samples_) sample.uses = 0;
+  // A smaller data set than before: more of it, so that enough is known of it.
+  if (samples_.size() < kSamplesMax / 4 && hash_max_ < UINT64_MAX / 2) hash_max_ = hash_max_ * 2;
   uses_ = squares_ = repeats_ = 0;
   longest_before_ = longest_;
   longest_ = 0;

@@ -15,9 +15,12 @@ namespace {
 // In memory, of all tails. An object that finds fewer may take what it needs.
 constexpr uint64_t kPiecesMax = 16;
 
+// At least so many segments make up the capacity, or a quota: eviction takes whole ones.
+constexpr uint64_t kSegmentsOfAll = 32;
+
 // The configured size, but small beside the capacity: eviction takes whole segments.
 uint64_t fitting_segment_bytes(const PageStoreOptions& options) {
-  uint64_t share = options.capacity_bytes / 32;
+  uint64_t share = options.capacity_bytes / kSegmentsOfAll;
   return align_up(std::max(std::min(options.segment_bytes, share), options.packed_bytes_max),
                   kPageBytes);
 }
@@ -173,7 +176,7 @@ void PackedStore::seal(const SegmentPtr& segment) {
 std::optional<PackedStore::Slot> PackedStore::try_take_slot(const Pool& pool, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   SegmentPtr into = open_segment(pool.id);
-  if (into == nullptr || into->data_bytes + bytes > segment_bytes_) return std::nullopt;
+  if (into == nullptr || is_full(*into, bytes)) return std::nullopt;
   const uint64_t offset = into->data_bytes, end = offset + bytes;
   uint64_t more = 0;
   if (end > into->memory_bytes) {
@@ -186,6 +189,13 @@ std::optional<PackedStore::Slot> PackedStore::try_take_slot(const Pool& pool, ui
   SegmentTail::Place place = into->tail.add_place(offset, more);
   const uint64_t number = into->filling.begin(offset);
   return Slot{std::move(into), offset, place, number};
+}
+
+// Small beside the pool's quota, too.
+bool PackedStore::is_full(const Segment& segment, uint64_t more) const {
+  const uint64_t share = std::max(segment.pool->capacity->limit() / kSegmentsOfAll,
+                                  directory_->options.packed_bytes_max);
+  return segment.data_bytes + more > std::min(segment_bytes_, align_up(share, kPageBytes));
 }
 
 // Each segment that is being filled keeps a piece that is not full.
@@ -202,7 +212,7 @@ Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, PoolPtr 
     {
       std::lock_guard lock(mutex_);
       SegmentPtr into = open_segment(pool->id);
-      if (into != nullptr && into->data_bytes + bytes > segment_bytes_) {
+      if (into != nullptr && is_full(*into, bytes)) {
         seal(into);
         full = into;
       } else if (into != nullptr && tails_are_full()) {
@@ -289,6 +299,7 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool) 
     co_return Error(written.error());
   }
   segment->index_bytes = SegmentHeader::kBytes;
+  segment->being_filled = *files;  // nobody else has it yet
   directory->descriptors.adopt(segment, *files);
   co_return segment;
 }
@@ -389,6 +400,10 @@ Task<> PackedStore::remove_in_background(std::shared_ptr<PackedStore> self, Segm
 Task<> PackedStore::remove(SegmentPtr segment) {
   segment->charge.hold();
   give_back_pieces(segment->tail.abandon());
+  {
+    std::lock_guard lock(mutex_);
+    segment->being_filled = nullptr;
+  }
   CacheDirectory* directory = directory_.get();
   // Data whose .index is gone is removed at the next start, so .index goes first.
   Result<> removed = co_await directory->executor.blocking([directory, &segment]() -> Result<> {

@@ -49,6 +49,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // segment; not where all are used alike.
   std::optional<int64_t> oldest_birth(const Pool& pool) const;
   Task<uint64_t> evict_one(PoolPtr pool, bool stale);
+  // Where a pool has no other segment than the one that is being filled.
+  Task<uint64_t> evict_open(PoolPtr pool);
   // Segments of a pool whose last object came before then; returns the bytes. Those that are being
   // filled since `sealed_before_ns` are sealed, so that their time comes.
   Task<uint64_t> expire(PoolPtr pool, int64_t before_ns, int64_t sealed_before_ns);
@@ -111,8 +113,11 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   }
   void seal(const SegmentPtr& segment);
   bool tails_are_full() const;
+  bool is_full(const Segment& segment, uint64_t more) const;
 
-  std::optional<Bytes> read_tail(const FileId& id, const Found& found, ByteRange range);
+  Task<Result<Bytes>> read_object(Context context, FileRefPtr ref, ByteRange range, bool begins);
+  std::optional<Bytes> read_tail(const FileId& id, const Found& found, ByteRange range,
+                                 bool begins);
   bool matches(const Found& found, std::span<const std::byte> whole) const;
   // `begins`: a pass, for eviction.
   void note_read(const FileId& id, const Found& found, bool begins);
@@ -136,6 +141,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // packed_store_tail.cc
   enum class Extent { kWholePieces, kAll };
   Task<Result<>> write_out(SegmentPtr segment, Extent extent);
+  OpenFilesPtr files_to_fill(const Segment& segment) const;
   std::optional<uint64_t> end_of_batch(const Segment& segment, Extent extent) const;
   Result<> write_batches(Segment& segment, const OpenFiles& files, Extent extent);
   void lose_tail(const SegmentPtr& segment, const Status& why);
@@ -147,7 +153,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   static Task<> write_after_a_while(std::shared_ptr<PackedStore> self);
 
   // packed_store_evict.cc
-  SegmentPtr take_oldest(const Pool& pool, bool stale);
+  enum class Which { kOldest, kStale, kOpen };
+  SegmentPtr take_oldest(const Pool& pool, Which which);
   Task<uint64_t> evict(SegmentPtr segment, bool keep_read);
   Task<std::vector<Moving>> worth_moving(SegmentPtr segment);
   Task<uint64_t> move_read_objects(SegmentPtr segment);

@@ -23,13 +23,17 @@ std::optional<int64_t> PackedStore::oldest_birth(const Pool& pool) const {
   return std::nullopt;
 }
 
-// The one to go, its removal begun. The one being filled goes only where there is no other.
-PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, bool stale) {
+// The one to go, its removal begun.
+PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, Which which) {
   std::lock_guard lock(mutex_);
   for (const auto& [sequence, segment] : segments_) {
     if (segment->pool.get() != &pool || segment->removing || !segment->filling.empty()) continue;
-    if (segment->data_bytes == 0 || (!segment->sealed && !is_open(segment))) continue;
-    if (stale && !(segment->sealed && pool.stale(segment->last_pass))) continue;
+    if (segment->data_bytes == 0) continue;
+    if (which == Which::kOpen ? !is_open(segment) : !segment->sealed) continue;
+    const bool is_oldest = segments_.begin()->second == segment;
+    // Its words about drops are needed as long as there are earlier ones.
+    const bool needed = segment->has_drops && !is_oldest;
+    if (which == Which::kStale && (needed || !pool.stale(segment->last_pass))) continue;
     segment->removing = true;
     SegmentPtr taken = segment;
     seal(taken);
@@ -39,13 +43,26 @@ PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, bool stale) {
 }
 
 Task<uint64_t> PackedStore::evict_one(PoolPtr pool, bool stale) {
-  SegmentPtr segment = take_oldest(*pool, stale);
+  SegmentPtr segment = take_oldest(*pool, stale ? Which::kStale : Which::kOldest);
   if (segment == nullptr) co_return 0;
-  co_return co_await evict(segment, !stale && !pool->meter.even());
+  // What moves on would be young again.
+  const bool ages = pool->policy().ttl.count() > 0;
+  co_return co_await evict(segment, !stale && !ages && !pool->meter.even());
+}
+
+Task<uint64_t> PackedStore::evict_open(PoolPtr pool) {
+  SegmentPtr segment = take_oldest(*pool, Which::kOpen);
+  if (segment == nullptr) co_return 0;
+  co_return co_await evict(segment, false);
 }
 
 Task<uint64_t> PackedStore::evict(SegmentPtr segment, bool keep_read) {
   uint64_t bytes = segment->charge.bytes(), moved = 0;
+  // Nobody writes it any more, and those that move on may need the memory.
+  if (const uint64_t written = segment->tail.written(); written < segment_bytes_) {
+    forget_from(segment->sequence, static_cast<uint32_t>(written / kPageBytes));
+  }
+  give_back_pieces(segment->tail.abandon());
   if (keep_read) moved = co_await move_read_objects(segment);
   forget_from(segment->sequence, 0);
   co_await remove(segment);
@@ -62,7 +79,9 @@ Task<uint64_t> PackedStore::expire(PoolPtr pool, int64_t before_ns, int64_t seal
     for (const auto& [sequence, segment] : segments_) {
       bool idle = segment->pool == pool && !segment->removing && segment->filling.empty();
       if (!idle) continue;
-      if (segment->newest_ns < before_ns && segment->data_bytes > 0) {
+      // Its words about drops are needed as long as there are earlier ones.
+      const bool needed = segment->has_drops && sequence != segments_.begin()->first;
+      if (segment->newest_ns < before_ns && segment->data_bytes > 0 && !needed) {
         segment->removing = true;
         expired.push_back(segment);
       } else if (is_open(segment) && segment->birth_ns < sealed_before_ns) {
@@ -111,7 +130,7 @@ Task<uint64_t> PackedStore::move_read_objects(SegmentPtr segment) {
   for (Moving& object : moving) {
     auto ref = std::make_shared<const FileRef>(std::move(object.record.ref));
     ByteRange whole{0, object.from.size};
-    Result<Bytes> bytes = co_await read(Context::background(), ref, whole);
+    Result<Bytes> bytes = co_await read_object(Context::background(), ref, whole, false);
     if (!bytes) continue;
     Result<> stored = co_await store(Context::background(), ref, *bytes, object.from);
     if (!stored) break;  // no room: the rest goes

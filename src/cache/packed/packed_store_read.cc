@@ -14,7 +14,7 @@ namespace leat {
 std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) {
   std::optional<Found> found = find(ref.id);
   if (!found || found->segment == nullptr) return std::nullopt;
-  if (auto bytes = read_tail(ref.id, *found, range)) return bytes;
+  if (auto bytes = read_tail(ref.id, *found, range, range.offset == 0)) return bytes;
   OpenFilesPtr files = found->segment->opened();
   if (files == nullptr) return std::nullopt;
   // Until it is verified an object is checked as a whole: it is small, and so is its entry.
@@ -28,6 +28,11 @@ std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) 
 }
 
 Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange range) {
+  co_return co_await read_object(context, ref, range, range.offset == 0);
+}
+
+Task<Result<Bytes>> PackedStore::read_object(Context context, FileRefPtr ref, ByteRange range,
+                                             bool begins) {
   std::optional<Found> found = find(ref->id);
   if (!found) co_return not_here(ref->key);
   const Entry entry = found->entry;
@@ -35,7 +40,7 @@ Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange
     forget(ref->id, entry);
     co_return not_here(ref->key);
   }
-  if (auto bytes = read_tail(ref->id, *found, range)) co_return *bytes;
+  if (auto bytes = read_tail(ref->id, *found, range, begins)) co_return *bytes;
   Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, found->segment);
   if (!files && !lost_by_open(files.error())) co_return not_read(ref->key, files.error());
   if (!files) co_return lost(ref->id, entry, ref->key, files.error().to_string());
@@ -50,17 +55,18 @@ Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange
   if (!matches(*found, buffer.span())) {
     co_return lost(ref->id, entry, ref->key, "its checksum differs");
   }
-  note_read(ref->id, *found, range.offset == 0);
+  note_read(ref->id, *found, begins);
   co_return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
 }
 
 // What was not written yet, from memory: nobody could damage it there.
-std::optional<Bytes> PackedStore::read_tail(const FileId& id, const Found& found, ByteRange range) {
+std::optional<Bytes> PackedStore::read_tail(const FileId& id, const Found& found, ByteRange range,
+                                            bool begins) {
   const uint64_t offset = found.entry.page * kPageBytes + range.offset;
   if (offset + range.size <= found.segment->tail.written()) return std::nullopt;
   Buffer buffer(range.size);
   if (!found.segment->tail.copy_out(offset, buffer.span())) return std::nullopt;
-  note_read(id, found, range.offset == 0);
+  note_read(id, found, begins);
   return Bytes(std::move(buffer));
 }
 
@@ -101,7 +107,6 @@ void PackedStore::queue_settling(const SegmentPtr& segment) {
 }
 
 Task<> PackedStore::settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment) {
-  segment->settling_queued = false;  // what is written from here on has to ask again
   Result<> settled = co_await self->settle(segment);
   if (!settled) {
     log::warning("cache {}: {}", self->directory_->options.directory, settled.error().to_string());
@@ -109,6 +114,9 @@ Task<> PackedStore::settle_in_background(std::shared_ptr<PackedStore> self, Segm
 }
 
 Task<Result<>> PackedStore::settle(SegmentPtr segment) {
+  LEAT_CO_TRY(Semaphore::Permit turn, co_await segment->settle_turn.acquire(
+                                          Context::background(), 1, "a sync of a cache segment"));
+  segment->settling_queued = false;  // what is written from here on has to ask again
   LEAT_CO_CHECK_OK(co_await write_out(segment, Extent::kAll));
   uint64_t writes = segment->writes, written = segment->tail.written();
   bool finish;
@@ -136,6 +144,7 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   segment->synced_writes = writes;
   std::lock_guard lock(mutex_);
   segment->whole_pages = segment->whole_pages || finish;
+  if (finish) segment->being_filled = nullptr;
   segment->synced_bytes = std::max(segment->synced_bytes.load(), written);
   co_return Result<>();
 }

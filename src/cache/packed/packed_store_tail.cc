@@ -11,9 +11,6 @@ namespace leat {
 namespace {
 
 constexpr auto kIdle = std::chrono::seconds(1);
-// Of one write, so that memory is free again soon.
-constexpr uint64_t kBatchBytes = 4 * SegmentTail::kPieceBytes;
-
 uint64_t whole_pieces(uint64_t bytes) {
   return bytes / SegmentTail::kPieceBytes * SegmentTail::kPieceBytes;
 }
@@ -25,9 +22,11 @@ Task<Result<>> PackedStore::write_out(SegmentPtr segment, Extent extent) {
   LEAT_CO_TRY(Semaphore::Permit turn,
               co_await segment->write_turn.acquire(background, 1, "a segment's writer"));
   segment->write_queued = false;  // what is filled from here on has to ask again
+  if (segment->write_all.exchange(false)) extent = Extent::kAll;
   std::optional<uint64_t> end = end_of_batch(*segment, extent);
   if (!end || !segment->tail.any_below(*end)) co_return Result<>();
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(background, segment);
+  Result<OpenFilesPtr> files = files_to_fill(*segment);
+  if (*files == nullptr) files = co_await directory_->descriptors.open(background, segment);
   Result<> done = files ? Result<>() : Error(files.error());
   // One thread for all of it: between two batches the disk would wait for whoever is being served.
   if (files) {
@@ -38,20 +37,27 @@ Task<Result<>> PackedStore::write_out(SegmentPtr segment, Extent extent) {
   co_return done;
 }
 
-// Where the next batch of a segment ends; nothing where none may be written.
+OpenFilesPtr PackedStore::files_to_fill(const Segment& segment) const {
+  std::lock_guard lock(mutex_);
+  return segment.being_filled;
+}
+
+// Where the next batch of a segment ends, between two places; nothing where none may be written.
+// Somebody waits for memory as soon as there is a whole piece.
 std::optional<uint64_t> PackedStore::end_of_batch(const Segment& segment, Extent extent) const {
-  const uint64_t most = whole_pieces(segment.tail.written()) + kBatchBytes;
+  const uint64_t written = segment.tail.written();
   std::lock_guard lock(mutex_);
   if (segment.removing || segment.failed || segment.cut_off) return std::nullopt;
-  uint64_t end = segment.filled_bytes();
-  if (extent == Extent::kWholePieces) end = whole_pieces(end);
-  return std::min(end, most);
+  const uint64_t end = segment.filled_bytes();
+  if (extent == Extent::kWholePieces && whole_pieces(end) <= written) return std::nullopt;
+  return end;
 }
 
 Result<> PackedStore::write_batches(Segment& segment, const OpenFiles& files, Extent extent) {
   Disk& disk = *directory_->disk;
   for (;;) {
-    const std::optional<uint64_t> end = end_of_batch(segment, extent);
+    const bool all = segment.write_all.exchange(false);
+    const std::optional<uint64_t> end = end_of_batch(segment, all ? Extent::kAll : extent);
     if (!end || !segment.tail.any_below(*end)) return {};
     const SegmentTail::Batch batch = segment.tail.take(*end);
     if (!batch.payload.empty()) {
@@ -71,18 +77,21 @@ Result<> PackedStore::write_batches(Segment& segment, const OpenFiles& files, Ex
 // What the disk did not take is forgotten; what it took before stays, and nothing follows it.
 void PackedStore::lose_tail(const SegmentPtr& segment, const Status& why) {
   uint64_t bytes;
+  bool idle;
   {
     std::lock_guard lock(mutex_);
     if (segment->removing) return;
     segment->cut_off = true;
     seal(segment);
     bytes = segment->data_bytes - segment->tail.written();
+    idle = segment->filling.empty();
   }
   uint64_t objects =
       forget_from(segment->sequence, static_cast<uint32_t>(segment->tail.written() / kPageBytes));
   segment->live_objects -= static_cast<int64_t>(objects);
   directory_->lost_unwritten(objects, bytes, why);
-  give_back_pieces(segment->tail.abandon());
+  // Whoever is still filling a place needs its memory; the last of them has the rest done.
+  if (idle) give_back_pieces(segment->tail.abandon());
   remove_if_dead(segment);
   queue_settling(segment);
 }
@@ -125,8 +134,8 @@ Task<> PackedStore::write_after_a_while(std::shared_ptr<PackedStore> self) {
     for (const auto& [pool, segment] : self->open_) open.push_back(segment);
   }
   for (const SegmentPtr& segment : open) {
-    Result<> written = co_await self->write_out(segment, Extent::kAll);
-    static_cast<void>(written);  // told by lose_tail
+    segment->write_all = true;
+    self->queue_writing(segment);  // each by itself: one may have much to write
   }
 }
 

@@ -67,6 +67,8 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   uint64_t memory_bytes = 0;  // the end of the tail's pieces
   PlacesInWork filling;       // slots whose writers are not done
   bool sealed = false;
+  // Kept open until all is written, so that a want of descriptors costs nothing that came in.
+  OpenFilesPtr being_filled;
   bool whole_pages = false;  // sealed, and .data cut to whole pages
   std::atomic<bool> removing = false;
   // All of .data below this is filled, or nobody's.
@@ -77,10 +79,13 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   // Its tail could not be written: nothing comes in any more, what is in the files stays.
   std::atomic<bool> cut_off = false;
 
+  // One sync at a time; the next finds that there is nothing left to do.
+  Semaphore settle_turn{1};
   // Whoever writes the tail out holds it.
   Semaphore write_turn{1};
   uint64_t index_bytes = 0;  // of the file; under the turn
   std::atomic<bool> write_queued = false;
+  std::atomic<bool> write_all = false;  // not only whole pieces: what is there came a while ago
   // Batches written, and how many of them are on disk for good.
   std::atomic<uint64_t> writes = 0, synced_writes = 0;
   std::atomic<uint64_t> synced_bytes = 0;  // of .data, on disk for good

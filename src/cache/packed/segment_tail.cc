@@ -27,7 +27,7 @@ void SegmentTail::fill(Place place, const Bytes& data) {
   auto slice = data.slices().begin();
   size_t used = 0;
   uint64_t at = place.offset % kPieceBytes, left = align_up(data.size(), kPageBytes);
-  for (Piece* piece = place.first; left > 0; piece = piece->next, at = 0) {
+  for (Piece* piece = place.first;; piece = piece->next, at = 0) {
     const uint64_t end = std::min(kPieceBytes, at + left);
     left -= end - at;
     while (at < end && slice != data.slices().end()) {
@@ -40,6 +40,7 @@ void SegmentTail::fill(Place place, const Bytes& data) {
       used = 0;
     }
     std::memset(piece->memory.data() + at, 0, end - at);
+    if (left == 0) return;  // its `next` may just be set for another
   }
 }
 

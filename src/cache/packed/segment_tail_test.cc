@@ -96,6 +96,59 @@ TEST(SegmentTail, SmallObjectsAreReadBeforeAndWhileTheyAreWritten) {
   }
 }
 
+// Objects that lie across the ends of pieces, read while the pieces before are written.
+TEST(SegmentTail, AnObjectInSeveralPiecesIsReadWholeAtAnyTime) {
+  TempDirectory directory;
+  auto options = TestStore::options(directory.path());
+  options.capacity_bytes = 512 * kMiB;
+  options.packed_bytes_max = 1 * kMiB;
+  options.segment_bytes = 16 * kMiB;
+  TestStore store(options);
+  for (int i = 0; i < 100; ++i) {
+    auto ref = object(fmt::format("{}", i), 700'000);
+    ASSERT_TRUE(store.write_whole(ref));
+    for (int before = std::max(0, i - 3); before <= i; ++before) {
+      auto earlier = object(fmt::format("{}", before), 700'000);
+      EXPECT_EQ(store.read_fails(earlier, {1000, 10}), std::nullopt) << i << " " << before;
+      EXPECT_TRUE(store.holds(earlier)) << i << " " << before;
+    }
+  }
+  EXPECT_EQ(store->stats().corrupt_blocks, 0u);
+}
+
+// The disk fails while others are filling their places.
+TEST(SegmentTail, WritersOutliveADiskThatFailsBesideThem) {
+  TempDirectory directory;
+  Executor executor({.threads = 1});
+  auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
+  auto options = TestStore::options(directory.path());
+  options.segment_bytes = 16 * kMiB;
+  options.capacity_bytes = 512 * kMiB;
+  TestStore store(options, disk);
+  disk->fault = [](FaultyDisk::Call call, uint64_t number) {
+    return call == FaultyDisk::Call::kWrite && number % 5 == 0 ? EIO : 0;
+  };
+  std::vector<std::thread> writers;
+  for (int writer = 0; writer < 4; ++writer) {
+    writers.emplace_back([&, writer] {
+      for (int i = 0; i < 300; ++i) {
+        auto ref = object(fmt::format("{}/{}", writer, i), 100'000 + i * 13u);
+        Result<> kept = store.write_whole(ref);
+        static_cast<void>(kept);
+        store.read_fails(object(fmt::format("{}/{}", writer, i / 2), 100'000 + i / 2 * 13u),
+                         {0, 100'000});
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  disk->fault = nullptr;
+  EXPECT_EQ(store->stats().corrupt_blocks, 0u);
+  auto after = object("after", 5000);
+  ASSERT_TRUE(store.write_whole(after));
+  ASSERT_TRUE(store.flush());
+  EXPECT_TRUE(store.holds(after));
+}
+
 // More segments than there are pieces, none of them a whole number of pieces long.
 TEST(SegmentTail, ASealedSegmentGivesItsLastPieceBack) {
   TempDirectory directory;
