@@ -171,7 +171,7 @@ Task<Result<>> DiskPageStore::write(Context context, FileRefPtr ref, uint64_t of
   LEAT_CO_CHECK_OK(check_write(*ref, ByteRange{offset, data.size()}));
   if (data.empty()) co_return Result<>();
   // Who brings the first byte does so for somebody who began to read.
-  if (offset == 0) directory_->pools.get(ref->pool)->note_pass(ref->id);
+  if (offset == 0) directory_->pools.at(ref->pool).note_pass(ref->id);
   if (packed(*ref)) {
     Result<> kept = co_await packed_->write(context, ref, data);
     co_return kept;

@@ -25,17 +25,22 @@ bool Pool::stale(uint64_t last_pass) const {
   return present > last_pass && present - last_pass > meter.stale_after();
 }
 
-PoolPtr PoolTable::get(PoolId id) {
+Pool& PoolTable::at(PoolId id) {
+  Pool* recent = recent_.load(std::memory_order_acquire);
+  if (recent != nullptr && recent->id == id) return *recent;
   const auto number = static_cast<uint64_t>(id);
   {
     std::shared_lock lock(mutex_);
     auto found = pools_.find(number);
-    if (found != pools_.end()) return found->second;
+    if (found != pools_.end()) {
+      recent_.store(found->second.get(), std::memory_order_release);
+      return *found->second;
+    }
   }
   std::unique_lock lock(mutex_);
   PoolPtr& pool = pools_[number];
   if (pool == nullptr) pool = std::make_shared<Pool>(id, capacity_, passes_);
-  return pool;
+  return *pool;
 }
 
 std::vector<PoolPtr> PoolTable::all() const {

@@ -16,7 +16,7 @@
 
 namespace leat {
 
-class Pool {
+class Pool : public std::enable_shared_from_this<Pool> {
  public:
   Pool(PoolId number, std::shared_ptr<Capacity> of_directory, std::atomic<uint64_t>& clock)
       : id(number),
@@ -50,13 +50,16 @@ class PoolTable {
  public:
   explicit PoolTable(std::shared_ptr<Capacity> of_directory) : capacity_(std::move(of_directory)) {}
 
-  PoolPtr get(PoolId id);  // made where there is none
+  // Made where there is none; never removed.
+  Pool& at(PoolId id);
+  PoolPtr get(PoolId id) { return at(id).shared_from_this(); }
   std::vector<PoolPtr> all() const;
 
  private:
   const std::shared_ptr<Capacity> capacity_;
-  std::atomic<uint64_t> passes_ = 0;  // over all pools
-  mutable std::shared_mutex mutex_;   // leaf
+  std::atomic<uint64_t> passes_ = 0;     // over all pools
+  std::atomic<Pool*> recent_ = nullptr;  // mostly the one that is asked for
+  mutable std::shared_mutex mutex_;      // leaf
   boost::unordered_flat_map<uint64_t, PoolPtr> pools_;
 };
 

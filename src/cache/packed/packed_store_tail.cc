@@ -11,6 +11,9 @@ namespace leat {
 namespace {
 
 constexpr auto kIdle = std::chrono::seconds(1);
+// Of one write: the disk works on it while others fill as much again.
+constexpr uint64_t kBatchBytes = 4 * SegmentTail::kPieceBytes;
+
 uint64_t whole_pieces(uint64_t bytes) {
   return bytes / SegmentTail::kPieceBytes * SegmentTail::kPieceBytes;
 }
@@ -46,18 +49,21 @@ OpenFilesPtr PackedStore::files_to_fill(const Segment& segment) const {
 // Somebody waits for memory as soon as there is a whole piece.
 std::optional<uint64_t> PackedStore::end_of_batch(const Segment& segment, Extent extent) const {
   const uint64_t written = segment.tail.written();
-  std::lock_guard lock(mutex_);
-  if (segment.removing || segment.failed || segment.cut_off) return std::nullopt;
-  const uint64_t end = segment.filled_bytes();
+  uint64_t end;
+  {
+    std::lock_guard lock(mutex_);
+    if (segment.removing || segment.failed || segment.cut_off) return std::nullopt;
+    end = segment.filled_bytes();
+  }
   if (extent == Extent::kWholePieces && whole_pieces(end) <= written) return std::nullopt;
-  return end;
+  return segment.tail.end_near(kBatchBytes, end);
 }
 
 Result<> PackedStore::write_batches(Segment& segment, const OpenFiles& files, Extent extent) {
   Disk& disk = *directory_->disk;
   for (;;) {
-    const bool all = segment.write_all.exchange(false);
-    const std::optional<uint64_t> end = end_of_batch(segment, all ? Extent::kAll : extent);
+    if (segment.write_all.exchange(false)) extent = Extent::kAll;
+    const std::optional<uint64_t> end = end_of_batch(segment, extent);
     if (!end || !segment.tail.any_below(*end)) return {};
     const SegmentTail::Batch batch = segment.tail.take(*end);
     if (!batch.payload.empty()) {

@@ -80,6 +80,18 @@ bool SegmentTail::any_below(uint64_t end) const {
          std::ranges::any_of(records_, [end](const Record& record) { return record.end <= end; });
 }
 
+uint64_t SegmentTail::end_near(uint64_t most, uint64_t end) const {
+  std::lock_guard lock(mutex_);
+  const uint64_t wanted = written_ + most;
+  if (end <= wanted) return end;
+  uint64_t last = 0, first = end;
+  for (const Record& record : records_) {
+    if (record.end <= wanted) last = std::max(last, record.end);
+    if (record.end > written_) first = std::min(first, record.end);
+  }
+  return last > written_ ? last : first;
+}
+
 SegmentTail::Batch SegmentTail::take(uint64_t end) {
   std::lock_guard lock(mutex_);
   Batch batch;

@@ -51,6 +51,9 @@ class SegmentTail {
   };
   // Whether there is something to be written below `end`.
   bool any_below(uint64_t end) const;
+  // The end of a place that is at most `most` beyond what is written, or of the first one; at most
+  // `end`, below which all places are filled.
+  uint64_t end_near(uint64_t most, uint64_t end) const;
   // What lies below `end`; all places there are filled. The payload stays here, too, until it is
   // written.
   Batch take(uint64_t end);
