@@ -71,9 +71,19 @@ CacheDirectory::CacheDirectory(PageStoreOptions resolved, Executor& threads,
       background(std::make_shared<Background>()),
       descriptors(options.directory, disk, threads, kOpenObjectsMax) {}
 
-Error CacheDirectory::refuse(Pool& pool, std::string_view key, uint64_t bytes) {
+void CacheDirectory::count_refused(uint64_t bytes) {
   refused_bytes += bytes;
   refused_total.add(bytes);
+}
+
+void CacheDirectory::make_room_if_full(const Status& status) {
+  if (status.code() != StatusCode::kNoSpace) return;
+  capacity->note_refused();
+  on_pressure();
+}
+
+Error CacheDirectory::refuse(Pool& pool, std::string_view key, uint64_t bytes) {
+  count_refused(bytes);
   pool.wants_room = true;
   on_pressure();
   if (!capacity->pressed() && pool.capacity->pressed()) {
@@ -91,21 +101,14 @@ Error CacheDirectory::refuse(Pool& pool, std::string_view key, uint64_t bytes) {
 }
 
 Error CacheDirectory::write_failed(std::string_view key, const Status& status) {
-  if (status.code() == StatusCode::kNoSpace) {
-    capacity->note_refused();
-    on_pressure();
-  }
+  make_room_if_full(status);
   return error(
       status.with_context(fmt::format("cannot keep {} in the cache {}", key, options.directory)));
 }
 
 void CacheDirectory::lost_unwritten(uint64_t objects, uint64_t bytes, const Status& status) {
-  refused_bytes += bytes;
-  refused_total.add(bytes);
-  if (status.code() == StatusCode::kNoSpace) {
-    capacity->note_refused();
-    on_pressure();
-  }
+  count_refused(bytes);
+  make_room_if_full(status);
   if (told_of_lost_.exchange(true)) return;
   log::warning("cache {}: {} small objects ({}) could not be written and will be fetched again: {}",
                options.directory, objects, format_bytes(bytes), status.to_string());
@@ -135,6 +138,22 @@ void CacheDirectory::corrupt(const std::string& what, const std::string& why, ui
   corrupt_total.add(blocks);
   log::warning("cache {}: dropped {}, which will be fetched again: {}", options.directory, what,
                why);
+}
+
+// What describes the data goes first: data without it is removed at the next start.
+Task<> CacheDirectory::remove_files(Openable& object, Charge& charge) {
+  Result<> removed = co_await executor.blocking([this, &object]() -> Result<> {
+    object.close_files();
+    Result<> side = disk->unlink(path(object.side_name()));
+    Result<> data = disk->unlink(path(object.data_name()));
+    if (!side && side.error().code() != StatusCode::kNotFound) return side;
+    if (!data && data.error().code() != StatusCode::kNotFound) return data;
+    return {};
+  });
+  if (removed) co_return;
+  charge.never_give_back();
+  log::warning("cache {}: {} bytes stay in use until the next start: {}", options.directory,
+               charge.bytes(), removed.error().to_string());
 }
 
 void CacheDirectory::evicted(uint64_t bytes) {

@@ -62,6 +62,9 @@ struct CacheDirectory {
   void reserved(Pool& pool, uint64_t bytes);
   // One counter, one line: `what` is "block 3 of s3 key x", `why` "its checksum differs".
   void corrupt(const std::string& what, const std::string& why, uint64_t blocks = 1);
+  // Unlinks both files of an object that is in no index any more; what is left of them stays
+  // charged.
+  Task<> remove_files(Openable& object, Charge& charge);
   void evicted(uint64_t bytes);
   void expired(uint64_t bytes);
 
@@ -81,6 +84,9 @@ struct CacheDirectory {
   std::atomic<uint64_t> evicted_bytes = 0, corrupt_blocks = 0, refused_bytes = 0;
 
  private:
+  void count_refused(uint64_t bytes);
+  void make_room_if_full(const Status& status);
+
   std::atomic<uint64_t> reserved_since_probe_ = 0;
   std::atomic<bool> told_of_taken_place_ = false, told_of_lost_ = false;
 };

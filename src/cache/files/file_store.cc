@@ -233,21 +233,7 @@ Task<> FileStore::remove(FilePtr file) {
     std::lock_guard lock(eviction_mutex_);
     queues_of(*file->pool).remove(file->id);
   }
-  CacheDirectory* directory = directory_.get();
-  // Data whose .meta is gone is removed at the next start, so .meta goes first.
-  Result<> removed = co_await directory->executor.blocking([directory, &file]() -> Result<> {
-    file->close_files();
-    Result<> side = directory->disk->unlink(directory->path(file->side_name()));
-    Result<> data = directory->disk->unlink(directory->path(file->data_name()));
-    if (!side && side.error().code() != StatusCode::kNotFound) return side;
-    if (!data && data.error().code() != StatusCode::kNotFound) return data;
-    return {};
-  });
-  if (!removed) {
-    file->charge.never_give_back();
-    log::warning("cache {}: {} bytes stay in use until the next start: {}",
-                 directory->options.directory, file->charge.bytes(), removed.error().to_string());
-  }
+  co_await directory_->remove_files(*file, file->charge);
   Shard& part = shard(file->id);
   {
     std::lock_guard lock(part.mutex);

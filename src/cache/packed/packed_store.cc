@@ -376,6 +376,11 @@ Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, ui
   self->release_slot(*slot);
 }
 
+// Its words about drops are needed as long as there are earlier segments.
+bool PackedStore::has_needed_words(const SegmentPtr& segment) const {
+  return segment->has_drops && segments_.begin()->second != segment;
+}
+
 bool PackedStore::begin_removal(const SegmentPtr& segment) {
   std::lock_guard lock(mutex_);
   if (segment->removing || !segment->filling.empty()) return false;
@@ -383,9 +388,7 @@ bool PackedStore::begin_removal(const SegmentPtr& segment) {
     // A writer counts its object before it stops being a writer, so this cannot miss one.
     if (segment->live_objects > 0) return false;
     bool unused = segment->data_bytes == 0 && !segment->has_drops;
-    // Its words about drops are needed as long as there are earlier segments.
-    bool needed = segment->has_drops && segments_.begin()->second != segment;
-    if (unused || needed) return false;
+    if (unused || has_needed_words(segment)) return false;
   }
   segment->removing = true;
   seal(segment);
@@ -404,22 +407,7 @@ Task<> PackedStore::remove(SegmentPtr segment) {
     std::lock_guard lock(mutex_);
     segment->being_filled = nullptr;
   }
-  CacheDirectory* directory = directory_.get();
-  // Data whose .index is gone is removed at the next start, so .index goes first.
-  Result<> removed = co_await directory->executor.blocking([directory, &segment]() -> Result<> {
-    segment->close_files();
-    Result<> side = directory->disk->unlink(directory->path(segment->side_name()));
-    Result<> data = directory->disk->unlink(directory->path(segment->data_name()));
-    if (!side && side.error().code() != StatusCode::kNotFound) return side;
-    if (!data && data.error().code() != StatusCode::kNotFound) return data;
-    return {};
-  });
-  if (!removed) {
-    segment->charge.never_give_back();
-    log::warning("cache {}: {} bytes stay in use until the next start: {}",
-                 directory->options.directory, segment->charge.bytes(),
-                 removed.error().to_string());
-  }
+  co_await directory_->remove_files(*segment, segment->charge);
 
   tell_shards(segment->sequence, nullptr);
   SegmentPtr oldest;

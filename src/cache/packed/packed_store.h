@@ -127,6 +127,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   void object_left(uint32_t sequence);
   void remove_if_dead(const SegmentPtr& segment);
 
+  bool has_needed_words(const SegmentPtr& segment) const;  // under the mutex
   bool begin_removal(const SegmentPtr& segment);
 
   static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence);
@@ -155,6 +156,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // packed_store_evict.cc
   enum class Which { kOldest, kStale, kOpen };
   SegmentPtr take_oldest(const Pool& pool, Which which);
+  void forget_unwritten(const SegmentPtr& segment);
+  // Returns the bytes that are free then.
   Task<uint64_t> evict(SegmentPtr segment, bool keep_read);
   Task<std::vector<Moving>> worth_moving(SegmentPtr segment);
   Task<uint64_t> move_read_objects(SegmentPtr segment);

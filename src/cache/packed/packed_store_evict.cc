@@ -30,10 +30,8 @@ PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, Which which) 
     if (segment->pool.get() != &pool || segment->removing || !segment->filling.empty()) continue;
     if (segment->data_bytes == 0) continue;
     if (which == Which::kOpen ? !is_open(segment) : !segment->sealed) continue;
-    const bool is_oldest = segments_.begin()->second == segment;
-    // Its words about drops are needed as long as there are earlier ones.
-    const bool needed = segment->has_drops && !is_oldest;
-    if (which == Which::kStale && (needed || !pool.stale(segment->last_pass))) continue;
+    const bool may_stay = has_needed_words(segment) || !pool.stale(segment->last_pass);
+    if (which == Which::kStale && may_stay) continue;
     segment->removing = true;
     SegmentPtr taken = segment;
     seal(taken);
@@ -47,28 +45,40 @@ Task<uint64_t> PackedStore::evict_one(PoolPtr pool, bool stale) {
   if (segment == nullptr) co_return 0;
   // What moves on would be young again.
   const bool ages = pool->policy().ttl.count() > 0;
-  co_return co_await evict(segment, !stale && !ages && !pool->meter.even());
+  const uint64_t freed = co_await evict(segment, !stale && !ages && !pool->meter.even());
+  directory_->evicted(freed);
+  co_return freed;
 }
 
 Task<uint64_t> PackedStore::evict_open(PoolPtr pool) {
   SegmentPtr segment = take_oldest(*pool, Which::kOpen);
   if (segment == nullptr) co_return 0;
-  co_return co_await evict(segment, false);
+  const uint64_t freed = co_await evict(segment, false);
+  directory_->evicted(freed);
+  co_return freed;
 }
 
 Task<uint64_t> PackedStore::evict(SegmentPtr segment, bool keep_read) {
   uint64_t bytes = segment->charge.bytes(), moved = 0;
-  // Nobody writes it any more, and those that move on may need the memory.
-  if (const uint64_t written = segment->tail.written(); written < segment_bytes_) {
-    forget_from(segment->sequence, static_cast<uint32_t>(written / kPageBytes));
+  if (keep_read) {
+    forget_unwritten(segment);
+    moved = co_await move_read_objects(segment);
   }
-  give_back_pieces(segment->tail.abandon());
-  if (keep_read) moved = co_await move_read_objects(segment);
   forget_from(segment->sequence, 0);
   co_await remove(segment);
-  uint64_t freed = bytes > moved ? bytes - moved : 0;
-  directory_->evicted(freed);
-  co_return freed;
+  co_return bytes > moved ? bytes - moved : 0;
+}
+
+// Nobody writes it any more, and those that move on may need its memory.
+void PackedStore::forget_unwritten(const SegmentPtr& segment) {
+  const uint64_t written = segment->tail.written();
+  bool all_written;
+  {
+    std::lock_guard lock(mutex_);
+    all_written = written >= segment->data_bytes;
+  }
+  if (!all_written) forget_from(segment->sequence, static_cast<uint32_t>(written / kPageBytes));
+  give_back_pieces(segment->tail.abandon());
 }
 
 Task<uint64_t> PackedStore::expire(PoolPtr pool, int64_t before_ns, int64_t sealed_before_ns) {
@@ -79,9 +89,8 @@ Task<uint64_t> PackedStore::expire(PoolPtr pool, int64_t before_ns, int64_t seal
     for (const auto& [sequence, segment] : segments_) {
       bool idle = segment->pool == pool && !segment->removing && segment->filling.empty();
       if (!idle) continue;
-      // Its words about drops are needed as long as there are earlier ones.
-      const bool needed = segment->has_drops && sequence != segments_.begin()->first;
-      if (segment->newest_ns < before_ns && segment->data_bytes > 0 && !needed) {
+      const bool too_old = segment->newest_ns < before_ns && segment->data_bytes > 0;
+      if (too_old && !has_needed_words(segment)) {
         segment->removing = true;
         expired.push_back(segment);
       } else if (is_open(segment) && segment->birth_ns < sealed_before_ns) {

@@ -13,6 +13,7 @@
 #include "base/records.h"
 #include "catalog/snapshot/snapshot_entry.h"
 #include "catalog/snapshot/snapshot_layout.h"
+#include "runtime/disk.h"
 
 namespace leat {
 namespace {
@@ -54,17 +55,16 @@ Snapshot::~Snapshot() {
 }
 
 Result<> Snapshot::map(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return error(status_from_errno(errno, "open the snapshot " + path));
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return error(status_from_errno(errno, "open the snapshot " + path));
   struct stat info;
-  int failed = ::fstat(fd, &info) == 0 ? 0 : errno;
+  int failed = ::fstat(file.fd(), &info) == 0 ? 0 : errno;
   void* mapped = nullptr;
   const auto size = static_cast<size_t>(failed == 0 ? info.st_size : 0);
   if (size > 0) {
-    mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+    mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd(), 0);
     if (mapped == MAP_FAILED) failed = errno;
   }
-  ::close(fd);
   if (failed != 0) return error(status_from_errno(failed, "map the snapshot " + path));
   if (size > 0) bytes_ = {static_cast<const std::byte*>(mapped), size};
   return {};

@@ -9,6 +9,7 @@
 
 #include "catalog/snapshot/snapshot_entry.h"
 #include "catalog/snapshot/snapshot_order.h"
+#include "catalog/snapshot/write_fully.h"
 
 namespace leat {
 namespace {
@@ -26,9 +27,8 @@ bool comes_before(const PathOfEntry& a, const PathOfEntry& b) {
 
 class SnapshotSorter::Run {
  public:
-  Run(int fd, uint64_t bytes, size_t number) : number_(number), fd_(fd), left_(bytes) {}
-  ~Run() { ::close(fd_); }
-  Run(const Run&) = delete;
+  Run(File file, uint64_t bytes, size_t number)
+      : number_(number), file_(std::move(file)), left_(bytes) {}
 
   // False at the end.
   Result<bool> advance() {
@@ -53,7 +53,8 @@ class SnapshotSorter::Run {
     at_ = 0;
     const size_t had = buffer_.size(), wanted = std::min<uint64_t>(kReadBytes, left_);
     buffer_.resize(had + wanted);
-    const ssize_t got = ::pread(fd_, buffer_.data() + had, wanted, static_cast<off_t>(offset_));
+    const ssize_t got =
+        ::pread(file_.fd(), buffer_.data() + had, wanted, static_cast<off_t>(offset_));
     if (got < 0) return error(status_from_errno(errno, "read names that are being sorted"));
     if (got == 0) return error(StatusCode::kCorrupt, "names that were being sorted are gone");
     buffer_.resize(had + static_cast<size_t>(got));
@@ -63,7 +64,7 @@ class SnapshotSorter::Run {
   }
 
   const size_t number_;
-  const int fd_;
+  const File file_;
   uint64_t left_, offset_ = 0;
   std::string buffer_;
   size_t at_ = 0;
@@ -95,18 +96,13 @@ std::vector<uint64_t> SnapshotSorter::sorted_offsets() const {
 
 Result<> SnapshotSorter::spill() {
   if (offsets_.empty()) return {};
-  const int fd = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) return error(status_from_errno(errno, "make a file for sorting in " + folder_));
-  auto run = std::make_unique<Run>(fd, encoded_.size(), runs_.size());
+  File file(::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file) return error(status_from_errno(errno, "make a file for sorting in " + folder_));
   std::string out;
   uint64_t written = 0;
   auto write_out = [&]() -> Result<> {
-    for (std::string_view rest = out; !rest.empty();) {
-      const ssize_t done = ::pwrite(fd, rest.data(), rest.size(), static_cast<off_t>(written));
-      if (done < 0) return error(status_from_errno(errno, "write names that are being sorted"));
-      written += static_cast<uint64_t>(done);
-      rest.remove_prefix(static_cast<size_t>(done));
-    }
+    LEAT_CHECK_OK(write_fully(file, out, written, "names that are being sorted"));
+    written += out.size();
     out.clear();
     return {};
   };
@@ -119,7 +115,7 @@ Result<> SnapshotSorter::spill() {
     if (out.size() >= kReadBytes) LEAT_CHECK_OK(write_out());
   }
   LEAT_CHECK_OK(write_out());
-  runs_.push_back(std::move(run));
+  runs_.push_back(std::make_unique<Run>(std::move(file), encoded_.size(), runs_.size()));
   encoded_.clear();
   offsets_.clear();
   return {};

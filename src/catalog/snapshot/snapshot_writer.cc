@@ -17,6 +17,7 @@
 #include "catalog/snapshot/snapshot_entry.h"
 #include "catalog/snapshot/snapshot_layout.h"
 #include "catalog/snapshot/snapshot_sorter.h"
+#include "catalog/snapshot/write_fully.h"
 
 namespace leat {
 namespace {
@@ -56,12 +57,11 @@ class Output {
  public:
   Result<> create(const std::string& path) {
     path_ = path;
-    fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd_ < 0) return error(status_from_errno(errno, "create " + path));
+    file_ = File(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file_) return error(status_from_errno(errno, "create " + path));
     return {};
   }
   ~Output() {
-    if (fd_ >= 0) ::close(fd_);
     if (!kept_ && !path_.empty()) ::unlink(path_.c_str());
   }
 
@@ -77,13 +77,7 @@ class Output {
     return {};
   }
   Result<> write_at(std::string_view bytes, uint64_t offset) {
-    while (!bytes.empty()) {
-      const ssize_t done = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-      if (done < 0) return error(status_from_errno(errno, "write " + path_));
-      offset += static_cast<uint64_t>(done);
-      bytes.remove_prefix(static_cast<size_t>(done));
-    }
-    return {};
+    return write_fully(file_, bytes, offset, path_);
   }
   Result<> correct(std::string_view bytes, uint64_t offset) {
     if (offset >= written_) {
@@ -94,31 +88,30 @@ class Output {
   }
   // Takes the place first: a page of a mapping that finds none would be a signal.
   Result<std::span<std::byte>> map(uint64_t size) {
-    if (int failed = ::posix_fallocate(fd_, 0, static_cast<off_t>(size)); failed != 0) {
+    if (int failed = ::posix_fallocate(file_.fd(), 0, static_cast<off_t>(size)); failed != 0) {
       return error(status_from_errno(failed, "make room for " + path_));
     }
-    void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+    void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_.fd(), 0);
     if (mapped == MAP_FAILED) return error(status_from_errno(errno, "map " + path_));
     return std::span(static_cast<std::byte*>(mapped), size);
   }
   Result<> keep_as(const std::string& path) {
-    if (::fdatasync(fd_) != 0) return error(status_from_errno(errno, "sync " + path_));
+    if (::fdatasync(file_.fd()) != 0) return error(status_from_errno(errno, "sync " + path_));
     if (::rename(path_.c_str(), path.c_str()) != 0) {
       return error(status_from_errno(errno, "rename to " + path));
     }
     kept_ = true;
     const std::string folder = folder_of(path);
-    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool synced = fd >= 0 && ::fsync(fd) == 0;
-    const int failed = errno;
-    if (fd >= 0) ::close(fd);
-    if (!synced) return error(status_from_errno(failed, "sync " + folder));
+    const File directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory || ::fsync(directory.fd()) != 0) {
+      return error(status_from_errno(errno, "sync " + folder));
+    }
     return {};
   }
 
  private:
   std::string path_;
-  int fd_ = -1;
+  File file_;
   bool kept_ = false;
   uint64_t written_ = 0;
   std::string buffer_;

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// All of `bytes` at `offset`, however many calls that takes; `what` is for the message. Blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "runtime/disk.h"
+
+namespace leat {
+
+Result<> write_fully(const File& file, std::string_view bytes, uint64_t offset,
+                     const std::string& what);
+
+}  // namespace leat
