@@ -7,6 +7,16 @@
 
 namespace leat {
 
+// splitmix64's finaliser (Steele, Lea, Flood 2014): all bits depend on all bits.
+constexpr uint64_t hash_mix(uint64_t bits) {
+  bits ^= bits >> 30;
+  bits *= 0xbf58476d1ce4e5b9ull;
+  bits ^= bits >> 27;
+  bits *= 0x94d049bb133111ebull;
+  bits ^= bits >> 31;
+  return bits;
+}
+
 // FNV-1a followed by a 64-bit finaliser; for short keys such as paths. Not for hostile input.
 constexpr uint64_t hash_bytes(std::string_view text, uint64_t seed = 0) {
   uint64_t hash = 0xcbf29ce484222325ull ^ seed;  // FNV offset basis
@@ -14,13 +24,7 @@ constexpr uint64_t hash_bytes(std::string_view text, uint64_t seed = 0) {
     hash ^= static_cast<uint8_t>(c);
     hash *= 0x100000001b3ull;  // FNV prime
   }
-  // splitmix64's finaliser (Steele, Lea, Flood 2014), so that all bits depend on all bits.
-  hash ^= hash >> 30;
-  hash *= 0xbf58476d1ce4e5b9ull;
-  hash ^= hash >> 27;
-  hash *= 0x94d049bb133111ebull;
-  hash ^= hash >> 31;
-  return hash;
+  return hash_mix(hash);
 }
 
 }  // namespace leat

@@ -77,6 +77,24 @@ Task<uint64_t> Evictor::evict_within_quotas() {
   co_return freed;
 }
 
+Task<uint64_t> Evictor::evict_now(PoolPtr of, uint64_t bytes) {
+  uint64_t freed = 0;
+  while (freed < bytes && !directory_->closing) {
+    uint64_t step = 0;
+    if (of != nullptr) {
+      step = co_await evict_from(of, false);
+      if (step == 0) step = co_await packed_->evict_open(of);
+    } else {
+      // On behalf of somebody to whom everybody gives.
+      const Demands all{{{Priority::kHigh, false, 0}}, false};
+      step = co_await evict_one(all);
+    }
+    if (step == 0) break;
+    freed += step;
+  }
+  co_return freed;
+}
+
 // 0 where nothing may go.
 Task<uint64_t> Evictor::evict_one(const Demands& demands) {
   const std::vector<Candidate> from = candidates(demands);

@@ -30,6 +30,10 @@ class Evictor : public std::enable_shared_from_this<Evictor> {
   // Returns whether anything went.
   Task<bool> run();
 
+  // At least that many bytes of one pool, or of all but what is pinned, because somebody wants it
+  // so. Returns how many went.
+  Task<uint64_t> evict_now(PoolPtr of, uint64_t bytes);
+
   // What is older than its pool lets it be.
   Task<> expire();
 

@@ -13,6 +13,7 @@
 // Thread-safe. Layout and formats: docs/formats/cache.md.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,6 +38,8 @@ struct PageStoreOptions {
   uint64_t free_bytes_min = 0;  // of the file system, kept free; 0: a tenth of it
   uint64_t packed_bytes_max = 1 * kMiB;  // objects below this are slots in segments
   uint64_t segment_bytes = 256 * kMiB;
+  // All that is cached is compared with its checksums once in it, in the background; 0: never.
+  std::chrono::nanoseconds scrub_period{0};
 };
 
 struct PoolStats {

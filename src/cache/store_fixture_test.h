@@ -125,6 +125,10 @@ class FaultyDisk : public Disk {
 
     co_return context.check("a sync");
   }
+  Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override {
+    if (int failed = ask(Call::kRead)) return error(status_from_errno(failed, "read"));
+    return below_->read_now(fd, into, offset);
+  }
   std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override {
     if (ask(Call::kRead) != 0) return std::nullopt;
     return below_->try_read(fd, into, offset);

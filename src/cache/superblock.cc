@@ -90,7 +90,8 @@ Result<std::optional<Superblock>> read_superblock(Disk& disk, const std::string&
   if (content.error().code() != StatusCode::kNotFound) return Error(content.error());
   LEAT_TRY(auto items, disk.list_directory(directory));
   for (const DirectoryItem& item : items) {
-    if (item.name == "lock" || item.name == "superblock.new" || item.name == "lost+found") continue;
+    const bool ours = item.name == "lock" || item.name == "superblock.new" || item.name == "probe";
+    if (ours || item.name == "lost+found") continue;
     return error(StatusCode::kInvalidArgument,
                  fmt::format("{} is not a leat cache and not empty (it holds {}); give --cache-dir "
                              "a directory of its own",

@@ -68,6 +68,9 @@ class Disk {
   virtual Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) = 0;
   // The same at once, on the caller's thread, which may block.
   virtual Result<> write_now(int fd, const Bytes& data, uint64_t offset) = 0;
+  // Reads what the device holds, past what the kernel remembers where the file system lets it: into
+  // whole pages, from a page on. On the caller's thread, which blocks. Fewer bytes only at the end.
+  virtual Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) = 0;
   // fdatasync.
   virtual Task<Result<>> sync(Context context, int fd) = 0;
 

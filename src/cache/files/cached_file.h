@@ -81,6 +81,8 @@ class CachedFile : public Openable, public Evictable {
   struct Check {
     uint64_t block;
     uint32_t crc;
+
+    friend bool operator==(const Check&, const Check&) = default;
   };
   using Checks = std::vector<Check>;
   std::optional<Checks> checks(BlockRun run) const;

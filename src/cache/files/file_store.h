@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,7 +16,8 @@
 #include "cache/cache_directory.h"
 #include "cache/eviction.h"
 #include "cache/files/cached_file.h"
-#include "cache/page_store.h"
+#include "cache/host_cache.h"
+#include "cache/upkeep/scrub_pace.h"
 #include "runtime/semaphore.h"
 
 namespace leat {
@@ -51,6 +53,13 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Task<uint64_t> evict_one(PoolPtr pool, bool stale);
   // Those of a pool that came before then; returns the bytes.
   Task<uint64_t> expire(PoolPtr pool, int64_t before_ns);
+
+  // Compares what the disk holds of the files whose ids begin with that byte; what is wrong goes.
+  Task<> scrub(uint8_t folder, ScrubPace& pace);
+  // The objects of the files after that id, in the order of their ids, until `into` has `limit` of
+  // them. Returns after which id it goes on; nothing where that were all. Blocks.
+  std::optional<FileId> list(std::optional<FileId> after, size_t limit,
+                             std::vector<CachedObject>& into) const;
 
  private:
   using FilePtr = std::shared_ptr<CachedFile>;
@@ -101,6 +110,21 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   void note_matched(const FilePtr& file, const CachedFile::Checks& checks);
   Task<Result<Bytes>> lost(FilePtr file, OpenFilesPtr files, std::string key, BlockRun run,
                            std::string why);
+
+  // file_store_upkeep.cc
+  struct Scrubbed {
+    BlockRun wrong{};
+    std::string why{};  // empty: nothing is wrong
+    uint64_t bytes = 0;
+    CachedFile::Checks matched{};
+  };
+  std::vector<FilePtr> in_order(const std::function<bool(const FileId&)>& wanted) const;
+  Task<> scrub_file(FilePtr file, ScrubPace& pace);
+  Result<ObjectMeta> read_meta(const CachedFile& file, const OpenFiles& files) const;
+  Scrubbed compare(const CachedFile& file, const OpenFiles& files, const ObjectMeta& meta,
+                   BlockRun run) const;
+  void note_compared(const FilePtr& file, BlockRun run, const CachedFile::Checks& matched);
+  Result<std::optional<CachedObject>> describe(const CachedFile& file) const;
 
   // Whole files. Calls that may block take these objects by reference: the frame that waits owns
   // them, and a copy could hold an evicted file's bytes back after it.

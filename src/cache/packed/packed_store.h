@@ -17,10 +17,11 @@
 
 #include "base/adaptive_mutex.h"
 #include "cache/cache_directory.h"
+#include "cache/host_cache.h"
 #include "cache/packed/packed_index.h"
 #include "cache/packed/segment.h"
 #include "cache/packed/segment_record.h"
-#include "cache/page_store.h"
+#include "cache/upkeep/scrub_pace.h"
 
 namespace leat {
 
@@ -54,6 +55,19 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // Segments of a pool whose last object came before then; returns the bytes. Those that are being
   // filled since `sealed_before_ns` are sealed, so that their time comes.
   Task<uint64_t> expire(PoolPtr pool, int64_t before_ns, int64_t sealed_before_ns);
+
+  // The number of the first segment from that number on.
+  std::optional<uint32_t> segment_from(uint64_t sequence) const;
+  // Compares what the disk holds of a segment; what is wrong goes.
+  Task<> scrub(uint32_t sequence, ScrubPace& pace);
+  // Objects from that place on, until `into` has `limit` of them. Returns where it goes on; nothing
+  // where that were all. Blocks.
+  struct ListedUpTo {
+    uint64_t sequence = 0;
+    uint64_t index_offset = 0;
+  };
+  Result<std::optional<ListedUpTo>> list(ListedUpTo from, size_t limit,
+                                         std::vector<CachedObject>& into) const;
 
  private:
   using SegmentPtr = std::shared_ptr<Segment>;
@@ -163,6 +177,11 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Task<uint64_t> move_read_objects(SegmentPtr segment);
   // The objects of a segment from that page on; returns how many.
   uint64_t forget_from(uint32_t sequence, uint32_t page);
+
+  // packed_store_upkeep.cc
+  std::vector<Moving> live_records(const Segment& segment, std::span<const std::byte> index,
+                                   size_t& at, size_t limit) const;
+  uint64_t compare(const OpenFiles& files, std::span<const Moving> objects);
 
   // packed_store_load.cc
   Result<> load_segment(uint32_t sequence, const DirectoryItem& data);

@@ -1,112 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
-// The face: which kind of object goes where, and how a directory is opened and closed.
-#include "cache/page_store.h"
+#include "cache/directory_store.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cache/cache_directory.h"
-#include "cache/evictor.h"
-#include "cache/files/file_store.h"
-#include "cache/packed/packed_store.h"
-#include "cache/superblock.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
 
-// Superblock, its successor while it is written, and lock file.
-constexpr uint64_t kDirectoryOverheadBytes = 3 * kPageBytes;
+// Superblock and scrub, their successors while they are written, lock and probe.
+constexpr uint64_t kDirectoryOverheadBytes = 6 * kPageBytes;
 constexpr uint64_t kDefaultShare = 10;  // of the file system
 constexpr auto kHouseEvery = std::chrono::seconds(1);
 
-class DiskPageStore : public PageStore {
- public:
-  DiskPageStore(std::shared_ptr<CacheDirectory> directory, File lock, Superblock superblock)
-      : directory_(directory),
-        files_(std::make_shared<FileStore>(directory)),
-        packed_(std::make_shared<PackedStore>(directory)),
-        evictor_(std::make_shared<Evictor>(directory, files_, packed_)),
-        lock_(std::move(lock)),
-        superblock_(superblock) {
-    directory_->on_pressure = [evictor = std::weak_ptr(evictor_)] {
-      if (auto alive = evictor.lock()) alive->start();
-    };
-  }
-  ~DiskPageStore() override { stop(); }
+}  // namespace
 
-  Result<> load(bool clean) {
-    LEAT_CHECK_OK(files_->load(clean));
-    return packed_->load();
-  }
-  Task<> evict_to_marks() {
-    bool evicted = co_await evictor_->run();
-    static_cast<void>(evicted);
-  }
+struct DirectoryStore::Gauges {
+  explicit Gauges(const DirectoryStore& store)
+      : label(fmt::format(R"(directory="{}")", store.options().directory)),
+        capacity{"leat_cache_capacity_bytes", "Bytes the cache may use.",
+                 [&store] { return static_cast<double>(store.stats().capacity_bytes); }, label},
+        used{"leat_cache_used_bytes", "Bytes counted against the capacity.",
+             [&store] { return static_cast<double>(store.stats().used_bytes); }, label},
+        held{"leat_cache_held_bytes", "Of the used bytes: unlinked, but still held open.",
+             [&store] { return static_cast<double>(store.stats().held_bytes); }, label},
+        files{"leat_cache_file_objects", "Objects with a file of their own.",
+              [&store] { return static_cast<double>(store.stats().files); }, label},
+        packed{"leat_cache_packed_objects", "Objects in segments.",
+               [&store] { return static_cast<double>(store.stats().packed_objects); }, label} {}
 
-  Task<> close() override;
-  std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
-  Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
-  std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) override;
-  Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) override;
-  std::shared_ptr<BackingFile> backing(const FileRef& ref) override { return files_->backing(ref); }
-  bool packed(const FileRef& ref) const override;
-  uint64_t cached_bytes(const FileRef& ref) override {
-    return files_->cached_bytes(ref.id) + packed_->cached_bytes(ref.id);
-  }
-  uint64_t drop(const FileId& id) override { return files_->drop(id) + packed_->drop(id); }
-  Task<Result<>> flush(Context context) override;
-  void set_pool_policy(PoolId id, const PoolPolicy& policy) override;
-
-  PageStoreStats stats() const override;
-  std::vector<PoolStats> pools() const override;
-
- private:
-  void stop() {
-    directory_->closing = true;
-    directory_->stopping.request_stop();
-  }
-  static Task<> keep_house(std::shared_ptr<CacheDirectory> directory,
-                           std::shared_ptr<Evictor> evictor);
-  bool small(const FileRef& ref) const;  // of the kind that is packed
-  Result<> check_write(const FileRef& ref, ByteRange range) const;
-
-  const std::shared_ptr<CacheDirectory> directory_;
-  const std::shared_ptr<FileStore> files_;
-  const std::shared_ptr<PackedStore> packed_;
-  const std::shared_ptr<Evictor> evictor_;
-  File lock_;
-  Superblock superblock_;
-  std::atomic<bool> keeps_house_ = false;
-
-  const std::string label_ = fmt::format(R"(directory="{}")", directory_->options.directory);
-  Gauge capacity_gauge_{"leat_cache_capacity_bytes", "Bytes the cache may use.",
-                        [this] { return static_cast<double>(stats().capacity_bytes); }, label_};
-  Gauge used_gauge_{"leat_cache_used_bytes", "Bytes counted against the capacity.",
-                    [this] { return static_cast<double>(stats().used_bytes); }, label_};
-  Gauge held_gauge_{"leat_cache_held_bytes", "Of the used bytes: unlinked, but still held open.",
-                    [this] { return static_cast<double>(stats().held_bytes); }, label_};
-  Gauge files_gauge_{"leat_cache_file_objects", "Objects with a file of their own.",
-                     [this] { return static_cast<double>(stats().files); }, label_};
-  Gauge packed_gauge_{"leat_cache_packed_objects", "Objects in segments.",
-                      [this] { return static_cast<double>(stats().packed_objects); }, label_};
+  const std::string label;
+  Gauge capacity, used, held, files, packed;
 };
 
-bool DiskPageStore::small(const FileRef& ref) const {
+DirectoryStore::DirectoryStore(std::shared_ptr<CacheDirectory> directory, File lock,
+                               Superblock superblock)
+    : directory_(directory),
+      files_(std::make_shared<FileStore>(directory)),
+      packed_(std::make_shared<PackedStore>(directory)),
+      evictor_(std::make_shared<Evictor>(directory, files_, packed_)),
+      scrubber_(std::make_shared<Scrubber>(directory, files_, packed_)),
+      lock_(std::move(lock)),
+      superblock_(superblock),
+      gauges_(std::make_shared<Gauges>(*this)) {
+  directory_->on_pressure = [evictor = std::weak_ptr(evictor_)] {
+    if (auto alive = evictor.lock()) alive->start();
+  };
+}
+
+void DirectoryStore::stop() {
+  directory_->closing = true;
+  directory_->stopping.request_stop();
+}
+
+Result<> DirectoryStore::load(bool clean) {
+  LEAT_CHECK_OK(files_->load(clean));
+  return packed_->load();
+}
+
+bool DirectoryStore::small(const FileRef& ref) const {
   return ref.size > 0 && ref.size < directory_->options.packed_bytes_max;
 }
 
 // An object stays where it is when the border between the kinds moves. Asked first is the store
 // where it would go now.
-bool DiskPageStore::packed(const FileRef& ref) const {
+bool DirectoryStore::packed(const FileRef& ref) const {
   if (ref.size == 0) return false;
   if (small(ref)) return packed_->contains(ref.id) || !files_->contains(ref.id);
   return !files_->contains(ref.id) && packed_->contains(ref.id);
 }
 
-std::optional<Bytes> DiskPageStore::try_read(const FileRef& ref, ByteRange range) {
+std::optional<Bytes> DirectoryStore::try_read(const FileRef& ref, ByteRange range) {
   range = range.clamp(ref.size);
   if (range.empty()) return Bytes();
   bool is_small = small(ref);
@@ -117,7 +84,7 @@ std::optional<Bytes> DiskPageStore::try_read(const FileRef& ref, ByteRange range
   return is_small ? std::nullopt : packed_->try_read(ref, range);
 }
 
-Task<Result<Bytes>> DiskPageStore::read(Context context, FileRefPtr ref, ByteRange range) {
+Task<Result<Bytes>> DirectoryStore::read(Context context, FileRefPtr ref, ByteRange range) {
   range = range.clamp(ref->size);
   if (range.empty()) co_return Bytes();
   if (packed(*ref)) {
@@ -128,7 +95,7 @@ Task<Result<Bytes>> DiskPageStore::read(Context context, FileRefPtr ref, ByteRan
   co_return bytes;
 }
 
-std::vector<ByteRange> DiskPageStore::missing(const FileRef& ref, ByteRange range) {
+std::vector<ByteRange> DirectoryStore::missing(const FileRef& ref, ByteRange range) {
   range = range.clamp(ref.size);
   if (range.empty()) return {};
   bool is_small = small(ref);
@@ -139,7 +106,7 @@ std::vector<ByteRange> DiskPageStore::missing(const FileRef& ref, ByteRange rang
   return files_->missing(ref, range);
 }
 
-Result<> DiskPageStore::check_write(const FileRef& ref, ByteRange range) const {
+Result<> DirectoryStore::check_write(const FileRef& ref, ByteRange range) const {
   auto refuse = [&](StatusCode code, std::string_view why) {
     return error(code, fmt::format("bytes {} to {} of {} are not kept: {}", range.offset,
                                    range.end(), ref.key, why));
@@ -167,7 +134,7 @@ Result<> DiskPageStore::check_write(const FileRef& ref, ByteRange range) const {
   return {};
 }
 
-Task<Result<>> DiskPageStore::write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) {
+Task<Result<>> DirectoryStore::write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) {
   LEAT_CO_CHECK_OK(check_write(*ref, ByteRange{offset, data.size()}));
   if (data.empty()) co_return Result<>();
   // Who brings the first byte does so for somebody who began to read.
@@ -180,14 +147,14 @@ Task<Result<>> DiskPageStore::write(Context context, FileRefPtr ref, uint64_t of
   co_return kept;
 }
 
-Task<Result<>> DiskPageStore::flush(Context context) {
+Task<Result<>> DirectoryStore::flush(Context context) {
   LEAT_CO_CHECK_OK(context.check("flush of the cache"));
   Result<> files = co_await files_->flush();
   Result<> packed_objects = co_await packed_->flush();
   co_return files ? packed_objects : files;
 }
 
-void DiskPageStore::set_pool_policy(PoolId id, const PoolPolicy& policy) {
+void DirectoryStore::set_pool_policy(PoolId id, const PoolPolicy& policy) {
   PoolPtr pool = directory_->pools.get(id);
   pool->set_policy(policy);
   if (pool->capacity->pressed()) directory_->on_pressure();
@@ -196,13 +163,13 @@ void DiskPageStore::set_pool_policy(PoolId id, const PoolPolicy& policy) {
   }
 }
 
-Task<> DiskPageStore::keep_house(std::shared_ptr<CacheDirectory> directory,
-                                 std::shared_ptr<Evictor> evictor) {
+Task<> DirectoryStore::keep_house(std::shared_ptr<CacheDirectory> directory,
+                                  std::shared_ptr<Evictor> evictor) {
   Context until_stop = Context::background().with_cancel(directory->stopping.get_token());
   while (co_await sleep_for(until_stop, kHouseEvery)) co_await evictor->expire();
 }
 
-std::vector<PoolStats> DiskPageStore::pools() const {
+std::vector<PoolStats> DirectoryStore::pools() const {
   std::vector<PoolStats> pools;
   for (const PoolPtr& pool : directory_->pools.all()) {
     pools.push_back({.id = pool->id,
@@ -215,7 +182,7 @@ std::vector<PoolStats> DiskPageStore::pools() const {
   return pools;
 }
 
-PageStoreStats DiskPageStore::stats() const {
+PageStoreStats DirectoryStore::stats() const {
   const Capacity& capacity = *directory_->capacity;
   return {.capacity_bytes = capacity.limit(),
           .used_bytes = capacity.used(),
@@ -228,8 +195,9 @@ PageStoreStats DiskPageStore::stats() const {
           .refused_bytes = directory_->refused_bytes};
 }
 
-Task<> DiskPageStore::close() {
+Task<> DirectoryStore::close() {
   stop();
+  gauges_ = nullptr;
   co_await directory_->background->idle();
   Result<> closed = co_await flush(Context::background());
   // What the flush dropped is being removed.
@@ -250,6 +218,8 @@ Task<> DiskPageStore::close() {
   }
   lock_ = File();
 }
+
+namespace {
 
 // Nothing in the options is 0 afterwards.
 Result<PageStoreOptions> resolve(PageStoreOptions options, Disk& disk) {
@@ -278,9 +248,10 @@ Result<Opening> begin(PageStoreOptions options, Disk& disk) {
 
 }  // namespace
 
-Task<Result<std::unique_ptr<PageStore>>> PageStore::open(Context context, PageStoreOptions options,
-                                                         Executor& executor,
-                                                         std::shared_ptr<Disk> disk) {
+Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context context,
+                                                                   PageStoreOptions options,
+                                                                   Executor& executor,
+                                                                   std::shared_ptr<Disk> disk) {
   LEAT_CO_CHECK_OK(context.check("opening the cache"));
   Result<Opening> opening = co_await executor.blocking(
       [disk, options = std::move(options)] { return begin(options, *disk); });
@@ -301,16 +272,30 @@ Task<Result<std::unique_ptr<PageStore>>> PageStore::open(Context context, PageSt
   auto directory = std::make_shared<CacheDirectory>(opening->options, executor, disk);
   directory->uuid = superblock.uuid;
   directory->capacity->count(kDirectoryOverheadBytes);
-  auto store = std::make_unique<DiskPageStore>(directory, std::move(opening->lock), superblock);
-  DiskPageStore* loading = store.get();
+  std::unique_ptr<DirectoryStore> store(
+      new DirectoryStore(directory, std::move(opening->lock), superblock));
+  DirectoryStore* loading = store.get();
   Result<> loaded = co_await executor.blocking([loading, clean] { return loading->load(clean); });
   if (!loaded) co_return Error(loaded.error().with_context("cannot read the cache directory"));
   if (!clean && !is_new) {
     log::info("cache {}: was not closed in order; files are verified before the kernel reads them",
               directory->options.directory);
   }
-  co_await store->evict_to_marks();
-  co_return std::unique_ptr<PageStore>(std::move(store));
+  bool evicted = co_await store->evictor_->run();
+  static_cast<void>(evicted);
+  if (directory->options.scrub_period.count() > 0) {
+    directory->spawn(Scrubber::keep_scrubbing(store->scrubber_, directory->options.scrub_period));
+  }
+  co_return std::move(store);
+}
+
+Task<Result<std::unique_ptr<PageStore>>> PageStore::open(Context context, PageStoreOptions options,
+                                                         Executor& executor,
+                                                         std::shared_ptr<Disk> disk) {
+  Result<std::unique_ptr<DirectoryStore>> store = co_await DirectoryStore::open(
+      std::move(context), std::move(options), executor, std::move(disk));
+  if (!store) co_return Error(store.error());
+  co_return std::unique_ptr<PageStore>(*std::move(store));
 }
 
 }  // namespace leat

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// DirectoryStore: the PageStore of one cache directory. Which object goes where, and how the
+// directory is opened and closed. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/cache_directory.h"
+#include "cache/evictor.h"
+#include "cache/files/file_store.h"
+#include "cache/host_cache.h"
+#include "cache/packed/packed_store.h"
+#include "cache/superblock.h"
+#include "cache/upkeep/scrubber.h"
+
+namespace leat {
+
+class DirectoryStore : public PageStore {
+ public:
+  // As PageStore::open.
+  static Task<Result<std::unique_ptr<DirectoryStore>>> open(Context context,
+                                                            PageStoreOptions options,
+                                                            Executor& executor,
+                                                            std::shared_ptr<Disk> disk);
+  ~DirectoryStore() override { stop(); }
+  Task<> close() override;
+
+  std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
+  Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
+  std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) override;
+  Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) override;
+  std::shared_ptr<BackingFile> backing(const FileRef& ref) override { return files_->backing(ref); }
+  bool packed(const FileRef& ref) const override;
+  uint64_t cached_bytes(const FileRef& ref) override {
+    return files_->cached_bytes(ref.id) + packed_->cached_bytes(ref.id);
+  }
+  uint64_t drop(const FileId& id) override { return files_->drop(id) + packed_->drop(id); }
+  Task<Result<>> flush(Context context) override;
+  void set_pool_policy(PoolId id, const PoolPolicy& policy) override;
+
+  PageStoreStats stats() const override;
+  std::vector<PoolStats> pools() const override;
+
+  // The operations of HostCache, of this directory; `after` and `next` in its own words.
+  Task<Result<ObjectPage>> objects(std::string after, size_t limit);
+  Task<Result<>> verify(Context context, std::shared_ptr<VerifyProgress> progress);
+  Task<uint64_t> evict(std::optional<PoolId> pool, uint64_t bytes);
+
+  // Whether any of it is here.
+  bool contains(const FileId& id) const { return files_->contains(id) || packed_->contains(id); }
+  const PageStoreOptions& options() const { return directory_->options; }
+  // Of the directory, for as long as it exists.
+  const Id128& uuid() const { return directory_->uuid; }
+  // Ends what runs, without waiting for it and without a mark of a clean stop: for a disk that does
+  // not answer.
+  void stop();
+
+ private:
+  struct Gauges;
+
+  DirectoryStore(std::shared_ptr<CacheDirectory> directory, File lock, Superblock superblock);
+
+  Result<> load(bool clean);
+  static Task<> keep_house(std::shared_ptr<CacheDirectory> directory,
+                           std::shared_ptr<Evictor> evictor);
+  bool small(const FileRef& ref) const;  // of the kind that is packed
+  Result<> check_write(const FileRef& ref, ByteRange range) const;
+
+  const std::shared_ptr<CacheDirectory> directory_;
+  const std::shared_ptr<FileStore> files_;
+  const std::shared_ptr<PackedStore> packed_;
+  const std::shared_ptr<Evictor> evictor_;
+  const std::shared_ptr<Scrubber> scrubber_;
+  File lock_;
+  Superblock superblock_;
+  std::atomic<bool> keeps_house_ = false;
+  std::shared_ptr<Gauges> gauges_;  // until it is closed
+};
+
+}  // namespace leat

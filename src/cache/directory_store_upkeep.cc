@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an operator asks of one cache directory.
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "cache/directory_store.h"
+
+namespace leat {
+namespace {
+
+// Where a listing goes on: "f" and the id of the last file, or "s", segment and place in its index.
+struct Place {
+  std::optional<FileId> after_file;
+  std::optional<PackedStore::ListedUpTo> packed;
+
+  std::string to_string() const {
+    if (packed) return fmt::format("s{}.{}", packed->sequence, packed->index_offset);
+    return "f" + after_file->to_hex();
+  }
+};
+
+std::optional<Place> parse_place(std::string_view text) {
+  if (text.empty()) return Place{};
+  const std::string_view rest = text.substr(1);
+  if (text[0] == 'f') {
+    std::optional<Id128> id = Id128::from_hex(rest);
+    if (!id) return std::nullopt;
+    return Place{FileId(*id), std::nullopt};
+  }
+  PackedStore::ListedUpTo place;
+  const char* end = rest.data() + rest.size();
+  auto [dot, failed] = std::from_chars(rest.data(), end, place.sequence);
+  if (text[0] != 's' || failed != std::errc() || dot == end || *dot != '.') return std::nullopt;
+  auto [last, also_failed] = std::from_chars(dot + 1, end, place.index_offset);
+  if (also_failed != std::errc() || last != end) return std::nullopt;
+  return Place{std::nullopt, place};
+}
+
+}  // namespace
+
+Task<Result<ObjectPage>> DirectoryStore::objects(std::string after, size_t limit) {
+  std::optional<Place> place = parse_place(after);
+  if (!place) {
+    co_return error(StatusCode::kInvalidArgument,
+                    fmt::format("'{}' is not what an earlier page named to go on with", after));
+  }
+  CacheDirectory* directory = directory_.get();
+  co_return co_await directory->executor.blocking([&, this]() -> Result<ObjectPage> {
+    ObjectPage page;
+    if (!place->packed) {
+      std::optional<FileId> more = files_->list(place->after_file, limit, page.objects);
+      if (more) page.next = Place{more, std::nullopt}.to_string();
+    }
+    if (page.next.empty()) {
+      const auto from = place->packed.value_or(PackedStore::ListedUpTo{});
+      LEAT_TRY(auto more, packed_->list(from, limit, page.objects));
+      if (more) page.next = Place{std::nullopt, more}.to_string();
+    }
+    for (CachedObject& object : page.objects) object.directory = directory_->options.directory;
+    return page;
+  });
+}
+
+Task<Result<>> DirectoryStore::verify(Context context, std::shared_ptr<VerifyProgress> progress) {
+  LEAT_CO_CHECK_OK(co_await flush(context));
+  const uint64_t corrupt_before = directory_->corrupt_blocks;
+  ScrubPace pace(context, 0);
+  uint64_t bytes = 0, objects = 0, corrupt = 0;
+  auto tell = [&](uint64_t) {
+    progress->bytes_done += pace.bytes() - std::exchange(bytes, pace.bytes());
+    progress->objects_done += pace.objects() - std::exchange(objects, pace.objects());
+    const uint64_t dropped = directory_->corrupt_blocks - corrupt_before;
+    progress->corrupt_blocks += dropped - std::exchange(corrupt, dropped);
+  };
+  co_await scrubber_->pass(pace, 0, tell);
+  tell(0);
+  co_return context.check("verifying the cache");
+}
+
+Task<uint64_t> DirectoryStore::evict(std::optional<PoolId> pool, uint64_t bytes) {
+  PoolPtr of = pool ? directory_->pools.get(*pool) : nullptr;
+  co_return co_await evictor_->evict_now(of, bytes);
+}
+
+}  // namespace leat

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked of the store beside the requests: is what the disk holds still right, and what is
+// there at all. Both follow the segments' indexes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cache/block_crc.h"
+#include "cache/packed/packed_store.h"
+#include "cache/upkeep/scrub_pace.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kIndexBytesMax = size_t{1} << 30;
+
+}  // namespace
+
+std::optional<uint32_t> PackedStore::segment_from(uint64_t sequence) const {
+  std::lock_guard lock(mutex_);
+  if (sequence > UINT32_MAX) return std::nullopt;
+  auto at = segments_.lower_bound(static_cast<uint32_t>(sequence));
+  if (at == segments_.end()) return std::nullopt;
+  return at->first;
+}
+
+// Those of a segment whose payload is in its file, from a place in its index on; `at` is moved
+// behind what was looked at.
+std::vector<PackedStore::Moving> PackedStore::live_records(const Segment& segment,
+                                                           std::span<const std::byte> index,
+                                                           size_t& at, size_t limit) const {
+  std::vector<Moving> live;
+  while (at < index.size() && live.size() < limit) {
+    auto record = SegmentRecord::decode(index.subspan(at), &at);
+    if (!record) {
+      at = index.size();  // a torn end, or one that is being written
+      break;
+    }
+    if (record->kind != SegmentRecord::Kind::kObject) continue;
+    std::optional<Found> found = find(record->ref.id);
+    if (!found || found->entry.segment != segment.sequence) continue;
+    if (found->entry.page != record->offset / kPageBytes) continue;
+    if (record->offset + found->entry.size > segment.tail.written()) continue;
+    record->ref.pool = segment.pool->id;
+    live.push_back({*std::move(record), found->entry});
+  }
+  return live;
+}
+
+Task<> PackedStore::scrub(uint32_t sequence, ScrubPace& pace) {
+  SegmentPtr found = segment(sequence);
+  if (found == nullptr || found->removing) co_return;
+  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(Context::background(), found);
+  if (!files) co_return;  // whoever reads it finds out
+  CacheDirectory* directory = directory_.get();
+  Result<Buffer> index = co_await directory->executor.blocking([directory, &found] {
+    return directory->disk->read_file(directory->path(found->side_name()), kIndexBytesMax);
+  });
+  if (!index) co_return;
+  for (size_t at = SegmentHeader::kBytes; at < index->size();) {
+    // As many as may lie in one piece.
+    std::vector<Moving> live =
+        live_records(*found, index->span(), at, kScrubPieceBytes / kPageBytes);
+    for (size_t first = 0; first < live.size();) {
+      const uint64_t begin = live[first].record.offset;
+      size_t end = first + 1;
+      auto fits = [&](const Moving& object) {
+        return object.record.offset > begin &&
+               object.record.offset + object.from.size <= begin + kScrubPieceBytes;
+      };
+      while (end < live.size() && fits(live[end])) ++end;
+      const std::span<const Moving> together(live.data() + first, end - first);
+      const uint64_t bytes =
+          co_await directory->executor.blocking([&] { return compare(**files, together); });
+      first = end;
+      if (!co_await pace.read(bytes)) co_return;
+      for (size_t i = 0; i < together.size(); ++i) pace.object_done();
+    }
+  }
+}
+
+// One read for all of them; returns its bytes.
+uint64_t PackedStore::compare(const OpenFiles& files, std::span<const Moving> objects) {
+  const uint64_t begin = objects.front().record.offset;
+  const Moving& last = objects.back();
+  const uint64_t bytes = align_up(last.record.offset + last.from.size - begin, kPageBytes);
+  Buffer buffer(bytes);
+  Result<size_t> got = directory_->disk->read_now(files.data.fd(), buffer.span(), begin);
+  if (!got && !lost_by_read(got.error())) return 0;
+  for (const Moving& object : objects) {
+    const uint64_t at = object.record.offset - begin;
+    std::string why;
+    if (!got) {
+      why = got.error().to_string();
+    } else if (at + object.from.size > *got) {
+      why = "the segment is cut short";
+    } else if (crc_of_crcs(block_crcs(buffer.span().subspan(at, object.from.size))) !=
+               object.from.crc) {
+      why = "its checksum differs on the disk";
+    }
+    if (why.empty()) continue;
+    // Where it is gone by now, somebody else has said so.
+    Error dropped = lost(object.record.ref.id, object.from, object.record.ref.key, why);
+    static_cast<void>(dropped);
+  }
+  return got.value_or(0);
+}
+
+Result<std::optional<PackedStore::ListedUpTo>> PackedStore::list(
+    ListedUpTo from, size_t limit, std::vector<CachedObject>& into) const {
+  for (std::optional<uint32_t> sequence = segment_from(from.sequence); sequence;
+       sequence = segment_from(uint64_t{*sequence} + 1)) {
+    SegmentPtr found = segment(*sequence);
+    if (found == nullptr || found->removing) continue;
+    Result<Buffer> index =
+        directory_->disk->read_file(directory_->path(found->side_name()), kIndexBytesMax);
+    if (!index) continue;  // it went meanwhile, or cannot be read: nothing of it can be told
+    size_t at = SegmentHeader::kBytes;
+    if (*sequence == from.sequence) at = std::max<size_t>(at, from.index_offset);
+    while (at < index->size()) {
+      if (into.size() >= limit) return ListedUpTo{*sequence, at};
+      const size_t room = limit - into.size();
+      for (Moving& object : live_records(*found, index->span(), at, room)) {
+        into.push_back({.ref = std::move(object.record.ref),
+                        .cached_bytes = object.from.size,
+                        .packed = true,
+                        .complete = true});
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace leat

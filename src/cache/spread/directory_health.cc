@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/spread/directory_health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/units.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kFailuresUnstable = 3, kFailuresDown = 100;
+constexpr unsigned kGoodProbes = 3;
+// A disk that went and came back so often stays down until the next start.
+constexpr unsigned kRecoveriesMax = 8;
+
+}  // namespace
+
+bool blames_disk(const Status& failure) {
+  // EIO and its like have no code of their own.
+  return failure.code() == StatusCode::kInternal || failure.code() == StatusCode::kReadOnly;
+}
+
+std::string DirectoryHealth::why() const {
+  std::lock_guard lock(mutex_);
+  return why_;
+}
+
+void DirectoryHealth::call_began(Clock::time_point now) {
+  if (under_way_.fetch_add(1, std::memory_order_relaxed) == 0) {
+    last_ended_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+}
+
+void DirectoryHealth::call_ended(Clock::time_point now, const Status* failure) {
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
+  last_ended_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  if (failure == nullptr || !blames_disk(*failure)) return;
+  std::lock_guard lock(mutex_);
+  if (now - window_began_ > times_.window) {
+    window_began_ = now;
+    failures_ = 0;
+  }
+  ++failures_;
+  good_probes_ = 0;
+  const DirectoryState is = state();
+  if (is == DirectoryState::kNormal && failures_ >= kFailuresUnstable) {
+    change(DirectoryState::kUnstable,
+           fmt::format("{} calls failed within a minute, the last one: {}", failures_,
+                       failure->to_string()),
+           now);
+  } else if (is == DirectoryState::kUnstable && failures_ >= kFailuresDown) {
+    change(DirectoryState::kDown,
+           fmt::format("{} calls failed within a minute, the last one: {}", failures_,
+                       failure->to_string()),
+           now);
+  }
+}
+
+bool DirectoryHealth::hangs(Clock::time_point now) const {
+  if (under_way_.load(std::memory_order_relaxed) == 0) return false;
+  return now.time_since_epoch().count() - last_ended_.load(std::memory_order_relaxed) >
+         times_.hung_after.count();
+}
+
+void DirectoryHealth::change(DirectoryState to, std::string why, Clock::time_point now) {
+  state_ = to;
+  why_ = std::move(why);
+  good_probes_ = 0;
+  probe_every_ = to == DirectoryState::kDown ? times_.probe_down_min : times_.probe_unstable;
+  next_probe_ = now + probe_every_;
+}
+
+bool DirectoryHealth::probe_is_due(Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  if (state() != DirectoryState::kDown && hangs(now)) {
+    change(DirectoryState::kDown,
+           fmt::format("its disk has not answered for {}", format_duration(times_.hung_after)),
+           now);
+  }
+  const bool wanted = state() != DirectoryState::kNormal && recoveries_ < kRecoveriesMax;
+  if (!wanted || probing_ || now < next_probe_) return false;
+  probing_ = true;
+  return true;
+}
+
+void DirectoryHealth::probed(Clock::time_point now, const Result<>& outcome) {
+  std::lock_guard lock(mutex_);
+  probing_ = false;
+  next_probe_ = now + probe_every_;
+  if (state() == DirectoryState::kDown && outcome) {
+    probing_ = opening_due_ = true;
+    return;
+  }
+  if (state() == DirectoryState::kDown) {
+    why_ = outcome.error().to_string();
+    probe_every_ = std::min(2 * probe_every_, times_.probe_down_max);
+    next_probe_ = now + probe_every_;
+    return;
+  }
+  if (!outcome) {
+    change(DirectoryState::kDown, outcome.error().to_string(), now);
+  } else if (++good_probes_ >= kGoodProbes) {
+    change(DirectoryState::kNormal, "", now);
+    failures_ = 0;
+  }
+}
+
+bool DirectoryHealth::opening_is_due() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(opening_due_, false);
+}
+
+void DirectoryHealth::opened() {
+  std::lock_guard lock(mutex_);
+  probing_ = false;
+  failures_ = 0;
+  if (++recoveries_ == kRecoveriesMax) {
+    why_ = "it went and came back too often; a restart of the daemon looks at it again";
+    return;
+  }
+  state_ = DirectoryState::kNormal;
+  why_.clear();
+}
+
+void DirectoryHealth::not_opened(Clock::time_point now, const Status& why) {
+  std::lock_guard lock(mutex_);
+  probing_ = false;
+  const Clock::duration waited = probe_every_;
+  const bool was_down = state() == DirectoryState::kDown;
+  change(DirectoryState::kDown, why.to_string(), now);
+  if (!was_down) return;
+  probe_every_ = std::min(2 * std::max(waited, times_.probe_down_min), times_.probe_down_max);
+  next_probe_ = now + probe_every_;
+}
+
+}  // namespace leat

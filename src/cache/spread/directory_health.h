@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// DirectoryHealth: what the calls to a cache directory's disk say about it, and what follows.
+//
+//   normal ──3 failed calls in a minute──► unstable ──a probe fails, 100 failed calls──► down
+//     ▲◄──3 probes in a row, no failure──────┘                                            │
+//     └──────────────a probe, and the directory could be opened anew──────────────────────┘
+//   from any: down where calls are under way and none has ended for 10 seconds
+//
+// What is unstable is read and takes nothing new in; what is down is not asked. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "base/status.h"
+#include "cache/host_cache.h"
+#include "runtime/context.h"
+
+namespace leat {
+
+struct HealthTimes {
+  Clock::duration window = std::chrono::minutes(1);  // in which failed calls are counted
+  Clock::duration hung_after = std::chrono::seconds(10);
+  Clock::duration probe_unstable = std::chrono::seconds(5);
+  // Each probe that fails doubles the time to the next.
+  Clock::duration probe_down_min = std::chrono::seconds(10);
+  Clock::duration probe_down_max = std::chrono::minutes(10);
+};
+
+class DirectoryHealth {
+ public:
+  explicit DirectoryHealth(Clock::time_point now, HealthTimes times = {})
+      : times_(times), last_ended_(now.time_since_epoch().count()) {}
+
+  DirectoryState state() const { return state_.load(std::memory_order_relaxed); }
+  std::string why() const;
+
+  // Around each call that moves data or may otherwise wait for the disk.
+  void call_began(Clock::time_point now);
+  void call_ended(Clock::time_point now, const Status* failure);
+
+  // To be called about once a second: whether it is time for a probe. The caller then makes one and
+  // says how it went; until then none is wanted.
+  bool probe_is_due(Clock::time_point now);
+  void probed(Clock::time_point now, const Result<>& outcome);
+  // Whether it was down, works again, and has to be opened anew. That ends with opened() or
+  // not_opened(); until then nothing more is wanted.
+  bool opening_is_due();
+  void opened();
+  void not_opened(Clock::time_point now, const Status& why);
+  // Whether calls are under way that do not come back.
+  bool hangs(Clock::time_point now) const;
+
+ private:
+  void change(DirectoryState to, std::string why, Clock::time_point now);  // under the mutex
+
+  const HealthTimes times_;
+  std::atomic<DirectoryState> state_ = DirectoryState::kNormal;
+  std::atomic<int64_t> under_way_ = 0;
+  std::atomic<Clock::rep> last_ended_;  // or began, where nothing was under way
+
+  mutable std::mutex mutex_;  // leaf
+  std::string why_;
+  uint64_t failures_ = 0;  // in this window
+  Clock::time_point window_began_;
+  Clock::time_point next_probe_;
+  Clock::duration probe_every_{};
+  unsigned good_probes_ = 0;  // in a row
+  unsigned recoveries_ = 0;   // from down, ever
+  bool probing_ = false;      // or opening
+  bool opening_due_ = false;
+};
+
+// Whether a failed call says something of the disk, and not of what was asked of it.
+bool blames_disk(const Status& failure);
+
+}  // namespace leat

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several cache directories: who has what, and what a failing disk costs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "cache/spread/spread_store.h"
+#include "cache/store_fixture_test.h"
+
+namespace leat {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr HealthTimes kQuick = {.window = std::chrono::minutes(1),
+                                .hung_after = std::chrono::milliseconds(200),
+                                .probe_unstable = std::chrono::milliseconds(20),
+                                .probe_down_min = std::chrono::milliseconds(20),
+                                .probe_down_max = std::chrono::milliseconds(100)};
+
+PageStoreOptions small(const TempDirectory& directory, uint64_t capacity = 64 * kMiB) {
+  PageStoreOptions options = TestStore::options(directory.path());
+  options.capacity_bytes = capacity;
+  return options;
+}
+
+// A HostCache whose disks fail when told to.
+class Spread {
+ public:
+  explicit Spread(std::vector<PageStoreOptions> options,
+                  const std::function<void(size_t, FaultyDisk&)>& prepare = {}) {
+    auto make = [&] {
+      auto disk = std::make_shared<FaultyDisk>(make_disk(executor_));
+      if (prepare) prepare(disks.size(), *disk);
+      disks.push_back(disk);
+      return disk;
+    };
+    store_ = std::make_unique<SpreadStore>(std::move(options), executor_, make, kQuick);
+    opened = executor_.wait(store_->start(Context::background()));
+  }
+  ~Spread() {
+    if (opened) executor_.wait(store_->close());
+  }
+  SpreadStore* operator->() { return store_.get(); }
+
+  Result<> write(const FileRefPtr& ref, ByteRange range) {
+    return executor_.wait(
+        store_->write(Context::background(), ref, range.offset, content(*ref, range)));
+  }
+  Result<> write(const FileRefPtr& ref) { return write(ref, {0, ref->size}); }
+  bool holds(const FileRefPtr& ref) {
+    Result<Bytes> bytes = executor_.wait(store_->read(Context::background(), ref, {0, ref->size}));
+    if (bytes) EXPECT_TRUE(same(*bytes, content(ref))) << ref->key;
+    return bytes.has_value();
+  }
+  void flush() { ASSERT_TRUE(executor_.wait(store_->flush(Context::background()))); }
+  bool comes_to(size_t directory, DirectoryState state) {
+    for (int i = 0; i < 500; ++i) {
+      if (store_->directories()[directory].state == state) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its probes take time
+    }
+    return false;
+  }
+  uint64_t objects(size_t directory) {
+    const PageStoreStats stats = store_->directories()[directory].stats;
+    return stats.files + stats.packed_objects;
+  }
+
+ private:
+  Executor executor_{{.threads = 2}};
+
+ public:
+  std::vector<std::shared_ptr<FaultyDisk>> disks;
+  Result<> opened;
+
+ private:
+  std::unique_ptr<SpreadStore> store_;
+};
+
+std::vector<FileRefPtr> objects(int count, uint64_t size = 4096) {
+  std::vector<FileRefPtr> refs;
+  for (int i = 0; i < count; ++i) refs.push_back(object(fmt::format("data/{:05}", i), size));
+  return refs;
+}
+
+int count_held(Spread& store, const std::vector<FileRefPtr>& refs) {
+  int held = 0;
+  for (const FileRefPtr& ref : refs) held += store.holds(ref) ? 1 : 0;
+  return held;
+}
+
+TEST(SpreadStore, ADirectoryGetsAsMuchAsItIsLarge) {
+  TempDirectory a, b;
+  Spread store({small(a, 96 * kMiB), small(b, 32 * kMiB)});
+  ASSERT_TRUE(store.opened);
+  const auto refs = objects(2000);
+  for (const FileRefPtr& ref : refs) ASSERT_TRUE(store.write(ref));
+  EXPECT_EQ(count_held(store, refs), 2000);
+  EXPECT_NEAR(static_cast<double>(store.objects(0)), 1500, 100);
+  EXPECT_EQ(store.objects(0) + store.objects(1), 2000);
+  EXPECT_EQ(store->stats().packed_objects, 2000);
+  EXPECT_EQ(store->stats().capacity_bytes, 128 * kMiB);
+}
+
+TEST(SpreadStore, AfterARestartInAnotherOrderAndWithOneMoreEverythingIsFound) {
+  TempDirectory a, b, c;
+  auto refs = objects(400);
+  for (const FileRefPtr& ref : objects(6, kMiB)) refs.push_back(ref);
+  {
+    Spread store({small(a), small(b)});
+    for (const FileRefPtr& ref : refs) ASSERT_TRUE(store.write(ref));
+  }
+  Spread store({small(c), small(b), small(a)});
+  ASSERT_TRUE(store.opened);
+  EXPECT_EQ(count_held(store, refs), 406);
+  EXPECT_EQ(store.objects(0), 0);
+  // What comes new goes to the new one, too.
+  std::vector<FileRefPtr> more;
+  for (int i = 0; i < 300; ++i) more.push_back(object(fmt::format("more/{}", i), 4096));
+  for (const FileRefPtr& ref : more) ASSERT_TRUE(store.write(ref));
+  EXPECT_EQ(count_held(store, more), 300);
+  EXPECT_NEAR(static_cast<double>(store.objects(0)), 100, 40);
+}
+
+TEST(SpreadStore, WhatIsBegunInOneDirectoryGoesOnThere) {
+  TempDirectory a, b;
+  auto ref = object("large", 8 * kMiB);
+  {
+    // Only one, so it is there.
+    Spread store({small(a)});
+    ASSERT_TRUE(store.write(ref, {0, kMiB}));
+  }
+  for (int i = 0; i < 2; ++i) {
+    Spread store({small(a), small(b)});
+    ASSERT_TRUE(store.write(ref, {kMiB, ref->size - kMiB}));
+    EXPECT_TRUE(store.holds(ref));
+    EXPECT_EQ(store.objects(0), 1);
+    EXPECT_EQ(store.objects(1), 0);
+  }
+}
+
+TEST(SpreadStore, AFailingDiskIsLeftOutAndComesBackWithWhatItHad) {
+  TempDirectory a, b;
+  Spread store({small(a), small(b)});
+  const auto refs = objects(200);
+  for (const FileRefPtr& ref : refs) ASSERT_TRUE(store.write(ref));
+  store.flush();
+  const uint64_t of_b = store.objects(1);
+  ASSERT_GT(of_b, 50);
+  store.disks[0]->fault = [](FaultyDisk::Call, uint64_t) { return EIO; };
+  // Writes into it fail until it is seen to be down; no read gives wrong bytes meanwhile.
+  for (int i = 0; i < 40; ++i) {
+    Result<> kept = store.write(object(fmt::format("new/{}", i), kMiB));
+    static_cast<void>(kept);
+  }
+  ASSERT_TRUE(store.comes_to(0, DirectoryState::kDown)) << store->directories()[0].why;
+  EXPECT_THAT(store->directories()[0].why, testing::Not(testing::IsEmpty()));
+  EXPECT_EQ(store->stats().capacity_bytes, 64 * kMiB);
+  const int held = count_held(store, refs);
+  EXPECT_GE(held, static_cast<int>(of_b));
+  EXPECT_LT(held, 200);
+  // What it had comes in anew, elsewhere.
+  for (const FileRefPtr& ref : refs) {
+    if (!store.holds(ref)) EXPECT_TRUE(store.write(ref));
+  }
+  EXPECT_EQ(count_held(store, refs), 200);
+
+  store.disks[0]->fault = nullptr;
+  ASSERT_TRUE(store.comes_to(0, DirectoryState::kNormal)) << store->directories()[0].why;
+  EXPECT_GT(store.objects(0), 0);
+  EXPECT_EQ(count_held(store, refs), 200);
+  uint64_t dropped = 0;
+  for (const FileRefPtr& ref : refs) dropped += store->drop(ref->id) > 0 ? 1 : 0;
+  EXPECT_EQ(dropped, 200);
+  EXPECT_EQ(count_held(store, refs), 0);
+}
+
+TEST(SpreadStore, TheOnlyDiskFailsAndNothingIsKeptUntilItWorks) {
+  TempDirectory a;
+  Spread store({small(a)});
+  auto ref = object("one", 4096);
+  store.disks[0]->fault = [](FaultyDisk::Call call, uint64_t) {
+    return call == FaultyDisk::Call::kRead ? 0 : EROFS;
+  };
+  for (int i = 0; i < 8; ++i) {
+    Result<> kept = store.write(object(fmt::format("new/{}", i), kMiB));
+    EXPECT_FALSE(kept);
+  }
+  ASSERT_TRUE(store.comes_to(0, DirectoryState::kDown));
+  Result<> kept = store.write(ref);
+  ASSERT_FALSE(kept);
+  EXPECT_EQ(kept.error().code(), StatusCode::kNoSpace);
+  EXPECT_THAT(kept.error().message(), HasSubstr("leat status"));
+  EXPECT_FALSE(store.holds(ref));
+  EXPECT_EQ(store->missing(*ref, {0, 4096}), (std::vector<ByteRange>{{0, 4096}}));
+  auto large = object("large", 10 * kMiB);
+  EXPECT_EQ(store->missing(*large, {kMiB + 5, 10}), (std::vector<ByteRange>{{kMiB, kBlockBytes}}));
+  store.disks[0]->fault = nullptr;
+  ASSERT_TRUE(store.comes_to(0, DirectoryState::kNormal));
+  EXPECT_TRUE(store.write(ref));
+  EXPECT_TRUE(store.holds(ref));
+}
+
+TEST(SpreadStore, OneThatCannotBeOpenedJoinsLater) {
+  TempDirectory a, b;
+  Spread store({small(a), small(b)}, [](size_t number, FaultyDisk& disk) {
+    if (number == 1) disk.fault = [](FaultyDisk::Call, uint64_t) { return EIO; };
+  });
+  ASSERT_TRUE(store.opened) << store.opened.error().to_string();
+  EXPECT_EQ(store->directories()[1].state, DirectoryState::kDown);
+  const auto refs = objects(100);
+  for (const FileRefPtr& ref : refs) ASSERT_TRUE(store.write(ref));
+  EXPECT_EQ(store.objects(0), 100);
+  store->set_pool_policy(PoolId{7}, {.quota_bytes = 8 * kMiB});
+  store.disks[1]->fault = nullptr;
+  ASSERT_TRUE(store.comes_to(1, DirectoryState::kNormal));
+  EXPECT_EQ(count_held(store, refs), 100);
+  EXPECT_EQ(store->stats().capacity_bytes, 128 * kMiB);
+  for (const PoolStats& pool : store->pools()) {
+    if (pool.id == PoolId{7}) EXPECT_EQ(pool.policy.quota_bytes, 8 * kMiB);
+  }
+}
+
+TEST(SpreadStore, WhatIsUsedWronglyFailsTheStart) {
+  TempDirectory a, b;
+  std::ofstream(b.path() + "/holiday.jpg") << "not a cache";
+  Spread store({small(a), small(b)});
+  ASSERT_FALSE(store.opened);
+  EXPECT_THAT(store.opened.error().message(), HasSubstr("holiday.jpg"));
+  Executor executor({.threads = 2});
+  auto twice = executor.wait(HostCache::open(Context::background(), {small(a), small(a)}, executor,
+                                             [&] { return make_disk(executor); }));
+  ASSERT_FALSE(twice);
+  EXPECT_THAT(twice.error().message(), HasSubstr("named twice"));
+  auto none = executor.wait(
+      HostCache::open(Context::background(), {}, executor, [&] { return make_disk(executor); }));
+  EXPECT_FALSE(none);
+}
+
+TEST(SpreadStore, AllOfThemFailAndSoDoesTheStart) {
+  TempDirectory a, b;
+  Spread store({small(a), small(b)}, [](size_t, FaultyDisk& disk) {
+    disk.fault = [](FaultyDisk::Call, uint64_t) { return EIO; };
+  });
+  EXPECT_FALSE(store.opened);
+}
+
+TEST(SpreadStore, AQuotaIsSharedOutByCapacity) {
+  TempDirectory a, b;
+  Spread store({small(a, 96 * kMiB), small(b, 32 * kMiB)});
+  store->set_pool_policy(PoolId::kNone, {.quota_bytes = 16 * kMiB});
+  for (const FileRefPtr& ref : objects(3000, 16 * kKiB)) {
+    Result<> kept = store.write(ref);
+    static_cast<void>(kept);  // beyond the quota some are refused
+  }
+  const auto pools = store->pools();
+  ASSERT_EQ(pools.size(), 1);
+  EXPECT_EQ(pools[0].policy.quota_bytes, 16 * kMiB);
+  EXPECT_LE(pools[0].used_bytes, 16 * kMiB);
+  EXPECT_GT(pools[0].used_bytes, 8 * kMiB);
+  EXPECT_LE(store->directories()[1].stats.used_bytes, 5 * kMiB);
+}
+
+class HealthTest : public testing::Test {
+ protected:
+  void fail(int times, StatusCode code = StatusCode::kInternal) {
+    const Status failure(code, "read: Input/output error");
+    for (int i = 0; i < times; ++i) {
+      health_.call_began(now_);
+      health_.call_ended(now_, &failure);
+    }
+  }
+  void pass(Clock::duration time) { now_ += time; }
+
+  Clock::time_point now_ = Clock::now();
+  DirectoryHealth health_{now_};
+};
+
+TEST_F(HealthTest, FailuresThatSaySomethingOfTheDiskMakeItUnstable) {
+  fail(50, StatusCode::kNoSpace);
+  fail(50, StatusCode::kNotFound);
+  fail(2);
+  EXPECT_EQ(health_.state(), DirectoryState::kNormal);
+  pass(std::chrono::seconds(61));
+  fail(2);
+  EXPECT_EQ(health_.state(), DirectoryState::kNormal);
+  fail(1);
+  EXPECT_EQ(health_.state(), DirectoryState::kUnstable);
+  EXPECT_THAT(health_.why(), HasSubstr("Input/output error"));
+  fail(97);
+  EXPECT_EQ(health_.state(), DirectoryState::kDown);
+}
+
+TEST_F(HealthTest, ThreeGoodProbesMakeItNormalAndABadOneDown) {
+  fail(3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(health_.state(), DirectoryState::kUnstable);
+    EXPECT_FALSE(health_.probe_is_due(now_));
+    pass(std::chrono::seconds(5));
+    EXPECT_TRUE(health_.probe_is_due(now_));
+    EXPECT_FALSE(health_.probe_is_due(now_));  // one at a time
+    health_.probed(now_, {});
+  }
+  EXPECT_EQ(health_.state(), DirectoryState::kNormal);
+  fail(3);
+  pass(std::chrono::seconds(5));
+  ASSERT_TRUE(health_.probe_is_due(now_));
+  health_.probed(now_, error(StatusCode::kInternal, "no"));
+  EXPECT_EQ(health_.state(), DirectoryState::kDown);
+}
+
+TEST_F(HealthTest, ADirectoryThatIsDownIsAskedLessAndLessOftenAndHasToBeOpened) {
+  health_.not_opened(now_, Status(StatusCode::kInternal, "no"));
+  for (int seconds : {10, 20, 40, 80, 160, 320, 600, 600}) {
+    pass(std::chrono::seconds(seconds) - std::chrono::milliseconds(1));
+    EXPECT_FALSE(health_.probe_is_due(now_)) << seconds;
+    pass(std::chrono::milliseconds(1));
+    EXPECT_TRUE(health_.probe_is_due(now_)) << seconds;
+    health_.probed(now_, error(StatusCode::kInternal, "no"));
+  }
+  pass(std::chrono::seconds(600));
+  ASSERT_TRUE(health_.probe_is_due(now_));
+  health_.probed(now_, {});
+  EXPECT_EQ(health_.state(), DirectoryState::kDown);
+  EXPECT_TRUE(health_.opening_is_due());
+  EXPECT_FALSE(health_.opening_is_due());
+  health_.opened();
+  EXPECT_EQ(health_.state(), DirectoryState::kNormal);
+  EXPECT_EQ(health_.why(), "");
+}
+
+TEST_F(HealthTest, CallsThatDoNotComeBackMakeItDown) {
+  pass(std::chrono::hours(1));
+  EXPECT_FALSE(health_.probe_is_due(now_));
+  health_.call_began(now_);
+  health_.call_began(now_);
+  pass(std::chrono::seconds(9));
+  health_.call_ended(now_, nullptr);  // slow, but one came back
+  pass(std::chrono::seconds(9));
+  EXPECT_FALSE(health_.probe_is_due(now_));
+  EXPECT_EQ(health_.state(), DirectoryState::kNormal);
+  pass(std::chrono::seconds(2));
+  EXPECT_FALSE(health_.probe_is_due(now_));
+  EXPECT_EQ(health_.state(), DirectoryState::kDown);
+  EXPECT_TRUE(health_.hangs(now_));
+}
+
+TEST_F(HealthTest, OneThatComesAndGoesStaysDown) {
+  for (int i = 1; i <= 8; ++i) {
+    fail(100);
+    ASSERT_EQ(health_.state(), DirectoryState::kDown);
+    pass(std::chrono::minutes(11));
+    ASSERT_TRUE(health_.probe_is_due(now_));
+    health_.probed(now_, {});
+    ASSERT_TRUE(health_.opening_is_due());
+    health_.opened();
+  }
+  EXPECT_EQ(health_.state(), DirectoryState::kDown);
+  pass(std::chrono::hours(1));
+  EXPECT_FALSE(health_.probe_is_due(now_));
+}
+
+}  // namespace
+}  // namespace leat

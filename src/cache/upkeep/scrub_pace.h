@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// ScrubPace: what a pass over the cache has read, and how fast it may read. One pass has one; what
+// was counted may be looked at from elsewhere.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "runtime/context.h"
+#include "runtime/executor.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+// One read of a pass.
+inline constexpr uint64_t kScrubPieceBytes = 1 << 20;
+
+class ScrubPace {
+ public:
+  // `until` ends the pass; 0 bytes a second: as fast as it goes.
+  ScrubPace(Context until, uint64_t bytes_per_second)
+      : until_(std::move(until)), bytes_per_second_(bytes_per_second) {}
+
+  // Counts what was just read and waits until more may be; false where the pass has to end.
+  Task<bool> read(uint64_t bytes) {
+    bytes_ += bytes;
+    if (bytes_per_second_ > 0) {
+      const double seconds = static_cast<double>(bytes) / static_cast<double>(bytes_per_second_);
+      const auto pause =
+          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+      co_return (co_await sleep_for(until_, pause)).has_value();
+    }
+    co_return !ended();
+  }
+  void object_done() { objects_.fetch_add(1, std::memory_order_relaxed); }
+  bool ended() const { return until_.cancelled() || until_.expired(); }
+
+  uint64_t bytes() const { return bytes_; }
+  uint64_t objects() const { return objects_; }
+
+ private:
+  const Context until_;
+  const uint64_t bytes_per_second_;
+  std::atomic<uint64_t> bytes_ = 0, objects_ = 0;
+};
+
+}  // namespace leat

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/upkeep/scrubber.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/crc32c.h"
+#include "base/records.h"
+#include "base/units.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kMagic = "LEATSCR1";
+constexpr size_t kStateBytes = 32, kCrcOffset = 28;
+constexpr uint64_t kFolders = 256;
+// Of a cache that holds little.
+constexpr uint64_t kRateMin = 256 << 10;
+constexpr auto kSaveEvery = std::chrono::minutes(1);
+// A directory with nothing to do is looked at again then.
+constexpr Clock::duration kShortestPeriod = std::chrono::milliseconds(100);
+
+Counter scrubbed_total("leat_cache_scrubbed_bytes_total",
+                       "Bytes of the cache compared with their checksums in the background.");
+
+}  // namespace
+
+std::string ScrubState::encode() const {
+  RecordWriter writer;
+  writer.put_text(kMagic);
+  writer.put(began_ns);
+  writer.put(next_part);
+  writer.pad_to(kCrcOffset);
+  writer.put(crc32c(writer.span()));
+  return writer.take();
+}
+
+std::optional<ScrubState> ScrubState::decode(std::span<const std::byte> bytes) {
+  if (bytes.size() != kStateBytes) return std::nullopt;
+  RecordReader reader(bytes);
+  if (reader.get_text(kMagic.size()) != kMagic) return std::nullopt;
+  ScrubState state;
+  state.began_ns = reader.get<int64_t>();
+  state.next_part = reader.get<uint64_t>();
+  uint32_t crc;
+  std::memcpy(&crc, bytes.data() + kCrcOffset, sizeof crc);
+  if (crc != crc32c(bytes.first(kCrcOffset))) return std::nullopt;
+  return state;
+}
+
+Task<> Scrubber::pass(ScrubPace& pace, uint64_t from_part,
+                      std::function<void(uint64_t)> after_part) {
+  for (uint64_t folder = from_part; folder < kFolders && !pace.ended(); ++folder) {
+    co_await files_->scrub(static_cast<uint8_t>(folder), pace);
+    if (after_part && !pace.ended()) after_part(folder + 1);
+  }
+  uint64_t at = std::max(from_part, kFolders) - kFolders;
+  while (!pace.ended()) {
+    std::optional<uint32_t> sequence = packed_->segment_from(at);
+    if (!sequence) break;
+    co_await packed_->scrub(*sequence, pace);
+    at = uint64_t{*sequence} + 1;
+    if (after_part && !pace.ended()) after_part(kFolders + at);
+  }
+}
+
+std::optional<ScrubState> Scrubber::load_state() const {
+  Result<Buffer> content = directory_->disk->read_file(directory_->path("scrub"), kStateBytes + 1);
+  return content ? ScrubState::decode(content->span()) : std::nullopt;
+}
+
+// Where this fails the next start begins a pass anew.
+bool Scrubber::save_state(const ScrubState& state) const {
+  Disk& disk = *directory_->disk;
+  auto save = [&]() -> Result<> {
+    LEAT_TRY(File file,
+             disk.open(directory_->path("scrub.new"), O_WRONLY | O_CREAT | O_TRUNC, 0600));
+    LEAT_CHECK_OK(disk.write_now(file.fd(), Bytes::copy_of(state.encode()), 0));
+    return disk.rename(directory_->path("scrub.new"), directory_->path("scrub"));
+  };
+  return save().has_value();
+}
+
+Task<> Scrubber::keep_scrubbing(std::shared_ptr<Scrubber> self, Clock::duration period) {
+  const Context until = Context::background().with_cancel(self->directory_->stopping.get_token());
+  period = std::max(period, kShortestPeriod);
+  while (!until.cancelled()) co_await self->one_period(until, period);
+}
+
+Task<> Scrubber::one_period(Context until, Clock::duration period) {
+  Executor& executor = directory_->executor;
+  std::optional<ScrubState> found = co_await executor.blocking([this] { return load_state(); });
+  const int64_t now = birth_now_ns(), period_ns = std::chrono::nanoseconds(period).count();
+  ScrubState state = found.value_or(ScrubState{});
+  // Done, or of a clock that was wrong, or so long ago that all of it is due again.
+  const bool over = state.began_ns > now || now - state.began_ns >= period_ns;
+  if (!found || over) state = {.began_ns = now, .next_part = 0};
+
+  const uint64_t used = directory_->capacity->used(), corrupt_before = directory_->corrupt_blocks;
+  const double seconds = std::chrono::duration<double>(period).count();
+  const auto share = static_cast<uint64_t>(static_cast<double>(used) / seconds);
+  // A tenth faster than it has to be, for what comes in meanwhile.
+  ScrubPace pace(until, std::max(kRateMin, share + share / 10));
+  Clock::time_point saved_at = Clock::now();
+  uint64_t counted = 0;
+  auto after_part = [&](uint64_t next) {
+    state.next_part = next;
+    scrubbed_total.add(pace.bytes() - std::exchange(counted, pace.bytes()));
+    if (Clock::now() - saved_at < kSaveEvery) return;
+    saved_at = Clock::now();
+    static_cast<void>(save_state(state));  // a page, once a minute
+  };
+  co_await pass(pace, state.next_part, after_part);
+  if (!until.cancelled()) state.next_part = UINT64_MAX;
+  static_cast<void>(co_await executor.blocking([this, state] { return save_state(state); }));
+  const uint64_t corrupt = directory_->corrupt_blocks - corrupt_before;
+  if (corrupt > 0) {
+    log::warning("cache {}: {} blocks were dropped during the last scrub; the disk may be failing",
+                 directory_->options.directory, corrupt);
+  }
+  if (until.cancelled()) co_return;
+  const auto rest = std::chrono::nanoseconds(state.began_ns + period_ns - birth_now_ns());
+  Result<> waited =
+      co_await sleep_for(until, std::clamp<Clock::duration>(rest, kShortestPeriod, period));
+  static_cast<void>(waited);
+}
+
+}  // namespace leat
