@@ -75,7 +75,8 @@ struct StoreFault {
       case Kind::kAnotherAnswer:
         // A later page with nothing of another prefix on it is the end of this one's names, too.
         return request.is_read() || (request.is_listing() && !request.parameter("prefix").empty() &&
-                                     request.parameter("continuation-token").empty());
+                                     request.parameter("continuation-token").empty() &&
+                                     request.parameter("start-after").empty());
       default:
         return true;
     }
