@@ -12,7 +12,9 @@
 #include <fstream>
 
 #include "apps/command_table.h"
+#include "apps/daemon/daemon_options.h"
 #include "base/id128.h"
+#include "base/units.h"
 
 namespace leat {
 namespace {
@@ -241,6 +243,49 @@ TEST_F(CliTest, TheDaemonsConfigurationIsChecked) {
   Said relative = leat({"daemon", "--dump-config", "--set", "cache.directory=here"});
   EXPECT_EQ(relative.code, 2);
   EXPECT_THAT(relative.err, HasSubstr("absolute"));
+  EXPECT_EQ(leat({"daemon", "--dump-config", "--set", "cache.directory=/a,"}).code, 2);
+}
+
+TEST(CacheOptions, AreOfOneDirectoryOrSeveral) {
+  Config config{daemon_schema()};
+  ASSERT_TRUE(config.set("cache.size", "3GiB", "test"));
+  ASSERT_TRUE(config.set("cache.directory", "/one/,/two=2TiB,/odd=name,/x=y=1MiB", "test"));
+  auto options = cache_options(config);
+  ASSERT_TRUE(options) << options.error().to_string();
+  std::vector<std::pair<std::string, uint64_t>> found;
+  for (const PageStoreOptions& one : *options) {
+    found.emplace_back(one.directory, one.capacity_bytes);
+    EXPECT_EQ(one.scrub_period, std::chrono::days(14));
+  }
+  EXPECT_EQ(found,
+            (std::vector<std::pair<std::string, uint64_t>>{
+                {"/one", 3 * kGiB}, {"/two", 2 * kTiB}, {"/odd=name", 3 * kGiB}, {"/x=y", kMiB}}));
+}
+
+TEST_F(CliTest, ACacheDirectoryWithoutADaemonIsMadeListedVerifiedMovedAndEmptied) {
+  const std::string made = path("cache"), moved = path("moved");
+  EXPECT_EQ(leat({"cache", "ls", "--cache-dir", made.c_str()}).code, 3);
+  Said format = leat({"cache", "format", made.c_str()});
+  EXPECT_EQ(format.code, 0) << format.err;
+  EXPECT_EQ(Json::parse(leat({"cache", "ls", "--cache-dir", made.c_str(), "--json"}).out),
+            Json::parse(R"({"objects": []})"));
+  Said verified = leat({"cache", "verify", "--cache-dir", made.c_str()});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("verified 0 objects"));
+  Said move = leat({"cache", "move", made.c_str(), moved.c_str()});
+  EXPECT_EQ(move.code, 0) << move.err;
+  EXPECT_EQ(leat({"cache", "move", made.c_str(), moved.c_str()}).code, 3);
+  EXPECT_EQ(leat({"cache", "evict", "--cache-dir", moved.c_str(), "--all"}).code, 0);
+  EXPECT_EQ(leat({"cache", "evict", "--cache-dir", moved.c_str()}).code, 2);
+  std::ofstream(moved + "/files/x") << "something";
+  Said unsure = leat({"cache", "format", moved.c_str()});
+  EXPECT_EQ(unsure.code, 2);
+  EXPECT_THAT(unsure.err, HasSubstr("--yes"));
+  EXPECT_EQ(leat({"cache", "format", moved.c_str(), "--yes"}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(moved + "/files/x"));
+  EXPECT_EQ(leat({"cache"}).code, 2);
+  EXPECT_EQ(leat({"cache", "dance"}).code, 2);
+  EXPECT_EQ(leat({"cache", "ls"}).code, 4);
 }
 
 }  // namespace

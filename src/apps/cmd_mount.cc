@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <thread>
@@ -32,9 +33,11 @@ class MountCommand : public Command {
                    "max-age=DURATION, immutable or validate (max-age=60s)");
     app.add_flag("--no-passthrough", no_passthrough_, "Serve complete files by the daemon, too");
     app.add_flag("--no-probe", no_probe_, "Do not list the source first");
-    app.add_option("--cache-dir", settings_["cache.directory"],
-                   "Of the daemon: where pages are kept");
-    app.add_option("--cache-size", settings_["cache.size"], "Of the daemon: at most so many bytes");
+    app.add_option("--cache-dir", cache_directories_,
+                   "Of the daemon: where pages are kept; may be given several times")
+        ->allow_extra_args(false);
+    app.add_option("--cache-size", settings_["cache.size"],
+                   "Of the daemon: at most so many bytes in each of them");
     app.add_option("--memory", settings_["memory.size"], "Of the daemon: for reads under way");
     app.add_option("--config", config_, "Of the daemon: its configuration file");
     app.add_flag("--foreground", foreground_,
@@ -51,7 +54,7 @@ class MountCommand : public Command {
   Attempt<> run_in_foreground();
 
   std::string source_, directory_, umask_ = "022", config_;
-  std::vector<std::string> options_;
+  std::vector<std::string> options_, cache_directories_;
   bool read_only_ = false, no_passthrough_ = false, no_probe_ = false, foreground_ = false;
   std::map<std::string, std::string> settings_;  // only those given are kept
   MountRequest request_{.uid = geteuid(), .gid = getegid()};
@@ -60,11 +63,9 @@ class MountCommand : public Command {
 Attempt<> MountCommand::fill_request() {
   std::erase_if(settings_, [](const auto& setting) { return setting.second.empty(); });
   // The daemon's working directory is another one.
-  for (const char* name : {"cache.directory"}) {
-    if (auto given = settings_.find(name); given != settings_.end()) {
-      given->second = absolute_path(given->second);
-    }
-  }
+  std::vector<std::string> cache;
+  for (const std::string& directory : cache_directories_) cache.push_back(absolute_path(directory));
+  if (!cache.empty()) settings_["cache.directory"] = fmt::format("{}", fmt::join(cache, ","));
   request_.source = is_store_url(source_) ? source_ : absolute_path(source_);
   LEAT_TRY([[maybe_unused]] StoreUrl url, StoreUrl::parse(request_.source));
   request_.path = absolute_path(directory_);

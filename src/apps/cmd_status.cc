@@ -9,11 +9,14 @@
 namespace leat {
 namespace {
 
-std::string cache_line(const CacheView& cache) {
-  const PageStoreStats& stats = cache.stats;
-  std::string text = fmt::format("{}, {} of {} used, {} files, {} packed objects", cache.directory,
+std::string directory_line(const DirectoryStats& directory) {
+  const PageStoreStats& stats = directory.stats;
+  std::string text = fmt::format("{}, {} of {} used, {} files, {} packed objects", directory.path,
                                  format_bytes(stats.used_bytes), format_bytes(stats.capacity_bytes),
                                  stats.files, stats.packed_objects);
+  if (directory.state != DirectoryState::kNormal) {
+    text = fmt::format("{}, {}: {}", directory.path, to_string(directory.state), directory.why);
+  }
   if (stats.refused_bytes != 0) {
     text += fmt::format(", {} refused for want of space", format_bytes(stats.refused_bytes));
   }
@@ -57,7 +60,9 @@ class StatusCommand : public Command {
          fmt::format("{} resident, {} of {} in buffers", format_bytes(status.rss_bytes),
                      format_bytes(status.memory_bytes), format_bytes(status.memory_bytes_max))});
     table.add({"files", fmt::format("{} of {} open", status.open_files, status.open_files_max)});
-    table.add({"cache", cache_line(status.cache)});
+    for (const DirectoryStats& directory : status.cache.directories) {
+      table.add({"cache", directory_line(directory)});
+    }
     for (const PoolStats& pool : status.cache.pools) {
       if (pool.used_bytes > 0) table.add({"", pool_line(pool)});
     }

@@ -27,6 +27,11 @@ constexpr std::array kCommands = {
                  &make_load_command},
     CommandEntry{"free", "Drop everything below a path from the cache", "leat free /mnt/train",
                  &make_free_command},
+    CommandEntry{"cache", "List, verify, evict, move or format what is cached",
+                 "leat cache ls --mount /mnt/train\n  leat cache verify\n"
+                 "  leat cache evict --mount /mnt/old --all\n"
+                 "  leat cache move /mnt/hdd/leat /mnt/nvme/leat",
+                 &make_cache_command},
     CommandEntry{"status", "Show the daemon, its cache and its counters", "leat status",
                  &make_status_command},
     CommandEntry{"jobs", "List running and ended loads and frees, or cancel one",

@@ -41,6 +41,10 @@ std::string describe_job(const JobView& job) {
         "cache=always would copy them",
         uncached);
   }
+  if (job.kind == "verify") {
+    return fmt::format("verified {} objects, {} in {:.1f}s", job.files_done,
+                       format_bytes(job.bytes_done), job.seconds);
+  }
   std::string did = job.kind == "free" ? "freed" : "loaded";
   std::string text =
       fmt::format("{} {} files, {}", did, job.files_done, format_bytes(job.bytes_done));
@@ -105,11 +109,12 @@ Attempt<> JobCommand::report(const JobView& job) {
     return {};
   }
   for (const std::string& error : job.errors) note(error);
-  Failure incomplete(
-      Status(job.code.value_or(StatusCode::kInternal),
-             fmt::format("{} of {} {}: {}, {} failed", kind_, job.path,
-                         job.state == "cancelled" ? "was cancelled" : "is not complete",
-                         describe_job(job), job.files_failed)));
+  const std::string of = job.kind == "verify" ? "the cache" : job.path;
+  std::string how = job.state == "cancelled" ? "was cancelled" : "is not complete";
+  if (job.kind == "verify" && job.code == StatusCode::kCorrupt) how = "found damage";
+  Failure incomplete(Status(job.code.value_or(StatusCode::kInternal),
+                            fmt::format("{} of {} {}: {}, {} failed", kind_, of, how,
+                                        describe_job(job), job.files_failed)));
   incomplete.document = to_json(job);
   return std::unexpected(std::move(incomplete));
 }

@@ -12,7 +12,9 @@ class DaemonClient;
 
 class JobCommand : public Command {
  public:
-  explicit JobCommand(std::string kind) : kind_(std::move(kind)) {}
+  // With a path, of those that take none.
+  explicit JobCommand(std::string kind, std::string path = "")
+      : kind_(std::move(kind)), path_(std::move(path)) {}
 
   void declare(CLI::App& app) override;
   Attempt<> run() override;

@@ -47,7 +47,7 @@ class DirectoryStore : public PageStore {
 
   // The operations of HostCache, of this directory; `after` and `next` in its own words.
   Task<Result<ObjectPage>> objects(std::string after, size_t limit);
-  Task<Result<>> verify(Context context, std::shared_ptr<VerifyProgress> progress);
+  Task<Result<>> verify(Context context, HostCache::StepListener listener);
   Task<uint64_t> evict(std::optional<PoolId> pool, uint64_t bytes);
 
   // Whether any of it is here.

@@ -62,16 +62,16 @@ Task<Result<ObjectPage>> DirectoryStore::objects(std::string after, size_t limit
   });
 }
 
-Task<Result<>> DirectoryStore::verify(Context context, std::shared_ptr<VerifyProgress> progress) {
+Task<Result<>> DirectoryStore::verify(Context context, HostCache::StepListener listener) {
   LEAT_CO_CHECK_OK(co_await flush(context));
   const uint64_t corrupt_before = directory_->corrupt_blocks;
   ScrubPace pace(context, 0);
-  uint64_t bytes = 0, objects = 0, corrupt = 0;
+  VerifyStep told;
   auto tell = [&](uint64_t) {
-    progress->bytes_done += pace.bytes() - std::exchange(bytes, pace.bytes());
-    progress->objects_done += pace.objects() - std::exchange(objects, pace.objects());
-    const uint64_t dropped = directory_->corrupt_blocks - corrupt_before;
-    progress->corrupt_blocks += dropped - std::exchange(corrupt, dropped);
+    const VerifyStep now{pace.bytes(), pace.objects(), directory_->corrupt_blocks - corrupt_before};
+    listener({now.bytes - told.bytes, now.objects - told.objects,
+              now.corrupt_blocks - told.corrupt_blocks});
+    told = now;
   };
   co_await scrubber_->pass(pace, 0, tell);
   tell(0);

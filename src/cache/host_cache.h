@@ -8,7 +8,6 @@
 // what it held is fetched anew meanwhile. It comes back by itself.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -46,10 +45,11 @@ struct ObjectPage {
   std::string next;  // to go on with; empty after the last page
 };
 
-// May be looked at while it runs.
-struct VerifyProgress {
-  std::atomic<uint64_t> bytes_total = 0, bytes_done = 0, objects_done = 0;
-  std::atomic<uint64_t> corrupt_blocks = 0;
+// What was done since the step before.
+struct VerifyStep {
+  uint64_t bytes = 0;
+  uint64_t objects = 0;
+  uint64_t corrupt_blocks = 0;
 };
 
 class HostCache : public PageStore {
@@ -68,9 +68,10 @@ class HostCache : public PageStore {
   // kInvalidArgument). What comes or goes meanwhile may be among them or not; small objects of the
   // last second are not.
   virtual Task<Result<ObjectPage>> objects(Context context, std::string after, size_t limit) = 0;
-  // Reads everything from the disks and compares it with its checksums; what is wrong goes. The
-  // context ends it: kCancelled, kTimedOut.
-  virtual Task<Result<>> verify(Context context, std::shared_ptr<VerifyProgress> progress) = 0;
+  // Reads everything from the disks and compares it with its checksums; what is wrong goes. Tells
+  // its steps, 256 and more. The context ends it: kCancelled, kTimedOut.
+  using StepListener = std::function<void(const VerifyStep&)>;
+  virtual Task<Result<>> verify(Context context, StepListener listener) = 0;
   // Evicts at least that many bytes in the order in which they would go for want of room, of one
   // pool or of all; of all: not what is pinned. Returns how many went.
   virtual Task<uint64_t> evict(std::optional<PoolId> pool, uint64_t bytes) = 0;

@@ -10,7 +10,15 @@
 namespace leat {
 
 std::string_view to_string(JobKind kind) {
-  return kind == JobKind::kLoad ? "load" : "free";
+  switch (kind) {
+    case JobKind::kLoad:
+      return "load";
+    case JobKind::kFree:
+      return "free";
+    case JobKind::kVerify:
+      return "verify";
+  }
+  LEAT_CHECK(false);
 }
 
 std::string_view to_string(JobState state) {
@@ -28,11 +36,11 @@ std::string_view to_string(JobState state) {
 }
 
 Result<JobKind> parse_job_kind(std::string_view text) {
-  for (JobKind kind : {JobKind::kLoad, JobKind::kFree}) {
+  for (JobKind kind : {JobKind::kLoad, JobKind::kFree, JobKind::kVerify}) {
     if (text == to_string(kind)) return kind;
   }
   return error(StatusCode::kInvalidArgument,
-               fmt::format("there is no job '{}'; there are 'load' and 'free'", text));
+               fmt::format("there is no job '{}'; there are 'load', 'free' and 'verify'", text));
 }
 
 Job::Job(uint64_t id, JobKind kind, std::string path)

@@ -18,10 +18,10 @@
 
 namespace leat {
 
-enum class JobKind : uint8_t { kLoad, kFree };
+enum class JobKind : uint8_t { kLoad, kFree, kVerify };
 enum class JobState : uint8_t { kRunning, kDone, kFailed, kCancelled };
 
-// "load", "free"; "running", "done", "failed", "cancelled".
+// "load", "free", "verify"; "running", "done", "failed", "cancelled".
 std::string_view to_string(JobKind kind);
 std::string_view to_string(JobState state);
 Result<JobKind> parse_job_kind(std::string_view text);
@@ -35,8 +35,8 @@ struct JobProgress {
   bool planned = false;  // the totals are final
   uint64_t files_total = 0;
   uint64_t files_done = 0;
-  uint64_t bytes_total = 0;    // load: of the files; free: as bytes_done
-  uint64_t bytes_done = 0;     // load: known to be cached; free: given back
+  uint64_t bytes_total = 0;    // load: of the files; free: as bytes_done; verify: about
+  uint64_t bytes_done = 0;     // load: known to be cached; free: given back; verify: compared
   uint64_t bytes_fetched = 0;  // of these, asked of the store
   uint64_t errors = 0;         // files and directories that failed
   // load: of mounts that do not keep them in the cache; in none of the other numbers.

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "jobs/free_job.h"
+#include "jobs/verify_job.h"
 #include "model/mount_entry.h"
 
 namespace leat {
@@ -39,6 +40,9 @@ Result<JobInfo> JobTable::start(JobKind kind, std::string path) {
                    fmt::format("cannot {} '{}': {} jobs run already; wait for one or cancel it",
                                to_string(kind), normal, options_.running_max));
     }
+    if (kind == JobKind::kVerify && options_.cache == nullptr) {
+      return error(StatusCode::kUnsupported, "there is no cache that could be verified");
+    }
     uint64_t id = next_id_++;
     entry = {make(kind, id, std::move(normal)), SharedResult<bool>::make()};
     jobs_.emplace(id, entry);
@@ -51,6 +55,9 @@ Result<JobInfo> JobTable::start(JobKind kind, std::string path) {
 std::shared_ptr<Job> JobTable::make(JobKind kind, uint64_t id, std::string path) {
   if (kind == JobKind::kFree) {
     return std::make_shared<FreeJob>(id, std::move(path), catalog_, fetcher_, *store_, executor_);
+  }
+  if (kind == JobKind::kVerify) {
+    return std::make_shared<VerifyJob>(id, std::move(path), *options_.cache);
   }
   return std::make_shared<LoadJob>(id, std::move(path), catalog_, fetcher_, *store_, executor_,
                                    options_.load);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/page_store.h"
+#include "cache/host_cache.h"
 #include "catalog/catalog.h"
 #include "fetch/fetcher.h"
 #include "jobs/job.h"
@@ -26,6 +26,7 @@ struct JobTableOptions {
   size_t running_max = 16;
   size_t ended_max = 100;  // remembered
   LoadOptions load{};
+  HostCache* cache = nullptr;  // that can be verified
 };
 
 class JobTable {

@@ -51,7 +51,7 @@ TEST_F(JobTableTest, RefusesWhatCannotRun) {
   EXPECT_EQ(jobs_->find(7).error().code(), StatusCode::kNotFound);
   EXPECT_EQ(jobs_->cancel(7).error().code(), StatusCode::kNotFound);
   EXPECT_EQ(parse_job_kind("free").value(), JobKind::kFree);
-  EXPECT_THAT(parse_job_kind("dance").error().message(), HasSubstr("'load' and 'free'"));
+  EXPECT_THAT(parse_job_kind("dance").error().message(), HasSubstr("'load', 'free' and 'verify'"));
 
   source_->put("a", "text");
   source_->hold_reads();

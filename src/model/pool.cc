@@ -3,15 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include "base/hash.h"
 #include "base/units.h"
 
 namespace leat {
 namespace {
-
-constexpr std::array kPriorities = {Priority::kLow, Priority::kNormal, Priority::kHigh};
 
 Error wrong(std::string_view option, std::string_view text, std::string_view wanted) {
   return error(StatusCode::kInvalidArgument,
@@ -31,12 +27,9 @@ Result<> set(PoolPolicy& policy, std::string_view option, const std::string& tex
     policy.ttl = *ttl;
     if (policy.ttl < std::chrono::seconds(1)) return wrong(option, text, "at least 1s");
   } else if (option == "priority") {
-    for (Priority priority : kPriorities) {
-      if (text != to_string(priority)) continue;
-      policy.priority = priority;
-      return {};
-    }
-    return wrong(option, text, "'low', 'normal' or 'high'");
+    std::optional<Priority> priority = priority_named(text);
+    if (!priority) return wrong(option, text, "'low', 'normal' or 'high'");
+    policy.priority = *priority;
   } else if (option == "pin") {
     if (text != "true" && text != "false") return wrong(option, text, "'true' or 'false'");
     policy.pinned = text == "true";
@@ -60,6 +53,13 @@ std::string_view to_string(Priority priority) {
       break;
   }
   return "normal";
+}
+
+std::optional<Priority> priority_named(std::string_view text) {
+  for (Priority priority : {Priority::kLow, Priority::kNormal, Priority::kHigh}) {
+    if (text == to_string(priority)) return priority;
+  }
+  return std::nullopt;
 }
 
 Result<PoolPolicy> PoolPolicy::parse(std::string name,

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,7 @@ PoolId pool_of_mount(std::string_view path);
 
 enum class Priority : int8_t { kLow = -1, kNormal = 0, kHigh = 1 };
 std::string_view to_string(Priority priority);  // "low", "normal", "high"
+std::optional<Priority> priority_named(std::string_view text);
 
 struct PoolPolicy {
   std::string name = {};                  // for people: the mount's path

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <ranges>
 #include <string_view>
 #include <vector>
 
 #include "apps/paths.h"
+#include "base/units.h"
 
 namespace leat {
 namespace {
@@ -44,15 +46,19 @@ Schema daemon_schema() {
       {.name = "cache.directory",
        .type = kString,
        .default_text = default_cache_directory(),
-       .help = "where pages are kept"},
+       .help = "where pages are kept; several: /a,/b=2TiB, with a size of its own"},
       {.name = "cache.size",
        .type = kBytes,
        .default_text = "0",
-       .help = "most bytes on disk; 0: a tenth of the file system"},
+       .help = "most bytes in each directory; 0: a tenth of its file system"},
       {.name = "cache.free_min",
        .type = kBytes,
        .default_text = "0",
        .help = "bytes of the file system left free; 0: a tenth of it"},
+      {.name = "cache.scrub_period",
+       .type = kDuration,
+       .default_text = "14d",
+       .help = "all that is cached is compared with its checksums once in it; 0s: never"},
       {.name = "memory.size",
        .type = kBytes,
        .default_text = "0",
@@ -84,6 +90,37 @@ Schema daemon_schema() {
   });
 }
 
+Result<std::vector<PageStoreOptions>> cache_options(const Config& config) {
+  std::vector<PageStoreOptions> directories;
+  for (auto part : std::views::split(config.text("cache.directory"), ',')) {
+    const std::string_view word(part.begin(), part.end());
+    PageStoreOptions options{.directory = std::string(word),
+                             .capacity_bytes = config.bytes("cache.size"),
+                             .free_bytes_min = config.bytes("cache.free_min"),
+                             .scrub_period = config.duration("cache.scrub_period")};
+    // A name may have an equals sign; what is behind it is a size only where it is one.
+    const size_t equals = word.rfind('=');
+    if (equals != std::string_view::npos) {
+      if (auto bytes = parse_bytes(word.substr(equals + 1)); bytes && *bytes > 0) {
+        options.directory.resize(equals);
+        options.capacity_bytes = *bytes;
+      }
+    }
+    while (options.directory.size() > 1 && options.directory.ends_with('/')) {
+      options.directory.pop_back();
+    }
+    if (!options.directory.starts_with('/')) {
+      return error(
+          StatusCode::kInvalidArgument,
+          fmt::format("cache.directory '{}' ({}) must be an absolute path, or several with commas "
+                      "between them: the daemon's working directory is /",
+                      config.text("cache.directory"), config.source("cache.directory").place));
+    }
+    directories.push_back(std::move(options));
+  }
+  return directories;
+}
+
 Result<Config> read_daemon_config(const DaemonRun& run) {
   Config config{daemon_schema()};
   std::string file = run.config.empty() ? default_config_file() : run.config;
@@ -93,13 +130,7 @@ Result<Config> read_daemon_config(const DaemonRun& run) {
   for (const auto& [name, value] : run.settings) {
     LEAT_CHECK_OK(config.set(name, value, "--set " + name));
   }
-  if (!config.text("cache.directory").starts_with('/')) {
-    return error(
-        StatusCode::kInvalidArgument,
-        fmt::format("cache.directory '{}' ({}) must be an absolute path: the daemon's "
-                    "working directory is /",
-                    config.text("cache.directory"), config.source("cache.directory").place));
-  }
+  LEAT_TRY([[maybe_unused]] auto directories, cache_options(config));
   return config;
 }
 

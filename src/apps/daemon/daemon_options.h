@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/config.h"
 #include "doors/admin/host.h"
@@ -26,6 +27,10 @@ struct DaemonRun {
   // Told once whether the daemon came up.
   std::function<void(const Result<>&)> on_ready{};
 };
+
+// The cache as it is configured: `cache.directory` names one directory or several, separated by
+// commas, each with a size of its own if need be: "/nvme0/leat,/nvme1/leat=2TiB".
+Result<std::vector<PageStoreOptions>> cache_options(const Config& config);
 
 // File, environment and settings together.
 Result<Config> read_daemon_config(const DaemonRun& run);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "apps/daemon/daemon_options.h"
 #include "apps/daemon/memory_size.h"
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
@@ -79,12 +80,10 @@ Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options,
 }
 
 Result<> HostDaemon::open_cache() {
-  disk_ = make_disk(executor_);
-  PageStoreOptions cache;
-  cache.directory = config_.text("cache.directory");
-  cache.capacity_bytes = config_.bytes("cache.size");
-  cache.free_bytes_min = config_.bytes("cache.free_min");
-  LEAT_TRY(store_, executor_.wait(PageStore::open(Context::background(), cache, executor_, disk_)));
+  LEAT_TRY(auto directories, cache_options(config_));
+  LEAT_TRY(store_,
+           executor_.wait(HostCache::open(Context::background(), std::move(directories), executor_,
+                                          [this] { return make_disk(executor_); })));
   return {};
 }
 
@@ -94,8 +93,8 @@ Result<> HostDaemon::serve() {
   fetch.memory_bytes_max = memory_bytes_max_;
   fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests"));
   fetcher_ = Fetcher::create(fetch, store_.get(), sources_, executor_);
-  jobs_ =
-      std::make_unique<JobTable>(JobTableOptions{}, *catalog_, *fetcher_, store_.get(), executor_);
+  jobs_ = std::make_unique<JobTable>(JobTableOptions{.cache = store_.get()}, *catalog_, *fetcher_,
+                                     store_.get(), executor_);
   MountServiceOptions mounting;
   mounting.io_uring = config_.boolean("fuse.io_uring");
   mounting.threads = static_cast<unsigned>(config_.integer("fuse.threads"));
@@ -185,7 +184,7 @@ HostStatus HostDaemon::status() const {
   if (metrics_) status.metrics_address = metrics_->endpoint().to_string();
   status.metrics_note = metrics_note_;
   status.log_file = options_.log_file;
-  status.cache = {config_.text("cache.directory"), store_->stats(), store_->pools()};
+  status.cache = {store_->directories(), store_->stats(), store_->pools()};
   FetcherStats fetch = fetcher_->stats();
   status.memory_bytes = fetch.memory_bytes;
   status.memory_bytes_max = memory_bytes_max_;
@@ -221,6 +220,25 @@ Result<JobView> HostDaemon::job(uint64_t id) const {
 Result<JobView> HostDaemon::cancel_job(uint64_t id) {
   LEAT_TRY(JobInfo info, jobs_->cancel(id));
   return view_of(info);
+}
+
+Task<Result<ObjectPage>> HostDaemon::cached_objects(Context context, std::string after,
+                                                    size_t limit) {
+  return store_->objects(std::move(context), std::move(after), limit);
+}
+
+Task<Result<EvictView>> HostDaemon::evict(Context, EvictRequest request) {
+  const uint64_t bytes = request.bytes.value_or(UINT64_MAX);
+  if (request.mount.empty()) co_return EvictView{co_await store_->evict(std::nullopt, bytes)};
+  const PoolId id = pool_of_mount(request.mount);
+  const std::vector<PoolStats> pools = store_->pools();
+  if (std::ranges::find(pools, id, &PoolStats::id) == pools.end()) {
+    co_return error(StatusCode::kNotFound,
+                    fmt::format("nothing is cached of a mount at {}; 'leat status' shows the "
+                                "mounts and what is cached of them",
+                                request.mount));
+  }
+  co_return EvictView{co_await store_->evict(id, bytes)};
 }
 
 void HostDaemon::shut_down() {

@@ -40,6 +40,9 @@ class HostDaemon : public Host {
   std::vector<JobView> jobs() const override;
   Result<JobView> job(uint64_t id) const override;
   Result<JobView> cancel_job(uint64_t id) override;
+  Task<Result<ObjectPage>> cached_objects(Context context, std::string after,
+                                          size_t limit) override;
+  Task<Result<EvictView>> evict(Context context, EvictRequest request) override;
   void shut_down() override;
 
  private:
@@ -58,8 +61,7 @@ class HostDaemon : public Host {
 
   // In the order of their making; each uses only what stands above it.
   Executor executor_;
-  std::shared_ptr<Disk> disk_;
-  std::unique_ptr<PageStore> store_;
+  std::unique_ptr<HostCache> store_;
   SourceTable sources_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;

@@ -45,7 +45,7 @@ class SpreadStore : public HostCache {
   std::vector<PoolStats> pools() const override;
   std::vector<DirectoryStats> directories() const override;
   Task<Result<ObjectPage>> objects(Context context, std::string after, size_t limit) override;
-  Task<Result<>> verify(Context context, std::shared_ptr<VerifyProgress> progress) override;
+  Task<Result<>> verify(Context context, StepListener listener) override;
   Task<uint64_t> evict(std::optional<PoolId> pool, uint64_t bytes) override;
 
  private:

@@ -38,11 +38,10 @@ Task<Result<ObjectPage>> SpreadStore::objects(Context context, std::string after
   co_return page;
 }
 
-Task<Result<>> SpreadStore::verify(Context context, std::shared_ptr<VerifyProgress> progress) {
-  for (DirectoryStore* store : usable()) progress->bytes_total += store->stats().used_bytes;
+Task<Result<>> SpreadStore::verify(Context context, StepListener listener) {
   Result<> first_failure;
   for (DirectoryStore* store : usable()) {
-    Result<> verified = co_await store->verify(context, progress);
+    Result<> verified = co_await store->verify(context, listener);
     if (!verified && first_failure) first_failure = verified;
   }
   co_return first_failure;
@@ -59,6 +58,7 @@ Task<uint64_t> SpreadStore::evict(std::optional<PoolId> pool, uint64_t bytes) {
   };
   uint64_t whole = 0, freed = 0;
   for (const DirectoryStore* store : usable()) whole += used_by(*store);
+  bytes = std::min(bytes, whole);
   for (DirectoryStore* store : usable()) {
     const uint64_t used = used_by(*store);
     if (used == 0 || freed >= bytes) continue;

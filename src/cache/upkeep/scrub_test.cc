@@ -40,10 +40,14 @@ class Host {
     if (bytes) EXPECT_TRUE(same(*bytes, content(ref))) << ref->key;
     return bytes.has_value();
   }
-  std::shared_ptr<VerifyProgress> verify(Context context = Context::background()) {
-    auto progress = std::make_shared<VerifyProgress>();
-    outcome = executor_.wait(store_->verify(context, progress));
-    return progress;
+  VerifyStep verify(Context context = Context::background()) {
+    VerifyStep sum;
+    outcome = executor_.wait(store_->verify(context, [&](const VerifyStep& step) {
+      sum.bytes += step.bytes;
+      sum.objects += step.objects;
+      sum.corrupt_blocks += step.corrupt_blocks;
+    }));
+    return sum;
   }
   std::vector<CachedObject> list(size_t page_size) {
     std::vector<CachedObject> all;
@@ -92,9 +96,9 @@ TEST(Verify, ReadsEverythingAndFindsNothingWrong) {
   }
   auto progress = host.verify();
   EXPECT_TRUE(host.outcome);
-  EXPECT_EQ(progress->objects_done, 220);
-  EXPECT_EQ(progress->corrupt_blocks, 0);
-  EXPECT_GE(progress->bytes_done, bytes);
+  EXPECT_EQ(progress.objects, 220);
+  EXPECT_EQ(progress.corrupt_blocks, 0);
+  EXPECT_GE(progress.bytes, bytes);
   for (const FileRefPtr& ref : refs) EXPECT_TRUE(host.holds(ref));
 }
 
@@ -111,12 +115,12 @@ TEST(Verify, WhatRottedOnTheDiskGoesAlthoughItWasReadBefore) {
   flip_bit(files_ending(a.path() + "/segments", ".data")[0], 500);
   auto progress = host.verify();
   EXPECT_TRUE(host.outcome);
-  EXPECT_GE(progress->corrupt_blocks, 2);
+  EXPECT_GE(progress.corrupt_blocks, 2);
   EXPECT_FALSE(host.holds(large));
   int lost = 0;
   for (const FileRefPtr& ref : refs) lost += host.holds(ref) ? 0 : 1;
   EXPECT_EQ(lost, 2);
-  EXPECT_EQ(host.verify()->corrupt_blocks, 0);
+  EXPECT_EQ(host.verify().corrupt_blocks, 0);
 }
 
 TEST(Verify, FilesThatAreCutShortOrLoseTheirChecksumsGo) {
@@ -141,9 +145,9 @@ TEST(Verify, OfAPartlyFilledFileWhatIsThereIsCompared) {
   host.write(ref, {2 * kBlockBytes, 2 * kBlockBytes});
   host.write(ref, {8 * kBlockBytes, kBlockBytes});
   host.flush();
-  EXPECT_EQ(host.verify()->corrupt_blocks, 0);
+  EXPECT_EQ(host.verify().corrupt_blocks, 0);
   flip_bit(file_of(a.path(), ref, ".data"), 8 * kBlockBytes + 5);
-  EXPECT_EQ(host.verify()->corrupt_blocks, 1);
+  EXPECT_EQ(host.verify().corrupt_blocks, 1);
   EXPECT_EQ(host->cached_bytes(*ref), 2 * kBlockBytes);
 }
 

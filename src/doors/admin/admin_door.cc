@@ -69,6 +69,7 @@ HttpRouter AdminDoor::control_router() {
   route(router, "DELETE", "/v1/jobs/{id}", &AdminDoor::cancel_job);
   route(router, "POST", "/v1/shutdown", &AdminDoor::shut_down);
   tree_.add_to(router);
+  cache_.add_to(router);
   return router;
 }
 

@@ -5,6 +5,7 @@
 
 #include "cache/page_store.h"
 #include "catalog/catalog.h"
+#include "doors/admin/cache_routes.h"
 #include "doors/admin/host.h"
 #include "doors/admin/tree_routes.h"
 #include "fetch/fetcher.h"
@@ -16,7 +17,7 @@ class AdminDoor {
  public:
   // All of them outlive the servers that use the routers.
   AdminDoor(Host& host, Catalog& catalog, Fetcher& fetcher, PageStore* store)
-      : host_(host), tree_(catalog, fetcher, store) {}
+      : host_(host), tree_(catalog, fetcher, store), cache_(host) {}
 
   // Everything: /v1/…, /metrics, /healthz. The door outlives the router's use.
   HttpRouter control_router();
@@ -39,6 +40,7 @@ class AdminDoor {
 
   Host& host_;
   TreeRoutes tree_;
+  CacheRoutes cache_;
 };
 
 }  // namespace leat

@@ -129,7 +129,8 @@ class RecordingHost : public Host {
   }
   HostStatus status() const override {
     HostStatus status{.version = "1.2.3", .pid = 7, .mounts = mounts()};
-    status.cache.directory = "/c";
+    status.cache.directories = {
+        {.path = "/c", .state = DirectoryState::kUnstable, .why = "EIO", .stats = {}}};
     status.cache.stats.used_bytes = 5;
     status.cache.pools = {
         {.id = pool_of_mount("/m"),
@@ -160,10 +161,29 @@ class RecordingHost : public Host {
     cancelled = id;
     return job(id);
   }
+  Task<Result<ObjectPage>> cached_objects(Context, std::string after, size_t) override {
+    if (after == "bad") co_return error(StatusCode::kInvalidArgument, "bad place");
+    ObjectPage page;
+    CachedObject object{
+        .ref = FileRef::make(make_store_id("s3", "", "", "b"), "k\xff", Version::etag("\"1\""), 9),
+        .cached_bytes = 4,
+        .packed = true,
+        .complete = true,
+        .directory = "/c"};
+    object.ref.pool = pool_of_mount("/m");
+    page.objects.push_back(object);
+    if (after.empty()) page.next = "0:f";
+    co_return page;
+  }
+  Task<Result<EvictView>> evict(Context, EvictRequest request) override {
+    evicted = request;
+    co_return EvictView{77};
+  }
   void shut_down() override { shut = true; }
 
   MountRequest mounted;
   std::string unmounted;
+  EvictRequest evicted;
   uint64_t cancelled = 0;
   bool shut = false;
 };
@@ -229,6 +249,37 @@ TEST_F(AdminDoorTest, MountsAndUnmounts) {
   EXPECT_EQ(host_.mounted.umask, 077u);
   EXPECT_EQ(ask("DELETE", "/v1/mounts", {{"path", "/x/y"}, {"lazy", "1"}}).status, 200);
   EXPECT_EQ(host_.unmounted, "/x/y true");
+}
+
+TEST_F(AdminDoorTest, TellsWhatIsCachedAndLetsItGo) {
+  Json first = ask_json("GET", "/v1/cache/objects");
+  auto list = from_json<CachedListView>(first);
+  ASSERT_TRUE(list) << list.error().to_string();
+  ASSERT_EQ(list->objects.size(), 1);
+  EXPECT_EQ(list->objects[0], (CachedObjectView{.key = "k\xff",
+                                                .size = 9,
+                                                .cached_bytes = 4,
+                                                .version = "etag:\"1\"",
+                                                .store = make_store_id("s3", "", "", "b").to_hex(),
+                                                .pool = pool_of_mount("/m"),
+                                                .mount = "/m",
+                                                .packed = true,
+                                                .complete = true,
+                                                .directory = "/c"}));
+  EXPECT_EQ(list->next, "0:f");
+  EXPECT_FALSE(ask_json("GET", "/v1/cache/objects", {{"after", "0:f"}}).contains("next"));
+  EXPECT_EQ(ask("GET", "/v1/cache/objects", {{"after", "bad"}}).status, 400);
+
+  HttpResponse gone = ask("POST", "/v1/cache/evict", {}, R"({"mount": "/m//x/", "bytes": 12})");
+  EXPECT_EQ(gone.status, 200);
+  EXPECT_EQ(Json::parse(gone.body)["bytes"], 77);
+  EXPECT_EQ(host_.evicted.mount, "/m/x");
+  EXPECT_EQ(host_.evicted.bytes, 12);
+  ask("POST", "/v1/cache/evict", {}, "{}");
+  EXPECT_EQ(host_.evicted.mount, "");
+  EXPECT_FALSE(host_.evicted.bytes);
+  EXPECT_EQ(ask("POST", "/v1/cache/evict", {}, R"({"mount": "m"})").status, 400);
+  EXPECT_EQ(ask("POST", "/v1/cache/evict", {}, R"({"bytes": "many"})").status, 400);
 }
 
 TEST_F(AdminDoorTest, FailuresKeepTheirCodeAndReason) {

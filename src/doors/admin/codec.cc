@@ -9,6 +9,9 @@
 #include <charconv>
 #include <ctime>
 
+#include "doors/admin/codec_cache.h"
+#include "doors/admin/json_fields.h"
+
 namespace leat {
 namespace {
 
@@ -17,34 +20,6 @@ StatusCode code_named(std::string_view name) {
     if (to_string(StatusCode(code)) == name) return StatusCode(code);
   }
   return StatusCode::kInternal;
-}
-
-// get<T>(json, name, out): leaves `out` alone where there is no such member.
-template <class T>
-void get(const Json& json, const char* name, T& out) {
-  auto found = json.find(name);
-  if (found != json.end() && !found->is_null()) out = found->get<T>();
-}
-
-// Names and paths: the bytes themselves, where JSON cannot hold them.
-void get_bytes(const Json& json, const std::string& name, std::string& out) {
-  get(json, name.c_str(), out);
-  std::string encoded;
-  get(json, (name + "_encoded").c_str(), encoded);
-  if (encoded.empty()) return;
-  if (auto decoded = percent_decode(encoded, false)) out = *decoded;
-}
-
-void need_bytes(const Json& json, const std::string& name, std::string& out) {
-  out = json.at(name).get<std::string>();
-  get_bytes(json, name, out);
-}
-
-void put_bytes(Json& json, const std::string& name, const std::string& bytes) {
-  json[name] = bytes;
-  if (std::ranges::all_of(bytes, [](unsigned char c) { return c < 0x80; })) return;
-  std::string dumped = Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (Json::parse(dumped) != json[name]) json[name + "_encoded"] = percent_encode(bytes);
 }
 
 template <class T>
@@ -76,71 +51,6 @@ std::string kind_name(FileKind kind) {
 
 FileKind kind_from(const Json& json) {
   return json.value("kind", "file") == "directory" ? FileKind::kDirectory : FileKind::kFile;
-}
-
-Json pool_json(const PoolStats& pool) {
-  Json json = {{"id", fmt::format("{:016x}", static_cast<uint64_t>(pool.id))},
-               {"used_bytes", pool.used_bytes},
-               {"held_bytes", pool.held_bytes},
-               {"quota_bytes", pool.policy.quota_bytes},
-               {"ttl_seconds", std::chrono::duration<double>(pool.policy.ttl).count()},
-               {"priority", to_string(pool.policy.priority)},
-               {"pinned", pool.policy.pinned},
-               {"even", pool.even}};
-  put_bytes(json, "mount", pool.policy.name);
-  return json;
-}
-
-PoolStats pool_from(const Json& json) {
-  PoolStats pool{};
-  std::string id, priority;
-  double ttl_seconds = 0;
-  get(json, "id", id);
-  pool.id = PoolId{std::strtoull(id.c_str(), nullptr, 16)};
-  get_bytes(json, "mount", pool.policy.name);
-  get(json, "used_bytes", pool.used_bytes);
-  get(json, "held_bytes", pool.held_bytes);
-  get(json, "quota_bytes", pool.policy.quota_bytes);
-  get(json, "ttl_seconds", ttl_seconds);
-  pool.policy.ttl =
-      std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(ttl_seconds));
-  get(json, "priority", priority);
-  for (Priority one : {Priority::kLow, Priority::kHigh}) {
-    if (priority == to_string(one)) pool.policy.priority = one;
-  }
-  get(json, "pinned", pool.policy.pinned);
-  get(json, "even", pool.even);
-  return pool;
-}
-
-Json cache_json(const CacheView& cache) {
-  const PageStoreStats& stats = cache.stats;
-  Json pools = Json::array();
-  for (const PoolStats& pool : cache.pools) pools.push_back(pool_json(pool));
-  return {{"directory", cache.directory},           {"pools", pools},
-          {"capacity_bytes", stats.capacity_bytes}, {"used_bytes", stats.used_bytes},
-          {"held_bytes", stats.held_bytes},         {"files", stats.files},
-          {"packed_objects", stats.packed_objects}, {"segments", stats.segments},
-          {"evicted_bytes", stats.evicted_bytes},   {"corrupt_blocks", stats.corrupt_blocks},
-          {"refused_bytes", stats.refused_bytes}};
-}
-
-CacheView cache_from(const Json& json) {
-  CacheView cache;
-  get(json, "directory", cache.directory);
-  get(json, "capacity_bytes", cache.stats.capacity_bytes);
-  get(json, "used_bytes", cache.stats.used_bytes);
-  get(json, "held_bytes", cache.stats.held_bytes);
-  get(json, "files", cache.stats.files);
-  get(json, "packed_objects", cache.stats.packed_objects);
-  get(json, "segments", cache.stats.segments);
-  get(json, "evicted_bytes", cache.stats.evicted_bytes);
-  get(json, "corrupt_blocks", cache.stats.corrupt_blocks);
-  get(json, "refused_bytes", cache.stats.refused_bytes);
-  for (const Json& pool : json.value("pools", Json::array())) {
-    cache.pools.push_back(pool_from(pool));
-  }
-  return cache;
 }
 
 void decode(const Json& json, MountRequest& request) {
@@ -234,7 +144,7 @@ void decode(const Json& json, HostStatus& status) {
   get(json, "metrics_address", status.metrics_address);
   get(json, "metrics_note", status.metrics_note);
   get(json, "log_file", status.log_file);
-  if (json.contains("cache")) status.cache = cache_from(json["cache"]);
+  if (json.contains("cache")) decode(json["cache"], status.cache);
   if (json.contains("fetch")) {
     get(json["fetch"], "memory_bytes", status.memory_bytes);
     get(json["fetch"], "memory_bytes_max", status.memory_bytes_max);
@@ -291,7 +201,7 @@ Json to_json(const HostStatus& status) {
           {"metrics_address", status.metrics_address},
           {"metrics_note", status.metrics_note},
           {"log_file", status.log_file},
-          {"cache", cache_json(status.cache)},
+          {"cache", to_json(status.cache)},
           {"fetch",
            {{"memory_bytes", status.memory_bytes},
             {"memory_bytes_max", status.memory_bytes_max},
@@ -375,6 +285,9 @@ template Result<JobView> from_json(const Json&);
 template Result<EntryView> from_json(const Json&);
 template Result<ListView> from_json(const Json&);
 template Result<StatView> from_json(const Json&);
+template Result<CachedListView> from_json(const Json&);
+template Result<EvictRequest> from_json(const Json&);
+template Result<EvictView> from_json(const Json&);
 
 Result<Json> parse_json(const std::string& text, const char* what) {
   Json json = Json::parse(text, nullptr, false);

@@ -45,6 +45,27 @@ struct StatView {
   std::string source{};  // URL of the object
 };
 
+// What `cache ls` says of an object; `mount` is empty for mounts that are gone.
+struct CachedObjectView {
+  std::string key{};
+  uint64_t size = 0;
+  uint64_t cached_bytes = 0;
+  std::string version{};
+  std::string store{};  // StoreId, hexadecimal
+  PoolId pool = PoolId::kNone;
+  std::string mount{};
+  bool packed = false;
+  bool complete = false;
+  std::string directory{};
+
+  friend bool operator==(const CachedObjectView&, const CachedObjectView&) = default;
+};
+
+struct CachedListView {
+  std::vector<CachedObjectView> objects{};
+  std::string next{};  // to go on with; empty: that was all
+};
+
 Json to_json(const MountRequest& request);
 Json to_json(const MountView& view);
 Json to_json(const HostStatus& status);
@@ -53,6 +74,12 @@ Json to_json(const JobView& job);
 Json to_json(const EntryView& entry);
 Json to_json(const ListView& list);
 Json to_json(const StatView& stat);
+Json to_json(const CacheView& cache);
+CachedObjectView view_of(const CachedObject& object, std::string mount);
+Json to_json(const CachedObjectView& object);
+Json to_json(const CachedListView& list);
+Json to_json(const EvictRequest& request);
+Json to_json(const EvictView& view);
 
 // kInvalidArgument says which member is wrong. T is one of the above.
 template <class T>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cache/page_store.h"
+#include "cache/host_cache.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
 
@@ -51,8 +51,8 @@ struct MountView {
 };
 
 struct CacheView {
-  std::string directory{};
-  PageStoreStats stats{};
+  std::vector<DirectoryStats> directories{};
+  PageStoreStats stats{};  // of all that are not down
   std::vector<PoolStats> pools{};
 };
 
@@ -75,9 +75,18 @@ struct HostStatus {
   std::vector<MountView> mounts{};
 };
 
+struct EvictRequest {
+  std::string mount{};              // path; empty: of all, but what is pinned
+  std::optional<uint64_t> bytes{};  // none: everything
+};
+
+struct EvictView {
+  uint64_t bytes = 0;  // that went
+};
+
 struct JobRequest {
-  std::string kind{};  // "load", "free"
-  std::string path{};
+  std::string kind{};  // "load", "free", "verify"
+  std::string path{};  // verify: "/", since it is all of the cache
 };
 
 struct JobView {
@@ -114,6 +123,11 @@ class Host {
   virtual Result<JobView> job(uint64_t id) const = 0;
   // The job as it was: one that had ended stays as it is.
   virtual Result<JobView> cancel_job(uint64_t id) = 0;
+  // A part of what is cached; see HostCache.
+  virtual Task<Result<ObjectPage>> cached_objects(Context context, std::string after,
+                                                  size_t limit) = 0;
+  // kNotFound where nothing of that mount is cached.
+  virtual Task<Result<EvictView>> evict(Context context, EvictRequest request) = 0;
   // Starts to end the process and returns.
   virtual void shut_down() = 0;
 };

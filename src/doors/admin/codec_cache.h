@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON of the cache, as codec.h describes it. Private to this room.
+#pragma once
+
+#include "doors/admin/codec.h"
+
+namespace leat {
+
+void decode(const Json& json, CacheView& cache);
+void decode(const Json& json, CachedListView& list);
+void decode(const Json& json, EvictRequest& request);
+void decode(const Json& json, EvictView& view);
+
+}  // namespace leat

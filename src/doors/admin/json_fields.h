@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single members of a JSON object, as codec.h describes them. Private to this room.
+#pragma once
+
+#include <string>
+
+#include "doors/admin/codec.h"
+
+namespace leat {
+
+// Leaves `out` alone where there is no such member.
+template <class T>
+void get(const Json& json, const char* name, T& out) {
+  auto found = json.find(name);
+  if (found != json.end() && !found->is_null()) out = found->get<T>();
+}
+
+// Names and paths: the bytes themselves, where JSON cannot hold them.
+void get_bytes(const Json& json, const std::string& name, std::string& out);
+void put_bytes(Json& json, const std::string& name, const std::string& bytes);
+// Throws where there is none.
+void need_bytes(const Json& json, const std::string& name, std::string& out);
+
+}  // namespace leat

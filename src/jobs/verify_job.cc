@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/verify_job.h"
+
+#include <fmt/format.h>
+
+namespace leat {
+
+Task<> VerifyJob::work(Context context) {
+  const PageStoreStats stats = cache_.stats();
+  update([&](JobProgress& progress) {
+    progress.planned = true;
+    progress.files_total = stats.files + stats.packed_objects;
+    progress.bytes_total = stats.used_bytes;
+  });
+  uint64_t corrupt = 0;
+  auto listener = [&](const VerifyStep& step) {
+    corrupt += step.corrupt_blocks;
+    update([&](JobProgress& progress) {
+      progress.files_done += step.objects;
+      progress.bytes_done += step.bytes;
+    });
+  };
+  Result<> verified = co_await cache_.verify(context, listener);
+  if (!verified) note_error("cache", verified.error());
+  if (corrupt > 0) {
+    note_error("cache", Status(StatusCode::kCorrupt,
+                               fmt::format("{} blocks of the cache were not what they should be; "
+                                           "they are gone and will be fetched again, and the log "
+                                           "names them",
+                                           corrupt)));
+  }
+}
+
+}  // namespace leat
