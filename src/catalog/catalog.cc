@@ -201,7 +201,7 @@ Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
   if (!directory) {
     auto answer = tree_->mount_answer(path);
     if (answer && !*answer) co_return Error(answer->error());
-    co_return std::make_shared<const Listing>(Listing{std::move(mounted), tree_->now(), 0});
+    co_return Listing::of(std::move(mounted), tree_->now());
   }
   if (auto refused = refused_by_parent(path)) co_return Error(*std::move(refused));
   Result<> listed;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "model/file_info.h"
-#include "model/file_ref.h"
+#include "catalog/catalog_entry.h"
+#include "catalog/listing.h"
 #include "model/mount_entry.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
@@ -24,31 +24,6 @@
 namespace leat {
 
 class Executor;
-
-struct Mount {
-  MountEntry entry;
-  SourcePtr source;
-};
-using MountPtr = std::shared_ptr<const Mount>;
-
-struct CatalogEntry {
-  FileInfo info;
-  FileRefPtr ref;   // files only
-  MountPtr mount;   // null for directories above all mounts
-  std::string key;  // in the store; directories end in '/' (the mount's own may be "")
-  // Believed until then without asking; max() for immutable. Counted from when the store was asked,
-  // so an answer that took long may have passed it already.
-  Clock::time_point fresh_until;
-};
-
-// An immutable listing, sorted by name. Mount points below the directory are among the entries.
-struct Listing {
-  std::vector<CatalogEntry> entries;
-  Clock::time_point fresh_until;
-  // Keys that the store has here and that cannot be shown as names, or not be addressed.
-  uint64_t left_out = 0;
-};
-using ListingPtr = std::shared_ptr<const Listing>;
 
 struct CatalogChange {
   std::string parent;  // path of the directory

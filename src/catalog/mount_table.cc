@@ -83,10 +83,12 @@ std::vector<std::string> MountTable::names_in(std::string_view path) const {
   return names;
 }
 
-std::string key_in_mount(const Mount& mount, std::string_view path) {
+std::string directory_key_in_mount(const Mount& mount, std::string_view path) {
   const std::string& root = mount.entry.path;
   std::string_view below = path.substr(root == "/" ? 1 : std::min(root.size() + 1, path.size()));
-  return mount.entry.source.prefix + std::string(below);
+  std::string key = mount.entry.source.prefix + std::string(below);
+  if (!key.empty() && !key.ends_with('/')) key += '/';
+  return key;
 }
 
 }  // namespace leat

@@ -42,7 +42,7 @@ class MountTable {
   uint64_t generation_ = 0;
 };
 
-// The key of `path` in its mount's bucket, without a trailing slash but for the mount's own.
-std::string key_in_mount(const Mount& mount, std::string_view path);
+// The key of directory `path` in its mount's bucket: ends in '/' or is "".
+std::string directory_key_in_mount(const Mount& mount, std::string_view path);
 
 }  // namespace leat

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "catalog/directory.h"
-#include "catalog/name_table.h"
+#include "catalog/memory_name_table.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
 

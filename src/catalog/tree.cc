@@ -57,8 +57,7 @@ CatalogEntry Tree::mount_entry(std::string_view path) const {
   entry.fresh_until = now() + kMountPointAge;
   entry.mount = mounts_.owner(path);
   if (entry.mount) {
-    entry.key = key_in_mount(*entry.mount, path);
-    if (!entry.key.empty() && !entry.key.ends_with('/')) entry.key += '/';
+    entry.directory_key = directory_key_in_mount(*entry.mount, path);
   }
   return entry;
 }
@@ -87,9 +86,8 @@ DirectoryPtr Tree::open_directory(std::string_view path) {
   if (!mount) return nullptr;
   auto [at, added] = directories_.try_emplace(std::string(path));
   if (added) {
-    std::string key = key_in_mount(*mount, path);
-    if (!key.empty() && !key.ends_with('/')) key += '/';
-    at->second = std::make_shared<Directory>(std::string(path), mount, std::move(key));
+    at->second =
+        std::make_shared<Directory>(std::string(path), mount, directory_key_in_mount(*mount, path));
     names_.fetch_add(1, std::memory_order_relaxed);
   }
   at->second->touch(ticks_.fetch_add(1, std::memory_order_relaxed));

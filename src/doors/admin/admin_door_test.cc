@@ -40,11 +40,10 @@ class FixedCatalog : public Catalog {
   }
   void add_file(const std::string& name, uint64_t size) {
     CatalogEntry entry;
-    entry.info = {name, FileKind::kFile, size, Version::etag("\"1\""), WallTime{}};
+    entry.info = {name, FileKind::kFile, size, WallTime{}};
     entry.mount = mount_;
-    entry.key = "data/" + name;
     entry.ref = std::make_shared<FileRef>(
-        FileRef::make(mount_->source->id(), entry.key, entry.info.version, size));
+        FileRef::make(mount_->source->id(), "data/" + name, Version::etag("\"1\""), size));
     files_[name] = entry;
   }
   std::atomic<int> lists = 0;
@@ -59,7 +58,7 @@ class FixedCatalog : public Catalog {
       CatalogEntry root;
       root.info.kind = FileKind::kDirectory;
       root.mount = mount_;
-      root.key = "data/";
+      root.directory_key = "data/";
       co_return root;
     }
     auto found = files_.find(path.substr(std::min<size_t>(path.size(), 3)));
@@ -73,10 +72,9 @@ class FixedCatalog : public Catalog {
   }
   Task<Result<ListingPtr>> list(Context, std::string) override {
     ++lists;
-    auto listing = std::make_shared<Listing>();
-    listing->left_out = left_out;
-    for (const auto& [name, entry] : files_) listing->entries.push_back(entry);
-    co_return ListingPtr(listing);
+    std::vector<CatalogEntry> entries;
+    for (const auto& [name, entry] : files_) entries.push_back(entry);
+    co_return Listing::of(std::move(entries), Clock::now(), left_out);
   }
   void invalidate(std::string_view) override {}
   void report_changed(std::string_view) override {}
