@@ -45,10 +45,21 @@ class Catalog {
                                          Executor& executor);
   virtual ~Catalog() = default;
 
-  // Mounts may nest; the longest matching path answers. kExists when the path is taken.
-  virtual Result<> mount(MountEntry entry, SourcePtr source) = 0;
+  // Mounts may nest; the longest matching path answers. kExists when the path is taken. A freshness
+  // of kSnapshot needs a snapshot, and one makes the freshness kSnapshot.
+  virtual Result<> mount(MountEntry entry, SourcePtr source, SnapshotPtr snapshot = nullptr) = 0;
   virtual Result<> unmount(std::string path) = 0;
   virtual std::vector<MountPtr> mounts() const = 0;
+
+  // From now on the names of the mount at `path` come from `snapshot`; null: from the store, with
+  // the freshness that it had. kInvalidArgument where the snapshot is of another store or not of
+  // all that is mounted. Ends when the listener was told what differs, which takes as long as
+  // reading both snapshots; where the store has to be asked for what there is now, of all
+  // directories. Listings that are being read, and open files, go on as they are.
+  virtual Task<Result<>> use_snapshot(std::string path, SnapshotPtr snapshot) = 0;
+
+  // In a mount with a snapshot that alone answers the following, at once: nothing ages, what is
+  // missing stays so, and invalidate() and report_changed() change nothing.
 
   // From memory only, if fresh; nothing when the store has to be asked. Missing names answer
   // kNotFound while their age lasts.

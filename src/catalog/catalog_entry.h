@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "catalog/snapshot/snapshot.h"
 #include "model/file_info.h"
 #include "model/file_ref.h"
 #include "model/mount_entry.h"
@@ -16,6 +17,10 @@ namespace leat {
 struct Mount {
   MountEntry entry;
   SourcePtr source;
+  // Set exactly where the freshness is kSnapshot: what answers in place of the store.
+  SnapshotPtr snapshot = nullptr;
+  std::string root_in_snapshot = {};  // where the mount's own directory is in it; "": at its root
+  Freshness released = {};            // the freshness without it
 };
 using MountPtr = std::shared_ptr<const Mount>;
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "catalog/memory_name_table.h"
+
 namespace leat {
 namespace {
 
@@ -34,7 +36,9 @@ struct Difference {
 std::vector<Difference> differences(const NameTable* before, const NameTable* after) {
   std::vector<Difference> found;
   if (before == nullptr) return found;
-  compare_names(before, after, [&](std::string_view name, NameChange change, bool was_directory) {
+  static const MemoryNameTable kNothing;
+  auto was = before->from(0), is = after != nullptr ? after->from(0) : kNothing.from(0);
+  compare_names(*was, *is, [&](std::string_view name, NameChange change, bool was_directory) {
     if (change == NameChange::kAdded) return;
     found.push_back({std::string(name), was_directory, change == NameChange::kGone});
   });

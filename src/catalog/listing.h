@@ -38,6 +38,8 @@ class Listing {
                                            Clock::time_point fresh_until, uint64_t left_out = 0);
 
   Clock::time_point fresh_until() const { return parts_.fresh_until; }
+  // Whose the names are; null above all mounts.
+  const MountPtr& mount() const { return parts_.mount; }
   // Keys that the store has here and that cannot be shown as names, or not be addressed.
   uint64_t left_out() const { return parts_.left_out; }
   // How many names there are, and perhaps more.

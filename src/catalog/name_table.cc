@@ -48,26 +48,4 @@ const char* reason_to_hide(std::string_view name) {
   return nullptr;
 }
 
-void compare_names(const NameTable* before, const NameTable* after,
-                   const NameChangeListener& listener) {
-  std::unique_ptr<NameTable::Cursor> old = before != nullptr ? before->from(0) : nullptr;
-  std::unique_ptr<NameTable::Cursor> now = after != nullptr ? after->from(0) : nullptr;
-  bool has_old = old && old->next(), has_now = now && now->next();
-  while (has_old || has_now) {
-    if (!has_now || (has_old && old->view().name < now->view().name)) {
-      listener(old->view().name, NameChange::kGone, old->view().is_directory());
-      has_old = old->next();
-    } else if (!has_old || now->view().name < old->view().name) {
-      listener(now->view().name, NameChange::kAdded, false);
-      has_now = now->next();
-    } else {
-      if (!same_content(old->view(), now->view())) {
-        listener(old->view().name, NameChange::kChanged, old->view().is_directory());
-      }
-      has_old = old->next();
-      has_now = now->next();
-    }
-  }
-}
-
 }  // namespace leat

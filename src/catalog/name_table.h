@@ -91,8 +91,25 @@ enum class NameChange : uint8_t { kAdded, kGone, kChanged };
 using NameChangeListener =
     std::function<void(std::string_view name, NameChange change, bool was_directory)>;
 
-// Calls with each name that differs, in their order; either table may be null.
-void compare_names(const NameTable* before, const NameTable* after,
-                   const NameChangeListener& listener);
+// Calls with each name that differs, in their order. Cursors of tables or of listings.
+template <class Cursor>
+void compare_names(Cursor& before, Cursor& after, const NameChangeListener& listener) {
+  bool was = before.next(), is = after.next();
+  while (was || is) {
+    if (!is || (was && before.view().name < after.view().name)) {
+      listener(before.view().name, NameChange::kGone, before.view().is_directory());
+      was = before.next();
+    } else if (!was || after.view().name < before.view().name) {
+      listener(after.view().name, NameChange::kAdded, false);
+      is = after.next();
+    } else {
+      if (!same_content(before.view(), after.view())) {
+        listener(before.view().name, NameChange::kChanged, before.view().is_directory());
+      }
+      was = before.next();
+      is = after.next();
+    }
+  }
+}
 
 }  // namespace leat

@@ -31,6 +31,11 @@ Error forgotten(NodeId node) {
                fmt::format("node {} is not held any more; look its name up again", node));
 }
 
+bool is_of_snapshot(const Listing& listing) {
+  return listing.mount() &&
+         listing.mount()->entry.policy.freshness.mode == Freshness::Mode::kSnapshot;
+}
+
 // A directory of the catalog, held still.
 class ListedDirectory : public OpenDirectory {
  public:
@@ -232,7 +237,9 @@ Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(C
   if (!node) co_return forgotten(id);
   Result<ListingPtr> listing = co_await catalog_.list(context, path_of(*node));
   if (!listing) co_return error(std::move(listing).error());
-  const Clock::duration valid = valid_for((*listing)->fresh_until());
+  Clock::duration valid = valid_for((*listing)->fresh_until());
+  // A snapshot may be exchanged, and a kernel that keeps a listing cannot be told of new names.
+  if (is_of_snapshot(**listing)) valid = std::min<Clock::duration>(valid, std::chrono::hours(1));
   co_return std::make_shared<ListedDirectory>(id, std::move(*listing), valid);
 }
 

@@ -13,6 +13,7 @@
 #include "base/records.h"
 #include "catalog/snapshot/snapshot_entry.h"
 #include "catalog/snapshot/snapshot_layout.h"
+#include "catalog/snapshot/snapshot_order.h"
 #include "runtime/disk.h"
 
 namespace leat {
@@ -134,6 +135,7 @@ std::optional<Snapshot::Place> Snapshot::locate(std::string_view path) const {
   const uint64_t hash = hash_of(path, seed_), slots = slots_for(entries_);
   uint64_t slot = slot_of(hash, slots);
   Place place;
+  place.entry.path.reserve(path.size() + 32);  // its neighbours are about as long
   for (uint64_t tries = 0; tries < slots; ++tries, slot = slot + 1 == slots ? 0 : slot + 1) {
     const auto number = number_at<uint32_t>(hashes_, slot * kSlotBytes);
     if (number == 0) return std::nullopt;
@@ -144,9 +146,10 @@ std::optional<Snapshot::Place> Snapshot::locate(std::string_view path) const {
     uint64_t offset = block_offset(block);
     bool good = offset <= blocks_.size();
     place.entry.path.clear();
-    for (uint64_t i = block * kBlockEntries; good && i <= place.number; ++i) {
-      good = read_entry(blocks_, offset, place.entry);
+    for (uint64_t i = block * kBlockEntries; good && i < place.number; ++i) {
+      good = read_path(blocks_, offset, place.entry);
     }
+    good = good && read_entry(blocks_, offset, place.entry);
     if (good && place.entry.path == path) return place;
   }
   return std::nullopt;
@@ -158,6 +161,22 @@ std::optional<Snapshot::Cursor> Snapshot::below(std::string_view directory) cons
   if (!place || place->entry.kind != FileKind::kDirectory) return std::nullopt;
   const uint64_t first = place->number + 1;
   return Cursor(*this, first, first + std::min(place->entry.below, entries_ - first));
+}
+
+uint64_t Snapshot::lower_bound(std::string_view path) const {
+  // The last block that begins before `path`; its entries are compared one by one.
+  uint64_t block = 0, behind = (entries_ + kBlockEntries - 1) / kBlockEntries;
+  while (behind - block > 1) {
+    const uint64_t middle = block + (behind - block) / 2;
+    const uint64_t offset = block_offset(middle);
+    if (offset > blocks_.size()) return entries_;
+    (compare_paths(path_of_entry(blocks_, offset).path, path) < 0 ? block : behind) = middle;
+  }
+  Cursor cursor(*this, block * kBlockEntries, entries_);
+  while (cursor.advance()) {
+    if (compare_paths(cursor.entry().path, path) >= 0) return cursor.number() - 1;
+  }
+  return entries_;
 }
 
 // The entries before it in its block are read for what they share.
@@ -172,18 +191,23 @@ void Snapshot::Cursor::seek(uint64_t number) {
   }
   last_.path.clear();
   for (uint64_t i = block * kBlockEntries; i < at_; ++i) {
-    if (!read_entry(snapshot_->blocks_, offset_, last_)) end_ = at_;
+    if (!read_path(snapshot_->blocks_, offset_, last_)) end_ = at_;
   }
 }
 
-std::optional<SnapshotEntry> Snapshot::Cursor::next() {
-  if (at_ >= end_) return std::nullopt;
+bool Snapshot::Cursor::advance() {
+  if (at_ >= end_) return false;
   if (at_ % kBlockEntries == 0) last_.path.clear();
   if (!read_entry(snapshot_->blocks_, offset_, last_)) {
     at_ = end_;
-    return std::nullopt;
+    return false;
   }
   ++at_;
+  return true;
+}
+
+std::optional<SnapshotEntry> Snapshot::Cursor::next() {
+  if (!advance()) return std::nullopt;
   return last_;
 }
 

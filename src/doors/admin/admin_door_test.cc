@@ -49,7 +49,8 @@ class FixedCatalog : public Catalog {
   std::atomic<int> lists = 0;
   uint64_t left_out = 0;
 
-  Result<> mount(MountEntry, SourcePtr) override { return {}; }
+  Result<> mount(MountEntry, SourcePtr, SnapshotPtr) override { return {}; }
+  Task<Result<>> use_snapshot(std::string, SnapshotPtr) override { co_return Result<>(); }
   Result<> unmount(std::string) override { return {}; }
   std::vector<MountPtr> mounts() const override { return {mount_}; }
   std::optional<Result<CatalogEntry>> try_lookup(std::string_view) override { return {}; }
