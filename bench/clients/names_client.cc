@@ -6,13 +6,14 @@
 // catalog in which it is mounted. Prints one JSON line.
 //
 // leat_bench_names FOLDER NAMES --directory: one directory of so many names, listed by a store that
-// answers from memory, in a catalog with and without a folder for large listings.
+// answers from memory, in a catalog with FOLDER for large listings.
 #include <fmt/format.h>
 #include <malloc.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <numeric>
 #include <string>
 
@@ -166,6 +167,49 @@ ThroughCatalog run_catalog(const SnapshotPtr& snapshot, uint64_t names) {
   return {double(kLookups) / lookups_s, double(listed) / listed_s, double(heap_bytes() - before)};
 }
 
+uint64_t anonymous_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    uint64_t kib = 0;
+    if (word == "RssAnon:" && status >> kib) return kib << 10;
+  }
+  return 0;
+}
+
+void run_directory(const std::string& folder, uint64_t names) {
+  CatalogOptions options;
+  options.scratch_directory = folder;
+  const uint64_t before = heap_bytes();
+  Mounted mounted(std::move(options), names, nullptr);
+  const Watch first;
+  ListingPtr listing = mounted.list("/data");
+  const double first_s = first.seconds();
+  malloc_trim(0);
+  const uint64_t heap = heap_bytes() - before, anonymous = anonymous_bytes();
+  const Watch walking;
+  if (walk(*listing) != names) fail("names are missing");
+  const double walked_s = walking.seconds();
+  std::vector<std::string> wanted;
+  for (uint64_t i = 0; i < kLookups; ++i) {
+    wanted.push_back(
+        fmt::format("/data/sample-with-a-long-name-{:012}.jpg", shuffled(i, names) % names));
+  }
+  const Watch looking;
+  uint64_t found = 0;
+  for (const std::string& path : wanted) {
+    if (auto entry = mounted.catalog->try_lookup(path)) found += (*entry)->ref != nullptr;
+  }
+  const double lookups_s = looking.seconds();
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  std::printf(
+      "{\"names\": %lu, \"first_listing_s\": %.2f, \"heap_bytes\": %lu, "
+      "\"anonymous_bytes\": %lu, \"rss_most_bytes\": %ld, \"listed_per_s\": %.0f, "
+      "\"lookups\": %lu, \"lookups_per_s\": %.0f}\n",
+      names, first_s, heap, anonymous, used.ru_maxrss << 10, double(names) / walked_s, found,
+      double(kLookups) / lookups_s);
+}
+
 void run(const std::string& path, uint64_t names) {
   uint64_t build_heap = 0;
   const double built_s = build(path, names, &build_heap);
@@ -206,6 +250,11 @@ void run(const std::string& path, uint64_t names) {
 }  // namespace leat
 
 int main(int count, char** words) {
-  if (count != 3) leat::fail("usage: FILE NAMES");
-  leat::run(words[1], std::strtoull(words[2], nullptr, 10));
+  if (count != 3 && count != 4) leat::fail("usage: FILE NAMES | FOLDER NAMES --directory");
+  const uint64_t names = std::strtoull(words[2], nullptr, 10);
+  if (count == 3) {
+    leat::run(words[1], names);
+  } else {
+    leat::run_directory(words[1], names);
+  }
 }

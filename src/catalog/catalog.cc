@@ -17,11 +17,23 @@
 namespace leat {
 namespace {
 
-Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight) {
+// Of more names the comparison with those known before is no work for a thread that may not wait.
+constexpr uint64_t kComparedInPlace = 20'000;
+
+Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight,
+                   Executor* executor) {
   Context context = Context::background().with_cancel(tree->stopping());
+  const CatalogOptions& options = tree->options();
+  LargeListings large{executor, options.names_in_memory_max, options.scratch_directory};
   Result<std::shared_ptr<NameTable>> table =
-      co_await list_directory(context, directory, flight->known);
-  DirectoryNews news = directory->finish_listing(*flight, table);
+      co_await list_directory(context, directory, flight->known, std::move(large));
+  auto enter = [directory, flight, table] { return directory->finish_listing(*flight, table); };
+  DirectoryNews news;
+  if (flight->known && flight->known->size() > kComparedInPlace) {
+    news = co_await executor->blocking(std::move(enter));
+  } else {
+    news = enter();
+  }
   flight->known = nullptr;
   flight->result->set(table ? Result<bool>(true) : Result<bool>(Error(table.error())));
   tree->take(news);
@@ -288,7 +300,7 @@ Task<Result<>> CatalogImpl::ask_for_listing(Context context, DirectoryPtr direct
   auto [flight, ours] = directory->join_listing(seen, tree_->now());
   if (!flight) co_return still_serves(*directory);
   auto result = flight->result;
-  if (ours) executor_.spawn(fly_listing(*std::move(token), tree_, directory, flight));
+  if (ours) executor_.spawn(fly_listing(*std::move(token), tree_, directory, flight, &executor_));
   Result<bool> listed = co_await result->wait(context, "listing a directory");
   if (!listed) co_return Error(listed.error());
   co_return still_serves(*directory);

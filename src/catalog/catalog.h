@@ -34,6 +34,10 @@ struct CatalogChange {
 struct CatalogOptions {
   uint64_t names_max =
       20'000'000;  // kept in memory over all directories; oldest directories go first
+  // Of one directory. With more its listing goes into a file without a name in `scratch_directory`
+  // and counts as one name; where that is empty, it stays in memory.
+  uint64_t names_in_memory_max = 100'000;
+  std::string scratch_directory = {};
   std::function<Clock::time_point()> now = &Clock::now;
 };
 

@@ -58,11 +58,11 @@ class NameTableBuilder {
   void add_file(const SourceObject& object);
   bool may_show(const SourceObject& object, std::string_view name);
 
-  const StoreId store_;
-  const std::string prefix_;
-  const NameTablePtr known_;
-  const CacheMode cache_;
-  const PoolId pool_;
+  StoreId store_;
+  std::string prefix_;
+  NameTablePtr known_;
+  CacheMode cache_;
+  PoolId pool_;
   std::shared_ptr<MemoryNameTable> table_ = std::make_shared<MemoryNameTable>();
   HiddenNames hidden_;
 };

@@ -24,6 +24,7 @@ class Tree {
  public:
   explicit Tree(CatalogOptions options);
 
+  const CatalogOptions& options() const { return options_; }
   Clock::time_point now() const { return options_.now(); }
   // Ends with the catalog; for the requests that run on their own.
   std::stop_token stopping() const { return stop_.get_token(); }

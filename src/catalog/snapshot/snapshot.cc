@@ -14,7 +14,6 @@
 #include "catalog/snapshot/snapshot_entry.h"
 #include "catalog/snapshot/snapshot_layout.h"
 #include "catalog/snapshot/snapshot_order.h"
-#include "runtime/disk.h"
 
 namespace leat {
 namespace {
@@ -42,11 +41,17 @@ std::optional<std::span<const std::byte>> part(std::span<const std::byte> bytes,
 }  // namespace
 
 Result<std::shared_ptr<const Snapshot>> Snapshot::open(const std::string& path) {
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return error(status_from_errno(errno, "open the snapshot " + path));
+  return open(file, path);
+}
+
+Result<std::shared_ptr<const Snapshot>> Snapshot::open(const File& file, const std::string& name) {
   std::shared_ptr<Snapshot> snapshot(new Snapshot());
-  LEAT_CHECK_OK(snapshot->map(path));
+  LEAT_CHECK_OK(snapshot->map(file, name));
   Result<> whole = snapshot->check();
   if (!whole) {
-    return error(whole.error().with_context(fmt::format("the snapshot {} cannot be used", path)));
+    return error(whole.error().with_context(fmt::format("the snapshot {} cannot be used", name)));
   }
   return snapshot;
 }
@@ -55,9 +60,7 @@ Snapshot::~Snapshot() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-Result<> Snapshot::map(const std::string& path) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return error(status_from_errno(errno, "open the snapshot " + path));
+Result<> Snapshot::map(const File& file, const std::string& name) {
   struct stat info;
   int failed = ::fstat(file.fd(), &info) == 0 ? 0 : errno;
   void* mapped = nullptr;
@@ -66,7 +69,7 @@ Result<> Snapshot::map(const std::string& path) {
     mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd(), 0);
     if (mapped == MAP_FAILED) failed = errno;
   }
-  if (failed != 0) return error(status_from_errno(failed, "map the snapshot " + path));
+  if (failed != 0) return error(status_from_errno(failed, "map the snapshot " + name));
   if (size > 0) bytes_ = {static_cast<const std::byte*>(mapped), size};
   return {};
 }

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "model/file_info.h"
 #include "model/file_ref.h"
+#include "runtime/disk.h"
 
 namespace leat {
 
@@ -47,6 +48,8 @@ class Snapshot {
  public:
   // Verifies all of the file. kCorrupt says what is wrong with it, kUnsupported that it is newer.
   static Result<std::shared_ptr<const Snapshot>> open(const std::string& path);
+  // The same of a file that is open; `name` is for errors. It may be closed then.
+  static Result<std::shared_ptr<const Snapshot>> open(const File& file, const std::string& name);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
 
@@ -100,7 +103,7 @@ class Snapshot {
     SnapshotEntry entry;
   };
 
-  Result<> map(const std::string& path);
+  Result<> map(const File& file, const std::string& name);
   Result<> check();
   Result<> check_entries() const;
   std::optional<Place> locate(std::string_view path) const;
