@@ -120,6 +120,7 @@ struct Mounted {
       : catalog(Catalog::create(std::move(options), sources, executor)) {
     MountEntry entry;
     entry.path = "/data";
+    entry.policy.freshness.mode = Freshness::Mode::kImmutable;
     auto source = std::make_shared<EndlessSource>(names);
     if (auto added = catalog->mount(std::move(entry), source, std::move(snapshot)); !added) {
       fail(added.error().to_string());
