@@ -15,7 +15,9 @@ SnapshotHead head_of(StoreId store, std::string prefix) {
 
 ScratchNames::ScratchNames(const std::string& folder, StoreId store, std::string prefix,
                            FileWishes wishes)
-    : wishes_(wishes), writer_({.path = folder + "/names"}, head_of(store, std::move(prefix))) {}
+    : wishes_(wishes),
+      writer_(std::make_unique<SnapshotWriter>(SnapshotWriterOptions{.path = folder + "/names"},
+                                               head_of(store, std::move(prefix)))) {}
 
 Result<> ScratchNames::add(const NameTable& names) {
   SnapshotEntry entry;
@@ -29,13 +31,15 @@ Result<> ScratchNames::add(const NameTable& names) {
     if (view.mtime_ns != kNoTime) entry.mtime_ns = view.mtime_ns;
     // So that the same use follows when it is read.
     entry.local = !view.is_directory() && view.cache == cache_use(wishes_.cache, /*local=*/true);
-    LEAT_CHECK_OK(writer_.add(entry));
+    LEAT_CHECK_OK(writer_->add(entry));
   }
   return {};
 }
 
 Result<std::shared_ptr<NameTable>> ScratchNames::finish(uint64_t left_out) {
-  LEAT_TRY(SnapshotPtr snapshot, writer_.finish_unnamed());
+  Result<SnapshotPtr> finished = writer_->finish_unnamed();
+  writer_.reset();
+  LEAT_TRY(SnapshotPtr snapshot, std::move(finished));
   left_out += snapshot->head().left_out;
   return SnapshotNameTable::of(std::move(snapshot), "", wishes_, left_out);
 }

@@ -24,7 +24,7 @@ class ScratchNames {
 
  private:
   const FileWishes wishes_;
-  SnapshotWriter writer_;
+  std::unique_ptr<SnapshotWriter> writer_;  // until finish(): its memory is not kept longer
 };
 
 }  // namespace leat
