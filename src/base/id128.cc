@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include <memory>
+#include <utility>
 
 #include "base/check.h"
 
@@ -46,16 +47,33 @@ Id128 Id128::random() {
 }
 
 Id128 Id128::digest(std::span<const std::string_view> parts) {
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
-                                                                  &EVP_MD_CTX_free);
-  LEAT_CHECK(context != nullptr);
-  LEAT_CHECK(EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
+  // Looking the algorithm up and making a context cost more than a digest of a few dozen bytes.
+  static EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  thread_local const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(
+      EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  LEAT_CHECK(sha256 != nullptr && context != nullptr);
+  LEAT_CHECK(EVP_DigestInit_ex2(context.get(), sha256, nullptr) == 1);
+  // Short parts are gathered, since each update costs as much as a dozen bytes.
+  std::array<uint8_t, 512> gathered;
+  size_t used = 0;
+  auto add = [&](const void* bytes, size_t size) {
+    if (used + size > gathered.size()) {
+      EVP_DigestUpdate(context.get(), gathered.data(), std::exchange(used, 0));
+    }
+    if (size > gathered.size()) {
+      EVP_DigestUpdate(context.get(), bytes, size);
+    } else if (size > 0) {
+      std::memcpy(gathered.data() + used, bytes, size);
+      used += size;
+    }
+  };
   for (std::string_view part : parts) {
     std::array<uint8_t, 8> length;
     for (size_t i = 0; i < 8; ++i) length[i] = static_cast<uint8_t>(part.size() >> (8 * i));
-    EVP_DigestUpdate(context.get(), length.data(), length.size());
-    EVP_DigestUpdate(context.get(), part.data(), part.size());
+    add(length.data(), length.size());
+    add(part.data(), part.size());
   }
+  EVP_DigestUpdate(context.get(), gathered.data(), used);
   std::array<uint8_t, EVP_MAX_MD_SIZE> whole;
   unsigned size = 0;
   LEAT_CHECK(EVP_DigestFinal_ex(context.get(), whole.data(), &size) == 1 && size == 32);

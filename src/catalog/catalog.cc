@@ -7,6 +7,8 @@
 
 #include "catalog/catalog_metrics.h"
 #include "catalog/directory.h"
+#include "catalog/snapshot_mount.h"
+#include "catalog/snapshot_switch.h"
 #include "catalog/store_query.h"
 #include "catalog/tree.h"
 #include "runtime/activity.h"
@@ -15,11 +17,23 @@
 namespace leat {
 namespace {
 
-Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight) {
+// Of more names the comparison with those known before is no work for a thread that may not wait.
+constexpr uint64_t kComparedInPlace = 20'000;
+
+Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight,
+                   Executor* executor) {
   Context context = Context::background().with_cancel(tree->stopping());
+  const CatalogOptions& options = tree->options();
+  LargeListings large{executor, options.names_in_memory_max, options.scratch_directory};
   Result<std::shared_ptr<NameTable>> table =
-      co_await list_directory(context, directory, flight->known);
-  DirectoryNews news = directory->finish_listing(*flight, table);
+      co_await list_directory(context, directory, flight->known, std::move(large));
+  auto enter = [directory, flight, table] { return directory->finish_listing(*flight, table); };
+  DirectoryNews news;
+  if (flight->known && flight->known->size() > kComparedInPlace) {
+    news = co_await executor->blocking(std::move(enter));
+  } else {
+    news = enter();
+  }
   flight->known = nullptr;
   flight->result->set(table ? Result<bool>(true) : Result<bool>(Error(table.error())));
   tree->take(news);
@@ -74,9 +88,10 @@ class CatalogImpl : public Catalog {
     for (const MountPtr& mount : tree_->mounts()) sources_.remove(mount->source);
   }
 
-  Result<> mount(MountEntry entry, SourcePtr source) override;
+  Result<> mount(MountEntry entry, SourcePtr source, SnapshotPtr snapshot) override;
   Result<> unmount(std::string path) override;
   std::vector<MountPtr> mounts() const override { return tree_->mounts(); }
+  Task<Result<>> use_snapshot(std::string path, SnapshotPtr snapshot) override;
 
   std::optional<Result<CatalogEntry>> try_lookup(std::string_view path) override;
   Task<Result<CatalogEntry>> lookup(Context context, std::string path) override;
@@ -92,6 +107,7 @@ class CatalogImpl : public Catalog {
 
  private:
   std::optional<Result<CatalogEntry>> remembered(std::string_view path);
+  Task<Result<CatalogEntry>> look_up_in(Context context, DirectoryPtr directory, std::string name);
   Task<Result<>> ask_for_listing(Context context, DirectoryPtr directory, uint64_t seen);
   Task<Result<CatalogEntry>> ask_about(Context context, DirectoryPtr directory, std::string name,
                                        bool shared);
@@ -105,9 +121,18 @@ class CatalogImpl : public Catalog {
   const Gauge names_gauge_;
 };
 
-Result<> CatalogImpl::mount(MountEntry entry, SourcePtr source) {
+Result<> CatalogImpl::mount(MountEntry entry, SourcePtr source, SnapshotPtr snapshot) {
   std::string path = entry.path;
-  auto mount = std::make_shared<const Mount>(std::move(entry), source);
+  if (!snapshot && entry.policy.freshness.mode == Freshness::Mode::kSnapshot) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("cannot mount {} at {}: its freshness is 'snapshot' and there is no "
+                             "snapshot; build one first",
+                             entry.source.to_string(), path));
+  }
+  MountPtr mount = std::make_shared<const Mount>(Mount{std::move(entry), source});
+  if (snapshot) {
+    LEAT_TRY(mount, with_snapshot(*mount, std::move(snapshot)));
+  }
   // Before the mount is seen, so that whoever gets a FileRef finds its store.
   sources_.add(source);
   if (Result<> added = tree_->add_mount(std::move(mount)); !added) {
@@ -141,8 +166,26 @@ Result<> CatalogImpl::unmount(std::string path) {
   return {};
 }
 
+Task<Result<>> CatalogImpl::use_snapshot(std::string path, SnapshotPtr snapshot) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
+  Result<Tree::Switch> done = tree_->use_snapshot(path, std::move(snapshot));
+  if (!done) {
+    co_return error(
+        done.error().with_context(fmt::format("cannot exchange the snapshot of {}", path)));
+  }
+  auto tell = [tree = tree_, done = *std::move(done)] {
+    tell_switch(*tree, done);
+    return true;
+  };
+  co_await executor_.blocking(std::move(tell));
+  co_return Result<>();
+}
+
 std::optional<Result<CatalogEntry>> CatalogImpl::remembered(std::string_view path) {
-  if (auto answer = tree_->mount_answer(path)) return answer;
+  const MountTable::Route route = tree_->route(path);
+  if (route.stands || !route.mount) return tree_->mount_answer(path);
+  if (route.mount->snapshot) return find_in_snapshot(route.mount, path);
   DirectoryPtr directory = tree_->find_directory(parent_path(path));
   if (!directory) return std::nullopt;
   return directory->answer(last_component(path), tree_->now());
@@ -155,13 +198,19 @@ std::optional<Result<CatalogEntry>> CatalogImpl::try_lookup(std::string_view pat
 }
 
 Task<Result<CatalogEntry>> CatalogImpl::lookup(Context context, std::string path) {
-  if (auto answer = try_lookup(path)) co_return *std::move(answer);
-  catalog_metrics::lookup_misses.add();
-  std::string name(last_component(path));
-  DirectoryPtr directory = tree_->open_directory(parent_path(path));
-  if (!directory) {
-    co_return error(StatusCode::kNotFound, path + " does not exist: its mount has just gone");
+  for (;;) {
+    if (auto answer = try_lookup(path)) co_return *std::move(answer);
+    catalog_metrics::lookup_misses.add();
+    std::string name(last_component(path));
+    DirectoryPtr directory = tree_->open_directory(parent_path(path));
+    if (!directory) continue;  // its mount has just gone, or goes by a snapshot now
+    Result<CatalogEntry> found = co_await look_up_in(context, directory, std::move(name));
+    if (!tree_->replaced(*directory)) co_return found;
   }
+}
+
+Task<Result<CatalogEntry>> CatalogImpl::look_up_in(Context context, DirectoryPtr directory,
+                                                   std::string name) {
   if (reason_to_hide(name) != nullptr) co_return Error(directory->not_found(name));
   const uint64_t seen = directory->listed_by();
   Directory::Need need = directory->need(name, tree_->now());
@@ -171,7 +220,9 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup(Context context, std::string path
   if (need == Directory::Need::kListing) {
     if (auto refused = refused_by_parent(directory->path())) co_return Error(*std::move(refused));
     Result<> listed = co_await ask_for_listing(context, directory, seen);
-    if (!listed) co_return Error(explain(listed.error(), path));
+    if (!listed) {
+      co_return Error(explain(listed.error(), fmt::format("{}/{}", directory->path(), name)));
+    }
   }
   if (auto known = directory->last_known(name)) co_return *std::move(known);
   // It was seen to change after the listing had begun.
@@ -180,7 +231,10 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup(Context context, std::string path
 
 Task<Result<CatalogEntry>> CatalogImpl::lookup_for_open(Context context, std::string path) {
   DirectoryPtr directory;
-  if (!tree_->mount_answer(path)) directory = tree_->open_directory(parent_path(path));
+  const MountTable::Route route = tree_->route(path);
+  if (!route.stands && route.mount && !route.mount->snapshot) {
+    directory = tree_->open_directory(parent_path(path));
+  }
   bool validate =
       directory && directory->mount()->entry.policy.freshness.mode == Freshness::Mode::kValidate;
   if (!validate) co_return co_await lookup(context, path);
@@ -192,16 +246,21 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup_for_open(Context context, std::st
     catalog_metrics::lookup_misses.add();
   }
   // Not shared with a check that is under way: that one may have been answered before this open.
-  co_return co_await ask_about(context, directory, name, /*shared=*/false);
+  Result<CatalogEntry> found = co_await ask_about(context, directory, name, /*shared=*/false);
+  if (tree_->replaced(*directory)) co_return co_await lookup(context, path);
+  co_return found;
 }
 
 Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
   std::vector<CatalogEntry> mounted = tree_->mount_entries(path);
+  if (const MountTable::Route route = tree_->route(path); route.mount && route.mount->snapshot) {
+    co_return list_snapshot(route.mount, path, std::move(mounted));
+  }
   DirectoryPtr directory = tree_->open_directory(path);
   if (!directory) {
     auto answer = tree_->mount_answer(path);
     if (answer && !*answer) co_return Error(answer->error());
-    co_return std::make_shared<const Listing>(Listing{std::move(mounted), tree_->now(), 0});
+    co_return Listing::of(std::move(mounted), tree_->now());
   }
   if (auto refused = refused_by_parent(path)) co_return Error(*std::move(refused));
   Result<> listed;
@@ -211,6 +270,7 @@ Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
   } else {
     listed = co_await ask_for_listing(context, directory, seen);
   }
+  if (tree_->replaced(*directory)) co_return co_await list(context, path);
   // A directory that exists only because it leads to a mount.
   bool only_leads =
       !listed && is_missing(listed.error()) && !mounted.empty() && !directory->is_mount_root();
@@ -240,7 +300,7 @@ Task<Result<>> CatalogImpl::ask_for_listing(Context context, DirectoryPtr direct
   auto [flight, ours] = directory->join_listing(seen, tree_->now());
   if (!flight) co_return still_serves(*directory);
   auto result = flight->result;
-  if (ours) executor_.spawn(fly_listing(*std::move(token), tree_, directory, flight));
+  if (ours) executor_.spawn(fly_listing(*std::move(token), tree_, directory, flight, &executor_));
   Result<bool> listed = co_await result->wait(context, "listing a directory");
   if (!listed) co_return Error(listed.error());
   co_return still_serves(*directory);

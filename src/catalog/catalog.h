@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "model/file_info.h"
-#include "model/file_ref.h"
+#include "catalog/catalog_entry.h"
+#include "catalog/listing.h"
 #include "model/mount_entry.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
@@ -25,31 +25,6 @@ namespace leat {
 
 class Executor;
 
-struct Mount {
-  MountEntry entry;
-  SourcePtr source;
-};
-using MountPtr = std::shared_ptr<const Mount>;
-
-struct CatalogEntry {
-  FileInfo info;
-  FileRefPtr ref;   // files only
-  MountPtr mount;   // null for directories above all mounts
-  std::string key;  // in the store; directories end in '/' (the mount's own may be "")
-  // Believed until then without asking; max() for immutable. Counted from when the store was asked,
-  // so an answer that took long may have passed it already.
-  Clock::time_point fresh_until;
-};
-
-// An immutable listing, sorted by name. Mount points below the directory are among the entries.
-struct Listing {
-  std::vector<CatalogEntry> entries;
-  Clock::time_point fresh_until;
-  // Keys that the store has here and that cannot be shown as names, or not be addressed.
-  uint64_t left_out = 0;
-};
-using ListingPtr = std::shared_ptr<const Listing>;
-
 struct CatalogChange {
   std::string parent;  // path of the directory
   std::string name;
@@ -59,6 +34,10 @@ struct CatalogChange {
 struct CatalogOptions {
   uint64_t names_max =
       20'000'000;  // kept in memory over all directories; oldest directories go first
+  // Of one directory. With more its listing goes into a file without a name in `scratch_directory`
+  // and counts as one name; where that is empty, it stays in memory.
+  uint64_t names_in_memory_max = 100'000;
+  std::string scratch_directory = {};
   std::function<Clock::time_point()> now = &Clock::now;
 };
 
@@ -70,10 +49,21 @@ class Catalog {
                                          Executor& executor);
   virtual ~Catalog() = default;
 
-  // Mounts may nest; the longest matching path answers. kExists when the path is taken.
-  virtual Result<> mount(MountEntry entry, SourcePtr source) = 0;
+  // Mounts may nest; the longest matching path answers. kExists when the path is taken. A freshness
+  // of kSnapshot needs a snapshot, and one makes the freshness kSnapshot.
+  virtual Result<> mount(MountEntry entry, SourcePtr source, SnapshotPtr snapshot = nullptr) = 0;
   virtual Result<> unmount(std::string path) = 0;
   virtual std::vector<MountPtr> mounts() const = 0;
+
+  // From now on the names of the mount at `path` come from `snapshot`; null: from the store, with
+  // the freshness that it had. kInvalidArgument where the snapshot is of another store or not of
+  // all that is mounted. Ends when the listener was told what differs, which takes as long as
+  // reading both snapshots; where the store has to be asked for what there is now, of all
+  // directories. Listings that are being read, and open files, go on as they are.
+  virtual Task<Result<>> use_snapshot(std::string path, SnapshotPtr snapshot) = 0;
+
+  // In a mount with a snapshot that alone answers the following, at once: nothing ages, what is
+  // missing stays so, and invalidate() and report_changed() change nothing.
 
   // From memory only, if fresh; nothing when the store has to be asked. Missing names answer
   // kNotFound while their age lasts.

@@ -141,9 +141,14 @@ class CatalogTest : public ::testing::Test {
     Result<ListingPtr> listing = list(std::move(path));
     if (!listing) return {"<" + std::string(to_string(listing.error().code())) + ">"};
     std::vector<std::string> all;
-    for (const CatalogEntry& entry : (*listing)->entries) {
+    for (const CatalogEntry& entry : entries(**listing)) {
       all.push_back(entry.info.name + (entry.info.is_directory() ? "/" : ""));
     }
+    return all;
+  }
+  static std::vector<CatalogEntry> entries(const Listing& listing) {
+    std::vector<CatalogEntry> all;
+    for (Listing::Cursor cursor = listing.from(0); cursor.next();) all.push_back(cursor.entry());
     return all;
   }
   StatusCode code_of(std::string path) {

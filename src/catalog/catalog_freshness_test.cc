@@ -137,11 +137,12 @@ TEST_F(CatalogTest, AnUnchangedVersionKeepsItsFileRef) {
   bucket_->put("0007", "changed");
   pass(60s);
   // One by a single check, all by the listing after it.
-  EXPECT_EQ(lookup("/m/0003")->ref, first->entries[3].ref);
+  EXPECT_EQ(lookup("/m/0003")->ref, entries(*first)[3].ref);
   ListingPtr second = list("/m").value();
-  ASSERT_EQ(second->entries.size(), 3000u);
+  const std::vector<CatalogEntry> before = entries(*first), after = entries(*second);
+  ASSERT_EQ(after.size(), 3000u);
   for (size_t i = 0; i < 3000; ++i) {
-    EXPECT_EQ(first->entries[i].ref == second->entries[i].ref, i != 7) << i;
+    EXPECT_EQ(before[i].ref == after[i].ref, i != 7) << i;
   }
   settle();
   EXPECT_THAT(take_changes(), ElementsAre("/:m", "/m:0007"));

@@ -59,7 +59,7 @@ TEST_F(CatalogTest, EverybodyWaitsForOneListingAndGetsTheSame) {
   ListingPtr last = list("/m/d").value();
   for (const Result<ListingPtr>& listing : answers.listings) {
     ASSERT_TRUE(listing);
-    EXPECT_EQ((*listing)->entries.size(), 100u);
+    EXPECT_EQ(entries(**listing).size(), 100u);
     EXPECT_EQ(*listing, last);
   }
   for (const Result<CatalogEntry>& entry : answers.entries) EXPECT_TRUE(entry);
@@ -269,7 +269,7 @@ TEST_F(CatalogTest, LookupsListingsChangesAndUnmountsAtOnce) {
     auto truth = executor_.wait(bucket_->stat(Context::background(), {key}));
     Result<CatalogEntry> entry = lookup("/m/" + key);
     ASSERT_EQ(truth.has_value(), entry.has_value()) << key << " seed " << seed;
-    if (truth) ASSERT_EQ(truth->version, entry->info.version) << key << " seed " << seed;
+    if (truth) ASSERT_EQ(truth->version, entry->ref->version) << key << " seed " << seed;
   }
 }
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "catalog/memory_name_table.h"
+
 namespace leat {
 namespace {
 
@@ -24,19 +26,22 @@ CheckedName to_checked(const NameRecord& record) {
   return {true, record.ref, record.mtime_ns};
 }
 
-// Names of `before` that are gone or different in `after` (either may be null).
-std::vector<const NameRecord*> differences(const NameTable* before, const NameTable* after) {
-  std::vector<const NameRecord*> found;
+struct Difference {
+  std::string name;
+  bool was_directory;
+  bool gone;
+};
+
+// Of names that were known before (either table may be null).
+std::vector<Difference> differences(const NameTable* before, const NameTable* after) {
+  std::vector<Difference> found;
   if (before == nullptr) return found;
-  size_t other = 0;
-  for (size_t i = 0; i < before->size(); ++i) {
-    const NameRecord& record = (*before)[i];
-    while (after != nullptr && other < after->size() && (*after)[other].name < record.name) {
-      ++other;
-    }
-    bool there = after != nullptr && other < after->size() && (*after)[other].name == record.name;
-    if (!there || !same_content(record, (*after)[other])) found.push_back(&record);
-  }
+  static const MemoryNameTable kNothing;
+  auto was = before->from(0), is = after != nullptr ? after->from(0) : kNothing.from(0);
+  compare_names(*was, *is, [&](std::string_view name, NameChange change, bool was_directory) {
+    if (change == NameChange::kAdded) return;
+    found.push_back({std::string(name), was_directory, change == NameChange::kGone});
+  });
   return found;
 }
 
@@ -66,17 +71,15 @@ NameRecord Directory::record_of(std::string_view name, const CheckedName& state)
 CatalogEntry Directory::make_entry(const NameRecord& record, Clock::time_point until) const {
   CatalogEntry entry;
   entry.info.name = record.name;
-  entry.info.mtime = record.mtime();
+  entry.info.mtime = to_mtime(record.mtime_ns);
   entry.mount = mount_;
   entry.fresh_until = until;
   if (record.is_directory()) {
     entry.info.kind = FileKind::kDirectory;
-    entry.key = fmt::format("{}{}/", key_, record.name);
+    entry.directory_key = fmt::format("{}{}/", key_, record.name);
   } else {
     entry.info.size = record.ref->size;
-    entry.info.version = record.ref->version;
     entry.ref = record.ref;
-    entry.key = record.ref->key;
   }
   return entry;
 }
@@ -111,7 +114,7 @@ std::optional<Result<CatalogEntry>> Directory::answer(std::string_view name,
     return Error(*missing_);
   }
   if (!listing_) return std::nullopt;
-  if (const NameRecord* record = listing_->find(name)) {
+  if (std::optional<NameRecord> record = listing_->find(name)) {
     if (now >= fresh_until(listed_at_)) return std::nullopt;
     return make_entry(*record, fresh_until(listed_at_));
   }
@@ -128,8 +131,8 @@ std::optional<Result<CatalogEntry>> Directory::last_known(std::string_view name)
     return make_entry(record_of(name, state), fresh_until(checked_at));
   }
   if (missing_) return Error(*missing_);
-  const NameRecord* record = listing_ ? listing_->find(name) : nullptr;
-  if (record == nullptr) return Error(not_found(name));
+  std::optional<NameRecord> record = listing_ ? listing_->find(name) : std::nullopt;
+  if (!record) return Error(not_found(name));
   return make_entry(*record, fresh_until(listed_at_));
 }
 
@@ -159,21 +162,25 @@ bool Directory::loaded() const {
   return listing_ != nullptr;
 }
 
-ListingPtr Directory::show(std::vector<CatalogEntry> extra) {
+ListingPtr Directory::show(std::vector<CatalogEntry> mounted) {
   View view;
   {
     std::lock_guard lock(mutex_);
-    if (auto shown = shown_.lock(); shown && extra.empty() && shown_revision_ == revision_) {
+    if (auto shown = shown_.lock(); shown && mounted.empty() && shown_revision_ == revision_) {
       return shown;
     }
     view = {listing_, singles_, listed_at_, expired_ ? listed_at_ : fresh_until(listed_at_),
             revision_};
   }
-  bool shareable = extra.empty();
-  auto listing = std::make_shared<Listing>();
-  listing->entries = entries_of(view, std::move(extra));
-  listing->fresh_until = view.fresh_until;
-  listing->left_out = view.table ? view.table->left_out() : 0;
+  bool shareable = mounted.empty();
+  Listing::Parts parts{.names = view.table,
+                       .mount = mount_,
+                       .key = key_,
+                       .names_fresh_until = view.fresh_until,
+                       .over = over_of(view, std::move(mounted)),
+                       .fresh_until = view.fresh_until,
+                       .left_out = view.table ? view.table->left_out() : 0};
+  auto listing = std::make_shared<const Listing>(std::move(parts));
   if (!shareable) return listing;
   std::lock_guard lock(mutex_);
   if (view.revision != revision_) return listing;
@@ -184,27 +191,19 @@ ListingPtr Directory::show(std::vector<CatalogEntry> extra) {
   return listing;
 }
 
-std::vector<CatalogEntry> Directory::entries_of(const View& view,
-                                                std::vector<CatalogEntry> extra) const {
+std::vector<Listing::Over> Directory::over_of(const View& view,
+                                              std::vector<CatalogEntry> mounted) const {
   auto name_of = [](const CatalogEntry& entry) -> std::string_view { return entry.info.name; };
-  std::vector<CatalogEntry> entries;
-  entries.reserve((view.table ? view.table->size() : 0) + extra.size());
-  for (size_t i = 0; view.table && i < view.table->size(); ++i) {
-    const NameRecord& record = (*view.table)[i];
-    if (view.singles.contains(record.name)) continue;
-    if (std::ranges::binary_search(extra, record.name, {}, name_of)) continue;
-    entries.push_back(make_entry(record, view.fresh_until));
-  }
-  size_t in_order = entries.size();
+  std::vector<Listing::Over> over;
   for (const auto& [name, single] : view.singles) {
-    if (!single.state.exists) continue;
-    if (std::ranges::binary_search(extra, std::string_view(name), {}, name_of)) continue;
+    if (std::ranges::binary_search(mounted, std::string_view(name), {}, name_of)) continue;
     Clock::time_point until = single.doubtful ? view.listed_at : fresh_until(single.checked_at);
-    entries.push_back(make_entry(record_of(name, single.state), until));
+    over.push_back({make_entry(record_of(name, single.state), until), single.state.exists});
   }
-  for (CatalogEntry& entry : extra) entries.push_back(std::move(entry));
-  if (entries.size() != in_order) std::ranges::sort(entries, {}, name_of);
-  return entries;
+  if (mounted.empty()) return over;
+  for (CatalogEntry& entry : mounted) over.push_back({std::move(entry)});
+  std::ranges::sort(over, {}, [&](const Listing::Over& one) { return name_of(one.entry); });
+  return over;
 }
 
 uint64_t Directory::listed_by() const {
@@ -243,16 +242,16 @@ std::pair<CheckFlightPtr, bool> Directory::join_check(const std::string& name, b
 
 std::optional<CheckedName> Directory::known_state(std::string_view name) const {
   if (auto single = singles_.find(name); single != singles_.end()) return single->second.state;
-  const NameRecord* record = listing_ ? listing_->find(name) : nullptr;
-  if (record == nullptr) return std::nullopt;
+  std::optional<NameRecord> record = listing_ ? listing_->find(name) : std::nullopt;
+  if (!record) return std::nullopt;
   return to_checked(*record);
 }
 
-void Directory::note_change(DirectoryNews& news, std::string_view name, const CheckedName& before,
+void Directory::note_change(DirectoryNews& news, std::string_view name, bool was_directory,
                             bool gone) const {
   if (forgotten_) return;
   news.changes.push_back({path_, std::string(name), gone});
-  if (before.ref == nullptr) {
+  if (was_directory) {
     news.gone_directories.push_back(fmt::format("{}/{}", path_ == "/" ? "" : path_, name));
   }
 }
@@ -269,16 +268,14 @@ DirectoryNews Directory::finish_listing(const ListingFlight& flight,
       before = listing_;
     }
     // Outside the lock, since a directory may have millions of names.
-    std::vector<const NameRecord*> changed = differences(before.get(), fresh);
+    std::vector<Difference> changed = differences(before.get(), fresh);
     std::lock_guard lock(mutex_);
     if (before != listing_) continue;  // another flight ended meanwhile
     if (listing_flight_ && listing_flight_->number == flight.number) listing_flight_ = nullptr;
     DirectoryNews news;
     if ((!table && !gone) || flight.number < listed_by_) return news;
-    for (const NameRecord* record : changed) {
-      if (singles_.contains(record->name)) continue;
-      bool is_gone = fresh == nullptr || fresh->find(record->name) == nullptr;
-      note_change(news, record->name, to_checked(*record), is_gone);
+    for (const Difference& one : changed) {
+      if (!singles_.contains(one.name)) note_change(news, one.name, one.was_directory, one.gone);
     }
     settle_singles(flight, fresh, news);
     listing_ = table ? NameTablePtr(*table) : nullptr;
@@ -298,13 +295,13 @@ DirectoryNews Directory::finish_listing(const ListingFlight& flight,
 void Directory::settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news) {
   for (auto at = singles_.begin(); at != singles_.end();) {
     const auto& [name, single] = *at;
-    const NameRecord* record = table != nullptr ? table->find(name) : nullptr;
-    bool same = record != nullptr && single.state.exists &&
-                same_content(*record, record_of(name, single.state));
+    std::optional<NameRecord> record = table != nullptr ? table->find(name) : std::nullopt;
+    bool same = record && single.state.exists &&
+                same_content(NameView::of(*record), NameView::of(record_of(name, single.state)));
     bool newer = single.checked_at >= flight.started_at;
     if (same && single.state.ref) table->adopt(name, single.state.ref);
     if (!same && !newer && single.state.exists && !single.told) {
-      note_change(news, name, single.state, record == nullptr);
+      note_change(news, name, single.state.ref == nullptr, !record);
     }
     bool stays = newer && (single.doubtful || !same) && table != nullptr;
     at = stays ? std::next(at) : singles_.erase(at);
@@ -322,15 +319,16 @@ DirectoryNews Directory::finish_check(const CheckFlightPtr& flight, const std::s
   if (!checked) return news;
   std::optional<CheckedName> before = known_state(name);
   bool existed = before && before->exists;
-  bool same = existed && checked->exists &&
-              same_content(record_of(name, *before), record_of(name, *checked));
+  bool same =
+      existed && checked->exists &&
+      same_content(NameView::of(record_of(name, *before)), NameView::of(record_of(name, *checked)));
   if (same) checked->ref = before->ref;
   if (!current || !listing_ || flight->epoch != epoch_ || listed_at_ > flight->started_at) {
     return news;
   }
   auto single = singles_.find(name);
   bool told = single != singles_.end() && single->second.told;
-  if (existed && !same && !told) note_change(news, name, *before, !checked->exists);
+  if (existed && !same && !told) note_change(news, name, before->ref == nullptr, !checked->exists);
   singles_[name] = Single{*checked, flight->started_at, false, false};
   ++revision_;
   news.names_added = recount();
@@ -374,7 +372,7 @@ bool Directory::in_flight() const {
 
 int64_t Directory::recount() {
   if (forgotten_) return 0;
-  uint64_t now = 1 + (listing_ ? listing_->size() : 0) + singles_.size();
+  uint64_t now = 1 + (listing_ ? listing_->held() : 0) + singles_.size();
   int64_t added = static_cast<int64_t>(now) - static_cast<int64_t>(counted_);
   counted_ = now;
   return added;

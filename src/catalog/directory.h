@@ -23,7 +23,7 @@ namespace leat {
 struct CheckedName {
   bool exists = false;
   FileRefPtr ref;  // null for a directory
-  int64_t mtime_ns = NameRecord::kNoTime;
+  int64_t mtime_ns = kNoTime;
 };
 
 // One listing under way; whoever wants it waits for `result`.
@@ -77,9 +77,9 @@ class Directory {
   std::optional<Result<>> listing_state(Clock::time_point now);
   bool loaded() const;
 
-  // The names with `extra` ones (sorted; mount points) put over them. Shared between callers while
-  // nothing changes.
-  ListingPtr show(std::vector<CatalogEntry> extra);
+  // The names with `mounted` ones (sorted) put over them. Shared between callers while nothing
+  // changes.
+  ListingPtr show(std::vector<CatalogEntry> mounted);
 
   // The number of the listing that is known now; a caller takes it before it looks.
   uint64_t listed_by() const;
@@ -124,15 +124,14 @@ class Directory {
     uint64_t revision;
   };
 
-  std::vector<CatalogEntry> entries_of(const View& view, std::vector<CatalogEntry> extra) const;
+  std::vector<Listing::Over> over_of(const View& view, std::vector<CatalogEntry> mounted) const;
   NameRecord record_of(std::string_view name, const CheckedName& state) const;
   CatalogEntry make_entry(const NameRecord& record, Clock::time_point fresh_until) const;
   Clock::time_point fresh_until(Clock::time_point at) const;
   Clock::time_point missing_until(Clock::time_point at) const;
   bool listing_is_fresh(Clock::time_point now) const;
   std::optional<CheckedName> known_state(std::string_view name) const;
-  void note_change(DirectoryNews& news, std::string_view name, const CheckedName& before,
-                   bool gone) const;
+  void note_change(DirectoryNews& news, std::string_view name, bool was_directory, bool gone) const;
   void settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news);
   int64_t recount();
 

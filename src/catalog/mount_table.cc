@@ -4,13 +4,6 @@
 #include <fmt/format.h>
 
 namespace leat {
-namespace {
-
-std::string with_slash(std::string_view path) {
-  return path == "/" ? "/" : std::string(path) + "/";
-}
-
-}  // namespace
 
 std::string_view parent_path(std::string_view path) {
   size_t slash = path.rfind('/');
@@ -55,38 +48,60 @@ MountPtr MountTable::at(std::string_view path) const {
   return found == mounts_.end() ? nullptr : found->second;
 }
 
-MountPtr MountTable::owner(std::string_view path) const {
-  for (;;) {
-    if (MountPtr mount = at(path)) return mount;
-    if (path == "/") return nullptr;
-    path = parent_path(path);
-  }
+void MountTable::replace(MountPtr mount) {
+  mounts_.at(mount->entry.path) = mount;
+  ++generation_;
 }
 
-bool MountTable::has_below(std::string_view path) const {
-  std::string prefix = with_slash(path);
-  auto first = mounts_.upper_bound(prefix);
-  return first != mounts_.end() && first->first.starts_with(prefix);
+MountPtr MountTable::owner(std::string_view path) const {
+  return route(path).mount;
+}
+
+MountTable::Route MountTable::route(std::string_view path) const {
+  Route route{.mount = nullptr, .stands = path == "/"};
+  auto next = mounts_.lower_bound(path);
+  if (next != mounts_.end() && is_at_or_below(next->first, path)) {
+    route.stands = true;
+    if (next->first == path) {
+      route.mount = next->second;
+      return route;
+    }
+  }
+  if (next == mounts_.begin()) return route;
+  // Of the mounts above the path the longest is the last of all before it, unless others are
+  // mounted in between.
+  if (auto last = std::prev(next); is_at_or_below(path, last->first)) {
+    route.mount = last->second;
+    return route;
+  }
+  while (path != "/" && !route.mount) {
+    path = parent_path(path);
+    route.mount = at(path);
+  }
+  return route;
 }
 
 std::vector<std::string> MountTable::names_in(std::string_view path) const {
-  std::string prefix = with_slash(path);
   std::vector<std::string> names;
-  for (auto at = mounts_.upper_bound(prefix); at != mounts_.end() && at->first.starts_with(prefix);
+  for (auto at = mounts_.upper_bound(path); at != mounts_.end() && is_at_or_below(at->first, path);
        ++at) {
-    std::string_view rest = std::string_view(at->first).substr(prefix.size());
-    names.emplace_back(rest.substr(0, rest.find('/')));
+    std::string_view rest = std::string_view(at->first).substr(path == "/" ? 1 : path.size() + 1);
+    std::string_view name = rest.substr(0, rest.find('/'));
+    if (names.empty() || names.back() != name) names.emplace_back(name);
   }
-  // "a", "a!", "a/b" sort in this order as paths, so equal names need not be neighbours.
-  std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
   return names;
 }
 
-std::string key_in_mount(const Mount& mount, std::string_view path) {
+std::string_view path_below_mount(const Mount& mount, std::string_view path) {
   const std::string& root = mount.entry.path;
-  std::string_view below = path.substr(root == "/" ? 1 : std::min(root.size() + 1, path.size()));
-  return mount.entry.source.prefix + std::string(below);
+  return path.substr(root == "/" ? 1 : std::min(root.size() + 1, path.size()));
+}
+
+std::string directory_key_in_mount(const Mount& mount, std::string_view path) {
+  std::string key = mount.entry.source.prefix;
+  key += path_below_mount(mount, path);
+  if (!key.empty() && !key.ends_with('/')) key += '/';
+  return key;
 }
 
 }  // namespace leat

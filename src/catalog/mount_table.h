@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "catalog/catalog.h"
+#include "catalog/snapshot/snapshot_order.h"
 
 namespace leat {
 
@@ -24,25 +25,40 @@ class MountTable {
   Result<> add(MountPtr mount);
   // Null when nothing is mounted there.
   MountPtr remove(std::string_view path);
+  // In place of the one at the same path, which is there.
+  void replace(MountPtr mount);
 
   std::vector<MountPtr> all() const;
   // Mounted exactly at `path`, or null.
   MountPtr at(std::string_view path) const;
   // The mount with the longest path that `path` is at or below, or null.
   MountPtr owner(std::string_view path) const;
-  // Whether something is mounted below `path` (not at it).
-  bool has_below(std::string_view path) const;
+  struct Route {
+    MountPtr mount;       // the path's owner
+    bool stands = false;  // the path exists since it is a mount point, leads to one or is the root
+  };
+  Route route(std::string_view path) const;
   // The names in directory `path` that are mount points or lead to one; sorted.
   std::vector<std::string> names_in(std::string_view path) const;
   // Changes with each add and remove.
   uint64_t generation() const { return generation_; }
 
  private:
-  std::map<std::string, MountPtr, std::less<>> mounts_;
+  // By components, so that what is below a path follows it without a gap.
+  struct PathLess {
+    using is_transparent = void;
+    bool operator()(std::string_view a, std::string_view b) const {
+      return compare_paths(a, b) < 0;
+    }
+  };
+  std::map<std::string, MountPtr, PathLess> mounts_;
   uint64_t generation_ = 0;
 };
 
-// The key of `path` in its mount's bucket, without a trailing slash but for the mount's own.
-std::string key_in_mount(const Mount& mount, std::string_view path);
+// "b/c" for "/a/b/c" in a mount at "/a"; empty for the mount's own.
+std::string_view path_below_mount(const Mount& mount, std::string_view path);
+
+// The key of directory `path` in its mount's bucket: ends in '/' or is "".
+std::string directory_key_in_mount(const Mount& mount, std::string_view path);
 
 }  // namespace leat

@@ -1,54 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalog/name_table.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "base/check.h"
-
 namespace leat {
 namespace {
 
 constexpr size_t kNameBytesMax = 255;
 
-bool name_less(const NameRecord& a, const NameRecord& b) {
-  if (a.name != b.name) return a.name < b.name;
-  return a.is_directory() && !b.is_directory();
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (char c : text.substr(0, 80)) {
-    auto byte = static_cast<uint8_t>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  if (text.size() > 80) out += "…";
-  return out;
-}
-
 }  // namespace
 
-std::optional<WallTime> NameRecord::mtime() const {
+std::optional<WallTime> to_mtime(int64_t mtime_ns) {
   if (mtime_ns == kNoTime) return std::nullopt;
   return WallTime(std::chrono::nanoseconds(mtime_ns));
 }
 
 int64_t to_mtime_ns(const std::optional<WallTime>& mtime) {
-  return mtime ? mtime->time_since_epoch().count() : NameRecord::kNoTime;
+  return mtime ? mtime->time_since_epoch().count() : kNoTime;
 }
 
-bool same_content(const NameRecord& a, const NameRecord& b) {
-  if (a.ref == b.ref) return true;
-  if (a.is_directory() || b.is_directory()) return false;
+NameView NameView::of(const NameRecord& record) {
+  NameView view;
+  view.name = record.name;
+  view.mtime_ns = record.mtime_ns;
+  if (record.is_directory()) {
+    view.kind = FileKind::kDirectory;
+    return view;
+  }
+  view.size = record.ref->size;
+  view.version = &record.ref->version;
+  view.cache = record.ref->cache;
+  return view;
+}
+
+bool same_content(const NameView& a, const NameView& b) {
+  if (a.is_directory() || b.is_directory()) return a.kind == b.kind;
+  if (a.size != b.size) return false;
+  if (a.version == b.version) return true;
   // Without a version the time of change is all there is to compare.
-  bool versions_equal =
-      a.ref->version == b.ref->version && (a.ref->version.known() || a.mtime_ns == b.mtime_ns);
-  return versions_equal && a.ref->size == b.ref->size && a.ref->key == b.ref->key;
+  return *a.version == *b.version && (a.version->known() || a.mtime_ns == b.mtime_ns);
 }
 
 const char* reason_to_hide(std::string_view name) {
@@ -58,104 +46,6 @@ const char* reason_to_hide(std::string_view name) {
   if (name.find('\0') != name.npos) return "a name may not hold a NUL byte";
   if (name.find('/') != name.npos) return "the store put a deeper key into this directory";
   return nullptr;
-}
-
-const NameRecord* NameTable::find(std::string_view name) const {
-  auto at = std::ranges::lower_bound(records_, name, {}, &NameRecord::name);
-  return at != records_.end() && at->name == name ? &*at : nullptr;
-}
-
-void NameTable::adopt(std::string_view name, FileRefPtr ref) {
-  auto at = std::ranges::lower_bound(records_, name, {}, &NameRecord::name);
-  LEAT_CHECK(at != records_.end() && at->name == name && ref->key.ends_with(name));
-  at->name = std::string_view(ref->key).substr(ref->key.size() - name.size());
-  at->ref = std::move(ref);
-}
-
-NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
-                                   CacheMode cache, PoolId pool)
-    : store_(store),
-      prefix_(std::move(prefix)),
-      known_(std::move(known)),
-      cache_(cache),
-      pool_(pool) {}
-
-void NameTableBuilder::add_page(const ListPage& page) {
-  const std::vector<SourceObject>& objects = page.objects;
-  table_->left_out_ += page.left_out;
-  size_t directory_bytes = 0;
-  for (const SourceObject& object : objects) {
-    if (object.kind == FileKind::kDirectory) directory_bytes += object.key.size();
-  }
-  // Reserved whole, since records point into it.
-  auto names = std::make_unique<std::string>();
-  names->reserve(directory_bytes);
-  for (const SourceObject& object : objects) {
-    if (object.kind == FileKind::kFile) {
-      add_file(object);
-      continue;
-    }
-    std::string_view name = object.key;
-    if (name.ends_with('/')) name.remove_suffix(1);
-    name.remove_prefix(std::min(prefix_.size(), name.size()));
-    if (object.key == prefix_ || !may_show(object, name)) continue;
-    size_t at = names->size();
-    names->append(name);
-    NameRecord record;
-    record.name = std::string_view(*names).substr(at);
-    record.mtime_ns = to_mtime_ns(object.mtime);
-    table_->records_.push_back(std::move(record));
-  }
-  if (!names->empty()) table_->directory_names_.push_back(std::move(names));
-}
-
-void NameTableBuilder::add_file(const SourceObject& object) {
-  // The marker of an empty directory is that directory's, not an entry.
-  if (object.key.ends_with('/')) return;
-  std::string_view name =
-      std::string_view(object.key).substr(std::min(prefix_.size(), object.key.size()));
-  if (!may_show(object, name)) return;
-  NameRecord record;
-  record.mtime_ns = to_mtime_ns(object.mtime);
-  const NameRecord* before = known_ ? known_->find(name) : nullptr;
-  const CacheUse use = cache_use(cache_, object.local);
-  if (before != nullptr && !before->is_directory() && before->ref->version == object.version &&
-      before->ref->size == object.size && before->ref->key == object.key &&
-      before->ref->cache == use &&
-      (object.version.known() || before->mtime_ns == record.mtime_ns)) {
-    record.ref = before->ref;
-  } else {
-    record.ref = std::make_shared<const FileRef>(
-        FileRef::make(store_, object.key, object.version, object.size, use, pool_));
-  }
-  record.name = std::string_view(record.ref->key).substr(prefix_.size());
-  table_->records_.push_back(std::move(record));
-}
-
-bool NameTableBuilder::may_show(const SourceObject& object, std::string_view name) {
-  const char* reason = reason_to_hide(name);
-  if (reason == nullptr && !object.key.starts_with(prefix_)) {
-    reason = "the store put a foreign key into this directory";
-  }
-  if (reason == nullptr) return true;
-  ++table_->left_out_;
-  if (hidden_.count++ == 0) {
-    hidden_.example = printable(object.key);
-    hidden_.reason = reason;
-  }
-  return false;
-}
-
-std::shared_ptr<NameTable> NameTableBuilder::finish() {
-  std::vector<NameRecord>& records = table_->records_;
-  // Nearly always in order already; only a directory among names that begin with its own is not
-  // ("a!" sorts before "a/", but after "a").
-  if (!std::ranges::is_sorted(records, name_less)) std::ranges::sort(records, name_less);
-  auto repeated = std::ranges::unique(records, {}, &NameRecord::name);
-  table_->left_out_ += repeated.size();
-  records.erase(repeated.begin(), repeated.end());
-  records.shrink_to_fit();
-  return std::move(table_);
 }
 
 }  // namespace leat

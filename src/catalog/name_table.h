@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameTable: the names of one directory as a listing of the store told them; sorted, immutable and
-// compact (a file: one 40-byte record and its FileRef, whose key holds the name).
+// NameTable: the names of one directory as a listing of the store told them; sorted by their bytes
+// and immutable. In memory (MemoryNameTable) or in a mapped file (SnapshotNameTable).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "model/cache_use.h"
 #include "model/file_info.h"
 #include "model/file_ref.h"
-#include "source/source.h"
 
 namespace leat {
+
+inline constexpr int64_t kNoTime = std::numeric_limits<int64_t>::min();
+std::optional<WallTime> to_mtime(int64_t mtime_ns);
+int64_t to_mtime_ns(const std::optional<WallTime>& mtime);
 
 // What a name stands for.
 struct NameRecord {
@@ -23,73 +27,89 @@ struct NameRecord {
   FileRefPtr ref;         // null for directories
   int64_t mtime_ns = kNoTime;
 
-  static constexpr int64_t kNoTime = std::numeric_limits<int64_t>::min();
-
   bool is_directory() const { return ref == nullptr; }
-  std::optional<WallTime> mtime() const;
 };
 
-int64_t to_mtime_ns(const std::optional<WallTime>& mtime);
-// Same kind and, for files, same bytes.
-bool same_content(const NameRecord& a, const NameRecord& b);
+// The same without a FileRef, which may be dear to make. Lives as long as where it comes from says.
+struct NameView {
+  std::string_view name;
+  FileKind kind = FileKind::kFile;
+  uint64_t size = 0;
+  const Version* version = nullptr;  // files only
+  int64_t mtime_ns = kNoTime;
+  CacheUse cache = CacheUse::kDisk;  // files only
+
+  bool is_directory() const { return kind == FileKind::kDirectory; }
+  static NameView of(const NameRecord& record);
+};
+
+// Of two of one name: same kind and, for files, same bytes.
+bool same_content(const NameView& a, const NameView& b);
 
 // Why a key cannot be shown as a name, or null: empty, "." and "..", '/', NUL, more than 255 bytes
 // (NAME_MAX of Linux).
 const char* reason_to_hide(std::string_view name);
 
-class NameTable;
-using NameTablePtr = std::shared_ptr<const NameTable>;
-
 class NameTable {
  public:
-  size_t size() const { return records_.size(); }
-  const NameRecord& operator[](size_t index) const { return records_[index]; }
+  // Goes over the names; the table outlives it. For one user.
+  class Cursor {
+   public:
+    virtual ~Cursor() = default;
+    // To the next name; false at the end.
+    virtual bool next() = 0;
+    // Of the name that next() went to, until it is called again.
+    virtual const NameView& view() const = 0;
+    virtual FileRefPtr ref() const = 0;  // null for directories
+    // Where the name after it is: from() goes on there. Below 2^40.
+    virtual uint64_t position() const = 0;
+  };
+
+  virtual ~NameTable() = default;
+
+  // Names; of a directory in a snapshot that has directories in it, no fewer.
+  virtual uint64_t size() const = 0;
+  // Of them in memory.
+  virtual uint64_t held() const = 0;
   // Keys of the listing that are not in the table, by the store's choice or ours.
-  uint64_t left_out() const { return left_out_; }
-  // Null when there is no such name.
-  const NameRecord* find(std::string_view name) const;
-  // Before the table is shared: the record of file `name` goes on with `ref`, which says the same.
-  void adopt(std::string_view name, FileRefPtr ref);
+  virtual uint64_t left_out() const = 0;
 
- private:
-  friend class NameTableBuilder;
-  std::vector<NameRecord> records_;
-  uint64_t left_out_ = 0;
-  // Names of directories, one piece per page of the listing.
-  std::vector<std::unique_ptr<std::string>> directory_names_;
+  // Nothing when there is no such name. The record's name lives as long as `name` and the table.
+  virtual std::optional<NameRecord> find(std::string_view name) const = 0;
+  // 0: the beginning. Any number may be given; one that is no position is somewhere.
+  virtual std::unique_ptr<Cursor> from(uint64_t position) const = 0;
+  // At the first name that is greater.
+  virtual std::unique_ptr<Cursor> after(std::string_view name) const = 0;
+
+  // Before the table is shared: file `name` goes on with `ref`, which says the same.
+  virtual void adopt(std::string_view name, FileRefPtr ref) = 0;
 };
+using NameTablePtr = std::shared_ptr<const NameTable>;
 
-// Keys of a listing that are not names.
-struct HiddenNames {
-  uint64_t count = 0;
-  std::string example;  // the first of them, made printable
-  const char* reason = "";
-};
+enum class NameChange : uint8_t { kAdded, kGone, kChanged };
+// `name` lives for the call only.
+using NameChangeListener =
+    std::function<void(std::string_view name, NameChange change, bool was_directory)>;
 
-class NameTableBuilder {
- public:
-  // Of the directory with key `prefix` ("" or ends in '/'). A file that is as it was in `known`
-  // (may be null) keeps its FileRef, so that whoever has it open goes on with the same one.
-  NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
-                   CacheMode cache = CacheMode::kAuto, PoolId pool = PoolId::kNone);
-
-  void add_page(const ListPage& page);
-  // Sorts. Where a key is object and prefix at once, the directory stays: what is below it could
-  // not be reached otherwise.
-  std::shared_ptr<NameTable> finish();
-  const HiddenNames& hidden() const { return hidden_; }
-
- private:
-  void add_file(const SourceObject& object);
-  bool may_show(const SourceObject& object, std::string_view name);
-
-  const StoreId store_;
-  const std::string prefix_;
-  const NameTablePtr known_;
-  const CacheMode cache_;
-  const PoolId pool_;
-  std::shared_ptr<NameTable> table_ = std::make_shared<NameTable>();
-  HiddenNames hidden_;
-};
+// Calls with each name that differs, in their order. Cursors of tables or of listings.
+template <class Cursor>
+void compare_names(Cursor& before, Cursor& after, const NameChangeListener& listener) {
+  bool was = before.next(), is = after.next();
+  while (was || is) {
+    if (!is || (was && before.view().name < after.view().name)) {
+      listener(before.view().name, NameChange::kGone, before.view().is_directory());
+      was = before.next();
+    } else if (!was || after.view().name < before.view().name) {
+      listener(after.view().name, NameChange::kAdded, false);
+      is = after.next();
+    } else {
+      if (!same_content(before.view(), after.view())) {
+        listener(before.view().name, NameChange::kChanged, before.view().is_directory());
+      }
+      was = before.next();
+      is = after.next();
+    }
+  }
+}
 
 }  // namespace leat

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "catalog/catalog_metrics.h"
+#include "catalog/scratch_names.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -27,6 +28,71 @@ Status missing_directory(const Directory& directory) {
           fmt::format("{} does not exist: there is nothing below {}/{}", directory.path(),
                       directory.mount()->source->name(), directory.key())};
 }
+
+// The names of a listing under way: in memory, and from some number of them on in a file. Where
+// that fails, the listing does: memory that was not enough is not used instead.
+class ListedNames {
+ public:
+  ListedNames(DirectoryPtr directory, NameTablePtr known, LargeListings large)
+      : directory_(std::move(directory)), large_(std::move(large)), builder_(begin(known)) {}
+
+  Task<Result<>> add(ListPage page) {
+    builder_.add_page(page);
+    const bool too_many = !scratch_ && !large_.folder.empty() && builder_.size() > large_.names_max;
+    if (!scratch_ && !too_many) co_return Result<>();
+    if (too_many) {
+      const MountPtr& mount = directory_->mount();
+      scratch_ = std::make_shared<ScratchNames>(large_.folder, mount->source->id(),
+                                                directory_->key(), wishes_of(*mount));
+    }
+    if (scratch_ && builder_.size() >= kMovedAtOnce) co_return co_await move_to_scratch();
+    co_return Result<>();
+  }
+
+  Task<Result<std::shared_ptr<NameTable>>> finish() {
+    if (!scratch_) {
+      report_hidden(*directory_, builder_.hidden());
+      co_return builder_.finish();
+    }
+    Result<> moved = co_await move_to_scratch();
+    if (!moved) co_return Error(moved.error());
+    report_hidden(*directory_, hidden_);
+    auto finish = [scratch = scratch_, left_out = left_out_] { return scratch->finish(left_out); };
+    co_return co_await large_.executor->blocking(std::move(finish));
+  }
+
+ private:
+  // Moved together, since each move waits for another thread.
+  static constexpr size_t kMovedAtOnce = 10'000;
+
+  static FileWishes wishes_of(const Mount& mount) {
+    return {mount.entry.policy.cache, mount.entry.policy.pool};
+  }
+  NameTableBuilder begin(NameTablePtr known) const {
+    const MountPtr& mount = directory_->mount();
+    // One in a file has no FileRefs to go on with.
+    if (known && known->held() == 0) known = nullptr;
+    return {mount->source->id(), directory_->key(), std::move(known), mount->entry.policy.cache,
+            mount->entry.policy.pool};
+  }
+  Task<Result<>> move_to_scratch() {
+    const uint64_t before = hidden_.count;
+    if (before == 0) hidden_ = builder_.hidden();
+    hidden_.count = before + builder_.hidden().count;
+    std::shared_ptr<NameTable> names = builder_.finish();
+    left_out_ += names->left_out();
+    builder_ = begin(nullptr);
+    auto add = [scratch = scratch_, names] { return scratch->add(*names); };
+    co_return co_await large_.executor->blocking(std::move(add));
+  }
+
+  const DirectoryPtr directory_;
+  const LargeListings large_;
+  NameTableBuilder builder_;
+  std::shared_ptr<ScratchNames> scratch_;  // calls that block may outlive the task
+  HiddenNames hidden_;
+  uint64_t left_out_ = 0;
+};
 
 // A store without real directories listed nothing: is there an empty directory (a marker), a file
 // of that name, or nothing?
@@ -76,12 +142,10 @@ Task<Result<CheckedName>> check_directory(Context context, MountPtr mount, std::
 }  // namespace
 
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
-                                                        NameTablePtr known) {
+                                                        NameTablePtr known, LargeListings large) {
   SourcePtr source = directory->mount()->source;
   catalog_metrics::listings.add();
-  NameTableBuilder builder(source->id(), directory->key(), std::move(known),
-                           directory->mount()->entry.policy.cache,
-                           directory->mount()->entry.policy.pool);
+  ListedNames names(directory, std::move(known), std::move(large));
   bool any = false;
   std::string token;
   do {
@@ -91,7 +155,6 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
       co_return Error(missing_directory(*directory));
     }
     if (!page) co_return Error(page.error());
-    builder.add_page(*page);
     any |= !page->objects.empty() || page->left_out > 0;
     if (!page->next_token.empty() && page->next_token == token) {
       co_return error(StatusCode::kInternal,
@@ -99,14 +162,15 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
                                   "the listing would never end",
                                   source->name(), directory->key()));
     }
-    token = std::move(page->next_token);
+    token = page->next_token;
+    Result<> added = co_await names.add(*std::move(page));
+    if (!added) co_return Error(added.error());
   } while (!token.empty());
   if (!any && !directory->is_mount_root() && !source->capabilities().real_directories) {
     Result<> there = co_await explain_empty(context, directory);
     if (!there) co_return Error(there.error());
   }
-  report_hidden(*directory, builder.hidden());
-  co_return builder.finish();
+  co_return co_await names.finish();
 }
 
 Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,

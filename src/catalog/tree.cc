@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "catalog/snapshot_mount.h"
+
 namespace leat {
 namespace {
 
@@ -42,10 +44,43 @@ bool Tree::serves(const Directory& directory) const {
   return mounts_.owner(directory.path()) == directory.mount();
 }
 
+bool Tree::replaced(const Directory& directory) const {
+  std::shared_lock lock(mutex_);
+  const MountPtr now = mounts_.owner(directory.path());
+  const Mount& then = *directory.mount();
+  return now && now != directory.mount() && now->entry.path == then.entry.path &&
+         now->source == then.source;
+}
+
+MountTable::Route Tree::route(std::string_view path) const {
+  std::shared_lock lock(mutex_);
+  return mounts_.route(path);
+}
+
+Result<Tree::Switch> Tree::use_snapshot(std::string_view path, SnapshotPtr snapshot) {
+  std::unique_lock lock(mutex_);
+  Switch done;
+  done.before = mounts_.at(path);
+  if (!done.before) {
+    return error(StatusCode::kNotFound,
+                 fmt::format("nothing is mounted at {}; `leat mounts` lists the mounts", path));
+  }
+  LEAT_TRY(done.after, with_snapshot(*done.before, std::move(snapshot)));
+  mounts_.replace(done.after);
+  std::erase_if(directories_, [&](const auto& known) {
+    if (known.second->mount() != done.before) return false;
+    drop(*known.second);
+    done.known.push_back(known.second);
+    return true;
+  });
+  return done;
+}
+
 std::optional<Result<CatalogEntry>> Tree::mount_answer(std::string_view path) const {
   std::shared_lock lock(mutex_);
-  if (path == "/" || mounts_.at(path) || mounts_.has_below(path)) return mount_entry(path);
-  if (mounts_.owner(path)) return std::nullopt;
+  const MountTable::Route route = mounts_.route(path);
+  if (route.stands) return mount_entry(path);
+  if (route.mount) return std::nullopt;
   return error(StatusCode::kNotFound,
                fmt::format("{} does not exist: nothing is mounted there or above", path));
 }
@@ -57,8 +92,7 @@ CatalogEntry Tree::mount_entry(std::string_view path) const {
   entry.fresh_until = now() + kMountPointAge;
   entry.mount = mounts_.owner(path);
   if (entry.mount) {
-    entry.key = key_in_mount(*entry.mount, path);
-    if (!entry.key.empty() && !entry.key.ends_with('/')) entry.key += '/';
+    entry.directory_key = directory_key_in_mount(*entry.mount, path);
   }
   return entry;
 }
@@ -84,12 +118,11 @@ DirectoryPtr Tree::open_directory(std::string_view path) {
   if (DirectoryPtr known = find_directory(path)) return known;
   std::unique_lock lock(mutex_);
   MountPtr mount = mounts_.owner(path);
-  if (!mount) return nullptr;
+  if (!mount || mount->snapshot) return nullptr;
   auto [at, added] = directories_.try_emplace(std::string(path));
   if (added) {
-    std::string key = key_in_mount(*mount, path);
-    if (!key.empty() && !key.ends_with('/')) key += '/';
-    at->second = std::make_shared<Directory>(std::string(path), mount, std::move(key));
+    at->second =
+        std::make_shared<Directory>(std::string(path), mount, directory_key_in_mount(*mount, path));
     names_.fetch_add(1, std::memory_order_relaxed);
   }
   at->second->touch(ticks_.fetch_add(1, std::memory_order_relaxed));

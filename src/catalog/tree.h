@@ -24,6 +24,7 @@ class Tree {
  public:
   explicit Tree(CatalogOptions options);
 
+  const CatalogOptions& options() const { return options_; }
   Clock::time_point now() const { return options_.now(); }
   // Ends with the catalog; for the requests that run on their own.
   std::stop_token stopping() const { return stop_.get_token(); }
@@ -34,6 +35,16 @@ class Tree {
   MountPtr remove_mount(std::string_view path);
   std::vector<MountPtr> mounts() const;
   bool serves(const Directory& directory) const;
+  // The mount of `directory` is still there, but its names come from elsewhere now.
+  bool replaced(const Directory& directory) const;
+  MountTable::Route route(std::string_view path) const;
+
+  // Where the names of the mount at `path` come from, from now on; null: from the store again.
+  struct Switch {
+    MountPtr before, after;
+    std::vector<DirectoryPtr> known;  // of the mount before, forgotten now
+  };
+  Result<Switch> use_snapshot(std::string_view path, SnapshotPtr snapshot);
 
   // A path that exists because of the mount table alone: a mount point, or a directory that leads
   // to one. Nothing for what only a store can tell. kNotFound where no mount is responsible.
@@ -43,7 +54,7 @@ class Tree {
 
   // The directory at `path` if it is known.
   DirectoryPtr find_directory(std::string_view path);
-  // The same, made if need be; null where no mount is responsible.
+  // The same, made if need be; null where no mount is responsible, or one with a snapshot.
   DirectoryPtr open_directory(std::string_view path);
 
   // What is known of the directories at and below `path` has to be asked for again.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jobs/free_job.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -42,20 +41,25 @@ Task<> FreeJob::work(Context context) {
 }
 
 Task<> FreeJob::free_listing(Context context, ListingPtr listing) {
-  const std::vector<CatalogEntry>& entries = listing->entries;
-  uint64_t files = std::ranges::count_if(
-      entries, [](const CatalogEntry& entry) { return !entry.info.is_directory(); });
+  auto count = [listing] {
+    uint64_t files = 0;
+    for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
+      files += cursor.view().is_directory() ? 0 : 1;
+    }
+    return files;
+  };
+  const uint64_t files = co_await executor_.blocking(std::move(count));
   update([&](JobProgress& progress) { progress.files_total += files; });
-  for (size_t from = 0; from < entries.size() && !context.cancelled(); from += kBatchFiles) {
-    const size_t to = std::min(from + kBatchFiles, entries.size());
-    auto drop_batch = [this, listing, from, to] {
+  Listing::Cursor cursor = listing->from(0);
+  for (bool more = true; more && !context.cancelled();) {
+    auto drop_batch = [this, &cursor, &more] {
       JobProgress done;
-      for (size_t i = from; i < to; ++i) {
-        const CatalogEntry& entry = listing->entries[i];
-        if (entry.info.is_directory()) continue;
+      while (done.files_done < kBatchFiles && (more = cursor.next())) {
+        if (cursor.view().is_directory()) continue;
+        const FileRefPtr ref = cursor.entry().ref;
         // Memory last: a reader in between finds the bytes there rather than fetching them.
-        done.bytes_done += store_.drop(entry.ref->id);
-        fetcher_.forget(entry.ref->id);
+        done.bytes_done += store_.drop(ref->id);
+        fetcher_.forget(ref->id);
         ++done.files_done;
       }
       return done;

@@ -14,10 +14,25 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
+constexpr uint64_t kCountedInPlace = 10'000;
+// Files that are looked at again when all are loaded; of more a part is, drawn by their ids.
+constexpr size_t kLookedAtAgain = 100'000;
 
 // A file that its mount wants in the page store.
-bool is_kept(const CatalogEntry& entry) {
-  return entry.ref != nullptr && entry.ref->cache == CacheUse::kDisk;
+bool is_kept(const NameView& file) {
+  return !file.is_directory() && file.cache == CacheUse::kDisk;
+}
+
+JobProgress count_files(const Listing& listing) {
+  JobProgress found;
+  for (Listing::Cursor cursor = listing.from(0); cursor.next();) {
+    const NameView& file = cursor.view();
+    if (file.is_directory()) continue;
+    const bool kept = is_kept(file);
+    ++(kept ? found.files_total : found.files_uncached);
+    (kept ? found.bytes_total : found.bytes_uncached) += file.size;
+  }
+  return found;
 }
 
 }  // namespace
@@ -79,28 +94,32 @@ Task<> LoadJob::check_cached() {
       gone.bytes_total += ref->size - std::min(cached, ref->size);
     }
     loaded_.clear();
+    gone.files_total *= loaded_share_;
+    gone.bytes_total *= loaded_share_;
     return gone;
   };
   JobProgress gone = co_await executor_.blocking(std::move(count));
   if (gone.files_total == 0) co_return;
   update([&](JobProgress& progress) {
-    progress.files_done -= gone.files_total;
-    progress.bytes_done -= gone.bytes_total;
+    progress.files_done -= std::min(gone.files_total, progress.files_done);
+    progress.bytes_done -= std::min(gone.bytes_total, progress.bytes_done);
   });
   note_error(path(), Status(StatusCode::kNoSpace,
-                            fmt::format("the cache does not hold all of '{}': of {} files {} are "
+                            fmt::format("the cache does not hold all of '{}': of {}{} files {} are "
                                         "missing again; make it larger, or load less",
-                                        path(), gone.files_total, format_bytes(gone.bytes_total))));
+                                        path(), loaded_share_ > 1 ? "about " : "", gone.files_total,
+                                        format_bytes(gone.bytes_total))));
 }
 
 // Starts its files; false when the job is to end.
 Task<bool> LoadJob::load_listing(Context context, std::string directory, ListingPtr listing) {
+  // Millions of names take a second to count.
+  auto count = [listing] { return count_files(*listing); };
   JobProgress found;
-  for (const CatalogEntry& entry : listing->entries) {
-    if (entry.info.is_directory()) continue;
-    const bool kept = is_kept(entry);
-    ++(kept ? found.files_total : found.files_uncached);
-    (kept ? found.bytes_total : found.bytes_uncached) += entry.info.size;
+  if (listing->size_hint() > kCountedInPlace) {
+    found = co_await executor_.blocking(std::move(count));
+  } else {
+    found = count();
   }
   update([&](JobProgress& progress) {
     progress.files_total += found.files_total;
@@ -108,19 +127,19 @@ Task<bool> LoadJob::load_listing(Context context, std::string directory, Listing
     progress.files_uncached += found.files_uncached;
     progress.bytes_uncached += found.bytes_uncached;
   });
-  if (listing->left_out != 0) {
+  if (listing->left_out() != 0) {
     note_error(directory,
                Status(StatusCode::kUnsupported,
                       fmt::format("{} names in '{}' cannot be shown as files and were left out",
-                                  listing->left_out, directory)));
+                                  listing->left_out(), directory)));
   }
-  for (const CatalogEntry& entry : listing->entries) {
-    if (!is_kept(entry)) continue;
+  for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
+    if (!is_kept(cursor.view())) continue;
     auto slot = co_await files_.acquire(context, 1, "a load");
     if (!slot || context.cancelled() || full_.stop_requested()) co_return false;
     auto token = activity_.enter();
     executor_.spawn(load_file(*std::move(token), *std::move(slot), context,
-                              join_path(directory, entry.info.name), entry.ref));
+                              join_path(directory, cursor.view().name), cursor.entry().ref));
   }
   co_return true;
 }
@@ -174,14 +193,22 @@ Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
   version.pieces.close();
   co_await version.pieces.wait_idle();
   if (admitted && !version.failure) {
-    std::lock_guard lock(mutex_);
-    loaded_.push_back(std::move(ref));
+    note_loaded(std::move(ref));
     co_return Result<>();
   }
   // A file of which a part is missing does not count as done.
   update([&](JobProgress& progress) { progress.bytes_done -= version.bytes_done; });
   if (version.failure) co_return Error(*version.failure);
   co_return admitted;
+}
+
+void LoadJob::note_loaded(FileRefPtr ref) {
+  std::lock_guard lock(mutex_);
+  auto drawn = [this](const FileRefPtr& one) { return one->id.hash64() % loaded_share_ == 0; };
+  if (drawn(ref)) loaded_.push_back(std::move(ref));
+  if (loaded_.size() < kLookedAtAgain) return;
+  loaded_share_ *= 2;
+  std::erase_if(loaded_, [&](const FileRefPtr& one) { return !drawn(one); });
 }
 
 Task<> LoadJob::load_piece(Activity::Token token, Semaphore::Permit slot, Context context,

@@ -45,6 +45,7 @@ class LoadJob : public Job {
   Task<> load_piece(Activity::Token token, Semaphore::Permit slot, Context context,
                     Version* version, ByteRange piece);
   void note_refusal();
+  void note_loaded(FileRefPtr ref);
   Task<> check_cached();
 
   Catalog& catalog_;
@@ -58,7 +59,8 @@ class LoadJob : public Job {
   std::stop_source full_;  // the page store has no room
   std::atomic<unsigned> refusals_ = 0;
   std::mutex mutex_;                // leaf
-  std::vector<FileRefPtr> loaded_;  // as a rule the catalog's own, so it costs a pointer a file
+  std::vector<FileRefPtr> loaded_;  // those of which each stands for loaded_share_ files
+  uint64_t loaded_share_ = 1;       // a power of two
 };
 
 }  // namespace leat

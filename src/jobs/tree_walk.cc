@@ -10,6 +10,8 @@ namespace leat {
 namespace {
 
 constexpr size_t kListingsAhead = 4;
+// Names among which the next directory is looked for without leaving the thread.
+constexpr uint64_t kTakenInPlace = 10'000;
 
 // The catalog keeps the listing; here it is dropped.
 Task<> list_ahead(Activity::Token token, Catalog* catalog, Context context, std::string path) {
@@ -19,12 +21,20 @@ Task<> list_ahead(Activity::Token token, Catalog* catalog, Context context, std:
 
 }  // namespace
 
-std::string join_path(const std::string& directory, const std::string& name) {
-  return directory.ends_with('/') ? directory + name : directory + "/" + name;
+std::string join_path(std::string_view directory, std::string_view name) {
+  std::string path(directory);
+  if (!path.ends_with('/')) path += '/';
+  return path.append(name);
 }
 
 TreeWalk::TreeWalk(Catalog& catalog, Executor& executor, Activity& activity, std::string root)
     : catalog_(catalog), executor_(executor), activity_(activity), root_(std::move(root)) {}
+
+void TreeWalk::Level::fill() {
+  while (next.size() <= kListingsAhead && cursor.next()) {
+    if (cursor.view().is_directory()) next.push_back({join_path(path, cursor.view().name)});
+  }
+}
 
 Task<std::optional<TreeWalk::Step>> TreeWalk::next(Context context) {
   if (!begun_) {
@@ -32,17 +42,18 @@ Task<std::optional<TreeWalk::Step>> TreeWalk::next(Context context) {
     std::optional<Step> first = co_await begin(context);
     if (first) co_return first;
   }
-  if (pending_.empty()) co_return std::nullopt;
-  ask_ahead(context);
-  std::string path = std::move(pending_.back().path);
-  pending_.pop_back();
-  Result<ListingPtr> listing = co_await catalog_.list(context, path);
-  if (listing) {
-    for (const CatalogEntry& entry : std::views::reverse((*listing)->entries)) {
-      if (entry.info.is_directory()) pending_.push_back({join_path(path, entry.info.name)});
-    }
+  auto take = [this] { return take_next(); };
+  std::optional<std::string> path;
+  if (!levels_.empty() && levels_.back().listing->size_hint() > kTakenInPlace) {
+    path = co_await executor_.blocking(std::move(take));
+  } else {
+    path = take();
   }
-  co_return Step{std::move(path), std::move(listing)};
+  if (!path) co_return std::nullopt;
+  ask_ahead(context);
+  Result<ListingPtr> listing = co_await catalog_.list(context, *path);
+  if (listing) levels_.push_back({*path, *listing, (*listing)->from(0), {}});
+  co_return Step{*std::move(path), std::move(listing)};
 }
 
 // A step when `root_` is no directory.
@@ -50,26 +61,45 @@ Task<std::optional<TreeWalk::Step>> TreeWalk::begin(Context context) {
   Result<CatalogEntry> entry = co_await catalog_.lookup(context, root_);
   if (!entry) co_return Step{root_, Error(entry.error())};
   if (entry->info.is_directory()) {
-    pending_.push_back({root_});
+    first_.push_back({root_});
     co_return std::nullopt;
   }
   size_t slash = root_.rfind('/');
-  auto alone = std::make_shared<Listing>();
-  alone->fresh_until = entry->fresh_until;
+  const Clock::time_point fresh_until = entry->fresh_until;
   entry->info.name = root_.substr(slash + 1);
-  alone->entries.push_back(*std::move(entry));
-  co_return Step{root_.substr(0, std::max<size_t>(slash, 1)), ListingPtr(std::move(alone))};
+  std::vector<CatalogEntry> itself;
+  itself.push_back(*std::move(entry));
+  co_return Step{root_.substr(0, std::max<size_t>(slash, 1)),
+                 Listing::of(std::move(itself), fresh_until)};
+}
+
+std::optional<std::string> TreeWalk::take_next() {
+  auto take_from = [](std::deque<Pending>& all) {
+    std::string path = std::move(all.front().path);
+    all.pop_front();
+    return path;
+  };
+  if (!first_.empty()) return take_from(first_);
+  while (!levels_.empty()) {
+    Level& level = levels_.back();
+    level.fill();
+    if (!level.next.empty()) return take_from(level.next);
+    levels_.pop_back();
+  }
+  return std::nullopt;
 }
 
 void TreeWalk::ask_ahead(const Context& context) {
-  const size_t ahead = std::min(kListingsAhead, pending_.size() - 1);
-  for (Pending& next : std::views::reverse(pending_) | std::views::drop(1) |
-                           std::views::take(static_cast<ptrdiff_t>(ahead))) {
-    if (next.asked) continue;
-    next.asked = true;
-    auto token = activity_.enter();
-    if (!token) return;
-    executor_.spawn(list_ahead(*std::move(token), &catalog_, context, next.path));
+  size_t ahead = 0;
+  for (Level& level : levels_ | std::views::reverse) {
+    for (Pending& next : level.next) {
+      if (ahead++ == kListingsAhead) return;
+      if (next.asked) continue;
+      next.asked = true;
+      auto token = activity_.enter();
+      if (!token) return;
+      executor_.spawn(list_ahead(*std::move(token), &catalog_, context, next.path));
+    }
   }
 }
 

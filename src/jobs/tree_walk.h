@@ -3,8 +3,10 @@
 // are asked for ahead, since each may cost the store's latency. For one user.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -35,8 +37,18 @@ class TreeWalk {
     std::string path;
     bool asked = false;
   };
+  // A directory that was given, of which the directories in it are still to come.
+  struct Level {
+    std::string path;
+    ListingPtr listing;
+    Listing::Cursor cursor;
+    std::deque<Pending> next;  // the first few of them
+
+    void fill();
+  };
 
   Task<std::optional<Step>> begin(Context context);
+  std::optional<std::string> take_next();
   void ask_ahead(const Context& context);
 
   Catalog& catalog_;
@@ -44,10 +56,11 @@ class TreeWalk {
   Activity& activity_;
   const std::string root_;
   bool begun_ = false;
-  std::vector<Pending> pending_;  // the last one is next
+  std::deque<Pending> first_;  // the root, before it is given
+  std::vector<Level> levels_;  // the innermost last
 };
 
 // "/a" + "b" = "/a/b", "/" + "b" = "/b".
-std::string join_path(const std::string& directory, const std::string& name);
+std::string join_path(std::string_view directory, std::string_view name);
 
 }  // namespace leat

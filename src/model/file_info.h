@@ -7,8 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "model/version.h"
-
 namespace leat {
 
 enum class FileKind : uint8_t { kFile, kDirectory };
@@ -19,7 +17,6 @@ struct FileInfo {
   std::string name;  // last component; empty for a root
   FileKind kind = FileKind::kFile;
   uint64_t size = 0;
-  Version version;                // kNone for directories
   std::optional<WallTime> mtime;  // as the store says it; many have none for directories
 
   bool is_directory() const { return kind == FileKind::kDirectory; }

@@ -17,11 +17,16 @@ Result<Freshness> Freshness::parse(std::string_view text) {
     freshness.mode = Mode::kValidate;
     return freshness;
   }
+  if (text == "snapshot") {
+    freshness.mode = Mode::kSnapshot;
+    return freshness;
+  }
   constexpr std::string_view kPrefix = "max-age=";
   if (!text.starts_with(kPrefix)) {
     return error(
         StatusCode::kInvalidArgument,
-        fmt::format("'{}' is not a freshness; write max-age=60s, immutable or validate", text));
+        fmt::format("'{}' is not a freshness; write max-age=60s, immutable, validate or snapshot",
+                    text));
   }
   LEAT_TRY(freshness.max_age, parse_duration(text.substr(kPrefix.size())));
   return freshness;
@@ -33,6 +38,8 @@ std::string Freshness::to_string() const {
       return "immutable";
     case Mode::kValidate:
       return "validate";
+    case Mode::kSnapshot:
+      return "snapshot";
     case Mode::kMaxAge:
       break;
   }

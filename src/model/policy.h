@@ -22,6 +22,7 @@ struct Freshness {
     kMaxAge,     // checked at open when what is known is older than max_age
     kImmutable,  // never checked again once known
     kValidate,   // checked at each open
+    kSnapshot,   // as a snapshot of the store says, for as long as that is used
   };
   Mode mode = Mode::kMaxAge;
   std::chrono::nanoseconds max_age = std::chrono::seconds(60);
@@ -31,10 +32,11 @@ struct Freshness {
   // The same, but nothing is believed longer than what is there. Counted from when the store was
   // asked, like max_age.
   std::chrono::nanoseconds missing_age() const {
-    return mode == Mode::kImmutable ? negative_age : std::min(negative_age, max_age);
+    const bool ages = mode == Mode::kMaxAge || mode == Mode::kValidate;
+    return ages ? std::min(negative_age, max_age) : negative_age;
   }
 
-  // "max-age=60s", "immutable", "validate".
+  // "max-age=60s", "immutable", "validate", "snapshot".
   static Result<Freshness> parse(std::string_view text);
   std::string to_string() const;
 

@@ -31,17 +31,18 @@ Error forgotten(NodeId node) {
                fmt::format("node {} is not held any more; look its name up again", node));
 }
 
+bool is_of_snapshot(const Listing& listing) {
+  return listing.mount() &&
+         listing.mount()->entry.policy.freshness.mode == Freshness::Mode::kSnapshot;
+}
+
 // A directory of the catalog, held still.
 class ListedDirectory : public OpenDirectory {
  public:
   ListedDirectory(NodeId node, ListingPtr listing, Clock::duration valid_for)
       : node_(node), listing_(std::move(listing)), valid_for_(valid_for) {}
 
-  uint64_t size() const override { return listing_->entries.size(); }
-  DirectoryItemView at(uint64_t cookie) const override {
-    const CatalogEntry& entry = listing_->entries[cookie];
-    return {entry.info.name, entry.info.kind, &entry};
-  }
+  Listing::Cursor from(uint64_t cookie) const override { return listing_->from(cookie); }
   NodeId node() const override { return node_; }
   Clock::duration valid_for() const override { return valid_for_; }
 
@@ -67,7 +68,7 @@ class CatalogFileSystem : public FileSystem {
 
   std::optional<Result<NodeAttributes>> try_lookup(NodeId parent, std::string_view name) override;
   Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) override;
-  NodeAttributes adopt(NodeId parent, const DirectoryItemView& item) override;
+  NodeAttributes adopt(NodeId parent, const CatalogEntry& entry) override;
   void forget(NodeId node, uint64_t count) override { nodes_.forget(node, count); }
   Clock::duration missing_age(NodeId parent) override;
 
@@ -164,12 +165,12 @@ NodeAttributes CatalogFileSystem::describe_new(const NodePtr& node,
       NodeFacts{.mount = entry.mount, .mtime = entry.info.mtime, .fresh_until = entry.fresh_until});
 }
 
-NodeAttributes CatalogFileSystem::adopt(NodeId parent, const DirectoryItemView& item) {
+NodeAttributes CatalogFileSystem::adopt(NodeId parent, const CatalogEntry& entry) {
   NodePtr directory = nodes_.find(parent);
   // The kernel holds a directory that it reads; should it not, the name still gets a node.
   if (!directory) directory = nodes_.root();
-  const NodePtr node = nodes_.adopt_listed(directory, item.name, *item.entry);
-  return node ? describe_new(node, *item.entry) : NodeAttributes{.kind = item.kind};
+  const NodePtr node = nodes_.adopt_listed(directory, entry.info.name, entry);
+  return node ? describe_new(node, entry) : NodeAttributes{.kind = entry.info.kind};
 }
 
 Clock::duration CatalogFileSystem::missing_age(NodeId parent) {
@@ -236,7 +237,9 @@ Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(C
   if (!node) co_return forgotten(id);
   Result<ListingPtr> listing = co_await catalog_.list(context, path_of(*node));
   if (!listing) co_return error(std::move(listing).error());
-  const Clock::duration valid = valid_for((*listing)->fresh_until);
+  Clock::duration valid = valid_for((*listing)->fresh_until());
+  // A snapshot may be exchanged, and a kernel that keeps a listing cannot be told of new names.
+  if (is_of_snapshot(**listing)) valid = std::min<Clock::duration>(valid, std::chrono::hours(1));
   co_return std::make_shared<ListedDirectory>(id, std::move(*listing), valid);
 }
 

@@ -45,18 +45,13 @@ struct NodeAttributes {
   Clock::duration valid_for{};
 };
 
-struct DirectoryItemView {
-  std::string_view name;  // lives as long as the OpenDirectory
-  FileKind kind;
-  const CatalogEntry* entry;
-};
-
-// A directory listing held still while it is read. Cookies are positions: 0 is the start.
+// A directory listing held still while it is read.
 class OpenDirectory {
  public:
   virtual ~OpenDirectory() = default;
-  virtual uint64_t size() const = 0;
-  virtual DirectoryItemView at(uint64_t cookie) const = 0;
+  // Cookies are positions: 0 is the start, others come from a cursor's position() and stay good as
+  // long as this lives, which has to be longer than the cursor.
+  virtual Listing::Cursor from(uint64_t cookie) const = 0;
   virtual NodeId node() const = 0;
   // How long the listing may be believed: kForever for immutable directories.
   virtual Clock::duration valid_for() const = 0;
@@ -106,7 +101,7 @@ class FileSystem {
   virtual Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) = 0;
   // For READDIRPLUS: as lookup, of an entry that the listing already holds. Node 0, and nothing
   // added, where the name is held in another version: the listing may be the older one.
-  virtual NodeAttributes adopt(NodeId parent, const DirectoryItemView& item) = 0;
+  virtual NodeAttributes adopt(NodeId parent, const CatalogEntry& entry) = 0;
   virtual void forget(NodeId node, uint64_t count) = 0;
   // How long a name that is missing from `parent` may be believed missing, counted from the moment
   // that the store was asked.

@@ -143,14 +143,22 @@ TEST(Names, ADirectoryIsHeldStillWhileItIsRead) {
   const auto directory = rig.open_directory(d).value();
   rig.source->remove("d/050");
   rig.source->put("d/0500", "x");
-  ASSERT_EQ(directory->size(), 101u);
-  for (uint64_t i = 0; i < 100; ++i) {
-    EXPECT_EQ(directory->at(i).name, fmt::format("{:03}", i));
-    EXPECT_EQ(directory->at(i).kind, FileKind::kFile);
+  Listing::Cursor cursor = directory->from(0);
+  uint64_t seventh = 0;
+  for (int i = 0; i < 100; ++i) {
+    if (i == 7) seventh = cursor.position();
+    ASSERT_TRUE(cursor.next());
+    EXPECT_EQ(cursor.view().name, fmt::format("{:03}", i));
+    EXPECT_EQ(cursor.view().kind, FileKind::kFile);
   }
-  EXPECT_EQ(directory->at(100).name, "sub");
-  EXPECT_EQ(directory->at(100).kind, FileKind::kDirectory);
-  const NodeAttributes adopted = rig.files->adopt(d, directory->at(7));
+  ASSERT_TRUE(cursor.next());
+  EXPECT_EQ(cursor.view().name, "sub");
+  EXPECT_EQ(cursor.view().kind, FileKind::kDirectory);
+  EXPECT_FALSE(cursor.next());
+  EXPECT_FALSE(directory->from(cursor.position()).next());
+  Listing::Cursor again = directory->from(seventh);
+  ASSERT_TRUE(again.next());
+  const NodeAttributes adopted = rig.files->adopt(d, again.entry());
   EXPECT_EQ(adopted.node, rig.node(d, "007"));
   EXPECT_EQ(adopted.size, 1u);
 }
@@ -162,7 +170,9 @@ TEST(Directories, AListingHeldStillDoesNotBringAnOldVersionBack) {
   const auto directory = rig.open_directory(d).value();
   rig.source->put("d/x", "newer");
   const NodeId newer = rig.node(d, "x");
-  const NodeAttributes adopted = rig.files->adopt(d, directory->at(0));
+  Listing::Cursor cursor = directory->from(0);
+  ASSERT_TRUE(cursor.next());
+  const NodeAttributes adopted = rig.files->adopt(d, cursor.entry());
   EXPECT_EQ(adopted.node, 0u);
   EXPECT_EQ(adopted.kind, FileKind::kFile);
   EXPECT_EQ(rig.node(d, "x"), newer);

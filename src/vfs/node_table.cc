@@ -17,7 +17,7 @@ bool same_version(const Node& node, const CatalogEntry& entry) {
 NodeFacts facts_of(const CatalogEntry& entry) {
   return {
       .mount = entry.mount,
-      .key = entry.info.is_directory() ? entry.key : std::string(),
+      .key = entry.directory_key,
       .mtime = entry.info.mtime,
       .fresh_until = entry.fresh_until,
   };

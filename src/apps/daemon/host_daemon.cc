@@ -88,7 +88,9 @@ Result<> HostDaemon::open_cache() {
 }
 
 Result<> HostDaemon::serve() {
-  catalog_ = Catalog::create({}, sources_, executor_);
+  CatalogOptions names;
+  if (store_) names.scratch_directory = config_.text("cache.directory");
+  catalog_ = Catalog::create(std::move(names), sources_, executor_);
   FetcherOptions fetch;
   fetch.memory_bytes_max = memory_bytes_max_;
   fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests"));

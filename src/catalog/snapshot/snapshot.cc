@@ -13,7 +13,7 @@
 #include "base/records.h"
 #include "catalog/snapshot/snapshot_entry.h"
 #include "catalog/snapshot/snapshot_layout.h"
-#include "runtime/disk.h"
+#include "catalog/snapshot/snapshot_order.h"
 
 namespace leat {
 namespace {
@@ -41,11 +41,17 @@ std::optional<std::span<const std::byte>> part(std::span<const std::byte> bytes,
 }  // namespace
 
 Result<std::shared_ptr<const Snapshot>> Snapshot::open(const std::string& path) {
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return error(status_from_errno(errno, "open the snapshot " + path));
+  return open(file, path);
+}
+
+Result<std::shared_ptr<const Snapshot>> Snapshot::open(const File& file, const std::string& name) {
   std::shared_ptr<Snapshot> snapshot(new Snapshot());
-  LEAT_CHECK_OK(snapshot->map(path));
+  LEAT_CHECK_OK(snapshot->map(file, name));
   Result<> whole = snapshot->check();
   if (!whole) {
-    return error(whole.error().with_context(fmt::format("the snapshot {} cannot be used", path)));
+    return error(whole.error().with_context(fmt::format("the snapshot {} cannot be used", name)));
   }
   return snapshot;
 }
@@ -54,9 +60,7 @@ Snapshot::~Snapshot() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-Result<> Snapshot::map(const std::string& path) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return error(status_from_errno(errno, "open the snapshot " + path));
+Result<> Snapshot::map(const File& file, const std::string& name) {
   struct stat info;
   int failed = ::fstat(file.fd(), &info) == 0 ? 0 : errno;
   void* mapped = nullptr;
@@ -65,7 +69,7 @@ Result<> Snapshot::map(const std::string& path) {
     mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd(), 0);
     if (mapped == MAP_FAILED) failed = errno;
   }
-  if (failed != 0) return error(status_from_errno(failed, "map the snapshot " + path));
+  if (failed != 0) return error(status_from_errno(failed, "map the snapshot " + name));
   if (size > 0) bytes_ = {static_cast<const std::byte*>(mapped), size};
   return {};
 }
@@ -134,6 +138,7 @@ std::optional<Snapshot::Place> Snapshot::locate(std::string_view path) const {
   const uint64_t hash = hash_of(path, seed_), slots = slots_for(entries_);
   uint64_t slot = slot_of(hash, slots);
   Place place;
+  place.entry.path.reserve(path.size() + 32);  // its neighbours are about as long
   for (uint64_t tries = 0; tries < slots; ++tries, slot = slot + 1 == slots ? 0 : slot + 1) {
     const auto number = number_at<uint32_t>(hashes_, slot * kSlotBytes);
     if (number == 0) return std::nullopt;
@@ -144,9 +149,10 @@ std::optional<Snapshot::Place> Snapshot::locate(std::string_view path) const {
     uint64_t offset = block_offset(block);
     bool good = offset <= blocks_.size();
     place.entry.path.clear();
-    for (uint64_t i = block * kBlockEntries; good && i <= place.number; ++i) {
-      good = read_entry(blocks_, offset, place.entry);
+    for (uint64_t i = block * kBlockEntries; good && i < place.number; ++i) {
+      good = read_path(blocks_, offset, place.entry);
     }
+    good = good && read_entry(blocks_, offset, place.entry);
     if (good && place.entry.path == path) return place;
   }
   return std::nullopt;
@@ -158,6 +164,22 @@ std::optional<Snapshot::Cursor> Snapshot::below(std::string_view directory) cons
   if (!place || place->entry.kind != FileKind::kDirectory) return std::nullopt;
   const uint64_t first = place->number + 1;
   return Cursor(*this, first, first + std::min(place->entry.below, entries_ - first));
+}
+
+uint64_t Snapshot::lower_bound(std::string_view path) const {
+  // The last block that begins before `path`; its entries are compared one by one.
+  uint64_t block = 0, behind = (entries_ + kBlockEntries - 1) / kBlockEntries;
+  while (behind - block > 1) {
+    const uint64_t middle = block + (behind - block) / 2;
+    const uint64_t offset = block_offset(middle);
+    if (offset > blocks_.size()) return entries_;
+    (compare_paths(path_of_entry(blocks_, offset).path, path) < 0 ? block : behind) = middle;
+  }
+  Cursor cursor(*this, block * kBlockEntries, entries_);
+  while (cursor.advance()) {
+    if (compare_paths(cursor.entry().path, path) >= 0) return cursor.number() - 1;
+  }
+  return entries_;
 }
 
 // The entries before it in its block are read for what they share.
@@ -172,18 +194,23 @@ void Snapshot::Cursor::seek(uint64_t number) {
   }
   last_.path.clear();
   for (uint64_t i = block * kBlockEntries; i < at_; ++i) {
-    if (!read_entry(snapshot_->blocks_, offset_, last_)) end_ = at_;
+    if (!read_path(snapshot_->blocks_, offset_, last_)) end_ = at_;
   }
 }
 
-std::optional<SnapshotEntry> Snapshot::Cursor::next() {
-  if (at_ >= end_) return std::nullopt;
+bool Snapshot::Cursor::advance() {
+  if (at_ >= end_) return false;
   if (at_ % kBlockEntries == 0) last_.path.clear();
   if (!read_entry(snapshot_->blocks_, offset_, last_)) {
     at_ = end_;
-    return std::nullopt;
+    return false;
   }
   ++at_;
+  return true;
+}
+
+std::optional<SnapshotEntry> Snapshot::Cursor::next() {
+  if (!advance()) return std::nullopt;
   return last_;
 }
 

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "model/file_info.h"
 #include "model/file_ref.h"
+#include "runtime/disk.h"
 
 namespace leat {
 
@@ -40,12 +41,15 @@ struct SnapshotEntry {
   Version version;
   // Of a directory: how many entries are below it, at any depth.
   uint64_t below = 0;
+  bool local = false;  // a file on a disk of the host that listed it (SourceObject::local)
 };
 
 class Snapshot {
  public:
   // Verifies all of the file. kCorrupt says what is wrong with it, kUnsupported that it is newer.
   static Result<std::shared_ptr<const Snapshot>> open(const std::string& path);
+  // The same of a file that is open; `name` is for errors. It may be closed then.
+  static Result<std::shared_ptr<const Snapshot>> open(const File& file, const std::string& name);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
 
@@ -57,12 +61,22 @@ class Snapshot {
   // `path` as in an entry; not "" (the root). Nothing where there is none.
   std::optional<SnapshotEntry> find(std::string_view path) const;
 
-  // Entries one after the other, in the order of compare_paths.
+  // Entries one after the other, in the order of compare_paths; each has a number, from 0 on.
   class Cursor {
    public:
+    // To the next entry; false at the end.
+    bool advance();
+    // The one that advance() went to, until it is called again.
+    const SnapshotEntry& entry() const { return last_; }
+    // Both at once.
     std::optional<SnapshotEntry> next();
-    // Past all that is below the directory that next() just gave.
+    // Past all that is below the directory that was just given.
     void skip_below();
+    // The number of the entry after it.
+    uint64_t number() const { return at_; }
+    uint64_t end() const { return end_; }
+    // Before the entry of that number, or to the end.
+    void seek(uint64_t number);
 
    private:
     friend class Snapshot;
@@ -70,7 +84,6 @@ class Snapshot {
         : snapshot_(&snapshot), at_(first), end_(end) {
       seek(first);
     }
-    void seek(uint64_t number);
 
     const Snapshot* snapshot_;
     uint64_t at_, end_;
@@ -80,6 +93,8 @@ class Snapshot {
   Cursor all() const { return {*this, 0, entries_}; }
   // What is below a directory ("" is the root); nothing where there is no such directory.
   std::optional<Cursor> below(std::string_view directory) const;
+  // The number of the first entry that is not before `path` in the order of compare_paths.
+  uint64_t lower_bound(std::string_view path) const;
 
  private:
   Snapshot() = default;
@@ -88,7 +103,7 @@ class Snapshot {
     SnapshotEntry entry;
   };
 
-  Result<> map(const std::string& path);
+  Result<> map(const File& file, const std::string& name);
   Result<> check();
   Result<> check_entries() const;
   std::optional<Place> locate(std::string_view path) const;

@@ -54,6 +54,13 @@ struct Reader {
     return std::to_integer<uint8_t>(bytes[at++]);
   }
   uint64_t varint() {
+    // Nearly all of them.
+    if (at < bytes.size() && std::to_integer<uint8_t>(bytes[at]) < 0x80) {
+      return std::to_integer<uint8_t>(bytes[at++]);
+    }
+    return long_varint();
+  }
+  uint64_t long_varint() {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       const uint8_t part = byte();
@@ -74,8 +81,12 @@ struct Reader {
   }
 };
 
+Version::Kind version_kind(uint8_t flags) {
+  return static_cast<Version::Kind>(flags >> kVersionKindShift & kVersionKindMask);
+}
+
 void read_version(Reader& reader, uint8_t flags, Version& version) {
-  version.kind = static_cast<Version::Kind>(flags >> kVersionKindShift);
+  version.kind = version_kind(flags);
   version.value.clear();
   if (!version.known()) return;
   std::string_view value = reader.text(reader.varint());
@@ -93,6 +104,15 @@ void read_version(Reader& reader, uint8_t flags, Version& version) {
   version.value += '"';
 }
 
+bool read_path(Reader& reader, std::string& path) {
+  const uint64_t shared = reader.varint(), rest = reader.varint();
+  std::string_view suffix = reader.text(rest);
+  if (!reader.ok || shared > path.size()) return false;
+  path.resize(shared);
+  path += suffix;
+  return true;
+}
+
 }  // namespace
 
 size_t append_entry(std::string& into, const SnapshotEntry& entry, size_t shared) {
@@ -100,6 +120,7 @@ size_t append_entry(std::string& into, const SnapshotEntry& entry, size_t shared
   auto flags = static_cast<uint8_t>(static_cast<uint8_t>(entry.version.kind) << kVersionKindShift);
   const bool directory = entry.kind == FileKind::kDirectory;
   if (directory) flags |= kDirectory;
+  if (entry.local) flags |= kLocal;
   into += '\0';  // the flags, below
   put_varint(into, shared);
   put_varint(into, entry.path.size() - shared);
@@ -135,14 +156,26 @@ void write_below(std::span<char> place, uint64_t below) {
   }
 }
 
+bool read_path(std::span<const std::byte> bytes, size_t& at, SnapshotEntry& entry) {
+  Reader reader{bytes, at};
+  const uint8_t flags = reader.byte();
+  if (!read_path(reader, entry.path)) return false;
+  if ((flags & kDirectory) != 0) {
+    reader.text(kBelowBytes);
+  } else {
+    reader.varint();
+  }
+  if ((flags & kHasMtime) != 0) reader.varint();
+  if (version_kind(flags) != Version::Kind::kNone) reader.text(reader.varint());
+  at = reader.at;
+  return reader.ok;
+}
+
 bool read_entry(std::span<const std::byte> bytes, size_t& at, SnapshotEntry& entry) {
   Reader reader{bytes, at};
   const uint8_t flags = reader.byte();
-  const uint64_t shared = reader.varint(), rest = reader.varint();
-  std::string_view suffix = reader.text(rest);
-  if (!reader.ok || shared > entry.path.size()) return false;
-  entry.path.resize(shared);
-  entry.path += suffix;
+  if (!read_path(reader, entry.path)) return false;
+  entry.local = (flags & kLocal) != 0;
   entry.below = entry.size = 0;
   if ((flags & kDirectory) != 0) {
     entry.kind = FileKind::kDirectory;

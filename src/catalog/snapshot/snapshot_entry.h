@@ -20,6 +20,8 @@ inline constexpr size_t kBelowBytes = 5;
 // Reads the entry at `at` over the one before it, and moves `at` behind it. False, and nothing that
 // counts, where the bytes are not one.
 bool read_entry(std::span<const std::byte> bytes, size_t& at, SnapshotEntry& entry);
+// The same, but only the path of `entry` counts afterwards.
+bool read_path(std::span<const std::byte> bytes, size_t& at, SnapshotEntry& entry);
 
 // The path of an entry at `at` that shares nothing, without the rest of it; and whether it is a
 // directory. The bytes must be such an entry.

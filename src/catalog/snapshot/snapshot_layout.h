@@ -18,10 +18,11 @@ inline constexpr size_t kHeaderBytes = 192;
 inline constexpr size_t kHeaderCrcOffset = kHeaderBytes - 4;
 inline constexpr uint64_t kBlockEntries = 8;  // that lean on one another
 
-// Of an entry's first byte: its kind, then the version's.
+// Of an entry's first byte: its kind, the version's in three bits, where the file lies.
 inline constexpr uint8_t kDirectory = 0x01, kHasMtime = 0x02, kHexVersion = 0x04,
-                         kWholeSeconds = 0x08;
+                         kWholeSeconds = 0x08, kLocal = 0x80;
 inline constexpr unsigned kVersionKindShift = 4;
+inline constexpr uint8_t kVersionKindMask = 0x07;
 
 // A slot of the hash index: the entry's number + 1 (0: nobody's), and 32 bits of its hash.
 inline constexpr size_t kSlotBytes = 8;

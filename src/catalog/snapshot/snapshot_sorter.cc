@@ -96,8 +96,7 @@ std::vector<uint64_t> SnapshotSorter::sorted_offsets() const {
 
 Result<> SnapshotSorter::spill() {
   if (offsets_.empty()) return {};
-  File file(::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!file) return error(status_from_errno(errno, "make a file for sorting in " + folder_));
+  LEAT_TRY(File file, open_unnamed(folder_));
   std::string out;
   uint64_t written = 0;
   auto write_out = [&]() -> Result<> {

@@ -59,11 +59,18 @@ class Output {
     path_ = path;
     file_ = File(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (!file_) return error(status_from_errno(errno, "create " + path));
+    named_ = true;
+    return {};
+  }
+  Result<> create_unnamed(const std::string& folder) {
+    path_ = "a file in " + folder;
+    LEAT_TRY(file_, open_unnamed(folder));
     return {};
   }
   ~Output() {
-    if (!kept_ && !path_.empty()) ::unlink(path_.c_str());
+    if (named_) ::unlink(path_.c_str());
   }
+  const File& file() const { return file_; }
 
   uint64_t size() const { return written_ + buffer_.size(); }
   std::string& buffer() { return buffer_; }
@@ -100,7 +107,7 @@ class Output {
     if (::rename(path_.c_str(), path.c_str()) != 0) {
       return error(status_from_errno(errno, "rename to " + path));
     }
-    kept_ = true;
+    named_ = false;
     const std::string folder = folder_of(path);
     const File directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory || ::fsync(directory.fd()) != 0) {
@@ -112,7 +119,7 @@ class Output {
  private:
   std::string path_;
   File file_;
-  bool kept_ = false;
+  bool named_ = false;  // and to be removed
   uint64_t written_ = 0;
   std::string buffer_;
 };
@@ -134,6 +141,7 @@ struct SnapshotWriter::Impl {
   Result<> emit(const SnapshotEntry& entry);
   Result<> emit_directories_to(std::string_view path);
   Result<> close_directories(std::string_view next);
+  Result<> write();
   Result<> write_blocks();
   Result<> write_indexes(uint64_t blocks_at, uint64_t blocks_size);
   void encode_header(std::span<std::byte> file, uint64_t blocks_at, uint64_t blocks_size,
@@ -160,24 +168,40 @@ Result<> SnapshotWriter::add(const SnapshotEntry& entry) {
   return {};
 }
 
+void SnapshotWriter::leave_out(uint64_t keys) {
+  impl_->head.left_out += keys;
+}
+
 Result<SnapshotHead> SnapshotWriter::finish() {
   Impl& impl = *impl_;
-  LEAT_CHECK_OK(impl.sorter.finish());
-  impl.head.id = Id128::random();
-  impl.seed = Id128::random().hash64();
   LEAT_CHECK_OK(impl.output.create(impl.options.path + ".new"));
-  std::string& buffer = impl.output.buffer();
-  buffer.assign(kHeaderBytes, '\0');
-  buffer += impl.head.source;
-  buffer += impl.head.prefix;
-  const uint64_t blocks_at = impl.output.size();
-  LEAT_CHECK_OK(impl.write_blocks());
-  const uint64_t blocks_size = impl.output.size() - blocks_at;
-  buffer.append((8 - impl.output.size() % 8) % 8, '\0');
-  LEAT_CHECK_OK(impl.output.flush());
-  LEAT_CHECK_OK(impl.write_indexes(blocks_at, blocks_size));
+  LEAT_CHECK_OK(impl.write());
   LEAT_CHECK_OK(impl.output.keep_as(impl.options.path));
   return impl.head;
+}
+
+Result<SnapshotPtr> SnapshotWriter::finish_unnamed() {
+  Impl& impl = *impl_;
+  const std::string folder = folder_of(impl.options.path);
+  LEAT_CHECK_OK(impl.output.create_unnamed(folder));
+  LEAT_CHECK_OK(impl.write());
+  return Snapshot::open(impl.output.file(), "without a name in " + folder);
+}
+
+Result<> SnapshotWriter::Impl::write() {
+  LEAT_CHECK_OK(sorter.finish());
+  head.id = Id128::random();
+  seed = Id128::random().hash64();
+  std::string& buffer = output.buffer();
+  buffer.assign(kHeaderBytes, '\0');
+  buffer += head.source;
+  buffer += head.prefix;
+  const uint64_t blocks_at = output.size();
+  LEAT_CHECK_OK(write_blocks());
+  const uint64_t blocks_size = output.size() - blocks_at;
+  buffer.append((8 - output.size() % 8) % 8, '\0');
+  LEAT_CHECK_OK(output.flush());
+  return write_indexes(blocks_at, blocks_size);
 }
 
 // An entry waits until the next is known: a file that turns out to be a directory, too, goes.

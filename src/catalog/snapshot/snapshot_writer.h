@@ -28,11 +28,15 @@ class SnapshotWriter {
   // file's name (an empty component, ".", "..", more than 255 bytes, NUL) is counted as left out.
   // Directories on the way are made.
   Result<> add(const SnapshotEntry& entry);
+  // Keys that were not even added.
+  void leave_out(uint64_t keys);
 
   // Writes it for good: fdatasync, rename, fsync of the folder. Where a path is file and directory
   // at once the directory stays and the file is counted as left out; of several entries of one path
   // the first stays.
   Result<SnapshotHead> finish();
+  // Instead: a file without a name in the folder of `path`, which goes with the last who uses it.
+  Result<SnapshotPtr> finish_unnamed();
 
  private:
   struct Impl;

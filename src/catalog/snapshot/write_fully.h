@@ -14,4 +14,7 @@ namespace leat {
 Result<> write_fully(const File& file, std::string_view bytes, uint64_t offset,
                      const std::string& what);
 
+// A new file in `folder` that goes with its last descriptor and mapping.
+Result<File> open_unnamed(const std::string& folder);
+
 }  // namespace leat

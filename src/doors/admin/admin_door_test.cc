@@ -40,17 +40,17 @@ class FixedCatalog : public Catalog {
   }
   void add_file(const std::string& name, uint64_t size) {
     CatalogEntry entry;
-    entry.info = {name, FileKind::kFile, size, Version::etag("\"1\""), WallTime{}};
+    entry.info = {name, FileKind::kFile, size, WallTime{}};
     entry.mount = mount_;
-    entry.key = "data/" + name;
     entry.ref = std::make_shared<FileRef>(
-        FileRef::make(mount_->source->id(), entry.key, entry.info.version, size));
+        FileRef::make(mount_->source->id(), "data/" + name, Version::etag("\"1\""), size));
     files_[name] = entry;
   }
   std::atomic<int> lists = 0;
   uint64_t left_out = 0;
 
-  Result<> mount(MountEntry, SourcePtr) override { return {}; }
+  Result<> mount(MountEntry, SourcePtr, SnapshotPtr) override { return {}; }
+  Task<Result<>> use_snapshot(std::string, SnapshotPtr) override { co_return Result<>(); }
   Result<> unmount(std::string) override { return {}; }
   std::vector<MountPtr> mounts() const override { return {mount_}; }
   std::optional<Result<CatalogEntry>> try_lookup(std::string_view) override { return {}; }
@@ -59,7 +59,7 @@ class FixedCatalog : public Catalog {
       CatalogEntry root;
       root.info.kind = FileKind::kDirectory;
       root.mount = mount_;
-      root.key = "data/";
+      root.directory_key = "data/";
       co_return root;
     }
     auto found = files_.find(path.substr(std::min<size_t>(path.size(), 3)));
@@ -73,10 +73,9 @@ class FixedCatalog : public Catalog {
   }
   Task<Result<ListingPtr>> list(Context, std::string) override {
     ++lists;
-    auto listing = std::make_shared<Listing>();
-    listing->left_out = left_out;
-    for (const auto& [name, entry] : files_) listing->entries.push_back(entry);
-    co_return ListingPtr(listing);
+    std::vector<CatalogEntry> entries;
+    for (const auto& [name, entry] : files_) entries.push_back(entry);
+    co_return Listing::of(std::move(entries), Clock::now(), left_out);
   }
   void invalidate(std::string_view) override {}
   void report_changed(std::string_view) override {}

@@ -41,7 +41,7 @@ bool flag_of(const HttpRequest& request, const char* name) {
 }
 
 std::string source_url(const CatalogEntry& entry) {
-  return entry.mount ? fmt::format("{}/{}", entry.mount->source->name(), entry.key) : "";
+  return entry.mount ? fmt::format("{}/{}", entry.mount->source->name(), entry.key()) : "";
 }
 
 struct FileStream {
@@ -97,7 +97,7 @@ EntryView TreeRoutes::view(const CatalogEntry& entry, bool with_cached) const {
   EntryView view{.name = entry.info.name, .kind = entry.info.kind, .mtime = entry.info.mtime};
   if (entry.info.is_directory()) return view;
   view.size = entry.info.size;
-  view.version = entry.info.version.to_string();
+  view.version = entry.ref->version.to_string();
   if (with_cached && store_ != nullptr && entry.ref) {
     view.cached_bytes = store_->cached_bytes(*entry.ref);
   }
@@ -127,19 +127,17 @@ Task<HttpResponse> TreeRoutes::list(Context context, HttpRequest request) {
 
 ListView TreeRoutes::page(const HttpRequest& request, std::string path, const ListingPtr& listing,
                           uint64_t limit) {
-  ListView answer{.path = path, .left_out = listing->left_out};
-  const auto& entries = listing->entries;
-  auto from = entries.begin();
-  if (auto after = request.query.find("after"); after != request.query.end()) {
-    from = std::ranges::upper_bound(entries, after->second, {},
-                                    [](const CatalogEntry& e) { return e.info.name; });
-  }
+  ListView answer{.path = path, .left_out = listing->left_out()};
+  auto after = request.query.find("after");
+  Listing::Cursor cursor =
+      after == request.query.end() ? listing->from(0) : listing->after(after->second);
   uint64_t take = std::clamp<uint64_t>(limit, 1, kEntriesMax);
   bool with_cached = flag_of(request, "cached");
-  for (; from != entries.end() && answer.entries.size() < take; ++from) {
-    answer.entries.push_back(view(*from, with_cached));
+  bool more = cursor.next();
+  for (; more && answer.entries.size() < take; more = cursor.next()) {
+    answer.entries.push_back(view(cursor.entry(), with_cached));
   }
-  if (from != entries.end()) {
+  if (more) {
     answer.next = answer.entries.back().name;
     paged_.keep(std::move(path), listing);
   }

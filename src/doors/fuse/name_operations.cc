@@ -97,8 +97,8 @@ void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   fuse_reply_err(request, 0);
 }
 
-// One answer to READDIR or READDIRPLUS: as many entries as fit. Offsets: 0 is ".", 1 is "..", 2 the
-// first name.
+// One answer to READDIR or READDIRPLUS: as many entries as fit. Offsets: 0 is ".", 1 is "..", from
+// 2 on positions of the listing.
 class DirectoryAnswer {
  public:
   DirectoryAnswer(DoorState& door, fuse_req_t request, OpenDirectory& directory, size_t size,
@@ -111,30 +111,34 @@ class DirectoryAnswer {
         buffer_(new char[size]) {}
 
   void fill_and_reply(uint64_t offset) {
-    const uint64_t end = directory_.size() + 2;
-    while (offset < end && add(offset)) ++offset;
+    add_all(offset);
     if (fuse_reply_buf(request_, buffer_.get(), used_) == 0) return;
     for (NodeId node : adopted_) door_.file_system.forget(node, 1);
   }
 
  private:
+  void add_all(uint64_t offset) {
+    for (; offset < 2; ++offset) {
+      if (!add_link(offset == 0 ? "." : "..", offset + 1)) return;
+    }
+    Listing::Cursor cursor = directory_.from(offset - 2);
+    while (cursor.next() && add(cursor, cursor.position() + 2)) {
+    }
+  }
+
   // False when it did not fit any more.
-  bool add(uint64_t offset) {
-    if (offset < 2) return add_link(offset == 0 ? "." : "..", offset + 1);
-    const DirectoryItemView item = directory_.at(offset - 2);
-    const std::string& name = item.entry->info.name;
+  bool add(const Listing::Cursor& cursor, uint64_t next) {
+    const NameView& view = cursor.view();
+    const std::string name(view.name);
     if (name.empty() || name.size() > kNameBytesMax) {
       log::debug("a name of {} bytes in node {} cannot be shown", name.size(), directory_.node());
       return true;
     }
-    if (!plus_) {
-      return add_plain(name.c_str(), item.kind == FileKind::kDirectory ? S_IFDIR : S_IFREG,
-                       offset + 1);
-    }
+    if (!plus_) return add_plain(name.c_str(), view.is_directory() ? S_IFDIR : S_IFREG, next);
     if (used_ + fuse_add_direntry_plus(request_, nullptr, 0, name.c_str(), nullptr, 0) > size_) {
       return false;  // before it is adopted
     }
-    const NodeAttributes attributes = door_.file_system.adopt(directory_.node(), item);
+    const NodeAttributes attributes = door_.file_system.adopt(directory_.node(), cursor.entry());
     if (attributes.node != 0) adopted_.push_back(attributes.node);
     fuse_entry_param entry = to_entry(attributes);
     if (attributes.node == 0) {  // not a lookup: the kernel makes one when somebody wants it
@@ -142,7 +146,7 @@ class DirectoryAnswer {
       entry.attr.st_mode = attributes.kind == FileKind::kDirectory ? S_IFDIR : S_IFREG;
     }
     used_ += fuse_add_direntry_plus(request_, buffer_.get() + used_, size_ - used_, name.c_str(),
-                                    &entry, static_cast<off_t>(offset + 1));
+                                    &entry, static_cast<off_t>(next));
     return true;
   }
 

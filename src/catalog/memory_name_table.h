@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// MemoryNameTable: names in memory, compact (a file: one 40-byte record and its FileRef, whose key
+// holds the name). NameTableBuilder makes one from the pages of a listing.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "catalog/name_table.h"
+#include "source/source.h"
+
+namespace leat {
+
+class MemoryNameTable : public NameTable {
+ public:
+  uint64_t size() const override { return records_.size(); }
+  uint64_t held() const override { return records_.size(); }
+  uint64_t left_out() const override { return left_out_; }
+  std::optional<NameRecord> find(std::string_view name) const override;
+  std::unique_ptr<NameTable::Cursor> from(uint64_t position) const override;
+  std::unique_ptr<NameTable::Cursor> after(std::string_view name) const override;
+  void adopt(std::string_view name, FileRefPtr ref) override;
+
+ private:
+  friend class NameTableBuilder;
+  class Cursor;
+
+  std::vector<NameRecord> records_;
+  uint64_t left_out_ = 0;
+  // Names of directories, one piece per page of the listing.
+  std::vector<std::unique_ptr<std::string>> directory_names_;
+};
+
+// Keys of a listing that are not names.
+struct HiddenNames {
+  uint64_t count = 0;
+  std::string example;  // the first of them, made printable
+  const char* reason = "";
+};
+
+class NameTableBuilder {
+ public:
+  // Of the directory with key `prefix` ("" or ends in '/'). A file that is as it was in `known`
+  // (may be null) keeps its FileRef, so that whoever has it open goes on with the same one.
+  NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
+                   CacheMode cache = CacheMode::kAuto, PoolId pool = PoolId::kNone);
+
+  void add_page(const ListPage& page);
+  // So far.
+  uint64_t size() const { return table_->records_.size(); }
+  // Sorts. Where a key is object and prefix at once, the directory stays: what is below it could
+  // not be reached otherwise.
+  std::shared_ptr<NameTable> finish();
+  const HiddenNames& hidden() const { return hidden_; }
+
+ private:
+  void add_file(const SourceObject& object);
+  bool may_show(const SourceObject& object, std::string_view name);
+
+  StoreId store_;
+  std::string prefix_;
+  NameTablePtr known_;
+  CacheMode cache_;
+  PoolId pool_;
+  std::shared_ptr<MemoryNameTable> table_ = std::make_shared<MemoryNameTable>();
+  HiddenNames hidden_;
+};
+
+}  // namespace leat

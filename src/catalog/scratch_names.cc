@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/scratch_names.h"
+
+namespace leat {
+namespace {
+
+SnapshotHead head_of(StoreId store, std::string prefix) {
+  SnapshotHead head;
+  head.store = store;
+  head.prefix = std::move(prefix);
+  return head;
+}
+
+}  // namespace
+
+ScratchNames::ScratchNames(const std::string& folder, StoreId store, std::string prefix,
+                           FileWishes wishes)
+    : wishes_(wishes),
+      writer_(std::make_unique<SnapshotWriter>(SnapshotWriterOptions{.path = folder + "/names"},
+                                               head_of(store, std::move(prefix)))) {}
+
+Result<> ScratchNames::add(const NameTable& names) {
+  SnapshotEntry entry;
+  for (auto cursor = names.from(0); cursor->next();) {
+    const NameView& view = cursor->view();
+    entry.path = view.name;
+    entry.kind = view.kind;
+    entry.size = view.size;
+    entry.version = view.version != nullptr ? *view.version : Version{};
+    entry.mtime_ns.reset();
+    if (view.mtime_ns != kNoTime) entry.mtime_ns = view.mtime_ns;
+    // So that the same use follows when it is read.
+    entry.local = !view.is_directory() && view.cache == cache_use(wishes_.cache, /*local=*/true);
+    LEAT_CHECK_OK(writer_->add(entry));
+  }
+  return {};
+}
+
+Result<std::shared_ptr<NameTable>> ScratchNames::finish(uint64_t left_out) {
+  Result<SnapshotPtr> finished = writer_->finish_unnamed();
+  writer_.reset();
+  LEAT_TRY(SnapshotPtr snapshot, std::move(finished));
+  left_out += snapshot->head().left_out;
+  return SnapshotNameTable::of(std::move(snapshot), "", wishes_, left_out);
+}
+
+}  // namespace leat

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/snapshot_mount.h"
+
+#include <fmt/format.h>
+
+#include "catalog/mount_table.h"
+#include "catalog/snapshot_name_table.h"
+
+namespace leat {
+namespace {
+
+FileWishes wishes_of(const Mount& mount) {
+  return {mount.entry.policy.cache, mount.entry.policy.pool};
+}
+
+// Where `path` is in the snapshot; "" is the root.
+std::string path_in_snapshot(const Mount& mount, std::string_view path) {
+  std::string inside = mount.root_in_snapshot;
+  std::string_view below = path_below_mount(mount, path);
+  if (!inside.empty() && !below.empty()) inside += '/';
+  return inside.append(below);
+}
+
+Status not_found(const Mount& mount, std::string_view path) {
+  const SnapshotHead& head = mount.snapshot->head();
+  return {StatusCode::kNotFound,
+          fmt::format("{} does not exist: it is not in the snapshot {} of {}", path,
+                      head.id.to_hex().substr(0, 12), head.source)};
+}
+
+Status missing(const Mount& mount, std::string_view path) {
+  for (std::string_view at = parent_path(path); is_at_or_below(at, mount.entry.path);
+       at = parent_path(at)) {
+    if (at == mount.entry.path) break;
+    std::optional<SnapshotEntry> above = mount.snapshot->find(path_in_snapshot(mount, at));
+    if (above && above->kind == FileKind::kFile) {
+      return {StatusCode::kNotDirectory, fmt::format("{} is a file, not a directory", at)};
+    }
+    if (above) break;
+  }
+  return not_found(mount, path);
+}
+
+}  // namespace
+
+Result<MountPtr> with_snapshot(const Mount& mount, SnapshotPtr snapshot) {
+  Mount other = mount;
+  other.snapshot = snapshot;
+  other.root_in_snapshot.clear();
+  if (mount.snapshot == nullptr) {
+    other.released = mount.entry.policy.freshness;
+    if (other.released.mode == Freshness::Mode::kSnapshot) {
+      other.released.mode = Freshness::Mode::kMaxAge;
+    }
+  }
+  if (!snapshot) {
+    other.entry.policy.freshness = other.released;
+    return std::make_shared<const Mount>(std::move(other));
+  }
+  const SnapshotHead& head = snapshot->head();
+  const std::string shown = mount.entry.source.to_string();
+  if (head.store != mount.source->id()) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("the snapshot is of {}, which is another store than that of {} at {}; "
+                             "build one of {}",
+                             head.source, shown, mount.entry.path, shown));
+  }
+  const std::string& prefix = mount.entry.source.prefix;
+  const bool whole = head.prefix.empty() || head.prefix.ends_with('/');
+  if (!whole || !prefix.starts_with(head.prefix)) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("the snapshot is of {} alone and {} shows {}; build one of {}",
+                             head.source, mount.entry.path, shown, shown));
+  }
+  other.root_in_snapshot = prefix.substr(head.prefix.size());
+  if (other.root_in_snapshot.ends_with('/')) other.root_in_snapshot.pop_back();
+  other.entry.policy.freshness.mode = Freshness::Mode::kSnapshot;
+  return std::make_shared<const Mount>(std::move(other));
+}
+
+Result<CatalogEntry> find_in_snapshot(const MountPtr& mount, std::string_view path) {
+  const Snapshot& snapshot = *mount->snapshot;
+  std::optional<SnapshotEntry> found = mount->root_in_snapshot.empty()
+                                           ? snapshot.find(path_below_mount(*mount, path))
+                                           : snapshot.find(path_in_snapshot(*mount, path));
+  if (!found) return error(missing(*mount, path));
+  CatalogEntry entry;
+  entry.info.name = last_component(path);
+  entry.info.kind = found->kind;
+  entry.info.size = found->size;
+  entry.info.mtime = to_mtime(found->mtime_ns.value_or(kNoTime));
+  entry.mount = mount;
+  entry.fresh_until = Clock::time_point::max();
+  entry.ref = make_file_ref(snapshot, *found, wishes_of(*mount));
+  if (!entry.ref) entry.directory_key = directory_key_in_mount(*mount, path);
+  return entry;
+}
+
+Result<ListingPtr> list_snapshot(const MountPtr& mount, std::string_view path,
+                                 std::vector<CatalogEntry> mounted) {
+  const std::string inside = path_in_snapshot(*mount, path);
+  const bool is_root = path == mount->entry.path;
+  const uint64_t left_out = inside.empty() ? mount->snapshot->head().left_out : 0;
+  NameTablePtr names = SnapshotNameTable::of(mount->snapshot, inside, wishes_of(*mount), left_out);
+  if (!names && !is_root && mounted.empty()) {
+    Result<CatalogEntry> found = find_in_snapshot(mount, path);
+    if (!found) return error(found.error());
+    return error(StatusCode::kNotDirectory, fmt::format("{} is a file, not a directory", path));
+  }
+  Listing::Parts parts{.names = names,
+                       .mount = mount,
+                       .key = directory_key_in_mount(*mount, path),
+                       .names_fresh_until = Clock::time_point::max(),
+                       .over = {},
+                       .fresh_until = Clock::time_point::max(),
+                       .left_out = left_out};
+  for (CatalogEntry& entry : mounted) parts.over.push_back({std::move(entry)});
+  return std::make_shared<const Listing>(std::move(parts));
+}
+
+}  // namespace leat

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a mount says whose names come from a snapshot: the mapped file alone, and for ever.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "catalog/catalog_entry.h"
+#include "catalog/listing.h"
+
+namespace leat {
+
+// The same mount with its names from `snapshot`, or with null from the store, as before.
+// kInvalidArgument where the snapshot is of another store or not of all that is mounted.
+Result<MountPtr> with_snapshot(const Mount& mount, SnapshotPtr snapshot);
+
+// `path` lies below the mount's; kNotFound, or kNotDirectory below a file.
+Result<CatalogEntry> find_in_snapshot(const MountPtr& mount, std::string_view path);
+
+// `path` is the mount's or below it; the same errors. `mounted` (sorted) stands over the names.
+Result<ListingPtr> list_snapshot(const MountPtr& mount, std::string_view path,
+                                 std::vector<CatalogEntry> mounted);
+
+}  // namespace leat

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/snapshot_name_table.h"
+
+#include <algorithm>
+
+namespace leat {
+
+FileRefPtr make_file_ref(const Snapshot& snapshot, SnapshotEntry& entry, FileWishes wishes) {
+  if (entry.kind == FileKind::kDirectory) return nullptr;
+  const SnapshotHead& head = snapshot.head();
+  std::string key = std::move(entry.path);
+  if (!head.prefix.empty()) key.insert(0, head.prefix);
+  return std::make_shared<const FileRef>(
+      FileRef::make(head.store, std::move(key), std::move(entry.version), entry.size,
+                    cache_use(wishes.cache, entry.local), wishes.pool));
+}
+
+class SnapshotNameTable::Cursor : public NameTable::Cursor {
+ public:
+  Cursor(const SnapshotNameTable& table, uint64_t position)
+      : table_(table), entries_(table.snapshot_->all()) {
+    go_to(position);
+  }
+
+  bool next() override {
+    if (below_ != 0) go_to(position());
+    while (entries_.number() < table_.end_ && entries_.advance()) {
+      const SnapshotEntry& entry = entries_.entry();
+      std::string_view name = std::string_view(entry.path).substr(table_.prefix_.size());
+      if (size_t slash = name.find('/'); slash != name.npos) {
+        leave(name.substr(0, slash));
+        continue;
+      }
+      view_.name = name;
+      view_.kind = entry.kind;
+      view_.size = entry.size;
+      const bool directory = view_.is_directory();
+      view_.version = directory ? nullptr : &entry.version;
+      view_.mtime_ns = entry.mtime_ns.value_or(kNoTime);
+      view_.cache = cache_use(table_.wishes_.cache, entry.local);
+      below_ = directory ? std::min(entry.below, table_.end_ - entries_.number()) : 0;
+      return true;
+    }
+    return false;
+  }
+  const NameView& view() const override { return view_; }
+  FileRefPtr ref() const override {
+    SnapshotEntry entry = entries_.entry();
+    return make_file_ref(*table_.snapshot_, entry, table_.wishes_);
+  }
+  uint64_t position() const override { return entries_.number() + below_ - table_.first_; }
+
+ private:
+  void go_to(uint64_t position) {
+    entries_.seek(table_.first_ + std::min(position, table_.size()));
+    below_ = 0;
+  }
+  // Somebody chose a position inside of child `name`: on behind all of it.
+  void leave(std::string_view name) {
+    const uint64_t here = entries_.number();
+    const std::string path = table_.prefix_ + std::string(name);
+    entries_.seek(table_.snapshot_->lower_bound(path));
+    const bool found = entries_.advance() && entries_.entry().path == path;
+    if (found) entries_.skip_below();
+    if (entries_.number() < here) entries_.seek(here);  // never back, whatever the file says
+  }
+
+  const SnapshotNameTable& table_;
+  Snapshot::Cursor entries_;
+  uint64_t below_ = 0;  // entries below the directory that next() went to
+  NameView view_;
+};
+
+std::shared_ptr<SnapshotNameTable> SnapshotNameTable::of(SnapshotPtr snapshot,
+                                                         std::string_view directory,
+                                                         FileWishes wishes, uint64_t left_out) {
+  std::optional<Snapshot::Cursor> below = snapshot->below(directory);
+  if (!below) return nullptr;
+  std::shared_ptr<SnapshotNameTable> table(new SnapshotNameTable());
+  table->first_ = below->number();
+  table->end_ = below->end();
+  table->prefix_ = directory;
+  if (!directory.empty()) table->prefix_ += '/';
+  table->wishes_ = wishes;
+  table->left_out_ = left_out;
+  table->snapshot_ = std::move(snapshot);
+  return table;
+}
+
+std::optional<NameRecord> SnapshotNameTable::find(std::string_view name) const {
+  if (reason_to_hide(name) != nullptr) return std::nullopt;
+  std::optional<SnapshotEntry> entry = snapshot_->find(prefix_ + std::string(name));
+  if (!entry) return std::nullopt;
+  return NameRecord{name, make_file_ref(*snapshot_, *entry, wishes_),
+                    entry->mtime_ns.value_or(kNoTime)};
+}
+
+std::unique_ptr<NameTable::Cursor> SnapshotNameTable::from(uint64_t position) const {
+  return std::make_unique<Cursor>(*this, position);
+}
+
+std::unique_ptr<NameTable::Cursor> SnapshotNameTable::after(std::string_view name) const {
+  const std::string path = prefix_ + std::string(name);
+  const uint64_t number = std::clamp(snapshot_->lower_bound(path), first_, end_);
+  Snapshot::Cursor there = snapshot_->all();
+  there.seek(number);
+  uint64_t skipped = 0;
+  if (number < end_ && there.advance() && there.entry().path == path) {
+    skipped = 1 + there.entry().below;
+  }
+  return from(number - first_ + skipped);
+}
+
+}  // namespace leat

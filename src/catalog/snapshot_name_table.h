@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SnapshotNameTable: the names of one directory of a snapshot, read from the mapped file as they
+// are asked for. What a snapshot's entries are as files of a mount.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "catalog/name_table.h"
+#include "catalog/snapshot/snapshot.h"
+#include "model/cache_use.h"
+#include "model/pool.h"
+
+namespace leat {
+
+// What a mount wishes for its files.
+struct FileWishes {
+  CacheMode cache = CacheMode::kAuto;
+  PoolId pool = PoolId::kNone;
+};
+
+// The same FileRef as a listing of the store would give. Null for a directory. Takes the entry's
+// path and version.
+FileRefPtr make_file_ref(const Snapshot& snapshot, SnapshotEntry& entry, FileWishes wishes);
+
+class SnapshotNameTable : public NameTable {
+ public:
+  // Of `directory` ("": the root); null where there is no such directory.
+  static std::shared_ptr<SnapshotNameTable> of(SnapshotPtr snapshot, std::string_view directory,
+                                               FileWishes wishes, uint64_t left_out);
+
+  uint64_t size() const override { return end_ - first_; }
+  uint64_t held() const override { return 0; }
+  uint64_t left_out() const override { return left_out_; }
+  std::optional<NameRecord> find(std::string_view name) const override;
+  std::unique_ptr<NameTable::Cursor> from(uint64_t position) const override;
+  std::unique_ptr<NameTable::Cursor> after(std::string_view name) const override;
+  void adopt(std::string_view, FileRefPtr) override {}  // holds none
+
+ private:
+  class Cursor;
+  SnapshotNameTable() = default;
+
+  SnapshotPtr snapshot_;
+  std::string prefix_;  // of the paths: "" or ends in '/'
+  FileWishes wishes_;
+  uint64_t left_out_ = 0;
+  uint64_t first_ = 0, end_ = 0;  // numbers of the entries below the directory
+};
+
+}  // namespace leat

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a reader sees of a mount whose names come from a snapshot.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "catalog/snapshot/snapshot_builder.h"
+#include "vfs/tree_rig_test.h"
+
+namespace leat::testing {
+namespace {
+
+SnapshotPtr take_snapshot(TreeRig& rig) {
+  const std::string path = ::testing::TempDir() + "/leat_vfs_" + Id128::random().to_hex();
+  StoreUrl url{.scheme = "memory", .bucket = "bucket", .prefix = "", .options = {}};
+  auto head = rig.executor.wait(
+      build_snapshot(Context::background(), rig.source, url, rig.executor, {.path = path}));
+  EXPECT_TRUE(head) << head.error().to_string();
+  SnapshotPtr snapshot = Snapshot::open(path).value();
+  std::filesystem::remove(path);
+  return snapshot;
+}
+
+TEST(SnapshotMount, IsWhatItWasAndABytesVersionThatIsGoneIsStale) {
+  TreeRig rig;
+  rig.source->put("cached", "old");
+  rig.source->put("gone", "old");
+  ASSERT_TRUE(rig.executor.wait(rig.catalog->use_snapshot("/data", take_snapshot(rig))));
+  const auto cached = rig.open(rig.node(kRootNode, "cached")).value();
+  EXPECT_EQ(rig.read(*cached, 0, 10).value(), "old");
+  rig.source->put("cached", "newer");
+  rig.source->put("gone", "newer");
+  rig.advance(std::chrono::hours(100));
+  // What is cached is served for as long as the snapshot is used; what is not is never mixed.
+  EXPECT_EQ(rig.read(*rig.open(rig.node(kRootNode, "cached")).value(), 0, 10).value(), "old");
+  const NodeId gone = rig.node(kRootNode, "gone");
+  const auto open = rig.open(gone).value();
+  EXPECT_EQ(rig.read(*open, 0, 10).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig.node(kRootNode, "gone"), gone);
+  EXPECT_EQ(rig.read(*rig.open(gone).value(), 0, 10).error().code(), StatusCode::kChanged);
+}
+
+TEST(SnapshotMount, TheNextOneIsSeenAtOnceAndOldOpensGoOn) {
+  TreeRig rig;
+  rig.source->put("d/x", "old");
+  ASSERT_TRUE(rig.executor.wait(rig.catalog->use_snapshot("/data", take_snapshot(rig))));
+  const NodeId d = rig.node(kRootNode, "d"), x = rig.node(d, "x");
+  const auto open = rig.open(x).value();
+  EXPECT_EQ(rig.read(*open, 0, 10).value(), "old");
+  EXPECT_EQ(rig.attributes(x)->valid_for, kForever);
+  EXPECT_LT(rig.open_directory(d).value()->valid_for(), kForever) << "a kernel would keep it";
+  std::vector<std::string> told;
+  rig.files->set_invalidation_listener(
+      [&](const Invalidation& name) { told.push_back(name.name); });
+  rig.source->put("d/x", "newer");
+  rig.source->put("d/y", "new");
+  EXPECT_EQ(rig.lookup(d, "y").error().code(), StatusCode::kNotFound);
+  ASSERT_TRUE(rig.executor.wait(rig.catalog->use_snapshot("/data", take_snapshot(rig))));
+  EXPECT_EQ(told, (std::vector<std::string>{"x", "y"}));
+  const NodeId newer = rig.node(d, "x");
+  EXPECT_NE(newer, x);
+  EXPECT_EQ(rig.read(*rig.open(newer).value(), 0, 10).value(), "newer");
+  EXPECT_TRUE(rig.lookup(d, "y"));
+  EXPECT_EQ(rig.read(*open, 0, 10).value(), "old");
+  rig.files->set_invalidation_listener({});
+}
+
+}  // namespace
+}  // namespace leat::testing
