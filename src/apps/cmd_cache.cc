@@ -130,7 +130,7 @@ Attempt<> CacheCommand::list() {
 
 Attempt<> CacheCommand::verify() {
   if (!directory_.empty()) return verify_offline();
-  JobCommand job("verify", "/");
+  JobCommand job(JobRequest{"verify", "/"});
   job.json = json;
   return job.run();
 }

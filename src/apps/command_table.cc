@@ -32,6 +32,10 @@ constexpr std::array kCommands = {
                  "  leat cache evict --mount /mnt/old --all\n"
                  "  leat cache move /mnt/hdd/leat /mnt/nvme/leat",
                  &make_cache_command},
+    CommandEntry{"snapshot", "Listings of whole data sets: build, compare, use, share",
+                 "leat snapshot build /mnt/train --name monday --use\n"
+                 "  leat snapshot diff monday tuesday\n  leat snapshot release /mnt/train",
+                 &make_snapshot_command},
     CommandEntry{"status", "Show the daemon, its cache and its counters", "leat status",
                  &make_status_command},
     CommandEntry{"jobs", "List running and ended loads and frees, or cancel one",

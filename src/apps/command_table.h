@@ -21,6 +21,7 @@ std::unique_ptr<Command> make_cp_command();
 std::unique_ptr<Command> make_load_command();
 std::unique_ptr<Command> make_free_command();
 std::unique_ptr<Command> make_cache_command();
+std::unique_ptr<Command> make_snapshot_command();
 std::unique_ptr<Command> make_status_command();
 std::unique_ptr<Command> make_jobs_command();
 std::unique_ptr<Command> make_bench_command();

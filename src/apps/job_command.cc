@@ -45,6 +45,10 @@ std::string describe_job(const JobView& job) {
     return fmt::format("verified {} objects, {} in {:.1f}s", job.files_done,
                        format_bytes(job.bytes_done), job.seconds);
   }
+  if (job.kind == "snapshot") {
+    return fmt::format("listed {} files, {} in {:.1f}s", job.files_done,
+                       format_bytes(job.bytes_done), job.seconds);
+  }
   std::string did = job.kind == "free" ? "freed" : "loaded";
   std::string text =
       fmt::format("{} {} files, {}", did, job.files_done, format_bytes(job.bytes_done));
@@ -70,7 +74,8 @@ Attempt<> JobCommand::run() {
         fmt::format("{} works on folders of a mount, not on {}; mount it first", kind_, path_));
   }
   DaemonClient client(runtime_directory());
-  LEAT_TRY(Json answer, client.post("/v1/jobs", to_json(JobRequest{kind_, absolute_path(path_)})));
+  LEAT_TRY(Json answer,
+           client.post("/v1/jobs", to_json(JobRequest{kind_, absolute_path(path_), name_})));
   LEAT_TRY(JobView job, from_json<JobView>(answer));
   if (background_) {
     if (json) {
@@ -101,6 +106,7 @@ Attempt<JobView> JobCommand::wait_for(DaemonClient& client, JobView job) {
 
 Attempt<> JobCommand::report(const JobView& job) {
   if (job.state == "done" && job.files_failed == 0) {
+    if (quiet) return {};
     if (json) {
       print_json(to_json(job));
     } else {

@@ -12,19 +12,24 @@ class DaemonClient;
 
 class JobCommand : public Command {
  public:
-  // With a path, of those that take none.
-  explicit JobCommand(std::string kind, std::string path = "")
-      : kind_(std::move(kind)), path_(std::move(path)) {}
+  explicit JobCommand(std::string kind) : kind_(std::move(kind)) {}
+  // For another command, which took the words.
+  explicit JobCommand(JobRequest request)
+      : kind_(std::move(request.kind)),
+        path_(std::move(request.path)),
+        name_(std::move(request.name)) {}
 
   void declare(CLI::App& app) override;
   Attempt<> run() override;
+
+  bool quiet = false;  // says nothing when all went well
 
  private:
   Attempt<JobView> wait_for(DaemonClient& client, JobView job);
   Attempt<> report(const JobView& job);
 
   const std::string kind_;
-  std::string path_;
+  std::string path_, name_;
   bool background_ = false;
 };
 

@@ -84,6 +84,13 @@ std::string default_cache_directory() {
   return user.empty() ? fmt::format("/tmp/leat-cache-{}", geteuid()) : user + "/leat";
 }
 
+std::string default_snapshot_directory() {
+  if (geteuid() == 0) return "/var/lib/leat/snapshots";
+  std::string user = user_directory("XDG_DATA_HOME", ".local/share");
+  if (user.empty()) return fmt::format("/tmp/leat-snapshots-{}", geteuid());
+  return user + "/leat/snapshots";
+}
+
 std::string default_config_file() {
   std::string user = user_directory("XDG_CONFIG_HOME", ".config");
   if (!user.empty()) user += "/leat/leat.toml";

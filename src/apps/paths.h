@@ -22,6 +22,9 @@ std::string pid_file(const std::string& runtime);
 
 // /var/cache/leat for root, else $XDG_CACHE_HOME/leat or ~/.cache/leat.
 std::string default_cache_directory();
+// /var/lib/leat/snapshots for root, else $XDG_DATA_HOME/leat/snapshots or
+// ~/.local/share/leat/snapshots.
+std::string default_snapshot_directory();
 // --config's, else the first of these that exists: $XDG_CONFIG_HOME/leat/leat.toml,
 // ~/.config/leat/leat.toml, /etc/leat/leat.toml. Empty when there is none.
 std::string default_config_file();

@@ -17,6 +17,8 @@ std::string_view to_string(JobKind kind) {
       return "free";
     case JobKind::kVerify:
       return "verify";
+    case JobKind::kSnapshot:
+      return "snapshot";
   }
   LEAT_CHECK(false);
 }
@@ -36,11 +38,12 @@ std::string_view to_string(JobState state) {
 }
 
 Result<JobKind> parse_job_kind(std::string_view text) {
-  for (JobKind kind : {JobKind::kLoad, JobKind::kFree, JobKind::kVerify}) {
+  for (JobKind kind : {JobKind::kLoad, JobKind::kFree, JobKind::kVerify, JobKind::kSnapshot}) {
     if (text == to_string(kind)) return kind;
   }
-  return error(StatusCode::kInvalidArgument,
-               fmt::format("there is no job '{}'; there are 'load', 'free' and 'verify'", text));
+  return error(
+      StatusCode::kInvalidArgument,
+      fmt::format("there is no job '{}'; there are 'load', 'free', 'verify' and 'snapshot'", text));
 }
 
 Job::Job(uint64_t id, JobKind kind, std::string path)

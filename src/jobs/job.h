@@ -18,10 +18,10 @@
 
 namespace leat {
 
-enum class JobKind : uint8_t { kLoad, kFree, kVerify };
+enum class JobKind : uint8_t { kLoad, kFree, kVerify, kSnapshot };
 enum class JobState : uint8_t { kRunning, kDone, kFailed, kCancelled };
 
-// "load", "free", "verify"; "running", "done", "failed", "cancelled".
+// "load", "free", "verify", "snapshot"; "running", "done", "failed", "cancelled".
 std::string_view to_string(JobKind kind);
 std::string_view to_string(JobState state);
 Result<JobKind> parse_job_kind(std::string_view text);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "jobs/free_job.h"
+#include "jobs/snapshot_job.h"
 #include "jobs/verify_job.h"
 #include "model/mount_entry.h"
 
@@ -20,9 +21,9 @@ JobTable::~JobTable() {
   LEAT_CHECK(activity_.idle());
 }
 
-Result<JobInfo> JobTable::start(JobKind kind, std::string path) {
+Result<JobInfo> JobTable::start(JobKind kind, std::string path, std::string output) {
   LEAT_TRY(std::string normal, normalise_path(path));
-  if (store_ == nullptr) {
+  if (store_ == nullptr && kind != JobKind::kSnapshot) {
     return error(StatusCode::kUnsupported,
                  fmt::format("cannot {} '{}': there is no cache; start Leat with a cache directory",
                              to_string(kind), normal));
@@ -44,7 +45,7 @@ Result<JobInfo> JobTable::start(JobKind kind, std::string path) {
       return error(StatusCode::kUnsupported, "there is no cache that could be verified");
     }
     uint64_t id = next_id_++;
-    entry = {make(kind, id, std::move(normal)), SharedResult<bool>::make()};
+    entry = {make(kind, id, std::move(normal), std::move(output)), SharedResult<bool>::make()};
     jobs_.emplace(id, entry);
   }
   JobInfo info = entry.job->info();
@@ -52,9 +53,14 @@ Result<JobInfo> JobTable::start(JobKind kind, std::string path) {
   return info;
 }
 
-std::shared_ptr<Job> JobTable::make(JobKind kind, uint64_t id, std::string path) {
+std::shared_ptr<Job> JobTable::make(JobKind kind, uint64_t id, std::string path,
+                                    std::string output) {
   if (kind == JobKind::kFree) {
     return std::make_shared<FreeJob>(id, std::move(path), catalog_, fetcher_, *store_, executor_);
+  }
+  if (kind == JobKind::kSnapshot) {
+    return std::make_shared<SnapshotJob>(id, std::move(path), std::move(output), catalog_,
+                                         executor_);
   }
   if (kind == JobKind::kVerify) {
     return std::make_shared<VerifyJob>(id, std::move(path), *options_.cache);

@@ -39,7 +39,8 @@ class JobTable {
 
   // Returns as soon as it runs; whether the path exists shows in the job. kInvalidArgument for what
   // is no namespace path, kBusy when running_max run, kUnsupported without a cache.
-  Result<JobInfo> start(JobKind kind, std::string path);
+  // `output`: of a snapshot, the file to be.
+  Result<JobInfo> start(JobKind kind, std::string path, std::string output = "");
 
   std::vector<JobInfo> list() const;  // oldest first
   // kNotFound for one that never was or was forgotten; also the two below.
@@ -59,7 +60,7 @@ class JobTable {
   };
 
   Task<> run(Activity::Token token, Entry entry);
-  std::shared_ptr<Job> make(JobKind kind, uint64_t id, std::string path);
+  std::shared_ptr<Job> make(JobKind kind, uint64_t id, std::string path, std::string output);
   Result<Entry> entry(uint64_t id) const;
   size_t running_locked() const;
   void remember_end_locked(uint64_t id);

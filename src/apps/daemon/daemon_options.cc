@@ -59,6 +59,10 @@ Schema daemon_schema() {
        .type = kDuration,
        .default_text = "14d",
        .help = "all that is cached is compared with its checksums once in it; 0s: never"},
+      {.name = "snapshot.directory",
+       .type = kString,
+       .default_text = default_snapshot_directory(),
+       .help = "where snapshots are kept"},
       {.name = "memory.size",
        .type = kBytes,
        .default_text = "0",
@@ -131,6 +135,12 @@ Result<Config> read_daemon_config(const DaemonRun& run) {
     LEAT_CHECK_OK(config.set(name, value, "--set " + name));
   }
   LEAT_TRY([[maybe_unused]] auto directories, cache_options(config));
+  if (!config.text("snapshot.directory").starts_with('/')) {
+    return error(
+        StatusCode::kInvalidArgument,
+        fmt::format("snapshot.directory '{}' ({}) must be an absolute path",
+                    config.text("snapshot.directory"), config.source("snapshot.directory").place));
+  }
   return config;
 }
 

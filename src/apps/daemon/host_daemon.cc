@@ -89,8 +89,11 @@ Result<> HostDaemon::open_cache() {
 
 Result<> HostDaemon::serve() {
   CatalogOptions names;
-  if (store_) names.scratch_directory = config_.text("cache.directory");
+  LEAT_TRY(auto cache, cache_options(config_));
+  names.scratch_directory = cache.front().directory;
   catalog_ = Catalog::create(std::move(names), sources_, executor_);
+  snapshots_ =
+      std::make_unique<SnapshotService>(config_.text("snapshot.directory"), *catalog_, executor_);
   FetcherOptions fetch;
   fetch.memory_bytes_max = memory_bytes_max_;
   fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests"));
@@ -204,7 +207,11 @@ HostStatus HostDaemon::status() const {
 
 Result<JobView> HostDaemon::start_job(JobRequest request) {
   LEAT_TRY(JobKind kind, parse_job_kind(request.kind));
-  LEAT_TRY(JobInfo info, jobs_->start(kind, std::move(request.path)));
+  std::string output;
+  if (kind == JobKind::kSnapshot) {
+    LEAT_TRY(output, snapshots_->file_for(request.name));
+  }
+  LEAT_TRY(JobInfo info, jobs_->start(kind, std::move(request.path), std::move(output)));
   return view_of(info);
 }
 
@@ -241,6 +248,21 @@ Task<Result<EvictView>> HostDaemon::evict(Context, EvictRequest request) {
                                 request.mount));
   }
   co_return EvictView{co_await store_->evict(id, bytes)};
+}
+
+Task<Result<std::vector<SnapshotView>>> HostDaemon::snapshots(Context) {
+  return snapshots_->list();
+}
+
+Task<Result<>> HostDaemon::use_snapshot(Context, SnapshotUse use) {
+  const std::string path = use.path;
+  Result<> used = co_await snapshots_->use(std::move(use));
+  if (used) mounts_->refresh_view(path);
+  co_return used;
+}
+
+Task<Result<>> HostDaemon::remove_snapshot(Context, std::string name) {
+  return snapshots_->remove(std::move(name));
 }
 
 void HostDaemon::shut_down() {

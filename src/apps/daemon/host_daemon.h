@@ -8,6 +8,7 @@
 
 #include "apps/daemon/mount_service.h"
 #include "apps/daemon/pid_file.h"
+#include "apps/daemon/snapshot_service.h"
 #include "config/config.h"
 #include "doors/admin/admin_door.h"
 #include "http/server.h"
@@ -43,6 +44,9 @@ class HostDaemon : public Host {
   Task<Result<ObjectPage>> cached_objects(Context context, std::string after,
                                           size_t limit) override;
   Task<Result<EvictView>> evict(Context context, EvictRequest request) override;
+  Task<Result<std::vector<SnapshotView>>> snapshots(Context context) override;
+  Task<Result<>> use_snapshot(Context context, SnapshotUse use) override;
+  Task<Result<>> remove_snapshot(Context context, std::string name) override;
   void shut_down() override;
 
  private:
@@ -64,6 +68,7 @@ class HostDaemon : public Host {
   std::unique_ptr<HostCache> store_;
   SourceTable sources_;
   std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<SnapshotService> snapshots_;
   std::unique_ptr<Fetcher> fetcher_;
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<MountService> mounts_;

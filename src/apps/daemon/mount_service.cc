@@ -226,6 +226,16 @@ Task<Result<>> MountService::open_door(EntryPtr entry, MountRequest request) {
   co_return Result<>();
 }
 
+void MountService::refresh_view(const std::string& path) {
+  for (const MountPtr& mount : catalog_.mounts()) {
+    if (mount->entry.path != path) continue;
+    std::lock_guard lock(mutex_);
+    if (auto found = entries_.find(path); found != entries_.end()) {
+      found->second->view.freshness = mount->entry.policy.freshness.to_string();
+    }
+  }
+}
+
 Task<Result<>> MountService::unmount(Context, std::string path, bool lazy) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());

@@ -45,6 +45,8 @@ class MountService {
   Task<Result<MountView>> mount(Context context, MountRequest request);
   Task<Result<>> unmount(Context context, std::string path, bool lazy);
   std::vector<MountView> views() const;
+  // The policy of a mount has changed in the catalog; nothing where there is none.
+  void refresh_view(const std::string& path);
 
   // As when the last mount goes, if there is none: for a daemon that nobody used.
   void close_if_empty();

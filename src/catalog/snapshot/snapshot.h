@@ -50,6 +50,8 @@ class Snapshot {
   static Result<std::shared_ptr<const Snapshot>> open(const std::string& path);
   // The same of a file that is open; `name` is for errors. It may be closed then.
   static Result<std::shared_ptr<const Snapshot>> open(const File& file, const std::string& name);
+  // What one is of, without verifying more than that.
+  static Result<SnapshotHead> read_head(const std::string& path);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
 
@@ -104,7 +106,8 @@ class Snapshot {
   };
 
   Result<> map(const File& file, const std::string& name);
-  Result<> check();
+  enum class Verify { kHead, kAll };
+  Result<> check(Verify what);
   Result<> check_entries() const;
   std::optional<Place> locate(std::string_view path) const;
   // Reads the entry at `offset` over the one before it; false where it is not one.

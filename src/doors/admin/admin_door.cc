@@ -70,6 +70,7 @@ HttpRouter AdminDoor::control_router() {
   route(router, "POST", "/v1/shutdown", &AdminDoor::shut_down);
   tree_.add_to(router);
   cache_.add_to(router);
+  snapshots_.add_to(router);
   return router;
 }
 

@@ -7,6 +7,7 @@
 #include "catalog/catalog.h"
 #include "doors/admin/cache_routes.h"
 #include "doors/admin/host.h"
+#include "doors/admin/snapshot_routes.h"
 #include "doors/admin/tree_routes.h"
 #include "fetch/fetcher.h"
 #include "http/router.h"
@@ -17,7 +18,7 @@ class AdminDoor {
  public:
   // All of them outlive the servers that use the routers.
   AdminDoor(Host& host, Catalog& catalog, Fetcher& fetcher, PageStore* store)
-      : host_(host), tree_(catalog, fetcher, store), cache_(host) {}
+      : host_(host), tree_(catalog, fetcher, store), cache_(host), snapshots_(host) {}
 
   // Everything: /v1/…, /metrics, /healthz. The door outlives the router's use.
   HttpRouter control_router();
@@ -41,6 +42,7 @@ class AdminDoor {
   Host& host_;
   TreeRoutes tree_;
   CacheRoutes cache_;
+  SnapshotRoutes snapshots_;
 };
 
 }  // namespace leat

@@ -178,11 +178,36 @@ class RecordingHost : public Host {
     evicted = request;
     co_return EvictView{77};
   }
+  Task<Result<std::vector<SnapshotView>>> snapshots(Context) override {
+    co_return std::vector{snapshot};
+  }
+  Task<Result<>> use_snapshot(Context, SnapshotUse use) override {
+    if (use.name == "none") co_return error(StatusCode::kNotFound, "no such snapshot");
+    used = use;
+    co_return Result<>();
+  }
+  Task<Result<>> remove_snapshot(Context, std::string name) override {
+    removed = name;
+    co_return Result<>();
+  }
   void shut_down() override { shut = true; }
 
   MountRequest mounted;
   std::string unmounted;
   EvictRequest evicted;
+  SnapshotView snapshot{.name = "n",
+                        .file = "/s/n.snapshot",
+                        .source = "s3://b/p/",
+                        .created = WallTime(std::chrono::seconds(1)),
+                        .files = 2,
+                        .directories = 1,
+                        .bytes = 3,
+                        .left_out = 4,
+                        .file_bytes = 5,
+                        .used_by = {"/m"},
+                        .broken = "it is cut short"};
+  SnapshotUse used;
+  std::string removed;
   uint64_t cancelled = 0;
   bool shut = false;
 };
@@ -248,6 +273,21 @@ TEST_F(AdminDoorTest, MountsAndUnmounts) {
   EXPECT_EQ(host_.mounted.umask, 077u);
   EXPECT_EQ(ask("DELETE", "/v1/mounts", {{"path", "/x/y"}, {"lazy", "1"}}).status, 200);
   EXPECT_EQ(host_.unmounted, "/x/y true");
+}
+
+TEST_F(AdminDoorTest, TellsOfSnapshotsAndExchangesThem) {
+  Json answer = ask_json("GET", "/v1/snapshots");
+  ASSERT_EQ(answer["snapshots"].size(), 1);
+  EXPECT_EQ(from_json<SnapshotView>(answer["snapshots"][0]).value(), host_.snapshot);
+  EXPECT_EQ(ask("POST", "/v1/snapshots/use", {}, R"({"path": "/m//x", "name": "n"})").status, 200);
+  EXPECT_EQ(host_.used.path, "/m/x");
+  EXPECT_EQ(host_.used.name, "n");
+  EXPECT_EQ(ask("POST", "/v1/snapshots/use", {}, R"({"path": "/m"})").status, 200);
+  EXPECT_EQ(host_.used.name, "");
+  EXPECT_EQ(ask("POST", "/v1/snapshots/use", {}, R"({"path": "/m", "name": "none"})").status, 404);
+  EXPECT_EQ(ask("POST", "/v1/snapshots/use", {}, R"({"name": "n"})").status, 400);
+  EXPECT_EQ(ask("DELETE", "/v1/snapshots", {{"name", "n"}}).status, 200);
+  EXPECT_EQ(host_.removed, "n");
 }
 
 TEST_F(AdminDoorTest, TellsWhatIsCachedAndLetsItGo) {

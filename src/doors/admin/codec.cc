@@ -84,6 +84,7 @@ void decode(const Json& json, MountView& view) {
 void decode(const Json& json, JobRequest& request) {
   request.kind = json.at("kind").get<std::string>();
   need_bytes(json, "path", request.path);
+  get(json, "name", request.name);
 }
 
 void decode(const Json& json, JobView& job) {
@@ -213,6 +214,7 @@ Json to_json(const HostStatus& status) {
 
 Json to_json(const JobRequest& request) {
   Json json = {{"kind", request.kind}};
+  if (!request.name.empty()) json["name"] = request.name;
   put_bytes(json, "path", request.path);
   return json;
 }
@@ -288,6 +290,8 @@ template Result<StatView> from_json(const Json&);
 template Result<CachedListView> from_json(const Json&);
 template Result<EvictRequest> from_json(const Json&);
 template Result<EvictView> from_json(const Json&);
+template Result<SnapshotView> from_json(const Json&);
+template Result<SnapshotUse> from_json(const Json&);
 
 Result<Json> parse_json(const std::string& text, const char* what) {
   Json json = Json::parse(text, nullptr, false);

@@ -78,6 +78,8 @@ Json to_json(const CacheView& cache);
 CachedObjectView view_of(const CachedObject& object, std::string mount);
 Json to_json(const CachedObjectView& object);
 Json to_json(const CachedListView& list);
+Json to_json(const SnapshotView& snapshot);
+Json to_json(const SnapshotUse& use);
 Json to_json(const EvictRequest& request);
 Json to_json(const EvictView& view);
 

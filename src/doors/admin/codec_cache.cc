@@ -176,6 +176,48 @@ void decode(const Json& json, EvictRequest& request) {
   if (bytes != json.end()) request.bytes = bytes->get<uint64_t>();
 }
 
+Json to_json(const SnapshotView& snapshot) {
+  Json json = {{"name", snapshot.name},
+               {"created", format_time(snapshot.created)},
+               {"files", snapshot.files},
+               {"directories", snapshot.directories},
+               {"bytes", snapshot.bytes},
+               {"left_out", snapshot.left_out},
+               {"file_bytes", snapshot.file_bytes},
+               {"used_by", snapshot.used_by}};
+  put_bytes(json, "file", snapshot.file);
+  put_bytes(json, "source", snapshot.source);
+  if (!snapshot.broken.empty()) json["broken"] = snapshot.broken;
+  return json;
+}
+
+void decode(const Json& json, SnapshotView& snapshot) {
+  snapshot.name = json.at("name").get<std::string>();
+  std::string created;
+  get(json, "created", created);
+  if (auto time = parse_time(created)) snapshot.created = *time;
+  get(json, "files", snapshot.files);
+  get(json, "directories", snapshot.directories);
+  get(json, "bytes", snapshot.bytes);
+  get(json, "left_out", snapshot.left_out);
+  get(json, "file_bytes", snapshot.file_bytes);
+  get(json, "used_by", snapshot.used_by);
+  get_bytes(json, "file", snapshot.file);
+  get_bytes(json, "source", snapshot.source);
+  get(json, "broken", snapshot.broken);
+}
+
+Json to_json(const SnapshotUse& use) {
+  Json json = {{"name", use.name}};
+  put_bytes(json, "path", use.path);
+  return json;
+}
+
+void decode(const Json& json, SnapshotUse& use) {
+  need_bytes(json, "path", use.path);
+  get(json, "name", use.name);
+}
+
 Json to_json(const EvictView& view) {
   return {{"bytes", view.bytes}};
 }

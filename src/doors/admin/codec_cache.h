@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON of the cache, as codec.h describes it. Private to this room.
+// The JSON of the cache and of snapshots, as codec.h describes it. Private to this room.
 #pragma once
 
 #include "doors/admin/codec.h"
@@ -10,5 +10,7 @@ void decode(const Json& json, CacheView& cache);
 void decode(const Json& json, CachedListView& list);
 void decode(const Json& json, EvictRequest& request);
 void decode(const Json& json, EvictView& view);
+void decode(const Json& json, SnapshotView& snapshot);
+void decode(const Json& json, SnapshotUse& use);
 
 }  // namespace leat

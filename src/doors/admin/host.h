@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "cache/host_cache.h"
+#include "model/file_info.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
 
@@ -84,9 +85,32 @@ struct EvictView {
   uint64_t bytes = 0;  // that went
 };
 
+// A snapshot that this host has.
+struct SnapshotView {
+  std::string name{};
+  std::string file{};
+  std::string source{};  // "s3://bucket/prefix/"
+  WallTime created{};
+  uint64_t files = 0, directories = 0, bytes = 0;
+  uint64_t left_out = 0;               // keys that cannot be names
+  uint64_t file_bytes = 0;             // of the snapshot itself
+  std::vector<std::string> used_by{};  // paths of mounts
+  std::string broken{};                // why it cannot be used; empty otherwise
+
+  friend bool operator==(const SnapshotView&, const SnapshotView&) = default;
+};
+
+// From now on the names of the mount at `path` come from the snapshot; an empty name: from the
+// store.
+struct SnapshotUse {
+  std::string path{};
+  std::string name{};
+};
+
 struct JobRequest {
-  std::string kind{};  // "load", "free", "verify"
+  std::string kind{};  // "load", "free", "verify", "snapshot"
   std::string path{};  // verify: "/", since it is all of the cache
+  std::string name{};  // snapshot: that it gets
 };
 
 struct JobView {
@@ -128,6 +152,10 @@ class Host {
                                                   size_t limit) = 0;
   // kNotFound where nothing of that mount is cached.
   virtual Task<Result<EvictView>> evict(Context context, EvictRequest request) = 0;
+  virtual Task<Result<std::vector<SnapshotView>>> snapshots(Context context) = 0;
+  virtual Task<Result<>> use_snapshot(Context context, SnapshotUse use) = 0;
+  // kBusy while a mount uses it.
+  virtual Task<Result<>> remove_snapshot(Context context, std::string name) = 0;
   // Starts to end the process and returns.
   virtual void shut_down() = 0;
 };

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/daemon/snapshot_service.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+
+#include "catalog/snapshot/snapshot.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".snapshot";
+constexpr size_t kNameBytesMax = 200;
+
+SnapshotView view_of(const std::string& file, std::string name) {
+  SnapshotView view{.name = std::move(name), .file = file};
+  Result<SnapshotHead> head = Snapshot::read_head(file);
+  if (!head) {
+    view.broken = head.error().to_string();
+    return view;
+  }
+  view.source = head->source;
+  view.created = WallTime(std::chrono::nanoseconds(head->created_ns));
+  view.files = head->files;
+  view.directories = head->directories;
+  view.bytes = head->bytes;
+  view.left_out = head->left_out;
+  struct stat info;
+  if (stat(file.c_str(), &info) == 0) view.file_bytes = static_cast<uint64_t>(info.st_size);
+  return view;
+}
+
+Error no_such(std::string_view name) {
+  return error(StatusCode::kNotFound,
+               fmt::format("there is no snapshot '{}'; 'leat snapshot ls' lists them, 'leat "
+                           "snapshot build' makes one",
+                           name));
+}
+
+}  // namespace
+
+Result<> check_snapshot_name(std::string_view name) {
+  constexpr std::string_view kOther = "._-";
+  const bool fits = !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' &&
+                    std::ranges::all_of(name, [&](unsigned char c) {
+                      return std::isalnum(c) != 0 || kOther.contains(static_cast<char>(c));
+                    });
+  if (fits) return {};
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("'{}' is not a snapshot's name: letters, digits, '.', '_' and '-', not "
+                           "beginning with a dot",
+                           name));
+}
+
+std::string snapshot_file(const std::string& directory, std::string_view name) {
+  return fmt::format("{}/{}{}", directory, name, kSuffix);
+}
+
+Result<std::string> SnapshotService::file_for(std::string_view name) const {
+  LEAT_CHECK_OK(check_snapshot_name(name));
+  std::error_code failed;
+  fs::create_directories(directory_, failed);
+  if (failed) {
+    return error(status_from_errno(
+        failed.value(),
+        fmt::format("cannot make {} (snapshot.directory names another)", directory_)));
+  }
+  return snapshot_file(directory_, name);
+}
+
+std::vector<std::string> SnapshotService::users_of(const Id128& id) const {
+  std::vector<std::string> paths;
+  for (const MountPtr& mount : catalog_.mounts()) {
+    if (mount->snapshot && mount->snapshot->head().id == id) paths.push_back(mount->entry.path);
+  }
+  return paths;
+}
+
+Task<Result<std::vector<SnapshotView>>> SnapshotService::list() {
+  co_return co_await executor_.blocking([this]() -> Result<std::vector<SnapshotView>> {
+    std::vector<SnapshotView> views;
+    std::error_code failed;
+    for (fs::directory_iterator at(directory_, failed), end; !failed && at != end;
+         at.increment(failed)) {
+      std::string name = at->path().filename();
+      if (!name.ends_with(kSuffix)) continue;
+      name.resize(name.size() - kSuffix.size());
+      if (!check_snapshot_name(name)) continue;
+      SnapshotView view = view_of(at->path(), std::move(name));
+      Result<SnapshotHead> head = Snapshot::read_head(view.file);
+      if (head) view.used_by = users_of(head->id);
+      views.push_back(std::move(view));
+    }
+    if (failed && failed.value() != ENOENT) {
+      return error(status_from_errno(failed.value(), "cannot list " + directory_));
+    }
+    std::ranges::sort(views, {}, &SnapshotView::name);
+    return views;
+  });
+}
+
+Task<Result<>> SnapshotService::use(SnapshotUse use) {
+  SnapshotPtr snapshot;
+  if (!use.name.empty()) {
+    LEAT_CO_CHECK_OK(check_snapshot_name(use.name));
+    const std::string file = snapshot_file(directory_, use.name);
+    if (access(file.c_str(), F_OK) != 0) co_return no_such(use.name);
+    LEAT_CO_TRY(snapshot, co_await executor_.blocking([file] { return Snapshot::open(file); }));
+  }
+  LEAT_CO_CHECK_OK(co_await catalog_.use_snapshot(use.path, std::move(snapshot)));
+  if (use.name.empty()) {
+    log::info("{} goes by its store again", use.path);
+  } else {
+    log::info("{} goes by the snapshot {}", use.path, use.name);
+  }
+  co_return Result<>();
+}
+
+Task<Result<>> SnapshotService::remove(std::string name) {
+  LEAT_CO_CHECK_OK(check_snapshot_name(name));
+  const std::string file = snapshot_file(directory_, name);
+  co_return co_await executor_.blocking([&, this]() -> Result<> {
+    Result<SnapshotHead> head = Snapshot::read_head(file);
+    if (!head && head.error().code() == StatusCode::kNotFound) return no_such(name);
+    if (std::vector<std::string> users; head && !(users = users_of(head->id)).empty()) {
+      return error(StatusCode::kBusy,
+                   fmt::format("the mount at {0} uses the snapshot {1}; 'leat snapshot release "
+                               "{0}' ends that",
+                               users[0], name));
+    }
+    if (unlink(file.c_str()) != 0) {
+      return error(status_from_errno(errno, "cannot remove " + file));
+    }
+    return {};
+  });
+}
+
+}  // namespace leat

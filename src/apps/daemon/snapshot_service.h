@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SnapshotService: the host's snapshots as files of one folder, NAME.snapshot, and which mounts use
+// them. Thread-safe.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "doors/admin/host.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+// Letters, digits and ". _ -", not beginning with a dot, at most 200 bytes. kInvalidArgument.
+Result<> check_snapshot_name(std::string_view name);
+std::string snapshot_file(const std::string& directory, std::string_view name);
+
+class SnapshotService {
+ public:
+  // All outlive the service.
+  SnapshotService(std::string directory, Catalog& catalog, Executor& executor)
+      : directory_(std::move(directory)), catalog_(catalog), executor_(executor) {}
+
+  // Where a snapshot of that name is to be written; the folder is made. Blocks for a moment.
+  Result<std::string> file_for(std::string_view name) const;
+
+  Task<Result<std::vector<SnapshotView>>> list();
+  // kNotFound where there is no such snapshot or mount; kCorrupt; kInvalidArgument where it is not
+  // of that mount's store.
+  Task<Result<>> use(SnapshotUse use);
+  Task<Result<>> remove(std::string name);
+
+ private:
+  std::vector<std::string> users_of(const Id128& id) const;
+
+  const std::string directory_;
+  Catalog& catalog_;
+  Executor& executor_;
+};
+
+}  // namespace leat
