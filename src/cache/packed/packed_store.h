@@ -98,8 +98,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Result<> put(const Incoming& object, Slot slot);
   Task<Result<>> store(Context context, FileRefPtr ref, Bytes data,
                        std::optional<Entry> moved_from);
-  bool enter(const FileId& id, const Entry& entry, const SegmentPtr& into,
-             std::optional<Entry> moved_from);
+  bool enter(const FileId& id, const Entry& entry, const SegmentPtr& into, bool moved);
   // Nothing where the tail is full or a segment is needed first.
   std::optional<Slot> try_take_slot(const Pool& pool, uint64_t bytes);
   Task<Result<Slot>> take_slot(Context context, PoolPtr pool, uint64_t bytes);
@@ -130,14 +129,17 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   bool has_needed_words(const SegmentPtr& segment) const;  // under the mutex
   bool begin_removal(const SegmentPtr& segment);
 
-  static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence);
+  void queue_word(const FileId& id, const Entry& dropped);
+  static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, Entry dropped);
   static Task<> settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   static Task<> remove_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   Task<Result<>> settle(SegmentPtr segment);
+  Task<Result<>> settle_all(SegmentPtr segment);
   Task<Result<>> finish_file(SegmentPtr segment, OpenFilesPtr files);
   void queue_settling(const SegmentPtr& segment);
   void give_up(const SegmentPtr& segment, const Status& why);
   Task<> remove(SegmentPtr segment);
+  Task<> sync_names();
 
   // packed_store_tail.cc
   enum class Extent { kWholePieces, kAll };
@@ -184,6 +186,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   uint64_t pieces_ = 0;                        // of all tails
   std::shared_ptr<SharedResult<bool>> freed_;  // there are fewer of them again
   std::atomic<bool> clock_runs_ = false;
+  const std::shared_ptr<Background> words_ = std::make_shared<Background>();  // about drops
 };
 
 }  // namespace leat

@@ -75,6 +75,10 @@ void PackedStore::discard_dead_segments() {
       ++place;
       continue;
     }
+    if (segment.has_drops) {  // after those that its words are about
+      Result<> synced = directory_->disk->sync_directory(directory_->path("segments"));
+      static_cast<void>(synced);
+    }
     discard_on_disk(segment.sequence, "all of it was dropped");
     tell_shards(segment.sequence, nullptr);
     place = segments_.erase(place);
@@ -116,31 +120,35 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data)
 
 void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
                               uint64_t data_file_bytes) {
+  const bool is_word = record.kind == SegmentRecord::Kind::kDropped;
+  const Entry place{.segment = is_word ? static_cast<uint32_t>(record.ref.size) : segment.sequence,
+                    .page = static_cast<uint32_t>(record.offset / kPageBytes),
+                    .crc = crc_of_crcs(record.crcs),
+                    .size = is_word ? 0 : static_cast<uint32_t>(record.ref.size),
+                    .verified = false,
+                    .read = false};
+  const uint64_t end = record.offset + align_up(record.ref.size, kPageBytes);
+  const bool fits = record.ref.size > 0 && record.ref.size <= PackedIndex::kSizeMax &&
+                    record.offset + record.ref.size <= data_file_bytes;
+  if (!is_word && !fits) {
+    directory_->corrupt(record.ref.key, segment.data_name() + " is cut short");
+    return;
+  }
+  // Words of builds that named no place are about all that came before.
+  const bool names_place = !is_word || place.segment != 0;
   auto& entries = shard(record.ref.id).entries;
   const Entry* found = entries.find(record.ref.id);
-  if (found != nullptr) {  // moved on, written again, or dropped
+  segment.has_drops = segment.has_drops || is_word;
+  if (found != nullptr) {  // moved on, written twice or again, or dropped
+    if (names_place && found->is_later_than(place)) return;
     auto before = segments_.find(found->segment);
     if (before != segments_.end()) --before->second->live_objects;
     entries.erase(record.ref.id);
   }
-  if (record.kind == SegmentRecord::Kind::kDropped) {
-    segment.has_drops = true;
-    return;
-  }
-  uint64_t end = record.offset + align_up(record.ref.size, kPageBytes);
-  const bool fits = record.ref.size > 0 && record.ref.size <= PackedIndex::kSizeMax;
-  if (!fits || record.offset + record.ref.size > data_file_bytes) {
-    directory_->corrupt(record.ref.key, segment.data_name() + " is cut short");
-    return;
-  }
+  if (is_word) return;
   segment.data_bytes = std::max(segment.data_bytes, end);
   ++segment.live_objects;
-  entries.put(record.ref.id, {.segment = segment.sequence,
-                              .page = static_cast<uint32_t>(record.offset / kPageBytes),
-                              .crc = crc_of_crcs(record.crcs),
-                              .size = static_cast<uint32_t>(record.ref.size),
-                              .verified = false,
-                              .read = false});
+  entries.put(record.ref.id, place);
 }
 
 // Data ends in a whole page, and a torn tail goes: it was written when the last run was killed, and

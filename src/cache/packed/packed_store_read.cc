@@ -10,6 +10,12 @@
 #include "telemetry/log.h"
 
 namespace leat {
+namespace {
+
+// Of a place: a copy of at most 1 GiB, mostly a few KiB.
+constexpr auto kFillingTime = std::chrono::milliseconds(1);
+
+}  // namespace
 
 std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) {
   std::optional<Found> found = find(ref.id);
@@ -177,7 +183,25 @@ void PackedStore::give_up(const SegmentPtr& segment, const Status& why) {
   remove_if_dead(segment);  // or its last writer does
 }
 
+// All that had a place when it began. What lies behind a place that somebody still fills cannot be
+// written yet; filling one waits for nothing.
+Task<Result<>> PackedStore::settle_all(SegmentPtr segment) {
+  uint64_t end;
+  {
+    std::lock_guard lock(mutex_);
+    end = segment->data_bytes;
+  }
+  for (;;) {
+    LEAT_CO_CHECK_OK(co_await settle(segment));
+    const bool ended = segment->removing || segment->failed || segment->cut_off;
+    if (ended || segment->synced_bytes >= end) co_return Result<>();
+    Result<> slept = co_await sleep_for(Context::background(), kFillingTime);
+    static_cast<void>(slept);
+  }
+}
+
 Task<Result<>> PackedStore::flush() {
+  co_await words_->idle();
   std::vector<SegmentPtr> segments;
   {
     std::lock_guard lock(mutex_);
@@ -185,8 +209,12 @@ Task<Result<>> PackedStore::flush() {
   }
   Result<> first_failure;
   for (const SegmentPtr& segment : segments) {
-    Result<> settled = co_await settle(segment);
+    Result<> settled = co_await settle_all(segment);
     if (!settled && first_failure) first_failure = settled;
+    if (!segment->removing) continue;
+    // What was dropped with it needs no word.
+    auto gone = co_await segment->gone->wait(Context::background(), "removal of a segment");
+    static_cast<void>(gone);
   }
   CacheDirectory* directory = directory_.get();
   Result<> synced = co_await directory->executor.blocking(
