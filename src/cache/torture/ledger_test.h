@@ -43,6 +43,14 @@ class Ledger {
     for (const Object& object : objects_) owed.push_back(object.owed);
     return owed;
   }
+  // Nobody begins to drop or to write while `call` runs, and what ends after it is owed no more: a
+  // power cut. settle() begins anew.
+  template <class F>
+  void end_with(F call) {
+    std::lock_guard lock(mutex_);
+    call();
+    ended_ = true;
+  }
   // Nothing is owed that may be evicted.
   void may_be_evicted() {
     std::lock_guard lock(mutex_);
@@ -51,8 +59,11 @@ class Ledger {
   // A start found something else than what was owed, and said so.
   void settle(const std::vector<bool>& there) {
     std::lock_guard lock(mutex_);
-    for (size_t number = 0; number < there.size(); ++number)
+    ended_ = false;
+    for (size_t number = 0; number < there.size(); ++number) {
       objects_[number].written = there[number];
+      objects_[number].dropped = false;
+    }
   }
 
   // Around the calls of the store.
@@ -135,6 +146,7 @@ class Ledger {
 
   void append(Line line) { append(std::vector{line}); }
   void append(const std::vector<Line>& lines) {
+    if (ended_) return;
     for (const Line& line : lines) replay(line);
     // One call: a kill cuts it between two lines at worst.
     if (file_ && !lines.empty()) {
@@ -164,7 +176,7 @@ class Ledger {
   File file_;
   mutable std::mutex mutex_;
   std::vector<Object> objects_;
-  bool evicts_ = false;
+  bool evicts_ = false, ended_ = false;
   uint64_t checked_ = 0, starts_ = 0;
 };
 

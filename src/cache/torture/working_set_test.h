@@ -84,8 +84,11 @@ inline bool expect_right_or_missing(TestStore& store, const FileRefPtr& ref) {
   }
   auto code = store.read_fails(ref, whole);
   EXPECT_EQ(code.value_or(StatusCode::kNotFound), StatusCode::kNotFound) << ref->key;
-  // A part may be there where the whole is not.
-  if (code) store.read_fails(ref, {ref->size / 2, std::min<uint64_t>(ref->size / 2, 5000)});
+  // Parts may be there where the whole is not. All are looked at: who brings the rest relies on
+  // them.
+  for (uint64_t at = 0; code && at < ref->size; at += kBlockBytes) {
+    store.read_fails(ref, ByteRange{at, kBlockBytes}.clamp(ref->size));
+  }
   if (auto hot = store->try_read(*ref, whole)) {
     EXPECT_TRUE(same(*hot, content(ref))) << "wrong bytes at once of " << ref->key;
   }
