@@ -395,6 +395,8 @@ Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, En
     Result<> slept = co_await sleep_for(Context::background(), kWordPause);
     static_cast<void>(slept);
   }
+  log::warning("cache {}: no room to note that {} was dropped; it may be back after a restart",
+               self->directory_->options.directory, id.to_hex());
 }
 
 // Its words about drops are needed as long as there are earlier segments.
@@ -420,6 +422,21 @@ Task<> PackedStore::remove_in_background(std::shared_ptr<PackedStore> self, Segm
   co_await self->remove(segment);
 }
 
+// Waits for the end of those that were begun, of segments before `end`.
+Task<> PackedStore::removals(uint32_t end) {
+  std::vector<SegmentPtr> going;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [sequence, segment] : segments_) {
+      if (sequence < end && segment->removing) going.push_back(segment);
+    }
+  }
+  for (const SegmentPtr& segment : going) {
+    auto gone = co_await segment->gone->wait(Context::background(), "removal of a segment");
+    static_cast<void>(gone);
+  }
+}
+
 // Words about drops go after the segments that they are about, also for a power cut. Where this
 // fails a dropped object may be back.
 Task<> PackedStore::sync_names() {
@@ -437,7 +454,10 @@ Task<> PackedStore::remove(SegmentPtr segment) {
     std::lock_guard lock(mutex_);
     segment->being_filled = nullptr;
   }
-  if (segment->has_drops) co_await sync_names();
+  if (segment->has_drops) {
+    co_await removals(segment->sequence);
+    co_await sync_names();
+  }
   co_await directory_->remove_files(*segment, segment->charge);
 
   tell_shards(segment->sequence, nullptr);

@@ -139,6 +139,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   void queue_settling(const SegmentPtr& segment);
   void give_up(const SegmentPtr& segment, const Status& why);
   Task<> remove(SegmentPtr segment);
+  Task<> removals(uint32_t end);
   Task<> sync_names();
 
   // packed_store_tail.cc

@@ -201,6 +201,8 @@ Task<Result<>> PackedStore::settle_all(SegmentPtr segment) {
 }
 
 Task<Result<>> PackedStore::flush() {
+  // What was dropped with its segment, or while it moved on, needs the segment gone first.
+  co_await removals(UINT32_MAX);
   co_await words_->idle();
   std::vector<SegmentPtr> segments;
   {
@@ -211,10 +213,6 @@ Task<Result<>> PackedStore::flush() {
   for (const SegmentPtr& segment : segments) {
     Result<> settled = co_await settle_all(segment);
     if (!settled && first_failure) first_failure = settled;
-    if (!segment->removing) continue;
-    // What was dropped with it needs no word.
-    auto gone = co_await segment->gone->wait(Context::background(), "removal of a segment");
-    static_cast<void>(gone);
   }
   CacheDirectory* directory = directory_.get();
   Result<> synced = co_await directory->executor.blocking(
