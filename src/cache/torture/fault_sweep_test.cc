@@ -165,7 +165,7 @@ TEST_P(FaultSweep, AtEachCall) {
   const How& how = GetParam();
   const uint64_t seed = torture_seed();
   SCOPED_TRACE(testing::Message() << how.name << ", LEAT_TORTURE_SEED=" << seed);
-  const uint64_t step = from_environment("LEAT_TORTURE_FAULT_STEP", 40);
+  const uint64_t step = from_environment("LEAT_TORTURE_FAULT_STEP", 90);
   const uint64_t calls = Sweep().run(how, 0);
   EXPECT_GT(calls, 200u);
   uint64_t lives = 0;
