@@ -76,6 +76,7 @@ class Ledger {
       if (object.owed == Owed::kGone) append({Kind::kWriting, static_cast<uint32_t>(number)});
       object.dropped = false;
       ++object.writers;
+      ++object.writes;
       at_begin = object.changes;
     }
     const bool kept = call();
@@ -86,12 +87,16 @@ class Ledger {
   }
   template <class F>
   void drop(size_t number, F call) {
+    uint64_t writes;
+    bool alone;
     {
       std::lock_guard lock(mutex_);
       Object& object = objects_[number];
       ++object.changes;
       ++object.droppers;
       object.written = false;
+      writes = object.writes;
+      alone = object.writers == 0;
       append({Kind::kDropping, static_cast<uint32_t>(number)});
     }
     call();
@@ -99,7 +104,8 @@ class Ledger {
     Object& object = objects_[number];
     ++object.changes;
     --object.droppers;
-    object.dropped = object.writers == 0 && object.droppers == 0;
+    // Who wrote meanwhile may have done so after it.
+    object.dropped = alone && object.writes == writes && object.droppers == 0;
   }
   template <class F>
   void flush(F call) {
@@ -139,6 +145,7 @@ class Ledger {
   struct Object {
     Owed owed = Owed::kNothing;
     uint64_t changes = 0;  // drops begun and ended
+    uint64_t writes = 0;   // begun
     int writers = 0, droppers = 0;
     bool written = false;  // whole, and not dropped since
     bool dropped = false;  // and not written since
