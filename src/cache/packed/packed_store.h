@@ -168,8 +168,16 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   uint64_t forget_from(uint32_t sequence, uint32_t page);
 
   // packed_store_load.cc
-  Result<> load_segment(uint32_t sequence, const DirectoryItem& data);
-  void load_record(const SegmentRecord& record, Segment& segment, uint64_t data_file_bytes);
+  // Records that point past the end of .data, until another one or a word makes up for them.
+  struct CutShort {
+    Entry place;
+    std::string key;
+  };
+  using CutShorts = boost::unordered_flat_map<FileId, CutShort, IdHash>;
+  Result<> load_segment(uint32_t sequence, const DirectoryItem& data, CutShorts& cut_short);
+  void load_record(const SegmentRecord& record, Segment& segment, uint64_t data_file_bytes,
+                   CutShorts& cut_short);
+  void note_lost(const CutShorts& cut_short);
   void set_length(const std::string& name, uint64_t from, uint64_t to);
   void discard_dead_segments();
   void discard_on_disk(uint32_t sequence, const std::string& why);

@@ -137,6 +137,7 @@ class Chain {
       if (complete) EXPECT_NE(store->backing(*ref), nullptr) << ref->key;
     }
     expect_what_is_owed(store, set_, ledger_);
+    EXPECT_EQ(store->stats().corrupt_blocks, 0u);
   }
 
   Chance chance_;
