@@ -129,7 +129,9 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   {
     std::lock_guard lock(mutex_);
     if (segment->removing || segment->failed) co_return Result<>();
-    bool all_written = segment->cut_off || written == segment->data_bytes;
+    // A word has no payload.
+    const bool all_out = written == segment->data_bytes && !segment->tail.any_below(written);
+    const bool all_written = segment->cut_off || all_out;
     finish = segment->sealed && segment->filling.empty() && !segment->whole_pages && all_written;
   }
   // Its last piece is rarely full.
@@ -201,9 +203,12 @@ Task<Result<>> PackedStore::settle_all(SegmentPtr segment) {
 }
 
 Task<Result<>> PackedStore::flush() {
-  // What was dropped with its segment, or while it moved on, needs the segment gone first.
-  co_await removals(UINT32_MAX);
-  co_await words_->idle();
+  // What was dropped has a word, or a segment that is going; what moves on from there and was
+  // dropped meanwhile has a word after that.
+  for (int i = 0; i < 2; ++i) {
+    co_await words_->idle();
+    co_await removals(UINT32_MAX);
+  }
   std::vector<SegmentPtr> segments;
   {
     std::lock_guard lock(mutex_);
