@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kPiecesMax = 16;
 
 // For room for a word about a drop.
-constexpr int kWordTries = 100;
+constexpr int kWordTries = 100, kWordTriesInVain = 10;
 constexpr auto kWordPause = std::chrono::milliseconds(10);
 
 // At least so many segments make up the capacity, or a quota: eviction takes whole ones.
@@ -358,7 +358,9 @@ void PackedStore::remove_if_dead(const SegmentPtr& segment) {
 
 uint64_t PackedStore::drop(const FileId& id) {
   std::optional<Found> found = find(id);
-  if (!found || !forget(id, found->entry)) return 0;
+  // It may just be moving on.
+  while (found && !forget(id, found->entry)) found = find(id);
+  if (!found) return 0;
   queue_word(id, found->entry);
   return found->entry.size;
 }
@@ -389,9 +391,14 @@ Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, En
     }
     if (slot) self->release_slot(*slot);
     if (room || (!slot && slot.error().code() != StatusCode::kNoSpace)) co_return;
-    // Eviction makes room, if nothing else does.
+    // Eviction makes room, but not for a pool of which all is used alike; then its oldest segment
+    // goes. A drop is an order, and what is kept is not.
     from->pool->wants_room = true;
     self->directory_->on_pressure();
+    if (tries % kWordTriesInVain == kWordTriesInVain - 1 && !from->pool->policy().pinned) {
+      const uint64_t freed = co_await self->evict_one(from->pool, false);
+      if (freed == 0) co_await self->evict_open(from->pool);
+    }
     Result<> slept = co_await sleep_for(Context::background(), kWordPause);
     static_cast<void>(slept);
   }

@@ -164,7 +164,8 @@ class Rounds {
 
   void one() {
     const Plan plan = Plan::draw(chance_);
-    const std::string log = directory_->path() + "/log";
+    // That of the life before is kept: it may tell why this one complains.
+    const std::string log = fmt::format("{}/log.{}", directory_->path(), (killed_ + ended_) % 2);
     std::array<int, 2> pipe;
     ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
     const std::vector<std::string> environment = {
