@@ -28,7 +28,7 @@ demo: ## train a digit classifier from a mounted bucket, and compare (sets up al
 test: ## everything that must pass (sets up all it needs); ends with "N passed, N failed"
 	@tools/run_tests test
 
-soak: ## the end-to-end tests for much longer; records the result in docs/soak.md
+soak: ## tests for much longer, kills, power cuts, fuzzers; records the result in docs/soak.md
 	@tools/run_tests soak
 
 tsan: ## the rooms' tests under ThreadSanitizer

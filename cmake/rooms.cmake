@@ -2,7 +2,7 @@
 # One static library per room of src/rooms.txt, with its tests and a link test.
 #
 # leat_room(NAME [DEPS room…] [LIBS target…] [TEST_LIBS target…] [FOLDERS folder…] [PROGRAM name] [PCH]
-#           [TOGETHER pattern…])
+#           [TOGETHER pattern…] [FUZZED source…])
 #   sources   all *.cc of the folder but *_test.cc and *_fuzz.cc
 #   tests     all *_test.cc, one GoogleTest program per room
 #   DEPS      rooms it uses; each must stand above it in the table, or configuring fails
@@ -10,7 +10,11 @@
 #   PROGRAM   main.cc is not part of the library but of this executable, put at the build's root
 #   TOGETHER  GoogleTest filters; the tests of one run in one process, since they share a server that
 #             takes long to start. Every other test has a process of its own.
+#   FUZZED    what the fuzzers watch beside their subjects
 #   PCH       reuse the coroutine precompiled header of `runtime`
+# X_fuzz.cc is a libFuzzer program of its own about X.cc, which is compiled into it once more so that
+# the fuzzer sees its branches. It writes its seeds itself; a test runs it for LEAT_FUZZ_SECONDS.
+#
 # The link test links the whole of the room's archive with nothing but what it declares, so a hidden
 # dependency is a build failure.
 file(STRINGS "${CMAKE_SOURCE_DIR}/src/rooms.txt" LEAT_ROOMS REGEX "^[a-z]")
@@ -29,8 +33,27 @@ function(leat_reuse_pch executable)
   target_precompile_headers(${executable} REUSE_FROM leat_runtime)
 endfunction()
 
+# Built by default, and together as `leat_fuzz`.
+function(leat_fuzzer room_target fuzzer)
+  get_filename_component(name "${fuzzer}" NAME_WE)
+  set(program "${room_target}_${name}")
+  string(REGEX REPLACE "_fuzz\\.cc$" ".cc" subject "${fuzzer}")
+  add_executable(${program} "${fuzzer}" "${subject}" ${ARGN})
+  target_compile_options(${program} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${program} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(${program} PRIVATE ${room_target})
+  if(NOT TARGET leat_fuzz)
+    add_custom_target(leat_fuzz)
+  endif()
+  add_dependencies(leat_fuzz ${program})
+  add_test(NAME "fuzz.${name}"
+           COMMAND sh -c "exec $<TARGET_FILE:${program}> -max_total_time=\${LEAT_FUZZ_SECONDS:-2} \
+-use_value_profile=1 -timeout=10 -print_final_stats=1 -artifact_prefix=${name}- ${name}.seeds")
+  set_tests_properties("fuzz.${name}" PROPERTIES TIMEOUT 7200)
+endfunction()
+
 function(leat_room room)
-  cmake_parse_arguments(ARG "PCH" "PROGRAM" "DEPS;LIBS;TEST_LIBS;FOLDERS;TOGETHER" ${ARGN})
+  cmake_parse_arguments(ARG "PCH" "PROGRAM" "DEPS;LIBS;TEST_LIBS;FOLDERS;TOGETHER;FUZZED" ${ARGN})
   list(FIND LEAT_ROOMS "${room}" place)
   if(place LESS 0)
     message(FATAL_ERROR "room '${room}' is not in src/rooms.txt")
@@ -39,9 +62,11 @@ function(leat_room room)
 
   set(patterns *.cc *.h)
   set(test_patterns *_test.cc)
+  set(fuzz_patterns *_fuzz.cc)
   foreach(folder IN LISTS ARG_FOLDERS)
     list(APPEND patterns ${folder}/*.cc ${folder}/*.h)
     list(APPEND test_patterns ${folder}/*_test.cc)
+    list(APPEND fuzz_patterns ${folder}/*_fuzz.cc)
   endforeach()
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   file(GLOB tests CONFIGURE_DEPENDS ${test_patterns})
@@ -75,6 +100,13 @@ function(leat_room room)
   add_executable(${target}_link "${CMAKE_CURRENT_BINARY_DIR}/link_main.cc")
   target_link_libraries(${target}_link PRIVATE -Wl,--whole-archive ${target} -Wl,--no-whole-archive)
   add_test(NAME link.${room} COMMAND ${target}_link)
+
+  if(LEAT_FUZZ)
+    file(GLOB fuzzers CONFIGURE_DEPENDS ${fuzz_patterns})
+    foreach(fuzzer IN LISTS fuzzers)
+      leat_fuzzer(${target} "${fuzzer}" ${ARG_FUZZED})
+    endforeach()
+  endif()
 
   if(tests)
     add_executable(${target}_test ${tests})

@@ -10,6 +10,14 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 set(CMAKE_CXX_FLAGS_DEBUG "-Og -g1")
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+# Fuzzers want the address sanitizer's eyes.
+string(FIND "${LEAT_SANITIZE}" "address" LEAT_SANITIZES_ADDRESSES)
+set(LEAT_FUZZ_DEFAULT OFF)
+if(LEAT_SANITIZES_ADDRESSES GREATER -1)
+  set(LEAT_FUZZ_DEFAULT ON)
+endif()
+option(LEAT_FUZZ "Build the fuzzers (*_fuzz.cc)" ${LEAT_FUZZ_DEFAULT})
+
 if(LEAT_SANITIZE)
   add_compile_options(-fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${LEAT_SANITIZE})

@@ -21,7 +21,23 @@ def main():
     dirty = subprocess.run(["git", "-C", root, "status", "--porcelain", "-uno"],
                            capture_output=True, text=True).stdout.strip()
     page = f"""# Last soak run
-Written by `make soak`: the end-to-end tests with {scale} times as many operations.
+Written by `make soak`: the end-to-end tests with {scale} times as many operations, then what the
+page store has to stand, and the fuzzers. The ordinary tests do a little of each.
+
+| LEAT_… | what, by default |
+|---|---|
+| TEST_SCALE | end-to-end tests, 20 times as long |
+| TORTURE_KILLS | rounds of kill -9, 1,000 |
+| TORTURE_POWER_CUTS | rounds of power cuts, 200 |
+| TORTURE_DAMAGES | damaged directories, 500 |
+| TORTURE_FAULT_STEP | a failing disk call every so many calls, 1 |
+| TORTURE_CAPACITY_MS | capacity sampled every 10 ms for so long, 60,000 |
+| FUZZ_SECONDS | of each fuzzer, 120 |
+| TORTURE_SEED | repeats a run of the middle five |
+
+One of them alone: `LEAT_TORTURE_KILLS=1000 build/dev/src/cache/leat_cache_test
+--gtest_filter='Kill.At*'`; the others are `PowerCut.*`, `Damage.*`, `*FaultSweep*`,
+`CapacitySampled.*`, and `ctest --test-dir build/dev -R '^fuzz'`.
 
 | | |
 |---|---|

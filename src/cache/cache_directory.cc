@@ -152,6 +152,7 @@ Task<> CacheDirectory::remove_files(Openable& object, Charge& charge) {
   });
   if (removed) co_return;
   charge.never_give_back();
+  left_behind = true;
   log::warning("cache {}: {} bytes stay in use until the next start: {}", options.directory,
                charge.bytes(), removed.error().to_string());
 }

@@ -79,6 +79,8 @@ struct CacheDirectory {
   // Starts the eviction; set before the first use. Must not block.
   std::function<void()> on_pressure;
 
+  // A file that could not be read, or removed, is in no index, so that nobody can vouch for it.
+  std::atomic<bool> left_behind = false;
   std::atomic<bool> closing = false;
   std::stop_source stopping;  // of what only waits
   std::atomic<uint64_t> evicted_bytes = 0, corrupt_blocks = 0, refused_bytes = 0;

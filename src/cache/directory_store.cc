@@ -58,7 +58,9 @@ void DirectoryStore::stop() {
 
 Result<> DirectoryStore::load(bool clean) {
   LEAT_CHECK_OK(files_->load(clean));
-  return packed_->load();
+  LEAT_CHECK_OK(packed_->load());
+  // The names of their folders.
+  return directory_->disk->sync_directory(directory_->options.directory);
 }
 
 bool DirectoryStore::small(const FileRef& ref) const {
@@ -200,9 +202,10 @@ Task<> DirectoryStore::close() {
   gauges_ = nullptr;
   co_await directory_->background->idle();
   Result<> closed = co_await flush(Context::background());
-  // What the flush dropped is being removed.
+  // What the flush dropped is being removed, and has to be gone for good before the mark.
   co_await directory_->background->idle();
-  if (closed && !files_->vouched_for()) {
+  if (closed) closed = co_await flush(Context::background());
+  if (closed && (!files_->vouched_for() || directory_->left_behind)) {
     log::info(
         "cache {}: not all files were verified since it was not closed in order, so it still "
         "counts as that",

@@ -81,6 +81,28 @@ TEST(Recovery, WhatWasDroppedStaysDropped) {
   for (size_t i = 1; i < earlier.size(); ++i) EXPECT_TRUE(store.holds(earlier[i])) << i;
 }
 
+// The word about a drop is written in the background, perhaps after what came again.
+TEST(Recovery, WhatWasDroppedAndBroughtAgainIsThere) {
+  TempDirectory directory;
+  TestStore killed(TestStore::options(directory.path()));
+  std::vector<FileRefPtr> again, gone;
+  for (int i = 0; i < 60; ++i) {
+    again.push_back(object(fmt::format("again {}", i), 5000));
+    gone.push_back(object(fmt::format("gone {}", i), i % 10 == 0 ? 3 * kBlockBytes : 5000));
+    ASSERT_TRUE(killed.write_whole(again.back()));
+    ASSERT_TRUE(killed.write_whole(gone.back()));
+    killed->drop(again.back()->id);
+    ASSERT_TRUE(killed.write_whole(again.back()));
+    killed->drop(gone.back()->id);
+  }
+  ASSERT_TRUE(killed.flush());
+  auto copy = crash_copy(directory.path());
+  TestStore store(TestStore::options(copy->path()));
+  ASSERT_TRUE(store.ok());
+  for (const auto& ref : again) EXPECT_TRUE(store.holds(ref)) << ref->key;
+  for (const auto& ref : gone) EXPECT_FALSE(store.holds(ref)) << ref->key;
+}
+
 TEST(Recovery, AfterAKillWhatWasWrittenIsThereAndVerifiedBeforeTheKernelReadsIt) {
   TempDirectory directory;
   Objects objects;

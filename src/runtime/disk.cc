@@ -210,7 +210,9 @@ class SystemDisk : public Disk {
       if (name == "." || name == "..") continue;
       struct stat info;
       if (::fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
-        continue;  // gone in the meantime
+        if (errno != ENOENT) return error(status_from_errno(errno, "stat of an item of " + path));
+        errno = 0;  // gone in the meantime
+        continue;
       }
       items.push_back({std::move(name), S_ISDIR(info.st_mode), static_cast<uint64_t>(info.st_size),
                        static_cast<uint64_t>(info.st_blocks) * 512,

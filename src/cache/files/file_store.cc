@@ -201,6 +201,7 @@ Task<Result<>> FileStore::create(FilePtr file, FileRefPtr ref) {
         LEAT_CHECK_OK(directory->disk->truncate(files->side.fd(), ObjectMeta::file_bytes(*ref)));
         return files;
       });
+  note_names_changed(file->id);
   if (!made) co_return Error(made.error());
   Bytes meta = Bytes::copy_of(ObjectMeta::encode_new(*ref));
   int side = (*made)->side.fd();
@@ -234,6 +235,7 @@ Task<> FileStore::remove(FilePtr file) {
     queues_of(*file->pool).remove(file->id);
   }
   co_await directory_->remove_files(*file, file->charge);
+  note_names_changed(file->id);
   Shard& part = shard(file->id);
   {
     std::lock_guard lock(part.mutex);

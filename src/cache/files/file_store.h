@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <deque>
 #include <functional>
@@ -130,6 +131,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   // them, and a copy could hold an evicted file's bytes back after it.
   Task<> remove(FilePtr file);
   Task<Result<>> settle(FilePtr file);
+  void note_names_changed(const FileId& id) { folders_changed_[id.bytes[0]] = true; }
+  Result<> sync_names();  // blocks
   Task<Result<>> call_complete(FilePtr file, OpenFilesPtr files);
   void queue_settling(const FilePtr& file);
   static Task<> settle_in_background(std::shared_ptr<FileStore> self, FilePtr file);
@@ -143,6 +146,9 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
 
   mutable std::mutex eviction_mutex_;                                              // leaf
   mutable boost::unordered_flat_map<uint64_t, std::unique_ptr<S3Fifo>> eviction_;  // by pool
+
+  // By the first byte of their ids: names came or went that are not on disk for good yet.
+  std::array<std::atomic<bool>, 256> folders_changed_ = {};
 
   Semaphore settling_;
 

@@ -63,6 +63,9 @@ void FileStore::leave_alone(const std::string& name, const std::string& why) {
 
 Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vector<FilePtr>& into) {
   const std::string name = "files/" + folder;
+  std::atomic<bool>& changed = folders_changed_[std::stoul(folder, nullptr, 16)];
+  // What the last run did to its names may not be on disk for good.
+  if (!clean) changed = true;
   LEAT_TRY(auto items, directory_->disk->list_directory(directory_->path(name)));
   std::map<std::string, Pair> pairs;
   for (DirectoryItem& item : items) {
@@ -77,6 +80,7 @@ Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vect
   for (const auto& [stem, pair] : pairs) {
     if (!pair.data || !pair.side) {
       discard_on_disk(name + "/" + stem, "its other half is missing");
+      changed = true;
       continue;
     }
     Result<FilePtr> file = load_file(name + "/" + stem, *pair.data, clean);
@@ -85,8 +89,10 @@ Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vect
     } else if (lost_by_open(file.error())) {
       directory_->corrupt(stem, file.error().to_string());
       discard_on_disk(name + "/" + stem, file.error().to_string());
+      changed = true;
     } else {
       directory_->capacity->count(pair.data->allocated_bytes + pair.side->allocated_bytes);
+      directory_->left_behind = true;
       leave_alone(folder + "/" + stem, "cannot be read (" + file.error().to_string() + ")");
     }
   }
@@ -116,6 +122,7 @@ void FileStore::discard_on_disk(const std::string& stem, const std::string& why)
   for (const char* suffix : {".meta", ".data"}) {
     Result<> removed = directory_->disk->unlink(directory_->path(stem + suffix));
     if (removed || removed.error().code() == StatusCode::kNotFound) continue;
+    directory_->left_behind = true;
     log::warning("cache {}: {}", directory_->options.directory, removed.error().to_string());
   }
 }

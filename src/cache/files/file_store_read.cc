@@ -239,8 +239,29 @@ Task<Result<>> FileStore::flush() {
   for (const FilePtr& file : all()) {
     Result<> settled = co_await settle(file);
     if (!settled && first_failure) first_failure = settled;
+    if (!file->doomed()) continue;
+    auto gone = co_await file->gone->wait(Context::background(), "removal of a cache file");
+    static_cast<void>(gone);
   }
+  Result<> synced = co_await directory_->executor.blocking([this] { return sync_names(); });
+  if (!synced && first_failure) first_failure = synced;
   co_return first_failure;
+}
+
+// An incomplete file needs its name as a complete one does, and what was removed must not come back
+// after a power cut: half of it would be beside half of its successor, and trusted.
+Result<> FileStore::sync_names() {
+  bool any = false;
+  for (size_t folder = 0; folder < folders_changed_.size(); ++folder) {
+    if (!folders_changed_[folder].exchange(false)) continue;
+    any = true;
+    Result<> synced =
+        directory_->disk->sync_directory(directory_->path(fmt::format("files/{:02x}", folder)));
+    if (synced || synced.error().code() == StatusCode::kNotFound) continue;
+    folders_changed_[folder] = true;
+    return synced;
+  }
+  return any ? directory_->disk->sync_directory(directory_->path("files")) : Result<>();
 }
 
 std::shared_ptr<BackingFile> FileStore::backing(const FileRef& ref) {

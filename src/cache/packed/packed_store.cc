@@ -15,6 +15,10 @@ namespace {
 // In memory, of all tails. An object that finds fewer may take what it needs.
 constexpr uint64_t kPiecesMax = 16;
 
+// For room for a word about a drop.
+constexpr int kWordTries = 100, kWordTriesInVain = 10;
+constexpr auto kWordPause = std::chrono::milliseconds(10);
+
 // At least so many segments make up the capacity, or a quota: eviction takes whole ones.
 constexpr uint64_t kSegmentsOfAll = 32;
 
@@ -114,7 +118,7 @@ Result<PackedStore::Incoming> PackedStore::reserve(const FileRef& ref, const Byt
 }
 
 // Payload and record into the tail, then the index. Two who bring the same object at the same time
-// both take a place; the second one's is nobody's until its segment goes.
+// both take a place; one of them is nobody's until its segment goes.
 Result<> PackedStore::put(const Incoming& object, Slot slot) {
   const auto& [ref, data, pool, crcs, charged, moved_from] = object;
   Segment& segment = *slot.segment;
@@ -131,35 +135,37 @@ Result<> PackedStore::put(const Incoming& object, Slot slot) {
               .read = false};
   segment.newest_ns = birth_now_ns();
   segment.last_pass = pool->now();
-  bool entered = enter(ref.id, entry, slot.segment, moved_from);
+  bool entered = enter(ref.id, entry, slot.segment, moved_from.has_value());
   release_slot(slot);
   if (entered) return {};
   return directory_->write_failed(
       ref.key, Status(StatusCode::kInternal, "what came before it could not be written"));
 }
 
-// False where the segment failed meanwhile.
-bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& into,
-                        std::optional<Entry> moved_from) {
+// False where the segment failed meanwhile. Where the object is in two places, by two writers or
+// since it moves, the later one counts, as it does after a start.
+bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& into, bool moved) {
+  std::optional<uint32_t> left;
+  bool dropped;
   {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
     // Under this lock: whoever marks it forgets afterwards what is in the shards.
     if (into->failed || into->cut_off || into->removing) return false;
-    Entry* found = part.entries.find(id);
-    if (moved_from) {
-      // Dropped meanwhile: the copy is dead, too.
-      if (found == nullptr || !found->same_place(*moved_from)) return true;
-      *found = entry;
-    } else if (found != nullptr) {
-      return true;  // another was faster
-    } else {
-      part.entries.put(id, entry);
+    const Entry* found = part.entries.find(id);
+    dropped = found == nullptr && moved;
+    if (found != nullptr) {
+      if (!entry.is_later_than(*found)) return true;
+      left = found->segment;
     }
+    if (!dropped) part.entries.put(id, entry);
+  }
+  if (dropped) {  // while it moved: the copy is dead, too
+    queue_word(id, entry);
+    return true;
   }
   ++into->live_objects;
-  if (!moved_from) return true;
-  if (SegmentPtr before = segment(moved_from->segment)) --before->live_objects;
+  if (left) object_left(*left);
   return true;
 }
 
@@ -352,28 +358,52 @@ void PackedStore::remove_if_dead(const SegmentPtr& segment) {
 
 uint64_t PackedStore::drop(const FileId& id) {
   std::optional<Found> found = find(id);
-  if (!found || !forget(id, found->entry)) return 0;
-  directory_->spawn(record_drop(shared_from_this(), id, found->entry.segment));
+  // It may just be moving on.
+  while (found && !forget(id, found->entry)) found = find(id);
+  if (!found) return 0;
+  queue_word(id, found->entry);
   return found->entry.size;
 }
 
+void PackedStore::queue_word(const FileId& id, const Entry& dropped) {
+  words_->spawn(directory_->executor, record_drop(shared_from_this(), id, dropped));
+}
+
 // Without this word the object would be back after a restart: not wrong, but not what was asked.
-Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence) {
-  // A segment that dies with its last object takes the object's record along; one that must stay
-  // for its words about other drops does not.
-  SegmentPtr from = self->segment(sequence);
-  if (from == nullptr || from->removing) co_return;
+// It says which place is meant, since the object may be here again before the word is.
+Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, Entry dropped) {
   SegmentRecord word;
   word.kind = SegmentRecord::Kind::kDropped;
   word.ref.id = id;
-  std::string record = word.encode();
-  Result<Slot> slot = co_await self->take_slot(Context::background(), from->pool, 0);
-  if (!slot) co_return;
-  if (slot->segment->charge.grow(record.size())) {
-    slot->segment->has_drops = true;
-    slot->segment->tail.add_record(slot->offset, record);
+  word.ref.size = dropped.segment;
+  word.offset = dropped.page * kPageBytes;
+  const std::string record = word.encode();
+  for (int tries = 0; tries < kWordTries; ++tries) {
+    // A segment that dies with its last object takes the object's record along; one that must stay
+    // for its words about other drops does not.
+    SegmentPtr from = self->segment(dropped.segment);
+    if (from == nullptr || from->removing) co_return;
+    Result<Slot> slot = co_await self->take_slot(Context::background(), from->pool, 0);
+    const bool room = slot && slot->segment->charge.grow(record.size());
+    if (room) {
+      slot->segment->has_drops = true;
+      slot->segment->tail.add_record(slot->offset, record);
+    }
+    if (slot) self->release_slot(*slot);
+    if (room || (!slot && slot.error().code() != StatusCode::kNoSpace)) co_return;
+    // Eviction makes room, but not for a pool of which all is used alike; then its oldest segment
+    // goes. A drop is an order, and what is kept is not.
+    from->pool->wants_room = true;
+    self->directory_->on_pressure();
+    if (tries % kWordTriesInVain == kWordTriesInVain - 1 && !from->pool->policy().pinned) {
+      const uint64_t freed = co_await self->evict_one(from->pool, false);
+      if (freed == 0) co_await self->evict_open(from->pool);
+    }
+    Result<> slept = co_await sleep_for(Context::background(), kWordPause);
+    static_cast<void>(slept);
   }
-  self->release_slot(*slot);
+  log::warning("cache {}: no room to note that {} was dropped; it may be back after a restart",
+               self->directory_->options.directory, id.to_hex());
 }
 
 // Its words about drops are needed as long as there are earlier segments.
@@ -399,6 +429,30 @@ Task<> PackedStore::remove_in_background(std::shared_ptr<PackedStore> self, Segm
   co_await self->remove(segment);
 }
 
+// Waits for the end of those that were begun, of segments before `end`.
+Task<> PackedStore::removals(uint32_t end) {
+  std::vector<SegmentPtr> going;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [sequence, segment] : segments_) {
+      if (sequence < end && segment->removing) going.push_back(segment);
+    }
+  }
+  for (const SegmentPtr& segment : going) {
+    auto gone = co_await segment->gone->wait(Context::background(), "removal of a segment");
+    static_cast<void>(gone);
+  }
+}
+
+// Words about drops go after the segments that they are about, also for a power cut. Where this
+// fails a dropped object may be back.
+Task<> PackedStore::sync_names() {
+  CacheDirectory* directory = directory_.get();
+  Result<> synced = co_await directory->executor.blocking(
+      [directory] { return directory->disk->sync_directory(directory->path("segments")); });
+  static_cast<void>(synced);
+}
+
 // Of a segment whose removal was begun, or that never came to be.
 Task<> PackedStore::remove(SegmentPtr segment) {
   segment->charge.hold();
@@ -406,6 +460,10 @@ Task<> PackedStore::remove(SegmentPtr segment) {
   {
     std::lock_guard lock(mutex_);
     segment->being_filled = nullptr;
+  }
+  if (segment->has_drops) {
+    co_await removals(segment->sequence);
+    co_await sync_names();
   }
   co_await directory_->remove_files(*segment, segment->charge);
 
@@ -416,6 +474,7 @@ Task<> PackedStore::remove(SegmentPtr segment) {
     segments_.erase(segment->sequence);
     if (!segments_.empty()) oldest = segments_.begin()->second;
   }
+  segment->gone->set(true);
   if (oldest != nullptr) remove_if_dead(oldest);  // its words about drops are not needed any more
 }
 

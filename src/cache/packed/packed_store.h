@@ -112,8 +112,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Result<> put(const Incoming& object, Slot slot);
   Task<Result<>> store(Context context, FileRefPtr ref, Bytes data,
                        std::optional<Entry> moved_from);
-  bool enter(const FileId& id, const Entry& entry, const SegmentPtr& into,
-             std::optional<Entry> moved_from);
+  bool enter(const FileId& id, const Entry& entry, const SegmentPtr& into, bool moved);
   // Nothing where the tail is full or a segment is needed first.
   std::optional<Slot> try_take_slot(const Pool& pool, uint64_t bytes);
   Task<Result<Slot>> take_slot(Context context, PoolPtr pool, uint64_t bytes);
@@ -144,14 +143,18 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   bool has_needed_words(const SegmentPtr& segment) const;  // under the mutex
   bool begin_removal(const SegmentPtr& segment);
 
-  static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, uint32_t sequence);
+  void queue_word(const FileId& id, const Entry& dropped);
+  static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, Entry dropped);
   static Task<> settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   static Task<> remove_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   Task<Result<>> settle(SegmentPtr segment);
+  Task<Result<>> settle_all(SegmentPtr segment);
   Task<Result<>> finish_file(SegmentPtr segment, OpenFilesPtr files);
   void queue_settling(const SegmentPtr& segment);
   void give_up(const SegmentPtr& segment, const Status& why);
   Task<> remove(SegmentPtr segment);
+  Task<> removals(uint32_t end);
+  Task<> sync_names();
 
   // packed_store_tail.cc
   enum class Extent { kWholePieces, kAll };
@@ -184,8 +187,16 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   uint64_t compare(const OpenFiles& files, std::span<const Moving> objects);
 
   // packed_store_load.cc
-  Result<> load_segment(uint32_t sequence, const DirectoryItem& data);
-  void load_record(const SegmentRecord& record, Segment& segment, uint64_t data_file_bytes);
+  // Records that point past the end of .data, until another one or a word makes up for them.
+  struct CutShort {
+    Entry place;
+    std::string key;
+  };
+  using CutShorts = boost::unordered_flat_map<FileId, CutShort, IdHash>;
+  Result<> load_segment(uint32_t sequence, const DirectoryItem& data, CutShorts& cut_short);
+  void load_record(const SegmentRecord& record, Segment& segment, uint64_t data_file_bytes,
+                   CutShorts& cut_short);
+  void note_lost(const CutShorts& cut_short);
   void set_length(const std::string& name, uint64_t from, uint64_t to);
   void discard_dead_segments();
   void discard_on_disk(uint32_t sequence, const std::string& why);
@@ -203,6 +214,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   uint64_t pieces_ = 0;                        // of all tails
   std::shared_ptr<SharedResult<bool>> freed_;  // there are fewer of them again
   std::atomic<bool> clock_runs_ = false;
+  const std::shared_ptr<Background> words_ = std::make_shared<Background>();  // about drops
 };
 
 }  // namespace leat

@@ -43,13 +43,14 @@ Result<> PackedStore::load() {
                    directory_->options.directory, item.name);
     }
   }
+  CutShorts cut_short;
   for (const auto& [sequence, pair] : pairs) {
     next_sequence_ = sequence + 1;
     if (!pair.data || !pair.side) {
       discard_on_disk(sequence, "its other half is missing");
       continue;
     }
-    Result<> loaded = load_segment(sequence, *pair.data);
+    Result<> loaded = load_segment(sequence, *pair.data, cut_short);
     if (loaded) continue;
     if (!lost_by_open(loaded.error())) {
       directory_->capacity->count(pair.data->allocated_bytes + pair.side->allocated_bytes);
@@ -62,7 +63,17 @@ Result<> PackedStore::load() {
     discard_on_disk(sequence, loaded.error().to_string());
   }
   discard_dead_segments();
+  note_lost(cut_short);
   return {};
+}
+
+// Said once: with a word about them the next start knows.
+void PackedStore::note_lost(const CutShorts& cut_short) {
+  for (const auto& [id, lost] : cut_short) {
+    if (contains(id)) continue;
+    directory_->corrupt(lost.key, Segment::name(lost.place.segment, ".data") + " is cut short");
+    queue_word(id, lost.place);
+  }
 }
 
 // Those of which every object was dropped or moved on, unless their words about drops are needed
@@ -75,13 +86,18 @@ void PackedStore::discard_dead_segments() {
       ++place;
       continue;
     }
+    if (segment.has_drops) {  // after those that its words are about
+      Result<> synced = directory_->disk->sync_directory(directory_->path("segments"));
+      static_cast<void>(synced);
+    }
     discard_on_disk(segment.sequence, "all of it was dropped");
     tell_shards(segment.sequence, nullptr);
     place = segments_.erase(place);
   }
 }
 
-Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data) {
+Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data,
+                                   CutShorts& cut_short) {
   std::string index_name = Segment::name(sequence, ".index");
   LEAT_TRY(Buffer index, directory_->disk->read_file(directory_->path(index_name), kIndexBytesMax));
   auto header = SegmentHeader::decode(index.span());
@@ -100,7 +116,7 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data)
   while (at < index.size()) {
     auto record = SegmentRecord::decode(index.span().subspan(at), &at);
     if (!record) break;
-    load_record(*record, *segment, data.size_bytes);
+    load_record(*record, *segment, data.size_bytes, cut_short);
   }
   segment->index_bytes = at;
 
@@ -115,32 +131,38 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data)
 }
 
 void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
-                              uint64_t data_file_bytes) {
+                              uint64_t data_file_bytes, CutShorts& cut_short) {
+  const bool is_word = record.kind == SegmentRecord::Kind::kDropped;
+  const Entry place{.segment = is_word ? static_cast<uint32_t>(record.ref.size) : segment.sequence,
+                    .page = static_cast<uint32_t>(record.offset / kPageBytes),
+                    .crc = crc_of_crcs(record.crcs),
+                    .size = is_word ? 0 : static_cast<uint32_t>(record.ref.size),
+                    .verified = false,
+                    .read = false};
+  const uint64_t end = record.offset + align_up(record.ref.size, kPageBytes);
+  const bool fits = record.ref.size > 0 && record.ref.size <= PackedIndex::kSizeMax &&
+                    record.offset <= data_file_bytes &&
+                    record.ref.size <= data_file_bytes - record.offset;
+  if (!is_word && !fits) {
+    cut_short[record.ref.id] = {place, record.ref.key};
+    return;
+  }
+  if (is_word) cut_short.erase(record.ref.id);
+  // Words of builds that named no place are about all that came before.
+  const bool names_place = !is_word || place.segment != 0;
   auto& entries = shard(record.ref.id).entries;
   const Entry* found = entries.find(record.ref.id);
-  if (found != nullptr) {  // moved on, written again, or dropped
+  segment.has_drops = segment.has_drops || is_word;
+  if (found != nullptr) {  // moved on, written twice or again, or dropped
+    if (names_place && found->is_later_than(place)) return;
     auto before = segments_.find(found->segment);
     if (before != segments_.end()) --before->second->live_objects;
     entries.erase(record.ref.id);
   }
-  if (record.kind == SegmentRecord::Kind::kDropped) {
-    segment.has_drops = true;
-    return;
-  }
-  uint64_t end = record.offset + align_up(record.ref.size, kPageBytes);
-  const bool fits = record.ref.size > 0 && record.ref.size <= PackedIndex::kSizeMax;
-  if (!fits || record.offset + record.ref.size > data_file_bytes) {
-    directory_->corrupt(record.ref.key, segment.data_name() + " is cut short");
-    return;
-  }
+  if (is_word) return;
   segment.data_bytes = std::max(segment.data_bytes, end);
   ++segment.live_objects;
-  entries.put(record.ref.id, {.segment = segment.sequence,
-                              .page = static_cast<uint32_t>(record.offset / kPageBytes),
-                              .crc = crc_of_crcs(record.crcs),
-                              .size = static_cast<uint32_t>(record.ref.size),
-                              .verified = false,
-                              .read = false});
+  entries.put(record.ref.id, place);
 }
 
 // Data ends in a whole page, and a torn tail goes: it was written when the last run was killed, and

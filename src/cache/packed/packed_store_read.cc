@@ -10,6 +10,12 @@
 #include "telemetry/log.h"
 
 namespace leat {
+namespace {
+
+// Of a place: a copy of at most 1 GiB, mostly a few KiB.
+constexpr auto kFillingTime = std::chrono::milliseconds(1);
+
+}  // namespace
 
 std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) {
   std::optional<Found> found = find(ref.id);
@@ -123,7 +129,9 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   {
     std::lock_guard lock(mutex_);
     if (segment->removing || segment->failed) co_return Result<>();
-    bool all_written = segment->cut_off || written == segment->data_bytes;
+    // A word has no payload.
+    const bool all_out = written == segment->data_bytes && !segment->tail.any_below(written);
+    const bool all_written = segment->cut_off || all_out;
     finish = segment->sealed && segment->filling.empty() && !segment->whole_pages && all_written;
   }
   // Its last piece is rarely full.
@@ -177,7 +185,30 @@ void PackedStore::give_up(const SegmentPtr& segment, const Status& why) {
   remove_if_dead(segment);  // or its last writer does
 }
 
+// All that had a place when it began. What lies behind a place that somebody still fills cannot be
+// written yet; filling one waits for nothing.
+Task<Result<>> PackedStore::settle_all(SegmentPtr segment) {
+  uint64_t end;
+  {
+    std::lock_guard lock(mutex_);
+    end = segment->data_bytes;
+  }
+  for (;;) {
+    LEAT_CO_CHECK_OK(co_await settle(segment));
+    const bool ended = segment->removing || segment->failed || segment->cut_off;
+    if (ended || segment->synced_bytes >= end) co_return Result<>();
+    Result<> slept = co_await sleep_for(Context::background(), kFillingTime);
+    static_cast<void>(slept);
+  }
+}
+
 Task<Result<>> PackedStore::flush() {
+  // What was dropped has a word, or a segment that is going; what moves on from there and was
+  // dropped meanwhile has a word after that.
+  for (int i = 0; i < 2; ++i) {
+    co_await words_->idle();
+    co_await removals(UINT32_MAX);
+  }
   std::vector<SegmentPtr> segments;
   {
     std::lock_guard lock(mutex_);
@@ -185,7 +216,7 @@ Task<Result<>> PackedStore::flush() {
   }
   Result<> first_failure;
   for (const SegmentPtr& segment : segments) {
-    Result<> settled = co_await settle(segment);
+    Result<> settled = co_await settle_all(segment);
     if (!settled && first_failure) first_failure = settled;
   }
   CacheDirectory* directory = directory_.get();

@@ -79,6 +79,9 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   // Its tail could not be written: nothing comes in any more, what is in the files stays.
   std::atomic<bool> cut_off = false;
 
+  // Set when the files are gone.
+  const std::shared_ptr<SharedResult<bool>> gone = SharedResult<bool>::make();
+
   // One sync at a time; the next finds that there is nothing left to do.
   Semaphore settle_turn{1};
   // Whoever writes the tail out holds it.

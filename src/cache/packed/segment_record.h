@@ -22,7 +22,7 @@ struct SegmentRecord {
   enum class Kind : uint8_t { kObject = 1, kDropped = 2 };
 
   Kind kind = Kind::kObject;
-  FileRef ref;                 // of a dropped object only the id
+  FileRef ref;                 // of a dropped object the id and, as its size, its segment
   uint64_t offset = 0;         // in the segment's .data, whole pages
   std::vector<uint32_t> crcs;  // CRC-32C of each block
 

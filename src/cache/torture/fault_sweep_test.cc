@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// A disk that fails at any one call, or from any call on, with EIO, with ENOSPC, with both in turn:
+// through two lives with both kinds of objects, eviction, drops and hand-overs to the kernel. No
+// wrong byte, no answer to a read but "missing", no byte of capacity lost; and when the disk works
+// again the store does.
+//
+// LEAT_TORTURE_FAULT_STEP: every so many calls; 1: all. LEAT_TORTURE_SEED: to repeat a run.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "cache/torture/working_set_test.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kCapacityBytes = 5 * kMiB;
+// Superblock and scrub, their successors, lock, probe.
+constexpr uint64_t kEmptyBytes = 6 * 4096;
+
+struct How {
+  const char* name;
+  bool for_good;
+  std::vector<int> failures;  // in turn
+};
+
+// Counts what could not be unlinked: it stays charged until the next start.
+class UnlinkCounter : public FaultyDisk {
+ public:
+  using FaultyDisk::FaultyDisk;
+  Result<> unlink(const std::string& path) override {
+    Result<> done = FaultyDisk::unlink(path);
+    if (!done && done.error().code() != StatusCode::kNotFound) ++refused_;
+    return done;
+  }
+  uint64_t refused() const { return refused_; }
+
+ private:
+  std::atomic<uint64_t> refused_ = 0;
+};
+
+class Sweep {
+ public:
+  Sweep() : executor_({.threads = 1}) {
+    disk_ = std::make_shared<UnlinkCounter>(make_disk(executor_));
+  }
+
+  // A life in which call `fails_at` fails; 0: none. Returns its calls.
+  uint64_t run(const How& how, uint64_t fails_at) {
+    disk_->fault = [=](FaultyDisk::Call, uint64_t number) {
+      const bool fails = fails_at > 0 && (how.for_good ? number >= fails_at : number == fails_at);
+      return fails ? how.failures[number % how.failures.size()] : 0;
+    };
+    {
+      TestStore store(options(), disk_);
+      if (store.ok()) first_life(store);
+    }
+    {
+      TestStore store(options(), disk_);
+      if (store.ok()) second_life(store);
+      const uint64_t calls = disk_->calls;
+      disk_->fault = nullptr;
+      if (store.ok()) {
+        expect_empties(store);
+        expect_works(store);
+        store.close();
+      }
+      calls_ = calls;
+    }
+    TestStore store(options(), disk_);
+    EXPECT_TRUE(store.ok()) << store.failure().to_string();
+    if (!store.ok()) return calls_;
+    for (size_t number = 0; number < set_.size(); ++number) {
+      expect_right_or_missing(store, set_.at(number));
+    }
+    expect_works(store);
+    expect_empties(store);
+    EXPECT_EQ(store->stats().used_bytes, kEmptyBytes) << "nothing could stand in the way by now";
+    store.close();
+    EXPECT_LE(disk_bytes(directory_.path()), kEmptyBytes);
+    return calls_;
+  }
+
+ private:
+  PageStoreOptions options() const {
+    PageStoreOptions options = TestStore::options(directory_.path());
+    options.capacity_bytes = kCapacityBytes;
+    return options;
+  }
+
+  void fill(TestStore& store, size_t from, size_t to) {
+    for (size_t number = from; number < to; ++number) {
+      const FileRefPtr& ref = set_.at(number);
+      Result<> kept = store.write_whole(ref);
+      if (!kept) EXPECT_FALSE(kept.error().message().empty());
+      expect_right_or_missing(store, ref);
+    }
+    EXPECT_LE(store->stats().used_bytes, kCapacityBytes);
+    EXPECT_LE(disk_bytes(directory_.path()), kCapacityBytes);
+  }
+
+  void first_life(TestStore& store) {
+    fill(store, 0, 8);
+    Result<> flushed = store.flush();
+    static_cast<void>(flushed);
+    store->drop(set_.at(1)->id);
+    store->drop(set_.at(2)->id);
+    fill(store, 1, 3);
+    // More than there is room for.
+    fill(store, 8, set_.size());
+    store.close();
+  }
+
+  void second_life(TestStore& store) {
+    for (size_t number = 0; number < set_.size(); ++number) {
+      expect_right_or_missing(store, set_.at(number));
+    }
+    fill(store, 0, 6);
+    Result<> flushed = store.flush();
+    static_cast<void>(flushed);
+  }
+
+  // The capacity of everything that is dropped comes back, but for what could not be unlinked.
+  void expect_empties(TestStore& store) {
+    for (size_t number = 0; number < set_.size(); ++number) store->drop(set_.at(number)->id);
+    Result<> flushed = store.flush();  // waits for the removals
+    static_cast<void>(flushed);
+    for (int i = 0; i < 2000 && store->stats().used_bytes > kEmptyBytes; ++i) {
+      if (store->stats().files + store->stats().segments == 0 && i > 20) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(store->stats().files, 0u);
+    EXPECT_EQ(store->stats().packed_objects, 0u);
+    EXPECT_EQ(store->stats().segments, 0u);
+    // What the start could not read is left where it is, and counted.
+    const bool left_alone = !files_ending(directory_.path(), ".data").empty();
+    if (disk_->refused() == 0 && !left_alone) {
+      EXPECT_EQ(store->stats().used_bytes, kEmptyBytes);
+    }
+    EXPECT_GE(store->stats().used_bytes, disk_bytes(directory_.path()));
+  }
+
+  void expect_works(TestStore& store) {
+    for (size_t number = 0; number < 4; ++number) {
+      const FileRefPtr& ref = set_.at(number);
+      // At first a file may stand in the way, or eviction has not heard that there is room again.
+      Result<> kept = store.write_whole(ref);
+      for (int i = 0; i < 2000 && !kept; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        kept = store.write_whole(ref);
+      }
+      EXPECT_TRUE(kept) << kept.error().to_string();
+      EXPECT_TRUE(store.holds(ref)) << ref->key;
+    }
+    EXPECT_TRUE(store.flush());
+  }
+
+  TempDirectory directory_;
+  Executor executor_;
+  std::shared_ptr<UnlinkCounter> disk_;
+  const WorkingSet set_{40};
+  uint64_t calls_ = 0;
+};
+
+class FaultSweep : public testing::TestWithParam<How> {};
+
+TEST_P(FaultSweep, AtEachCall) {
+  const How& how = GetParam();
+  const uint64_t seed = torture_seed();
+  SCOPED_TRACE(testing::Message() << how.name << ", LEAT_TORTURE_SEED=" << seed);
+  const uint64_t step = from_environment("LEAT_TORTURE_FAULT_STEP", 90);
+  const uint64_t calls = Sweep().run(how, 0);
+  EXPECT_GT(calls, 200u);
+  uint64_t lives = 0;
+  for (uint64_t n = 1 + Chance(seed).below(step); n <= calls && !HasFailure(); n += step) {
+    SCOPED_TRACE(testing::Message() << "call " << n << " of " << calls);
+    Sweep().run(how, n);
+    ++lives;
+  }
+  fmt::print("faults, {}: {} of {} calls\n", how.name, lives, calls);
+}
+
+INSTANTIATE_TEST_SUITE_P(, FaultSweep,
+                         testing::Values(How{"eio", false, {EIO}}, How{"enospc", false, {ENOSPC}},
+                                         How{"eio_for_good", true, {EIO}},
+                                         How{"enospc_for_good", true, {ENOSPC}},
+                                         How{"both_for_good", true, {EIO, ENOSPC}}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+void PrintTo(const How& how, std::ostream* out) {
+  *out << how.name;
+}
+
+// What the last run could not remove is in no index, and must not be trusted by the next.
+TEST(UnvouchedFile, ThatIsDamagedAndCannotBeRemoved) {
+  TempDirectory directory;
+  Executor executor({.threads = 1});
+  auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
+  const PageStoreOptions options = TestStore::options(directory.path());
+  auto file = object("file", 3 * kBlockBytes);
+  {
+    TestStore store(options);
+    ASSERT_TRUE(store.write_whole(file));
+    store.close();
+  }
+  flip_bit(file_of(directory.path(), file, ".data"), kBlockBytes + 5);
+  {
+    TestStore store(options, disk);
+    EXPECT_EQ(store.read_fails(file, {0, 10}), std::nullopt);  // opens it
+    disk->fault = [](FaultyDisk::Call call, uint64_t) {
+      return call == FaultyDisk::Call::kMetadata ? EIO : 0;
+    };
+    EXPECT_EQ(store.read_fails(file, {kBlockBytes, 10}), StatusCode::kNotFound);
+    while (store->stats().files > 0) std::this_thread::yield();
+    disk->fault = nullptr;
+    store.close();
+  }
+  TestStore store(options);
+  if (auto backing = store->backing(*file)) expect_right_through_kernel(*backing, *file);
+  EXPECT_EQ(store.read_fails(file, {kBlockBytes, 10}), StatusCode::kNotFound);
+}
+
+// A file whose record cannot be read at one start, after a stop that was not in order, was verified
+// by nobody.
+TEST(UnvouchedFile, ThatAStartCouldNotRead) {
+  TempDirectory directory;
+  Executor executor({.threads = 1});
+  auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
+  auto file = object("file", 3 * kBlockBytes);
+  TestStore killed(TestStore::options(directory.path()));
+  ASSERT_TRUE(killed.write_whole(file));
+  ASSERT_TRUE(killed.flush());
+  for (uint64_t n = 1; n < 60; ++n) {
+    SCOPED_TRACE(testing::Message() << "call " << n);
+    auto copy = crash_copy(directory.path());
+    flip_bit(file_of(copy->path(), file, ".data"), kBlockBytes + 5);
+    const PageStoreOptions options = TestStore::options(copy->path());
+    disk->calls = 0;
+    disk->fault = [n](FaultyDisk::Call, uint64_t number) { return number == n ? EIO : 0; };
+    {
+      TestStore store(options, disk);
+      if (store.ok()) store.close();
+    }
+    disk->fault = nullptr;
+    TestStore store(options);
+    ASSERT_TRUE(store.ok());
+    if (auto backing = store->backing(*file)) expect_right_through_kernel(*backing, *file);
+  }
+}
+
+}  // namespace
+}  // namespace leat

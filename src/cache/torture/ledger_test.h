@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ledger: what a store that may end at any moment owes to whoever looks at it afterwards: which
+// objects must be there, which must not. Written before or after the call that it is about, so that
+// it never promises too much; kept in a file, it outlives the process. Thread-safe.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cache/torture/working_set_test.h"
+
+namespace leat {
+
+class Ledger {
+ public:
+  // `path`: goes on with what the ledger there says; empty: in memory only.
+  Ledger(const WorkingSet& set, const std::string& path) : objects_(set.size()) {
+    if (path.empty()) return;
+    file_ = File(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    Line line;
+    while (::read(file_.fd(), &line, sizeof line) == sizeof line) replay(line);
+  }
+
+  // Of objects that were found right or missing at a start.
+  void count_checked(size_t objects) {
+    std::lock_guard lock(mutex_);
+    append({Kind::kChecked, static_cast<uint32_t>(objects)});
+  }
+  uint64_t checked() const { return checked_; }
+  uint64_t starts() const { return starts_; }
+
+  // Owed as of now: whole and on disk for good, and not dropped since; or gone for good.
+  enum class Owed { kNothing, kThere, kGone };
+  std::vector<Owed> owed() const {
+    std::lock_guard lock(mutex_);
+    std::vector<Owed> owed;
+    for (const Object& object : objects_) owed.push_back(object.owed);
+    return owed;
+  }
+  // Nobody begins to drop or to write while `call` runs, and what ends after it is owed no more: a
+  // power cut. settle() begins anew.
+  template <class F>
+  void end_with(F call) {
+    std::lock_guard lock(mutex_);
+    call();
+    ended_ = true;
+  }
+  // Nothing is owed that may be evicted.
+  void may_be_evicted() {
+    std::lock_guard lock(mutex_);
+    evicts_ = true;
+  }
+  // A start found something else than what was owed, and said so.
+  void settle(const std::vector<bool>& there) {
+    std::lock_guard lock(mutex_);
+    ended_ = false;
+    for (size_t number = 0; number < there.size(); ++number) {
+      objects_[number].written = there[number];
+      objects_[number].dropped = false;
+    }
+  }
+
+  // Around the calls of the store.
+  template <class F>
+  void write(size_t number, bool whole, F call) {
+    uint64_t at_begin;
+    {
+      std::lock_guard lock(mutex_);
+      Object& object = objects_[number];
+      if (object.owed == Owed::kGone) append({Kind::kWriting, static_cast<uint32_t>(number)});
+      object.dropped = false;
+      ++object.writers;
+      ++object.writes;
+      at_begin = object.changes;
+    }
+    const bool kept = call();
+    std::lock_guard lock(mutex_);
+    Object& object = objects_[number];
+    --object.writers;
+    if (kept && whole && object.changes == at_begin && object.droppers == 0) object.written = true;
+  }
+  template <class F>
+  void drop(size_t number, F call) {
+    uint64_t writes;
+    bool alone;
+    {
+      std::lock_guard lock(mutex_);
+      Object& object = objects_[number];
+      ++object.changes;
+      ++object.droppers;
+      object.written = false;
+      writes = object.writes;
+      alone = object.writers == 0;
+      append({Kind::kDropping, static_cast<uint32_t>(number)});
+    }
+    call();
+    std::lock_guard lock(mutex_);
+    Object& object = objects_[number];
+    ++object.changes;
+    --object.droppers;
+    // Who wrote meanwhile may have done so after it.
+    object.dropped = alone && object.writes == writes && object.droppers == 0;
+  }
+  template <class F>
+  void flush(F call) {
+    std::map<size_t, uint64_t> written, dropped;
+    {
+      std::lock_guard lock(mutex_);
+      for (size_t number = 0; number < objects_.size(); ++number) {
+        const Object& object = objects_[number];
+        if (object.written) written[number] = object.changes;
+        if (object.dropped) dropped[number] = object.changes;
+      }
+    }
+    if (!call()) return;
+    std::lock_guard lock(mutex_);
+    if (evicts_) written.clear();
+    std::vector<Line> lines;
+    for (const auto& [number, changes] : written) {
+      if (objects_[number].changes == changes && objects_[number].owed != Owed::kThere) {
+        lines.push_back({Kind::kFlushed, static_cast<uint32_t>(number)});
+      }
+    }
+    for (const auto& [number, changes] : dropped) {
+      const Object& object = objects_[number];
+      if (object.changes == changes && object.dropped && object.owed != Owed::kGone) {
+        lines.push_back({Kind::kGone, static_cast<uint32_t>(number)});
+      }
+    }
+    append(lines);
+  }
+
+ private:
+  enum class Kind : uint32_t { kFlushed = 1, kDropping, kGone, kWriting, kChecked };
+  struct Line {
+    Kind kind;
+    uint32_t number;
+  };
+  struct Object {
+    Owed owed = Owed::kNothing;
+    uint64_t changes = 0;  // drops begun and ended
+    uint64_t writes = 0;   // begun
+    int writers = 0, droppers = 0;
+    bool written = false;  // whole, and not dropped since
+    bool dropped = false;  // and not written since
+  };
+
+  void append(Line line) { append(std::vector{line}); }
+  void append(const std::vector<Line>& lines) {
+    if (ended_) return;
+    for (const Line& line : lines) replay(line);
+    // One call: a kill cuts it between two lines at worst.
+    if (file_ && !lines.empty()) {
+      const size_t bytes = lines.size() * sizeof(Line);
+      if (::write(file_.fd(), lines.data(), bytes) != static_cast<ssize_t>(bytes)) std::abort();
+    }
+  }
+  void replay(Line line) {
+    if (line.kind == Kind::kChecked) {
+      checked_ += line.number;
+      ++starts_;
+      return;
+    }
+    Object& object = objects_.at(line.number);
+    switch (line.kind) {
+      case Kind::kFlushed:
+        object.owed = Owed::kThere;
+        break;
+      case Kind::kGone:
+        object.owed = Owed::kGone;
+        break;
+      default:
+        object.owed = Owed::kNothing;
+    }
+  }
+
+  File file_;
+  mutable std::mutex mutex_;
+  std::vector<Object> objects_;
+  bool evicts_ = false, ended_ = false;
+  uint64_t checked_ = 0, starts_ = 0;
+};
+
+}  // namespace leat
