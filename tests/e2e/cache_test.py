@@ -67,7 +67,8 @@ def test_two_directories_share_what_is_cached(leat, second, mounted):
 def test_damage_is_found_told_and_healed(leat, mounted):
     read_and_kept(leat, mounted)
     assert "verified 48 objects" in leat.run("cache", "verify").stdout
-    damaged = next((leat.cache_dir / "files").glob("*/*.data"))
+    one = next(one for one in cached(leat).values() if not one["packed"])
+    damaged = next((Path(one["directory"]) / "files").glob("*/*.data"))
     with open(damaged, "r+b") as file:
         file.seek(100_000)
         byte = file.read(1)

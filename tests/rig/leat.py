@@ -32,7 +32,8 @@ class Leat:
     def environment(self, credentials=None):
         kept = {k: v for k, v in os.environ.items()
                 if not k.startswith(("AWS_", "LEAT_")) and not k.lower().endswith("_proxy")}
-        kept.update(LEAT_RUNTIME_DIR=str(self.runtime_dir), **(credentials or {}))
+        kept.update(LEAT_RUNTIME_DIR=str(self.runtime_dir),
+                    LEAT_SNAPSHOT_DIRECTORY=str(self.folder / "snapshots"), **(credentials or {}))
         return kept
 
     def run(self, *arguments, credentials=None, check=True, timeout_s=120, text=True):

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots: a mount that goes by one shows one consistent data set, whatever the store does."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from e2e.content import content
+from e2e.objects import put_all
+from rig.process import wait_until
+
+NAMES = [f"d{i % 7}/f{i}" for i in range(60)] + ["top"]
+
+
+def body(name, version=1):
+    return content(name, version, 0, 3000 + 512 * version)
+
+
+@pytest.fixture
+def mounted(leat, store, s3, bucket, folder):
+    put_all(s3, bucket, {f"set/{name}": body(name) for name in NAMES})
+    mount = Path(folder) / "mnt"
+    return leat.mount(store, "data/set", mount, freshness="max-age=0s")
+
+
+def names_below(mount):
+    return {str(Path(at, name).relative_to(mount)) for at, _, names in os.walk(mount)
+            for name in names}
+
+
+def test_names_and_versions_stay_while_the_store_changes(leat, mounted, s3, bucket, store):
+    leat.run("snapshot", "build", mounted, "--name", "before", "--use")
+    assert leat.json("mounts")["mounts"][0]["freshness"] == "snapshot"
+    assert (mounted / "d0" / "f0").read_bytes() == body("d0/f0")  # and so it is cached
+    put_all(s3, bucket, {"set/new": b"new", "set/d0/f0": body("d0/f0", 2),
+                         "set/d1/f1": body("d1/f1", 2)})
+    s3.delete_object(Bucket=bucket, Key="set/top")
+    assert names_below(mounted) == set(NAMES)
+    assert not (mounted / "new").exists()
+    assert (mounted / "d0" / "f0").read_bytes() == body("d0/f0")
+    # Another version than the one that the snapshot names is not to be had.
+    with pytest.raises(OSError):
+        (mounted / "d1" / "f1").read_bytes()
+    # And no request asks for names.
+    listed = 'leat_source_requests_total{store_op="list"}'
+    before = leat.json("status")["counters"].get(listed, 0)
+    assert names_below(mounted) == set(NAMES)
+    for name in NAMES:
+        assert (mounted / name).stat().st_size == len(body(name))
+    assert leat.json("status")["counters"].get(listed, 0) == before
+
+    leat.run("snapshot", "release", mounted)
+    wait_until(lambda: (mounted / "new").exists(), "what came meanwhile")
+    wait_until(lambda: not (mounted / "top").exists(), "what went meanwhile to go")
+    assert (mounted / "d0" / "f0").read_bytes() == body("d0/f0", 2)
+    assert (mounted / "d1" / "f1").read_bytes() == body("d1/f1", 2)
+
+
+def test_two_are_compared_and_exchanged(leat, mounted, s3, bucket):
+    leat.run("snapshot", "build", mounted, "--name", "one")
+    put_all(s3, bucket, {"set/new": b"new", "set/d0/f0": body("d0/f0", 2)})
+    s3.delete_object(Bucket=bucket, Key="set/top")
+    leat.run("snapshot", "build", mounted, "--name", "two")
+    found = leat.json("snapshot", "diff", "one", "two")
+    assert {(one["kind"], one["path"]) for one in found["differences"]} == {
+        ("added", "new"), ("changed", "d0/f0"), ("removed", "top")}
+    assert "1 added, 1 removed, 1 changed" in leat.run("snapshot", "diff", "one", "two").stdout
+    for name, there in (("one", "top"), ("two", "new"), ("one", "top")):
+        leat.run("snapshot", "use", name, mounted)
+        assert (mounted / there).exists(), name
+    shown = {one["name"]: one for one in leat.json("snapshot", "ls")["snapshots"]}
+    assert shown["one"]["used_by"] == [str(mounted)]
+    assert shown["two"]["used_by"] == []
+    assert shown["one"]["files"] == len(NAMES)
+    busy = leat.run("snapshot", "rm", "one", check=False)
+    assert busy.returncode == 1
+    assert "release" in busy.stderr
+    leat.run("snapshot", "rm", "two")
+    assert leat.run("snapshot", "rm", "two", check=False).returncode == 3
+
+
+def test_is_shared_by_a_file(leat, mounted, folder, store):
+    leat.run("snapshot", "build", mounted, "--name", "mine")
+    shared = Path(folder) / "shared.snapshot"
+    leat.run("snapshot", "share", "mine", shared)
+    leat.run("snapshot", "add", shared, "--name", "theirs")
+    assert leat.run("snapshot", "add", shared, "--name", "theirs", check=False).returncode == 1
+    leat.run("snapshot", "use", "theirs", mounted)
+    assert names_below(mounted) == set(NAMES)
+    # Of a part of it, too; but not of another store.
+    part = leat.mount(store, "data/set/d1", Path(folder) / "part")
+    leat.run("snapshot", "use", "theirs", part)
+    assert names_below(part) == {name[3:] for name in NAMES if name.startswith("d1/")}
+    damaged = bytearray(shared.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    shared.write_bytes(damaged)
+    refused = leat.run("snapshot", "add", shared, "--name", "bad", check=False)
+    assert refused.returncode == 1
+    assert "cannot be used" in refused.stderr
+
+
+def test_what_cannot_be_is_said(leat, mounted):
+    for words, code in ((("build", "/nowhere"), 3), (("build", mounted / "top"), 1),
+                        (("build", mounted, "--name", "../x"), 2), (("use", "none", mounted), 3),
+                        (("diff", "none", "none"), 3), (("rm", "none"), 3),
+                        (("release", "/nowhere"), 3)):
+        done = leat.run("snapshot", *words, check=False)
+        assert done.returncode == code, (words, done.stderr)
+    assert leat.json("snapshot", "ls")["snapshots"] == []
