@@ -56,10 +56,10 @@ bench-files: ## reads of local files, alone and mounted; FILES="cold mount_hot" 
 	@ninja -j$(JOBS) -C build/release leat leat_bench_file
 	@$(DEPS)/venv/bin/python bench/files $(FILES)
 
-bench-cache: ## page store and snapshots alone; CACHE="restart write" picks rows
+bench-cache: ## page store and snapshots; CACHE="restart write" picks rows
 	@tools/setup bench
 	@cmake --preset release
-	@ninja -j$(JOBS) -C build/release leat_bench_cache leat_bench_hits leat_bench_names
+	@ninja -j$(JOBS) -C build/release leat leat_bench_cache leat_bench_hits leat_bench_names
 	@$(DEPS)/venv/bin/python bench/cache $(CACHE)
 
 format: ## lay out the C++ sources
