@@ -31,22 +31,23 @@ std::string object_line(const CachedObjectView& object) {
 // One document, although nobody holds all of it.
 class ObjectPrinter {
  public:
-  explicit ObjectPrinter(bool json) : json_(json) {
-    if (json_) std::fputs("{\"objects\":[", stdout);
-  }
+  explicit ObjectPrinter(bool json) : json_(json) {}
   void show(const CachedObjectView& object) {
     if (!json_) {
       print(object_line(object));
       return;
     }
-    if (!std::exchange(first_, false)) std::fputc(',', stdout);
+    std::fputs(std::exchange(first_, false) ? kBegin : ",", stdout);
     std::fputs(dump_json(to_json(object)).c_str(), stdout);
   }
   void end() {
-    if (json_) std::fputs("]}\n", stdout);
+    if (json_) std::fputs(fmt::format("{}]}}\n", first_ ? kBegin : "").c_str(), stdout);
   }
 
  private:
+  // Not before there is an answer: a failure is a document of its own.
+  static constexpr const char* kBegin = "{\"objects\":[";
+
   const bool json_;
   bool first_ = true;
 };

@@ -236,6 +236,9 @@ Attempt<> SnapshotCommand::copy(const std::string& from, const std::string& to) 
   const std::string partial = to + ".partial";
   std::error_code failed;
   fs::copy_file(from, partial, fs::copy_options::overwrite_existing, failed);
+  if (!failed) {
+    LEAT_CHECK_OK(Snapshot::open(partial));
+  }
   if (!failed) fs::rename(partial, to, failed);
   if (failed) {
     std::error_code ignored;

@@ -24,7 +24,7 @@ Attempt<std::unique_ptr<OfflineCache>> OfflineCache::open(const std::string& dir
   }
   std::unique_ptr<OfflineCache> offline(new OfflineCache());
   const PageStoreOptions options{
-      .directory = directory, .capacity_bytes = kNoLimit, .free_bytes_min = 1};
+      .directory = directory, .capacity_bytes = kNoLimit, .free_bytes_min = 1, .keeps_all = true};
   auto make = [&] { return make_disk(offline->executor_); };
   LEAT_TRY(offline->cache_, offline->executor_.wait(HostCache::open(
                                 Context::background(), {options}, offline->executor_, make)));

@@ -143,6 +143,7 @@ void CacheDirectory::corrupt(const std::string& what, const std::string& why, ui
 // What describes the data goes first: data without it is removed at the next start.
 Task<> CacheDirectory::remove_files(Openable& object, Charge& charge) {
   Result<> removed = co_await executor.blocking([this, &object]() -> Result<> {
+    if (closed) return error(StatusCode::kUnavailable, "the cache directory is closed");
     object.close_files();
     Result<> side = disk->unlink(path(object.side_name()));
     Result<> data = disk->unlink(path(object.data_name()));

@@ -82,6 +82,8 @@ struct CacheDirectory {
   // A file that could not be read, or removed, is in no index, so that nobody can vouch for it.
   std::atomic<bool> left_behind = false;
   std::atomic<bool> closing = false;
+  // Another may have it open by now: nothing is removed any more.
+  std::atomic<bool> closed = false;
   std::stop_source stopping;  // of what only waits
   std::atomic<uint64_t> evicted_bytes = 0, corrupt_blocks = 0, refused_bytes = 0;
 

@@ -219,6 +219,7 @@ Task<> DirectoryStore::close() {
     log::warning("cache {}: not closed in order, the next start will verify it: {}",
                  directory_->options.directory, closed.error().to_string());
   }
+  directory_->closed = true;
   lock_ = File();
 }
 

@@ -55,6 +55,8 @@ class DirectoryStore : public PageStore {
   const PageStoreOptions& options() const { return directory_->options; }
   // Of the directory, for as long as it exists.
   const Id128& uuid() const { return directory_->uuid; }
+  // The next start shall not take its files on trust, however this one ends.
+  void distrust() { directory_->left_behind = true; }
   // Ends what runs, without waiting for it and without a mark of a clean stop: for a disk that does
   // not answer.
   void stop();

@@ -65,7 +65,7 @@ Task<Result<ObjectPage>> DirectoryStore::objects(std::string after, size_t limit
 Task<Result<>> DirectoryStore::verify(Context context, HostCache::StepListener listener) {
   LEAT_CO_CHECK_OK(co_await flush(context));
   const uint64_t corrupt_before = directory_->corrupt_blocks;
-  ScrubPace pace(context, 0);
+  ScrubPace pace(context, directory_->closing, 0);
   VerifyStep told;
   auto tell = [&](uint64_t) {
     const VerifyStep now{pace.bytes(), pace.objects(), directory_->corrupt_blocks - corrupt_before};
@@ -75,6 +75,9 @@ Task<Result<>> DirectoryStore::verify(Context context, HostCache::StepListener l
   };
   co_await scrubber_->pass(pace, 0, tell);
   tell(0);
+  if (directory_->closing) {
+    co_return error(StatusCode::kUnavailable, "the cache was closed before all was verified");
+  }
   co_return context.check("verifying the cache");
 }
 

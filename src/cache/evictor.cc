@@ -36,6 +36,7 @@ Task<> Evictor::run_in_background(std::shared_ptr<Evictor> self) {
 }
 
 Task<bool> Evictor::run() {
+  if (directory_->options.keeps_all) co_return false;
   co_await look_at_free_space();
   Capacity& capacity = *directory_->capacity;
   uint64_t freed = co_await evict_within_quotas();

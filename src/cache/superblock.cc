@@ -91,7 +91,7 @@ Result<std::optional<Superblock>> read_superblock(Disk& disk, const std::string&
   LEAT_TRY(auto items, disk.list_directory(directory));
   for (const DirectoryItem& item : items) {
     const bool ours = item.name == "lock" || item.name == "superblock.new" || item.name == "probe";
-    if (ours || item.name == "lost+found") continue;
+    if ((ours && !item.is_directory) || item.name == "lost+found") continue;
     return error(StatusCode::kInvalidArgument,
                  fmt::format("{} is not a leat cache and not empty (it holds {}); give --cache-dir "
                              "a directory of its own",

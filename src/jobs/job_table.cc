@@ -44,8 +44,14 @@ Result<JobInfo> JobTable::start(JobKind kind, std::string path, std::string outp
     if (kind == JobKind::kVerify && options_.cache == nullptr) {
       return error(StatusCode::kUnsupported, "there is no cache that could be verified");
     }
+    for (const auto& [number, other] : jobs_) {
+      if (output.empty() || other.output != output || other.ended->ready()) continue;
+      return error(
+          StatusCode::kBusy,
+          fmt::format("job {} is just writing {}; wait for it or cancel it", number, output));
+    }
     uint64_t id = next_id_++;
-    entry = {make(kind, id, std::move(normal), std::move(output)), SharedResult<bool>::make()};
+    entry = {make(kind, id, std::move(normal), output), SharedResult<bool>::make(), output};
     jobs_.emplace(id, entry);
   }
   JobInfo info = entry.job->info();

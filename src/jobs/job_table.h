@@ -57,6 +57,7 @@ class JobTable {
   struct Entry {
     std::shared_ptr<Job> job;
     std::shared_ptr<SharedResult<bool>> ended;
+    std::string output{};
   };
 
   Task<> run(Activity::Token token, Entry entry);

@@ -123,8 +123,10 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Task<> scrub_file(FilePtr file, ScrubPace& pace);
   Result<ObjectMeta> read_meta(const CachedFile& file, const OpenFiles& files) const;
   Scrubbed compare(const CachedFile& file, const OpenFiles& files, const ObjectMeta& meta,
-                   BlockRun run) const;
-  void note_compared(const FilePtr& file, BlockRun run, const CachedFile::Checks& matched);
+                   BlockRun run, bool whole) const;
+  bool reads_else(const OpenFiles& files) const;
+  void note_compared(const FilePtr& file, BlockRun run, const ObjectMeta& meta,
+                     const CachedFile::Checks& matched);
   Result<std::optional<CachedObject>> describe(const CachedFile& file) const;
 
   // Whole files. Calls that may block take these objects by reference: the frame that waits owns

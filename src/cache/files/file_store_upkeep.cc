@@ -40,6 +40,8 @@ Task<> FileStore::scrub_file(FilePtr file, ScrubPace& pace) {
   if (!files) co_return;  // whoever reads it finds out
   std::shared_ptr<Disk> disk = directory_->disk;
   const BlockRun all{0, file->blocks()};
+  // Before the checksums are read: what is called complete later may have got more of them since.
+  const bool whole = file->published();
   Result<ObjectMeta> meta =
       co_await directory_->executor.blocking([&] { return read_meta(*file, **files); });
   if (file->doomed()) co_return;
@@ -53,23 +55,24 @@ Task<> FileStore::scrub_file(FilePtr file, ScrubPace& pace) {
   const uint64_t piece_blocks = kScrubPieceBytes / kBlockBytes;
   for (uint64_t first = 0; first < all.end && !file->doomed(); first += piece_blocks) {
     const BlockRun run{first, std::min(first + piece_blocks, all.end)};
-    Scrubbed found =
-        co_await directory_->executor.blocking([&] { return compare(*file, **files, *meta, run); });
+    Scrubbed found = co_await directory_->executor.blocking(
+        [&] { return compare(*file, **files, *meta, run, whole); });
     if (!found.why.empty()) {
       Result<Bytes> gone =
           co_await lost(file, *files, meta->ref.key, found.wrong, std::move(found.why));
       static_cast<void>(gone);
     } else {
-      note_compared(file, run, found.matched);
+      note_compared(file, run, *meta, found.matched);
     }
     if (!co_await pace.read(found.bytes)) co_return;
   }
 }
 
 // What came since the comparison stays to be compared.
-void FileStore::note_compared(const FilePtr& file, BlockRun run,
+void FileStore::note_compared(const FilePtr& file, BlockRun run, const ObjectMeta& meta,
                               const CachedFile::Checks& matched) {
   std::optional<CachedFile::Checks> open = file->checks(run);
+  if (!open && file->learn(meta.blocks)) open = file->checks(run);
   if (!open) return;
   std::erase_if(*open, [&](const CachedFile::Check& check) {
     return std::ranges::find(matched, check) == matched.end();
@@ -87,12 +90,19 @@ Result<ObjectMeta> FileStore::read_meta(const CachedFile& file, const OpenFiles&
   return meta;
 }
 
+// Whether the disk gives anything at the moment. Where it does not, a read that failed says nothing
+// of the place that it was of.
+bool FileStore::reads_else(const OpenFiles& files) const {
+  Buffer page(kPageBytes);
+  return directory_->disk->read_now(files.side.fd(), page.span(), 0).has_value();
+}
+
 // Blocks that have no checksum on disk yet are none of a finished file.
 FileStore::Scrubbed FileStore::compare(const CachedFile& file, const OpenFiles& files,
-                                       const ObjectMeta& meta, BlockRun run) const {
+                                       const ObjectMeta& meta, BlockRun run, bool whole) const {
   Scrubbed found;
   const auto recorded = [&](uint64_t block) { return meta.blocks[block].has_value(); };
-  if (file.published()) {
+  if (whole) {
     for (uint64_t block = run.first; block < run.end; ++block) {
       if (!recorded(block))
         return {.wrong = {block, block + 1}, .why = "the .meta file lacks its checksum"};
@@ -105,7 +115,7 @@ FileStore::Scrubbed FileStore::compare(const CachedFile& file, const OpenFiles& 
   const ByteRange range = BlockRun{first, end}.bytes(file.size());
   Buffer bytes(align_up(range.size, kPageBytes));
   Result<size_t> got = directory_->disk->read_now(files.data.fd(), bytes.span(), range.offset);
-  if (!got && !lost_by_read(got.error())) return found;
+  if (!got && (!lost_by_read(got.error()) || !reads_else(files))) return found;
   if (!got) return {.wrong = {first, end}, .why = got.error().to_string()};
   found.bytes = *got;
   if (*got < range.size) return {.wrong = {first, end}, .why = "the file is cut short"};

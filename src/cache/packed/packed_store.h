@@ -185,6 +185,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   std::vector<Moving> live_records(const Segment& segment, std::span<const std::byte> index,
                                    size_t& at, size_t limit) const;
   uint64_t compare(const OpenFiles& files, std::span<const Moving> objects);
+  bool reads_else(const OpenFiles& files) const;
 
   // packed_store_load.cc
   // Records that point past the end of .data, until another one or a word makes up for them.

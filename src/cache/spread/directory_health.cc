@@ -29,9 +29,9 @@ std::string DirectoryHealth::why() const {
 }
 
 void DirectoryHealth::call_began(Clock::time_point now) {
-  if (under_way_.fetch_add(1, std::memory_order_relaxed) == 0) {
-    last_ended_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-  }
+  // Before it counts, or a look in between would find that nothing has ended for long.
+  if (under_way_.load() == 0) last_ended_.store(now.time_since_epoch().count());
+  under_way_.fetch_add(1);
 }
 
 void DirectoryHealth::call_ended(Clock::time_point now, const Status* failure) {
@@ -67,6 +67,7 @@ bool DirectoryHealth::hangs(Clock::time_point now) const {
 
 void DirectoryHealth::change(DirectoryState to, std::string why, Clock::time_point now) {
   state_ = to;
+  was_unwell_ = was_unwell_ || to != DirectoryState::kNormal;
   why_ = std::move(why);
   good_probes_ = 0;
   probe_every_ = to == DirectoryState::kDown ? times_.probe_down_min : times_.probe_unstable;
@@ -122,6 +123,7 @@ void DirectoryHealth::opened() {
     return;
   }
   state_ = DirectoryState::kNormal;
+  was_unwell_ = false;
   why_.clear();
 }
 

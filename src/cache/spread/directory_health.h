@@ -48,6 +48,8 @@ class DirectoryHealth {
   // Whether it was down, works again, and has to be opened anew. That ends with opened() or
   // not_opened(); until then nothing more is wanted.
   bool opening_is_due();
+  // Whether it was anything but normal since it was opened.
+  bool was_unwell() const { return was_unwell_; }
   void opened();
   void not_opened(Clock::time_point now, const Status& why);
   // Whether calls are under way that do not come back.
@@ -58,6 +60,7 @@ class DirectoryHealth {
 
   const HealthTimes times_;
   std::atomic<DirectoryState> state_ = DirectoryState::kNormal;
+  std::atomic<bool> was_unwell_ = false;
   std::atomic<int64_t> under_way_ = 0;
   std::atomic<Clock::rep> last_ended_;  // or began, where nothing was under way
 

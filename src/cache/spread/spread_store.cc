@@ -144,6 +144,7 @@ Task<> SpreadStore::close() {
       store->stop();
       continue;
     }
+    if (member->health->was_unwell()) store->distrust();
     co_await store->close();
   }
 }
@@ -269,6 +270,7 @@ void SpreadStore::set_pool_policy(PoolId id, const PoolPolicy& policy) {
 
 // A quota is shared out as the objects are: by capacity.
 void SpreadStore::apply_policies() {
+  std::lock_guard one_at_a_time(applying_mutex_);
   std::map<PoolId, PoolPolicy> policies;
   {
     std::lock_guard lock(mutex_);
@@ -378,7 +380,10 @@ Task<> SpreadStore::probe(Executor& executor, std::shared_ptr<DirectoryHealth> h
 // What was in memory may not be what is on the disk any more, and its descriptors may be those of a
 // disk that is gone.
 Task<> SpreadStore::reopen(Member& member) {
-  if (DirectoryStore* before = member.store.exchange(nullptr)) co_await before->close();
+  if (DirectoryStore* before = member.store.exchange(nullptr)) {
+    before->distrust();
+    co_await before->close();
+  }
   Result<> opened = co_await open(Context::background(), member);
   if (opened) {
     member.health->opened();

@@ -97,6 +97,7 @@ class SpreadStore : public HostCache {
   const std::shared_ptr<Background> background_ = std::make_shared<Background>();
   std::stop_source stopping_;
 
+  std::mutex applying_mutex_;              // before mutex_
   mutable std::mutex mutex_;               // leaf
   std::map<PoolId, PoolPolicy> policies_;  // as they were set, for all directories together
 };

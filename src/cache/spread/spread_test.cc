@@ -145,7 +145,15 @@ TEST(SpreadStore, AFailingDiskIsLeftOutAndComesBackWithWhatItHad) {
   Spread store({small(a), small(b)});
   const auto refs = objects(200);
   for (const FileRefPtr& ref : refs) ASSERT_TRUE(store.write(ref));
+  FileRefPtr large;  // a file in the first one
+  for (int i = 0; large == nullptr; ++i) {
+    auto one = object(fmt::format("large/{}", i), kMiB);
+    const uint64_t before = store->directories()[0].stats.files;
+    ASSERT_TRUE(store.write(one));
+    if (store->directories()[0].stats.files > before) large = one;
+  }
   store.flush();
+  EXPECT_NE(store->backing(*large), nullptr);
   const uint64_t of_b = store.objects(1);
   ASSERT_GT(of_b, 50);
   store.disks[0]->fault = [](FaultyDisk::Call, uint64_t) { return EIO; };
@@ -170,6 +178,8 @@ TEST(SpreadStore, AFailingDiskIsLeftOutAndComesBackWithWhatItHad) {
   ASSERT_TRUE(store.comes_to(0, DirectoryState::kNormal)) << store->directories()[0].why;
   EXPECT_GT(store.objects(0), 0);
   EXPECT_EQ(count_held(store, refs), 200);
+  EXPECT_EQ(store->backing(*large), nullptr);  // it may have lost its writes: not on trust
+  EXPECT_TRUE(store.holds(large));
   uint64_t dropped = 0;
   for (const FileRefPtr& ref : refs) dropped += store->drop(ref->id) > 0 ? 1 : 0;
   EXPECT_EQ(dropped, 200);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "base/units.h"
@@ -38,12 +39,35 @@ Result<> remove_tree(const std::string& path) {
   return {};
 }
 
+// Never a folder: nothing of ours of that name is one.
+Result<> remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT || errno == EISDIR) return {};
+  return failed(errno, "remove " + path);
+}
+
 Result<> remove_files(const std::string& directory, bool superblock_too) {
   // First, so that from here on it is no cache any more.
-  if (superblock_too) LEAT_CHECK_OK(remove_tree(directory + "/superblock"));
+  if (superblock_too) LEAT_CHECK_OK(remove_file(directory + "/superblock"));
   for (const char* name : kFolders) LEAT_CHECK_OK(remove_tree(directory + "/" + name));
-  for (const char* name : kSmallFiles) LEAT_CHECK_OK(remove_tree(directory + "/" + name));
+  for (const char* name : kSmallFiles) LEAT_CHECK_OK(remove_file(directory + "/" + name));
   return {};
+}
+
+// Whose cache was being moved to that place, where one was: 32 hexadecimal digits.
+std::optional<std::string> move_mark(Disk& disk, const std::string& directory) {
+  struct stat info;
+  const std::string path = directory + "/moving";
+  if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  Result<Buffer> content = disk.read_file(path, 64);
+  if (!content) return std::nullopt;
+  std::string uuid(reinterpret_cast<const char*>(content->data()), content->size());
+  if (uuid.size() != 32 || !Id128::from_hex(uuid)) return std::nullopt;
+  return uuid;
+}
+
+bool exists(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0;
 }
 
 void count_tree(const std::string& path, MoveProgress& sum) {
@@ -149,7 +173,7 @@ struct Origin {
 };
 
 Result<Origin> open_origin(Disk& disk, const std::string& from) {
-  if (!fs::exists(from + "/superblock")) {
+  if (!exists(from + "/superblock")) {
     return error(StatusCode::kNotFound,
                  fmt::format("{} is no cache directory: it has no superblock", from));
   }
@@ -164,7 +188,7 @@ Result<Origin> open_origin(Disk& disk, const std::string& from) {
 // True where all of it is there already, and only `from` has to go.
 Result<bool> prepare_target(Disk& disk, const std::string& to, const Superblock& superblock) {
   const std::string mark = to + "/moving", uuid = superblock.uuid.to_hex();
-  if (fs::exists(to + "/superblock")) {
+  if (exists(to + "/superblock")) {
     LEAT_TRY(auto there, read_superblock(disk, to));
     if (there && there->uuid == superblock.uuid) return true;
     return error(StatusCode::kExists,
@@ -172,10 +196,8 @@ Result<bool> prepare_target(Disk& disk, const std::string& to, const Superblock&
                              "empty, but give a directory that is not there yet",
                              to));
   }
-  Result<Buffer> moving = disk.read_file(mark, 64);
-  if (moving) {
-    const std::string_view whose(reinterpret_cast<const char*>(moving->data()), moving->size());
-    if (whose == uuid) return false;
+  if (const std::optional<std::string> whose = move_mark(disk, to)) {
+    if (*whose == uuid) return false;
     return error(StatusCode::kExists,
                  fmt::format("another cache directory was being moved to {}; finish that, or "
                              "remove {}",
@@ -190,7 +212,7 @@ Result<bool> prepare_target(Disk& disk, const std::string& to, const Superblock&
 
 // What is still at `from` is what counts, whatever an earlier try left at `to`.
 Result<bool> rename_folder(const std::string& from, const std::string& to) {
-  if (!fs::exists(from)) return true;
+  if (!exists(from)) return true;
   LEAT_CHECK_OK(remove_tree(to));
   if (::rename(from.c_str(), to.c_str()) == 0) return true;
   if (errno == EXDEV) return false;
@@ -230,10 +252,16 @@ Result<MoveProgress> move_cache_directory(Disk& disk, const std::string& from,
       LEAT_TRY(renamed, rename_folder(from + "/" + name, to + "/" + name));
     }
     if (!renamed) {
+      // What an earlier try copied is worth nothing, and in the way; what it renamed is not.
+      for (const char* name : kFolders) {
+        if (!exists(from + "/" + name)) continue;
+        LEAT_CHECK_OK(remove_tree(to + "/" + name));
+      }
       LEAT_CHECK_OK(check_space(disk, to, progress.bytes_total));
       // What the copy took in is for checksums to say.
       origin.superblock.clean = false;
       for (const char* name : kFolders) {
+        if (!exists(from + "/" + name)) continue;
         LEAT_CHECK_OK(copy_tree(from + "/" + name, to + "/" + name, progress, listener));
       }
     }
@@ -241,21 +269,21 @@ Result<MoveProgress> move_cache_directory(Disk& disk, const std::string& from,
     LEAT_CHECK_OK(write_superblock_now(disk, to, origin.superblock));
   }
   LEAT_CHECK_OK(remove_files(from, true));
-  LEAT_CHECK_OK(remove_tree(to + "/moving"));
+  LEAT_CHECK_OK(remove_file(to + "/moving"));
   progress.bytes_done = progress.bytes_total;
   progress.files_done = progress.files_total;
-  LEAT_CHECK_OK(remove_tree(from + "/lock"));
+  LEAT_CHECK_OK(remove_file(from + "/lock"));
   ::rmdir(from.c_str());  // stays where somebody has put something into it
   return progress;
 }
 
 Result<MoveProgress> measure_cache_directory(Disk& disk, const std::string& path) {
   MoveProgress sum;
-  if (!fs::exists(path)) return sum;
+  if (!exists(path)) return sum;
   Result<std::optional<Superblock>> found = read_superblock(disk, path);
   const bool other = !found && found.error().code() != StatusCode::kCorrupt &&
                      found.error().code() != StatusCode::kUnsupported;
-  if (other && !fs::exists(path + "/moving")) return error(found.error());
+  if (other && !move_mark(disk, path)) return error(found.error());
   for (const char* name : kFolders) count_tree(path + "/" + name, sum);
   return sum;
 }

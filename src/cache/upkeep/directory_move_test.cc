@@ -146,6 +146,39 @@ TEST_F(MoveTest, ClearingLeavesWhatIsNotOurs) {
   EXPECT_TRUE(fs::exists(mine + "/files/thesis.tex"));
 }
 
+TEST_F(MoveTest, FoldersThatOnlyHaveOurNamesAreNeverRemoved) {
+  for (const char* name : {"probe", "moving", "lock", "superblock.new"}) {
+    const std::string mine = base_.path() + "/mine-" + name;
+    fs::create_directories(mine + "/" + name);
+    std::ofstream(mine + "/" + name + "/thesis.tex") << "...";
+    EXPECT_FALSE(clear_cache_directory(*disk_, mine)) << name;
+    EXPECT_TRUE(fs::exists(mine + "/" + name + "/thesis.tex")) << name;
+  }
+  const std::string noted = base_.path() + "/noted";
+  fs::create_directories(noted + "/files");
+  std::ofstream(noted + "/moving") << "to Berlin";
+  std::ofstream(noted + "/files/thesis.tex") << "...";
+  EXPECT_FALSE(clear_cache_directory(*disk_, noted));
+  EXPECT_TRUE(fs::exists(noted + "/files/thesis.tex"));
+}
+
+TEST_F(MoveTest, ACopyThatWasInterruptedBeginsAnew) {
+  auto away = other_file_system(base_.path());
+  if (!away) GTEST_SKIP() << "/dev/shm is no file system of its own here";
+  fill();
+  const std::string uuid = read_superblock(*disk_, from_).value()->uuid.to_hex();
+  for (const char* folder : {"segments", "files", "files/ab"}) {
+    fs::create_directories(*away + "/" + folder);
+  }
+  std::ofstream(*away + "/moving") << uuid;
+  std::ofstream(*away + "/files/ab/half") << "copied";
+  auto moved = move(from_, *away);
+  ASSERT_TRUE(moved) << moved.error().to_string();
+  EXPECT_FALSE(fs::exists(*away + "/files/ab/half"));
+  expect_all_at(*away);
+  fs::remove_all(*away);
+}
+
 TEST_F(MoveTest, ADamagedOrNewerCacheCanBeCleared) {
   fill();
   flip_bit(from_ + "/superblock", 20);

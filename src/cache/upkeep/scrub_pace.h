@@ -17,9 +17,9 @@ inline constexpr uint64_t kScrubPieceBytes = 1 << 20;
 
 class ScrubPace {
  public:
-  // `until` ends the pass; 0 bytes a second: as fast as it goes.
-  ScrubPace(Context until, uint64_t bytes_per_second)
-      : until_(std::move(until)), bytes_per_second_(bytes_per_second) {}
+  // `until` and `closing` end the pass; 0 bytes a second: as fast as it goes.
+  ScrubPace(Context until, const std::atomic<bool>& closing, uint64_t bytes_per_second)
+      : until_(std::move(until)), closing_(closing), bytes_per_second_(bytes_per_second) {}
 
   // Counts what was just read and waits until more may be; false where the pass has to end.
   Task<bool> read(uint64_t bytes) {
@@ -33,13 +33,14 @@ class ScrubPace {
     co_return !ended();
   }
   void object_done() { objects_.fetch_add(1, std::memory_order_relaxed); }
-  bool ended() const { return until_.cancelled() || until_.expired(); }
+  bool ended() const { return closing_ || until_.cancelled() || until_.expired(); }
 
   uint64_t bytes() const { return bytes_; }
   uint64_t objects() const { return objects_; }
 
  private:
   const Context until_;
+  const std::atomic<bool>& closing_;
   const uint64_t bytes_per_second_;
   std::atomic<uint64_t> bytes_ = 0, objects_ = 0;
 };

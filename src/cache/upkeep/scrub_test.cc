@@ -173,10 +173,6 @@ TEST(Verify, AfterADisorderlyStopItMakesTheNextStopAnOrderlyOne) {
   }
   {
     Host host({TestStore::options(a.path())});
-    EXPECT_EQ(host->backing(*ref), nullptr);  // asks for its verification
-  }
-  {
-    Host host({TestStore::options(a.path())});
     host.verify();
     EXPECT_NE(host->backing(*ref), nullptr);
   }

@@ -104,7 +104,7 @@ Task<> Scrubber::one_period(Context until, Clock::duration period) {
   const double seconds = std::chrono::duration<double>(period).count();
   const auto share = static_cast<uint64_t>(static_cast<double>(used) / seconds);
   // A tenth faster than it has to be, for what comes in meanwhile.
-  ScrubPace pace(until, std::max(kRateMin, share + share / 10));
+  ScrubPace pace(until, directory_->closing, std::max(kRateMin, share + share / 10));
   Clock::time_point saved_at = Clock::now();
   uint64_t counted = 0;
   auto after_part = [&](uint64_t next) {
