@@ -13,6 +13,7 @@
 #include "apps/daemon/mount_target.h"
 #include "apps/paths.h"
 #include "config/config.h"
+#include "model/mount_entry.h"
 
 namespace leat {
 namespace {
@@ -23,7 +24,14 @@ class MountCommand : public Command {
     app.add_option("SOURCE", source_, "Store URL (s3://bucket/prefix) or local directory")
         ->required();
     app.add_option("DIR", directory_, "An existing directory")->required();
-    app.add_option("-o,--option", options_, "Option of the store, name=value (endpoint, region …)");
+    app.add_option("-o,--option", options_,
+                   "Option of the store (endpoint, region …) or of the mount (quota, ttl, pin …), "
+                   "name=value");
+    app.add_option("--path-option", path_options_,
+                   "Option of a path below DIR, PATH:name=value (train/labels:pin=true)")
+        ->allow_extra_args(false);
+    app.add_option("--snapshot", request_.snapshot,
+                   "Take all names from this snapshot ('leat snapshot ls')");
     app.add_flag("--read-only", read_only_, "Let the kernel refuse changes by itself");
     app.add_flag("--allow-other", request_.allow_other, "Let other users in; modes decide");
     app.add_option("--uid", request_.uid, "Owner shown for every name (yours)");
@@ -54,7 +62,7 @@ class MountCommand : public Command {
   Attempt<> run_in_foreground();
 
   std::string source_, directory_, umask_ = "022", config_;
-  std::vector<std::string> options_, cache_directories_;
+  std::vector<std::string> options_, path_options_, cache_directories_;
   bool read_only_ = false, no_passthrough_ = false, no_probe_ = false, foreground_ = false;
   std::map<std::string, std::string> settings_;  // only those given are kept
   MountRequest request_{.uid = geteuid(), .gid = getegid()};
@@ -69,13 +77,17 @@ Attempt<> MountCommand::fill_request() {
   request_.source = is_store_url(source_) ? source_ : absolute_path(source_);
   LEAT_TRY([[maybe_unused]] StoreUrl url, StoreUrl::parse(request_.source));
   request_.path = absolute_path(directory_);
-  for (const std::string& option : options_) {
-    size_t equals = option.find('=');
-    if (equals == std::string::npos || equals == 0) {
+  LEAT_TRY(request_.options, parse_options(options_));
+  for (const std::string& option : path_options_) {
+    // Values have no colon, names of files may.
+    const size_t colon = option.rfind(':');
+    if (colon == std::string::npos || colon == 0) {
       return failure(StatusCode::kInvalidArgument,
-                     fmt::format("--option {} is not of the form name=value", option));
+                     fmt::format("--path-option {} is not of the form PATH:name=value", option));
     }
-    request_.options[option.substr(0, equals)] = option.substr(equals + 1);
+    LEAT_TRY(std::string below, normalise_path("/" + option.substr(0, colon)));
+    LEAT_TRY(OptionValues values, parse_options({option.substr(colon + 1)}));
+    request_.paths[below.substr(1)].merge(values);
   }
   LEAT_TRY(request_.umask, parse_umask(umask_));
   request_.read_only = read_only_;

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <functional>
+
 #include "apps/client/daemon_client.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
@@ -21,26 +23,103 @@ std::string features_of(const MountView& mount) {
   return fmt::format("{}", fmt::join(words, ","));
 }
 
+std::string values_of(const OptionValues& options) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : options) words.push_back(fmt::format("{}={}", name, value));
+  return fmt::format("{}", fmt::join(words, ","));
+}
+
 class MountsCommand : public Command {
  public:
-  void declare(CLI::App&) override {}
+  void declare(CLI::App& app) override;
+  Attempt<> run() override { return action_(); }
 
-  Attempt<> run() override {
-    LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get("/v1/mounts"));
-    if (json) {
-      print_json(answer);
-      return {};
-    }
-    TextTable table("llll");
-    for (const Json& item : answer["mounts"]) {
-      LEAT_TRY(MountView mount, from_json<MountView>(item));
-      table.add({mount.path, mount.source, mount.freshness, features_of(mount)});
-    }
-    std::string text = table.to_string();
-    if (!text.empty()) print(text);
+ private:
+  Attempt<> list();
+  Attempt<> set();
+  Attempt<> unset();
+  Attempt<> move();
+  Attempt<> change(MountChange change);
+
+  std::function<Attempt<>()> action_ = [this] { return list(); };
+  std::string path_, to_;
+  std::vector<std::string> words_;
+};
+
+void MountsCommand::declare(CLI::App& app) {
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  auto add = [&](const char* name, const char* help, Attempt<> (MountsCommand::*action)()) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->callback([this, action] { action_ = [this, action] { return (this->*action)(); }; });
+    return sub;
+  };
+  add("list", "What is mounted (also without a word)", &MountsCommand::list);
+  CLI::App* set = add("set", "Change options of a mount, or of a path in one, while it is used",
+                      &MountsCommand::set);
+  set->add_option("PATH", path_, "A mount's folder, or a folder or file in it")->required();
+  set->add_option("NAME=VALUE", words_,
+                  "freshness, negative_age, cache, quota, ttl, priority, pin; of a whole mount "
+                  "also uid, gid, umask")
+      ->required();
+  CLI::App* unset = add("unset", "Back to what it is without", &MountsCommand::unset);
+  unset->add_option("PATH", path_, "As for set")->required();
+  unset->add_option("NAME", words_, "Options")->required();
+  CLI::App* move = add("move", "Show a mount at another folder", &MountsCommand::move);
+  move->add_option("FROM", path_, "The mount's folder, which nobody uses")->required();
+  move->add_option("TO", to_, "An existing folder")->required();
+}
+
+Attempt<> MountsCommand::list() {
+  LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get("/v1/mounts"));
+  if (json) {
+    print_json(answer);
     return {};
   }
-};
+  TextTable table("llll");
+  for (const Json& item : answer["mounts"]) {
+    LEAT_TRY(MountView mount, from_json<MountView>(item));
+    table.add({mount.path, mount.source, mount.freshness, features_of(mount)});
+    for (const auto& [below, options] : mount.paths) {
+      table.add({"  " + below, "", "", values_of(options)});
+    }
+  }
+  std::string text = table.to_string();
+  if (!text.empty()) print(text);
+  return {};
+}
+
+Attempt<> MountsCommand::set() {
+  MountChange wanted{.path = absolute_path(path_)};
+  LEAT_TRY(wanted.set, parse_options(words_));
+  return change(std::move(wanted));
+}
+
+Attempt<> MountsCommand::unset() {
+  return change({.path = absolute_path(path_), .unset = words_});
+}
+
+Attempt<> MountsCommand::change(MountChange change) {
+  LEAT_TRY(Json answer,
+           DaemonClient(runtime_directory()).post("/v1/mounts/change", to_json(change)));
+  if (json) {
+    print_json(answer);
+  } else {
+    print("changed " + change.path);
+  }
+  return {};
+}
+
+Attempt<> MountsCommand::move() {
+  const MountMove move{.from = absolute_path(path_), .to = absolute_path(to_)};
+  LEAT_TRY(Json answer, DaemonClient(runtime_directory()).post("/v1/mounts/move", to_json(move)));
+  if (json) {
+    print_json(answer);
+  } else {
+    print(fmt::format("moved {} to {}", move.from, move.to));
+  }
+  return {};
+}
 
 }  // namespace
 

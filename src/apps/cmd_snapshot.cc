@@ -47,16 +47,16 @@ struct Counts {
   uint64_t added = 0, removed = 0, changed = 0;
 };
 
-const char* sign_of(SnapshotDifference::Kind kind) {
+const char* name_of(SnapshotDifference::Kind kind) {
   switch (kind) {
     case SnapshotDifference::Kind::kAdded:
-      return "+";
+      return "added";
     case SnapshotDifference::Kind::kRemoved:
-      return "-";
+      return "removed";
     case SnapshotDifference::Kind::kChanged:
       break;
   }
-  return "~";
+  return "changed";
 }
 
 class SnapshotCommand : public Command {
@@ -188,11 +188,10 @@ Attempt<> SnapshotCommand::diff() {
                                     : counts.changed);
     if (summary_) return true;
     if (!json) {
-      print(fmt::format("{} {}", sign_of(one.kind), one.path));
+      print(describe_change(name_of(one.kind), one.path));
       return true;
     }
-    const char* kinds[] = {"added", "removed", "changed"};
-    Json item = {{"kind", kinds[static_cast<int>(one.kind)]}, {"path", one.path}};
+    Json item = {{"kind", name_of(one.kind)}, {"path", one.path}};
     if (!std::exchange(first, false)) std::fputc(',', stdout);
     std::fputs(dump_json(item).c_str(), stdout);
     return true;

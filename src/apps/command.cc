@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/command.h"
 
+#include <fmt/format.h>
+
 #include <cstdio>
 
 namespace leat {
@@ -15,6 +17,19 @@ ExitCode exit_code_of(StatusCode code) {
 }  // namespace
 
 Failure::Failure(Status why) : status(std::move(why)), code(exit_code_of(status.code())) {}
+
+Attempt<std::map<std::string, std::string>> parse_options(const std::vector<std::string>& words) {
+  std::map<std::string, std::string> options;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return failure(StatusCode::kInvalidArgument,
+                     fmt::format("option {} is not of the form name=value", word));
+    }
+    options[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+  return options;
+}
 
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -4,8 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <expected>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "doors/admin/codec.h"
@@ -47,6 +49,9 @@ class Command {
 
   bool json = false;  // --json, which every command has
 };
+
+// "name=value" each.
+Attempt<std::map<std::string, std::string>> parse_options(const std::vector<std::string>& words);
 
 // To standard output, with a newline. Text is written as it is.
 void print(const std::string& text);

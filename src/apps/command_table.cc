@@ -13,7 +13,12 @@ constexpr std::array kCommands = {
                  &make_mount_command},
     CommandEntry{"umount", "Take a folder away again", "leat umount /mnt/train",
                  &make_umount_command},
-    CommandEntry{"mounts", "List the mounts of this host's daemon", "leat mounts",
+    CommandEntry{"mounts", "List the mounts of this host's daemon, change or move one",
+                 "leat mounts\n"
+                 "  leat mounts set /mnt/train freshness=immutable quota=200GiB\n"
+                 "  leat mounts set /mnt/train/labels pin=true\n"
+                 "  leat mounts unset /mnt/train quota\n"
+                 "  leat mounts move /mnt/train /mnt/data",
                  &make_mounts_command},
     CommandEntry{"ls", "List a folder or a store's prefix",
                  "leat ls -l /mnt/train\n  leat ls s3://my-bucket/train/", &make_ls_command},
@@ -27,6 +32,8 @@ constexpr std::array kCommands = {
                  &make_load_command},
     CommandEntry{"free", "Drop everything below a path from the cache", "leat free /mnt/train",
                  &make_free_command},
+    CommandEntry{"refresh", "Ask the store now what has changed below a path, and say it",
+                 "leat refresh /mnt/train", &make_refresh_command},
     CommandEntry{"cache", "List, verify, evict, move or format what is cached",
                  "leat cache ls --mount /mnt/train\n  leat cache verify\n"
                  "  leat cache evict --mount /mnt/old --all\n"
@@ -38,7 +45,7 @@ constexpr std::array kCommands = {
                  &make_snapshot_command},
     CommandEntry{"status", "Show the daemon, its cache and its counters", "leat status",
                  &make_status_command},
-    CommandEntry{"jobs", "List running and ended loads and frees, or cancel one",
+    CommandEntry{"jobs", "List running and ended jobs, or cancel one",
                  "leat jobs\n  leat jobs cancel 3", &make_jobs_command},
     CommandEntry{"bench", "Measure reading of a file or a tree",
                  "leat bench io --threads 4 --block 1MiB /mnt/train", &make_bench_command},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of all subcommands. Adding one is: cmd_NAME.cc, a line here and a line in the table.
+// The table of all subcommands. Adding one is: cmd_NAME.cc, a line here and
+// a line in the table.
 #pragma once
 
 #include <memory>
@@ -20,6 +21,7 @@ std::unique_ptr<Command> make_cat_command();
 std::unique_ptr<Command> make_cp_command();
 std::unique_ptr<Command> make_load_command();
 std::unique_ptr<Command> make_free_command();
+std::unique_ptr<Command> make_refresh_command();
 std::unique_ptr<Command> make_cache_command();
 std::unique_ptr<Command> make_snapshot_command();
 std::unique_ptr<Command> make_status_command();

@@ -49,6 +49,10 @@ std::string describe_job(const JobView& job) {
     return fmt::format("listed {} files, {} in {:.1f}s", job.files_done,
                        format_bytes(job.bytes_done), job.seconds);
   }
+  if (job.kind == "refresh") {
+    return fmt::format("{} added, {} removed, {} changed; asked about {} directories in {:.1f}s",
+                       job.added, job.gone, job.changed, job.files_done, job.seconds);
+  }
   std::string did = job.kind == "free" ? "freed" : "loaded";
   std::string text =
       fmt::format("{} {} files, {}", did, job.files_done, format_bytes(job.bytes_done));
@@ -60,6 +64,18 @@ std::string describe_job(const JobView& job) {
   }
   if (job.files_uncached != 0) text += fmt::format("; {} are not cached by their mount", uncached);
   return text;
+}
+
+std::string describe_change(std::string_view kind, std::string_view path) {
+  const char sign = kind == "added" ? '+' : kind == "removed" ? '-' : '~';
+  return fmt::format("{} {}", sign, path);
+}
+
+// Of a refresh, also of one that failed in part.
+void print_changes(const JobView& job) {
+  for (const ChangeView& change : job.changes) print(describe_change(change.kind, change.path));
+  const uint64_t all = job.added + job.changed + job.gone;
+  if (all > job.changes.size()) print(fmt::format("… and {} more", all - job.changes.size()));
 }
 
 void JobCommand::declare(CLI::App& app) {
@@ -105,6 +121,7 @@ Attempt<JobView> JobCommand::wait_for(DaemonClient& client, JobView job) {
 }
 
 Attempt<> JobCommand::report(const JobView& job) {
+  if (!json && !quiet) print_changes(job);
   if (job.state == "done" && job.files_failed == 0) {
     if (quiet) return {};
     if (json) {

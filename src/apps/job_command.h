@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobCommand: what load and free have together: start a job, show its progress, report its end.
+// JobCommand: what load, free and refresh have together: start a job, show its progress, report its
+// end.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "apps/command.h"
 
@@ -35,5 +37,7 @@ class JobCommand : public Command {
 
 // "loaded 10 files, 1.0 GiB (0 B fetched) in 2.0s, 512.0 MiB/s"
 std::string describe_job(const JobView& job);
+// "+ path" of one that was "added", "- path" "removed", "~ path" "changed".
+std::string describe_change(std::string_view kind, std::string_view path);
 
 }  // namespace leat

@@ -35,6 +35,7 @@ Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, Listin
     news = enter();
   }
   flight->known = nullptr;
+  flight->news = std::move(news.learnt);
   flight->result->set(table ? Result<bool>(true) : Result<bool>(Error(table.error())));
   tree->take(news);
 }
@@ -69,6 +70,26 @@ Status explain(const Status& status, std::string_view path) {
   }
 }
 
+// What an answer says that another one, or none, had not said. `before`: nothing where it was
+// doubted, so that something is known to have changed.
+RefreshNews compare(const std::string& name, const std::optional<Result<CatalogEntry>>& before,
+                    const Result<CatalogEntry>& after) {
+  using Kind = NamedChange::Kind;
+  RefreshNews news;
+  const bool was = before && before->has_value();
+  const bool doubted = !before;
+  if (after && !was && !doubted) news.note({name, Kind::kAdded, after->info.is_directory()});
+  if (!after && (was || doubted)) {
+    news.note({name, Kind::kGone, was && (**before).info.is_directory()});
+  }
+  if (after && (was || doubted)) {
+    const bool same = was && (**before).info == after->info &&
+                      (after->info.is_directory() || (**before).ref->id == after->ref->id);
+    if (!same) news.note({name, Kind::kChanged, after->info.is_directory()});
+  }
+  return news;
+}
+
 Status ending() {
   return {StatusCode::kUnavailable, "the catalog is ending"};
 }
@@ -92,6 +113,14 @@ class CatalogImpl : public Catalog {
   Result<> unmount(std::string path) override;
   std::vector<MountPtr> mounts() const override { return tree_->mounts(); }
   Task<Result<>> use_snapshot(std::string path, SnapshotPtr snapshot) override;
+  Task<Result<>> set_policy(std::string path, Policy policy) override;
+  Result<> move(std::string from, std::string to, Policy policy) override;
+
+  Task<Result<RefreshNews>> refresh(Context context, std::string path) override;
+  Task<Result<RefreshNews>> refresh_name(Context context, std::string path) override;
+  std::vector<std::string> known_directories(std::string_view path) const override {
+    return tree_->known_directories(path);
+  }
 
   std::optional<Result<CatalogEntry>> try_lookup(std::string_view path) override;
   Task<Result<CatalogEntry>> lookup(Context context, std::string path) override;
@@ -112,6 +141,9 @@ class CatalogImpl : public Catalog {
   Task<Result<CatalogEntry>> ask_about(Context context, DirectoryPtr directory, std::string name,
                                        bool shared);
   Result<> still_serves(const Directory& directory) const;
+  bool doubt(std::string_view path, bool changed);
+  void tell_mounted(const std::string& path);
+  void tell_unmounted(std::string_view path);
   std::optional<Status> refused_by_parent(std::string_view path);
 
   const TreePtr tree_;
@@ -129,20 +161,23 @@ Result<> CatalogImpl::mount(MountEntry entry, SourcePtr source, SnapshotPtr snap
                              "snapshot; build one first",
                              entry.source.to_string(), path));
   }
-  MountPtr mount = std::make_shared<const Mount>(Mount{std::move(entry), source});
+  Mount mount{.entry = std::move(entry), .source = source};
   if (snapshot) {
-    LEAT_TRY(mount, with_snapshot(*mount, std::move(snapshot)));
+    LEAT_TRY(mount, with_snapshot(mount, std::move(snapshot)));
   }
   // Before the mount is seen, so that whoever gets a FileRef finds its store.
   sources_.add(source);
-  if (Result<> added = tree_->add_mount(std::move(mount)); !added) {
+  if (Result<> added = tree_->add_mount(MountLine::begin(std::move(mount))); !added) {
     sources_.remove(source);
     return added;
   }
-  if (path != "/") {
-    tree_->tell({{std::string(parent_path(path)), std::string(last_component(path)), false}});
-  }
+  tell_mounted(path);
   return {};
+}
+
+void CatalogImpl::tell_mounted(const std::string& path) {
+  if (path == "/") return;
+  tree_->tell({{std::string(parent_path(path)), std::string(last_component(path))}});
 }
 
 Result<> CatalogImpl::unmount(std::string path) {
@@ -154,7 +189,12 @@ Result<> CatalogImpl::unmount(std::string path) {
                              path));
   }
   sources_.remove(mount->source);
-  // Directories that only led to it go too; what the mount hid comes back.
+  tell_unmounted(path);
+  return {};
+}
+
+// Directories that only led to it go too; what the mount hid comes back.
+void CatalogImpl::tell_unmounted(std::string_view path) {
   std::vector<CatalogChange> changes;
   for (std::string_view at = path; at != "/"; at = parent_path(at)) {
     auto answer = tree_->mount_answer(at);
@@ -163,13 +203,13 @@ Result<> CatalogImpl::unmount(std::string path) {
     if (!gone) break;
   }
   tree_->tell(changes);
-  return {};
 }
 
 Task<Result<>> CatalogImpl::use_snapshot(std::string path, SnapshotPtr snapshot) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  Result<Tree::Switch> done = tree_->use_snapshot(path, std::move(snapshot));
+  auto change = [&](const Mount& mount) { return with_snapshot(mount, std::move(snapshot)); };
+  Result<Tree::Switch> done = tree_->exchange(path, Tree::Known::kForgotten, change);
   if (!done) {
     co_return error(
         done.error().with_context(fmt::format("cannot exchange the snapshot of {}", path)));
@@ -180,6 +220,29 @@ Task<Result<>> CatalogImpl::use_snapshot(std::string path, SnapshotPtr snapshot)
   };
   co_await executor_.blocking(std::move(tell));
   co_return Result<>();
+}
+
+Task<Result<>> CatalogImpl::set_policy(std::string path, Policy policy) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
+  auto change = [&](const Mount& mount) -> Result<Mount> {
+    return with_policy(mount, std::move(policy));
+  };
+  Result<Tree::Switch> done = tree_->exchange(path, Tree::Known::kGoesOn, change);
+  if (!done) co_return Error(done.error());
+  auto tell = [tree = tree_, path] {
+    tree->tell({{.parent = path, .name = {}, .whole = true, .patient = true}});
+    return true;
+  };
+  co_await executor_.blocking(std::move(tell));
+  co_return Result<>();
+}
+
+Result<> CatalogImpl::move(std::string from, std::string to, Policy policy) {
+  LEAT_CHECK_OK(tree_->move_mount(from, to, std::move(policy)));
+  tell_unmounted(from);
+  tell_mounted(to);
+  return {};
 }
 
 std::optional<Result<CatalogEntry>> CatalogImpl::remembered(std::string_view path) {
@@ -235,10 +298,10 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup_for_open(Context context, std::st
   if (!route.stands && route.mount && !route.mount->snapshot) {
     directory = tree_->open_directory(parent_path(path));
   }
-  bool validate =
-      directory && directory->mount()->entry.policy.freshness.mode == Freshness::Mode::kValidate;
-  if (!validate) co_return co_await lookup(context, path);
   std::string name(last_component(path));
+  const bool validate =
+      directory && directory->policy().of_file(name).freshness.mode == Freshness::Mode::kValidate;
+  if (!validate) co_return co_await lookup(context, path);
   if (!directory->loaded()) {
     Result<CatalogEntry> first = co_await lookup(context, path);
     if (!first || first->info.is_directory()) co_return first;
@@ -323,6 +386,35 @@ Task<Result<CatalogEntry>> CatalogImpl::ask_about(Context context, DirectoryPtr 
   co_return directory->entry_of(name, *checked, asked_at);
 }
 
+Task<Result<RefreshNews>> CatalogImpl::refresh(Context context, std::string path) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
+  for (;;) {
+    DirectoryPtr directory = tree_->open_directory(path);
+    if (!directory) co_return RefreshNews{};  // a snapshot's, or above all mounts
+    ListingFlightPtr flight = directory->begin_listing(tree_->now());
+    executor_.spawn(fly_listing(token->another(), tree_, directory, flight, &executor_));
+    Result<bool> listed = co_await flight->result->wait(context, "listing a directory");
+    if (tree_->replaced(*directory)) continue;
+    if (!listed && !is_missing(listed.error())) co_return Error(explain(listed.error(), path));
+    co_return flight->news;
+  }
+}
+
+Task<Result<RefreshNews>> CatalogImpl::refresh_name(Context context, std::string path) {
+  for (;;) {
+    const std::string name(last_component(path));
+    DirectoryPtr directory =
+        tree_->mount_answer(path) ? nullptr : tree_->find_directory(parent_path(path));
+    if (!directory || !directory->loaded()) co_return RefreshNews{};
+    auto before = directory->last_known(name);
+    Result<CatalogEntry> after = co_await ask_about(context, directory, name, /*shared=*/false);
+    if (tree_->replaced(*directory)) continue;
+    if (!after && !is_missing(after.error())) co_return Error(after.error());
+    co_return compare(name, before, after);
+  }
+}
+
 Task<> CatalogImpl::stop() {
   tree_->stop();
   activity_.close();
@@ -331,23 +423,56 @@ Task<> CatalogImpl::stop() {
 
 void CatalogImpl::invalidate(std::string_view path) {
   tree_->expire_below(path);
-  if (tree_->mount_answer(path)) return;
-  if (DirectoryPtr directory = tree_->find_directory(parent_path(path))) {
-    directory->doubt(std::string(last_component(path)), /*changed=*/false, tree_->now());
-  }
+  if (!tree_->mount_answer(path)) doubt(path, /*changed=*/false);
 }
 
 void CatalogImpl::report_changed(std::string_view path) {
-  if (tree_->mount_answer(path)) return;
-  DirectoryPtr directory = tree_->find_directory(parent_path(path));
-  if (!directory) return;
-  std::string name(last_component(path));
-  if (directory->doubt(name, /*changed=*/true, tree_->now())) {
-    tree_->tell({{directory->path(), name, false}});
+  const MountTable::Route route = tree_->route(path);
+  if (route.stands || !route.mount || route.mount->snapshot) return;
+  const Mount& mount = *route.mount;
+  std::string key = mount.entry.source.prefix;
+  key += path_below_mount(mount, path);
+  for (const std::string& shown : tree_->paths_of(mount.source->id(), key)) {
+    if (doubt(shown, /*changed=*/true)) {
+      tree_->tell({{std::string(parent_path(shown)), std::string(last_component(shown))}});
+    }
   }
 }
 
+// Whether others have to be told.
+bool CatalogImpl::doubt(std::string_view path, bool changed) {
+  const std::string name(last_component(path));
+  bool tell = false;
+  DirectoryPtr directory = tree_->find_directory(parent_path(path));
+  while (directory) {
+    tell |= directory->doubt(name, changed, tree_->now());
+    // Another may have taken its place before it doubted.
+    DirectoryPtr now = tree_->find_directory(directory->path());
+    if (now == directory) break;
+    directory = std::move(now);
+  }
+  return tell;
+}
+
 }  // namespace
+
+std::string_view to_string(NamedChange::Kind kind) {
+  switch (kind) {
+    case NamedChange::Kind::kAdded:
+      return "added";
+    case NamedChange::Kind::kGone:
+      return "removed";
+    case NamedChange::Kind::kChanged:
+      break;
+  }
+  return "changed";
+}
+
+void RefreshNews::note(NamedChange change) {
+  using Kind = NamedChange::Kind;
+  ++(change.kind == Kind::kAdded ? added : change.kind == Kind::kGone ? gone : changed);
+  if (first.size() < kNamedMax) first.push_back(std::move(change));
+}
 
 std::unique_ptr<Catalog> Catalog::create(CatalogOptions options, SourceTable& sources,
                                          Executor& executor) {

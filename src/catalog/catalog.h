@@ -28,7 +28,31 @@ class Executor;
 struct CatalogChange {
   std::string parent;  // path of the directory
   std::string name;
-  bool gone;  // else: another version
+  bool gone = false;  // else: another version, or it came
+  // All of the mount at `parent` (and no name): how it is shown, and for how long it is believed.
+  bool whole = false;
+  // Told on a thread that may wait, by someone who has more to tell.
+  bool patient = false;
+};
+
+// What was found out about a name.
+struct NamedChange {
+  enum class Kind : uint8_t { kAdded, kChanged, kGone };
+  std::string name;  // in its directory
+  Kind kind = Kind::kChanged;
+  bool directory = false;  // it is one, or was
+};
+
+// "added", "changed", "removed".
+std::string_view to_string(NamedChange::Kind kind);
+
+// What asking anew brought.
+struct RefreshNews {
+  uint64_t added = 0, changed = 0, gone = 0;
+  static constexpr size_t kNamedMax = 1000;
+  std::vector<NamedChange> first;  // so many of them
+
+  void note(NamedChange change);
 };
 
 struct CatalogOptions {
@@ -62,6 +86,23 @@ class Catalog {
   // directories. Listings that are being read, and open files, go on as they are.
   virtual Task<Result<>> use_snapshot(std::string path, SnapshotPtr snapshot) = 0;
 
+  // From now on the mount at `path` has that policy. What is known of it stays known, but where
+  // files are cached in another way or pool, which is asked for again; a snapshot stays, too. Ends
+  // when the listener was told (CatalogChange::whole).
+  virtual Task<Result<>> set_policy(std::string path, Policy policy) = 0;
+  // The mount at `from` is at `to` from now on, with that policy. What was known is not known
+  // there. kExists where `to` is taken.
+  virtual Result<> move(std::string from, std::string to, Policy policy) = 0;
+
+  // Asks the store now, whatever may be believed, and tells the listener as for any other answer.
+  // Of a directory: for its listing; where it is known no more, `gone` counts what was in it.
+  virtual Task<Result<RefreshNews>> refresh(Context context, std::string path) = 0;
+  // Of one name, which may be a file, a directory or missing, as far as its directory is known.
+  virtual Task<Result<RefreshNews>> refresh_name(Context context, std::string path) = 0;
+  // Paths of the directories at and below `path` whose listing is known, sorted, the outer ones
+  // before what is in them. Not in mounts with a snapshot.
+  virtual std::vector<std::string> known_directories(std::string_view path) const = 0;
+
   // In a mount with a snapshot that alone answers the following, at once: nothing ages, what is
   // missing stays so, and invalidate() and report_changed() change nothing.
 
@@ -79,11 +120,13 @@ class Catalog {
 
   // What is known of `path` and below is asked for again at the next touch.
   virtual void invalidate(std::string_view path) = 0;
-  // The object at `path` was seen to have changed or gone (a read answered kChanged).
+  // The object at `path` was seen to have changed or gone (a read answered kChanged): it is asked
+  // for again wherever it is mounted.
   virtual void report_changed(std::string_view path) = 0;
 
   // Called, on any thread and without locks held, for each name whose version changed, which went
-  // or which was mounted.
+  // or which was mounted; in directories that are never asked for again by themselves (immutable)
+  // also for names that came; and for mounts whose policy changed.
   virtual void set_change_listener(std::function<void(const CatalogChange&)> listener) = 0;
 
   // Cancels what is asked of stores and returns when all of it has ended and the listener runs no

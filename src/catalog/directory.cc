@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "catalog/memory_name_table.h"
+#include "catalog/mount_table.h"
 
 namespace leat {
 namespace {
@@ -22,25 +23,28 @@ Clock::time_point add_saturating(Clock::time_point at, std::chrono::nanoseconds 
   return at + age;
 }
 
+Clock::time_point until(const Freshness& freshness, Clock::time_point at) {
+  if (freshness.mode == Freshness::Mode::kImmutable) return Clock::time_point::max();
+  return add_saturating(at, freshness.max_age);
+}
+
 CheckedName to_checked(const NameRecord& record) {
   return {true, record.ref, record.mtime_ns};
 }
 
-struct Difference {
-  std::string name;
-  bool was_directory;
-  bool gone;
-};
-
-// Of names that were known before (either table may be null).
-std::vector<Difference> differences(const NameTable* before, const NameTable* after) {
-  std::vector<Difference> found;
+// Nothing where nothing was known before; either table may be null.
+std::vector<NamedChange> differences(const NameTable* before, const NameTable* after) {
+  std::vector<NamedChange> found;
   if (before == nullptr) return found;
   static const MemoryNameTable kNothing;
   auto was = before->from(0), is = after != nullptr ? after->from(0) : kNothing.from(0);
   compare_names(*was, *is, [&](std::string_view name, NameChange change, bool was_directory) {
-    if (change == NameChange::kAdded) return;
-    found.push_back({std::string(name), was_directory, change == NameChange::kGone});
+    using Kind = NamedChange::Kind;
+    const bool added = change == NameChange::kAdded;
+    const Kind kind = added                         ? Kind::kAdded
+                      : change == NameChange::kGone ? Kind::kGone
+                                                    : Kind::kChanged;
+    found.push_back({std::string(name), kind, added ? is->view().is_directory() : was_directory});
   });
   return found;
 }
@@ -48,32 +52,38 @@ std::vector<Difference> differences(const NameTable* before, const NameTable* af
 }  // namespace
 
 Directory::Directory(std::string path, MountPtr mount, std::string key)
-    : path_(std::move(path)), mount_(std::move(mount)), key_(std::move(key)) {}
+    : path_(std::move(path)),
+      mount_(std::move(mount)),
+      policy_(mount_->entry.policy.of_directory(path_below_mount(*mount_, path_))),
+      key_(std::move(key)) {}
 
-Clock::time_point Directory::fresh_until(Clock::time_point at) const {
-  const Freshness& freshness = mount_->entry.policy.freshness;
-  if (freshness.mode == Freshness::Mode::kImmutable) return Clock::time_point::max();
-  return add_saturating(at, freshness.max_age);
+Clock::time_point Directory::fresh_until(const NameRecord& record, Clock::time_point at) const {
+  const PathPolicy& policy = record.is_directory() ? policy_ : policy_.of_file(record.name);
+  return until(policy.freshness, at);
 }
 
-Clock::time_point Directory::missing_until(Clock::time_point at) const {
-  return add_saturating(at, mount_->entry.policy.freshness.missing_age());
+Clock::time_point Directory::listing_until(Clock::time_point at) const {
+  return until(policy_.freshness, at);
+}
+
+Clock::time_point Directory::missing_until(std::string_view name, Clock::time_point at) const {
+  return add_saturating(at, policy_.of_file(name).freshness.missing_age());
 }
 
 bool Directory::listing_is_fresh(Clock::time_point now) const {
-  return listing_ && !expired_ && now < fresh_until(listed_at_);
+  return listing_ && !expired_ && now < listing_until(listed_at_);
 }
 
 NameRecord Directory::record_of(std::string_view name, const CheckedName& state) const {
   return {name, state.ref, state.mtime_ns};
 }
 
-CatalogEntry Directory::make_entry(const NameRecord& record, Clock::time_point until) const {
+CatalogEntry Directory::make_entry(const NameRecord& record, Clock::time_point at) const {
   CatalogEntry entry;
   entry.info.name = record.name;
   entry.info.mtime = to_mtime(record.mtime_ns);
   entry.mount = mount_;
-  entry.fresh_until = until;
+  entry.fresh_until = fresh_until(record, at);
   if (record.is_directory()) {
     entry.info.kind = FileKind::kDirectory;
     entry.directory_key = fmt::format("{}{}/", key_, record.name);
@@ -86,7 +96,7 @@ CatalogEntry Directory::make_entry(const NameRecord& record, Clock::time_point u
 
 CatalogEntry Directory::entry_of(std::string_view name, const CheckedName& checked,
                                  Clock::time_point checked_at) const {
-  return make_entry(record_of(name, checked), fresh_until(checked_at));
+  return make_entry(record_of(name, checked), checked_at);
 }
 
 Status Directory::not_found(std::string_view name) const {
@@ -102,23 +112,24 @@ std::optional<Result<CatalogEntry>> Directory::answer(std::string_view name,
     const auto& [state, checked_at, doubtful, told] = single->second;
     if (doubtful) return std::nullopt;
     if (!state.exists) {
-      if (now >= missing_until(checked_at)) return std::nullopt;
+      if (now >= missing_until(name, checked_at)) return std::nullopt;
       return Error(not_found(name));
     }
-    if (now >= fresh_until(checked_at)) return std::nullopt;
-    return make_entry(record_of(name, state), fresh_until(checked_at));
+    const NameRecord record = record_of(name, state);
+    if (now >= fresh_until(record, checked_at)) return std::nullopt;
+    return make_entry(record, checked_at);
   }
   if (expired_) return std::nullopt;
   if (missing_) {
-    if (now >= missing_until(listed_at_)) return std::nullopt;
+    if (now >= missing_until(name, listed_at_)) return std::nullopt;
     return Error(*missing_);
   }
   if (!listing_) return std::nullopt;
   if (std::optional<NameRecord> record = listing_->find(name)) {
-    if (now >= fresh_until(listed_at_)) return std::nullopt;
-    return make_entry(*record, fresh_until(listed_at_));
+    if (now >= fresh_until(*record, listed_at_)) return std::nullopt;
+    return make_entry(*record, listed_at_);
   }
-  if (now >= missing_until(listed_at_)) return std::nullopt;
+  if (now >= missing_until(name, listed_at_)) return std::nullopt;
   return Error(not_found(name));
 }
 
@@ -128,12 +139,12 @@ std::optional<Result<CatalogEntry>> Directory::last_known(std::string_view name)
     const auto& [state, checked_at, doubtful, told] = single->second;
     if (doubtful) return std::nullopt;
     if (!state.exists) return Error(not_found(name));
-    return make_entry(record_of(name, state), fresh_until(checked_at));
+    return make_entry(record_of(name, state), checked_at);
   }
   if (missing_) return Error(*missing_);
   std::optional<NameRecord> record = listing_ ? listing_->find(name) : std::nullopt;
   if (!record) return Error(not_found(name));
-  return make_entry(*record, fresh_until(listed_at_));
+  return make_entry(*record, listed_at_);
 }
 
 // A directory that has aged is listed again as soon as that costs no more requests than the single
@@ -152,7 +163,7 @@ Directory::Need Directory::need(std::string_view name, Clock::time_point now) {
 
 std::optional<Result<>> Directory::listing_state(Clock::time_point now) {
   std::lock_guard lock(mutex_);
-  if (missing_ && !expired_ && now < missing_until(listed_at_)) return Error(*missing_);
+  if (missing_ && !expired_ && now < missing_until("", listed_at_)) return Error(*missing_);
   if (listing_is_fresh(now)) return Result<>();
   return std::nullopt;
 }
@@ -169,8 +180,8 @@ ListingPtr Directory::show(std::vector<CatalogEntry> mounted) {
     if (auto shown = shown_.lock(); shown && mounted.empty() && shown_revision_ == revision_) {
       return shown;
     }
-    view = {listing_, singles_, listed_at_, expired_ ? listed_at_ : fresh_until(listed_at_),
-            revision_};
+    view = {listing_,  singles_, listed_at_, expired_ ? listed_at_ : listing_until(listed_at_),
+            revision_, expired_};
   }
   bool shareable = mounted.empty();
   Listing::Parts parts{.names = view.table,
@@ -197,10 +208,20 @@ std::vector<Listing::Over> Directory::over_of(const View& view,
   std::vector<Listing::Over> over;
   for (const auto& [name, single] : view.singles) {
     if (std::ranges::binary_search(mounted, std::string_view(name), {}, name_of)) continue;
-    Clock::time_point until = single.doubtful ? view.listed_at : fresh_until(single.checked_at);
-    over.push_back({make_entry(record_of(name, single.state), until), single.state.exists});
+    CatalogEntry entry = make_entry(record_of(name, single.state), single.checked_at);
+    if (single.doubtful) entry.fresh_until = view.listed_at;
+    over.push_back({std::move(entry), single.state.exists});
   }
-  if (mounted.empty()) return over;
+  // Files that are believed for another time than the others.
+  for (const DirectoryPolicy::Single& own : policy_.singles) {
+    if (std::ranges::binary_search(mounted, std::string_view(own.name), {}, name_of)) continue;
+    if (view.singles.contains(own.name) || !view.table) continue;
+    std::optional<NameRecord> record = view.table->find(own.name);
+    if (!record || record->is_directory()) continue;
+    CatalogEntry entry = make_entry(*record, view.listed_at);
+    if (view.expired) entry.fresh_until = view.listed_at;
+    over.push_back({std::move(entry)});
+  }
   for (CatalogEntry& entry : mounted) over.push_back({std::move(entry)});
   std::ranges::sort(over, {}, [&](const Listing::Over& one) { return name_of(one.entry); });
   return over;
@@ -216,12 +237,21 @@ std::pair<ListingFlightPtr, bool> Directory::join_listing(uint64_t seen, Clock::
   if (listed_by_ != seen && !expired_ && !missing_) return {nullptr, false};
   // One that began before an expire() may bring what was there before it.
   if (listing_flight_ && listing_flight_->epoch == epoch_) return {listing_flight_, false};
+  return {begin_listing_locked(now), true};
+}
+
+ListingFlightPtr Directory::begin_listing(Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  return begin_listing_locked(now);
+}
+
+ListingFlightPtr Directory::begin_listing_locked(Clock::time_point now) {
   listing_flight_ = std::make_shared<ListingFlight>();
   listing_flight_->number = ++flights_;
   listing_flight_->epoch = epoch_;
   listing_flight_->started_at = now;
   listing_flight_->known = listing_;
-  return {listing_flight_, true};
+  return listing_flight_;
 }
 
 std::pair<CheckFlightPtr, bool> Directory::join_check(const std::string& name, bool shared,
@@ -247,13 +277,13 @@ std::optional<CheckedName> Directory::known_state(std::string_view name) const {
   return to_checked(*record);
 }
 
-void Directory::note_change(DirectoryNews& news, std::string_view name, bool was_directory,
-                            bool gone) const {
+void Directory::note_change(DirectoryNews& news, const NamedChange& change, bool told) const {
   if (forgotten_) return;
-  news.changes.push_back({path_, std::string(name), gone});
-  if (was_directory) {
-    news.gone_directories.push_back(fmt::format("{}/{}", path_ == "/" ? "" : path_, name));
-  }
+  news.learnt.note(change);
+  const bool added = change.kind == NamedChange::Kind::kAdded;
+  if (told || (added && !kept_for_good())) return;
+  news.changes.push_back({path_, change.name, change.kind == NamedChange::Kind::kGone});
+  if (change.directory && !added) news.gone_directories.push_back(join_path(path_, change.name));
 }
 
 DirectoryNews Directory::finish_listing(const ListingFlight& flight,
@@ -268,14 +298,14 @@ DirectoryNews Directory::finish_listing(const ListingFlight& flight,
       before = listing_;
     }
     // Outside the lock, since a directory may have millions of names.
-    std::vector<Difference> changed = differences(before.get(), fresh);
+    std::vector<NamedChange> changed = differences(before.get(), fresh);
     std::lock_guard lock(mutex_);
     if (before != listing_) continue;  // another flight ended meanwhile
     if (listing_flight_ && listing_flight_->number == flight.number) listing_flight_ = nullptr;
     DirectoryNews news;
     if ((!table && !gone) || flight.number < listed_by_) return news;
-    for (const Difference& one : changed) {
-      if (!singles_.contains(one.name)) note_change(news, one.name, one.was_directory, one.gone);
+    for (const NamedChange& one : changed) {
+      if (!singles_.contains(one.name)) note_change(news, one);
     }
     settle_singles(flight, fresh, news);
     listing_ = table ? NameTablePtr(*table) : nullptr;
@@ -294,14 +324,20 @@ DirectoryNews Directory::finish_listing(const ListingFlight& flight,
 // or doubted after the listing began stays.
 void Directory::settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news) {
   for (auto at = singles_.begin(); at != singles_.end();) {
-    const auto& [name, single] = *at;
+    auto& [name, single] = *at;
     std::optional<NameRecord> record = table != nullptr ? table->find(name) : std::nullopt;
     bool same = record && single.state.exists &&
                 same_content(NameView::of(*record), NameView::of(record_of(name, single.state)));
     bool newer = single.checked_at >= flight.started_at;
     if (same && single.state.ref) table->adopt(name, single.state.ref);
-    if (!same && !newer && single.state.exists && !single.told) {
-      note_change(news, name, single.state.ref == nullptr, !record);
+    using Kind = NamedChange::Kind;
+    if (!same && !newer && single.state.exists) {
+      const Kind kind = record ? Kind::kChanged : Kind::kGone;
+      note_change(news, {name, kind, single.state.ref == nullptr}, single.told);
+    } else if (!single.state.exists && record && (!newer || single.doubtful)) {
+      if (listing_) note_change(news, {name, Kind::kAdded, record->is_directory()});
+      // Doubted before it was known, or while it was missing: until it is asked about, it is there.
+      single.state = to_checked(*record);
     }
     bool stays = newer && (single.doubtful || !same) && table != nullptr;
     at = stays ? std::next(at) : singles_.erase(at);
@@ -328,7 +364,13 @@ DirectoryNews Directory::finish_check(const CheckFlightPtr& flight, const std::s
   }
   auto single = singles_.find(name);
   bool told = single != singles_.end() && single->second.told;
-  if (existed && !same && !told) note_change(news, name, before->ref == nullptr, !checked->exists);
+  using Kind = NamedChange::Kind;
+  if (existed && !same) {
+    const Kind kind = checked->exists ? Kind::kChanged : Kind::kGone;
+    note_change(news, {name, kind, before->ref == nullptr}, told);
+  } else if (!existed && checked->exists) {
+    note_change(news, {name, Kind::kAdded, checked->ref == nullptr});
+  }
   singles_[name] = Single{*checked, flight->started_at, false, false};
   ++revision_;
   news.names_added = recount();
@@ -346,7 +388,8 @@ void Directory::expire() {
 bool Directory::doubt(const std::string& name, bool changed, Clock::time_point now) {
   std::lock_guard lock(mutex_);
   std::optional<CheckedName> known = known_state(name);
-  if (!known && !listing_) return false;
+  // The first listing may bring what was there before the doubt.
+  if (!known && !listing_ && !listing_flight_) return false;
   Single& single = singles_[name];
   bool tell = changed && known && known->exists && !single.told && !forgotten_;
   if (known) single.state = *known;
@@ -363,6 +406,24 @@ uint64_t Directory::forget() {
   std::lock_guard lock(mutex_);
   forgotten_ = true;
   return std::exchange(counted_, 0);
+}
+
+DirectoryPtr Directory::successor(MountPtr mount) {
+  auto next = std::make_shared<Directory>(path_, std::move(mount), key_);
+  std::lock_guard lock(mutex_);
+  // Nobody else has it yet, so its own lock is not needed.
+  next->used_at_ = used_at();
+  next->listing_ = listing_;
+  next->missing_ = missing_;
+  next->listed_at_ = listed_at_;
+  next->expired_ = expired_;
+  next->listed_by_ = listed_by_;
+  next->flights_ = flights_;
+  next->checks_spent_ = checks_spent_;
+  next->singles_ = singles_;
+  next->counted_ = std::exchange(counted_, 0);
+  forgotten_ = true;
+  return next;
 }
 
 bool Directory::in_flight() const {

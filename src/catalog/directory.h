@@ -32,6 +32,7 @@ struct ListingFlight {
   uint64_t epoch = 0;
   Clock::time_point started_at;
   NameTablePtr known;  // the listing before
+  RefreshNews news;    // there when the result is
   std::shared_ptr<SharedResult<bool>> result = SharedResult<bool>::make();
 };
 using ListingFlightPtr = std::shared_ptr<ListingFlight>;
@@ -49,6 +50,7 @@ struct DirectoryNews {
   std::vector<CatalogChange> changes;
   std::vector<std::string> gone_directories;  // paths
   int64_t names_added = 0;                    // may be negative
+  RefreshNews learnt{};                       // all of it, told or not
 };
 
 class Directory {
@@ -61,6 +63,7 @@ class Directory {
   const std::string& path() const { return path_; }
   const std::string& key() const { return key_; }
   const MountPtr& mount() const { return mount_; }
+  const DirectoryPolicy& policy() const { return policy_; }
   bool is_mount_root() const { return path_ == mount_->entry.path; }
 
   // What may be believed without asking, or nothing.
@@ -86,6 +89,8 @@ class Directory {
   // A flight and whether the caller has to carry it out. No flight where a listing has ended since
   // `seen`: the caller may look again. `shared` false: one of its own.
   std::pair<ListingFlightPtr, bool> join_listing(uint64_t seen, Clock::time_point now);
+  // One that begins now, whatever is known or under way.
+  ListingFlightPtr begin_listing(Clock::time_point now);
   std::pair<CheckFlightPtr, bool> join_check(const std::string& name, bool shared,
                                              Clock::time_point now);
   // Each flight ends with one of these; the caller then sets its result.
@@ -103,6 +108,9 @@ class Directory {
 
   // It left the tree: nothing is counted or told any more. Names that were counted for it.
   uint64_t forget();
+  // Takes its place in the tree, with all that it knows, for `mount`, which was changed and gives
+  // files the same FileRefs. What is under way goes to its end for nobody.
+  std::shared_ptr<Directory> successor(MountPtr mount);
   bool in_flight() const;
   void touch(uint64_t tick) { used_at_.store(tick, std::memory_order_relaxed); }
   uint64_t used_at() const { return used_at_.load(std::memory_order_relaxed); }
@@ -122,21 +130,29 @@ class Directory {
     Clock::time_point listed_at;
     Clock::time_point fresh_until;
     uint64_t revision;
+    bool expired;
   };
 
   std::vector<Listing::Over> over_of(const View& view, std::vector<CatalogEntry> mounted) const;
   NameRecord record_of(std::string_view name, const CheckedName& state) const;
-  CatalogEntry make_entry(const NameRecord& record, Clock::time_point fresh_until) const;
-  Clock::time_point fresh_until(Clock::time_point at) const;
-  Clock::time_point missing_until(Clock::time_point at) const;
+  CatalogEntry make_entry(const NameRecord& record, Clock::time_point at) const;
+  // What the store said at `at` may be believed until then: of a name, of the listing.
+  Clock::time_point fresh_until(const NameRecord& record, Clock::time_point at) const;
+  Clock::time_point listing_until(Clock::time_point at) const;
+  Clock::time_point missing_until(std::string_view name, Clock::time_point at) const;
+  // A kernel may keep the listing for good, so it has to be told of names that come.
+  bool kept_for_good() const { return policy_.freshness.mode == Freshness::Mode::kImmutable; }
   bool listing_is_fresh(Clock::time_point now) const;
+  ListingFlightPtr begin_listing_locked(Clock::time_point now);
   std::optional<CheckedName> known_state(std::string_view name) const;
-  void note_change(DirectoryNews& news, std::string_view name, bool was_directory, bool gone) const;
+  // `told`: others were told already.
+  void note_change(DirectoryNews& news, const NamedChange& change, bool told = false) const;
   void settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news);
   int64_t recount();
 
   const std::string path_;
   const MountPtr mount_;
+  const DirectoryPolicy policy_;
   const std::string key_;
   std::atomic<uint64_t> used_at_ = 0;
 

@@ -74,12 +74,11 @@ void MemoryNameTable::adopt(std::string_view name, FileRefPtr ref) {
 }
 
 NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
-                                   CacheMode cache, PoolId pool)
+                                   DirectoryPolicy policy)
     : store_(store),
       prefix_(std::move(prefix)),
       known_(std::move(known)),
-      cache_(cache),
-      pool_(pool) {}
+      policy_(std::move(policy)) {}
 
 void NameTableBuilder::add_page(const ListPage& page) {
   const std::vector<SourceObject>& objects = page.objects;
@@ -119,15 +118,16 @@ void NameTableBuilder::add_file(const SourceObject& object) {
   NameRecord record;
   record.mtime_ns = to_mtime_ns(object.mtime);
   std::optional<NameRecord> before = known_ ? known_->find(name) : std::nullopt;
-  const CacheUse use = cache_use(cache_, object.local);
+  const PathPolicy& policy = policy_.of_file(name);
+  const CacheUse use = cache_use(policy.cache, object.local);
   if (before && !before->is_directory() && before->ref->version == object.version &&
       before->ref->size == object.size && before->ref->key == object.key &&
-      before->ref->cache == use &&
+      before->ref->cache == use && before->ref->pool == policy.pool &&
       (object.version.known() || before->mtime_ns == record.mtime_ns)) {
     record.ref = before->ref;
   } else {
     record.ref = std::make_shared<const FileRef>(
-        FileRef::make(store_, object.key, object.version, object.size, use, pool_));
+        FileRef::make(store_, object.key, object.version, object.size, use, policy.pool));
   }
   record.name = std::string_view(record.ref->key).substr(prefix_.size());
   table_->records_.push_back(std::move(record));

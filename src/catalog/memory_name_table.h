@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "catalog/name_table.h"
+#include "model/policy.h"
 #include "source/source.h"
 
 namespace leat {
@@ -44,7 +45,7 @@ class NameTableBuilder {
   // Of the directory with key `prefix` ("" or ends in '/'). A file that is as it was in `known`
   // (may be null) keeps its FileRef, so that whoever has it open goes on with the same one.
   NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
-                   CacheMode cache = CacheMode::kAuto, PoolId pool = PoolId::kNone);
+                   DirectoryPolicy policy = {});
 
   void add_page(const ListPage& page);
   // So far.
@@ -61,8 +62,7 @@ class NameTableBuilder {
   StoreId store_;
   std::string prefix_;
   NameTablePtr known_;
-  CacheMode cache_;
-  PoolId pool_;
+  DirectoryPolicy policy_;
   std::shared_ptr<MemoryNameTable> table_ = std::make_shared<MemoryNameTable>();
   HiddenNames hidden_;
 };

@@ -93,8 +93,7 @@ std::vector<std::string> MountTable::names_in(std::string_view path) const {
 }
 
 std::string_view path_below_mount(const Mount& mount, std::string_view path) {
-  const std::string& root = mount.entry.path;
-  return path.substr(root == "/" ? 1 : std::min(root.size() + 1, path.size()));
+  return path_below(path, mount.entry.path);
 }
 
 std::string directory_key_in_mount(const Mount& mount, std::string_view path) {

@@ -14,8 +14,8 @@ SnapshotHead head_of(StoreId store, std::string prefix) {
 }  // namespace
 
 ScratchNames::ScratchNames(const std::string& folder, StoreId store, std::string prefix,
-                           FileWishes wishes)
-    : wishes_(wishes),
+                           DirectoryPolicy policy)
+    : policy_(std::move(policy)),
       writer_(std::make_unique<SnapshotWriter>(SnapshotWriterOptions{.path = folder + "/names"},
                                                head_of(store, std::move(prefix)))) {}
 
@@ -30,7 +30,8 @@ Result<> ScratchNames::add(const NameTable& names) {
     entry.mtime_ns.reset();
     if (view.mtime_ns != kNoTime) entry.mtime_ns = view.mtime_ns;
     // So that the same use follows when it is read.
-    entry.local = !view.is_directory() && view.cache == cache_use(wishes_.cache, /*local=*/true);
+    entry.local = !view.is_directory() &&
+                  view.cache == cache_use(policy_.of_file(view.name).cache, /*local=*/true);
     LEAT_CHECK_OK(writer_->add(entry));
   }
   return {};
@@ -41,7 +42,7 @@ Result<std::shared_ptr<NameTable>> ScratchNames::finish(uint64_t left_out) {
   writer_.reset();
   LEAT_TRY(SnapshotPtr snapshot, std::move(finished));
   left_out += snapshot->head().left_out;
-  return SnapshotNameTable::of(std::move(snapshot), "", wishes_, left_out);
+  return SnapshotNameTable::of(std::move(snapshot), "", policy_, left_out);
 }
 
 }  // namespace leat

@@ -15,7 +15,8 @@ namespace leat {
 class ScratchNames {
  public:
   // Of the directory with key `prefix`; the file goes into `folder`.
-  ScratchNames(const std::string& folder, StoreId store, std::string prefix, FileWishes wishes);
+  ScratchNames(const std::string& folder, StoreId store, std::string prefix,
+               DirectoryPolicy policy);
 
   // All names of `names`, in whatever order they come.
   Result<> add(const NameTable& names);
@@ -23,7 +24,7 @@ class ScratchNames {
   Result<std::shared_ptr<NameTable>> finish(uint64_t left_out);
 
  private:
-  const FileWishes wishes_;
+  const DirectoryPolicy policy_;
   std::unique_ptr<SnapshotWriter> writer_;  // until finish(): its memory is not kept longer
 };
 

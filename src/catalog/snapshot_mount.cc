@@ -9,10 +9,6 @@
 namespace leat {
 namespace {
 
-FileWishes wishes_of(const Mount& mount) {
-  return {mount.entry.policy.cache, mount.entry.policy.pool};
-}
-
 // Where `path` is in the snapshot; "" is the root.
 std::string path_in_snapshot(const Mount& mount, std::string_view path) {
   std::string inside = mount.root_in_snapshot;
@@ -43,7 +39,7 @@ Status missing(const Mount& mount, std::string_view path) {
 
 }  // namespace
 
-Result<MountPtr> with_snapshot(const Mount& mount, SnapshotPtr snapshot) {
+Result<Mount> with_snapshot(const Mount& mount, SnapshotPtr snapshot) {
   Mount other = mount;
   other.snapshot = snapshot;
   other.root_in_snapshot.clear();
@@ -55,7 +51,7 @@ Result<MountPtr> with_snapshot(const Mount& mount, SnapshotPtr snapshot) {
   }
   if (!snapshot) {
     other.entry.policy.freshness = other.released;
-    return std::make_shared<const Mount>(std::move(other));
+    return other;
   }
   const SnapshotHead& head = snapshot->head();
   const std::string shown = mount.entry.source.to_string();
@@ -75,7 +71,16 @@ Result<MountPtr> with_snapshot(const Mount& mount, SnapshotPtr snapshot) {
   other.root_in_snapshot = prefix.substr(head.prefix.size());
   if (other.root_in_snapshot.ends_with('/')) other.root_in_snapshot.pop_back();
   other.entry.policy.freshness.mode = Freshness::Mode::kSnapshot;
-  return std::make_shared<const Mount>(std::move(other));
+  return other;
+}
+
+Mount with_policy(const Mount& mount, Policy policy) {
+  Mount other = mount;
+  other.entry.policy = std::move(policy);
+  if (!mount.snapshot) return other;
+  other.released = other.entry.policy.freshness;
+  other.entry.policy.freshness.mode = Freshness::Mode::kSnapshot;
+  return other;
 }
 
 Result<CatalogEntry> find_in_snapshot(const MountPtr& mount, std::string_view path) {
@@ -91,7 +96,8 @@ Result<CatalogEntry> find_in_snapshot(const MountPtr& mount, std::string_view pa
   entry.info.mtime = to_mtime(found->mtime_ns.value_or(kNoTime));
   entry.mount = mount;
   entry.fresh_until = Clock::time_point::max();
-  entry.ref = make_file_ref(snapshot, *found, wishes_of(*mount));
+  entry.ref =
+      make_file_ref(snapshot, *found, mount->entry.policy.of(path_below_mount(*mount, path)));
   if (!entry.ref) entry.directory_key = directory_key_in_mount(*mount, path);
   return entry;
 }
@@ -101,7 +107,8 @@ Result<ListingPtr> list_snapshot(const MountPtr& mount, std::string_view path,
   const std::string inside = path_in_snapshot(*mount, path);
   const bool is_root = path == mount->entry.path;
   const uint64_t left_out = inside.empty() ? mount->snapshot->head().left_out : 0;
-  NameTablePtr names = SnapshotNameTable::of(mount->snapshot, inside, wishes_of(*mount), left_out);
+  DirectoryPolicy policy = mount->entry.policy.of_directory(path_below_mount(*mount, path));
+  NameTablePtr names = SnapshotNameTable::of(mount->snapshot, inside, std::move(policy), left_out);
   if (!names && !is_root && mounted.empty()) {
     Result<CatalogEntry> found = find_in_snapshot(mount, path);
     if (!found) return error(found.error());

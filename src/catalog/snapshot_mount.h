@@ -14,7 +14,9 @@ namespace leat {
 
 // The same mount with its names from `snapshot`, or with null from the store, as before.
 // kInvalidArgument where the snapshot is of another store or not of all that is mounted.
-Result<MountPtr> with_snapshot(const Mount& mount, SnapshotPtr snapshot);
+Result<Mount> with_snapshot(const Mount& mount, SnapshotPtr snapshot);
+// The same mount with another policy. A snapshot stays, and the freshness is for when it does not.
+Mount with_policy(const Mount& mount, Policy policy);
 
 // `path` lies below the mount's; kNotFound, or kNotDirectory below a file.
 Result<CatalogEntry> find_in_snapshot(const MountPtr& mount, std::string_view path);

@@ -5,14 +5,14 @@
 
 namespace leat {
 
-FileRefPtr make_file_ref(const Snapshot& snapshot, SnapshotEntry& entry, FileWishes wishes) {
+FileRefPtr make_file_ref(const Snapshot& snapshot, SnapshotEntry& entry, const PathPolicy& policy) {
   if (entry.kind == FileKind::kDirectory) return nullptr;
   const SnapshotHead& head = snapshot.head();
   std::string key = std::move(entry.path);
   if (!head.prefix.empty()) key.insert(0, head.prefix);
   return std::make_shared<const FileRef>(
       FileRef::make(head.store, std::move(key), std::move(entry.version), entry.size,
-                    cache_use(wishes.cache, entry.local), wishes.pool));
+                    cache_use(policy.cache, entry.local), policy.pool));
 }
 
 class SnapshotNameTable::Cursor : public NameTable::Cursor {
@@ -37,7 +37,7 @@ class SnapshotNameTable::Cursor : public NameTable::Cursor {
       const bool directory = view_.is_directory();
       view_.version = directory ? nullptr : &entry.version;
       view_.mtime_ns = entry.mtime_ns.value_or(kNoTime);
-      view_.cache = cache_use(table_.wishes_.cache, entry.local);
+      view_.cache = cache_use(table_.policy_.of_file(name).cache, entry.local);
       below_ = directory ? std::min(entry.below, table_.end_ - entries_.number()) : 0;
       return true;
     }
@@ -46,7 +46,7 @@ class SnapshotNameTable::Cursor : public NameTable::Cursor {
   const NameView& view() const override { return view_; }
   FileRefPtr ref() const override {
     SnapshotEntry entry = entries_.entry();
-    return make_file_ref(*table_.snapshot_, entry, table_.wishes_);
+    return make_file_ref(*table_.snapshot_, entry, table_.policy_.of_file(view_.name));
   }
   uint64_t position() const override { return entries_.number() + below_ - table_.first_; }
 
@@ -73,7 +73,8 @@ class SnapshotNameTable::Cursor : public NameTable::Cursor {
 
 std::shared_ptr<SnapshotNameTable> SnapshotNameTable::of(SnapshotPtr snapshot,
                                                          std::string_view directory,
-                                                         FileWishes wishes, uint64_t left_out) {
+                                                         DirectoryPolicy policy,
+                                                         uint64_t left_out) {
   std::optional<Snapshot::Cursor> below = snapshot->below(directory);
   if (!below) return nullptr;
   std::shared_ptr<SnapshotNameTable> table(new SnapshotNameTable());
@@ -81,7 +82,7 @@ std::shared_ptr<SnapshotNameTable> SnapshotNameTable::of(SnapshotPtr snapshot,
   table->end_ = below->end();
   table->prefix_ = directory;
   if (!directory.empty()) table->prefix_ += '/';
-  table->wishes_ = wishes;
+  table->policy_ = std::move(policy);
   table->left_out_ = left_out;
   table->snapshot_ = std::move(snapshot);
   return table;
@@ -91,7 +92,7 @@ std::optional<NameRecord> SnapshotNameTable::find(std::string_view name) const {
   if (reason_to_hide(name) != nullptr) return std::nullopt;
   std::optional<SnapshotEntry> entry = snapshot_->find(prefix_ + std::string(name));
   if (!entry) return std::nullopt;
-  return NameRecord{name, make_file_ref(*snapshot_, *entry, wishes_),
+  return NameRecord{name, make_file_ref(*snapshot_, *entry, policy_.of_file(name)),
                     entry->mtime_ns.value_or(kNoTime)};
 }
 

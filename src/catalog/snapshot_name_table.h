@@ -8,26 +8,19 @@
 
 #include "catalog/name_table.h"
 #include "catalog/snapshot/snapshot.h"
-#include "model/cache_use.h"
-#include "model/pool.h"
+#include "model/policy.h"
 
 namespace leat {
 
-// What a mount wishes for its files.
-struct FileWishes {
-  CacheMode cache = CacheMode::kAuto;
-  PoolId pool = PoolId::kNone;
-};
-
 // The same FileRef as a listing of the store would give. Null for a directory. Takes the entry's
 // path and version.
-FileRefPtr make_file_ref(const Snapshot& snapshot, SnapshotEntry& entry, FileWishes wishes);
+FileRefPtr make_file_ref(const Snapshot& snapshot, SnapshotEntry& entry, const PathPolicy& policy);
 
 class SnapshotNameTable : public NameTable {
  public:
   // Of `directory` ("": the root); null where there is no such directory.
   static std::shared_ptr<SnapshotNameTable> of(SnapshotPtr snapshot, std::string_view directory,
-                                               FileWishes wishes, uint64_t left_out);
+                                               DirectoryPolicy policy, uint64_t left_out);
 
   uint64_t size() const override { return end_ - first_; }
   uint64_t held() const override { return 0; }
@@ -43,7 +36,7 @@ class SnapshotNameTable : public NameTable {
 
   SnapshotPtr snapshot_;
   std::string prefix_;  // of the paths: "" or ends in '/'
-  FileWishes wishes_;
+  DirectoryPolicy policy_;
   uint64_t left_out_ = 0;
   uint64_t first_ = 0, end_ = 0;  // numbers of the entries below the directory
 };

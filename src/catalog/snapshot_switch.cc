@@ -9,11 +9,6 @@ namespace {
 
 constexpr size_t kToldAtOnce = 1000;
 
-std::string join(std::string_view directory, std::string_view below) {
-  std::string path(directory == "/" ? "" : directory);
-  return path.append("/").append(below);
-}
-
 // Tells of paths of one mount; what others are mounted over has not changed.
 class Teller {
  public:
@@ -23,13 +18,16 @@ class Teller {
   void tell(const std::string& path, bool gone) {
     const MountTable::Route route = tree_.route(path);
     if (route.stands || !route.mount || route.mount->entry.path != mount_->entry.path) return;
-    changes_.push_back({std::string(parent_path(path)), std::string(last_component(path)), gone});
+    changes_.push_back({.parent = std::string(parent_path(path)),
+                        .name = std::string(last_component(path)),
+                        .gone = gone,
+                        .patient = true});
     if (changes_.size() < kToldAtOnce) return;
     tree_.tell(changes_);
     changes_.clear();
   }
   void tell_below_mount(std::string_view below, bool gone) {
-    tell(join(mount_->entry.path, below), gone);
+    tell(join_path(mount_->entry.path, below), gone);
   }
 
  private:
@@ -45,7 +43,7 @@ void tell_of_known(Teller& teller, const DirectoryPtr& directory, const MountPtr
   if (!now) now = Listing::of({}, Clock::time_point::max());
   Listing::Cursor was = old->from(0), is = (*now)->from(0);
   compare_names(was, is, [&](std::string_view name, NameChange change, bool) {
-    teller.tell(join(directory->path(), name), change == NameChange::kGone);
+    teller.tell(join_path(directory->path(), name), change == NameChange::kGone);
   });
 }
 
@@ -73,7 +71,8 @@ void tell_switch(Tree& tree, const Tree::Switch& done) {
     diff_snapshots(*before.snapshot, *after.snapshot, tell, before.root_in_snapshot,
                    after.root_in_snapshot);
   } else if (after.snapshot) {
-    for (const DirectoryPtr& directory : done.known) tell_of_known(teller, directory, done.after);
+    for (const DirectoryPtr& directory : done.forgotten)
+      tell_of_known(teller, directory, done.after);
   } else if (before.snapshot) {
     tell_of_directories(teller, before);
   }

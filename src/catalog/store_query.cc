@@ -41,9 +41,8 @@ class ListedNames {
     const bool too_many = !scratch_ && !large_.folder.empty() && builder_.size() > large_.names_max;
     if (!scratch_ && !too_many) co_return Result<>();
     if (too_many) {
-      const MountPtr& mount = directory_->mount();
-      scratch_ = std::make_shared<ScratchNames>(large_.folder, mount->source->id(),
-                                                directory_->key(), wishes_of(*mount));
+      scratch_ = std::make_shared<ScratchNames>(large_.folder, directory_->mount()->source->id(),
+                                                directory_->key(), directory_->policy());
     }
     if (scratch_ && builder_.size() >= kMovedAtOnce) co_return co_await move_to_scratch();
     co_return Result<>();
@@ -65,15 +64,11 @@ class ListedNames {
   // Moved together, since each move waits for another thread.
   static constexpr size_t kMovedAtOnce = 10'000;
 
-  static FileWishes wishes_of(const Mount& mount) {
-    return {mount.entry.policy.cache, mount.entry.policy.pool};
-  }
   NameTableBuilder begin(NameTablePtr known) const {
-    const MountPtr& mount = directory_->mount();
     // One in a file has no FileRefs to go on with.
     if (known && known->held() == 0) known = nullptr;
-    return {mount->source->id(), directory_->key(), std::move(known), mount->entry.policy.cache,
-            mount->entry.policy.pool};
+    return {directory_->mount()->source->id(), directory_->key(), std::move(known),
+            directory_->policy()};
   }
   Task<Result<>> move_to_scratch() {
     const uint64_t before = hidden_.count;
@@ -113,8 +108,8 @@ Task<Result<>> explain_empty(Context context, DirectoryPtr directory) {
 }
 
 // Success with exists = false when the store says that there is none.
-Task<Result<CheckedName>> check_object(Context context, MountPtr mount, std::string key) {
-  SourcePtr source = mount->source;
+Task<Result<CheckedName>> check_object(Context context, SourcePtr source, std::string key,
+                                       PathPolicy policy) {
   Result<SourceObject> object = co_await source->stat(context, {std::move(key)});
   CheckedName checked;
   if (!object) {
@@ -126,15 +121,15 @@ Task<Result<CheckedName>> check_object(Context context, MountPtr mount, std::str
   checked.exists = true;
   checked.mtime_ns = to_mtime_ns(object->mtime);
   if (object->kind == FileKind::kFile) {
-    const CacheUse use = cache_use(mount->entry.policy.cache, object->local);
-    checked.ref = std::make_shared<const FileRef>(FileRef::make(
-        source->id(), object->key, object->version, object->size, use, mount->entry.policy.pool));
+    const CacheUse use = cache_use(policy.cache, object->local);
+    checked.ref = std::make_shared<const FileRef>(
+        FileRef::make(source->id(), object->key, object->version, object->size, use, policy.pool));
   }
   co_return checked;
 }
 
-Task<Result<CheckedName>> check_directory(Context context, MountPtr mount, std::string key) {
-  Result<CheckedName> directory = co_await check_object(context, mount, std::move(key));
+Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std::string key) {
+  Result<CheckedName> directory = co_await check_object(context, source, std::move(key), {});
   if (directory) directory->ref = nullptr;  // a marker may look like an object of no bytes
   co_return directory;
 }
@@ -176,16 +171,17 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
 Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
                                      bool was_file) {
   catalog_metrics::checks.add();
-  MountPtr mount = directory->mount();
+  SourcePtr source = directory->mount()->source;
+  const PathPolicy policy = directory->policy().of_file(name);
   std::string key = directory->key() + name;
   if (was_file) {
-    Result<CheckedName> checked = co_await check_object(context, mount, key);
+    Result<CheckedName> checked = co_await check_object(context, source, key, policy);
     if (!checked || checked->exists) co_return checked;
-    co_return co_await check_directory(context, mount, key + "/");
+    co_return co_await check_directory(context, source, key + "/");
   }
-  Result<CheckedName> checked = co_await check_directory(context, mount, key + "/");
+  Result<CheckedName> checked = co_await check_directory(context, source, key + "/");
   if (!checked || checked->exists) co_return checked;
-  co_return co_await check_object(context, mount, std::move(key));
+  co_return co_await check_object(context, source, std::move(key), policy);
 }
 
 }  // namespace leat

@@ -15,6 +15,11 @@ namespace {
 // Mount points come and go by command, and asking about them costs nothing.
 constexpr auto kMountPointAge = std::chrono::seconds(1);
 
+Error nothing_mounted(std::string_view path) {
+  return error(StatusCode::kNotFound,
+               fmt::format("nothing is mounted at {}; `leat mounts` lists the mounts", path));
+}
+
 }  // namespace
 
 Tree::Tree(CatalogOptions options) : options_(std::move(options)) {}
@@ -57,22 +62,47 @@ MountTable::Route Tree::route(std::string_view path) const {
   return mounts_.route(path);
 }
 
-Result<Tree::Switch> Tree::use_snapshot(std::string_view path, SnapshotPtr snapshot) {
+Result<Tree::Switch> Tree::exchange(std::string_view path, Known known,
+                                    const std::function<Result<Mount>(const Mount&)>& change) {
   std::unique_lock lock(mutex_);
   Switch done;
   done.before = mounts_.at(path);
-  if (!done.before) {
-    return error(StatusCode::kNotFound,
-                 fmt::format("nothing is mounted at {}; `leat mounts` lists the mounts", path));
-  }
-  LEAT_TRY(done.after, with_snapshot(*done.before, std::move(snapshot)));
+  if (!done.before) return nothing_mounted(path);
+  LEAT_TRY(Mount changed, change(*done.before));
+  done.after = MountLine::go_on(*done.before, std::move(changed));
   mounts_.replace(done.after);
-  std::erase_if(directories_, [&](const auto& known) {
-    if (known.second->mount() != done.before) return false;
-    drop(*known.second);
-    done.known.push_back(known.second);
-    return true;
-  });
+  const Policy& policy = done.after->entry.policy;
+  for (auto at = directories_.begin(); at != directories_.end();) {
+    DirectoryPtr& directory = at->second;
+    if (directory->mount() != done.before) {
+      ++at;
+      continue;
+    }
+    const std::string_view below = path_below_mount(*done.before, directory->path());
+    if (known == Known::kGoesOn && directory->policy().same_files(policy.of_directory(below))) {
+      directory = directory->successor(done.after);
+      ++at;
+      continue;
+    }
+    drop(*directory);
+    done.forgotten.push_back(directory);
+    at = directories_.erase(at);
+  }
+  return done;
+}
+
+Result<Tree::Switch> Tree::move_mount(std::string_view from, const std::string& to, Policy policy) {
+  std::unique_lock lock(mutex_);
+  Switch done;
+  done.before = mounts_.at(from);
+  if (!done.before) return nothing_mounted(from);
+  Mount moved = with_policy(*done.before, std::move(policy));
+  moved.entry.path = to;
+  done.after = MountLine::begin(std::move(moved));
+  LEAT_CHECK_OK(mounts_.add(done.after));
+  mounts_.remove(from);
+  forget_locked(from);
+  forget_locked(to);
   return done;
 }
 
@@ -101,7 +131,7 @@ std::vector<CatalogEntry> Tree::mount_entries(std::string_view path) const {
   std::shared_lock lock(mutex_);
   std::vector<CatalogEntry> entries;
   for (const std::string& name : mounts_.names_in(path)) {
-    entries.push_back(mount_entry(fmt::format("{}/{}", path == "/" ? "" : path, name)));
+    entries.push_back(mount_entry(join_path(path, name)));
   }
   return entries;
 }
@@ -143,6 +173,31 @@ void Tree::forget_locked(std::string_view path) {
     drop(*known.second);
     return true;
   });
+}
+
+std::vector<std::string> Tree::paths_of(const StoreId& store, std::string_view key) const {
+  std::shared_lock lock(mutex_);
+  std::vector<std::string> paths;
+  for (const MountPtr& mount : mounts_.all()) {
+    const std::string& prefix = mount->entry.source.prefix;
+    if (mount->snapshot || mount->source->id() != store || !key.starts_with(prefix)) continue;
+    std::string path = join_path(mount->entry.path, key.substr(prefix.size()));
+    const MountTable::Route route = mounts_.route(path);
+    if (!route.stands && route.mount == mount) paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
+std::vector<std::string> Tree::known_directories(std::string_view path) const {
+  std::vector<std::string> paths;
+  {
+    std::shared_lock lock(mutex_);
+    for (const auto& [at, directory] : directories_) {
+      if (is_at_or_below(at, path) && directory->loaded()) paths.push_back(at);
+    }
+  }
+  std::ranges::sort(paths, [](const auto& a, const auto& b) { return compare_paths(a, b) < 0; });
+  return paths;
 }
 
 void Tree::expire_below(std::string_view path) {

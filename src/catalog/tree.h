@@ -39,12 +39,19 @@ class Tree {
   bool replaced(const Directory& directory) const;
   MountTable::Route route(std::string_view path) const;
 
-  // Where the names of the mount at `path` come from, from now on; null: from the store again.
+  // What `change` makes of the mount at `path` takes its place.
   struct Switch {
     MountPtr before, after;
-    std::vector<DirectoryPtr> known;  // of the mount before, forgotten now
+    std::vector<DirectoryPtr> forgotten;  // of the mount before
   };
-  Result<Switch> use_snapshot(std::string_view path, SnapshotPtr snapshot);
+  enum class Known : uint8_t {
+    kForgotten,
+    kGoesOn
+  };  // of directories, where the files are the same
+  Result<Switch> exchange(std::string_view path, Known known,
+                          const std::function<Result<Mount>(const Mount&)>& change);
+  // kExists where `to` is taken. The mount before and after.
+  Result<Switch> move_mount(std::string_view from, const std::string& to, Policy policy);
 
   // A path that exists because of the mount table alone: a mount point, or a directory that leads
   // to one. Nothing for what only a store can tell. kNotFound where no mount is responsible.
@@ -56,6 +63,11 @@ class Tree {
   DirectoryPtr find_directory(std::string_view path);
   // The same, made if need be; null where no mount is responsible, or one with a snapshot.
   DirectoryPtr open_directory(std::string_view path);
+
+  // Wherever an object is mounted, but where a snapshot answers.
+  std::vector<std::string> paths_of(const StoreId& store, std::string_view key) const;
+  // Whose listing is known, at and below `path`.
+  std::vector<std::string> known_directories(std::string_view path) const;
 
   // What is known of the directories at and below `path` has to be asked for again.
   void expire_below(std::string_view path);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/mount_entry.h"
 
 namespace leat {
 
@@ -19,6 +20,8 @@ std::string_view to_string(JobKind kind) {
       return "verify";
     case JobKind::kSnapshot:
       return "snapshot";
+    case JobKind::kRefresh:
+      return "refresh";
   }
   LEAT_CHECK(false);
 }
@@ -38,12 +41,14 @@ std::string_view to_string(JobState state) {
 }
 
 Result<JobKind> parse_job_kind(std::string_view text) {
-  for (JobKind kind : {JobKind::kLoad, JobKind::kFree, JobKind::kVerify, JobKind::kSnapshot}) {
+  for (JobKind kind :
+       {JobKind::kLoad, JobKind::kFree, JobKind::kVerify, JobKind::kSnapshot, JobKind::kRefresh}) {
     if (text == to_string(kind)) return kind;
   }
-  return error(
-      StatusCode::kInvalidArgument,
-      fmt::format("there is no job '{}'; there are 'load', 'free', 'verify' and 'snapshot'", text));
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("there is no job '{}'; there are 'load', 'free', 'verify', 'snapshot' "
+                           "and 'refresh'",
+                           text));
 }
 
 Job::Job(uint64_t id, JobKind kind, std::string path)
@@ -63,7 +68,8 @@ JobInfo Job::info() const {
           .progress = progress_,
           .started = started_,
           .duration = until - started_at_,
-          .errors = errors_};
+          .errors = errors_,
+          .changes = changes_};
 }
 
 Task<> Job::run() {
@@ -83,6 +89,19 @@ void Job::note_error(std::string path, Status status) {
   std::lock_guard lock(mutex_);
   ++progress_.errors;
   if (errors_.size() < kErrorsKept) errors_.push_back({std::move(path), std::move(status)});
+}
+
+void Job::note_news(std::string_view directory, const RefreshNews& news) {
+  std::lock_guard lock(mutex_);
+  progress_.added += news.added;
+  progress_.changed += news.changed;
+  progress_.gone += news.gone;
+  for (const NamedChange& change : news.first) {
+    if (changes_.size() == kChangesKept) break;
+    std::string path = join_path(directory, change.name);
+    if (change.directory) path += '/';
+    changes_.push_back({std::move(path), change.kind});
+  }
 }
 
 }  // namespace leat

@@ -12,16 +12,17 @@
 #include <vector>
 
 #include "base/status.h"
+#include "catalog/catalog.h"
 #include "model/file_info.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
 
 namespace leat {
 
-enum class JobKind : uint8_t { kLoad, kFree, kVerify, kSnapshot };
+enum class JobKind : uint8_t { kLoad, kFree, kVerify, kSnapshot, kRefresh };
 enum class JobState : uint8_t { kRunning, kDone, kFailed, kCancelled };
 
-// "load", "free", "verify", "snapshot"; "running", "done", "failed", "cancelled".
+// "load", "free", "verify", "snapshot", "refresh"; "running", "done", "failed", "cancelled".
 std::string_view to_string(JobKind kind);
 std::string_view to_string(JobState state);
 Result<JobKind> parse_job_kind(std::string_view text);
@@ -31,8 +32,14 @@ struct JobError {
   Status status;
 };
 
+// A name that a refresh found to be otherwise.
+struct JobChange {
+  std::string path;
+  NamedChange::Kind kind;
+};
+
 struct JobProgress {
-  bool planned = false;  // the totals are final
+  bool planned = false;  // the totals are final; refresh: directories are counted as files
   uint64_t files_total = 0;
   uint64_t files_done = 0;
   uint64_t bytes_total = 0;    // load: of the files; free: as bytes_done; verify: about
@@ -42,6 +49,8 @@ struct JobProgress {
   // load: of mounts that do not keep them in the cache; in none of the other numbers.
   uint64_t files_uncached = 0;
   uint64_t bytes_uncached = 0;
+  // refresh: names.
+  uint64_t added = 0, changed = 0, gone = 0;
 };
 
 struct JobInfo {
@@ -53,11 +62,13 @@ struct JobInfo {
   WallTime started;                   // for people
   std::chrono::nanoseconds duration;  // so far, or until it ended
   std::vector<JobError> errors;       // the first kErrorsKept
+  std::vector<JobChange> changes;     // the first kChangesKept
 };
 
 class Job {
  public:
   static constexpr size_t kErrorsKept = 100;
+  static constexpr size_t kChangesKept = 1000;
 
   Job(uint64_t id, JobKind kind, std::string path);
   virtual ~Job() = default;
@@ -82,6 +93,8 @@ class Job {
   }
   // Counts it; not when it only says that the job was cancelled.
   void note_error(std::string path, Status status);
+  // What was learnt of the names in `directory`.
+  void note_news(std::string_view directory, const RefreshNews& news);
 
  private:
   const uint64_t id_;
@@ -95,6 +108,7 @@ class Job {
   JobState state_ = JobState::kRunning;
   JobProgress progress_;
   std::vector<JobError> errors_;
+  std::vector<JobChange> changes_;
   Clock::time_point ended_at_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "jobs/free_job.h"
+#include "jobs/refresh_job.h"
 #include "jobs/snapshot_job.h"
 #include "jobs/verify_job.h"
 #include "model/mount_entry.h"
@@ -23,7 +24,8 @@ JobTable::~JobTable() {
 
 Result<JobInfo> JobTable::start(JobKind kind, std::string path, std::string output) {
   LEAT_TRY(std::string normal, normalise_path(path));
-  if (store_ == nullptr && kind != JobKind::kSnapshot) {
+  const bool of_names = kind == JobKind::kSnapshot || kind == JobKind::kRefresh;
+  if (store_ == nullptr && !of_names) {
     return error(StatusCode::kUnsupported,
                  fmt::format("cannot {} '{}': there is no cache; start Leat with a cache directory",
                              to_string(kind), normal));
@@ -67,6 +69,9 @@ std::shared_ptr<Job> JobTable::make(JobKind kind, uint64_t id, std::string path,
   if (kind == JobKind::kSnapshot) {
     return std::make_shared<SnapshotJob>(id, std::move(path), std::move(output), catalog_,
                                          executor_);
+  }
+  if (kind == JobKind::kRefresh) {
+    return std::make_shared<RefreshJob>(id, std::move(path), catalog_, executor_);
   }
   if (kind == JobKind::kVerify) {
     return std::make_shared<VerifyJob>(id, std::move(path), *options_.cache);

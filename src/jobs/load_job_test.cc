@@ -53,8 +53,8 @@ TEST_F(LoadJobTest, WhatItsMountDoesNotCacheIsCountedApartAndNotRead) {
   auto other = std::make_shared<testing::MemorySource>("other");
   other->put("a", random_content(70'000, 2));
   other->put("d/b", random_content(5, 3));
-  MountEntry never{
-      .path = "/data/never", .source = {}, .policy = {.freshness = {}, .cache = CacheMode::kNever}};
+  MountEntry never{.path = "/data/never", .source = {}, .policy = {}};
+  never.policy.cache = CacheMode::kNever;
   ASSERT_TRUE(catalog_->mount(std::move(never), other));
   JobInfo job = run(JobKind::kLoad, "/data");
   EXPECT_EQ(job.state, JobState::kDone);

@@ -6,6 +6,8 @@
 #include <ranges>
 #include <utility>
 
+#include "model/mount_entry.h"
+
 namespace leat {
 namespace {
 
@@ -20,12 +22,6 @@ Task<> list_ahead(Activity::Token token, Catalog* catalog, Context context, std:
 }
 
 }  // namespace
-
-std::string join_path(std::string_view directory, std::string_view name) {
-  std::string path(directory);
-  if (!path.ends_with('/')) path += '/';
-  return path.append(name);
-}
 
 TreeWalk::TreeWalk(Catalog& catalog, Executor& executor, Activity& activity, std::string root)
     : catalog_(catalog), executor_(executor), activity_(activity), root_(std::move(root)) {}

@@ -60,7 +60,4 @@ class TreeWalk {
   std::vector<Level> levels_;  // the innermost last
 };
 
-// "/a" + "b" = "/a/b", "/" + "b" = "/b".
-std::string join_path(std::string_view directory, std::string_view name);
-
 }  // namespace leat

@@ -32,4 +32,15 @@ bool is_at_or_below(std::string_view path, std::string_view root) {
   return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
 }
 
+std::string join_path(std::string_view directory, std::string_view below) {
+  std::string path(directory);
+  if (below.empty()) return path;
+  if (!path.ends_with('/')) path += '/';
+  return path.append(below);
+}
+
+std::string_view path_below(std::string_view path, std::string_view root) {
+  return path.substr(root == "/" ? 1 : std::min(root.size() + 1, path.size()));
+}
+
 }  // namespace leat

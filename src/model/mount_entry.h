@@ -23,4 +23,9 @@ Result<std::string> normalise_path(std::string_view path);
 // Whether `path` is `root` or lies below it: "/a" and "/a/b" for "/a", "/ab" not. Both normalised.
 bool is_at_or_below(std::string_view path, std::string_view root);
 
+// "/a" + "b/c" = "/a/b/c", "/" + "b" = "/b", "/a" + "" = "/a".
+std::string join_path(std::string_view directory, std::string_view below);
+// The inverse: "b/c" for "/a/b/c" in "/a", which it is at or below; "" for "/a" itself.
+std::string_view path_below(std::string_view path, std::string_view root);
+
 }  // namespace leat

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/units.h"
 
 namespace leat {
@@ -44,6 +46,47 @@ std::string Freshness::to_string() const {
       break;
   }
   return "max-age=" + format_duration(max_age);
+}
+
+const PathPolicy& DirectoryPolicy::of_file(std::string_view name) const {
+  auto found = std::ranges::find(singles, name, &Single::name);
+  return found == singles.end() ? *this : found->policy;
+}
+
+bool DirectoryPolicy::same_files(const DirectoryPolicy& other) const {
+  auto same = [](const PathPolicy& a, const PathPolicy& b) {
+    return a.cache == b.cache && a.pool == b.pool;
+  };
+  auto as_here = [&](const Single& one) {
+    return same(of_file(one.name), other.of_file(one.name));
+  };
+  return same(*this, other) && std::ranges::all_of(singles, as_here) &&
+         std::ranges::all_of(other.singles, as_here);
+}
+
+const PathPolicy& Policy::of(std::string_view below) const {
+  const Below* nearest = nullptr;
+  for (const Below& one : paths) {
+    const bool covers = below.starts_with(one.path) &&
+                        (below.size() == one.path.size() || below[one.path.size()] == '/');
+    if (covers && (nearest == nullptr || nearest->path.size() < one.path.size())) nearest = &one;
+  }
+  return nearest == nullptr ? *this : nearest->policy;
+}
+
+DirectoryPolicy Policy::of_directory(std::string_view below) const {
+  DirectoryPolicy policy{of(below), {}};
+  for (const Below& one : paths) {
+    std::string_view path = one.path;
+    if (!below.empty()) {
+      if (!path.starts_with(below) || path.size() <= below.size() || path[below.size()] != '/') {
+        continue;
+      }
+      path.remove_prefix(below.size() + 1);
+    }
+    if (!path.contains('/')) policy.singles.push_back({std::string(path), one.policy});
+  }
+  return policy;
 }
 
 }  // namespace leat

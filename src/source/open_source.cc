@@ -6,6 +6,7 @@
 #include <charconv>
 #include <vector>
 
+#include "model/policy_settings.h"
 #include "source/file/file_source.h"
 #include "source/opendal_source.h"
 #include "source/schemes.h"
@@ -16,10 +17,6 @@
 namespace leat {
 namespace {
 
-// What every store takes: what of a mount is cached, and how it is kept. It is the mount's, not the
-// source's, which several mounts may share (model/cache_use.h, model/pool.h).
-constexpr std::array<std::string_view, 5> kMountOptions = {"cache", "quota", "ttl", "priority",
-                                                           "pin"};
 // What every store behind a network takes: ceilings of this mount.
 constexpr std::array<std::string_view, 2> kLimitOptions = {"bandwidth", "requests_per_second"};
 
@@ -43,7 +40,7 @@ Result<SteadyOptions> steady_options(const StoreUrl& url) {
 
 Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   if (url.scheme == "file") {
-    LEAT_CHECK_OK(check_options(url, kMountOptions, "the file system's own permissions"));
+    LEAT_CHECK_OK(check_options(url, policy_options(), "the file system's own permissions"));
     return std::make_shared<FileSource>(salt);
   }
   const Scheme* scheme = find_scheme(url.scheme);
@@ -55,7 +52,8 @@ Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
                              url.scheme, fmt::join(names, ", ")));
   }
   std::vector<std::string_view> known(scheme->options.begin(), scheme->options.end());
-  known.insert(known.end(), kMountOptions.begin(), kMountOptions.end());
+  // What every store takes: it is the mount's, not the source's, which several mounts may share.
+  known.insert(known.end(), policy_options().begin(), policy_options().end());
   known.insert(known.end(), kLimitOptions.begin(), kLimitOptions.end());
   LEAT_CHECK_OK(check_options(url, known, scheme->credentials));
   LEAT_TRY(OpendalConfig config, scheme->configure(url));

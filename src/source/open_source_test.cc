@@ -82,7 +82,7 @@ TEST_F(OpenSource, UnknownSchemesAndOptionsAreNamed) {
   EXPECT_THAT(failure("s3://bucket?adressing=path", StatusCode::kInvalidArgument),
               HasSubstr("did you mean 'addressing'?"));
   EXPECT_THAT(failure("file:///data?cahce=x", StatusCode::kInvalidArgument),
-              HasSubstr("did you mean 'cache'? There are cache, quota, ttl, priority, pin"));
+              HasSubstr("did you mean 'cache'? There are quota, ttl, priority, pin, cache"));
   EXPECT_THAT(failure("s3://bucket?anonymous=yes", StatusCode::kInvalidArgument),
               HasSubstr("must be 'true' or 'false'"));
   EXPECT_THAT(failure("s3://bucket?endpoint=127.0.0.1:7070", StatusCode::kInvalidArgument),

@@ -31,11 +31,6 @@ Error forgotten(NodeId node) {
                fmt::format("node {} is not held any more; look its name up again", node));
 }
 
-bool is_of_snapshot(const Listing& listing) {
-  return listing.mount() &&
-         listing.mount()->entry.policy.freshness.mode == Freshness::Mode::kSnapshot;
-}
-
 // A directory of the catalog, held still.
 class ListedDirectory : public OpenDirectory {
  public:
@@ -98,7 +93,10 @@ class CatalogFileSystem : public FileSystem {
  private:
   std::string path_of(const Node& node) const;
   std::string child_path(const Node& parent, std::string_view name) const;
-  Clock::duration valid_for(Clock::time_point fresh_until) const;
+  // Of the node's path, as the mount is now.
+  Freshness freshness_of(const Node& node, const MountPtr& mount) const;
+  // Nothing for what a mount said that has changed since.
+  Clock::duration valid_for(Clock::time_point fresh_until, const MountPtr& mount) const;
   NodeAttributes describe(const Node& node, const NodeFacts& facts) const;
   NodeAttributes describe_new(const NodePtr& node, const CatalogEntry& entry) const;
   // Why `node` cannot be opened with `flags`, whatever the store says.
@@ -108,6 +106,9 @@ class CatalogFileSystem : public FileSystem {
   // What the kernel may hold of the changed name: the name itself, or the first directory on the
   // way to it that has no node and may be held as missing. Nothing when it is not below the root.
   std::optional<Invalidation> first_held(const CatalogChange& change) const;
+  bool keeps_listing(NodeId directory);
+  void mount_changed(const std::string& mount_path);
+  void tell(const Invalidation& name);
   void version_gone(const Node& node, const Status& status);
   std::optional<NodeView> view(NodeId node);
 
@@ -134,9 +135,14 @@ std::string CatalogFileSystem::path_of(const Node& node) const {
 }
 
 std::string CatalogFileSystem::child_path(const Node& parent, std::string_view name) const {
-  std::string path = path_of(parent);
-  if (path != "/") path += '/';
-  return path.append(name);
+  return join_path(path_of(parent), name);
+}
+
+Freshness CatalogFileSystem::freshness_of(const Node& node, const MountPtr& mount) const {
+  const MountPtr now = newest(mount);
+  if (!now) return {};
+  if (now->entry.policy.paths.empty()) return now->freshness_of("");
+  return now->freshness_of(path_below(path_of(node), now->entry.path));
 }
 
 std::optional<Result<NodeAttributes>> CatalogFileSystem::try_lookup(NodeId parent,
@@ -174,14 +180,17 @@ NodeAttributes CatalogFileSystem::adopt(NodeId parent, const CatalogEntry& entry
 }
 
 Clock::duration CatalogFileSystem::missing_age(NodeId parent) {
+  const NodePtr node = nodes_.find(parent);
   const std::optional<NodeFacts> facts = nodes_.facts(parent);
-  if (!facts || !facts->mount) return Clock::duration::zero();
-  return facts->mount->entry.policy.freshness.missing_age();
+  if (!node || !facts || !facts->mount) return Clock::duration::zero();
+  return freshness_of(*node, facts->mount).missing_age();
 }
 
 // ---- attributes
 
-Clock::duration CatalogFileSystem::valid_for(Clock::time_point fresh_until) const {
+Clock::duration CatalogFileSystem::valid_for(Clock::time_point fresh_until,
+                                             const MountPtr& mount) const {
+  if (!is_newest(mount.get())) return Clock::duration::zero();
   if (fresh_until == Clock::time_point::max()) return kForever;
   const Clock::time_point now = now_();
   if (fresh_until <= now) return Clock::duration::zero();
@@ -190,7 +199,8 @@ Clock::duration CatalogFileSystem::valid_for(Clock::time_point fresh_until) cons
 
 NodeAttributes CatalogFileSystem::describe(const Node& node, const NodeFacts& facts) const {
   static const Policy kNoMount;
-  const Policy& policy = facts.mount ? facts.mount->entry.policy : kNoMount;
+  const MountPtr mount = newest(facts.mount);
+  const Policy& policy = mount ? mount->entry.policy : kNoMount;
   const bool directory = node.kind == FileKind::kDirectory;
   const mode_t mode =
       directory ? S_IFDIR | (0777 & ~policy.umask) : S_IFREG | (0666 & ~policy.umask);
@@ -202,7 +212,7 @@ NodeAttributes CatalogFileSystem::describe(const Node& node, const NodeFacts& fa
       .mode = mode,
       .uid = policy.uid,
       .gid = policy.gid,
-      .valid_for = valid_for(facts.fresh_until),
+      .valid_for = valid_for(facts.fresh_until, facts.mount),
   };
 }
 
@@ -211,7 +221,7 @@ std::optional<Result<NodeAttributes>> CatalogFileSystem::try_attributes(NodeId i
   const std::optional<NodeFacts> facts = nodes_.facts(id);
   if (!node || !facts) return forgotten(id);
   if (node->kind == FileKind::kFile) return describe(*node, *facts);
-  if (facts->fresh_until <= now_()) return std::nullopt;
+  if (facts->fresh_until <= now_() || !is_newest(facts->mount.get())) return std::nullopt;
   return describe(*node, *facts);
 }
 
@@ -237,9 +247,18 @@ Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(C
   if (!node) co_return forgotten(id);
   Result<ListingPtr> listing = co_await catalog_.list(context, path_of(*node));
   if (!listing) co_return error(std::move(listing).error());
-  Clock::duration valid = valid_for((*listing)->fresh_until());
-  // A snapshot may be exchanged, and a kernel that keeps a listing cannot be told of new names.
-  if (is_of_snapshot(**listing)) valid = std::min<Clock::duration>(valid, std::chrono::hours(1));
+  const MountPtr& mount = (*listing)->mount();
+  Clock::duration valid = valid_for((*listing)->fresh_until(), mount);
+  // So that a change of the mount finds the root, which nobody may have asked about.
+  if (const auto facts = nodes_.facts(id); facts && !facts->mount && mount) {
+    CatalogEntry root;
+    root.mount = mount;
+    root.fresh_until = Clock::time_point::min();
+    nodes_.refresh(id, root);
+  }
+  // A snapshot may be exchanged, and a kernel that keeps a listing cannot be told of all that is
+  // new in it.
+  if (mount && mount->snapshot) valid = std::min<Clock::duration>(valid, std::chrono::hours(1));
   co_return std::make_shared<ListedDirectory>(id, std::move(*listing), valid);
 }
 
@@ -268,9 +287,8 @@ Result<std::shared_ptr<VersionedFile>> CatalogFileSystem::open_version(
   nodes_.refresh(node->id, *entry);
   // Whose mount says that nothing changes may have it as the kernel reads it; any other file is
   // compared after each read, since somebody may write into it while it is open.
-  const bool pass_through =
-      entry->mount->entry.policy.freshness.mode == Freshness::Mode::kImmutable;
-  return std::make_shared<VersionedFile>(parts_, node, pass_through);
+  const bool pass_through = freshness_of(*node, entry->mount).mode == Freshness::Mode::kImmutable;
+  return std::make_shared<VersionedFile>(parts_, node, entry->ref, pass_through);
 }
 
 std::optional<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::try_open(NodeId id, int flags) {
@@ -279,12 +297,12 @@ std::optional<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::try_open(Nod
   if (!node || !facts) return forgotten(id);
   if (auto allowed = may_open(*node, flags); !allowed) return error(allowed.error());
   // Such a mount asks the store at each open, however lately the name was looked up.
-  const bool asks =
-      facts->mount && facts->mount->entry.policy.freshness.mode == Freshness::Mode::kValidate;
-  // Nor is a local file opened without waiting.
-  if (asks || node->ref->cache == CacheUse::kNone) return std::nullopt;
+  if (freshness_of(*node, facts->mount).mode == Freshness::Mode::kValidate) return std::nullopt;
   std::optional<Result<CatalogEntry>> entry = catalog_.try_lookup(path_of(*node));
   if (!entry) return std::nullopt;
+  // Nor is a local file opened without waiting.
+  const bool file = *entry && (**entry).ref;
+  if (file && (**entry).ref->cache == CacheUse::kNone) return std::nullopt;
   Result<std::shared_ptr<VersionedFile>> opened = open_version(node, *entry);
   if (!opened) return error(opened.error());
   opens_total.add();
@@ -299,8 +317,9 @@ Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context,
   Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, path_of(*node));
   Result<std::shared_ptr<VersionedFile>> opened = open_version(node, entry);
   if (!opened) co_return Error(opened.error());
-  if (node->ref->cache == CacheUse::kNone) {
-    Result<SourceFilePtr> local = co_await parts_.fetcher.open_file(context, node->ref);
+  const FileRefPtr ref = (*opened)->ref();
+  if (ref->cache == CacheUse::kNone) {
+    Result<SourceFilePtr> local = co_await parts_.fetcher.open_file(context, ref);
     if (!local) {
       Status status = local.error().with_context("cannot open " + path_of(*node));
       if (status.code() == StatusCode::kChanged) version_gone(*node, status);
@@ -386,17 +405,47 @@ std::optional<Invalidation> CatalogFileSystem::first_held(const CatalogChange& c
 }
 
 void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
-  const std::optional<Invalidation> name = first_held(change);
+  if (change.whole) return mount_changed(change.parent);
+  std::optional<Invalidation> name = first_held(change);
   if (!name) return;
   if (name->node != 0) nodes_.expire(name->node);
-  // What went and was not held was not seen; what came may be held as missing.
-  if (name->node == 0 && change.gone) return;
+  // What went and was not held may be in a listing that the kernel keeps, which is so only where
+  // nothing goes by itself. What came may be held as missing.
+  if (name->node == 0 && change.gone && !keeps_listing(name->parent)) return;
+  name->patient = change.patient;
+  tell(*name);
+}
+
+bool CatalogFileSystem::keeps_listing(NodeId directory) {
+  const NodePtr node = nodes_.find(directory);
+  const std::optional<NodeFacts> facts = nodes_.facts(directory);
+  if (!node || !facts || !facts->mount) return false;
+  return freshness_of(*node, facts->mount).mode == Freshness::Mode::kImmutable;
+}
+
+// Each name that the kernel holds of it is looked up again: it may have another owner and mode, be
+// believed for another time, and an open file's attributes, too.
+void CatalogFileSystem::mount_changed(const std::string& mount_path) {
+  nodes_.visit(mount_path, [this](const std::vector<NodePtr>& nodes) {
+    for (const NodePtr& node : nodes) {
+      nodes_.expire(node->id);
+      tell({.parent = node->parent ? node->parent->id : 0,
+            .name = node->name,
+            .node = node->id,
+            .only_belief = true,
+            .directory = node->kind == FileKind::kDirectory,
+            .patient = true});
+    }
+  });
+}
+
+void CatalogFileSystem::tell(const Invalidation& name) {
   std::shared_ptr<const std::function<void(const Invalidation&)>> listener;
   {
     std::lock_guard lock(listener_mutex_);
     listener = listener_;
   }
-  if (listener) (*listener)(*name);
+  if (listener) (*listener)(name);
 }
 
 void CatalogFileSystem::set_invalidation_listener(

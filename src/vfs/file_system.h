@@ -78,9 +78,13 @@ struct FileSystemUsage {
 
 // A name that the door must tell the kernel to forget.
 struct Invalidation {
-  NodeId parent;
+  NodeId parent;  // 0: none, of the root
   std::string name;
-  NodeId node;  // that the name stood for; 0 when it stood for none
+  NodeId node;  // that the name stood for; 0 when it stood for none: the listing changed, too
+  // Not the name: for how long it is believed, and the attributes of its node.
+  bool only_belief = false;
+  bool directory = false;  // with `only_belief`: the node is one
+  bool patient = false;    // the caller may wait
 };
 
 struct FileSystemOptions {
@@ -137,8 +141,8 @@ class FileSystem {
   // The owner of the catalog passes on what Catalog::set_change_listener tells: one catalog serves
   // several file systems, and each turns the names below its root into invalidations.
   virtual void catalog_changed(const CatalogChange& change) = 0;
-  // Called on the thread of catalog_changed(), without locks held; must not wait. One call may
-  // still be running when this returns.
+  // Called on the thread of catalog_changed(), without locks held; must not wait where that may not
+  // (Invalidation::patient). One call may still be running when this returns.
   virtual void set_invalidation_listener(std::function<void(const Invalidation&)> listener) = 0;
 };
 

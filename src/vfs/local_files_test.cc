@@ -27,13 +27,13 @@ class LocalFiles : public ::testing::Test {
   ~LocalFiles() override { fs::remove_all(folder_); }
 
   void write(const std::string& content) { std::ofstream(folder_ / "file") << content; }
-  void mount(Policy policy) {
+  void mount(PathPolicy policy) {
     MountEntry entry{.path = "/data/local",
                      .source = {.scheme = "file",
                                 .bucket = "",
                                 .prefix = folder_.string().substr(1) + "/",
                                 .options = {}},
-                     .policy = policy};
+                     .policy = {policy}};
     ASSERT_TRUE(rig_.catalog->mount(std::move(entry), std::make_shared<FileSource>()));
   }
   NodeId node() { return rig_.node(rig_.node(kRootNode, "local"), "file"); }

@@ -124,4 +124,19 @@ void NodeTable::expire(NodeId id) {
   if (found != shard.slots.end()) found->second.facts.fresh_until = Clock::time_point::min();
 }
 
+void NodeTable::visit(std::string_view mount_path,
+                      const std::function<void(const std::vector<NodePtr>&)>& visitor) const {
+  for (const Shard& shard : shards_) {
+    std::vector<NodePtr> found;
+    {
+      std::lock_guard lock(shard.mutex);
+      for (const auto& [id, slot] : shard.slots) {
+        const MountPtr& mount = slot.facts.mount;
+        if (mount && mount->entry.path == mount_path) found.push_back(slot.node);
+      }
+    }
+    if (!found.empty()) visitor(found);
+  }
+}
+
 }  // namespace leat

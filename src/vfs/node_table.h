@@ -6,11 +6,13 @@
 #include <array>
 #include <atomic>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/hash.h"
 #include "catalog/catalog.h"
@@ -61,6 +63,11 @@ class NodeTable {
   void refresh(NodeId id, const CatalogEntry& entry);
   // Nothing that is known of the node is fresh any more.
   void expire(NodeId id);
+
+  // All nodes of the mount at that path, some thousands at a time, without a lock held meanwhile.
+  // What comes or goes meanwhile may be left out.
+  void visit(std::string_view mount_path,
+             const std::function<void(const std::vector<NodePtr>&)>& visitor) const;
 
   uint64_t size() const { return size_.load(std::memory_order_relaxed); }
 

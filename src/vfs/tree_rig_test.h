@@ -35,10 +35,11 @@ class TreeRig {
     MountEntry entry{
         .path = "/data",
         .source = {.scheme = "memory", .bucket = "bucket", .prefix = "", .options = {}},
-        .policy = {.freshness = options.freshness,
-                   .uid = options.uid,
-                   .gid = options.gid,
-                   .umask = options.umask}};
+        .policy = {}};
+    entry.policy.freshness = options.freshness;
+    entry.policy.uid = options.uid;
+    entry.policy.gid = options.gid;
+    entry.policy.umask = options.umask;
     LEAT_CHECK(catalog->mount(std::move(entry), source).has_value());
   }
   ~TreeRig() {

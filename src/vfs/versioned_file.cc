@@ -28,11 +28,13 @@ class LocalBacking : public BackingFile {
 
 }  // namespace
 
-VersionedFile::VersionedFile(const VersionedFileParts& parts, NodePtr node, bool pass_through)
+VersionedFile::VersionedFile(const VersionedFileParts& parts, NodePtr node, FileRefPtr ref,
+                             bool pass_through)
     : parts_(parts),
       node_(std::move(node)),
+      ref_(std::move(ref)),
       pass_through_(pass_through),
-      streams_(node_->ref->size, StreamOptions{}) {}
+      streams_(ref_->size, StreamOptions{}) {}
 
 std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
   const ByteRange range = within(offset, size);
@@ -44,7 +46,7 @@ std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
     read_bytes.add(range.size);
     return Bytes(std::move(buffer));
   }
-  std::optional<Bytes> bytes = parts_.fetcher.try_read(*node_->ref, range);
+  std::optional<Bytes> bytes = parts_.fetcher.try_read(*ref_, range);
   if (!bytes) return std::nullopt;  // read() follows and notes the stream
   look_ahead(range);
   reads_in_place.add();
@@ -78,7 +80,7 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
 Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) {
   if (!local_) {
     look_ahead(range);
-    co_return co_await parts_.fetcher.read(context, node_->ref, range);
+    co_return co_await parts_.fetcher.read(context, ref_, range);
   }
   Buffer buffer(range.size);
   Result<> done = co_await local_->read(context, range.offset, buffer.span());
@@ -88,27 +90,27 @@ Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) 
 
 std::shared_ptr<BackingFile> VersionedFile::backing() {
   if (local_ && pass_through_) return std::make_shared<LocalBacking>(local_);
-  if (node_->ref->cache != CacheUse::kDisk) return nullptr;
-  return parts_.store == nullptr ? nullptr : parts_.store->backing(*node_->ref);
+  if (ref_->cache != CacheUse::kDisk) return nullptr;
+  return parts_.store == nullptr ? nullptr : parts_.store->backing(*ref_);
 }
 
 ByteRange VersionedFile::within(uint64_t offset, uint64_t size) const {
-  const uint64_t file_size = node_->ref->size;
+  const uint64_t file_size = ref_->size;
   if (offset >= file_size) return {file_size, 0};
   return {offset, std::min(size, file_size - offset)};
 }
 
 void VersionedFile::look_ahead(ByteRange read) {
   for (const ByteRange& ahead : streams_.observe(read)) {
-    if (parts_.fetcher.prefetch(node_->ref, ahead)) continue;
+    if (parts_.fetcher.prefetch(ref_, ahead)) continue;
     streams_.refused(ahead);
     break;
   }
 }
 
 bool VersionedFile::on_disk(ByteRange range) const {
-  return parts_.store != nullptr && node_->ref->cache == CacheUse::kDisk &&
-         parts_.store->missing(*node_->ref, range).empty();
+  return parts_.store != nullptr && ref_->cache == CacheUse::kDisk &&
+         parts_.store->missing(*ref_, range).empty();
 }
 
 }  // namespace leat

@@ -26,13 +26,15 @@ class VersionedFile : public OpenFile {
  public:
   // `pass_through`: whether the kernel may read a local file by itself, in place of which others
   // may then put other bytes.
-  VersionedFile(const VersionedFileParts& parts, NodePtr node, bool pass_through = false);
+  // `ref`: of the node's version, with the wishes that its mount has now.
+  VersionedFile(const VersionedFileParts& parts, NodePtr node, FileRefPtr ref,
+                bool pass_through = false);
 
   // Reads go there from now on. Before anybody else has this file; may be null.
   void read_from(SourceFilePtr file) { local_ = std::move(file); }
 
   NodeId node() const override { return node_->id; }
-  const FileRefPtr& ref() const override { return node_->ref; }
+  const FileRefPtr& ref() const override { return ref_; }
   std::optional<Bytes> try_read(uint64_t offset, uint64_t size) override;
   Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) override;
   std::shared_ptr<BackingFile> backing() override;
@@ -45,6 +47,7 @@ class VersionedFile : public OpenFile {
 
   const VersionedFileParts& parts_;
   const NodePtr node_;
+  const FileRefPtr ref_;
   const bool pass_through_;
   SourceFilePtr local_;  // null: by the fetcher
   StreamTable streams_;

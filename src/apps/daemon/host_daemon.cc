@@ -47,6 +47,12 @@ JobView view_of(const JobInfo& info) {
   view.bytes_fetched = info.progress.bytes_fetched;
   view.files_uncached = info.progress.files_uncached;
   view.bytes_uncached = info.progress.bytes_uncached;
+  view.added = info.progress.added;
+  view.changed = info.progress.changed;
+  view.gone = info.progress.gone;
+  for (const JobChange& change : info.changes) {
+    view.changes.push_back({std::string(to_string(change.kind)), change.path});
+  }
   view.seconds = std::chrono::duration<double>(info.duration).count();
   for (const JobError& failed : info.errors) {
     std::string why = failed.status.to_string();
@@ -164,11 +170,23 @@ void HostDaemon::stop() {
 }
 
 Result<MountView> HostDaemon::mount_and_wait(MountRequest request) {
-  return executor_.wait(mounts_->mount(Context::background(), std::move(request)));
+  return executor_.wait(mount(Context::background(), std::move(request)));
 }
 
 Task<Result<MountView>> HostDaemon::mount(Context context, MountRequest request) {
-  return mounts_->mount(std::move(context), std::move(request));
+  SnapshotPtr snapshot;
+  if (!request.snapshot.empty()) {
+    LEAT_CO_TRY(snapshot, co_await snapshots_->open(request.snapshot));
+  }
+  co_return co_await mounts_->mount(std::move(context), std::move(request), std::move(snapshot));
+}
+
+Task<Result<MountView>> HostDaemon::change_mount(Context context, MountChange change) {
+  return mounts_->change(std::move(context), std::move(change));
+}
+
+Task<Result<MountView>> HostDaemon::move_mount(Context context, MountMove move) {
+  return mounts_->move(std::move(context), std::move(move));
 }
 
 Task<Result<>> HostDaemon::unmount(Context context, std::string path, bool lazy) {

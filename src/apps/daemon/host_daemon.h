@@ -35,6 +35,8 @@ class HostDaemon : public Host {
 
   Task<Result<MountView>> mount(Context context, MountRequest request) override;
   Task<Result<>> unmount(Context context, std::string path, bool lazy) override;
+  Task<Result<MountView>> change_mount(Context context, MountChange change) override;
+  Task<Result<MountView>> move_mount(Context context, MountMove move) override;
   std::vector<MountView> mounts() const override;
   HostStatus status() const override;
   Result<JobView> start_job(JobRequest request) override;

@@ -16,14 +16,21 @@ bool is_below(std::string_view path, std::string_view parent) {
   return path != parent && is_at_or_below(path, parent);
 }
 
-Status ending() {
-  return {StatusCode::kUnavailable, std::string(kDaemonEnding) + "; try again"};
-}
-
 Result<StoreUrl> parse_source(const MountRequest& request) {
   LEAT_TRY(StoreUrl url, StoreUrl::parse(request.source));
   for (const auto& [name, value] : request.options) url.options[name] = value;
   return url;
+}
+
+PolicySettings settings_of(const MountRequest& request, const StoreUrl& url) {
+  PolicySettings settings{.mount = {}, .paths = request.paths};
+  for (std::string_view option : policy_options()) {
+    if (auto given = url.options.find(std::string(option)); given != url.options.end()) {
+      settings.mount.insert(*given);
+    }
+  }
+  if (!request.freshness.empty()) settings.mount["freshness"] = request.freshness;
+  return settings;
 }
 
 // Options are not shown before it is known that none of them is a secret.
@@ -31,9 +38,6 @@ MountView view_of(const MountRequest& request, const StoreUrl& url) {
   MountView view{.path = request.path, .source = url.to_string()};
   view.read_only = request.read_only;
   view.allow_other = request.allow_other;
-  view.uid = request.uid;
-  view.gid = request.gid;
-  view.umask = request.umask;
   return view;
 }
 
@@ -65,11 +69,16 @@ MountService::MountService(MountServiceOptions options, Catalog& catalog, Fetche
   catalog_.set_change_listener([this](const CatalogChange& change) { pass_on(change); });
 }
 
+Status MountService::ending() {
+  return {StatusCode::kUnavailable, std::string(kDaemonEnding) + "; try again"};
+}
+
 MountService::~MountService() {
   catalog_.set_change_listener({});
 }
 
-Task<Result<MountView>> MountService::mount(Context context, MountRequest request) {
+Task<Result<MountView>> MountService::mount(Context context, MountRequest request,
+                                            SnapshotPtr snapshot) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
   Result<StoreUrl> url = parse_source(request);
@@ -77,7 +86,7 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
   Result<EntryPtr> reserved = reserve(request, *url);
   if (!reserved) co_return Error(reserved.error());
   EntryPtr entry = *reserved;
-  Result<> filled = co_await fill(context, entry, request, *url);
+  Result<> filled = co_await fill(context, entry, *url, std::move(snapshot));
   if (!filled) {
     {
       std::lock_guard lock(mutex_);
@@ -88,7 +97,12 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
         fmt::format("cannot mount {} at {}", url->to_string(), request.path)));
   }
   log::info("mounted {} at {}", entry->view.source, entry->view.path);
-  MountView view = entry->view;
+  MountView view;
+  {
+    std::lock_guard lock(mutex_);
+    entry->shown = true;
+    view = entry->view;
+  }
   give_back(entry);
   co_return view;
 }
@@ -98,6 +112,7 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
                                                      const StoreUrl& url) {
   auto entry = std::make_shared<Entry>();
   entry->view = view_of(request, url);
+  entry->request = request;
   std::lock_guard lock(mutex_);
   if (closed_) return error(ending());
   for (const auto& [path, other] : entries_) {
@@ -127,53 +142,72 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
   return entry;
 }
 
-Task<Result<>> MountService::fill(Context context, EntryPtr entry, MountRequest request,
-                                  StoreUrl url) {
-  Policy policy;
-  policy.uid = request.uid;
-  policy.gid = request.gid;
-  policy.umask = request.umask;
-  if (!request.freshness.empty()) {
-    Result<Freshness> freshness = Freshness::parse(request.freshness);
-    if (!freshness) co_return Error(freshness.error());
-    policy.freshness = *freshness;
-  }
-  if (auto cache = url.options.find("cache"); cache != url.options.end()) {
-    Result<CacheMode> mode = parse_cache_mode(cache->second);
-    if (!mode) co_return Error(mode.error());
-    policy.cache = *mode;
-  }
-  Result<PoolPolicy> pool = PoolPolicy::parse(request.path, url.options);
-  if (!pool) co_return Error(pool.error());
-  policy.pool = pool_of_mount(request.path);
+Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
+                                  SnapshotPtr snapshot) {
+  const MountRequest& request = entry->request;
+  entry->settings = settings_of(request, url);
+  // The snapshot says so; else there would be none to go by.
+  if (snapshot) entry->settings.mount.erase("freshness");
+  Result<MadePolicy> made = make_policy(request.path, entry->settings, owner_of(request));
+  if (!made) co_return Error(made.error());
   auto compare = [url, path = request.path] { return check_apart(url, path); };
   Result<> apart = co_await FilePool::of_process().run(context, "a mount", compare);
   if (!apart) co_return apart;
-  Result<SourcePtr> source = open_source(url);
+  Result<SourcePtr> source = open_source(url, made->policy.isolated ? request.path : "");
   if (!source) co_return Error(source.error());
   if (request.probe) {
     Result<> answered = co_await probe(context, *source, url);
     if (!answered) co_return answered;
   }
-  if (entry->view.door) {
-    std::string path = request.path;
-    Result<bool> usable =
-        co_await executor_.blocking([path] { return prepare_mount_target(path); });
-    if (!usable) co_return Error(usable.error());
-    if (*usable) log::warning("{} was the folder of a daemon that died; it was unmounted", path);
-  }
+  Result<> usable = co_await prepare_target(entry);
+  if (!usable) co_return usable;
+  set_pools(made->pools);
+  Result<> known = catalog_.mount(MountEntry{request.path, url, made->policy}, *source, snapshot);
+  if (!known) co_return known;
   {
     std::lock_guard lock(mutex_);
     entry->source = *source;
     entry->view.options = url.options;
-    entry->view.freshness = policy.freshness.to_string();
+    show_settings(entry->view, entry->settings);
   }
-  if (store_ != nullptr) store_->set_pool_policy(policy.pool, *pool);
-  Result<> known = catalog_.mount(MountEntry{request.path, url, policy}, *source);
-  if (!known || !entry->view.door) co_return known;
-  Result<> opened = co_await open_door(entry, request);
+  refresh_view(request.path);
+  if (!entry->view.door) co_return Result<>();
+  Result<> opened = co_await open_door(entry);
   if (!opened) (void)catalog_.unmount(request.path);
   co_return opened;
+}
+
+Policy MountService::owner_of(const MountRequest& request) {
+  Policy policy;
+  policy.uid = request.uid;
+  policy.gid = request.gid;
+  policy.umask = request.umask;
+  return policy;
+}
+
+Task<Result<>> MountService::prepare_target(EntryPtr entry) {
+  if (!entry->view.door) co_return Result<>();
+  const std::string path = entry->view.path;
+  Result<bool> dead = co_await executor_.blocking([path] { return prepare_mount_target(path); });
+  if (!dead) co_return Error(dead.error());
+  if (*dead) log::warning("{} was the folder of a daemon that died; it was unmounted", path);
+  co_return Result<>();
+}
+
+void MountService::set_pools(const std::map<PoolId, PoolPolicy>& pools) {
+  if (store_ == nullptr) return;
+  for (const auto& [id, policy] : pools) store_->set_pool_policy(id, policy);
+}
+
+// Options of the store stay; those of the policy are what they are now, but for what has a member
+// of its own.
+void MountService::show_settings(MountView& view, const PolicySettings& settings) {
+  for (std::string_view option : policy_options()) view.options.erase(std::string(option));
+  for (const auto& [option, value] : settings.mount) {
+    const bool member = option == "freshness" || option == "uid" || option == "gid";
+    if (!member && option != "umask") view.options[option] = value;
+  }
+  view.paths = settings.paths;
 }
 
 // Wrong credentials, bucket or endpoint show now and not at the first `ls`.
@@ -186,7 +220,8 @@ Task<Result<>> MountService::probe(Context context, SourcePtr source, StoreUrl u
   co_return Result<>();
 }
 
-FuseDoorOptions MountService::door_options(const EntryPtr& entry, const MountRequest& request) {
+FuseDoorOptions MountService::door_options(const EntryPtr& entry) {
+  const MountRequest& request = entry->request;
   FuseDoorOptions door;
   door.mountpoint = request.path;
   door.fs_name = "leat:" + entry->view.source;
@@ -204,10 +239,10 @@ FuseDoorOptions MountService::door_options(const EntryPtr& entry, const MountReq
   return door;
 }
 
-Task<Result<>> MountService::open_door(EntryPtr entry, MountRequest request) {
-  auto file_system =
-      std::shared_ptr<FileSystem>(FileSystem::create(request.path, catalog_, fetcher_, store_));
-  FuseDoorOptions options = door_options(entry, request);
+Task<Result<>> MountService::open_door(EntryPtr entry) {
+  auto file_system = std::shared_ptr<FileSystem>(
+      FileSystem::create(entry->request.path, catalog_, fetcher_, store_));
+  FuseDoorOptions options = door_options(entry);
   {
     std::lock_guard lock(mutex_);
     entry->file_system = file_system;
@@ -230,9 +265,14 @@ void MountService::refresh_view(const std::string& path) {
   for (const MountPtr& mount : catalog_.mounts()) {
     if (mount->entry.path != path) continue;
     std::lock_guard lock(mutex_);
-    if (auto found = entries_.find(path); found != entries_.end()) {
-      found->second->view.freshness = mount->entry.policy.freshness.to_string();
-    }
+    auto found = entries_.find(path);
+    if (found == entries_.end()) continue;
+    MountView& view = found->second->view;
+    const Policy& policy = mount->entry.policy;
+    view.freshness = policy.freshness.to_string();
+    view.uid = policy.uid;
+    view.gid = policy.gid;
+    view.umask = policy.umask;
   }
 }
 
@@ -247,29 +287,38 @@ Task<Result<>> MountService::unmount(Context, std::string path, bool lazy) {
     give_back(entry);
     co_return closed;
   }
-  // What is open in it is served to its end: by its own door, or by the one that showed it.
-  bool lingers = entry->door != nullptr && entry->door->serving();
-  if (EntryPtr door = lingers ? entry : shown_by(entry)) keep_source(door, entry);
+  keep_for_open_files(entry);
   (void)catalog_.unmount(path);
+  co_await leave(entry);
+  log::info("unmounted {}{}", path,
+            entry->door ? ", what is open or mounted elsewhere is still served" : "");
+  close_if_empty();
+  co_return Result<>();
+}
+
+// What is open in it is served to its end: by its own door, or by the one that showed it.
+void MountService::keep_for_open_files(const EntryPtr& entry) {
+  const bool lingers = entry->door != nullptr && entry->door->serving();
+  if (EntryPtr door = lingers ? entry : shown_by(entry)) keep_source(door, entry);
+}
+
+Task<> MountService::leave(EntryPtr entry) {
+  const bool lingers = entry->door != nullptr && entry->door->serving();
   {
     std::lock_guard lock(mutex_);
-    entries_.erase(path);
+    entries_.erase(entry->view.path);
     if (lingers) lingering_.insert(entry);
   }
-  log::info("unmounted {}{}", path,
-            lingers ? ", what is open or mounted elsewhere is still served" : "");
   if (lingers) {
     // The last file may have been closed before it was noted as lingering.
     if (auto reaping = activity_.enter()) executor_.spawn(reap(std::move(*reaping), entry));
   } else {
     co_await destroy(entry);
   }
-  close_if_empty();
-  co_return Result<>();
 }
 
 // From now on the entry is the caller's.
-Result<MountService::EntryPtr> MountService::claim(const std::string& path) {
+Result<MountService::EntryPtr> MountService::claim(const std::string& path, Inside inside) {
   std::lock_guard lock(mutex_);
   auto found = entries_.find(path);
   if (found == entries_.end()) {
@@ -282,9 +331,9 @@ Result<MountService::EntryPtr> MountService::claim(const std::string& path) {
                  fmt::format("the mount at {} is just changing; try again", path));
   }
   for (const auto& [other, unused] : entries_) {
-    if (!is_below(other, path)) continue;
+    if (inside == Inside::kStays || !is_below(other, path)) continue;
     return error(StatusCode::kBusy,
-                 fmt::format("cannot unmount {0}: {1} is mounted inside; 'leat umount {1}' first",
+                 fmt::format("cannot take {0} away: {1} is mounted inside; 'leat umount {1}' first",
                              path, other));
   }
   entry->busy = true;
@@ -377,7 +426,7 @@ std::vector<MountView> MountService::views() const {
   std::vector<MountView> views;
   std::lock_guard lock(mutex_);
   for (const auto& [path, entry] : entries_) {
-    if (!entry->busy) views.push_back(entry->view);
+    if (entry->shown) views.push_back(entry->view);
   }
   return views;
 }

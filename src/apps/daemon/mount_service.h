@@ -17,6 +17,7 @@
 #include "doors/admin/host.h"
 #include "doors/fuse/fuse_door.h"
 #include "fetch/fetcher.h"
+#include "model/policy_settings.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
 
@@ -42,7 +43,13 @@ class MountService {
                SourceTable& sources, Executor& executor);
   ~MountService();
 
-  Task<Result<MountView>> mount(Context context, MountRequest request);
+  // `snapshot`: that its names come from; null: from the store.
+  Task<Result<MountView>> mount(Context context, MountRequest request,
+                                SnapshotPtr snapshot = nullptr);
+  // Of the mount that is responsible for the path. Returns when the kernel was told.
+  Task<Result<MountView>> change(Context context, MountChange change);
+  // kBusy where it is in use, or something is mounted inside. What it shows and how stays.
+  Task<Result<MountView>> move(Context context, MountMove move);
   Task<Result<>> unmount(Context context, std::string path, bool lazy);
   std::vector<MountView> views() const;
   // The policy of a mount has changed in the catalog; nothing where there is none.
@@ -56,24 +63,39 @@ class MountService {
  private:
   struct Entry {
     MountView view;
+    MountRequest request;     // that it came from
+    PolicySettings settings;  // as they are now
     SourcePtr source;
     std::shared_ptr<FileSystem> file_system;  // null for a nested mount
     std::unique_ptr<FuseDoor> door;
     // Of mounts that are gone, lazily or from inside this one: files opened there are still served
     // by this door, until it ends.
     std::map<StoreId, SourcePtr> kept;
-    bool busy = true;                 // being mounted or unmounted by the task that made it so
+    bool busy = true;                 // in the hands of the task that made it so
+    bool shown = false;               // it is there, whatever is being done to it
     std::atomic<bool> ended = false;  // the door's connection is gone
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
+  static Status ending();
   Result<EntryPtr> reserve(const MountRequest& request, const StoreUrl& url);
-  Task<Result<>> fill(Context context, EntryPtr entry, MountRequest request, StoreUrl url);
+  Task<Result<>> fill(Context context, EntryPtr entry, StoreUrl url, SnapshotPtr snapshot);
+  static Policy owner_of(const MountRequest& request);
+  Task<Result<>> prepare_target(EntryPtr entry);
+  void set_pools(const std::map<PoolId, PoolPolicy>& pools);
+  static void show_settings(MountView& view, const PolicySettings& settings);
   Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);
-  Task<Result<>> open_door(EntryPtr entry, MountRequest request);
-  FuseDoorOptions door_options(const EntryPtr& entry, const MountRequest& request);
+  Task<Result<>> open_door(EntryPtr entry);
+  FuseDoorOptions door_options(const EntryPtr& entry);
 
-  Result<EntryPtr> claim(const std::string& path);
+  enum class Inside : uint8_t { kRefused, kStays };  // what is mounted inside
+  Result<EntryPtr> claim(const std::string& path, Inside inside = Inside::kRefused);
+  std::string responsible_for(const std::string& path) const;
+  Task<Result<>> change_claimed(EntryPtr entry, MountChange change);
+  Task<Result<>> move_claimed(EntryPtr from, EntryPtr to);
+  void keep_for_open_files(const EntryPtr& entry);
+  // Takes an entry whose door was closed out of the table.
+  Task<> leave(EntryPtr entry);
   void give_back(const EntryPtr& entry);
   EntryPtr shown_by(const EntryPtr& entry);
   void keep_source(const EntryPtr& door, const EntryPtr& entry);

@@ -108,13 +108,17 @@ Task<Result<std::vector<SnapshotView>>> SnapshotService::list() {
   });
 }
 
+Task<Result<SnapshotPtr>> SnapshotService::open(std::string name) {
+  LEAT_CO_CHECK_OK(check_snapshot_name(name));
+  const std::string file = snapshot_file(directory_, name);
+  if (access(file.c_str(), F_OK) != 0) co_return no_such(name);
+  co_return co_await executor_.blocking([file] { return Snapshot::open(file); });
+}
+
 Task<Result<>> SnapshotService::use(SnapshotUse use) {
   SnapshotPtr snapshot;
   if (!use.name.empty()) {
-    LEAT_CO_CHECK_OK(check_snapshot_name(use.name));
-    const std::string file = snapshot_file(directory_, use.name);
-    if (access(file.c_str(), F_OK) != 0) co_return no_such(use.name);
-    LEAT_CO_TRY(snapshot, co_await executor_.blocking([file] { return Snapshot::open(file); }));
+    LEAT_CO_TRY(snapshot, co_await open(use.name));
   }
   LEAT_CO_CHECK_OK(co_await catalog_.use_snapshot(use.path, std::move(snapshot)));
   if (use.name.empty()) {

@@ -29,8 +29,10 @@ class SnapshotService {
   Result<std::string> file_for(std::string_view name) const;
 
   Task<Result<std::vector<SnapshotView>>> list();
-  // kNotFound where there is no such snapshot or mount; kCorrupt; kInvalidArgument where it is not
-  // of that mount's store.
+  // kNotFound where there is no such snapshot; kCorrupt.
+  Task<Result<SnapshotPtr>> open(std::string name);
+  // The same, kNotFound where there is no such mount, and kInvalidArgument where it is not of that
+  // mount's store.
   Task<Result<>> use(SnapshotUse use);
   Task<Result<>> remove(std::string name);
 

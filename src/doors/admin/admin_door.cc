@@ -5,7 +5,7 @@
 
 #include <charconv>
 
-#include "model/mount_entry.h"
+#include "doors/admin/request_body.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -14,12 +14,6 @@ namespace {
 template <class T>
 HttpResponse answer(int status, const T& value) {
   return HttpResponse::json(status, dump_json(to_json(value)));
-}
-
-template <class T>
-Result<T> body_of(const HttpRequest& request) {
-  LEAT_TRY(Json json, parse_json(request.body, "the request's body"));
-  return from_json<T>(json);
 }
 
 Result<uint64_t> id_of(const HttpRequest& request) {
@@ -60,14 +54,12 @@ HttpRouter AdminDoor::control_router() {
   HttpRouter router;
   add_public_routes(router);
   route(router, "GET", "/v1/status", &AdminDoor::status);
-  route(router, "GET", "/v1/mounts", &AdminDoor::mounts);
-  route(router, "POST", "/v1/mounts", &AdminDoor::mount);
-  route(router, "DELETE", "/v1/mounts", &AdminDoor::unmount);
   route(router, "GET", "/v1/jobs", &AdminDoor::list_jobs);
   route(router, "POST", "/v1/jobs", &AdminDoor::start_job);
   route(router, "GET", "/v1/jobs/{id}", &AdminDoor::show_job);
   route(router, "DELETE", "/v1/jobs/{id}", &AdminDoor::cancel_job);
   route(router, "POST", "/v1/shutdown", &AdminDoor::shut_down);
+  mounts_.add_to(router);
   tree_.add_to(router);
   cache_.add_to(router);
   snapshots_.add_to(router);
@@ -84,38 +76,9 @@ Task<HttpResponse> AdminDoor::status(Context, HttpRequest) {
   co_return answer(200, host_.status());
 }
 
-Task<HttpResponse> AdminDoor::mounts(Context, HttpRequest) {
-  Json list = Json::array();
-  for (const MountView& mount : host_.mounts()) list.push_back(to_json(mount));
-  co_return HttpResponse::json(200, dump_json({{"mounts", list}}));
-}
-
-Task<HttpResponse> AdminDoor::mount(Context context, HttpRequest request) {
-  Result<MountRequest> wanted = body_of<MountRequest>(request);
-  if (!wanted) co_return error_response(wanted.error());
-  Result<std::string> path = normalise_path(wanted->path);
-  if (!path) co_return error_response(path.error());
-  wanted->path = std::move(*path);
-  Result<MountView> mounted = co_await host_.mount(std::move(context), std::move(*wanted));
-  if (!mounted) co_return error_response(mounted.error());
-  co_return answer(201, *mounted);
-}
-
-Task<HttpResponse> AdminDoor::unmount(Context context, HttpRequest request) {
-  Result<std::string> path = normalise_path(request.query["path"]);
-  if (!path) co_return error_response(path.error());
-  bool lazy = request.query["lazy"] == "1";
-  Result<> gone = co_await host_.unmount(std::move(context), std::move(*path), lazy);
-  if (!gone) co_return error_response(gone.error());
-  co_return HttpResponse::json(200, "{}");
-}
-
 Task<HttpResponse> AdminDoor::start_job(Context, HttpRequest request) {
-  Result<JobRequest> wanted = body_of<JobRequest>(request);
+  Result<JobRequest> wanted = body_of(request, &JobRequest::path);
   if (!wanted) co_return error_response(wanted.error());
-  Result<std::string> path = normalise_path(wanted->path);
-  if (!path) co_return error_response(path.error());
-  wanted->path = std::move(*path);
   Result<JobView> job = host_.start_job(std::move(*wanted));
   if (!job) co_return error_response(job.error());
   co_return answer(202, *job);

@@ -7,6 +7,7 @@
 #include "catalog/catalog.h"
 #include "doors/admin/cache_routes.h"
 #include "doors/admin/host.h"
+#include "doors/admin/mount_routes.h"
 #include "doors/admin/snapshot_routes.h"
 #include "doors/admin/tree_routes.h"
 #include "fetch/fetcher.h"
@@ -18,7 +19,11 @@ class AdminDoor {
  public:
   // All of them outlive the servers that use the routers.
   AdminDoor(Host& host, Catalog& catalog, Fetcher& fetcher, PageStore* store)
-      : host_(host), tree_(catalog, fetcher, store), cache_(host), snapshots_(host) {}
+      : host_(host),
+        mounts_(host),
+        tree_(catalog, fetcher, store),
+        cache_(host),
+        snapshots_(host) {}
 
   // Everything: /v1/…, /metrics, /healthz. The door outlives the router's use.
   HttpRouter control_router();
@@ -27,9 +32,6 @@ class AdminDoor {
 
  private:
   Task<HttpResponse> status(Context context, HttpRequest request);
-  Task<HttpResponse> mounts(Context context, HttpRequest request);
-  Task<HttpResponse> mount(Context context, HttpRequest request);
-  Task<HttpResponse> unmount(Context context, HttpRequest request);
   Task<HttpResponse> shut_down(Context context, HttpRequest request);
   Task<HttpResponse> start_job(Context context, HttpRequest request);
   Task<HttpResponse> list_jobs(Context context, HttpRequest request);
@@ -40,6 +42,7 @@ class AdminDoor {
   void route(HttpRouter& router, std::string method, std::string pattern, Member member);
 
   Host& host_;
+  MountRoutes mounts_;
   TreeRoutes tree_;
   CacheRoutes cache_;
   SnapshotRoutes snapshots_;

@@ -51,6 +51,11 @@ class FixedCatalog : public Catalog {
 
   Result<> mount(MountEntry, SourcePtr, SnapshotPtr) override { return {}; }
   Task<Result<>> use_snapshot(std::string, SnapshotPtr) override { co_return Result<>(); }
+  Task<Result<>> set_policy(std::string, Policy) override { co_return Result<>(); }
+  Result<> move(std::string, std::string, Policy) override { return {}; }
+  Task<Result<RefreshNews>> refresh(Context, std::string) override { co_return RefreshNews{}; }
+  Task<Result<RefreshNews>> refresh_name(Context, std::string) override { co_return RefreshNews{}; }
+  std::vector<std::string> known_directories(std::string_view) const override { return {}; }
   Result<> unmount(std::string) override { return {}; }
   std::vector<MountPtr> mounts() const override { return {mount_}; }
   std::optional<Result<CatalogEntry>> try_lookup(std::string_view) override { return {}; }
@@ -123,6 +128,14 @@ class RecordingHost : public Host {
     unmounted = fmt::format("{} {}", path, lazy);
     co_return Result<>();
   }
+  Task<Result<MountView>> change_mount(Context, MountChange change) override {
+    changed = change;
+    co_return MountView{.path = change.path, .paths = {{"a", {{"pin", "true"}}}}};
+  }
+  Task<Result<MountView>> move_mount(Context, MountMove move) override {
+    moved = move;
+    co_return MountView{.path = move.to};
+  }
   std::vector<MountView> mounts() const override {
     return {{.path = "/m", .source = "test://b/data/", .features = {{"passthrough", true}}}};
   }
@@ -193,6 +206,8 @@ class RecordingHost : public Host {
   void shut_down() override { shut = true; }
 
   MountRequest mounted;
+  MountChange changed;
+  MountMove moved;
   std::string unmounted;
   EvictRequest evicted;
   SnapshotView snapshot{.name = "n",
@@ -273,6 +288,38 @@ TEST_F(AdminDoorTest, MountsAndUnmounts) {
   EXPECT_EQ(host_.mounted.umask, 077u);
   EXPECT_EQ(ask("DELETE", "/v1/mounts", {{"path", "/x/y"}, {"lazy", "1"}}).status, 200);
   EXPECT_EQ(host_.unmounted, "/x/y true");
+}
+
+TEST_F(AdminDoorTest, ChangesAndMovesMounts) {
+  MountRequest request{.source = "s3://b", .path = "/x", .snapshot = "s"};
+  request.paths = {{"a/\xff", {{"pin", "true"}}}, {"b", {{"ttl", "1h"}, {"cache", "never"}}}};
+  ASSERT_EQ(ask("POST", "/v1/mounts", {}, dump_json(to_json(request))).status, 201);
+  EXPECT_EQ(host_.mounted.paths, request.paths);
+  EXPECT_EQ(host_.mounted.snapshot, "s");
+
+  MountChange change{.path = "/x//\xff/", .set = {{"quota", "1GiB"}}, .unset = {"ttl"}};
+  HttpResponse done = ask("POST", "/v1/mounts/change", {}, dump_json(to_json(change)));
+  EXPECT_EQ(host_.changed.path, "/x/\xff");
+  EXPECT_EQ(host_.changed.set, change.set);
+  EXPECT_EQ(host_.changed.unset, change.unset);
+  auto view = from_json<MountView>(Json::parse(done.body));
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->paths, (std::map<std::string, OptionValues>{{"a", {{"pin", "true"}}}}));
+  EXPECT_EQ(ask("POST", "/v1/mounts/change", {}, "{}").status, 400);
+
+  MountMove move{.from = "/x/", .to = "/y//z"};
+  EXPECT_EQ(ask("POST", "/v1/mounts/move", {}, dump_json(to_json(move))).status, 200);
+  EXPECT_EQ(host_.moved.from + " " + host_.moved.to, "/x /y/z");
+  EXPECT_EQ(ask("POST", "/v1/mounts/move", {}, R"({"from": "/x", "to": "y"})").status, 400);
+}
+
+TEST_F(AdminDoorTest, WhatARefreshFoundSurvivesTheWay) {
+  JobView job{.id = 4, .kind = "refresh", .path = "/m", .state = "done"};
+  job.added = 3;
+  job.changed = 2;
+  job.gone = 1;
+  job.changes = {{"added", "/m/a"}, {"removed", "/m/\xff/"}};
+  EXPECT_EQ(from_json<JobView>(to_json(job)).value(), job);
 }
 
 TEST_F(AdminDoorTest, TellsOfSnapshotsAndExchangesThem) {

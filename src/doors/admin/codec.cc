@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "doors/admin/codec_cache.h"
+#include "doors/admin/codec_mount.h"
 #include "doors/admin/json_fields.h"
 
 namespace leat {
@@ -22,63 +23,12 @@ StatusCode code_named(std::string_view name) {
   return StatusCode::kInternal;
 }
 
-template <class T>
-void get_enough(const Json& json, const char* name, T& out) {
-  uint64_t value = out;
-  get(json, name, value);
-  out = static_cast<T>(value);
-}
-
-// As people write it, "022"; numbers are taken, too.
-void get_umask(const Json& json, mode_t& out) {
-  auto found = json.find("umask");
-  if (found != json.end() && found->is_string()) {
-    if (auto mask = parse_umask(found->get<std::string>())) {
-      out = *mask;
-      return;
-    }
-  }
-  get_enough(json, "umask", out);
-}
-
-std::string umask_text(mode_t umask) {
-  return fmt::format("{:03o}", umask);
-}
-
 std::string kind_name(FileKind kind) {
   return kind == FileKind::kFile ? "file" : "directory";
 }
 
 FileKind kind_from(const Json& json) {
   return json.value("kind", "file") == "directory" ? FileKind::kDirectory : FileKind::kFile;
-}
-
-void decode(const Json& json, MountRequest& request) {
-  need_bytes(json, "source", request.source);
-  need_bytes(json, "path", request.path);
-  get(json, "options", request.options);
-  get(json, "freshness", request.freshness);
-  get(json, "read_only", request.read_only);
-  get(json, "allow_other", request.allow_other);
-  get(json, "passthrough", request.passthrough);
-  get(json, "probe", request.probe);
-  get_enough(json, "uid", request.uid);
-  get_enough(json, "gid", request.gid);
-  get_umask(json, request.umask);
-}
-
-void decode(const Json& json, MountView& view) {
-  need_bytes(json, "path", view.path);
-  get_bytes(json, "source", view.source);
-  get(json, "options", view.options);
-  get(json, "freshness", view.freshness);
-  get(json, "read_only", view.read_only);
-  get(json, "allow_other", view.allow_other);
-  get(json, "door", view.door);
-  get(json, "features", view.features);
-  get_enough(json, "uid", view.uid);
-  get_enough(json, "gid", view.gid);
-  get_umask(json, view.umask);
 }
 
 void decode(const Json& json, JobRequest& request) {
@@ -101,6 +51,14 @@ void decode(const Json& json, JobView& job) {
   get(json, "bytes_fetched", job.bytes_fetched);
   get(json, "files_uncached", job.files_uncached);
   get(json, "bytes_uncached", job.bytes_uncached);
+  get(json, "added", job.added);
+  get(json, "changed", job.changed);
+  get(json, "gone", job.gone);
+  for (const Json& item : json.value("changes", Json::array())) {
+    ChangeView& change = job.changes.emplace_back();
+    get(item, "kind", change.kind);
+    need_bytes(item, "path", change.path);
+  }
   get(json, "seconds", job.seconds);
   get(json, "errors", job.errors);
   std::string code;
@@ -160,36 +118,6 @@ void decode(const Json& json, HostStatus& status) {
 
 }  // namespace
 
-Json to_json(const MountRequest& request) {
-  Json json = {{"options", request.options},
-               {"freshness", request.freshness},
-               {"read_only", request.read_only},
-               {"allow_other", request.allow_other},
-               {"passthrough", request.passthrough},
-               {"probe", request.probe},
-               {"uid", request.uid},
-               {"gid", request.gid},
-               {"umask", umask_text(request.umask)}};
-  put_bytes(json, "source", request.source);
-  put_bytes(json, "path", request.path);
-  return json;
-}
-
-Json to_json(const MountView& view) {
-  Json json = {{"options", view.options},
-               {"freshness", view.freshness},
-               {"read_only", view.read_only},
-               {"allow_other", view.allow_other},
-               {"door", view.door},
-               {"features", view.features},
-               {"uid", view.uid},
-               {"gid", view.gid},
-               {"umask", umask_text(view.umask)}};
-  put_bytes(json, "path", view.path);
-  put_bytes(json, "source", view.source);
-  return json;
-}
-
 Json to_json(const HostStatus& status) {
   Json mounts = Json::array();
   for (const MountView& mount : status.mounts) mounts.push_back(to_json(mount));
@@ -235,6 +163,16 @@ Json to_json(const JobView& job) {
                {"seconds", job.seconds},
                {"errors", job.errors}};
   put_bytes(json, "path", job.path);
+  if (job.kind == "refresh") {
+    Json changes = Json::array();
+    for (const ChangeView& change : job.changes) {
+      put_bytes(changes.emplace_back(Json{{"kind", change.kind}}), "path", change.path);
+    }
+    json.update({{"added", job.added},
+                 {"changed", job.changed},
+                 {"gone", job.gone},
+                 {"changes", std::move(changes)}});
+  }
   if (job.code) json["code"] = to_string(*job.code);
   return json;
 }
@@ -281,6 +219,8 @@ Result<T> from_json(const Json& json) {
 }
 template Result<MountRequest> from_json(const Json&);
 template Result<MountView> from_json(const Json&);
+template Result<MountChange> from_json(const Json&);
+template Result<MountMove> from_json(const Json&);
 template Result<HostStatus> from_json(const Json&);
 template Result<JobRequest> from_json(const Json&);
 template Result<JobView> from_json(const Json&);
@@ -303,16 +243,6 @@ Result<Json> parse_json(const std::string& text, const char* what) {
 
 std::string dump_json(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
-Result<mode_t> parse_umask(const std::string& text) {
-  unsigned mask = 0;
-  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), mask, 8);
-  if (failed != std::errc() || end != text.data() + text.size() || mask > 0777) {
-    return error(StatusCode::kInvalidArgument,
-                 fmt::format("umask '{}' is not an octal number up to 777", text));
-  }
-  return mask;
 }
 
 std::string format_time(WallTime time) {

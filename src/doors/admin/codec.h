@@ -68,6 +68,8 @@ struct CachedListView {
 
 Json to_json(const MountRequest& request);
 Json to_json(const MountView& view);
+Json to_json(const MountChange& change);
+Json to_json(const MountMove& move);
 Json to_json(const HostStatus& status);
 Json to_json(const JobRequest& request);
 Json to_json(const JobView& job);

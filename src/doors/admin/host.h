@@ -20,11 +20,16 @@
 
 namespace leat {
 
+using OptionValues = std::map<std::string, std::string>;
+
 struct MountRequest {
-  std::string source{};                          // as people write it
-  std::string path{};                            // the folder, absolute
-  std::map<std::string, std::string> options{};  // of the store, beside those in the source's query
-  std::string freshness{};                       // empty: the default
+  std::string source{};     // as people write it
+  std::string path{};       // the folder, absolute
+  OptionValues options{};   // of store and mount, beside those in the source's query
+  std::string freshness{};  // empty: the default
+  std::string snapshot{};   // name; empty: its names come from the store
+  // What paths below the mount have of their own (model/policy_settings.h): "train/a" → options.
+  std::map<std::string, OptionValues> paths{};
   bool read_only = true;
   bool allow_other = false;
   bool passthrough = true;
@@ -36,9 +41,10 @@ struct MountRequest {
 
 struct MountView {
   std::string path{};
-  std::string source{};                          // without options
-  std::map<std::string, std::string> options{};  // endpoint, region …; never a secret
+  std::string source{};    // without options
+  OptionValues options{};  // endpoint, region, quota …; never a secret
   std::string freshness{};
+  std::map<std::string, OptionValues> paths{};  // as in the request
   bool read_only = true;  // the kernel refuses changes by itself; nothing is ever changed
   bool allow_other = false;
   // False for a mount inside another one's folder, which shows it: it has no door of its own.
@@ -49,6 +55,18 @@ struct MountView {
   mode_t umask = 022;
 
   friend bool operator==(const MountView&, const MountView&) = default;
+};
+
+// Other options for a mount, or for a path in one.
+struct MountChange {
+  std::string path{};
+  OptionValues set{};
+  std::vector<std::string> unset{};  // back to what they are without
+};
+
+struct MountMove {
+  std::string from{};
+  std::string to{};
 };
 
 struct CacheView {
@@ -108,9 +126,15 @@ struct SnapshotUse {
 };
 
 struct JobRequest {
-  std::string kind{};  // "load", "free", "verify", "snapshot"
+  std::string kind{};  // "load", "free", "verify", "snapshot", "refresh"
   std::string path{};  // verify: "/", since it is all of the cache
   std::string name{};  // snapshot: that it gets
+};
+
+struct ChangeView {
+  std::string kind{};  // "added", "changed", "removed"
+  std::string path{};
+  friend bool operator==(const ChangeView&, const ChangeView&) = default;
 };
 
 struct JobView {
@@ -124,6 +148,9 @@ struct JobView {
   uint64_t bytes_fetched = 0;  // of these, asked of the store
   // load: of mounts that do not cache them; in none of the other numbers.
   uint64_t files_uncached = 0, bytes_uncached = 0;
+  // refresh: names, and the first of them; directories end in '/'.
+  uint64_t added = 0, changed = 0, gone = 0;
+  std::vector<ChangeView> changes{};
   double seconds = 0;
   std::vector<std::string> errors{};  // the first few
   std::optional<StatusCode> code{};   // of one that did not do everything: why
@@ -139,6 +166,9 @@ class Host {
   virtual Task<Result<MountView>> mount(Context context, MountRequest request) = 0;
   // Returns when the folder is gone.
   virtual Task<Result<>> unmount(Context context, std::string path, bool lazy) = 0;
+  // Both return when the folder goes by it, and answer the mount.
+  virtual Task<Result<MountView>> change_mount(Context context, MountChange change) = 0;
+  virtual Task<Result<MountView>> move_mount(Context context, MountMove move) = 0;
   virtual std::vector<MountView> mounts() const = 0;
   virtual HostStatus status() const = 0;
   // Returns as soon as the job runs.

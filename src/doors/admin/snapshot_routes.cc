@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/admin/snapshot_routes.h"
 
-#include "model/mount_entry.h"
+#include "doors/admin/request_body.h"
 
 namespace leat {
 
@@ -26,13 +26,8 @@ Task<HttpResponse> SnapshotRoutes::list(Context context, HttpRequest) {
 }
 
 Task<HttpResponse> SnapshotRoutes::use(Context context, HttpRequest request) {
-  Result<Json> json = parse_json(request.body, "the request's body");
-  if (!json) co_return error_response(json.error());
-  Result<SnapshotUse> wanted = from_json<SnapshotUse>(*json);
+  Result<SnapshotUse> wanted = body_of(request, &SnapshotUse::path);
   if (!wanted) co_return error_response(wanted.error());
-  Result<std::string> path = normalise_path(wanted->path);
-  if (!path) co_return error_response(path.error());
-  wanted->path = std::move(*path);
   Result<> used = co_await host_.use_snapshot(std::move(context), *std::move(wanted));
   if (!used) co_return error_response(used.error());
   co_return HttpResponse::json(200, "{}");

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <latch>
+#include <thread>
 
 #include "doors/fuse/error_numbers.h"
 #include "doors/fuse/invalidation_thread.h"
@@ -20,7 +21,7 @@ using ::testing::ElementsAre;
 TEST(InvalidationThread, TellsEachNameInOrderAndForgetsAllWhenThereAreTooMany) {
   std::latch first_arrived(1), let_go(1), all_told(1), last_told(1);
   std::vector<std::string> told;  // written by the thread only, read after it is joined
-  InvalidationThread thread({.forget_name =
+  InvalidationThread thread({.tell =
                                  [&](const Invalidation& name) {
                                    told.push_back(name.name);
                                    if (name.name == "first") {
@@ -47,6 +48,61 @@ TEST(InvalidationThread, TellsEachNameInOrderAndForgetsAllWhenThereAreTooMany) {
   thread.stop();
   thread.push({1, "too late", 3});
   EXPECT_THAT(told, ElementsAre("first", "ALL", "g", "last"));
+}
+
+TEST(InvalidationThread, APatientOneWaitsForRoomAndIsNotLostWhenAllNamesAreForgotten) {
+  std::latch first_arrived(1), let_go(1), last_told(1);
+  std::vector<std::string> told;
+  InvalidationThread thread({.tell =
+                                 [&](const Invalidation& name) {
+                                   told.push_back(name.name);
+                                   if (name.name == "first") {
+                                     first_arrived.count_down();
+                                     let_go.wait();
+                                   }
+                                   if (name.name == "p3") last_told.count_down();
+                                 },
+                             .forget_all = [&] { told.push_back("ALL"); }},
+                            3);
+  thread.push({1, "first", 2});
+  first_arrived.wait();
+  auto patient = [](const char* name) {
+    return Invalidation{.parent = 1, .name = name, .node = 3, .only_belief = true, .patient = true};
+  };
+  thread.push(patient("p1"));
+  thread.push({1, "a", 3});
+  thread.push({1, "b", 3});
+  std::thread waiting([&] {
+    thread.push(patient("p2"));
+    thread.push(patient("p3"));
+  });
+  thread.push({1, "c", 3});  // one too many: the names give way, what is said of belief stays
+  let_go.count_down();
+  waiting.join();
+  last_told.wait();
+  thread.stop();
+  EXPECT_THAT(told, ElementsAre("first", "ALL", "p1", "p2", "p3"));
+}
+
+TEST(InvalidationThread, TheEndLetsGoOfAPatientOne) {
+  std::latch arrived(1), let_go(1);
+  InvalidationThread thread({.tell =
+                                 [&](const Invalidation&) {
+                                   arrived.count_down();
+                                   let_go.wait();
+                                 },
+                             .forget_all = [] {}},
+                            1);
+  thread.push({1, "first", 2});
+  arrived.wait();
+  thread.push({1, "second", 2});
+  std::thread waiting([&] {
+    thread.push({.parent = 1, .name = "p", .node = 3, .only_belief = true, .patient = true});
+  });
+  std::thread ending([&] { thread.stop(); });
+  waiting.join();
+  let_go.count_down();
+  ending.join();
 }
 
 TEST(LogLimit, AdmitsSoManyASecondAndCountsTheRest) {

@@ -63,14 +63,34 @@ Result<> MountedDoor::mount() {
   return {};
 }
 
+// A name that stays is looked up again at its next use: to forget it for good would take away what
+// somebody mounted over a directory, which before Linux 6.2 is left to age instead.
+void tell_belief(fuse_session* session, const Invalidation& name) {
+  if (name.parent != 0) {
+    const char* text = name.name.data();
+    const size_t length = name.name.size();
+    const int failed = fuse_lowlevel_notify_expire_entry(session, name.parent, text, length);
+    if (failed == -ENOSYS && !name.directory) {
+      fuse_lowlevel_notify_inval_entry(session, name.parent, text, length);
+    }
+  }
+  // The attributes, and of a directory the listing that is kept.
+  fuse_lowlevel_notify_inval_inode(session, name.node, name.directory ? 0 : -1, 0);
+}
+
+// ENOENT of any of these: the kernel did not hold it any more.
+void tell_kernel(fuse_session* session, const Invalidation& name) {
+  invalidations_total.add();
+  if (name.only_belief) return tell_belief(session, name);
+  fuse_lowlevel_notify_inval_entry(session, name.parent, name.name.data(), name.name.size());
+  // The kernel takes a name that it does not hold for no change of the directory.
+  if (name.node == 0) fuse_lowlevel_notify_inval_inode(session, name.parent, 0, 0);
+}
+
 void MountedDoor::start_invalidations() {
   fuse_session* session = session_->get();
   InvalidationThread::Kernel kernel;
-  kernel.forget_name = [session](const Invalidation& name) {
-    invalidations_total.add();
-    // ENOENT: the kernel did not hold the name any more.
-    fuse_lowlevel_notify_inval_entry(session, name.parent, name.name.data(), name.name.size());
-  };
+  kernel.tell = [session](const Invalidation& name) { tell_kernel(session, name); };
   kernel.forget_all = [session] {
     const int failed = fuse_lowlevel_notify_increment_epoch(session);
     if (failed == 0) return;

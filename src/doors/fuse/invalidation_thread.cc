@@ -14,10 +14,13 @@ InvalidationThread::InvalidationThread(Kernel kernel, size_t queue_max)
 
 void InvalidationThread::push(Invalidation name) {
   {
-    std::lock_guard lock(mutex_);
-    if (stopping_ || all_) return;  // forget_all is still to come and covers it
+    std::unique_lock lock(mutex_);
+    if (name.patient) room_.wait(lock, [this] { return stopping_ || queue_.size() < queue_max_; });
+    if (stopping_) return;
+    // Else forget_all is still to come and covers it, but not what is said of attributes.
+    if (all_ && !name.only_belief) return;
     if (queue_.size() >= queue_max_) {
-      queue_.clear();
+      std::erase_if(queue_, [](const Invalidation& one) { return !one.only_belief; });
       all_ = true;
     } else {
       queue_.push_back(std::move(name));
@@ -32,6 +35,7 @@ void InvalidationThread::stop() {
     stopping_ = true;
   }
   changed_.notify_one();
+  room_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -53,7 +57,8 @@ void InvalidationThread::run() {
       const Invalidation name = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
-      kernel_.forget_name(name);
+      room_.notify_one();
+      kernel_.tell(name);
     }
     lock.lock();
   }

@@ -18,7 +18,7 @@ namespace leat {
 class InvalidationThread {
  public:
   struct Kernel {
-    std::function<void(const Invalidation&)> forget_name;
+    std::function<void(const Invalidation&)> tell;
     // Every name at once; what is done instead when names come faster than they can be told.
     std::function<void()> forget_all;
   };
@@ -26,7 +26,8 @@ class InvalidationThread {
   InvalidationThread(Kernel kernel, size_t queue_max);
   ~InvalidationThread() { stop(); }
 
-  // Never waits. When the queue is full, all that is in it and `name` become one forget_all.
+  // When the queue is full, a patient name waits for room; for any other all that is in it becomes
+  // one forget_all.
   void push(Invalidation name);
   // Finishes the one under way and drops the rest; later names are dropped too.
   void stop();
@@ -39,6 +40,7 @@ class InvalidationThread {
   const size_t queue_max_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable room_;
   std::deque<Invalidation> queue_;
   bool all_ = false;
   bool stopping_ = false;

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mounts that change while they are used.
+#include <fmt/format.h>
+
+#include "apps/daemon/mount_service.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+Result<> apply(PolicySettings& settings, const std::string& below, const MountChange& change) {
+  const bool of_path = !below.empty();
+  PolicySettings::Values& values = settings.at(below);
+  auto check = [&](const std::string& option) -> Result<> {
+    LEAT_CHECK_OK(check_policy_option(option, of_path));
+    if (option != "isolated") return {};
+    return error(StatusCode::kInvalidArgument,
+                 "'isolated' is decided when it is mounted; unmount it and mount it again");
+  };
+  for (const auto& [option, value] : change.set) {
+    LEAT_CHECK_OK(check(option));
+    if (option == "freshness" && value == "snapshot") {
+      return error(
+          StatusCode::kInvalidArgument,
+          fmt::format("'leat snapshot use NAME {}' lets a mount go by a snapshot", change.path));
+    }
+    values[option] = value;
+  }
+  for (const std::string& option : change.unset) {
+    LEAT_CHECK_OK(check(option));
+    values.erase(option);
+  }
+  if (of_path && values.empty()) settings.paths.erase(below);
+  return {};
+}
+
+}  // namespace
+
+std::string MountService::responsible_for(const std::string& path) const {
+  std::lock_guard lock(mutex_);
+  std::string nearest;
+  for (const auto& [at, entry] : entries_) {
+    if (is_at_or_below(path, at) && at.size() > nearest.size()) nearest = at;
+  }
+  return nearest.empty() ? path : nearest;
+}
+
+Task<Result<MountView>> MountService::change(Context, MountChange change) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
+  Result<EntryPtr> claimed = claim(responsible_for(change.path), Inside::kStays);
+  if (!claimed) co_return Error(claimed.error());
+  EntryPtr entry = *claimed;
+  Result<> changed = co_await change_claimed(entry, change);
+  MountView view;
+  {
+    std::lock_guard lock(mutex_);
+    view = entry->view;
+  }
+  give_back(entry);
+  if (!changed) {
+    co_return error(changed.error().with_context("cannot change " + change.path));
+  }
+  co_return view;
+}
+
+Task<Result<>> MountService::change_claimed(EntryPtr entry, MountChange change) {
+  const std::string mount = entry->view.path;
+  PolicySettings settings = entry->settings;
+  Result<> applied = apply(settings, std::string(path_below(change.path, mount)), change);
+  if (!applied) co_return applied;
+  Result<MadePolicy> before = make_policy(mount, entry->settings, owner_of(entry->request));
+  Result<MadePolicy> after = make_policy(mount, settings, owner_of(entry->request));
+  if (!after) co_return Error(after.error());
+  set_pools(after->pools);
+  Result<> set = co_await catalog_.set_policy(mount, after->policy);
+  if (!set) co_return set;
+  // What is in a pool that no path has any more is not kept for the sake of what was said of it.
+  for (const auto& [id, policy] : before->pools) {
+    if (!after->pools.contains(id)) set_pools({{id, PoolPolicy{.name = policy.name}}});
+  }
+  {
+    std::lock_guard lock(mutex_);
+    entry->settings = settings;
+    show_settings(entry->view, settings);
+  }
+  refresh_view(mount);
+  log::info("{} was changed", change.path);
+  co_return Result<>();
+}
+
+Task<Result<MountView>> MountService::move(Context, MountMove move) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
+  if (is_at_or_below(move.to, move.from)) {
+    co_return error(StatusCode::kInvalidArgument,
+                    fmt::format("cannot move {} to {}, which is in it", move.from, move.to));
+  }
+  Result<EntryPtr> claimed = claim(move.from);
+  if (!claimed) co_return Error(claimed.error());
+  EntryPtr from = *claimed;
+  MountRequest request = from->request;
+  request.path = move.to;
+  Result<EntryPtr> reserved = reserve(request, StoreUrl{});
+  Result<> moved = reserved ? Result<>() : Result<>(Error(reserved.error()));
+  if (moved) moved = co_await move_claimed(from, *reserved);
+  if (!moved) {
+    if (reserved) {
+      std::lock_guard lock(mutex_);
+      entries_.erase(move.to);
+    }
+    give_back(from);
+    co_return error(
+        moved.error().with_context(fmt::format("cannot move {} to {}", move.from, move.to)));
+  }
+  EntryPtr to = *reserved;
+  co_await leave(from);
+  log::info("moved {} to {}", move.from, move.to);
+  refresh_view(move.to);
+  MountView view;
+  {
+    std::lock_guard lock(mutex_);
+    to->shown = true;
+    view = to->view;
+  }
+  give_back(to);
+  co_return view;
+}
+
+// The new folder is there before the old one goes, so that what fails leaves all as it was.
+Task<Result<>> MountService::move_claimed(EntryPtr from, EntryPtr to) {
+  const std::string path = to->view.path;
+  Result<MadePolicy> made = make_policy(path, from->settings, owner_of(from->request));
+  if (!made) co_return Error(made.error());
+  Result<> usable = co_await prepare_target(to);
+  if (!usable) co_return usable;
+  {
+    std::lock_guard lock(mutex_);
+    to->settings = from->settings;
+    to->source = from->source;
+    to->view.source = from->view.source;
+    to->view.options = from->view.options;
+    to->view.paths = from->view.paths;
+  }
+  if (to->view.door) {
+    Result<> opened = co_await open_door(to);
+    if (!opened) co_return opened;
+  }
+  Result<> moved = co_await close_door(from, /*lazy=*/false);
+  if (!moved && moved.error().code() == StatusCode::kBusy) {
+    moved = error(StatusCode::kBusy,
+                  fmt::format("{0} is in use; 'fuser -vm {0}' shows by whom", from->view.path));
+  }
+  if (moved) {
+    keep_for_open_files(from);
+    set_pools(made->pools);
+    moved = catalog_.move(from->view.path, path, made->policy);
+  }
+  if (!moved) co_await destroy(to);
+  co_return moved;
+}
+
+}  // namespace leat

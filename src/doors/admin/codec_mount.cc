@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/admin/codec_mount.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "doors/admin/json_fields.h"
+
+namespace leat {
+namespace {
+
+template <class T>
+void get_enough(const Json& json, const char* name, T& out) {
+  uint64_t value = out;
+  get(json, name, value);
+  out = static_cast<T>(value);
+}
+
+// As people write it, "022"; numbers are taken, too.
+void get_umask(const Json& json, mode_t& out) {
+  auto found = json.find("umask");
+  if (found != json.end() && found->is_string()) {
+    if (auto mask = parse_umask(found->get<std::string>())) {
+      out = *mask;
+      return;
+    }
+  }
+  get_enough(json, "umask", out);
+}
+
+std::string umask_text(mode_t umask) {
+  return fmt::format("{:03o}", umask);
+}
+
+// [{"path": …, "options": {…}}], since JSON cannot have any bytes as names of members.
+void get_paths(const Json& json, std::map<std::string, OptionValues>& paths) {
+  for (const Json& item : json.value("paths", Json::array())) {
+    std::string path;
+    need_bytes(item, "path", path);
+    get(item, "options", paths[path]);
+  }
+}
+
+Json paths_to_json(const std::map<std::string, OptionValues>& paths) {
+  Json list = Json::array();
+  for (const auto& [path, options] : paths) {
+    put_bytes(list.emplace_back(Json{{"options", options}}), "path", path);
+  }
+  return list;
+}
+
+}  // namespace
+
+void decode(const Json& json, MountRequest& request) {
+  need_bytes(json, "source", request.source);
+  need_bytes(json, "path", request.path);
+  get(json, "options", request.options);
+  get(json, "freshness", request.freshness);
+  get(json, "snapshot", request.snapshot);
+  get_paths(json, request.paths);
+  get(json, "read_only", request.read_only);
+  get(json, "allow_other", request.allow_other);
+  get(json, "passthrough", request.passthrough);
+  get(json, "probe", request.probe);
+  get_enough(json, "uid", request.uid);
+  get_enough(json, "gid", request.gid);
+  get_umask(json, request.umask);
+}
+
+void decode(const Json& json, MountView& view) {
+  need_bytes(json, "path", view.path);
+  get_bytes(json, "source", view.source);
+  get(json, "options", view.options);
+  get(json, "freshness", view.freshness);
+  get_paths(json, view.paths);
+  get(json, "read_only", view.read_only);
+  get(json, "allow_other", view.allow_other);
+  get(json, "door", view.door);
+  get(json, "features", view.features);
+  get_enough(json, "uid", view.uid);
+  get_enough(json, "gid", view.gid);
+  get_umask(json, view.umask);
+}
+
+void decode(const Json& json, MountChange& change) {
+  need_bytes(json, "path", change.path);
+  get(json, "set", change.set);
+  get(json, "unset", change.unset);
+}
+
+void decode(const Json& json, MountMove& move) {
+  need_bytes(json, "from", move.from);
+  need_bytes(json, "to", move.to);
+}
+
+Json to_json(const MountRequest& request) {
+  Json json = {{"options", request.options},
+               {"freshness", request.freshness},
+               {"snapshot", request.snapshot},
+               {"paths", paths_to_json(request.paths)},
+               {"read_only", request.read_only},
+               {"allow_other", request.allow_other},
+               {"passthrough", request.passthrough},
+               {"probe", request.probe},
+               {"uid", request.uid},
+               {"gid", request.gid},
+               {"umask", umask_text(request.umask)}};
+  put_bytes(json, "source", request.source);
+  put_bytes(json, "path", request.path);
+  return json;
+}
+
+Json to_json(const MountView& view) {
+  Json json = {{"options", view.options},
+               {"freshness", view.freshness},
+               {"paths", paths_to_json(view.paths)},
+               {"read_only", view.read_only},
+               {"allow_other", view.allow_other},
+               {"door", view.door},
+               {"features", view.features},
+               {"uid", view.uid},
+               {"gid", view.gid},
+               {"umask", umask_text(view.umask)}};
+  put_bytes(json, "path", view.path);
+  put_bytes(json, "source", view.source);
+  return json;
+}
+
+Json to_json(const MountChange& change) {
+  Json json = {{"set", change.set}, {"unset", change.unset}};
+  put_bytes(json, "path", change.path);
+  return json;
+}
+
+Json to_json(const MountMove& move) {
+  Json json = Json::object();
+  put_bytes(json, "from", move.from);
+  put_bytes(json, "to", move.to);
+  return json;
+}
+
+Result<mode_t> parse_umask(const std::string& text) {
+  unsigned mask = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), mask, 8);
+  if (failed != std::errc() || end != text.data() + text.size() || mask > 0777) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("umask '{}' is not an octal number up to 777", text));
+  }
+  return mask;
+}
+
+}  // namespace leat

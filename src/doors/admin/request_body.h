@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a request's body says, with the paths in it made normal. Private to this room.
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <utility>
+
+#include "doors/admin/codec.h"
+#include "http/message.h"
+#include "model/mount_entry.h"
+
+namespace leat {
+
+// `path` and `others`: those members of T that are paths of the namespace. kInvalidArgument.
+template <class T, std::same_as<std::string T::*>... Paths>
+Result<T> body_of(const HttpRequest& request, std::string T::* path, Paths... others) {
+  LEAT_TRY(Json json, parse_json(request.body, "the request's body"));
+  LEAT_TRY(T wanted, from_json<T>(json));
+  Result<> normal;
+  auto normalise = [&](std::string& text) {
+    Result<std::string> made = normalise_path(text);
+    if (made) {
+      text = *std::move(made);
+    } else if (normal) {
+      normal = error(made.error());
+    }
+  };
+  normalise(wanted.*path);
+  (normalise(wanted.*others), ...);
+  if (!normal) return error(normal.error());
+  return wanted;
+}
+
+}  // namespace leat

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/refresh_job.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "model/mount_entry.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kAskedAtOnce = 16;
+
+size_t depth_of(const std::string& path) {
+  return path == "/" ? 0 : static_cast<size_t>(std::ranges::count(path, '/'));
+}
+
+}  // namespace
+
+Task<> RefreshJob::work(Context context) {
+  const bool there = co_await refresh_itself(context);
+  if (there) {
+    std::vector<std::string> known = catalog_.known_directories(path());
+    update([&](JobProgress& progress) { progress.files_total = known.size(); });
+    std::map<size_t, std::vector<std::string>> by_depth;
+    for (std::string& directory : known) {
+      by_depth[depth_of(directory)].push_back(std::move(directory));
+    }
+    for (auto& [depth, paths] : by_depth) {
+      if (context.cancelled()) break;
+      // The catalog forgets what is below a directory that went.
+      const std::vector<std::string> now = catalog_.known_directories(path());
+      const std::set<std::string> left(now.begin(), now.end());
+      const size_t before = paths.size();
+      std::erase_if(paths, [&](const std::string& one) { return !left.contains(one); });
+      update([&](JobProgress& progress) { progress.files_total -= before - paths.size(); });
+      co_await refresh_all(context, std::move(paths));
+    }
+  }
+  update([](JobProgress& progress) { progress.planned = true; });
+}
+
+// False where there is nothing to be asked below it.
+Task<bool> RefreshJob::refresh_itself(Context context) {
+  Result<RefreshNews> news = co_await catalog_.refresh_name(context, path());
+  if (!news) {
+    note_error(path(), news.error());
+    co_return false;
+  }
+  const size_t slash = path().rfind('/');
+  note_news(path().substr(0, std::max<size_t>(slash, 1)), *news);
+  Result<CatalogEntry> entry = co_await catalog_.lookup(context, path());
+  if (entry) co_return entry->info.is_directory();
+  // That it went is what was asked for; a path that was not there before is a mistake.
+  if (news->gone == 0) note_error(path(), entry.error());
+  co_return false;
+}
+
+Task<> RefreshJob::refresh_all(Context context, std::vector<std::string> paths) {
+  Wave wave;
+  wave.paths = std::move(paths);
+  Activity asking;
+  for (size_t i = 0; i < std::min(kAskedAtOnce, wave.paths.size()); ++i) {
+    executor_.spawn(ask(*asking.enter(), context, &wave));
+  }
+  asking.close();
+  co_await asking.wait_idle();
+}
+
+Task<> RefreshJob::ask(Activity::Token, Context context, Wave* wave) {
+  for (size_t at; (at = wave->next.fetch_add(1)) < wave->paths.size();) {
+    if (context.cancelled()) co_return;
+    const std::string& directory = wave->paths[at];
+    Result<RefreshNews> news = co_await catalog_.refresh(context, directory);
+    if (news) {
+      note_news(directory, *news);
+    } else {
+      note_error(directory, news.error());
+    }
+    update([](JobProgress& progress) { ++progress.files_done; });
+  }
+}
+
+}  // namespace leat

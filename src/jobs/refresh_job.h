@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// RefreshJob: asks the store now about everything at and below a path that the catalog knows, and
+// says what has changed. What was never asked for is not known, so it cannot have changed.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "jobs/job.h"
+#include "runtime/activity.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+class RefreshJob : public Job {
+ public:
+  RefreshJob(uint64_t id, std::string path, Catalog& catalog, Executor& executor)
+      : Job(id, JobKind::kRefresh, std::move(path)), catalog_(catalog), executor_(executor) {}
+
+ private:
+  // Directories of one depth, asked about side by side: those above them were asked before, so a
+  // directory that went is one change and not one for each name in it.
+  struct Wave {
+    std::vector<std::string> paths;
+    std::atomic<size_t> next = 0;
+  };
+
+  Task<> work(Context context) override;
+  Task<bool> refresh_itself(Context context);
+  Task<> refresh_all(Context context, std::vector<std::string> paths);
+  Task<> ask(Activity::Token token, Context context, Wave* wave);
+
+  Catalog& catalog_;
+  Executor& executor_;
+};
+
+}  // namespace leat

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a reader sees of a mount whose policy changes while he has it open.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "vfs/tree_rig_test.h"
+
+namespace leat::testing {
+namespace {
+
+Policy policy_of(const std::string& freshness, uid_t uid = 0) {
+  Policy policy;
+  policy.freshness = Freshness::parse(freshness).value();
+  policy.uid = uid;
+  return policy;
+}
+
+void set_policy(TreeRig& rig, Policy policy) {
+  ASSERT_TRUE(rig.executor.wait(rig.catalog->set_policy("/data", std::move(policy))));
+}
+
+TEST(PolicyOfAMount, IsSeenInWhatIsHeldAndTheKernelIsToldOfAllOfIt) {
+  TreeRig rig({.freshness = Freshness::parse("immutable").value()});
+  rig.source->put("d/x", "1");
+  const NodeId d = rig.node(kRootNode, "d"), x = rig.node(d, "x");
+  ASSERT_TRUE(rig.open_directory(kRootNode));
+  std::vector<Invalidation> told;
+  rig.files->set_invalidation_listener([&](const Invalidation& one) { told.push_back(one); });
+  set_policy(rig, policy_of("max-age=10s", 77));
+  std::set<NodeId> nodes;
+  for (const Invalidation& one : told) {
+    EXPECT_TRUE(one.only_belief && one.patient);
+    EXPECT_EQ(one.directory, one.node != x);
+    nodes.insert(one.node);
+  }
+  EXPECT_EQ(nodes, (std::set<NodeId>{kRootNode, d, x}));
+  EXPECT_EQ(rig.attributes(x)->uid, 77u) << "of an open file, too, which is not looked up again";
+  EXPECT_EQ(rig.node(d, "x"), x);
+  EXPECT_LE(rig.lookup(d, "x")->valid_for, std::chrono::seconds(10));
+  EXPECT_EQ(rig.attributes(d)->uid, 77u);
+  rig.files->set_invalidation_listener({});
+}
+
+TEST(PolicyOfAMount, AListingHeldOpenOverAChangeDoesNotBringTheOldOneBack) {
+  TreeRig rig({.freshness = Freshness::parse("immutable").value()});
+  rig.source->put("x", "1");
+  auto open = rig.open_directory(kRootNode).value();
+  set_policy(rig, policy_of("max-age=10s", 77));
+  Listing::Cursor cursor = open->from(0);
+  ASSERT_TRUE(cursor.next());
+  const NodeAttributes old = rig.files->adopt(kRootNode, cursor.entry());
+  EXPECT_EQ(old.uid, 77u);
+  EXPECT_EQ(old.valid_for, Clock::duration::zero());
+  EXPECT_EQ(rig.attributes(old.node)->valid_for, Clock::duration::zero());
+  EXPECT_GT(rig.lookup(kRootNode, "x")->valid_for, Clock::duration::zero());
+}
+
+TEST(PolicyOfAMount, TheNextOpenGoesByIt) {
+  TreeRig rig;
+  rig.source->put("x", "some bytes");
+  const NodeId x = rig.node(kRootNode, "x");
+  Policy never = policy_of("max-age=60s");
+  never.cache = CacheMode::kNever;
+  set_policy(rig, never);
+  const auto file = rig.open(rig.node(kRootNode, "x")).value();
+  EXPECT_EQ(file->node(), x);
+  EXPECT_EQ(file->ref()->cache, CacheUse::kMemory);
+  EXPECT_EQ(rig.read(*file, 0, 100).value(), "some bytes");
+  EXPECT_EQ(rig.store->cached_bytes(*file->ref()), 0u);
+}
+
+TEST(PolicyOfAPath, DecidesHowItsNamesAreBelieved) {
+  TreeRig rig({.freshness = Freshness::parse("max-age=60s").value()});
+  for (const char* key : {"a/x", "b/x"}) rig.source->put(key, "1");
+  Policy policy = policy_of("max-age=60s");
+  policy.freshness.negative_age = std::chrono::seconds(5);
+  PathPolicy own = policy;
+  own.freshness = Freshness::parse("immutable").value();
+  own.freshness.negative_age = std::chrono::seconds(50);
+  policy.paths = {{"a", own}};
+  set_policy(rig, policy);
+  const NodeId a = rig.node(kRootNode, "a"), b = rig.node(kRootNode, "b");
+  EXPECT_EQ(rig.lookup(a, "x")->valid_for, kForever);
+  EXPECT_LT(rig.lookup(b, "x")->valid_for, kForever);
+  EXPECT_EQ(rig.open_directory(a).value()->valid_for(), kForever);
+  EXPECT_LT(rig.open_directory(b).value()->valid_for(), kForever);
+  EXPECT_EQ(rig.files->missing_age(a), std::chrono::seconds(50));
+  EXPECT_EQ(rig.files->missing_age(b), std::chrono::seconds(5));
+}
+
+TEST(PolicyOfAMount, ANameThatWentFromAKeptListingIsToldThoughNobodyHoldsIt) {
+  TreeRig rig({.freshness = Freshness::parse("immutable").value()});
+  rig.source->put("d/x", "1");
+  rig.source->put("d/y", "1");
+  const NodeId d = rig.node(kRootNode, "d");
+  ASSERT_TRUE(rig.open_directory(d));
+  std::vector<std::string> told;
+  rig.files->set_invalidation_listener(
+      [&](const Invalidation& one) { told.push_back(one.name + (one.node != 0 ? "!" : "")); });
+  rig.source->remove("d/x");
+  ASSERT_TRUE(rig.executor.wait(rig.catalog->refresh(Context::background(), "/data/d")));
+  while (told.empty()) std::this_thread::yield();  // told right after the answer
+  EXPECT_EQ(told, (std::vector<std::string>{"x"}));
+  rig.files->set_invalidation_listener({});
+}
+
+}  // namespace
+}  // namespace leat::testing
