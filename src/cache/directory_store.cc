@@ -290,6 +290,9 @@ Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context conte
   if (directory->options.scrub_period.count() > 0) {
     directory->spawn(Scrubber::keep_scrubbing(store->scrubber_, directory->options.scrub_period));
   }
+  if (directory->options.compact_rest.count() > 0 && !directory->options.keeps_all) {
+    directory->spawn(PackedStore::keep_compacting(store->packed_, directory->options.compact_rest));
+  }
   co_return std::move(store);
 }
 
