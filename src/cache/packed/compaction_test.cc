@@ -260,6 +260,37 @@ TEST_F(Compaction, WhatIsDroppedAfterItMovedIsNotBackFromWhereItWas) {
   for (const auto& ref : kept_) EXPECT_FALSE(store.holds(ref)) << ref->key;
 }
 
+// One cannot be read just now, though it is not lost, so that the segment stays: where the other
+// one lay counts no more, in this run and in the next.
+TEST_F(Compaction, WhatHasMovedFromASegmentThatStaysIsNotBackFromThere) {
+  fill(1);
+  Executor executor({.threads = 1});
+  auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
+  std::atomic<int> reads = 0;
+  disk->fault = [&](FaultyDisk::Call call, uint64_t) {
+    return call == FaultyDisk::Call::kRead && ++reads > 1 ? ENOSPC : 0;
+  };
+  TestStore store(options_of(directory_.path(), true), disk);
+  until([&] { return reads > 2; });  // in the next round: the one before moved what it could
+  auto killed = crash_copy(directory_.path());
+  auto expect_gone_at = [&](const std::string& directory) {
+    TestStore later(options_of(directory, false));
+    EXPECT_FALSE(later.holds(kept_[0]));
+    EXPECT_TRUE(later.holds(kept_[1]));
+  };
+  EXPECT_EQ(store->drop(kept_[0]->id), kObjectBytes);
+  ASSERT_TRUE(store.flush());
+  expect_gone_at(crash_copy(directory_.path())->path());
+  {
+    TestStore next(options_of(killed->path(), false));
+    EXPECT_EQ(next->stats().segments, 2u) << "both places are there";
+    EXPECT_EQ(next->drop(kept_[0]->id), kObjectBytes);
+    ASSERT_TRUE(next.flush());
+    expect_gone_at(crash_copy(killed->path())->path());
+  }
+  expect_gone_at(killed->path());
+}
+
 // The segment that a word is about may just not be readable at this start.
 TEST_F(Compaction, WordsAboutWhatCouldNotBeLoadedStay) {
   fill(2);
@@ -278,6 +309,33 @@ TEST_F(Compaction, WordsAboutWhatCouldNotBeLoadedStay) {
   for (const auto& ref : dropped_) EXPECT_FALSE(store.holds(ref)) << ref->key;
   EXPECT_TRUE(store.holds(kept_[0]));
   EXPECT_TRUE(store.holds(kept_[1]));
+}
+
+// Words in a segment that is compacted are about one that is not.
+TEST_F(Compaction, WordsThatAreNeededAreSaidAgain) {
+  {
+    TestStore store(options_of(directory_.path(), false));
+    for (size_t i = 0; i < 2 * kOfASegment; ++i) {
+      kept_.push_back(in_pool(fmt::format("{}", i)));
+      ASSERT_TRUE(store.write_whole(kept_.back()));
+    }
+    for (size_t i : {3ul, 11ul, 12ul, 13ul, 14ul, 15ul, 16ul, 17ul}) {
+      store->drop(kept_[i]->id);
+      dropped_.push_back(kept_[i]);
+    }
+    store.close();
+    std::erase_if(kept_, [&](const auto& ref) { return std::ranges::count(dropped_, ref) > 0; });
+  }
+  {
+    TestStore store(options_of(directory_.path(), true));
+    until([&] { return !is_there("00000002.data"); });
+    EXPECT_TRUE(is_there("00000001.data"));
+    expect_kept(store);
+    auto killed = crash_copy(directory_.path());  // durable, not only said
+    expect_kept_at(killed->path());
+    store.close();
+  }
+  expect_kept_at(directory_.path());
 }
 
 TEST_F(Compaction, ASegmentWhoseIndexIsDamagedIsLeftAlone) {
