@@ -141,7 +141,7 @@ void CacheDirectory::corrupt(const std::string& what, const std::string& why, ui
 }
 
 // What describes the data goes first: data without it is removed at the next start.
-Task<> CacheDirectory::remove_files(Openable& object, Charge& charge) {
+Task<bool> CacheDirectory::remove_files(Openable& object, Charge& charge) {
   Result<> removed = co_await executor.blocking([this, &object]() -> Result<> {
     if (closed) return error(StatusCode::kUnavailable, "the cache directory is closed");
     object.close_files();
@@ -151,11 +151,12 @@ Task<> CacheDirectory::remove_files(Openable& object, Charge& charge) {
     if (!data && data.error().code() != StatusCode::kNotFound) return data;
     return {};
   });
-  if (removed) co_return;
+  if (removed) co_return true;
   charge.never_give_back();
   left_behind = true;
   log::warning("cache {}: {} bytes stay in use until the next start: {}", options.directory,
                charge.bytes(), removed.error().to_string());
+  co_return false;
 }
 
 void CacheDirectory::evicted(uint64_t bytes) {

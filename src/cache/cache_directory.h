@@ -63,8 +63,8 @@ struct CacheDirectory {
   // One counter, one line: `what` is "block 3 of s3 key x", `why` "its checksum differs".
   void corrupt(const std::string& what, const std::string& why, uint64_t blocks = 1);
   // Unlinks both files of an object that is in no index any more; what is left of them stays
-  // charged.
-  Task<> remove_files(Openable& object, Charge& charge);
+  // charged: false.
+  Task<bool> remove_files(Openable& object, Charge& charge);
   void evicted(uint64_t bytes);
   void expired(uint64_t bytes);
 

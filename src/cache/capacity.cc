@@ -61,6 +61,16 @@ void Capacity::note_refused() {
   if (!refused_.exchange(true)) ceiling_ = used_ / 100 * 95;
 }
 
+uint64_t Capacity::room() const {
+  const uint64_t high = high_mark(), used = used_, own = high > used ? high - used : 0;
+  return above_ == nullptr ? own : std::min(own, above_->room());
+}
+
+uint64_t Capacity::high_mark() const {
+  const uint64_t most = limit(), margin = std::min(most / kMarginShare, kMarginMax);
+  return most - std::max(margin, std::min(short_of_.load(), most));
+}
+
 uint64_t Capacity::excess() const {
   // Each read once: others change them.
   const uint64_t used = used_, most = limit();

@@ -53,12 +53,15 @@ class Capacity {
   // ones the margins are 2 and 4 GiB. More where something larger than that found no room.
   uint64_t excess() const;
   bool pressed() const { return excess() > 0; }
+  // What may still come before something has to go, here and above.
+  uint64_t room() const;
   // More is used than may be, since the limit became lower.
   bool exceeded() const { return used_ > limit(); }
 
  private:
   friend class Charge;
   void note_short_of(uint64_t bytes);
+  uint64_t high_mark() const;
   void hold(uint64_t bytes);
   void unhold(uint64_t bytes);
 

@@ -43,6 +43,7 @@ DirectoryStore::DirectoryStore(std::shared_ptr<CacheDirectory> directory, File l
       packed_(std::make_shared<PackedStore>(directory)),
       evictor_(std::make_shared<Evictor>(directory, files_, packed_)),
       scrubber_(std::make_shared<Scrubber>(directory, files_, packed_)),
+      policies_(std::make_shared<PolicyFile>(directory)),
       lock_(std::move(lock)),
       superblock_(superblock),
       gauges_(std::make_shared<Gauges>(*this)) {
@@ -57,6 +58,7 @@ void DirectoryStore::stop() {
 }
 
 Result<> DirectoryStore::load(bool clean) {
+  policies_->load();
   LEAT_CHECK_OK(files_->load(clean));
   LEAT_CHECK_OK(packed_->load());
   // The names of their folders.
@@ -158,11 +160,15 @@ Task<Result<>> DirectoryStore::flush(Context context) {
 
 void DirectoryStore::set_pool_policy(PoolId id, const PoolPolicy& policy) {
   PoolPtr pool = directory_->pools.get(id);
+  const bool changed = pool->policy() != policy;
   pool->set_policy(policy);
+  policies_->set(id, changed);
   if (pool->capacity->pressed()) directory_->on_pressure();
-  if (policy.ttl.count() > 0 && !keeps_house_.exchange(true)) {
-    directory_->spawn(keep_house(directory_, evictor_));
-  }
+  if (policy.ttl.count() > 0) begin_house();
+}
+
+void DirectoryStore::begin_house() {
+  if (!keeps_house_.exchange(true)) directory_->spawn(keep_house(directory_, evictor_));
 }
 
 Task<> DirectoryStore::keep_house(std::shared_ptr<CacheDirectory> directory,
@@ -201,6 +207,7 @@ Task<> DirectoryStore::close() {
   stop();
   gauges_ = nullptr;
   co_await directory_->background->idle();
+  co_await policies_->close();
   Result<> closed = co_await flush(Context::background());
   // What the flush dropped is being removed, and has to be gone for good before the mark.
   co_await directory_->background->idle();
@@ -287,8 +294,14 @@ Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context conte
   }
   bool evicted = co_await store->evictor_->run();
   static_cast<void>(evicted);
+  for (const PoolPtr& pool : directory->pools.all()) {
+    if (pool->policy().ttl.count() > 0) store->begin_house();
+  }
   if (directory->options.scrub_period.count() > 0) {
     directory->spawn(Scrubber::keep_scrubbing(store->scrubber_, directory->options.scrub_period));
+  }
+  if (directory->options.compact_rest.count() > 0 && !directory->options.keeps_all) {
+    directory->spawn(PackedStore::keep_compacting(store->packed_, directory->options.compact_rest));
   }
   co_return std::move(store);
 }

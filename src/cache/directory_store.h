@@ -14,6 +14,7 @@
 #include "cache/files/file_store.h"
 #include "cache/host_cache.h"
 #include "cache/packed/packed_store.h"
+#include "cache/policy_file.h"
 #include "cache/superblock.h"
 #include "cache/upkeep/scrubber.h"
 
@@ -67,6 +68,8 @@ class DirectoryStore : public PageStore {
   DirectoryStore(std::shared_ptr<CacheDirectory> directory, File lock, Superblock superblock);
 
   Result<> load(bool clean);
+  // Ends with the directory; begun once some pool's objects get too old at some time.
+  void begin_house();
   static Task<> keep_house(std::shared_ptr<CacheDirectory> directory,
                            std::shared_ptr<Evictor> evictor);
   bool small(const FileRef& ref) const;  // of the kind that is packed
@@ -77,6 +80,7 @@ class DirectoryStore : public PageStore {
   const std::shared_ptr<PackedStore> packed_;
   const std::shared_ptr<Evictor> evictor_;
   const std::shared_ptr<Scrubber> scrubber_;
+  const std::shared_ptr<PolicyFile> policies_;
   File lock_;
   Superblock superblock_;
   std::atomic<bool> keeps_house_ = false;

@@ -40,6 +40,9 @@ struct PageStoreOptions {
   uint64_t segment_bytes = 256 * kMiB;
   // All that is cached is compared with its checksums once in it, in the background; 0: never.
   std::chrono::nanoseconds scrub_period{0};
+  // Segments of which less than half counts any more are compacted, one at a time with that rest
+  // between; 0: never.
+  std::chrono::nanoseconds compact_rest = std::chrono::seconds(10);
   // Nothing goes for want of room: for who only looks at it.
   bool keeps_all = false;
 };

@@ -234,7 +234,7 @@ Task<> FileStore::remove(FilePtr file) {
     std::lock_guard lock(eviction_mutex_);
     queues_of(*file->pool).remove(file->id);
   }
-  co_await directory_->remove_files(*file, file->charge);
+  static_cast<void>(co_await directory_->remove_files(*file, file->charge));
   note_names_changed(file->id);
   Shard& part = shard(file->id);
   {

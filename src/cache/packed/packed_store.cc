@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing and dropping. An object is in the index only after its bytes and its record are in the
-// tail; a place in a segment is never filled twice, so whoever found it may read it at leisure.
+// Writing, and the segments that it goes to. An object is in the index only after its bytes and its
+// record are in the tail; a place in a segment is never filled twice, so whoever found it may read
+// it at leisure.
 #include "cache/packed/packed_store.h"
 
 #include <fcntl.h>
@@ -14,10 +15,6 @@ namespace {
 
 // In memory, of all tails. An object that finds fewer may take what it needs.
 constexpr uint64_t kPiecesMax = 16;
-
-// For room for a word about a drop.
-constexpr int kWordTries = 100, kWordTriesInVain = 10;
-constexpr auto kWordPause = std::chrono::milliseconds(10);
 
 // At least so many segments make up the capacity, or a quota: eviction takes whole ones.
 constexpr uint64_t kSegmentsOfAll = 32;
@@ -145,7 +142,7 @@ Result<> PackedStore::put(const Incoming& object, Slot slot) {
 // False where the segment failed meanwhile. Where the object is in two places, by two writers or
 // since it moves, the later one counts, as it does after a start.
 bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& into, bool moved) {
-  std::optional<uint32_t> left;
+  std::optional<Entry> left;
   bool dropped;
   {
     Shard& part = shard(id);
@@ -156,7 +153,7 @@ bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& 
     dropped = found == nullptr && moved;
     if (found != nullptr) {
       if (!entry.is_later_than(*found)) return true;
-      left = found->segment;
+      left = *found;
     }
     if (!dropped) part.entries.put(id, entry);
   }
@@ -164,7 +161,7 @@ bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& 
     queue_word(id, entry);
     return true;
   }
-  ++into->live_objects;
+  count_live(*into, entry);
   if (left) object_left(*left);
   return true;
 }
@@ -210,7 +207,7 @@ bool PackedStore::tails_are_full() const {
 }
 
 Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, PoolPtr pool,
-                                                       uint64_t bytes) {
+                                                       uint64_t bytes, For whom) {
   for (;;) {
     if (std::optional<Slot> slot = try_take_slot(*pool, bytes)) co_return *slot;
     std::shared_ptr<SharedResult<bool>> freed;
@@ -228,7 +225,7 @@ Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, PoolPtr 
     }
     if (full != nullptr) queue_settling(full);
     if (freed == nullptr) {
-      LEAT_CO_CHECK_OK(co_await begin_segment(context, pool));
+      LEAT_CO_CHECK_OK(co_await begin_segment(context, pool, whom));
     } else {
       LEAT_CO_CHECK_OK(co_await freed->wait(context, "the cache disk to take small objects"));
     }
@@ -236,7 +233,7 @@ Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, PoolPtr 
 }
 
 // One segment to be filled, unless there is one by now; made by one for all who want it.
-Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool) {
+Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool, For whom) {
   const auto number = static_cast<uint64_t>(pool->id);
   std::shared_ptr<SharedResult<bool>> creating;
   bool creator = false;
@@ -253,7 +250,7 @@ Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool) {
     if (!created) co_return Error(created.error());
     co_return Result<>();
   }
-  Result<SegmentPtr> made = co_await create_segment(pool);
+  Result<SegmentPtr> made = co_await create_segment(pool, whom);
   if (made) tell_shards((*made)->sequence, *made);
   {
     std::lock_guard lock(mutex_);
@@ -268,7 +265,7 @@ Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool) {
   co_return Result<>();
 }
 
-Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool) {
+Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool, For whom) {
   uint32_t sequence;
   {
     std::lock_guard lock(mutex_);
@@ -300,7 +297,8 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool) 
     written = Error(files.error());
   }
   if (!written) {
-    if (written.error().code() == StatusCode::kNoSpace) directory_->capacity->note_refused();
+    const bool full = written.error().code() == StatusCode::kNoSpace;
+    if (full && whom == For::kWriter) directory_->capacity->note_refused();
     co_await remove(segment);
     co_return Error(written.error());
   }
@@ -331,23 +329,30 @@ void PackedStore::release_slot(const Slot& slot) {
 }
 
 // False where the object is no longer at that place.
-bool PackedStore::forget(const FileId& id, const Entry& entry) {
+bool PackedStore::forget(const FileId& id, const Entry& entry, std::optional<Entry>* copy) {
   {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
     const Entry* found = part.entries.find(id);
     if (found == nullptr || !found->same_place(entry)) return false;
     part.entries.erase(id);
+    if (copy != nullptr) *copy = take_copy(part, id);
   }
-  object_left(entry.segment);
+  object_left(entry);
   return true;
 }
 
-// The last one takes the segment with it.
-void PackedStore::object_left(uint32_t sequence) {
-  SegmentPtr from = segment(sequence);
+void PackedStore::count_live(Segment& segment, const Entry& entry) {
+  ++segment.live_objects;
+  segment.live_bytes += static_cast<int64_t>(align_up(entry.size, kPageBytes));
+}
 
-  if (from == nullptr || --from->live_objects > 0) return;
+// The last one takes the segment with it.
+void PackedStore::object_left(const Entry& entry) {
+  SegmentPtr from = segment(entry.segment);
+  if (from == nullptr) return;
+  from->live_bytes -= static_cast<int64_t>(align_up(entry.size, kPageBytes));
+  if (--from->live_objects > 0) return;
   remove_if_dead(from);
 }
 
@@ -356,69 +361,14 @@ void PackedStore::remove_if_dead(const SegmentPtr& segment) {
   directory_->spawn(remove_in_background(shared_from_this(), segment));
 }
 
-uint64_t PackedStore::drop(const FileId& id) {
-  std::optional<Found> found = find(id);
-  // It may just be moving on.
-  while (found && !forget(id, found->entry)) found = find(id);
-  if (!found) return 0;
-  queue_word(id, found->entry);
-  return found->entry.size;
-}
-
-void PackedStore::queue_word(const FileId& id, const Entry& dropped) {
-  words_->spawn(directory_->executor, record_drop(shared_from_this(), id, dropped));
-}
-
-// Without this word the object would be back after a restart: not wrong, but not what was asked.
-// It says which place is meant, since the object may be here again before the word is.
-Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, Entry dropped) {
-  SegmentRecord word;
-  word.kind = SegmentRecord::Kind::kDropped;
-  word.ref.id = id;
-  word.ref.size = dropped.segment;
-  word.offset = dropped.page * kPageBytes;
-  const std::string record = word.encode();
-  for (int tries = 0; tries < kWordTries; ++tries) {
-    // A segment that dies with its last object takes the object's record along; one that must stay
-    // for its words about other drops does not.
-    SegmentPtr from = self->segment(dropped.segment);
-    if (from == nullptr || from->removing) co_return;
-    Result<Slot> slot = co_await self->take_slot(Context::background(), from->pool, 0);
-    const bool room = slot && slot->segment->charge.grow(record.size());
-    if (room) {
-      slot->segment->has_drops = true;
-      slot->segment->tail.add_record(slot->offset, record);
-    }
-    if (slot) self->release_slot(*slot);
-    if (room || (!slot && slot.error().code() != StatusCode::kNoSpace)) co_return;
-    // Eviction makes room, but not for a pool of which all is used alike; then its oldest segment
-    // goes. A drop is an order, and what is kept is not.
-    from->pool->wants_room = true;
-    self->directory_->on_pressure();
-    if (tries % kWordTriesInVain == kWordTriesInVain - 1 && !from->pool->policy().pinned) {
-      const uint64_t freed = co_await self->evict_one(from->pool, false);
-      if (freed == 0) co_await self->evict_open(from->pool);
-    }
-    Result<> slept = co_await sleep_for(Context::background(), kWordPause);
-    static_cast<void>(slept);
-  }
-  log::warning("cache {}: no room to note that {} was dropped; it may be back after a restart",
-               self->directory_->options.directory, id.to_hex());
-}
-
-// Its words about drops are needed as long as there are earlier segments.
-bool PackedStore::has_needed_words(const SegmentPtr& segment) const {
-  return segment->has_drops && segments_.begin()->second != segment;
-}
-
 bool PackedStore::begin_removal(const SegmentPtr& segment) {
   std::lock_guard lock(mutex_);
-  if (segment->removing || !segment->filling.empty()) return false;
+  if (segment->removing || segment->compacting || !segment->filling.empty()) return false;
   if (!segment->failed) {
     // A writer counts its object before it stops being a writer, so this cannot miss one.
     if (segment->live_objects > 0) return false;
-    bool unused = segment->data_bytes == 0 && !segment->has_drops;
-    if (unused || has_needed_words(segment)) return false;
+    bool unused = segment->data_bytes == 0 && !segment->covers_earlier;
+    if (unused || covers_what_is_there(*segment)) return false;
   }
   segment->removing = true;
   seal(segment);
@@ -429,30 +379,6 @@ Task<> PackedStore::remove_in_background(std::shared_ptr<PackedStore> self, Segm
   co_await self->remove(segment);
 }
 
-// Waits for the end of those that were begun, of segments before `end`.
-Task<> PackedStore::removals(uint32_t end) {
-  std::vector<SegmentPtr> going;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [sequence, segment] : segments_) {
-      if (sequence < end && segment->removing) going.push_back(segment);
-    }
-  }
-  for (const SegmentPtr& segment : going) {
-    auto gone = co_await segment->gone->wait(Context::background(), "removal of a segment");
-    static_cast<void>(gone);
-  }
-}
-
-// Words about drops go after the segments that they are about, also for a power cut. Where this
-// fails a dropped object may be back.
-Task<> PackedStore::sync_names() {
-  CacheDirectory* directory = directory_.get();
-  Result<> synced = co_await directory->executor.blocking(
-      [directory] { return directory->disk->sync_directory(directory->path("segments")); });
-  static_cast<void>(synced);
-}
-
 // Of a segment whose removal was begun, or that never came to be.
 Task<> PackedStore::remove(SegmentPtr segment) {
   segment->charge.hold();
@@ -461,21 +387,22 @@ Task<> PackedStore::remove(SegmentPtr segment) {
     std::lock_guard lock(mutex_);
     segment->being_filled = nullptr;
   }
-  if (segment->has_drops) {
+  if (segment->covers_earlier) {
     co_await removals(segment->sequence);
     co_await sync_names();
   }
-  co_await directory_->remove_files(*segment, segment->charge);
+  const bool gone = co_await directory_->remove_files(*segment, segment->charge);
 
   tell_shards(segment->sequence, nullptr);
   SegmentPtr oldest;
   {
     std::lock_guard lock(mutex_);
-    segments_.erase(segment->sequence);
+    const bool had_objects = segments_.erase(segment->sequence) > 0;
+    if (!gone && had_objects) stranded_.insert(segment->sequence);
     if (!segments_.empty()) oldest = segments_.begin()->second;
   }
   segment->gone->set(true);
-  if (oldest != nullptr) remove_if_dead(oldest);  // its words about drops are not needed any more
+  if (oldest != nullptr) remove_if_dead(oldest);  // what it covers is gone now
 }
 
 }  // namespace leat

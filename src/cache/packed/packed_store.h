@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,10 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   uint64_t cached_bytes(const FileId& id) const;
   uint64_t drop(const FileId& id);
   Task<Result<>> flush();
+
+  // Moves what is left of segments that are mostly dead to the one that is being filled, a segment
+  // at a time with that rest between, until the directory stops.
+  static Task<> keep_compacting(std::shared_ptr<PackedStore> self, Clock::duration rest);
 
   uint64_t object_count() const;
   uint64_t segment_count() const;
@@ -77,6 +82,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
     PackedIndex entries;
     // Each shard has them all, so that a reader takes one lock that few share.
     boost::unordered_flat_map<uint32_t, SegmentPtr> segments;
+    // Of objects that compaction moves: the later place, which counts when it is durable.
+    boost::unordered_flat_map<FileId, Entry, IdHash> copies;
   };
   struct Found {
     Entry entry;
@@ -115,10 +122,13 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   bool enter(const FileId& id, const Entry& entry, const SegmentPtr& into, bool moved);
   // Nothing where the tail is full or a segment is needed first.
   std::optional<Slot> try_take_slot(const Pool& pool, uint64_t bytes);
-  Task<Result<Slot>> take_slot(Context context, PoolPtr pool, uint64_t bytes);
+  // For compaction nothing is evicted, whatever the disk answers.
+  enum class For { kWriter, kCompaction };
+  Task<Result<Slot>> take_slot(Context context, PoolPtr pool, uint64_t bytes,
+                               For whom = For::kWriter);
   void release_slot(const Slot& slot);
-  Task<Result<>> begin_segment(Context context, PoolPtr pool);
-  Task<Result<SegmentPtr>> create_segment(PoolPtr pool);
+  Task<Result<>> begin_segment(Context context, PoolPtr pool, For whom);
+  Task<Result<SegmentPtr>> create_segment(PoolPtr pool, For whom);
   // Under the mutex. The segment of a pool that is being filled, or null; and that it is no more.
   SegmentPtr open_segment(PoolId pool) const;
   bool is_open(const SegmentPtr& segment) const {
@@ -135,16 +145,14 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // `begins`: a pass, for eviction.
   void note_read(const FileId& id, const Found& found, bool begins);
   Error lost(const FileId& id, const Entry& entry, const std::string& key, const std::string& why);
-  bool forget(const FileId& id, const Entry& entry);
+  // `copy`: gets the place where it was just being moved to.
+  bool forget(const FileId& id, const Entry& entry, std::optional<Entry>* copy = nullptr);
 
-  void object_left(uint32_t sequence);
+  static void count_live(Segment& segment, const Entry& entry);
+  void object_left(const Entry& entry);
   void remove_if_dead(const SegmentPtr& segment);
-
-  bool has_needed_words(const SegmentPtr& segment) const;  // under the mutex
   bool begin_removal(const SegmentPtr& segment);
 
-  void queue_word(const FileId& id, const Entry& dropped);
-  static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, Entry dropped);
   static Task<> settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   static Task<> remove_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   Task<Result<>> settle(SegmentPtr segment);
@@ -153,8 +161,52 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   void queue_settling(const SegmentPtr& segment);
   void give_up(const SegmentPtr& segment, const Status& why);
   Task<> remove(SegmentPtr segment);
+
+  // packed_store_drop.cc
+  void queue_word(const FileId& id, const Entry& dropped);
+  static std::string word_about(const FileId& id, const Entry& dropped);
+  static Task<> record_drop(std::shared_ptr<PackedStore> self, FileId id, Entry dropped,
+                            PoolPtr pool, std::shared_ptr<std::atomic<int64_t>> due);
+  Task<> record_word(std::string record, FileId id, uint32_t about, PoolPtr pool);
+  Task<Result<SegmentPtr>> add_word(std::string record, PoolPtr pool, For whom);
+  bool is_going(uint32_t sequence) const;
+  bool stranded_before(uint32_t sequence) const;
+  bool covers_what_is_there(const Segment& segment) const;  // under the mutex
   Task<> removals(uint32_t end);
   Task<> sync_names();
+
+  // packed_store_compact.cc
+  struct Copy {
+    FileId id;
+    Entry place;
+    SegmentPtr into;
+    bool again;  // it was read and its turn is over: it begins anew
+  };
+  struct Compaction {
+    SegmentPtr segment;
+    Buffer index{};
+    std::vector<Copy> copies{};  // that do not count yet
+    std::vector<SegmentPtr> words_in{};
+    uint64_t batch_bytes = 0;
+  };
+  SegmentPtr take_strays();
+  bool has_room(const Pool& pool, uint64_t bytes) const;
+  Task<> compact(SegmentPtr segment);
+  Task<Result<Buffer>> whole_index(SegmentPtr segment);
+  Task<bool> move_all(Compaction& work);
+  Task<bool> move_record(Compaction& work, SegmentRecord record);
+  Task<bool> move_word(Compaction& work, SegmentRecord word);
+  bool is_needed(const SegmentRecord& word, const Segment& in) const;
+  Task<bool> move_stray(Compaction& work, SegmentRecord record, Entry from);
+  Task<bool> tails_have_room();
+  void place_copy(Compaction& work, const Incoming& object, const Slot& slot, Copy copy,
+                  uint32_t origin);
+  Task<bool> settle_copies(Compaction& work);
+  bool resolve(const Copy& copy);
+  static std::optional<Entry> take_copy(Shard& part, const FileId& id);  // under its mutex
+  Task<> end_compaction(SegmentPtr segment, bool moved_all);
+  bool must_stop(const Segment& segment) const;
+  uint32_t turn_of(const Pool& pool) const;
 
   // packed_store_tail.cc
   enum class Extent { kWholePieces, kAll };
@@ -179,7 +231,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Task<std::vector<Moving>> worth_moving(SegmentPtr segment);
   Task<uint64_t> move_read_objects(SegmentPtr segment);
   // The objects of a segment from that page on; returns how many.
-  uint64_t forget_from(uint32_t sequence, uint32_t page);
+  uint64_t forget_from(Segment& segment, uint32_t page);
+  Task<> save_words(SegmentPtr segment);
 
   // packed_store_upkeep.cc
   std::vector<Moving> live_records(const Segment& segment, std::span<const std::byte> index,
@@ -208,6 +261,9 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
 
   mutable AdaptiveMutex mutex_;              // before a tail's
   std::map<uint32_t, SegmentPtr> segments_;  // oldest first
+  std::set<uint32_t> stranded_;              // on disk, but not among those
+  // By pool: the last segment that went because it was the oldest.
+  boost::unordered_flat_map<uint64_t, uint32_t> turns_;
   // Being filled, by pool; and those that are just being made.
   boost::unordered_flat_map<uint64_t, SegmentPtr> open_;
   boost::unordered_flat_map<uint64_t, std::shared_ptr<SharedResult<bool>>> creating_;

@@ -30,9 +30,13 @@ PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, Which which) 
     if (segment->pool.get() != &pool || segment->removing || !segment->filling.empty()) continue;
     if (segment->data_bytes == 0) continue;
     if (which == Which::kOpen ? !is_open(segment) : !segment->sealed) continue;
-    const bool may_stay = has_needed_words(segment) || !pool.stale(segment->last_pass);
+    const bool may_stay = covers_what_is_there(*segment) || !pool.stale(segment->last_pass);
     if (which == Which::kStale && may_stay) continue;
     segment->removing = true;
+    if (which != Which::kStale) {
+      uint32_t& turn = turns_[static_cast<uint64_t>(pool.id)];
+      turn = std::max(turn, sequence);
+    }
     SegmentPtr taken = segment;
     seal(taken);
     return taken;
@@ -64,7 +68,8 @@ Task<uint64_t> PackedStore::evict(SegmentPtr segment, bool keep_read) {
     forget_unwritten(segment);
     moved = co_await move_read_objects(segment);
   }
-  forget_from(segment->sequence, 0);
+  forget_from(*segment, 0);
+  if (stranded_before(segment->sequence)) co_await save_words(segment);
   co_await remove(segment);
   co_return bytes > moved ? bytes - moved : 0;
 }
@@ -77,7 +82,7 @@ void PackedStore::forget_unwritten(const SegmentPtr& segment) {
     std::lock_guard lock(mutex_);
     all_written = written >= segment->data_bytes;
   }
-  if (!all_written) forget_from(segment->sequence, static_cast<uint32_t>(written / kPageBytes));
+  if (!all_written) forget_from(*segment, static_cast<uint32_t>(written / kPageBytes));
   give_back_pieces(segment->tail.abandon());
 }
 
@@ -90,7 +95,7 @@ Task<uint64_t> PackedStore::expire(PoolPtr pool, int64_t before_ns, int64_t seal
       bool idle = segment->pool == pool && !segment->removing && segment->filling.empty();
       if (!idle) continue;
       const bool too_old = segment->newest_ns < before_ns && segment->data_bytes > 0;
-      if (too_old && !has_needed_words(segment)) {
+      if (too_old && !covers_what_is_there(*segment)) {
         segment->removing = true;
         expired.push_back(segment);
       } else if (is_open(segment) && segment->birth_ns < sealed_before_ns) {
@@ -148,16 +153,20 @@ Task<uint64_t> PackedStore::move_read_objects(SegmentPtr segment) {
   co_return moved;
 }
 
-uint64_t PackedStore::forget_from(uint32_t sequence, uint32_t page) {
-  uint64_t forgotten = 0;
+uint64_t PackedStore::forget_from(Segment& segment, uint32_t page) {
+  int64_t objects = 0, bytes = 0;
   for (Shard& part : shards_) {
     std::lock_guard lock(part.mutex);
-    const size_t before = part.entries.size();
-    part.entries.erase_if(
-        [=](const Entry& entry) { return entry.segment == sequence && entry.page >= page; });
-    forgotten += before - part.entries.size();
+    part.entries.erase_if([&](const Entry& entry) {
+      if (entry.segment != segment.sequence || entry.page < page) return false;
+      ++objects;
+      bytes += static_cast<int64_t>(align_up(entry.size, kPageBytes));
+      return true;
+    });
   }
-  return forgotten;
+  segment.live_objects -= objects;
+  segment.live_bytes -= bytes;
+  return static_cast<uint64_t>(objects);
 }
 
 }  // namespace leat

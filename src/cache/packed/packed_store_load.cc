@@ -54,6 +54,7 @@ Result<> PackedStore::load() {
     if (loaded) continue;
     if (!lost_by_open(loaded.error())) {
       directory_->capacity->count(pair.data->allocated_bytes + pair.side->allocated_bytes);
+      stranded_.insert(sequence);
       log::warning("cache {}: {} cannot be read and is left alone: {}",
                    directory_->options.directory, Segment::name(sequence, ""),
                    loaded.error().to_string());
@@ -76,17 +77,15 @@ void PackedStore::note_lost(const CutShorts& cut_short) {
   }
 }
 
-// Those of which every object was dropped or moved on, unless their words about drops are needed
-// for an earlier segment.
+// Those of which every object was dropped or moved on, unless they cover earlier ones.
 void PackedStore::discard_dead_segments() {
   for (auto place = segments_.begin(); place != segments_.end();) {
     const Segment& segment = *place->second;
-    bool needed = segment.has_drops && place != segments_.begin();
-    if (segment.live_objects > 0 || needed) {
+    if (segment.live_objects > 0 || covers_what_is_there(segment)) {
       ++place;
       continue;
     }
-    if (segment.has_drops) {  // after those that its words are about
+    if (segment.covers_earlier) {  // after those
       Result<> synced = directory_->disk->sync_directory(directory_->path("segments"));
       static_cast<void>(synced);
     }
@@ -152,16 +151,21 @@ void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
   const bool names_place = !is_word || place.segment != 0;
   auto& entries = shard(record.ref.id).entries;
   const Entry* found = entries.find(record.ref.id);
-  segment.has_drops = segment.has_drops || is_word;
+  if (is_word) segment.covers_earlier = true;
   if (found != nullptr) {  // moved on, written twice or again, or dropped
     if (names_place && found->is_later_than(place)) return;
     auto before = segments_.find(found->segment);
-    if (before != segments_.end()) --before->second->live_objects;
+    if (before != segments_.end()) {
+      --before->second->live_objects;
+      before->second->live_bytes -= static_cast<int64_t>(align_up(found->size, kPageBytes));
+    }
+    // The earlier place would count again without this one, also after this one is dropped.
+    if (found->segment != segment.sequence) segment.covers_earlier = true;
     entries.erase(record.ref.id);
   }
   if (is_word) return;
   segment.data_bytes = std::max(segment.data_bytes, end);
-  ++segment.live_objects;
+  count_live(segment, place);
   entries.put(record.ref.id, place);
 }
 
@@ -184,6 +188,7 @@ void PackedStore::discard_on_disk(uint32_t sequence, const std::string& why) {
   for (const char* suffix : {".index", ".data"}) {
     Result<> removed = directory_->disk->unlink(directory_->path(Segment::name(sequence, suffix)));
     if (removed || removed.error().code() == StatusCode::kNotFound) continue;
+    stranded_.insert(sequence);
     log::warning("cache {}: {}", directory_->options.directory, removed.error().to_string());
   }
 }

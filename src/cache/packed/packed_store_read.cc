@@ -181,7 +181,7 @@ void PackedStore::give_up(const SegmentPtr& segment, const Status& why) {
     seal(segment);
   }
   directory_->corrupt("segment " + segment->data_name(), why.to_string());
-  forget_from(segment->sequence, 0);
+  forget_from(*segment, 0);
   remove_if_dead(segment);  // or its last writer does
 }
 

@@ -92,10 +92,10 @@ void PackedStore::lose_tail(const SegmentPtr& segment, const Status& why) {
     bytes = segment->data_bytes - segment->tail.written();
     idle = segment->filling.empty();
   }
-  uint64_t objects =
-      forget_from(segment->sequence, static_cast<uint32_t>(segment->tail.written() / kPageBytes));
-  segment->live_objects -= static_cast<int64_t>(objects);
-  directory_->lost_unwritten(objects, bytes, why);
+  const uint64_t objects =
+      forget_from(*segment, static_cast<uint32_t>(segment->tail.written() / kPageBytes));
+  // Of what compaction moved nothing is lost, and nobody wants room for it.
+  if (objects > 0) directory_->lost_unwritten(objects, bytes, why);
   // Whoever is still filling a place needs its memory; the last of them has the rest done.
   if (idle) give_back_pieces(segment->tail.abandon());
   remove_if_dead(segment);

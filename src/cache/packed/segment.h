@@ -57,10 +57,15 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   Charge charge;
   SegmentTail tail;
 
-  std::atomic<int64_t> newest_ns = 0;     // when its last object came
-  std::atomic<uint64_t> last_pass = 0;    // in which one of its objects was used
-  std::atomic<int64_t> live_objects = 0;  // that the index in memory still points to
-  std::atomic<bool> has_drops = false;    // words about objects of this and of earlier segments
+  std::atomic<int64_t> newest_ns = 0;   // when its last object came
+  std::atomic<uint64_t> last_pass = 0;  // in which one of its objects was used
+  // What the index in memory still points to, and copies that are about to count; in whole pages.
+  std::atomic<int64_t> live_objects = 0, live_bytes = 0;
+  // It has words about drops, or places that took that of earlier ones: what lies in earlier
+  // segments would be back without it.
+  std::atomic<bool> covers_earlier = false;
+  // Words about its objects that are not in a tail yet.
+  const std::shared_ptr<std::atomic<int64_t>> words_due = std::make_shared<std::atomic<int64_t>>(0);
 
   // Guarded by the mutex of PackedStore.
   uint64_t data_bytes = 0;    // where the next object goes
@@ -71,6 +76,8 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   OpenFilesPtr being_filled;
   bool whole_pages = false;  // sealed, and .data cut to whole pages
   std::atomic<bool> removing = false;
+  bool compacting = false;          // must not go by itself: what moved may not be durable yet
+  bool refuses_compaction = false;  // what its index says is not known
   // All of .data below this is filled, or nobody's.
   uint64_t filled_bytes() const { return filling.empty() ? data_bytes : filling.first(); }
 

@@ -25,7 +25,7 @@ uint64_t SegmentRecord::encoded_bytes(std::string_view key, std::string_view ver
 }
 
 std::string SegmentRecord::encode(Kind kind, const FileRef& ref, uint64_t offset,
-                                  std::span<const uint32_t> crcs) {
+                                  std::span<const uint32_t> crcs, uint32_t origin) {
   RecordWriter writer;
   const uint64_t length = encoded_bytes(ref.key, ref.version.value, crcs.size());
   writer.reserve(length);
@@ -42,7 +42,7 @@ std::string SegmentRecord::encode(Kind kind, const FileRef& ref, uint64_t offset
   writer.put(static_cast<uint32_t>(ref.key.size()));
   writer.put(static_cast<uint32_t>(ref.version.value.size()));
   writer.put(static_cast<uint32_t>(crcs.size()));
-  writer.put<uint32_t>(0);
+  writer.put(origin);
   for (uint32_t crc : crcs) writer.put(crc);
   writer.put_text(ref.key);
   writer.put_text(ref.version.value);
@@ -71,7 +71,7 @@ std::optional<SegmentRecord> SegmentRecord::decode(std::span<const std::byte> by
   auto key_bytes = reader.get<uint32_t>();
   auto version_bytes = reader.get<uint32_t>();
   auto crc_count = reader.get<uint32_t>();
-  reader.get<uint32_t>();
+  record.origin = reader.get<uint32_t>();
   uint64_t wanted = kFixedBytes + uint64_t{crc_count} * 4 + key_bytes + uint64_t{version_bytes};
   bool is_object = kind == static_cast<uint8_t>(Kind::kObject);
   bool is_dropped = kind == static_cast<uint8_t>(Kind::kDropped);

@@ -25,10 +25,11 @@ struct SegmentRecord {
   FileRef ref;                 // of a dropped object the id and, as its size, its segment
   uint64_t offset = 0;         // in the segment's .data, whole pages
   std::vector<uint32_t> crcs;  // CRC-32C of each block
+  uint32_t origin = 0;         // of an object that was compacted: the segment whose turn is its own
 
-  std::string encode() const { return encode(kind, ref, offset, crcs); }
+  std::string encode() const { return encode(kind, ref, offset, crcs, origin); }
   static std::string encode(Kind kind, const FileRef& ref, uint64_t offset,
-                            std::span<const uint32_t> crcs);
+                            std::span<const uint32_t> crcs, uint32_t origin = 0);
   // The length of an object's record.
   static uint64_t encoded_bytes(std::string_view key, std::string_view version, size_t crcs);
   // The record at the start of `bytes`; its length is added to `*at`.

@@ -319,6 +319,7 @@ std::vector<PoolStats> SpreadStore::pools() const {
     for (const PoolStats& pool : store->pools()) {
       auto [at, first] = pools.try_emplace(pool.id, pool);
       if (first) continue;
+      at->second.policy.quota_bytes += pool.policy.quota_bytes;  // each has its share
       at->second.used_bytes += pool.used_bytes;
       at->second.held_bytes += pool.held_bytes;
       at->second.even = at->second.even && pool.even;

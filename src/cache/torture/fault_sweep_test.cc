@@ -86,6 +86,7 @@ class Sweep {
   PageStoreOptions options() const {
     PageStoreOptions options = TestStore::options(directory_.path());
     options.capacity_bytes = kCapacityBytes;
+    options.compact_rest = std::chrono::milliseconds(2);
     return options;
   }
 
@@ -109,6 +110,12 @@ class Sweep {
     fill(store, 1, 3);
     // More than there is room for.
     fill(store, 8, set_.size());
+    // So many go that what is left of their segments moves on.
+    for (size_t number = 0; number < set_.size(); ++number) {
+      if (number % 5 != 0) store->drop(set_.at(number)->id);
+    }
+    flushed = store.flush();
+    fill(store, 4, 8);
     store.close();
   }
 
@@ -127,18 +134,28 @@ class Sweep {
     Result<> flushed = store.flush();  // waits for the removals
     static_cast<void>(flushed);
     for (int i = 0; i < 2000 && store->stats().used_bytes > kEmptyBytes; ++i) {
-      if (store->stats().files + store->stats().segments == 0 && i > 20) break;
+      // What is held goes when a compaction that could not sync has seen that it is gone.
+      const bool gone = store->stats().files == 0 && only_strange_segments(store);
+      if (gone && store->stats().held_bytes == 0 && i > 20) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     EXPECT_EQ(store->stats().files, 0u);
     EXPECT_EQ(store->stats().packed_objects, 0u);
-    EXPECT_EQ(store->stats().segments, 0u);
+    EXPECT_TRUE(only_strange_segments(store)) << store->stats().segments;
     // What the start could not read is left where it is, and counted.
     const bool left_alone = !files_ending(directory_.path(), ".data").empty();
     if (disk_->refused() == 0 && !left_alone) {
       EXPECT_EQ(store->stats().used_bytes, kEmptyBytes);
     }
     EXPECT_GE(store->stats().used_bytes, disk_bytes(directory_.path()));
+  }
+
+  // None, or where some could not be read or removed, those with words about what may be there.
+  bool only_strange_segments(TestStore& store) const {
+    const std::string folder = directory_.path() + "/segments";
+    const uint64_t known = store->stats().segments;
+    return known == 0 || files_ending(folder, ".data").size() > known ||
+           files_ending(folder, ".index").size() > known;
   }
 
   void expect_works(TestStore& store) {

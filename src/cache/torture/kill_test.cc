@@ -51,6 +51,7 @@ void tell(Stage stage) {
 PageStoreOptions options_of(const std::string& directory, bool scarce) {
   PageStoreOptions options = TestStore::options(directory + "/cache");
   options.capacity_bytes = scarce ? kScarceBytes : kAmpleBytes;
+  options.compact_rest = std::chrono::milliseconds(2);
   return options;
 }
 

@@ -48,7 +48,7 @@ class Load {
         write(number, *ref, chance);
       } else if (what < 80) {
         read(ref, chance);
-      } else if (what < 88) {
+      } else if (what < 86) {
         // Kept for a while, so that files are evicted and dropped that somebody has open.
         if (auto file = store_->backing(*ref)) held.emplace_back(ref, std::move(file));
         if (held.size() > 4 || (!held.empty() && chance.one_in(3))) {

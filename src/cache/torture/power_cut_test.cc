@@ -60,6 +60,7 @@ class Chain {
   PageStoreOptions options() const {
     PageStoreOptions options = TestStore::options(directory_->path());
     options.capacity_bytes = scarce_ ? kScarceBytes : kAmpleBytes;
+    options.compact_rest = std::chrono::milliseconds(2);
     return options;
   }
 

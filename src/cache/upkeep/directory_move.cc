@@ -23,7 +23,10 @@ namespace fs = std::filesystem;
 
 // What a cache directory consists of beside its superblock; the last is a mark of ours.
 constexpr std::array kFolders = {"segments", "files"};
-constexpr std::array kSmallFiles = {"scrub", "scrub.new", "superblock.new", "probe", "moving"};
+constexpr std::array kSmallFiles = {"scrub",     "scrub.new", "superblock.new", "pools",
+                                    "pools.new", "pools.bad", "probe",          "moving"};
+// Goes along: without it what is pinned is not known.
+constexpr const char* kPolicies = "/pools";
 constexpr size_t kStepBytes = 16 * kMiB;
 
 using Listener = std::function<void(const MoveProgress&)>;
@@ -265,6 +268,8 @@ Result<MoveProgress> move_cache_directory(Disk& disk, const std::string& from,
         LEAT_CHECK_OK(copy_tree(from + "/" + name, to + "/" + name, progress, listener));
       }
     }
+    LEAT_CHECK_OK(remove_file(to + kPolicies));
+    if (exists(from + kPolicies)) LEAT_CHECK_OK(copy_one(from + kPolicies, to + kPolicies));
     LEAT_CHECK_OK(sync_all(to));
     LEAT_CHECK_OK(write_superblock_now(disk, to, origin.superblock));
   }

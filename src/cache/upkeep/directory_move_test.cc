@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
+#include "cache/policy_file.h"
 #include "cache/store_fixture_test.h"
 #include "cache/superblock.h"
 
@@ -79,6 +80,19 @@ TEST_F(MoveTest, BetweenFileSystemsItIsCopiedWithItsHoles) {
   EXPECT_FALSE(read_superblock(*disk_, *away).value()->clean);
   expect_all_at(*away);
   fs::remove_all(*away);
+}
+
+TEST_F(MoveTest, HowThePoolsAreKeptGoesAlong) {
+  fill();
+  const std::string policies = encode_policies({{PoolId{7}, {.name = "/a", .pinned = true}}});
+  std::ofstream(from_ + "/pools", std::ios::binary) << policies;
+  std::ofstream(from_ + "/pools.bad") << "an earlier one";
+  auto moved = move(from_, to_);
+  ASSERT_TRUE(moved) << moved.error().to_string();
+  EXPECT_FALSE(fs::exists(from_));
+  std::ifstream there(to_ + "/pools", std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(there), {}), policies);
+  expect_all_at(to_);
 }
 
 TEST_F(MoveTest, WhatWasInterruptedGoesOn) {

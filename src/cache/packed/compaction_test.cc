@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compaction: what is left of segments that are mostly dead moves on, and nothing else changes: not
+// by a disk that fails, hangs or loses its power in between, not for who drops, evicts or reads.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "cache/directory_store.h"
+#include "cache/store_fixture_test.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint64_t kObjectBytes = 100 * kKiB;
+constexpr size_t kOfASegment = 10;
+
+// A disk that can be told to stop at the syncs, to fail at some names, and to read them wrong.
+class TrickyDisk : public FaultyDisk {
+ public:
+  using FaultyDisk::FaultyDisk;
+
+  Task<Result<>> sync(Context context, int fd) override {
+    if (holds) {
+      ++held;
+      while (holds) static_cast<void>(co_await sleep_for(Context::background(), 1ms));
+    }
+    Result<> done = co_await FaultyDisk::sync(context, fd);
+    co_return done;
+  }
+  Result<> unlink(const std::string& path) override {
+    if (no_unlink != nullptr && path.ends_with(no_unlink.load()))
+      return error(StatusCode::kInternal, "unlink");
+    return FaultyDisk::unlink(path);
+  }
+  Result<Buffer> read_file(const std::string& path, size_t bytes_max) override {
+    if (unreadable != nullptr && path.ends_with(unreadable.load())) {
+      return error(StatusCode::kInternal, "read " + path);
+    }
+    Result<Buffer> content = FaultyDisk::read_file(path, bytes_max);
+    if (content && wrong != nullptr && path.ends_with(wrong.load())) {
+      content->data()[content->size() / 2] ^= std::byte{1};
+      ++read_wrong;
+    }
+    return content;
+  }
+
+  std::atomic<bool> holds = false;
+  std::atomic<int> held = 0, read_wrong = 0;
+  std::atomic<const char*> no_unlink = nullptr, unreadable = nullptr, wrong = nullptr;
+};
+
+PageStoreOptions options_of(const std::string& directory, bool compacts) {
+  PageStoreOptions options = TestStore::options(directory);
+  options.compact_rest = compacts ? std::chrono::nanoseconds(1ms) : 0ns;
+  return options;
+}
+
+FileRefPtr in_pool(const std::string& key, uint64_t size = kObjectBytes) {
+  FileRef ref = *object(key, size);
+  ref.pool = pool_of_mount("/data");
+  return std::make_shared<const FileRef>(std::move(ref));
+}
+
+void until(const std::function<bool()>& so) {
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while (!so()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << "it never came to that";
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+class Compaction : public testing::Test {
+ protected:
+  // Segments of which two objects of ten are left, closed in order.
+  void fill(size_t segments) {
+    TestStore store(options_of(directory_.path(), false));
+    std::vector<FileRefPtr> all;
+    for (size_t i = 0; i < segments * kOfASegment; ++i) {
+      all.push_back(in_pool(fmt::format("{}", i)));
+      ASSERT_TRUE(store.write_whole(all.back()));
+    }
+    for (size_t i = 0; i < all.size(); ++i) {
+      const bool stays = i % kOfASegment < 2;
+      (stays ? kept_ : dropped_).push_back(all[i]);
+      if (!stays) store->drop(all[i]->id);
+    }
+    store.close();
+  }
+
+  void expect_kept(TestStore& store, size_t from = 0) {
+    for (size_t i = from; i < kept_.size(); ++i) EXPECT_TRUE(store.holds(kept_[i])) << i;
+    for (const auto& ref : dropped_) EXPECT_FALSE(store.holds(ref)) << ref->key;
+  }
+  void expect_kept_at(const std::string& directory, size_t from = 0) {
+    TestStore store(options_of(directory, false));
+    ASSERT_TRUE(store.ok()) << store.failure().to_string();
+    expect_kept(store, from);
+    EXPECT_EQ(store->stats().corrupt_blocks, 0u);
+  }
+  static std::shared_ptr<TrickyDisk> tricky(Executor& executor) {
+    return std::make_shared<TrickyDisk>(make_disk(executor));
+  }
+  bool is_there(const char* name) const {
+    return std::filesystem::exists(directory_.path() + "/segments/" + name);
+  }
+
+  TempDirectory directory_;
+  std::vector<FileRefPtr> kept_, dropped_;
+};
+
+TEST_F(Compaction, WhatIsLeftMovesOnAndTheSpaceComesBack) {
+  fill(6);
+  const uint64_t before = disk_bytes(directory_.path());
+  {
+    TestStore store(options_of(directory_.path(), true));
+    until([&] { return store->stats().segments <= 2; });
+    expect_kept(store);
+    EXPECT_EQ(store->stats().evicted_bytes, 0u);
+    EXPECT_EQ(store->stats().corrupt_blocks, 0u);
+    EXPECT_LT(store->stats().used_bytes, before / 2);
+    for (const PoolStats& pool : store->pools()) {
+      if (pool.id == pool_of_mount("/data"))
+        EXPECT_GT(pool.used_bytes, kept_.size() * kObjectBytes);
+    }
+    store.close();
+  }
+  EXPECT_LT(disk_bytes(directory_.path()), before / 2);
+  expect_kept_at(directory_.path());
+}
+
+TEST_F(Compaction, LeavesSegmentsAloneOfWhichHalfIsUsed) {
+  std::vector<FileRefPtr> all;
+  {
+    TestStore store(options_of(directory_.path(), false));
+    for (size_t i = 0; i < kOfASegment; ++i) {
+      all.push_back(in_pool(fmt::format("{}", i)));
+      ASSERT_TRUE(store.write_whole(all.back()));
+    }
+    for (size_t i = 0; i < kOfASegment / 2; ++i) store->drop(all[i]->id);
+    store.close();
+  }
+  TestStore store(options_of(directory_.path(), true));
+  ASSERT_TRUE(store.write_whole(in_pool("other")));
+  std::this_thread::sleep_for(50ms);  // nothing comes that could be waited for
+  EXPECT_TRUE(is_there("00000001.data"));
+  store->drop(all[5]->id);
+  until([&] { return !is_there("00000001.data"); });
+  for (size_t i = 6; i < kOfASegment; ++i) EXPECT_TRUE(store.holds(all[i]));
+}
+
+// Writes, syncs, names: one after the other fails. What is pinned stays, too.
+TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
+  fill(1);
+  Executor executor({.threads = 1});
+  for (int failure : {EIO, ENOSPC}) {
+    uint64_t calls = 1;
+    for (uint64_t n = 1; n <= calls && !HasFailure(); ++n) {  // more are seen until all is done
+      SCOPED_TRACE(testing::Message() << "errno " << failure << " at call " << n);
+      auto copy = crash_copy(directory_.path());
+      auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
+      std::atomic<uint64_t> seen = 0;
+      {
+        // Its rest is long enough for a policy to come before it.
+        PageStoreOptions options = options_of(copy->path(), true);
+        options.compact_rest = 100ms;
+        TestStore store(options, disk);
+        ASSERT_TRUE(store.ok());
+        store->set_pool_policy(pool_of_mount("/data"), {.name = "/data", .pinned = true});
+        disk->fault = [&seen, n, failure](FaultyDisk::Call call, uint64_t) {
+          return call != FaultyDisk::Call::kRead && ++seen == n ? failure : 0;
+        };
+        until([&] {
+          return seen >= n || !std::filesystem::exists(copy->path() + "/segments/00000001.data");
+        });
+        expect_kept(store);
+        calls = seen < n ? n - 1 : n + 1;
+        store.close();
+        disk->fault = nullptr;
+      }
+      expect_kept_at(copy->path());
+    }
+    EXPECT_GT(calls, 6u);
+  }
+}
+
+// Both are on disk; whoever drops it meanwhile drops both.
+TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
+  fill(1);
+  Executor executor({.threads = 1});
+  auto disk = tricky(executor);
+  TestStore store(options_of(directory_.path(), true), disk);
+  disk->holds = true;
+  until([&] { return disk->held > 0; });
+  EXPECT_TRUE(store.holds(kept_[0]));
+  EXPECT_TRUE(store.holds(kept_[1]));
+  EXPECT_EQ(store->drop(kept_[0]->id), kObjectBytes);
+  EXPECT_FALSE(store.holds(kept_[0]));
+  dropped_.push_back(kept_[0]);
+  {
+    auto killed = crash_copy(directory_.path());  // in mid-move
+    TestStore after(options_of(killed->path(), false));
+    EXPECT_TRUE(after.holds(kept_[1]));
+  }
+  disk->holds = false;
+  ASSERT_TRUE(store.flush());
+  auto killed = crash_copy(directory_.path());
+  expect_kept_at(killed->path(), 1);
+  until([&] { return !is_there("00000001.data"); });
+  expect_kept(store, 1);
+  // And comes again.
+  ASSERT_TRUE(store.write_whole(kept_[0]));
+  dropped_.pop_back();
+  store.close();
+  expect_kept_at(directory_.path());
+}
+
+// Killed between the move and the end of the segment, or the segment could not be removed: there
+// are two places of each object.
+TEST_F(Compaction, WhatIsDroppedAfterItMovedIsNotBackFromWhereItWas) {
+  fill(1);
+  Executor executor({.threads = 1});
+  auto disk = tricky(executor);
+  std::unique_ptr<TempDirectory> killed;
+  {
+    // .index goes first; put back, both are there.
+    std::filesystem::copy_file(directory_.path() + "/segments/00000001.index",
+                               directory_.path() + "/index");
+    disk->no_unlink = "00000001.data";
+    TestStore store(options_of(directory_.path(), true), disk);
+    until([&] { return !is_there("00000001.index"); });
+    until([&] { return store->stats().segments == 1; });
+    std::filesystem::rename(directory_.path() + "/index",
+                            directory_.path() + "/segments/00000001.index");
+    ASSERT_TRUE(store.flush());
+    killed = crash_copy(directory_.path());
+    // In this run, and all of the segment where they are now.
+    for (const auto& ref : kept_) store->drop(ref->id);
+    ASSERT_TRUE(store.flush());
+    auto after = crash_copy(directory_.path());
+    TestStore later(options_of(after->path(), false));
+    for (const auto& ref : kept_) EXPECT_FALSE(later.holds(ref)) << ref->key;
+  }
+  {
+    TestStore store(options_of(killed->path(), false));
+    expect_kept(store);
+    store->drop(kept_[0]->id);  // in the next one
+    store.close();
+  }
+  dropped_.push_back(kept_[0]);
+  expect_kept_at(killed->path(), 1);
+  {
+    TestStore store(options_of(killed->path(), true));
+    store->drop(kept_[1]->id);
+    store.close();
+  }
+  TestStore store(options_of(killed->path(), true));
+  for (const auto& ref : kept_) EXPECT_FALSE(store.holds(ref)) << ref->key;
+}
+
+// One cannot be read just now, though it is not lost, so that the segment stays: where the other
+// one lay counts no more, in this run and in the next.
+TEST_F(Compaction, WhatHasMovedFromASegmentThatStaysIsNotBackFromThere) {
+  fill(1);
+  Executor executor({.threads = 1});
+  auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
+  std::atomic<int> reads = 0;
+  disk->fault = [&](FaultyDisk::Call call, uint64_t) {
+    return call == FaultyDisk::Call::kRead && ++reads > 1 ? ENOSPC : 0;
+  };
+  TestStore store(options_of(directory_.path(), true), disk);
+  until([&] { return reads > 2; });  // in the next round: the one before moved what it could
+  auto killed = crash_copy(directory_.path());
+  auto expect_gone_at = [&](const std::string& directory) {
+    TestStore later(options_of(directory, false));
+    EXPECT_FALSE(later.holds(kept_[0]));
+    EXPECT_TRUE(later.holds(kept_[1]));
+  };
+  EXPECT_EQ(store->drop(kept_[0]->id), kObjectBytes);
+  ASSERT_TRUE(store.flush());
+  expect_gone_at(crash_copy(directory_.path())->path());
+  {
+    TestStore next(options_of(killed->path(), false));
+    EXPECT_EQ(next->stats().segments, 2u) << "both places are there";
+    EXPECT_EQ(next->drop(kept_[0]->id), kObjectBytes);
+    ASSERT_TRUE(next.flush());
+    expect_gone_at(crash_copy(killed->path())->path());
+  }
+  expect_gone_at(killed->path());
+}
+
+// The segment that a word is about may just not be readable at this start.
+TEST_F(Compaction, WordsAboutWhatCouldNotBeLoadedStay) {
+  fill(2);
+  Executor executor({.threads = 1});
+  {
+    auto disk = tricky(executor);
+    disk->unreadable = "00000001.index";
+    TestStore store(options_of(directory_.path(), true), disk);
+    ASSERT_TRUE(store.ok());
+    for (const auto& ref : kept_) store->drop(ref->id);
+    ASSERT_TRUE(store.flush());
+    until([&] { return !is_there("00000002.data"); });
+    store.close();
+  }
+  TestStore store(options_of(directory_.path(), false));
+  for (const auto& ref : dropped_) EXPECT_FALSE(store.holds(ref)) << ref->key;
+  EXPECT_TRUE(store.holds(kept_[0]));
+  EXPECT_TRUE(store.holds(kept_[1]));
+}
+
+// Words in a segment that is compacted are about one that is not.
+TEST_F(Compaction, WordsThatAreNeededAreSaidAgain) {
+  {
+    TestStore store(options_of(directory_.path(), false));
+    for (size_t i = 0; i < 2 * kOfASegment; ++i) {
+      kept_.push_back(in_pool(fmt::format("{}", i)));
+      ASSERT_TRUE(store.write_whole(kept_.back()));
+    }
+    for (size_t i : {3ul, 11ul, 12ul, 13ul, 14ul, 15ul, 16ul, 17ul}) {
+      store->drop(kept_[i]->id);
+      dropped_.push_back(kept_[i]);
+    }
+    store.close();
+    std::erase_if(kept_, [&](const auto& ref) { return std::ranges::count(dropped_, ref) > 0; });
+  }
+  {
+    TestStore store(options_of(directory_.path(), true));
+    until([&] { return !is_there("00000002.data"); });
+    EXPECT_TRUE(is_there("00000001.data"));
+    expect_kept(store);
+    auto killed = crash_copy(directory_.path());  // durable, not only said
+    expect_kept_at(killed->path());
+    store.close();
+  }
+  expect_kept_at(directory_.path());
+}
+
+TEST_F(Compaction, ASegmentWhoseIndexIsDamagedIsLeftAlone) {
+  fill(1);
+  Executor executor({.threads = 1});
+  auto disk = tricky(executor);
+  {
+    PageStoreOptions options = options_of(directory_.path(), true);
+    options.compact_rest = 100ms;
+    TestStore store(options, disk);
+    disk->wrong = "00000001.index";
+    until([&] { return disk->read_wrong > 0; });
+    disk->wrong = nullptr;
+    expect_kept(store);
+    store.close();
+  }
+  EXPECT_TRUE(is_there("00000001.data"));
+  expect_kept_at(directory_.path());
+}
+
+TEST_F(Compaction, WhatIsDamagedIsDroppedAndCountedAndTheRestMoves) {
+  fill(1);
+  flip_bit(directory_.path() + "/segments/00000001.data", 17);  // of the first
+  TestStore store(options_of(directory_.path(), true));
+  until([&] { return !is_there("00000001.data"); });
+  EXPECT_EQ(store->stats().corrupt_blocks, 1u);
+  EXPECT_FALSE(store.holds(kept_[0]));
+  EXPECT_TRUE(store.holds(kept_[1]));
+}
+
+TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
+  fill(1);
+  Executor executor({.threads = 1});
+  auto disk = tricky(executor);
+  TestStore store(options_of(directory_.path(), true), disk);
+  auto* directory = dynamic_cast<DirectoryStore*>(store.operator->());
+  ASSERT_NE(directory, nullptr);
+  disk->holds = true;
+  until([&] { return disk->held > 0; });
+  store.executor().wait(directory->evict(pool_of_mount("/data"), 64 * kMiB));
+  EXPECT_EQ(store->stats().packed_objects, 0u);
+  disk->holds = false;
+  ASSERT_TRUE(store.flush());
+  for (const auto& ref : kept_) EXPECT_FALSE(store.holds(ref));
+  // What is left has words at most.
+  until([&] { return store->stats().used_bytes <= 9 * kPageBytes; });
+  ASSERT_TRUE(store.write_whole(kept_[0]));
+  EXPECT_TRUE(store.holds(kept_[0]));
+}
+
+TEST_F(Compaction, APoolOfWhichTheOldGoesIsLeftToItsTime) {
+  fill(1);
+  Executor executor({.threads = 1});
+  auto disk = tricky(executor);
+  TestStore store(options_of(directory_.path(), true), disk);
+  disk->holds = true;
+  until([&] { return disk->held > 0; });
+  store->set_pool_policy(pool_of_mount("/data"), {.name = "/data", .ttl = 1ms});
+  disk->holds = false;
+  until([&] { return store->stats().packed_objects == 0; });
+}
+
+// Moved without being read it is as old as before: first in, first out comes to it. What was read
+// begins anew.
+TEST_F(Compaction, WhatMovesIsNotYoungerForIt) {
+  PageStoreOptions options = options_of(directory_.path(), true);
+  options.capacity_bytes = 32 * kMiB;
+  auto number = [](const char* what, int i) { return in_pool(fmt::format("{} {}", what, i)); };
+  TestStore store(options);
+  auto unread = in_pool("unread"), read = in_pool("read");
+  ASSERT_TRUE(store.write_whole(unread));
+  ASSERT_TRUE(store.write_whole(read));
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(store.write_whole(number("first", i)));
+  // Other segments after theirs.
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(store.write_whole(number("others", i)));
+  EXPECT_TRUE(store.holds(read));
+  for (int i = 0; i < 8; ++i) store->drop(number("first", i)->id);
+  until([&] { return !is_there("00000001.data"); });
+  EXPECT_EQ(store->cached_bytes(*unread), kObjectBytes);
+  EXPECT_EQ(store->cached_bytes(*read), kObjectBytes);
+  // What is beside them now.
+  int beside = 0;
+  while (store->stats().evicted_bytes == 0) {
+    Result<> kept = store.write_whole(number("beside", beside++));
+    static_cast<void>(kept);
+  }
+  EXPECT_EQ(store->cached_bytes(*unread), kObjectBytes);
+  for (int i = 0; i < 30; ++i) store->drop(number("beside", i)->id);
+  until([&] { return store->cached_bytes(*unread) == 0; });
+  EXPECT_TRUE(store.holds(read));
+  for (int i = 30; i < beside; ++i) store->drop(number("beside", i)->id);
+}
+
+// Who writes, reads, verifies and drops while segment after segment is compacted sees nothing of
+// it.
+TEST_F(Compaction, RunsBesideEverythingElse) {
+  std::vector<FileRefPtr> stay, come_and_go;
+  for (int i = 0; i < 40; ++i) stay.push_back(in_pool(fmt::format("stay {}", i), 9000));
+  for (int i = 0; i < 300; ++i) come_and_go.push_back(in_pool(fmt::format("go {}", i), 60'000));
+  {
+    TestStore store(options_of(directory_.path(), true));
+    auto* directory = dynamic_cast<DirectoryStore*>(store.operator->());
+    ASSERT_NE(directory, nullptr);
+    std::atomic<bool> stop = false;
+    std::thread reader([&] {
+      while (!stop) {
+        for (const auto& ref : stay) {
+          if (store->cached_bytes(*ref) > 0) EXPECT_TRUE(store.holds(ref)) << ref->key;
+        }
+        Result<> verified = store.executor().wait(
+            directory->verify(Context::background(), [](const VerifyStep&) {}));
+        EXPECT_TRUE(verified);
+      }
+    });
+    for (int round = 0; round < 4; ++round) {
+      for (size_t i = 0; i < come_and_go.size(); ++i) {
+        ASSERT_TRUE(store.write_whole(come_and_go[i]));
+        if (i % 30 == 0) {
+          ASSERT_TRUE(store.write_whole(stay[static_cast<size_t>(round) * 10 + i / 30]));
+        }
+      }
+      for (const auto& ref : come_and_go) store->drop(ref->id);
+      until([&] { return store->stats().segments <= 3; });
+    }
+    stop = true;
+    reader.join();
+    for (const auto& ref : stay) EXPECT_TRUE(store.holds(ref)) << ref->key;
+    EXPECT_EQ(store->stats().corrupt_blocks, 0u);
+    EXPECT_EQ(store->stats().evicted_bytes, 0u);
+    store.close();
+  }
+  TestStore store(options_of(directory_.path(), true));
+  for (const auto& ref : stay) EXPECT_TRUE(store.holds(ref)) << ref->key;
+  for (const auto& ref : come_and_go) EXPECT_FALSE(store.holds(ref)) << ref->key;
+}
+
+}  // namespace
+}  // namespace leat

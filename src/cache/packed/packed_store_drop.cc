@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dropping. A segment never changes, so that a later one has to say what in it counts no more: by a
+// word about the drop, or by another place of the object. It stays as long as that is needed.
+#include <fmt/format.h>
+
+#include "cache/packed/packed_store.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+// For room for a word about a drop.
+constexpr int kWordTries = 100, kWordTriesInVain = 10;
+constexpr auto kWordPause = std::chrono::milliseconds(10);
+
+}  // namespace
+
+uint64_t PackedStore::drop(const FileId& id) {
+  std::optional<Found> found = find(id);
+  std::optional<Entry> copy;
+  // It may just be moving on.
+  while (found && !forget(id, found->entry, &copy)) found = find(id);
+  if (!found) return 0;
+  queue_word(id, found->entry);
+  if (copy) {  // its record is on disk, or about to be
+    queue_word(id, *copy);
+    object_left(*copy);
+  }
+  return found->entry.size;
+}
+
+void PackedStore::queue_word(const FileId& id, const Entry& dropped) {
+  const SegmentPtr from = segment(dropped.segment);
+  if (from == nullptr) return;
+  ++*from->words_due;
+  words_->spawn(directory_->executor,
+                record_drop(shared_from_this(), id, dropped, from->pool, from->words_due));
+}
+
+std::string PackedStore::word_about(const FileId& id, const Entry& dropped) {
+  SegmentRecord word;
+  word.kind = SegmentRecord::Kind::kDropped;
+  word.ref.id = id;
+  word.ref.size = dropped.segment;
+  word.offset = dropped.page * kPageBytes;
+  return word.encode();
+}
+
+// Without this word the object would be back after a restart: not wrong, but not what was asked.
+// It says which place is meant, since the object may be here again before the word is.
+Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, Entry dropped,
+                                PoolPtr pool, std::shared_ptr<std::atomic<int64_t>> due) {
+  co_await self->record_word(word_about(id, dropped), id, dropped.segment, pool);
+  --*due;
+}
+
+Task<> PackedStore::record_word(std::string record, FileId id, uint32_t about, PoolPtr pool) {
+  for (int tries = 0; tries < kWordTries; ++tries) {
+    // A segment that dies with its last object takes the object's record along; one that must stay
+    // for what it covers does not, and what could not be loaded may have an earlier one.
+    if (is_going(about) && !stranded_before(about)) co_return;
+    Result<SegmentPtr> into = co_await add_word(record, pool, For::kWriter);
+    if (into || into.error().code() != StatusCode::kNoSpace) co_return;
+    // Eviction makes room, but not for a pool of which all is used alike; then its oldest segment
+    // goes. A drop is an order, and what is kept is not.
+    pool->wants_room = true;
+    directory_->on_pressure();
+    if (tries % kWordTriesInVain == kWordTriesInVain - 1 && !pool->policy().pinned) {
+      const uint64_t freed = co_await evict_one(pool, false);
+      if (freed == 0) co_await evict_open(pool);
+    }
+    Result<> slept = co_await sleep_for(Context::background(), kWordPause);
+    static_cast<void>(slept);
+  }
+  log::warning("cache {}: no room to note that {} was dropped; it may be back after a restart",
+               directory_->options.directory, id.to_hex());
+}
+
+bool PackedStore::is_going(uint32_t sequence) const {
+  const SegmentPtr of = segment(sequence);
+  return of == nullptr || of->removing;
+}
+
+// Into the segment that is being filled, which is returned.
+Task<Result<PackedStore::SegmentPtr>> PackedStore::add_word(std::string record, PoolPtr pool,
+                                                            For whom) {
+  LEAT_CO_TRY(Slot slot, co_await take_slot(Context::background(), pool, 0, whom));
+  const bool room = slot.segment->charge.grow(record.size());
+  if (room) {
+    slot.segment->covers_earlier = true;
+    slot.segment->tail.add_record(slot.offset, record);
+  }
+  release_slot(slot);
+  if (!room) co_return error(StatusCode::kNoSpace, "no room for a word about a drop");
+  co_return slot.segment;
+}
+
+bool PackedStore::stranded_before(uint32_t sequence) const {
+  std::lock_guard lock(mutex_);
+  return !stranded_.empty() && *stranded_.begin() < sequence;
+}
+
+// What it covers is needed as long as there are earlier segments, also such as could not be loaded.
+bool PackedStore::covers_what_is_there(const Segment& segment) const {
+  if (!segment.covers_earlier) return false;
+  const bool stranded = !stranded_.empty() && *stranded_.begin() < segment.sequence;
+  return stranded || segments_.begin()->first < segment.sequence;
+}
+
+// Waits for the end of those that were begun, of segments before `end`.
+Task<> PackedStore::removals(uint32_t end) {
+  std::vector<SegmentPtr> going;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [sequence, segment] : segments_) {
+      if (sequence < end && segment->removing) going.push_back(segment);
+    }
+  }
+  for (const SegmentPtr& segment : going) {
+    auto gone = co_await segment->gone->wait(Context::background(), "removal of a segment");
+    static_cast<void>(gone);
+  }
+}
+
+// What covers a segment goes after it, also for a power cut. Where this fails a dropped object may
+// be back.
+Task<> PackedStore::sync_names() {
+  CacheDirectory* directory = directory_.get();
+  Result<> synced = co_await directory->executor.blocking(
+      [directory] { return directory->disk->sync_directory(directory->path("segments")); });
+  static_cast<void>(synced);
+}
+
+}  // namespace leat
