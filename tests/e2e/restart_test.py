@@ -7,7 +7,8 @@ import pytest
 
 from e2e.content import content, size_of
 from e2e.readers import UNTIL_STOPPED, Readers
-from rig.process import mounts_below, wait_until
+from rig.mounts import mounts_below
+from rig.process import wait_until
 
 KIB, MIB = 1024, 1024 * 1024
 FILES = {f"d/f{number}": size for number, size in enumerate(
