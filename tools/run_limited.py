@@ -19,6 +19,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
 from rig import leftovers, mounts  # noqa: E402
+from rig.process import parent_of  # noqa: E402
 from rig.watchdog import description  # noqa: E402
 
 OVER_TIME = 124
@@ -34,10 +35,15 @@ def owner_in(session, point):
     name = next(filter(leftovers.NAMES.match, point.split("/")), None)
     if name is None:
         return False
+    pid = leftovers.owner(name)
     try:
-        return leftovers.owner_is_gone(name) or os.getsid(leftovers.owner(name)) == session
-    except ProcessLookupError:
-        return True
+        if leftovers.owner_is_gone(name) or os.getsid(pid) == session:
+            return True
+        while pid > 1 and pid != session:  # it may have made itself a session of its own
+            pid = parent_of(pid)
+        return pid == session
+    except OSError:
+        return True  # gone meanwhile
 
 
 class Mounts:

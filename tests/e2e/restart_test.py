@@ -14,7 +14,7 @@ from e2e.content import content, size_of
 from e2e.readers import UNTIL_STOPPED, Readers
 from rig.faulty import FaultyFront
 from rig.leat import leat_program
-from rig.mounts import mounts_below
+from rig.mounts import connections_below, mounts_below
 from rig.process import is_alive, is_ending, wait_until
 
 KIB, MIB = 1024, 1024 * 1024
@@ -194,6 +194,22 @@ def test_a_killed_daemon_that_hangs_is_in_nobodys_way(leat, front, filled, hung,
         leat.mount(front, filled, mount)
     assert mounts_below(mount) == [str(mount)]
     read_all(mount)
+
+
+def test_who_may_not_free_a_killed_daemon_is_told_how(leat, hung):
+    mount, daemon, waiting = hung
+    if os.path.ismount("/sys/fs/fuse/connections"):
+        pytest.skip("root may abort every connection where the control files are mounted")
+    connection = connections_below(mount).pop()
+    weak = ["setpriv", "--bounding-set", "-sys_admin", leat_program(), "mounts"]
+    done = subprocess.run(weak, env=leat.environment(), stdin=subprocess.DEVNULL, timeout=60,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert (f"run as root: mount -t fusectl fusectl /sys/fs/fuse/connections; "
+            f"echo 1 > /sys/fs/fuse/connections/{connection}/abort") in done.stderr, done.stderr
+    assert is_alive(daemon)
+    leat.run("mounts", check=False)
+    assert not is_alive(daemon) and "connection" in waiting.answer()
 
 
 def test_a_daemon_that_is_slow_is_left_alone(leat, store, filled, folder):

@@ -27,6 +27,10 @@ def stat_fields(pid):
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
 
 
+def parent_of(pid):
+    return int(stat_fields(pid)[1])
+
+
 def cpu_seconds(pid):
     """User and system time of a process with all its threads, and of its reaped children."""
     return sum(int(ticks) for ticks in stat_fields(pid)[11:15]) / TICKS_PER_SECOND
