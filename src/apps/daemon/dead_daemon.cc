@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 // A process that is killed and waits for nothing ends at once, but for the memory that it gives
 // back.
-constexpr auto kOwnEnd = 100ms;
+constexpr auto kOwnEnd = 500ms;
 constexpr auto kSilence = 2s;
 constexpr auto kPatience = 20s;
 
