@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds up JUnit files of several test runners and closes with one plain line.
 
-Usage: sum_results.py NAME=FILE…   A file that is missing or unreadable counts as one failure: a
-suite that died must not look like a suite that passed.
+Usage: sum_results.py NAME=FILE…   A file that is missing or unreadable counts as one failure, and so
+does one beside which FILE.over_time lies: a suite that died or was ended must not look like one that
+passed.
 """
 
 import sys
 import xml.etree.ElementTree as xml
+from pathlib import Path
 
 
 def outcome(case):
@@ -27,7 +29,10 @@ def count(path):
         cases = []
     for case in cases:
         counts[outcome(case)] += 1
-    if not cases:
+    ended = Path(f"{path}.over_time").exists()
+    if ended:
+        print(f"  {path}: the suite hung and was ended")
+    if ended or not cases:
         counts["failed"] += 1
     return counts
 

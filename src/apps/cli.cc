@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "apps/command_table.h"
+#include "apps/daemon/dead_daemon.h"
+#include "apps/paths.h"
 #include "config/nearest.h"
 
 namespace leat {
@@ -56,6 +58,15 @@ int finish(int code) {
   return code == 0 ? static_cast<int>(ExitCode::kFailed) : code;
 }
 
+// A daemon that was killed and hangs keeps its folders and its socket from answering, so what a
+// command would wait for goes first.
+Attempt<> clear_the_way(const CommandEntry& entry) {
+  if (std::string_view(entry.name) == "version") return {};
+  LEAT_CHECK_OK(
+      clear_dead_daemon(runtime_directory(), [](const std::string& what) { note(what); }));
+  return {};
+}
+
 int run_command(const CommandEntry& entry, int argc, const char* const* argv) {
   std::unique_ptr<Command> command = entry.make();
   CLI::App app(entry.summary, fmt::format("leat {}", entry.name));
@@ -72,7 +83,8 @@ int run_command(const CommandEntry& entry, int argc, const char* const* argv) {
                                    wrong.what(), entry.name),
                        {argv, static_cast<size_t>(argc)});
   }
-  Attempt<> done = command->run();
+  Attempt<> done = clear_the_way(entry);
+  if (done) done = command->run();
   return done ? 0 : report(done.error(), command->json);
 }
 

@@ -77,6 +77,9 @@ std::string daemon_log(const std::string& runtime) {
 std::string pid_file(const std::string& runtime) {
   return runtime + "/daemon.pid";
 }
+std::string connection_record(const std::string& runtime) {
+  return runtime + "/daemon.mounts";
+}
 
 std::string default_cache_directory() {
   if (geteuid() == 0) return "/var/cache/leat";

@@ -3,22 +3,46 @@
 
 import os
 import random
-import shutil
-import tempfile
 
 import pytest
 
 from e2e.objects import client
+from rig import leftovers
 from rig.leat import Leat
 from rig.store import Store
+from rig.watchdog import Watchdog
+
+WATCHDOG = pytest.StashKey()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cleared():
+    """What an earlier run left, and would be in the way."""
+    leftovers.clear_abandoned()
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_timeout_set_timer(item, settings):
+    """Beside the time-out of each test, whose signal does not reach what waits in the kernel."""
+    if settings.timeout:
+        if WATCHDOG not in item.config.stash:
+            item.config.stash[WATCHDOG] = Watchdog()
+        item.config.stash[WATCHDOG].arm(item.nodeid, settings.timeout)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    yield
+    if WATCHDOG in item.config.stash:
+        item.config.stash[WATCHDOG].disarm()
 
 
 @pytest.fixture
 def folder():
-    """A short path (sockets lie below it) on the disk that the cache would be on."""
-    path = tempfile.mkdtemp(prefix="leat-e2e-", dir=os.environ.get("LEAT_TEST_DIR"))
+    path = leftovers.make_folder()
     yield path
-    shutil.rmtree(path, ignore_errors=True)
+    left = leftovers.clear(path)
+    assert not left, f"processes of the test will not end: {left}"
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rig.leat import leat_program
-from rig.process import is_alive, mounts_below, wait_until
+from rig.mounts import mounts_below
+from rig.process import is_alive, wait_until
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_the_daemon_holds_nothing_of_its_caller(leat, source, mnt):
     subprocess.run([leat_program(), "mount", source, mnt, "--cache-dir", leat.cache_dir],
                    env=leat.environment(), pass_fds=[theirs], check=True, stdin=subprocess.DEVNULL)
     os.close(theirs)
-    assert select.select([ours], [], [], 10)[0], "the daemon holds the caller's pipe open"
+    assert select.select([ours], [], [], 30)[0], "the daemon holds the caller's pipe open"
     assert os.read(ours, 1) == b""
     os.close(ours)
     daemon = leat.daemon_pid()

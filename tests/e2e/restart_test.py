@@ -2,12 +2,20 @@
 """The daemon ends, politely or not; the cache stays and the bytes are right."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from e2e.content import content, size_of
 from e2e.readers import UNTIL_STOPPED, Readers
-from rig.process import mounts_below, wait_until
+from rig.faulty import FaultyFront
+from rig.leat import leat_program
+from rig.mounts import connections_below, mounts_below
+from rig.process import is_alive, is_ending, wait_until
 
 KIB, MIB = 1024, 1024 * 1024
 FILES = {f"d/f{number}": size for number, size in enumerate(
@@ -83,3 +91,145 @@ def test_kill_loop_under_readers(leat, store, filled, folder, seed, scale):
         counts = readers.finish()
     assert counts["opens"] > 0
     read_all(mount)
+
+
+# Opens a file and its folder, and says so; then reads, or looks names of the folder up, as it is told,
+# with the outcome of each.
+READER = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+folder = os.open(os.path.dirname(sys.argv[1]), os.O_PATH)
+print("open", flush=True)
+for line in sys.stdin:
+    try:
+        done = os.pread(fd, 4096, 0) if line == "read\\n" else os.stat(line[:-1], dir_fd=folder)
+        print("got", len(done), flush=True)
+    except OSError as error:
+        print(error.strerror, flush=True)
+"""
+
+
+class Reader:
+    def __init__(self, path):
+        self.process = subprocess.Popen([sys.executable, "-c", READER, str(path)], text=True, bufsize=1,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdout.readline() == "open\n"
+
+    def ask(self, line):
+        self.process.stdin.write(f"{line}\n")
+
+    def answer(self):
+        return self.process.stdout.readline().strip()
+
+
+def thread_in(pid, function):
+    """Whether a thread of the process waits in a function of the kernel, by name."""
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            if function in (thread / "stack").read_text():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+@pytest.fixture
+def front(store, folder, seed):
+    faulty = FaultyFront(store, folder, seed, share=0)
+    yield faulty
+    faulty.stop()
+
+
+@pytest.fixture
+def hung(leat, front, s3, filled, folder):
+    """A mount whose daemon was killed while it told the kernel to forget a name of a folder in which a
+    program looks another one up. Without help none of the two ever ends. (mount, pid, reader)"""
+    if os.getuid() != 0:
+        pytest.skip("seeing where threads wait, and ending FUSE connections, needs root")
+    s3.put_object(Bucket=filled, Key="d/old", Body=content("d/old", 1, 0, size_of(9 * MIB, 1)))
+    mount = leat.mount(front, filled, os.path.join(folder, "mnt"), freshness="max-age=2s")
+    changed, waiting = Reader(mount / "d/old"), Reader(mount / "d/f0")
+    s3.put_object(Bucket=filled, Key="d/old", Body=content("d/old", 2, 0, size_of(9 * MIB, 2)))
+    time.sleep(2.2)  # what is believed of the names in d ends, and the next lookup lists them
+    front.hold("prefix=d")
+    waiting.ask("held")
+    wait_until(lambda: front.held, "the lookup to wait for the store")
+    daemon = leat.daemon_pid()
+    changed.ask("read")  # finds that the object has changed
+    wait_until(lambda: thread_in(daemon, "fuse_reverse_inval_entry"), "the kernel to be told")
+    os.kill(daemon, signal.SIGKILL)
+    wait_until(lambda: is_ending(daemon) and thread_in(daemon, "fuse_reverse_inval_entry")
+               and len(os.listdir(f"/proc/{daemon}/task")) == 2, "all but the first thread and that one "
+               "to be gone")
+    assert is_alive(daemon)
+    return mount, daemon, waiting
+
+
+@pytest.mark.parametrize("command", ["mounts", "umount", "mount", "daemon"])
+def test_a_killed_daemon_that_hangs_is_in_nobodys_way(leat, front, filled, hung, command):
+    mount, daemon, waiting = hung
+    front.hold(None)
+    if command == "daemon":  # whose runtime folder is not that of the environment
+        other = dict(leat.environment(front.credentials), LEAT_RUNTIME_DIR=f"{leat.folder}/other")
+        process = subprocess.Popen(
+            [leat_program(), "daemon", "--runtime-dir", leat.runtime_dir, "--log-file",
+             leat.folder / "log", "--set", f"cache.directory={leat.cache_dir}"],
+            env=other, stdin=subprocess.DEVNULL)
+        log = leat.folder / "log"
+        wait_until(lambda: log.exists() and "serves" in log.read_text(), "the new daemon")
+        assert "hangs in the kernel" in log.read_text()
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+    elif command == "mount":
+        leat.mount(front, filled, mount)
+    else:
+        done = leat.run(command, *([mount] if command == "umount" else []), check=False, timeout_s=60)
+        assert f"pid {daemon}) was killed and hangs in the kernel" in done.stderr, done.stderr
+        assert done.returncode == {"mounts": 4, "umount": 4}[command]
+    assert not is_alive(daemon)
+    assert waiting.answer() in ("Software caused connection abort",
+                                "Transport endpoint is not connected")
+    if command != "mount":
+        assert mounts_below(mount) == []
+        leat.mount(front, filled, mount)
+    assert mounts_below(mount) == [str(mount)]
+    read_all(mount)
+
+
+def test_who_may_not_free_a_killed_daemon_is_told_how(leat, hung):
+    mount, daemon, waiting = hung
+    if os.path.ismount("/sys/fs/fuse/connections"):
+        pytest.skip("root may abort every connection where the control files are mounted")
+    connection = connections_below(mount).pop()
+    weak = ["setpriv", "--bounding-set", "-sys_admin", leat_program(), "mounts"]
+    done = subprocess.run(weak, env=leat.environment(), stdin=subprocess.DEVNULL, timeout=60,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert (f"run as root: mount -t fusectl fusectl /sys/fs/fuse/connections; "
+            f"echo 1 > /sys/fs/fuse/connections/{connection}/abort") in done.stderr, done.stderr
+    assert is_alive(daemon)
+    leat.run("mounts", check=False)
+    assert not is_alive(daemon) and "connection" in waiting.answer()
+
+
+def test_a_daemon_that_is_slow_is_left_alone(leat, store, filled, folder):
+    mount = leat.mount(store, filled, os.path.join(folder, "mnt"))
+    read_all(mount)
+    daemon = leat.daemon_pid()
+    os.kill(daemon, signal.SIGSTOP)
+    try:
+        url = f"s3://{filled}/d/f0?endpoint={store.endpoint}&region=us-east-1"
+        assert leat.json("stat", url, credentials=store.credentials)["size"] == size_of(100, 1)
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    read_all(mount)
+    assert leat.daemon_pid() == daemon
+
+
+def test_the_record_of_mounts_goes_with_the_daemon(leat, store, filled, folder):
+    mount = leat.mount(store, filled, os.path.join(folder, "mnt"))
+    record = leat.runtime_dir / "daemon.mounts"
+    assert str(mount) in record.read_text()
+    leat.umount(mount)
+    wait_until(lambda: not leat.daemon_pids(), "the daemon of no mounts to end")
+    assert not record.exists()

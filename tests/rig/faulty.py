@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A front of an S3 server that fails: what it is asked it hands on, and now and then it refuses,
-hangs up, cuts answers short, tells of another range, or says nothing more. In clear or under TLS."""
+hangs up, cuts answers short, tells of another range, or says nothing more. In clear or under TLS. What
+names one word can be held without an answer."""
 
 import contextlib
 import random
@@ -28,6 +29,8 @@ class FaultyFront:
         self.lock = threading.Lock()
         self.faults = Counter()
         self.ended = threading.Event()
+        self.held_word, self.held = None, 0
+        self.let_go = threading.Condition(self.lock)
         self.connections = set()
         self.certificate = Path(folder) / "front.pem"
         self.context = self.make_context(Path(folder)) if tls else None
@@ -86,6 +89,7 @@ class FaultyFront:
         request, _ = read_head(wire)
         if not request:
             return False
+        self.wait_while_held(request)
         fault = self.choose()
         if fault == "refuse":
             self.note(fault)
@@ -140,6 +144,19 @@ class FaultyFront:
             left -= len(piece)
         return True
 
+    def hold(self, word):
+        """From now on requests that have `word` in their first line wait; until hold(None)."""
+        with self.lock:
+            self.held_word = word.encode() if word else None
+            self.let_go.notify_all()
+
+    def wait_while_held(self, request):
+        with self.lock:
+            line = request.split(b"\r\n", 1)[0]
+            while self.held_word and self.held_word in line and not self.ended.is_set():
+                self.held += 1
+                self.let_go.wait()
+
     def choose(self):
         with self.lock:
             return self.random.choice(FAULTS) if self.random.random() < self.share else None
@@ -150,6 +167,7 @@ class FaultyFront:
 
     def stop(self):
         self.ended.set()
+        self.hold(None)
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()

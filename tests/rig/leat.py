@@ -8,7 +8,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-from rig.process import is_alive, mounts_below, pids_with_environment, wait_until
+from rig import leftovers
+from rig.mounts import detach_below, mounts_below
+from rig.process import is_alive, pids_with_environment, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -32,7 +34,8 @@ class Leat:
     def environment(self, credentials=None):
         kept = {k: v for k, v in os.environ.items()
                 if not k.startswith(("AWS_", "LEAT_")) and not k.lower().endswith("_proxy")}
-        kept.update(LEAT_RUNTIME_DIR=str(self.runtime_dir),
+        # Any port for the metrics: that of the configuration may be another daemon's.
+        kept.update(LEAT_RUNTIME_DIR=str(self.runtime_dir), LEAT_TELEMETRY_LISTEN="127.0.0.1:0",
                     LEAT_SNAPSHOT_DIRECTORY=str(self.folder / "snapshots"), **(credentials or {}))
         return kept
 
@@ -83,11 +86,6 @@ class Leat:
         wait_until(lambda: not any(map(is_alive, pids)), "the killed daemon to be gone")
         return pids
 
-    def detach_mounts(self):
-        """Takes dead mount points away, as a person would after a crash."""
-        for point in mounts_below(self.folder):
-            subprocess.run(["umount", "-l", point], capture_output=True, check=False)
-
     def stop(self):
         """Unmounts everything and waits for the daemon to end by itself."""
         for point in mounts_below(self.folder):
@@ -100,6 +98,6 @@ class Leat:
     def close(self):
         try:
             self.stop()
-        except (AssertionError, RuntimeError, subprocess.TimeoutExpired, OSError):
-            self.kill9()
-        self.detach_mounts()
+        except (AssertionError, RuntimeError, subprocess.SubprocessError, OSError):
+            leftovers.end(self.folder)
+        detach_below(self.folder)

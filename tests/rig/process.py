@@ -2,13 +2,16 @@
 """What the kernel says about a process, and waiting for something to become true."""
 
 import os
+import re
+import signal
 import time
 from pathlib import Path
 
+PF_EXITING = 4  # of the flags in /proc/PID/stat
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-def wait_until(condition, what, timeout_s=15.0, interval_s=0.02):
+def wait_until(condition, what, timeout_s=30.0, interval_s=0.02):
     """The condition's first true value; an AssertionError that names `what` after the deadline."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -19,10 +22,18 @@ def wait_until(condition, what, timeout_s=15.0, interval_s=0.02):
         time.sleep(interval_s)
 
 
+def stat_fields(pid):
+    """Of /proc/PID/stat, from the state on: proc_pid_stat(5) numbers them from 3."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+
+def parent_of(pid):
+    return int(stat_fields(pid)[1])
+
+
 def cpu_seconds(pid):
     """User and system time of a process with all its threads, and of its reaped children."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return sum(int(ticks) for ticks in fields[11:15]) / TICKS_PER_SECOND
+    return sum(int(ticks) for ticks in stat_fields(pid)[11:15]) / TICKS_PER_SECOND
 
 
 def bytes_written(pid):
@@ -33,37 +44,74 @@ def bytes_written(pid):
     raise RuntimeError(f"/proc/{pid}/io has no wchar")
 
 
-def is_alive(pid):
+def start_time(pid):
+    """Clock ticks from the boot to its start, which tell it from another one of its number; 0: none."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        return int(stat_fields(pid)[19])
+    except OSError:
+        return 0
+
+
+def is_alive(pid):
+    """False for what is gone or only waits to be reaped, without a thread that still ends."""
+    try:
+        state = stat_fields(pid)[0]
+        return state not in "ZX" or len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
         return False
+
+
+def thread_is_ending(thread):
+    state, *fields = (thread / "stat").read_text().rsplit(")", 1)[1].split()
+    if state in "ZX" or int(fields[5]) & PF_EXITING:
+        return True
+    pending = re.search(r"^SigPnd:\t(\w+)", (thread / "status").read_text(), re.MULTILINE)
+    return bool(int(pending[1], 16) & 1 << (signal.SIGKILL - 1))
+
+
+def is_ending(pid):
+    """Gone, or killed for good, though a thread may still wait in the kernel."""
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            if not thread_is_ending(thread):
+                return False
+        except OSError:
+            continue  # gone meanwhile
+    return True
+
+
+def of_any_thread(pid, read):
+    """What `read` makes of the first /proc folder of the process, or of one of its threads, that has it:
+    where a thread hangs in the kernel after a kill, the process itself has nothing any more."""
+    for folder in (Path(f"/proc/{pid}"), *Path(f"/proc/{pid}/task").glob("*")):
+        try:
+            found = read(folder)
+        except OSError:
+            continue  # gone meanwhile, or somebody else's
+        if found:
+            return found
+    return None
+
+
+def environment_of(pid):
+    """As it was at the start of the process, as NAME=VALUE in bytes."""
+    text = of_any_thread(pid, lambda folder: (folder / "environ").read_bytes())
+    return text.split(b"\0") if text else []
+
+
+def all_pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def pids_with_environment(name, value):
     """Processes whose environment at their start held name=value, with the name of their program."""
     wanted = f"{name}={value}".encode()
     found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found[int(entry.name)] = os.path.basename(os.readlink(entry / "exe"))
-        except OSError:
-            continue  # gone meanwhile, or somebody else's
+    for pid in all_pids():
+        if wanted in environment_of(pid):
+            program = of_any_thread(pid, lambda folder: os.readlink(folder / "exe"))
+            found[pid] = os.path.basename(program or "")
     return found
-
-
-def mounts_below(folder):
-    """Mount points in or below `folder`, innermost first."""
-    folder = os.path.realpath(folder)
-    points = []
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        point = line.split()[1].encode().decode("unicode_escape").encode("latin-1").decode()
-        if point == folder or point.startswith(folder + "/"):
-            points.append(point)
-    return points[::-1]
 
 
 def disk_bytes(folder):

@@ -2,10 +2,13 @@
 """The house rules hold for this tree, and the checkers do catch what they are there to catch."""
 
 import importlib.util
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from rig.process import is_alive
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -103,3 +106,28 @@ def test_sum_counts_a_suite_that_died(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["sum_results.py", f"a={good}", f"b={tmp_path}/missing.xml"])
     assert sum_results.main() == 1
     assert capsys.readouterr().out.endswith("1 passed, 2 failed, 1 skipped\n")
+
+
+def test_sum_counts_a_suite_that_was_ended(tmp_path, capsys, monkeypatch):
+    good = tmp_path / "good.xml"
+    good.write_text('<testsuite><testcase name="a"/></testsuite>')
+    (tmp_path / "good.xml.over_time").touch()
+    monkeypatch.setattr("sys.argv", ["sum_results.py", f"a={good}"])
+    assert sum_results.main() == 1
+    assert capsys.readouterr().out.endswith("1 passed, 1 failed\n")
+
+
+LIMITED = ROOT / "tools" / "run_limited.py"
+
+
+def test_a_command_within_its_time_is_as_it_is():
+    assert subprocess.run([LIMITED, "60", "sh", "-c", "exit 3"], check=False).returncode == 3
+
+
+def test_a_command_over_its_time_is_ended_with_its_children_and_said():
+    done = subprocess.run([LIMITED, "0.5", "sh", "-c", "sleep 3333; true"],
+                          stdout=subprocess.PIPE, text=True, check=False, timeout=100)
+    assert done.returncode == 124
+    assert "is over its 0.5 s" in done.stdout
+    assert re.search(r"sleep 3333$", done.stdout, re.MULTILINE), done.stdout
+    assert not is_alive(re.search(r"^ +(\d+) sleep 3333$", done.stdout, re.MULTILINE)[1])

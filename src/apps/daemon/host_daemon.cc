@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "apps/daemon/daemon_options.h"
+#include "apps/daemon/dead_daemon.h"
 #include "apps/daemon/memory_size.h"
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
@@ -68,10 +69,14 @@ HostDaemon::HostDaemon(HostDaemonOptions options, Config config, PidFile pid_fil
     : options_(std::move(options)),
       config_(std::move(config)),
       memory_bytes_max_(memory_bytes_of(config_)),
-      pid_file_(std::move(pid_file)) {}
+      pid_file_(std::move(pid_file)),
+      connections_(connection_record(options_.runtime)) {}
 
 Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options, Config config) {
   LEAT_CHECK_OK(make_runtime_directory(options.runtime));
+  // Its lock would never come free.
+  LEAT_CHECK_OK(clear_dead_daemon(options.runtime,
+                                  [](const std::string& what) { log::warning("{}", what); }));
   LEAT_TRY(PidFile pid_file,
            PidFile::acquire(leat::pid_file(options.runtime), kPredecessorPatience));
   raise_open_files_limit();
@@ -110,6 +115,7 @@ Result<> HostDaemon::serve() {
   mounting.io_uring = config_.boolean("fuse.io_uring");
   mounting.threads = static_cast<unsigned>(config_.integer("fuse.threads"));
   mounting.close_when_empty = !options_.stays_when_empty;
+  mounting.connections = &connections_;
   mounting.on_empty = [this] { options_.on_stop("nothing is mounted any more"); };
   mounts_ = std::make_unique<MountService>(mounting, *catalog_, *fetcher_, store_.get(), sources_,
                                            executor_);

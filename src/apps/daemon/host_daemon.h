@@ -11,6 +11,7 @@
 #include "apps/daemon/snapshot_service.h"
 #include "config/config.h"
 #include "doors/admin/admin_door.h"
+#include "doors/fuse/connection_record.h"
 #include "http/server.h"
 #include "jobs/job_table.h"
 
@@ -63,6 +64,7 @@ class HostDaemon : public Host {
   const Config config_;
   const uint64_t memory_bytes_max_;
   const PidFile pid_file_;
+  ConnectionRecord connections_;
   const Clock::time_point started_ = Clock::now();
 
   // In the order of their making; each uses only what stands above it.

@@ -230,6 +230,7 @@ FuseDoorOptions MountService::door_options(const EntryPtr& entry) {
   door.passthrough = request.passthrough;
   door.io_uring = options_.io_uring;
   door.threads = options_.threads;
+  door.connections = options_.connections;
   std::weak_ptr<Entry> weak = entry;
   door.on_unmounted = [this, weak] {
     if (EntryPtr alive = weak.lock()) alive->ended = true;

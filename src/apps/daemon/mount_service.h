@@ -28,6 +28,8 @@ struct MountServiceOptions {
   unsigned threads = 0;
   // Refuse new mounts from the moment on that the last one goes.
   bool close_when_empty = false;
+  // Of the mounts' connections; may be null, outlives the service.
+  ConnectionRecord* connections = nullptr;
   // Called when that has happened, on any thread.
   std::function<void()> on_empty;
   Clock::duration probe_timeout = std::chrono::seconds(30);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PidFile: one daemon per runtime directory: a locked file with the process's number in it. The
-// lock is the kernel's, so a daemon that was killed leaves nothing that is in the way.
+// lock is the kernel's, so a daemon that was killed leaves nothing that is in the way, unless it
+// cannot end (dead_daemon.h).
 #pragma once
 
 #include <chrono>

@@ -5,9 +5,10 @@
 //  now
 //  3. the mount goes if nobody uses it; the session's threads stop; else it goes by force
 //  4. the last coroutines have replied
-//  5. the session, then what its requests worked with
+//  5. the session, its place in the record, then what its requests worked with
 #include "doors/fuse/fuse_door.h"
 
+#include "doors/fuse/connection_record.h"
 #include "doors/fuse/invalidation_thread.h"
 #include "doors/fuse/mount_point.h"
 #include "doors/fuse/session.h"
@@ -45,6 +46,7 @@ class MountedDoor : public FuseDoor {
 
   DoorState state_;
   std::unique_ptr<Session> session_;
+  std::string device_;                  // as the record knows it
   std::atomic<bool> detached_ = false;  // the name is gone, the connection may still live
   std::shared_ptr<InvalidationThread> invalidations_;
 };
@@ -52,6 +54,9 @@ class MountedDoor : public FuseDoor {
 Result<> MountedDoor::mount() {
   LEAT_TRY(std::unique_ptr<Session> started, Session::start(state_, state_.options.mountpoint));
   session_ = std::move(started);
+  if (ConnectionRecord* record = state_.options.connections) {
+    device_ = record->add(state_.options.mountpoint);
+  }
   start_invalidations();
   Result<> set = set_read_ahead(state_.options.mountpoint, state_.options.read_ahead_bytes);
   if (!set) {
@@ -133,6 +138,8 @@ MountedDoor::~MountedDoor() {
     force_unmount_path(state_.options.mountpoint);
   }
   state_.waiting.wait_until_none();
+  session_.reset();
+  if (!device_.empty()) state_.options.connections->remove(device_);
 }
 
 FuseFeatures MountedDoor::features() const {

@@ -16,6 +16,8 @@
 
 namespace leat {
 
+class ConnectionRecord;
+
 struct FuseDoorOptions {
   std::string mountpoint{};      // an existing directory
   std::string fs_name = "leat";  // shown as the source in /proc/mounts
@@ -28,6 +30,9 @@ struct FuseDoorOptions {
   // The kernel's read-ahead. 1 MiB is one READ request; larger lost (FACTS 1.1).
   uint64_t read_ahead_bytes = kMiB;
   unsigned threads = 0;  // 0: one per core
+  // Where the mount's connection is written down as long as it lives; may be null, outlives the
+  // door.
+  ConnectionRecord* connections = nullptr;
   // The mount is gone, by whomever. Called once, on a thread of the door: it must not destroy it.
   std::function<void()> on_unmounted{};
 };

@@ -38,9 +38,9 @@ constexpr Freshness kHour{.mode = Freshness::Mode::kMaxAge, .max_age = 3600s};
 class Mounted {
  public:
   explicit Mounted(TreeRigOptions tree = {}, FuseDoorOptions options = {}) : rig(std::move(tree)) {
-    char name[] = "/tmp/leat_door_XXXXXX";
-    LEAT_CHECK(::mkdtemp(name) != nullptr);
-    directory = name;
+    // By the process in it the mounts of a test that was killed are found (tests/rig/leftovers.py).
+    directory = fmt::format("/tmp/leat_door_{}_XXXXXX", ::getpid());
+    LEAT_CHECK(::mkdtemp(directory.data()) != nullptr);
     options.mountpoint = directory;
     Result<std::unique_ptr<FuseDoor>> mounted =
         FuseDoor::mount(std::move(options), *rig.files, rig.executor);

@@ -16,7 +16,6 @@
 #include <iterator>
 #include <sstream>
 #include <system_error>
-#include <vector>
 
 #include "telemetry/log.h"
 
@@ -64,21 +63,6 @@ std::optional<std::string> run_fusermount(const std::string& mountpoint, bool la
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
   while (complaint.ends_with('\n')) complaint.pop_back();
   return complaint.empty() ? "fusermount3 failed" : complaint;
-}
-
-// mountinfo writes space, tab, newline and backslash as \ooo.
-std::string unescape(std::string_view text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\\' || i + 3 >= text.size()) {
-      plain += text[i];
-      continue;
-    }
-    plain +=
-        static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-    i += 3;
-  }
-  return plain;
 }
 
 }  // namespace
@@ -131,23 +115,53 @@ void force_unmount_path(const std::string& mountpoint) {
   }
 }
 
-std::string device_of_mount(std::string_view mountinfo, std::string_view mountpoint) {
-  // "36 35 98:0 /root /mount/point options - type source super": proc_pid_mountinfo(5)
-  std::string found;
+std::string unescape_mount(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 3 >= text.size()) {
+      plain += text[i];
+      continue;
+    }
+    plain +=
+        static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+    i += 3;
+  }
+  return plain;
+}
+
+std::vector<MountLine> parse_mountinfo(std::string_view mountinfo) {
+  // "36 35 98:0 /root /mount/point options optional… - type source super": proc_pid_mountinfo(5)
+  std::vector<MountLine> mounts;
   std::istringstream lines{std::string(mountinfo)};
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
-    std::string id, parent, device, root, at;
-    words >> id >> parent >> device >> root >> at;
-    if (unescape(at) == mountpoint) found = device;
+    std::string id, parent, root, word;
+    MountLine mount;
+    words >> id >> parent >> mount.device >> root >> mount.point;
+    while (words >> word && word != "-") {
+    }
+    words >> mount.type >> mount.source;
+    if (!mount.point.empty()) mounts.push_back(std::move(mount));
+  }
+  return mounts;
+}
+
+std::vector<MountLine> mounts_of_this_namespace() {
+  std::ifstream table("/proc/self/mountinfo");
+  const std::string text{std::istreambuf_iterator<char>(table), std::istreambuf_iterator<char>()};
+  return parse_mountinfo(text);
+}
+
+std::string device_of_mount(const std::vector<MountLine>& mounts, std::string_view mountpoint) {
+  std::string found;
+  for (const MountLine& mount : mounts) {
+    if (unescape_mount(mount.point) == mountpoint) found = mount.device;
   }
   return found;
 }
 
 Result<> set_read_ahead(const std::string& mountpoint, uint64_t bytes) {
-  std::ifstream table("/proc/self/mountinfo");
-  const std::string text{std::istreambuf_iterator<char>(table), std::istreambuf_iterator<char>()};
-  const std::string device = device_of_mount(text, mountpoint);
+  const std::string device = device_of_mount(mounts_of_this_namespace(), mountpoint);
   if (device.empty()) {
     return error(StatusCode::kNotFound, mountpoint + " is not in /proc/self/mountinfo");
   }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/daemon/dead_daemon.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "apps/paths.h"
+#include "doors/fuse/dead_connections.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A process that is killed and waits for nothing ends at once, but for the memory that it gives
+// back.
+constexpr auto kOwnEnd = 500ms;
+constexpr auto kSilence = 2s;
+constexpr auto kPatience = 20s;
+
+}  // namespace
+
+Result<> clear_dead_daemon(const std::string& runtime,
+                           const std::function<void(std::string)>& say) {
+  // What others may have written there is not to be believed.
+  if (!check_runtime_directory(runtime)) return {};
+  std::optional<DeadConnections> dead = DeadConnections::find(connection_record(runtime));
+  if (!dead || dead->wait_until_gone(kOwnEnd)) return {};
+  const std::string what = fmt::format(
+      "the daemon of {} (pid {}) was killed and hangs in the kernel", runtime, dead->pid());
+  Result<> aborted = dead->abort();
+  if (!aborted) return error(aborted.error().with_context(what));
+  if (!dead->wait_until_gone(kSilence)) {
+    say(fmt::format("{}; waiting for its end", what));
+    if (!dead->wait_until_gone(kPatience)) {
+      return error(
+          StatusCode::kBusy,
+          fmt::format("{0}, though its FUSE connections were aborted; what it waits for is "
+                      "in /proc/{1}/task/*/stack. LEAT_RUNTIME_DIR and --cache-dir give "
+                      "another daemon a place of its own",
+                      what, dead->pid()));
+    }
+  }
+  dead->unmount();
+  say(fmt::format("{}; its FUSE connections were aborted, and it has ended", what));
+  return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/fuse/dead_connections.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+#include "runtime/disk.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kControls = "/sys/fs/fuse/connections";
+constexpr uint64_t kExiting = 4;  // PF_EXITING of include/linux/sched.h, in field 9 of stat
+constexpr auto kLook = std::chrono::milliseconds(10);
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void for_each_in(const fs::path& folder, const std::function<void(const fs::path&)>& take) {
+  std::error_code failed;
+  for (fs::directory_iterator item(folder, failed), end; !failed && item != end;
+       item.increment(failed)) {
+    take(item->path());
+  }
+}
+
+fs::path proc_of(int pid) {
+  return fmt::format("/proc/{}", pid);
+}
+
+// By the threads: once the first one has ended the process itself shows no descriptors any more.
+std::set<unsigned> connections_held(int pid) {
+  constexpr std::string_view kKey = "fuse_connection:";
+  std::set<unsigned> held;
+  for_each_in(proc_of(pid) / "task", [&](const fs::path& thread) {
+    for_each_in(thread / "fdinfo", [&](const fs::path& descriptor) {
+      std::ifstream lines(descriptor);
+      for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with(kKey)) continue;
+        unsigned number = 0;
+        std::istringstream(line.substr(kKey.size())) >> number;
+        if (number != 0) held.insert(number);
+      }
+    });
+  });
+  return held;
+}
+
+// The state of a thread, by the text of its stat: what follows the name in brackets.
+bool has_ended(std::string_view stat) {
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string_view::npos) return true;
+  const std::string_view state = stat.substr(name_end + 1, 2);
+  return state == " Z" || state == " X";
+}
+
+bool contains(const std::vector<MountLine>& mounts, const MountLine& mount) {
+  return std::ranges::find(mounts, mount) != mounts.end();
+}
+
+unsigned connection_of(const std::string& device) {
+  const size_t colon = device.find(':');
+  unsigned number = 0;
+  if (colon == std::string::npos || device.substr(0, colon) != "0") return 0;
+  std::istringstream(device.substr(colon + 1)) >> number;
+  return number;
+}
+
+// The control files, through a mount of them that nobody else sees: not every host has them
+// mounted.
+File open_own_controls() {
+  const File made(::fsopen("fusectl", FSOPEN_CLOEXEC));
+  if (!made) return {};
+  if (::fsconfig(made.fd(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return {};
+  return File(::fsmount(made.fd(), FSMOUNT_CLOEXEC, 0));
+}
+
+Status refused(unsigned connection, int number) {
+  const bool there = ::access(fmt::format("{}/{}", kControls, connection).c_str(), F_OK) == 0;
+  const std::string mount = there ? "" : fmt::format("mount -t fusectl fusectl {}; ", kControls);
+  return status_from_errno(
+      number == ENOSYS ? EPERM : number,
+      fmt::format("cannot abort FUSE connection {0}; run as root: {1}echo 1 > {2}/{0}/abort",
+                  connection, mount, kControls));
+}
+
+Result<> abort_connection(unsigned connection) {
+  const std::string name = fmt::format("{}/abort", connection);
+  File control(::open(fmt::format("{}/{}", kControls, name).c_str(), O_WRONLY | O_CLOEXEC));
+  if (!control) {
+    const int failed = errno;
+    const File controls = failed == ENOENT ? open_own_controls() : File();
+    if (!controls) return error(refused(connection, failed == ENOENT ? errno : failed));
+    control = File(::openat(controls.fd(), name.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!control && errno == ENOENT) return {};  // it has ended meanwhile
+    if (!control) return error(refused(connection, errno));
+  }
+  if (::write(control.fd(), "1", 1) != 1) return error(refused(connection, errno));
+  return {};
+}
+
+}  // namespace
+
+bool is_ending_thread(std::string_view stat, std::string_view status) {
+  const size_t name_end = stat.rfind(')');
+  if (has_ended(stat)) return true;
+  std::istringstream words{std::string(stat.substr(name_end + 1))};
+  std::string skipped;
+  uint64_t flags = 0;
+  for (int field = 3; field < 9; ++field) words >> skipped;
+  words >> flags;
+  if ((flags & kExiting) != 0) return true;
+  constexpr std::string_view kPending = "\nSigPnd:";
+  const size_t pending = status.find(kPending);
+  if (pending == std::string_view::npos) return false;
+  uint64_t signals = 0;
+  std::istringstream(std::string(status.substr(pending + kPending.size()))) >> std::hex >> signals;
+  return (signals >> (SIGKILL - 1) & 1) != 0;
+}
+
+ProcessState state_of(const ProcessMark& process) {
+  if (process.boot_id != this_boot()) return ProcessState::kGone;
+  const fs::path proc = proc_of(process.pid);
+  if (start_ticks_in(text_of(proc / "stat")) != process.start_ticks) return ProcessState::kGone;
+  bool ending = true;
+  size_t running = 0;
+  for_each_in(proc / "task", [&](const fs::path& thread) {
+    const std::string stat = text_of(thread / "stat");
+    if (stat.empty()) return;  // gone meanwhile
+    if (!has_ended(stat)) ++running;
+    ending = ending && is_ending_thread(stat, text_of(thread / "status"));
+  });
+  if (!ending) return ProcessState::kAlive;
+  return running > 0 ? ProcessState::kEnding : ProcessState::kGone;
+}
+
+std::set<unsigned> connections_to_abort(const RecordedConnections& record,
+                                        const std::set<unsigned>& held,
+                                        const std::vector<MountLine>& mounts) {
+  std::set<unsigned> found;
+  for (const MountLine& mount : record.mounts) {
+    const unsigned connection = connection_of(mount.device);
+    if (connection != 0 && contains(mounts, mount)) found.insert(connection);
+  }
+  for (unsigned connection : held) {
+    // A mount may have been bound elsewhere or taken away lazily: its place does not matter.
+    const bool ours = std::ranges::all_of(mounts, [&](const MountLine& mount) {
+      if (connection_of(mount.device) != connection) return true;
+      return std::ranges::any_of(record.mounts, [&](const MountLine& recorded) {
+        return recorded.device == mount.device && recorded.type == mount.type &&
+               recorded.source == mount.source;
+      });
+    });
+    if (ours) found.insert(connection);
+  }
+  return found;
+}
+
+std::optional<DeadConnections> DeadConnections::find(const std::string& record) {
+  const std::string text = text_of(record);
+  if (text.empty()) return std::nullopt;
+  Result<RecordedConnections> parsed = parse_connections(text);
+  if (!parsed || state_of(parsed->process) != ProcessState::kEnding) return std::nullopt;
+  return DeadConnections(std::move(*parsed));
+}
+
+Result<> DeadConnections::abort() {
+  const std::set<unsigned> connections = connections_to_abort(
+      record_, connections_held(record_.process.pid), mounts_of_this_namespace());
+  Result<> done;
+  for (unsigned connection : connections) {
+    Result<> aborted = abort_connection(connection);
+    if (!aborted && done) done = std::move(aborted);
+  }
+  return done;
+}
+
+bool DeadConnections::wait_until_gone(std::chrono::milliseconds patience) const {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (state_of(record_.process) == ProcessState::kEnding) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+void DeadConnections::unmount() {
+  const std::vector<MountLine> mounts = mounts_of_this_namespace();
+  for (const MountLine& mount : record_.mounts) {
+    if (!contains(mounts, mount)) continue;
+    Result<> gone = unmount_path(unescape_mount(mount.point), true);
+    if (!gone) log::info("{}", gone.error().to_string());
+  }
+}
+
+}  // namespace leat
