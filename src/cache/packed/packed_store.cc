@@ -281,7 +281,7 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool) 
   }
   CacheDirectory* directory = directory_.get();
   Result<OpenFilesPtr> files =
-      co_await directory->executor.blocking([directory, &segment]() -> Result<OpenFilesPtr> {
+      co_await directory->blocking([directory, &segment]() -> Result<OpenFilesPtr> {
         constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL;
         auto made = std::make_shared<OpenFiles>();
         LEAT_TRY(made->data,
@@ -448,7 +448,7 @@ Task<> PackedStore::removals(uint32_t end) {
 // fails a dropped object may be back.
 Task<> PackedStore::sync_names() {
   CacheDirectory* directory = directory_.get();
-  Result<> synced = co_await directory->executor.blocking(
+  Result<> synced = co_await directory->blocking(
       [directory] { return directory->disk->sync_directory(directory->path("segments")); });
   static_cast<void>(synced);
 }
