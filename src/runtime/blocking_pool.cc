@@ -85,13 +85,15 @@ void BlockingPool::give_up() {
 }
 
 void BlockingPool::post(Job job) {
+  // The pool may go as soon as the job is in the queue: with whom it answers.
+  const std::shared_ptr<State> state = state_;
   bool start = false;
   {
-    std::lock_guard lock(state_->mutex);
-    if (!state_->given_up) {
-      state_->queue.push_back(std::move(job));
-      start = state_->queue.size() > state_->idle && state_->threads < state_->threads_max;
-      if (start) ++state_->threads;
+    std::lock_guard lock(state->mutex);
+    if (!state->given_up) {
+      state->queue.push_back(std::move(job));
+      start = state->queue.size() > state->idle && state->threads < state->threads_max;
+      if (start) ++state->threads;
     }
   }
   if (job != nullptr) {
@@ -100,16 +102,16 @@ void BlockingPool::post(Job job) {
     return;
   }
   if (!start) {
-    state_->work_came.notify_one();
+    state->work_came.notify_one();
     return;
   }
-  Result<> started = state_->start_thread(state_->name, [state = state_] { work(state); });
+  Result<> started = state->start_thread(state->name, [state] { work(state); });
   if (started) return;
   // The others come to it; where there are none nobody would.
   std::deque<Job> refused;
   {
-    std::lock_guard lock(state_->mutex);
-    if (--state_->threads == 0) refused.swap(state_->queue);
+    std::lock_guard lock(state->mutex);
+    if (--state->threads == 0) refused.swap(state->queue);
   }
   for (Job& one : refused) one(&started.error());
 }
