@@ -27,12 +27,12 @@ Counter refused_total("leat_cache_refused_bytes_total",
 
 }  // namespace
 
-void Background::spawn(Executor& executor, Task<> task) {
+void Background::spawn(const Spawner& executor, Task<> task) {
   {
     std::lock_guard lock(mutex_);
     ++running_;
   }
-  executor.spawn(run(shared_from_this(), std::move(task)));
+  if (!executor.spawn(run(shared_from_this(), std::move(task)))) finished();
 }
 
 Task<> Background::run(std::shared_ptr<Background> self, Task<> task) {
@@ -61,15 +61,15 @@ Task<> Background::idle() {
   static_cast<void>(done);
 }
 
-CacheDirectory::CacheDirectory(PageStoreOptions resolved, Executor& threads,
+CacheDirectory::CacheDirectory(PageStoreOptions resolved, Executor& starts,
                                std::shared_ptr<Disk> any_disk)
     : options(std::move(resolved)),
-      executor(threads),
+      executor(starts),
       disk(std::move(any_disk)),
       capacity(std::make_shared<Capacity>(options.capacity_bytes)),
       pools(capacity),
       background(std::make_shared<Background>()),
-      descriptors(options.directory, disk, threads, kOpenObjectsMax) {}
+      descriptors(options.directory, disk, kOpenObjectsMax) {}
 
 void CacheDirectory::count_refused(uint64_t bytes) {
   refused_bytes += bytes;
@@ -107,6 +107,7 @@ Error CacheDirectory::write_failed(std::string_view key, const Status& status) {
 }
 
 void CacheDirectory::lost_unwritten(uint64_t objects, uint64_t bytes, const Status& status) {
+  if (closed) return;
   count_refused(bytes);
   make_room_if_full(status);
   if (told_of_lost_.exchange(true)) return;
@@ -134,6 +135,7 @@ void CacheDirectory::reserved(Pool& pool, uint64_t bytes) {
 }
 
 void CacheDirectory::corrupt(const std::string& what, const std::string& why, uint64_t blocks) {
+  if (closed) return;  // it says nothing of the disk
   corrupt_blocks += blocks;
   corrupt_total.add(blocks);
   log::warning("cache {}: dropped {}, which will be fetched again: {}", options.directory, what,
@@ -142,7 +144,7 @@ void CacheDirectory::corrupt(const std::string& what, const std::string& why, ui
 
 // What describes the data goes first: data without it is removed at the next start.
 Task<bool> CacheDirectory::remove_files(Openable& object, Charge& charge) {
-  Result<> removed = co_await executor.blocking([this, &object]() -> Result<> {
+  Result<> removed = co_await blocking([this, &object]() -> Result<> {
     if (closed) return error(StatusCode::kUnavailable, "the cache directory is closed");
     object.close_files();
     Result<> side = disk->unlink(path(object.side_name()));
@@ -154,6 +156,7 @@ Task<bool> CacheDirectory::remove_files(Openable& object, Charge& charge) {
   if (removed) co_return true;
   charge.never_give_back();
   left_behind = true;
+  if (closed) co_return false;
   log::warning("cache {}: {} bytes stay in use until the next start: {}", options.directory,
                charge.bytes(), removed.error().to_string());
   co_return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CacheDirectory: what the parts of one cache directory share: options, disk, threads, capacity,
-// descriptors, counters, work in the background.
+// CacheDirectory: what the parts of one cache directory share: options, disk with its threads,
+// capacity, descriptors, counters, work in the background.
 #pragma once
 
 #include <atomic>
@@ -23,10 +23,11 @@
 
 namespace leat {
 
-// Spawned tasks of which somebody must know when they have all ended.
+// Spawned tasks of which somebody must know when they have all ended. Thread-safe: a thread of a
+// disk that answers after the executor's end spawns nothing any more.
 class Background : public std::enable_shared_from_this<Background> {
  public:
-  void spawn(Executor& executor, Task<> task);
+  void spawn(const Spawner& executor, Task<> task);
   // Returns when none is left.
   Task<> idle();
 
@@ -40,12 +41,17 @@ class Background : public std::enable_shared_from_this<Background> {
 };
 
 struct CacheDirectory {
-  CacheDirectory(PageStoreOptions resolved, Executor& threads, std::shared_ptr<Disk> any_disk);
+  CacheDirectory(PageStoreOptions resolved, Executor& starts, std::shared_ptr<Disk> any_disk);
 
   std::string path(std::string_view name) const {
     return options.directory + "/" + std::string(name);
   }
   void spawn(Task<> task) { background->spawn(executor, std::move(task)); }
+  // Runs `call`, which may block and returns a Result, on a thread of the disk's.
+  template <class F>
+  Task<std::invoke_result_t<F>> blocking(F call) {
+    return disk->threads().run(std::move(call));
+  }
   // The answer to a write that found no room; counts it and starts eviction.
   Error refuse(Pool& pool, std::string_view key, uint64_t bytes);
   // The answer to a write that the disk refused.
@@ -69,7 +75,7 @@ struct CacheDirectory {
   void expired(uint64_t bytes);
 
   const PageStoreOptions options;  // nothing in it is 0 for "default"
-  Executor& executor;
+  const Spawner executor;
   const std::shared_ptr<Disk> disk;
   const std::shared_ptr<Capacity> capacity;
   PoolTable pools;

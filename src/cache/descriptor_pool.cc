@@ -42,7 +42,7 @@ Task<Result<OpenFilesPtr>> DescriptorPool::open(Context context, std::shared_ptr
   }
   // By reference: a copy in the call could outlive this frame and hold bytes back for a moment.
   Result<OpenFilesPtr> files =
-      co_await executor_.blocking([this, &object] { return open_now(*object); });
+      co_await disk_->threads().run([this, &object] { return open_now(*object); });
   {
     std::lock_guard lock(object->files_mutex_);
     if (files) object->files_ = *files;

@@ -13,7 +13,6 @@
 #include "base/status.h"
 #include "runtime/context.h"
 #include "runtime/disk.h"
-#include "runtime/executor.h"
 #include "runtime/shared_result.h"
 #include "runtime/task.h"
 
@@ -51,12 +50,8 @@ class Openable {
 
 class DescriptorPool {
  public:
-  DescriptorPool(std::string root, std::shared_ptr<Disk> disk, Executor& executor,
-                 size_t objects_max)
-      : root_(std::move(root)),
-        disk_(std::move(disk)),
-        executor_(executor),
-        objects_max_(objects_max) {}
+  DescriptorPool(std::string root, std::shared_ptr<Disk> disk, size_t objects_max)
+      : root_(std::move(root)), disk_(std::move(disk)), objects_max_(objects_max) {}
 
   // The object's files, opened if they are not; they must exist. The object may be removed
   // meanwhile and another be at the same path: look at it again afterwards.
@@ -70,7 +65,6 @@ class DescriptorPool {
 
   const std::string root_;
   const std::shared_ptr<Disk> disk_;
-  Executor& executor_;
   const size_t objects_max_;
 
   std::mutex mutex_;                           // leaf

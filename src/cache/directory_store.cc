@@ -44,9 +44,8 @@ DirectoryStore::DirectoryStore(std::shared_ptr<CacheDirectory> directory, File l
       evictor_(std::make_shared<Evictor>(directory, files_, packed_)),
       scrubber_(std::make_shared<Scrubber>(directory, files_, packed_)),
       policies_(std::make_shared<PolicyFile>(directory)),
-      lock_(std::move(lock)),
       superblock_(superblock),
-      gauges_(std::make_shared<Gauges>(*this)) {
+      lock_(std::move(lock)) {
   directory_->on_pressure = [evictor = std::weak_ptr(evictor_)] {
     if (auto alive = evictor.lock()) alive->start();
   };
@@ -55,6 +54,20 @@ DirectoryStore::DirectoryStore(std::shared_ptr<CacheDirectory> directory, File l
 void DirectoryStore::stop() {
   directory_->closing = true;
   directory_->stopping.request_stop();
+}
+
+void DirectoryStore::give_up() {
+  stop();
+  directory_->closed = true;
+  let_go();
+}
+
+void DirectoryStore::let_go() {
+  File lock;
+  std::shared_ptr<Gauges> gauges;  // unregistered after the lock is released
+  std::lock_guard ending(ending_mutex_);
+  std::swap(lock, lock_);
+  gauges.swap(gauges_);
 }
 
 Result<> DirectoryStore::load(bool clean) {
@@ -151,6 +164,15 @@ Task<Result<>> DirectoryStore::write(Context context, FileRefPtr ref, uint64_t o
   co_return kept;
 }
 
+std::optional<Result<>> DirectoryStore::try_write(const FileRef& ref, uint64_t offset,
+                                                  const Bytes& data) {
+  if (!packed(ref) || data.empty()) return std::nullopt;
+  LEAT_CHECK_OK(check_write(ref, ByteRange{offset, data.size()}));
+  std::optional<Result<>> kept = packed_->try_write(ref, data);
+  if (kept) directory_->pools.at(ref.pool).note_pass(ref.id);  // as in write()
+  return kept;
+}
+
 Task<Result<>> DirectoryStore::flush(Context context) {
   LEAT_CO_CHECK_OK(context.check("flush of the cache"));
   Result<> files = co_await files_->flush();
@@ -205,7 +227,11 @@ PageStoreStats DirectoryStore::stats() const {
 
 Task<> DirectoryStore::close() {
   stop();
-  gauges_ = nullptr;
+  {
+    std::shared_ptr<Gauges> gauges;
+    std::lock_guard ending(ending_mutex_);
+    gauges.swap(gauges_);
+  }
   co_await directory_->background->idle();
   co_await policies_->close();
   Result<> closed = co_await flush(Context::background());
@@ -227,7 +253,7 @@ Task<> DirectoryStore::close() {
                  directory_->options.directory, closed.error().to_string());
   }
   directory_->closed = true;
-  lock_ = File();
+  let_go();
 }
 
 namespace {
@@ -264,8 +290,8 @@ Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context conte
                                                                    Executor& executor,
                                                                    std::shared_ptr<Disk> disk) {
   LEAT_CO_CHECK_OK(context.check("opening the cache"));
-  Result<Opening> opening = co_await executor.blocking(
-      [disk, options = std::move(options)] { return begin(options, *disk); });
+  Result<Opening> opening =
+      co_await disk->threads().run([&disk, &options] { return begin(options, *disk); });
   if (!opening) co_return Error(opening.error());
   bool clean = opening->found && opening->found->clean;
   bool is_new = !opening->found;
@@ -286,12 +312,13 @@ Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context conte
   std::unique_ptr<DirectoryStore> store(
       new DirectoryStore(directory, std::move(opening->lock), superblock));
   DirectoryStore* loading = store.get();
-  Result<> loaded = co_await executor.blocking([loading, clean] { return loading->load(clean); });
+  Result<> loaded = co_await directory->blocking([loading, clean] { return loading->load(clean); });
   if (!loaded) co_return Error(loaded.error().with_context("cannot read the cache directory"));
   if (!clean && !is_new) {
     log::info("cache {}: was not closed in order; files are verified before the kernel reads them",
               directory->options.directory);
   }
+  store->gauges_ = std::make_shared<Gauges>(*store);
   bool evicted = co_await store->evictor_->run();
   static_cast<void>(evicted);
   for (const PoolPtr& pool : directory->pools.all()) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@
 
 namespace leat {
 
-class DirectoryStore : public PageStore {
+class DirectoryStore : public PageStore, public std::enable_shared_from_this<DirectoryStore> {
  public:
   // As PageStore::open.
   static Task<Result<std::unique_ptr<DirectoryStore>>> open(Context context,
@@ -34,6 +35,8 @@ class DirectoryStore : public PageStore {
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
   std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) override;
   Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) override;
+  // The same for a small object that need not wait; else nothing, and nothing has happened.
+  std::optional<Result<>> try_write(const FileRef& ref, uint64_t offset, const Bytes& data);
   std::shared_ptr<BackingFile> backing(const FileRef& ref) override { return files_->backing(ref); }
   bool packed(const FileRef& ref) const override;
   uint64_t cached_bytes(const FileRef& ref) override {
@@ -58,15 +61,18 @@ class DirectoryStore : public PageStore {
   const Id128& uuid() const { return directory_->uuid; }
   // The next start shall not take its files on trust, however this one ends.
   void distrust() { directory_->left_behind = true; }
-  // Ends what runs, without waiting for it and without a mark of a clean stop: for a disk that does
-  // not answer.
-  void stop();
+  // Ends what runs, without waiting for it and without a mark of a clean stop, and gives the
+  // directory's lock back: for a disk that does not answer. Whoever has it still may use it; of its
+  // calls to the disk none may succeed any more. Once, also beside close().
+  void give_up();
 
  private:
   struct Gauges;
 
   DirectoryStore(std::shared_ptr<CacheDirectory> directory, File lock, Superblock superblock);
 
+  void stop();
+  void let_go();
   Result<> load(bool clean);
   // Ends with the directory; begun once some pool's objects get too old at some time.
   void begin_house();
@@ -81,10 +87,13 @@ class DirectoryStore : public PageStore {
   const std::shared_ptr<Evictor> evictor_;
   const std::shared_ptr<Scrubber> scrubber_;
   const std::shared_ptr<PolicyFile> policies_;
-  File lock_;
   Superblock superblock_;
   std::atomic<bool> keeps_house_ = false;
-  std::shared_ptr<Gauges> gauges_;  // until it is closed
+
+  std::mutex ending_mutex_;  // leaf
+  // Until it is closed or given up.
+  File lock_;
+  std::shared_ptr<Gauges> gauges_;
 };
 
 }  // namespace leat

@@ -46,7 +46,7 @@ Task<Result<ObjectPage>> DirectoryStore::objects(std::string after, size_t limit
                     fmt::format("'{}' is not what an earlier page named to go on with", after));
   }
   CacheDirectory* directory = directory_.get();
-  co_return co_await directory->executor.blocking([&, this]() -> Result<ObjectPage> {
+  co_return co_await directory->blocking([&, this]() -> Result<ObjectPage> {
     ObjectPage page;
     if (!place->packed) {
       std::optional<FileId> more = files_->list(place->after_file, limit, page.objects);
@@ -67,11 +67,12 @@ Task<Result<>> DirectoryStore::verify(Context context, HostCache::StepListener l
   const uint64_t corrupt_before = directory_->corrupt_blocks;
   ScrubPace pace(context, directory_->closing, 0);
   VerifyStep told;
-  auto tell = [&](uint64_t) {
+  auto tell = [&](uint64_t) -> std::optional<ScrubState> {
     const VerifyStep now{pace.bytes(), pace.objects(), directory_->corrupt_blocks - corrupt_before};
     listener({now.bytes - told.bytes, now.objects - told.objects,
               now.corrupt_blocks - told.corrupt_blocks});
     told = now;
+    return std::nullopt;
   };
   co_await scrubber_->pass(pace, 0, tell);
   tell(0);

@@ -169,7 +169,7 @@ Task<> Evictor::expire() {
 
 Task<> Evictor::look_at_free_space() {
   CacheDirectory* directory = directory_.get();
-  Result<DiskUsage> usage = co_await directory->executor.blocking(
+  Result<DiskUsage> usage = co_await directory->blocking(
       [directory] { return directory->disk->usage(directory->options.directory); });
   if (!usage) {
     log::warning("cache {}: {}", directory->options.directory, usage.error().to_string());

@@ -214,14 +214,14 @@ Task<Result<>> PolicyFile::write(std::string content) {
   }
   CacheDirectory* directory = directory_.get();
   const std::shared_ptr<Disk> disk = directory->disk;
-  Result<File> file = co_await directory->executor.blocking([&]() -> Result<File> {
+  Result<File> file = co_await directory->blocking([&]() -> Result<File> {
     LEAT_TRY(File made, disk->open(directory->path(kNewName), O_WRONLY | O_CREAT | O_TRUNC, 0600));
     LEAT_CHECK_OK(disk->write_now(made.fd(), Bytes::copy_of(content), 0));
     return made;
   });
   if (!file) co_return Error(file.error());
   LEAT_CO_CHECK_OK(co_await disk->sync(Context::background(), file->fd()));
-  co_return co_await directory->executor.blocking([&]() -> Result<> {
+  co_return co_await directory->blocking([&]() -> Result<> {
     LEAT_CHECK_OK(disk->rename(directory->path(kNewName), directory->path(kName)));
     return disk->sync_directory(directory->options.directory);
   });

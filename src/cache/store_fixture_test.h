@@ -100,6 +100,7 @@ class FaultyDisk : public Disk {
   std::function<void(std::span<std::byte>)> after_read;
   std::atomic<uint64_t> calls = 0;
 
+  BlockingPool& threads() override { return below_->threads(); }
   Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
                             uint64_t offset) override {
     if (int failed = ask(Call::kRead)) co_return Error(status_from_errno(failed, "read"));

@@ -102,12 +102,17 @@ Result<std::optional<Superblock>> read_superblock(Disk& disk, const std::string&
 
 Task<Result<>> write_superblock(std::shared_ptr<Disk> disk, std::string directory,
                                 Superblock superblock) {
-  LEAT_CO_TRY(File file, disk->open(directory + kNewName, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  const std::string now = directory + kName, next = directory + kNewName;
+  LEAT_CO_TRY(File file, co_await disk->threads().run([&disk, &next] {
+    return disk->open(next, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  }));
   Bytes content = Bytes::copy_of(superblock.encode());
   LEAT_CO_CHECK_OK(co_await disk->write(Context::background(), file.fd(), content, 0));
   LEAT_CO_CHECK_OK(co_await disk->sync(Context::background(), file.fd()));
-  LEAT_CO_CHECK_OK(disk->rename(directory + kNewName, directory + kName));
-  co_return disk->sync_directory(directory);
+  co_return co_await disk->threads().run([&]() -> Result<> {
+    LEAT_CHECK_OK(disk->rename(next, now));
+    return disk->sync_directory(directory);
+  });
 }
 
 Result<File> lock_cache_directory(Disk& disk, const std::string& directory) {

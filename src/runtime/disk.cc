@@ -121,7 +121,10 @@ std::optional<ssize_t> read_directly(int fd, std::span<std::byte> into, uint64_t
 
 class SystemDisk : public Disk {
  public:
-  explicit SystemDisk(Executor& executor) : executor_(executor), ring_(IoRing::create()) {}
+  explicit SystemDisk(unsigned threads)
+      : threads_("leat-cache", threads), ring_(IoRing::create()) {}
+
+  BlockingPool& threads() override { return threads_; }
 
   Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
                             uint64_t offset) override {
@@ -136,12 +139,12 @@ class SystemDisk : public Disk {
     co_return done;
   }
 
-  // By the blocking pool: io_uring hands writes that extend a file to kernel worker threads anyway,
+  // By threads: io_uring hands writes that extend a file to kernel worker threads anyway,
   // which costs the same and is not bounded by us.
   Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) override {
     LEAT_CO_CHECK_OK(context.check("a write to the cache disk"));
-    co_return co_await executor_.blocking(
-        [this, fd, &data, offset] { return write_now(fd, data, offset); });
+    auto write = [this, fd, &data, offset] { return write_now(fd, data, offset); };
+    co_return co_await threads_.run(write);
   }
   Result<> write_now(int fd, const Bytes& data, uint64_t offset) override {
     int failed = write_all(fd, data.to_iovec(), offset);
@@ -164,9 +167,8 @@ class SystemDisk : public Disk {
   }
 
   Task<Result<>> sync(Context, int fd) override {
-    int failed = co_await executor_.blocking([fd] { return ::fdatasync(fd) == 0 ? 0 : errno; });
-    if (failed != 0) co_return Error(status_from_errno(failed, "fdatasync on the cache disk"));
-    co_return Result<>();
+    auto sync = [fd] { return checked(::fdatasync(fd), "fdatasync on the cache disk", ""); };
+    co_return co_await threads_.run(sync);
   }
 
   std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override {
@@ -267,23 +269,24 @@ class SystemDisk : public Disk {
     if (ring_ && ring_->read(fd, bytes.data(), size, offset, completion)) {
       got = *co_await outcome->wait(Context::background(), "disk input");
     } else {
-      got = co_await executor_.blocking([=] {
+      auto read = [=]() -> Result<int> {
         ssize_t moved = ::pread(fd, bytes.data(), size, static_cast<off_t>(offset));
         return moved < 0 ? -errno : static_cast<int>(moved);
-      });
+      };
+      LEAT_CO_TRY(got, co_await threads_.run(read));
     }
     if (got < 0) co_return Error(status_from_errno(-got, "read from the cache disk"));
     co_return static_cast<size_t>(got);
   }
 
-  Executor& executor_;
+  BlockingPool threads_;
   std::unique_ptr<IoRing> ring_;
 };
 
 }  // namespace
 
 std::shared_ptr<Disk> make_disk(Executor& executor) {
-  return std::make_shared<SystemDisk>(executor);
+  return std::make_shared<SystemDisk>(executor.blocking_threads());
 }
 
 }  // namespace leat

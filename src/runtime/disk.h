@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Disk: every system call that the page store makes on its directories, behind one interface so
 // that faults can be wrapped around it. Reads go by io_uring where the kernel allows it, what else
-// may block by the blocking pool. Thread-safe.
+// may block by threads of the disk's own. One that hangs holds up nothing but its own calls; its
+// end does not wait for them, and whoever waits for one lives until it comes back. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "runtime/blocking_pool.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
 #include "runtime/task.h"
@@ -58,6 +60,9 @@ class Disk {
  public:
   virtual ~Disk() = default;
 
+  // For everything that blocks on this disk's behalf.
+  virtual BlockingPool& threads() = 0;
+
   // These move data and may wait.
   // Reads until `into` is full or the file ends; returns the bytes read.
   virtual Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
@@ -78,7 +83,7 @@ class Disk {
   // nothing where the whole of `into` could not be had at once.
   virtual std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) = 0;
 
-  // Metadata: short, but they may block. Call them from Executor::blocking on a request's path.
+  // Metadata: short, but they may block. Called on threads() wherever somebody waits.
   virtual Result<File> open(const std::string& path, int flags, mode_t mode) = 0;
   virtual Result<> unlink(const std::string& path) = 0;
   virtual Result<> rename(const std::string& from, const std::string& to) = 0;
@@ -91,7 +96,8 @@ class Disk {
   virtual Result<DiskUsage> usage(const std::string& path) = 0;
 };
 
-// The real one. `executor` must outlive it.
+// The real one, with a ring and up to as many threads of its own as `executor` has for calls that
+// block.
 std::shared_ptr<Disk> make_disk(Executor& executor);
 
 }  // namespace leat

@@ -19,6 +19,7 @@ struct Executor::Impl {
   explicit Impl(const ExecutorOptions& options)
       : io(static_cast<int>(thread_count(options))),
         guard(boost::asio::make_work_guard(io)),
+        blocking_threads(options.blocking_threads),
         blocking(options.blocking_threads) {
     for (unsigned i = 0; i < thread_count(options); ++i) {
       threads.emplace_back([this] { io.run(); });
@@ -33,6 +34,7 @@ struct Executor::Impl {
 
   boost::asio::io_context io;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard;
+  const unsigned blocking_threads;
   boost::asio::thread_pool blocking;
   std::vector<std::thread> threads;
 };
@@ -44,7 +46,7 @@ Executor::~Executor() {
   impl_->guard.reset();
   impl_->io.stop();
   for (std::thread& thread : impl_->threads) thread.join();
-  PostGate::of(impl_->io.get_executor()).wait_empty();
+  PostGate::of(impl_->io.get_executor()).close();
 }
 
 boost::asio::any_io_executor Executor::any() const {
@@ -55,10 +57,27 @@ unsigned Executor::threads() const {
   return static_cast<unsigned>(impl_->threads.size());
 }
 
+unsigned Executor::blocking_threads() const {
+  return impl_->blocking_threads;
+}
+
+namespace {
+
+void end_process_for(std::exception_ptr failure) {
+  if (failure) std::rethrow_exception(failure);  // with the reason
+}
+
+}  // namespace
+
 void Executor::spawn(Task<> task) {
-  boost::asio::co_spawn(impl_->io, std::move(task), [](std::exception_ptr failure) {
-    if (failure) std::rethrow_exception(failure);  // ends the process with the reason
-  });
+  boost::asio::co_spawn(impl_->io, std::move(task), end_process_for);
+}
+
+bool Spawner::spawn(Task<> task) const {
+  const std::optional<PostGate::Token> token = gate_.enter();
+  if (!token) return false;
+  boost::asio::co_spawn(io_, std::move(task), end_process_for);
+  return true;
 }
 
 void Executor::post(std::move_only_function<void()> call) {

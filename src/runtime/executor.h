@@ -36,6 +36,7 @@ class Executor {
 
   boost::asio::any_io_executor any() const;
   unsigned threads() const;
+  unsigned blocking_threads() const;
 
   // Starts `task` on the pool; nobody waits for it. An exception in it is a defect and aborts.
   void spawn(Task<> task);
@@ -56,6 +57,20 @@ class Executor {
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// Starts tasks on an Executor for as long as there is one, from any thread; may outlive it.
+class Spawner {
+ public:
+  Spawner(Executor& executor)  // NOLINT(google-explicit-constructor): the same, but for its end
+      : io_(executor.any()), gate_(PostGate::of(io_)) {}
+
+  // False where the executor is gone; `task` has not begun then and never will.
+  bool spawn(Task<> task) const;
+
+ private:
+  const boost::asio::any_io_executor io_;
+  const PostGate gate_;
 };
 
 // Suspends for `duration`; kCancelled or kTimedOut if the context ends first.

@@ -3,80 +3,115 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "base/check.h"
 
 namespace leat {
+namespace {
+
+constexpr unsigned kDepth = 256;
+// For reads that are about to end. A disk that hangs costs it once.
+constexpr auto kLeavingTime = std::chrono::milliseconds(100);
+
+}  // namespace
+
+// Of the ring and of its thread, which may be there longer.
+struct IoRing::State {
+  ~State() {
+    if (made) io_uring_queue_exit(&ring);
+  }
+
+  void submit_one() {
+    int submitted;
+    do {
+      submitted = io_uring_submit(&ring);
+    } while (submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY);
+    LEAT_CHECK(submitted >= 0);
+  }
+  void gather();
+
+  io_uring ring{};
+  bool made = false;
+  std::mutex submit_mutex;  // leaf; the submission queue has one writer at a time
+  std::atomic<unsigned> in_flight = 0;
+
+  std::mutex mutex;  // leaf
+  std::condition_variable thread_left;
+  bool gone = false;
+};
 
 std::unique_ptr<IoRing> IoRing::create() {
-  std::unique_ptr<IoRing> ring(new IoRing());
-  if (io_uring_queue_init(kDepth, &ring->ring_, 0) < 0) return nullptr;
-  ring->thread_ = std::thread([raw = ring.get()] { raw->gather(); });
-  pthread_setname_np(ring->thread_.native_handle(), "leat-disk");
-  return ring;
+  auto state = std::make_shared<State>();
+  state->made = io_uring_queue_init(kDepth, &state->ring, 0) >= 0;
+  if (!state->made) return nullptr;
+  try {
+    std::thread thread([state] { state->gather(); });
+    pthread_setname_np(thread.native_handle(), "leat-disk");
+    thread.detach();
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+  return std::unique_ptr<IoRing>(new IoRing(std::move(state)));
 }
 
 IoRing::~IoRing() {
-  if (!thread_.joinable()) return;
   {
-    std::lock_guard lock(submit_mutex_);
-    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    std::lock_guard lock(state_->submit_mutex);
+    io_uring_sqe* sqe = io_uring_get_sqe(&state_->ring);
     LEAT_CHECK(sqe != nullptr);
     io_uring_prep_nop(sqe);
     io_uring_sqe_set_data(sqe, nullptr);  // the sign to leave once nothing is in flight
-    io_uring_submit(&ring_);
+    state_->submit_one();
   }
-  thread_.join();
-  io_uring_queue_exit(&ring_);
+  std::unique_lock lock(state_->mutex);
+  state_->thread_left.wait_for(lock, kLeavingTime, [this] { return state_->gone; });
 }
 
 bool IoRing::read(int fd, void* into, unsigned size, uint64_t offset, Completion& completion,
                   By by) {
-  return submit(completion, [=](io_uring_sqe* sqe) {
-    io_uring_prep_read(sqe, fd, into, size, offset);
-    if (by == By::kWorker) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
-  });
-}
-
-bool IoRing::submit(Completion& completion, const std::function<void(io_uring_sqe*)>& prepare) {
-  std::lock_guard lock(submit_mutex_);
+  std::lock_guard lock(state_->submit_mutex);
   // One entry stays free for the leaving sign; the completion queue holds twice the depth.
-  if (in_flight_.load() + 1 >= kDepth) return false;
-  io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+  if (state_->in_flight.load() + 1 >= kDepth) return false;
+  io_uring_sqe* sqe = io_uring_get_sqe(&state_->ring);
   if (sqe == nullptr) return false;
-  prepare(sqe);
-  auto* kept = new Completion(std::move(completion));
-  io_uring_sqe_set_data(sqe, kept);
-  in_flight_.fetch_add(1);
-  int submitted;
-  do {
-    submitted = io_uring_submit(&ring_);
-  } while (submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY);
-  LEAT_CHECK(submitted >= 0);
+  io_uring_prep_read(sqe, fd, into, size, offset);
+  if (by == By::kWorker) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+  io_uring_sqe_set_data(sqe, new Completion(std::move(completion)));
+  state_->in_flight.fetch_add(1);
+  state_->submit_one();
   return true;
 }
 
-void IoRing::gather() {
+void IoRing::State::gather() {
   bool leaving = false;
-  while (!leaving || in_flight_.load() != 0) {
+  while (!leaving || in_flight.load() != 0) {
     io_uring_cqe* cqe = nullptr;
-    int waited = io_uring_wait_cqe(&ring_, &cqe);
+    int waited = io_uring_wait_cqe(&ring, &cqe);
     if (waited == -EINTR || waited == -EAGAIN) continue;
     LEAT_CHECK(waited == 0);
     auto* completion = static_cast<Completion*>(io_uring_cqe_get_data(cqe));
     int result = cqe->res;
-    io_uring_cqe_seen(&ring_, cqe);
+    io_uring_cqe_seen(&ring, cqe);
     if (completion == nullptr) {
       leaving = true;
       continue;
     }
-    // The kernel hands over what submit() wrote; this says so to whoever looks at threads only.
-    (void)in_flight_.load();
+    // The kernel hands over what read() wrote; this says so to whoever looks at threads only.
+    (void)in_flight.load();
     (*completion)(result);
     delete completion;
-    in_flight_.fetch_sub(1);
+    in_flight.fetch_sub(1);
   }
+  std::lock_guard lock(mutex);
+  gone = true;
+  thread_left.notify_all();
 }
 
 }  // namespace leat

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoRing: reads through one io_uring, completions gathered by one thread. Depth is
-// bounded: submitters past it are told so and use the blocking pool.
+// IoRing: reads through one io_uring, completions gathered by one thread. Depth is bounded:
+// submitters past it are told so and use threads.
 #pragma once
 
 #include <liburing.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 
 namespace leat {
 
@@ -19,9 +16,10 @@ class IoRing {
   // Called once, on the ring's thread, with the system call's result or -errno. Must not block.
   using Completion = std::move_only_function<void(int)>;
 
-  // Nothing where the kernel or a seccomp filter refuses io_uring.
+  // Nothing where the kernel or a seccomp filter refuses io_uring, or no thread can be started.
   static std::unique_ptr<IoRing> create();
-  // Waits for what is under way.
+  // Waits a moment for what is under way. The ring itself stays until all of it has ended, and so
+  // must the memory that is read into.
   ~IoRing();
 
   enum class By : uint8_t {
@@ -37,16 +35,10 @@ class IoRing {
             By by = By::kSubmitter);
 
  private:
-  IoRing() = default;
-  bool submit(Completion& completion, const std::function<void(io_uring_sqe*)>& prepare);
-  void gather();
+  struct State;
+  explicit IoRing(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  static constexpr unsigned kDepth = 256;
-
-  io_uring ring_{};
-  std::mutex submit_mutex_;  // leaf; the submission queue has one writer at a time
-  std::atomic<unsigned> in_flight_ = 0;
-  std::thread thread_;
+  const std::shared_ptr<State> state_;
 };
 
 }  // namespace leat

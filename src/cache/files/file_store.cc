@@ -187,20 +187,18 @@ Task<Result<FileStore::FilePtr>> FileStore::find_or_create(Context context, File
 
 Task<Result<>> FileStore::create(FilePtr file, FileRefPtr ref) {
   CacheDirectory* directory = directory_.get();
-  Result<OpenFilesPtr> made =
-      co_await directory->executor.blocking([directory, &file, &ref]() -> Result<OpenFilesPtr> {
-        // What could not be unlinked may still be read by somebody; it must not be cut.
-        constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL;
-        auto files = std::make_shared<OpenFiles>();
-        LEAT_CHECK_OK(directory->disk->make_directory(directory->path(file->folder_name())));
-        LEAT_TRY(files->data,
-                 directory->disk->open(directory->path(file->data_name()), kFlags, 0600));
-        LEAT_CHECK_OK(directory->disk->truncate(files->data.fd(), ref->size));
-        LEAT_TRY(files->side,
-                 directory->disk->open(directory->path(file->side_name()), kFlags, 0600));
-        LEAT_CHECK_OK(directory->disk->truncate(files->side.fd(), ObjectMeta::file_bytes(*ref)));
-        return files;
-      });
+  Result<OpenFilesPtr> made = co_await directory->blocking([directory, &file,
+                                                            &ref]() -> Result<OpenFilesPtr> {
+    // What could not be unlinked may still be read by somebody; it must not be cut.
+    constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL;
+    auto files = std::make_shared<OpenFiles>();
+    LEAT_CHECK_OK(directory->disk->make_directory(directory->path(file->folder_name())));
+    LEAT_TRY(files->data, directory->disk->open(directory->path(file->data_name()), kFlags, 0600));
+    LEAT_CHECK_OK(directory->disk->truncate(files->data.fd(), ref->size));
+    LEAT_TRY(files->side, directory->disk->open(directory->path(file->side_name()), kFlags, 0600));
+    LEAT_CHECK_OK(directory->disk->truncate(files->side.fd(), ObjectMeta::file_bytes(*ref)));
+    return files;
+  });
   note_names_changed(file->id);
   if (!made) co_return Error(made.error());
   Bytes meta = Bytes::copy_of(ObjectMeta::encode_new(*ref));

@@ -226,7 +226,7 @@ Task<Result<>> FileStore::call_complete(FilePtr file, OpenFilesPtr files) {
       co_await disk->write(background, files->side.fd(), state, ObjectMeta::kStateOffset));
   LEAT_CO_CHECK_OK(co_await disk->sync(background, files->side.fd()));
   CacheDirectory* directory = directory_.get();
-  LEAT_CO_CHECK_OK(co_await directory->executor.blocking([directory, &file]() -> Result<> {
+  LEAT_CO_CHECK_OK(co_await directory->blocking([directory, &file]() -> Result<> {
     LEAT_CHECK_OK(directory->disk->sync_directory(directory->path(file->folder_name())));
     return directory->disk->sync_directory(directory->path("files"));
   }));
@@ -243,7 +243,7 @@ Task<Result<>> FileStore::flush() {
     auto gone = co_await file->gone->wait(Context::background(), "removal of a cache file");
     static_cast<void>(gone);
   }
-  Result<> synced = co_await directory_->executor.blocking([this] { return sync_names(); });
+  Result<> synced = co_await directory_->blocking([this] { return sync_names(); });
   if (!synced && first_failure) first_failure = synced;
   co_return first_failure;
 }

@@ -43,7 +43,7 @@ Task<> FileStore::scrub_file(FilePtr file, ScrubPace& pace) {
   // Before the checksums are read: what is called complete later may have got more of them since.
   const bool whole = file->published();
   Result<ObjectMeta> meta =
-      co_await directory_->executor.blocking([&] { return read_meta(*file, **files); });
+      co_await directory_->blocking([&] { return read_meta(*file, **files); });
   if (file->doomed()) co_return;
   if (!meta) {
     if (!lost_by_read(meta.error())) co_return;
@@ -55,16 +55,17 @@ Task<> FileStore::scrub_file(FilePtr file, ScrubPace& pace) {
   const uint64_t piece_blocks = kScrubPieceBytes / kBlockBytes;
   for (uint64_t first = 0; first < all.end && !file->doomed(); first += piece_blocks) {
     const BlockRun run{first, std::min(first + piece_blocks, all.end)};
-    Scrubbed found = co_await directory_->executor.blocking(
-        [&] { return compare(*file, **files, *meta, run, whole); });
-    if (!found.why.empty()) {
+    Result<Scrubbed> found = co_await directory_->blocking(
+        [&] { return Result<Scrubbed>(compare(*file, **files, *meta, run, whole)); });
+    if (!found) co_return;
+    if (!found->why.empty()) {
       Result<Bytes> gone =
-          co_await lost(file, *files, meta->ref.key, found.wrong, std::move(found.why));
+          co_await lost(file, *files, meta->ref.key, found->wrong, std::move(found->why));
       static_cast<void>(gone);
     } else {
-      note_compared(file, run, *meta, found.matched);
+      note_compared(file, run, *meta, found->matched);
     }
-    if (!co_await pace.read(found.bytes)) co_return;
+    if (!co_await pace.read(found->bytes)) co_return;
   }
 }
 

@@ -278,7 +278,7 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool, 
   }
   CacheDirectory* directory = directory_.get();
   Result<OpenFilesPtr> files =
-      co_await directory->executor.blocking([directory, &segment]() -> Result<OpenFilesPtr> {
+      co_await directory->blocking([directory, &segment]() -> Result<OpenFilesPtr> {
         constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL;
         auto made = std::make_shared<OpenFiles>();
         LEAT_TRY(made->data,

@@ -39,6 +39,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range);
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range);
   Task<Result<>> write(Context context, FileRefPtr ref, Bytes data);
+  // The same where it need not wait; else nothing, and nothing has happened.
+  std::optional<Result<>> try_write(const FileRef& ref, const Bytes& data);
   uint64_t cached_bytes(const FileId& id) const;
   uint64_t drop(const FileId& id);
   Task<Result<>> flush();

@@ -122,7 +122,7 @@ Task<> PackedStore::compact(SegmentPtr segment) {
 // what would go with the segment.
 Task<Result<Buffer>> PackedStore::whole_index(SegmentPtr segment) {
   CacheDirectory* directory = directory_.get();
-  co_return co_await directory->executor.blocking([directory, &segment]() -> Result<Buffer> {
+  co_return co_await directory->blocking([directory, &segment]() -> Result<Buffer> {
     const uint64_t bytes = segment->index_bytes;
     LEAT_TRY(Buffer index,
              directory->disk->read_file(directory->path(segment->side_name()), kIndexBytesMax));

@@ -126,7 +126,7 @@ Task<> PackedStore::removals(uint32_t end) {
 // be back.
 Task<> PackedStore::sync_names() {
   CacheDirectory* directory = directory_.get();
-  Result<> synced = co_await directory->executor.blocking(
+  Result<> synced = co_await directory->blocking(
       [directory] { return directory->disk->sync_directory(directory->path("segments")); });
   static_cast<void>(synced);
 }

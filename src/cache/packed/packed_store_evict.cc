@@ -114,7 +114,7 @@ Task<uint64_t> PackedStore::expire(PoolPtr pool, int64_t before_ns, int64_t seal
 Task<std::vector<PackedStore::Moving>> PackedStore::worth_moving(SegmentPtr segment) {
   CacheDirectory* directory = directory_.get();
   std::vector<Moving> moving;
-  Result<Buffer> index = co_await directory->executor.blocking([directory, &segment] {
+  Result<Buffer> index = co_await directory->blocking([directory, &segment] {
     return directory->disk->read_file(directory->path(segment->side_name()), kIndexBytesMax);
   });
   if (!index) co_return moving;  // nothing moves; the objects will be fetched again

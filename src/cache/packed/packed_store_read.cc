@@ -161,7 +161,7 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
 Task<Result<>> PackedStore::finish_file(SegmentPtr segment, OpenFilesPtr files) {
   const uint64_t bytes = segment->tail.written();
   const std::shared_ptr<Disk> disk = directory_->disk;
-  LEAT_CO_CHECK_OK(co_await directory_->executor.blocking(
+  LEAT_CO_CHECK_OK(co_await directory_->blocking(
       [disk, &files, bytes] { return disk->truncate(files->data.fd(), bytes); }));
   uint64_t cut = 0;
   {
@@ -220,7 +220,7 @@ Task<Result<>> PackedStore::flush() {
     if (!settled && first_failure) first_failure = settled;
   }
   CacheDirectory* directory = directory_.get();
-  Result<> synced = co_await directory->executor.blocking(
+  Result<> synced = co_await directory->blocking(
       [directory] { return directory->disk->sync_directory(directory->path("segments")); });
   if (!synced && first_failure) first_failure = synced;
   co_return first_failure;

@@ -20,6 +20,16 @@ uint64_t whole_pieces(uint64_t bytes) {
 
 }  // namespace
 
+std::optional<Result<>> PackedStore::try_write(const FileRef& ref, const Bytes& data) {
+  if (contains(ref.id)) return Result<>();
+  Result<Incoming> object = reserve(ref, data, std::nullopt);
+  if (!object) return Error(object.error());
+  std::optional<Slot> slot = try_take_slot(*object->pool, align_up(data.size(), kPageBytes));
+  if (slot) return put(*object, *std::move(slot));
+  object->pool->capacity->give_back(object->charged);
+  return std::nullopt;
+}
+
 Task<Result<>> PackedStore::write_out(SegmentPtr segment, Extent extent) {
   const Context background = Context::background();
   LEAT_CO_TRY(Semaphore::Permit turn,
@@ -33,7 +43,7 @@ Task<Result<>> PackedStore::write_out(SegmentPtr segment, Extent extent) {
   Result<> done = files ? Result<>() : Error(files.error());
   // One thread for all of it: between two batches the disk would wait for whoever is being served.
   if (files) {
-    done = co_await directory_->executor.blocking(
+    done = co_await directory_->blocking(
         [this, &segment, &files, extent] { return write_batches(*segment, **files, extent); });
   }
   if (!done) lose_tail(segment, done.error());

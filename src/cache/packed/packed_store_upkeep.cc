@@ -53,7 +53,7 @@ Task<> PackedStore::scrub(uint32_t sequence, ScrubPace& pace) {
   Result<OpenFilesPtr> files = co_await directory_->descriptors.open(Context::background(), found);
   if (!files) co_return;  // whoever reads it finds out
   CacheDirectory* directory = directory_.get();
-  Result<Buffer> index = co_await directory->executor.blocking([directory, &found] {
+  Result<Buffer> index = co_await directory->blocking([directory, &found] {
     return directory->disk->read_file(directory->path(found->side_name()), kIndexBytesMax);
   });
   if (!index) co_return;
@@ -70,10 +70,11 @@ Task<> PackedStore::scrub(uint32_t sequence, ScrubPace& pace) {
       };
       while (end < live.size() && fits(live[end])) ++end;
       const std::span<const Moving> together(live.data() + first, end - first);
-      const uint64_t bytes =
-          co_await directory->executor.blocking([&] { return compare(**files, together); });
+      const Result<uint64_t> bytes = co_await directory->blocking(
+          [&] { return Result<uint64_t>(compare(**files, together)); });
       first = end;
-      if (!co_await pace.read(bytes)) co_return;
+      if (!bytes) co_return;
+      if (!co_await pace.read(*bytes)) co_return;
       for (size_t i = 0; i < together.size(); ++i) pace.object_done();
     }
   }

@@ -16,6 +16,17 @@ constexpr unsigned kGoodProbes = 3;
 // A disk that went and came back so often stays down until the next start.
 constexpr unsigned kRecoveriesMax = 8;
 
+HealthTimes sane(HealthTimes times) {
+  constexpr Clock::duration kPatienceMin = std::chrono::seconds(1);
+  constexpr Clock::duration kPauseMin = std::chrono::milliseconds(1);
+  times.hung_after = std::max(times.hung_after, kPatienceMin);
+  times.one_hung_after = std::max(times.one_hung_after, times.hung_after);
+  times.probe_unstable = std::max(times.probe_unstable, kPauseMin);
+  times.probe_down_min = std::max(times.probe_down_min, kPauseMin);
+  times.probe_down_max = std::max(times.probe_down_max, times.probe_down_min);
+  return times;
+}
+
 }  // namespace
 
 bool blames_disk(const Status& failure) {
@@ -28,16 +39,10 @@ std::string DirectoryHealth::why() const {
   return why_;
 }
 
-void DirectoryHealth::call_began(Clock::time_point now) {
-  // Before it counts, or a look in between would find that nothing has ended for long.
-  if (under_way_.load() == 0) last_ended_.store(now.time_since_epoch().count());
-  under_way_.fetch_add(1);
-}
+DirectoryHealth::DirectoryHealth(HealthTimes times) : times_(sane(times)) {}
 
-void DirectoryHealth::call_ended(Clock::time_point now, const Status* failure) {
-  under_way_.fetch_sub(1, std::memory_order_relaxed);
-  last_ended_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-  if (failure == nullptr || !blames_disk(*failure)) return;
+void DirectoryHealth::call_failed(Clock::time_point now, const Status& failure) {
+  if (!blames_disk(failure)) return;
   std::lock_guard lock(mutex_);
   if (now - window_began_ > times_.window) {
     window_began_ = now;
@@ -49,20 +54,24 @@ void DirectoryHealth::call_ended(Clock::time_point now, const Status* failure) {
   if (is == DirectoryState::kNormal && failures_ >= kFailuresUnstable) {
     change(DirectoryState::kUnstable,
            fmt::format("{} calls failed within a minute, the last one: {}", failures_,
-                       failure->to_string()),
+                       failure.to_string()),
            now);
   } else if (is == DirectoryState::kUnstable && failures_ >= kFailuresDown) {
     change(DirectoryState::kDown,
            fmt::format("{} calls failed within a minute, the last one: {}", failures_,
-                       failure->to_string()),
+                       failure.to_string()),
            now);
   }
 }
 
-bool DirectoryHealth::hangs(Clock::time_point now) const {
-  if (under_way_.load(std::memory_order_relaxed) == 0) return false;
-  return now.time_since_epoch().count() - last_ended_.load(std::memory_order_relaxed) >
-         times_.hung_after.count();
+bool DirectoryHealth::hangs(const CallTimes& calls, Clock::time_point now) const {
+  return calls.silence(now) > times_.hung_after || calls.oldest(now) > times_.one_hung_after;
+}
+
+void DirectoryHealth::given_up(Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  change(DirectoryState::kDown,
+         fmt::format("its disk has not answered for {}", format_duration(times_.hung_after)), now);
 }
 
 void DirectoryHealth::change(DirectoryState to, std::string why, Clock::time_point now) {
@@ -76,11 +85,6 @@ void DirectoryHealth::change(DirectoryState to, std::string why, Clock::time_poi
 
 bool DirectoryHealth::probe_is_due(Clock::time_point now) {
   std::lock_guard lock(mutex_);
-  if (state() != DirectoryState::kDown && hangs(now)) {
-    change(DirectoryState::kDown,
-           fmt::format("its disk has not answered for {}", format_duration(times_.hung_after)),
-           now);
-  }
   const bool wanted = state() != DirectoryState::kNormal && recoveries_ < kRecoveriesMax;
   if (!wanted || probing_ || now < next_probe_) return false;
   probing_ = true;

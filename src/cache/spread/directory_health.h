@@ -4,7 +4,8 @@
 //   normal ──3 failed calls in a minute──► unstable ──a probe fails, 100 failed calls──► down
 //     ▲◄──3 probes in a row, no failure──────┘                                            │
 //     └──────────────a probe, and the directory could be opened anew──────────────────────┘
-//   from any: down where calls are under way and none has ended for 10 seconds
+//   from any: down where calls are under way and none has ended for 10 seconds, or one of them
+//   has not for a minute
 //
 // What is unstable is read and takes nothing new in; what is down is not asked. Thread-safe.
 #pragma once
@@ -16,13 +17,17 @@
 
 #include "base/status.h"
 #include "cache/host_cache.h"
+#include "cache/spread/call_times.h"
 #include "runtime/context.h"
 
 namespace leat {
 
+// Shorter times than a disk can be asked in are made so long (1 s and 1 ms).
 struct HealthTimes {
   Clock::duration window = std::chrono::minutes(1);  // in which failed calls are counted
   Clock::duration hung_after = std::chrono::seconds(10);
+  // Of a call while others end: a sync of much may take longer than any pause between calls.
+  Clock::duration one_hung_after = std::chrono::minutes(1);
   Clock::duration probe_unstable = std::chrono::seconds(5);
   // Each probe that fails doubles the time to the next.
   Clock::duration probe_down_min = std::chrono::seconds(10);
@@ -31,15 +36,18 @@ struct HealthTimes {
 
 class DirectoryHealth {
  public:
-  explicit DirectoryHealth(Clock::time_point now, HealthTimes times = {})
-      : times_(times), last_ended_(now.time_since_epoch().count()) {}
+  explicit DirectoryHealth(HealthTimes times = {});
 
   DirectoryState state() const { return state_.load(std::memory_order_relaxed); }
   std::string why() const;
 
-  // Around each call that moves data or may otherwise wait for the disk.
-  void call_began(Clock::time_point now);
-  void call_ended(Clock::time_point now, const Status* failure);
+  const HealthTimes& times() const { return times_; }
+
+  void call_failed(Clock::time_point now, const Status& failure);
+  // Whether calls are under way that do not come back.
+  bool hangs(const CallTimes& calls, Clock::time_point now) const;
+  // They were given up. Down, whatever it was.
+  void given_up(Clock::time_point now);
 
   // To be called about once a second: whether it is time for a probe. The caller then makes one and
   // says how it went; until then none is wanted.
@@ -52,8 +60,6 @@ class DirectoryHealth {
   bool was_unwell() const { return was_unwell_; }
   void opened();
   void not_opened(Clock::time_point now, const Status& why);
-  // Whether calls are under way that do not come back.
-  bool hangs(Clock::time_point now) const;
 
  private:
   void change(DirectoryState to, std::string why, Clock::time_point now);  // under the mutex
@@ -61,8 +67,6 @@ class DirectoryHealth {
   const HealthTimes times_;
   std::atomic<DirectoryState> state_ = DirectoryState::kNormal;
   std::atomic<bool> was_unwell_ = false;
-  std::atomic<int64_t> under_way_ = 0;
-  std::atomic<Clock::rep> last_ended_;  // or began, where nothing was under way
 
   mutable std::mutex mutex_;  // leaf
   std::string why_;

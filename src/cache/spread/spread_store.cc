@@ -8,13 +8,13 @@
 #include <set>
 
 #include "base/hash.h"
-#include "cache/spread/watched_disk.h"
 #include "telemetry/log.h"
 
 namespace leat {
 namespace {
 
-constexpr auto kLookEvery = std::chrono::seconds(1);
+constexpr Clock::duration kLookEvery = std::chrono::seconds(1);
+constexpr Clock::duration kLookAtMost = std::chrono::milliseconds(1);
 
 // Weighted rendezvous: each directory draws a number for each object, the smallest has it. With
 // exponentially distributed numbers of rate w the chance is w over the sum of all (Schindelhauer
@@ -76,77 +76,69 @@ Task<Result<std::unique_ptr<HostCache>>> HostCache::open(Context context,
   co_return std::unique_ptr<HostCache>(std::move(cache));
 }
 
-SpreadStore::Member::Member(PageStoreOptions of, const std::shared_ptr<Disk>& plain,
-                            HealthTimes times)
-    : options(std::move(of)),
-      health(std::make_shared<DirectoryHealth>(Clock::now(), times)),
-      disk(make_watched_disk(plain, health)),
-      state_gauge(
-          "leat_cache_directory_state", "0: normal, 1: unstable, 2: down.",
-          [held = health] { return static_cast<double>(held->state()); },
-          fmt::format(R"(directory="{}")", options.directory)) {}
-
 SpreadStore::SpreadStore(std::vector<PageStoreOptions> directories, Executor& executor,
                          const DiskMaker& make_disk, HealthTimes times)
     : executor_(executor),
-      look_every_(std::min<Clock::duration>(kLookEvery, times.probe_unstable)) {
+      look_every_(std::clamp<Clock::duration>(times.probe_unstable, kLookAtMost, kLookEvery)) {
   for (PageStoreOptions& options : directories) {
-    members_.push_back(std::make_unique<Member>(std::move(options), make_disk(), times));
+    members_.push_back(
+        std::make_unique<DirectoryMember>(std::move(options), make_disk, executor_, times));
   }
 }
 
+// All at the same time: one that hangs is given up while the others are opened.
 Task<Result<>> SpreadStore::start(Context context) {
+  watching_->spawn(executor_, watch());
+  std::vector<std::shared_ptr<SharedResult<bool>>> outcomes;
+  for (const MemberPtr& member : members_) {
+    outcomes.push_back(SharedResult<bool>::make());
+    background_->spawn(executor_, open(context, *member, outcomes.back()));
+  }
   std::optional<Status> failure;
   size_t opened = 0;
-  for (const MemberPtr& member : members_) {
-    Result<> done = co_await open(context, *member);
+  bool fatal = false;
+  for (const auto& outcome : outcomes) {
+    Result<bool> done = co_await outcome->wait(Context::background(), "opening the cache");
     if (done) {
       ++opened;
       continue;
     }
-    if (!failure) failure = done.error();
-    const bool fatal = used_wrongly(done.error()) || !context.check("opening the cache");
-    if (fatal) {
-      co_await close();
-      co_return done;
-    }
-    member->health->not_opened(Clock::now(), done.error());
+    const bool worse = used_wrongly(done.error()) || !context.check("opening the cache");
+    if (!failure || (worse && !fatal)) failure = done.error();
+    fatal = fatal || worse;
   }
-  if (opened == 0) co_return Error(*failure);
-  for (const MemberPtr& member : members_) {
-    if (member->health->state() != DirectoryState::kDown) continue;
-    log::error("cache {}: down, the others go on without it: {}", member->options.directory,
-               member->health->why());
-  }
-  background_->spawn(executor_, watch());
-  co_return Result<>();
+  if (opened > 0 && !fatal) co_return Result<>();
+  co_await close();
+  co_return Error(*failure);
 }
 
-Task<Result<>> SpreadStore::open(Context context, Member& member) {
-  Result<std::unique_ptr<DirectoryStore>> store =
-      co_await DirectoryStore::open(context, member.options, executor_, member.disk);
-  if (!store) co_return Error(store.error());
-  member.stores.push_back(*std::move(store));
-  member.store = member.stores.back().get();
-  apply_policies();
-  co_return Result<>();
+Task<> SpreadStore::open(Context context, DirectoryMember& member,
+                         std::shared_ptr<SharedResult<bool>> outcome) {
+  Result<> opened = co_await member.open(std::move(context));
+  if (opened) {
+    apply_policies();
+    outcome->set(true);
+    co_return;
+  }
+  member.not_opened(opened.error());
+  outcome->set(Error(opened.error()));
 }
 
+// They are watched until all are closed.
 Task<> SpreadStore::close() {
-  stopping_.request_stop();
-  co_await background_->idle();
-  for (const MemberPtr& member : members_) {
-    DirectoryStore* store = member->store;
-    if (store == nullptr) continue;
-    if (member->health->hangs(Clock::now())) {
-      log::warning("cache {}: not closed in order: its disk does not answer",
-                   member->options.directory);
-      store->stop();
-      continue;
-    }
-    if (member->health->was_unwell()) store->distrust();
-    co_await store->close();
+  {
+    std::lock_guard nobody_looks(looking_mutex_);
+    for (const MemberPtr& member : members_) member->wind_down();
   }
+  co_await background_->idle();
+  for (const MemberPtr& member : members_) background_->spawn(executor_, close(*member));
+  co_await background_->idle();
+  stopping_.request_stop();
+  co_await watching_->idle();
+}
+
+Task<> SpreadStore::close(DirectoryMember& member) {
+  co_await member.close();
 }
 
 SpreadStore::Order SpreadStore::in_order(const FileId& id) const {
@@ -168,46 +160,56 @@ SpreadStore::Order SpreadStore::in_order(const FileId& id) const {
   return order;
 }
 
-DirectoryStore* SpreadStore::holder(const FileId& id) const {
-  if (members_.size() == 1) return members_[0]->usable();
-  for (Member* member : in_order(id)) {
+DirectoryMember* SpreadStore::holder(const FileId& id) const {
+  if (members_.size() == 1) return members_[0]->usable() != nullptr ? members_[0].get() : nullptr;
+  for (DirectoryMember* member : in_order(id)) {
     DirectoryStore* store = member->usable();
-    if (store != nullptr && store->contains(id)) return store;
+    if (store != nullptr && store->contains(id)) return member;
   }
   return nullptr;
 }
 
-DirectoryStore* SpreadStore::taker(const FileId& id) const {
-  for (Member* member : in_order(id)) {
-    if (member->health->state() != DirectoryState::kNormal) continue;
-    if (DirectoryStore* store = member->store) return store;
+DirectoryStore* SpreadStore::holding(const FileId& id) const {
+  DirectoryMember* member = holder(id);
+  return member != nullptr ? member->usable() : nullptr;
+}
+
+DirectoryMember* SpreadStore::taker(const FileId& id) const {
+  for (DirectoryMember* member : in_order(id)) {
+    if (member->health().state() != DirectoryState::kNormal) continue;
+    if (member->store() != nullptr) return member;
   }
   return nullptr;
 }
 
-std::vector<DirectoryStore*> SpreadStore::usable() const {
-  std::vector<DirectoryStore*> stores;
+std::vector<DirectoryMember*> SpreadStore::usable() const {
+  std::vector<DirectoryMember*> usable;
   for (const MemberPtr& member : members_) {
-    if (DirectoryStore* store = member->usable()) stores.push_back(store);
+    if (member->usable() != nullptr) usable.push_back(member.get());
   }
-  return stores;
+  return usable;
 }
 
 std::optional<Bytes> SpreadStore::try_read(const FileRef& ref, ByteRange range) {
-  DirectoryStore* store = holder(ref.id);
+  DirectoryStore* store = holding(ref.id);
   return store != nullptr ? store->try_read(ref, range) : std::nullopt;
 }
 
+// From the next one that has it where one is given up meanwhile; that one is not asked again.
 Task<Result<Bytes>> SpreadStore::read(Context context, FileRefPtr ref, ByteRange range) {
-  DirectoryStore* store = holder(ref->id);
-  if (store == nullptr && !range.clamp(ref->size).empty()) co_return not_here(ref->key);
-  if (store == nullptr) co_return Bytes();
-  Result<Bytes> bytes = co_await store->read(std::move(context), ref, range);
-  co_return bytes;
+  if (range.clamp(ref->size).empty()) co_return Bytes();
+  for (size_t tries = 0; tries < members_.size(); ++tries) {
+    DirectoryMember* member = holder(ref->id);
+    if (member == nullptr) break;
+    Result<Bytes> bytes = co_await member->read(context, ref, range);
+    const bool given_up = !bytes && bytes.error().code() == StatusCode::kUnavailable;
+    if (!given_up) co_return bytes;
+  }
+  co_return not_here(ref->key);
 }
 
 std::vector<ByteRange> SpreadStore::missing(const FileRef& ref, ByteRange range) {
-  if (DirectoryStore* store = holder(ref.id)) return store->missing(ref, range);
+  if (DirectoryStore* store = holding(ref.id)) return store->missing(ref, range);
   range = range.clamp(ref.size);
   if (range.empty()) return {};
   if (packed(ref)) return {ByteRange{0, ref.size}};
@@ -215,46 +217,44 @@ std::vector<ByteRange> SpreadStore::missing(const FileRef& ref, ByteRange range)
 }
 
 Task<Result<>> SpreadStore::write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) {
-  DirectoryStore* store = members_.size() > 1 ? holder(ref->id) : nullptr;
-  if (store == nullptr) store = taker(ref->id);
-  if (store == nullptr) {
+  DirectoryMember* member = members_.size() > 1 ? holder(ref->id) : nullptr;
+  if (member == nullptr) member = taker(ref->id);
+  if (member == nullptr) {
     co_return error(
         StatusCode::kNoSpace,
         fmt::format("{} is not kept: no cache directory works; 'leat status' says why", ref->key));
   }
-  Result<> kept = co_await store->write(std::move(context), ref, offset, std::move(data));
+  Result<> kept = co_await member->write(std::move(context), ref, offset, std::move(data));
   co_return kept;
 }
 
 std::shared_ptr<BackingFile> SpreadStore::backing(const FileRef& ref) {
-  DirectoryStore* store = holder(ref.id);
-  return store != nullptr ? store->backing(ref) : nullptr;
+  DirectoryMember* member = holder(ref.id);
+  return member != nullptr ? member->backing(ref) : nullptr;
 }
 
 // The border is the same in all of them.
 bool SpreadStore::packed(const FileRef& ref) const {
-  if (DirectoryStore* store = holder(ref.id)) return store->packed(ref);
-  return ref.size > 0 && ref.size < members_[0]->options.packed_bytes_max;
+  if (DirectoryStore* store = holding(ref.id)) return store->packed(ref);
+  return ref.size > 0 && ref.size < members_[0]->options().packed_bytes_max;
 }
 
 uint64_t SpreadStore::cached_bytes(const FileRef& ref) {
-  DirectoryStore* store = holder(ref.id);
+  DirectoryStore* store = holding(ref.id);
   return store != nullptr ? store->cached_bytes(ref) : 0;
 }
 
 // Also where it is down: it may come back.
 uint64_t SpreadStore::drop(const FileId& id) {
   uint64_t bytes = 0;
-  for (const MemberPtr& member : members_) {
-    if (DirectoryStore* store = member->store) bytes += store->drop(id);
-  }
+  for (const MemberPtr& member : members_) bytes += member->drop(id);
   return bytes;
 }
 
 Task<Result<>> SpreadStore::flush(Context context) {
   Result<> first_failure;
-  for (DirectoryStore* store : usable()) {
-    Result<> flushed = co_await store->flush(context);
+  for (DirectoryMember* member : usable()) {
+    Result<> flushed = co_await member->flush(context);
     if (!flushed && first_failure) first_failure = flushed;
   }
   co_return first_failure;
@@ -278,11 +278,11 @@ void SpreadStore::apply_policies() {
   }
   double whole = 0;
   for (const MemberPtr& member : members_) {
-    DirectoryStore* store = member->store;
+    DirectoryStore* store = member->store();
     if (store != nullptr) whole += static_cast<double>(store->options().capacity_bytes);
   }
   for (const MemberPtr& member : members_) {
-    DirectoryStore* store = member->store;
+    DirectoryStore* store = member->store();
     if (store == nullptr) continue;
     const double share = static_cast<double>(store->options().capacity_bytes) / whole;
     for (auto [id, policy] : policies) {
@@ -296,7 +296,7 @@ void SpreadStore::apply_policies() {
 PageStoreStats SpreadStore::stats() const {
   PageStoreStats sum{};
   for (const MemberPtr& member : members_) {
-    const DirectoryStore* store = member->store;
+    const DirectoryStore* store = member->store();
     if (store == nullptr) continue;
     const PageStoreStats stats = store->stats();
     sum.evicted_bytes += stats.evicted_bytes;
@@ -315,7 +315,9 @@ PageStoreStats SpreadStore::stats() const {
 
 std::vector<PoolStats> SpreadStore::pools() const {
   std::map<PoolId, PoolStats> pools;
-  for (const DirectoryStore* store : usable()) {
+  for (const DirectoryMember* member : usable()) {
+    const DirectoryStore* store = member->store();
+    if (store == nullptr) continue;
     for (const PoolStats& pool : store->pools()) {
       auto [at, first] = pools.try_emplace(pool.id, pool);
       if (first) continue;
@@ -337,10 +339,10 @@ std::vector<PoolStats> SpreadStore::pools() const {
 std::vector<DirectoryStats> SpreadStore::directories() const {
   std::vector<DirectoryStats> all;
   for (const MemberPtr& member : members_) {
-    const DirectoryStore* store = member->store;
-    all.push_back({.path = member->options.directory,
-                   .state = member->health->state(),
-                   .why = member->health->why(),
+    const DirectoryStore* store = member->store();
+    all.push_back({.path = member->options().directory,
+                   .state = member->health().state(),
+                   .why = member->health().why(),
                    .stats = store != nullptr ? store->stats() : PageStoreStats{}});
   }
   return all;
@@ -348,49 +350,20 @@ std::vector<DirectoryStats> SpreadStore::directories() const {
 
 Task<> SpreadStore::watch() {
   const Context until_stop = Context::background().with_cancel(stopping_.get_token());
-  std::vector<DirectoryState> told(members_.size(), DirectoryState::kNormal);
-  for (size_t i = 0; i < members_.size(); ++i) told[i] = members_[i]->health->state();
   while (co_await sleep_for(until_stop, look_every_)) {
-    for (size_t i = 0; i < members_.size(); ++i) {
-      Member& member = *members_[i];
-      // One that hangs holds nobody else up.
-      if (member.health->probe_is_due(Clock::now())) {
-        executor_.spawn(probe(executor_, member.health, member.disk, member.options.directory));
-      }
-      if (member.health->opening_is_due()) co_await reopen(member);
-      const DirectoryState is = member.health->state();
-      if (is == std::exchange(told[i], is)) continue;
-      if (is == DirectoryState::kNormal) {
-        log::info("cache {}: normal again", member.options.directory);
-      } else {
-        log::error("cache {}: {}: {}", member.options.directory, to_string(is),
-                   member.health->why());
-      }
-    }
+    for (size_t i = 0; i < members_.size(); ++i) look(i, Clock::now());
   }
 }
 
-// Of nothing that goes with the store: it may hang for as long as the disk does.
-Task<> SpreadStore::probe(Executor& executor, std::shared_ptr<DirectoryHealth> health,
-                          std::shared_ptr<Disk> disk, std::string directory) {
-  Result<> outcome =
-      co_await executor.blocking([disk, directory] { return probe_directory(*disk, directory); });
-  health->probed(Clock::now(), outcome);
+void SpreadStore::look(size_t directory, Clock::time_point now) {
+  std::lock_guard one_at_a_time(looking_mutex_);
+  DirectoryMember& member = *members_[directory];
+  if (member.look(now)) background_->spawn(executor_, reopen(member));
 }
 
-// What was in memory may not be what is on the disk any more, and its descriptors may be those of a
-// disk that is gone.
-Task<> SpreadStore::reopen(Member& member) {
-  if (DirectoryStore* before = member.store.exchange(nullptr)) {
-    before->distrust();
-    co_await before->close();
-  }
-  Result<> opened = co_await open(Context::background(), member);
-  if (opened) {
-    member.health->opened();
-  } else {
-    member.health->not_opened(Clock::now(), opened.error());
-  }
+Task<> SpreadStore::reopen(DirectoryMember& member) {
+  co_await member.reopen();
+  apply_policies();
 }
 
 }  // namespace leat

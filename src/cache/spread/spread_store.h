@@ -16,8 +16,8 @@
 #include "cache/cache_directory.h"
 #include "cache/directory_store.h"
 #include "cache/host_cache.h"
-#include "cache/spread/directory_health.h"
-#include "telemetry/metrics.h"
+#include "cache/spread/directory_member.h"
+#include "runtime/shared_result.h"
 
 namespace leat {
 
@@ -30,6 +30,9 @@ class SpreadStore : public HostCache {
   // Opens the directories and begins to look after them.
   Task<Result<>> start(Context context);
   Task<> close() override;
+  // What is done about once a second for each directory. What hangs is judged as of `now`, which
+  // may lie ahead.
+  void look(size_t directory, Clock::time_point now);
 
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
@@ -49,53 +52,40 @@ class SpreadStore : public HostCache {
   Task<uint64_t> evict(std::optional<PoolId> pool, uint64_t bytes) override;
 
  private:
-  struct Member {
-    Member(PageStoreOptions of, const std::shared_ptr<Disk>& plain, HealthTimes times);
-
-    const PageStoreOptions options;
-    const std::shared_ptr<DirectoryHealth> health;
-    const std::shared_ptr<Disk> disk;
-    // Null until it opened once. After a failure another takes its place; whoever uses the earlier
-    // one at the moment does so to the end, therefore all are kept.
-    std::atomic<DirectoryStore*> store = nullptr;
-    std::vector<std::unique_ptr<DirectoryStore>>
-        stores;  // the last one is in use; of watch() alone
-    const Gauge state_gauge;
-
-    // Null while it is down.
-    DirectoryStore* usable() const {
-      return health->state() == DirectoryState::kDown ? nullptr : store.load();
-    }
-  };
-  using MemberPtr = std::unique_ptr<Member>;
+  using MemberPtr = std::unique_ptr<DirectoryMember>;
 
   // Those that can be asked, the one where the object belongs first.
   struct Order {
-    std::array<Member*, kCacheDirectoriesMax> members;
+    std::array<DirectoryMember*, kCacheDirectoriesMax> members;
     size_t count = 0;
 
-    Member* const* begin() const { return members.data(); }
-    Member* const* end() const { return members.data() + count; }
+    DirectoryMember* const* begin() const { return members.data(); }
+    DirectoryMember* const* end() const { return members.data() + count; }
   };
   Order in_order(const FileId& id) const;
   // Who has any of the object, or null.
-  DirectoryStore* holder(const FileId& id) const;
+  DirectoryMember* holder(const FileId& id) const;
+  // Its store, as it is open.
+  DirectoryStore* holding(const FileId& id) const;
   // Who would take it in; null where nobody does.
-  DirectoryStore* taker(const FileId& id) const;
-  std::vector<DirectoryStore*> usable() const;
+  DirectoryMember* taker(const FileId& id) const;
+  std::vector<DirectoryMember*> usable() const;
 
-  Task<Result<>> open(Context context, Member& member);
-  Task<> reopen(Member& member);
+  Task<> open(Context context, DirectoryMember& member,
+              std::shared_ptr<SharedResult<bool>> outcome);
+  Task<> close(DirectoryMember& member);
+  Task<> reopen(DirectoryMember& member);
   void apply_policies();
   Task<> watch();
-  static Task<> probe(Executor& executor, std::shared_ptr<DirectoryHealth> health,
-                      std::shared_ptr<Disk> disk, std::string directory);
 
   Executor& executor_;
   const Clock::duration look_every_;
   std::vector<MemberPtr> members_;
   const std::shared_ptr<Background> background_ = std::make_shared<Background>();
-  std::stop_source stopping_;
+  const std::shared_ptr<Background> watching_ = std::make_shared<Background>();
+  std::stop_source stopping_;  // of what watches, last
+
+  std::mutex looking_mutex_;  // before all others
 
   std::mutex applying_mutex_;              // before mutex_
   mutable std::mutex mutex_;               // leaf

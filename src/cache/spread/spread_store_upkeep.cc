@@ -25,9 +25,10 @@ Task<Result<ObjectPage>> SpreadStore::objects(Context context, std::string after
   ObjectPage page;
   for (; number < members_.size() && page.objects.size() < limit; ++number) {
     LEAT_CO_CHECK_OK(context.check("listing the cache"));
-    if (DirectoryStore* store = members_[number]->usable()) {
+    DirectoryMember& member = *members_[number];
+    if (member.usable() != nullptr) {
       LEAT_CO_TRY(ObjectPage part,
-                  co_await store->objects(std::move(place), limit - page.objects.size()));
+                  co_await member.objects(std::move(place), limit - page.objects.size()));
       std::ranges::move(part.objects, std::back_inserter(page.objects));
       page.next = std::move(part.next);
     }
@@ -40,8 +41,8 @@ Task<Result<ObjectPage>> SpreadStore::objects(Context context, std::string after
 
 Task<Result<>> SpreadStore::verify(Context context, StepListener listener) {
   Result<> first_failure;
-  for (DirectoryStore* store : usable()) {
-    Result<> verified = co_await store->verify(context, listener);
+  for (DirectoryMember* member : usable()) {
+    Result<> verified = co_await member->verify(context, listener);
     if (!verified && first_failure) first_failure = verified;
   }
   co_return first_failure;
@@ -49,22 +50,25 @@ Task<Result<>> SpreadStore::verify(Context context, StepListener listener) {
 
 // From each as much as it has of the whole.
 Task<uint64_t> SpreadStore::evict(std::optional<PoolId> pool, uint64_t bytes) {
-  auto used_by = [&](const DirectoryStore& store) -> uint64_t {
-    if (!pool) return store.stats().used_bytes;
-    for (const PoolStats& one : store.pools()) {
+  auto used_by = [&](const DirectoryMember& member) -> uint64_t {
+    const DirectoryStore* store = member.store();
+    if (store == nullptr) return 0;
+    if (!pool) return store->stats().used_bytes;
+    for (const PoolStats& one : store->pools()) {
       if (one.id == *pool) return one.used_bytes;
     }
     return 0;
   };
   uint64_t whole = 0, freed = 0;
-  for (const DirectoryStore* store : usable()) whole += used_by(*store);
+  for (const DirectoryMember* member : usable()) whole += used_by(*member);
   bytes = std::min(bytes, whole);
-  for (DirectoryStore* store : usable()) {
-    const uint64_t used = used_by(*store);
+  for (DirectoryMember* member : usable()) {
+    const uint64_t used = used_by(*member);
     if (used == 0 || freed >= bytes) continue;
     const double share = static_cast<double>(used) / static_cast<double>(whole);
     const auto part = static_cast<uint64_t>(static_cast<double>(bytes) * share) + 1;
-    freed += co_await store->evict(pool, std::min(part, used));
+    Result<uint64_t> went = co_await member->evict(pool, std::min(part, used));
+    freed += went.value_or(0);
   }
   co_return freed;
 }

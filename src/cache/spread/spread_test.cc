@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "cache/spread/call_times.h"
 #include "cache/spread/spread_store.h"
 #include "cache/store_fixture_test.h"
 
@@ -14,7 +15,8 @@ namespace {
 using testing::HasSubstr;
 
 constexpr HealthTimes kQuick = {.window = std::chrono::minutes(1),
-                                .hung_after = std::chrono::milliseconds(200),
+                                .hung_after = std::chrono::minutes(5),
+                                .one_hung_after = std::chrono::minutes(5),
                                 .probe_unstable = std::chrono::milliseconds(20),
                                 .probe_down_min = std::chrono::milliseconds(20),
                                 .probe_down_max = std::chrono::milliseconds(100)};
@@ -154,7 +156,7 @@ TEST(SpreadStore, AFailingDiskIsLeftOutAndComesBackWithWhatItHad) {
   }
   store.flush();
   EXPECT_NE(store->backing(*large), nullptr);
-  const uint64_t of_b = store.objects(1);
+  const uint64_t of_b = store->directories()[1].stats.packed_objects;
   ASSERT_GT(of_b, 50);
   store.disks[0]->fault = [](FaultyDisk::Call, uint64_t) { return EIO; };
   // Writes into it fail until it is seen to be down; no read gives wrong bytes meanwhile.
@@ -277,14 +279,13 @@ class HealthTest : public testing::Test {
   void fail(int times, StatusCode code = StatusCode::kInternal) {
     const Status failure(code, "read: Input/output error");
     for (int i = 0; i < times; ++i) {
-      health_.call_began(now_);
-      health_.call_ended(now_, &failure);
+      health_.call_failed(now_, failure);
     }
   }
   void pass(Clock::duration time) { now_ += time; }
 
   Clock::time_point now_ = Clock::now();
-  DirectoryHealth health_{now_};
+  DirectoryHealth health_;
 };
 
 TEST_F(HealthTest, FailuresThatSaySomethingOfTheDiskMakeItUnstable) {
@@ -340,20 +341,72 @@ TEST_F(HealthTest, ADirectoryThatIsDownIsAskedLessAndLessOftenAndHasToBeOpened) 
   EXPECT_EQ(health_.why(), "");
 }
 
-TEST_F(HealthTest, CallsThatDoNotComeBackMakeItDown) {
+TEST_F(HealthTest, CallsThatDoNotComeBackAreSeen) {
+  CallTimes calls(now_);
   pass(std::chrono::hours(1));
-  EXPECT_FALSE(health_.probe_is_due(now_));
-  health_.call_began(now_);
-  health_.call_began(now_);
+  EXPECT_FALSE(health_.hangs(calls, now_));
+  const auto first = calls.began(now_), second = calls.began(now_);
   pass(std::chrono::seconds(9));
-  health_.call_ended(now_, nullptr);  // slow, but one came back
+  calls.ended(first, now_);  // slow, but one came back
   pass(std::chrono::seconds(9));
-  EXPECT_FALSE(health_.probe_is_due(now_));
-  EXPECT_EQ(health_.state(), DirectoryState::kNormal);
+  EXPECT_FALSE(health_.hangs(calls, now_));
   pass(std::chrono::seconds(2));
-  EXPECT_FALSE(health_.probe_is_due(now_));
+  EXPECT_TRUE(health_.hangs(calls, now_));
+  calls.ended(second, now_);
+  EXPECT_FALSE(health_.hangs(calls, now_));
+  health_.given_up(now_);
   EXPECT_EQ(health_.state(), DirectoryState::kDown);
-  EXPECT_TRUE(health_.hangs(now_));
+  EXPECT_THAT(health_.why(), HasSubstr("not answered"));
+}
+
+TEST_F(HealthTest, OneCallThatDoesNotComeBackIsSeenAmongOthersThatDo) {
+  CallTimes calls(now_);
+  const auto hangs = calls.began(now_);
+  for (int seconds = 0; seconds < 60; ++seconds) {
+    const auto good = calls.began(now_);
+    pass(std::chrono::seconds(1));
+    calls.ended(good, now_);
+    EXPECT_FALSE(health_.hangs(calls, now_)) << seconds;
+  }
+  pass(std::chrono::seconds(1));
+  EXPECT_TRUE(health_.hangs(calls, now_));
+  calls.ended(hangs, now_);
+  EXPECT_FALSE(health_.hangs(calls, now_));
+}
+
+// More than there are places for.
+TEST_F(HealthTest, CallsWithoutAPlaceCountToo) {
+  CallTimes calls(now_);
+  std::vector<CallTimes::Place> places;
+  for (size_t i = 0; i < 2 * CallTimes::kPlaces; ++i) places.push_back(calls.began(now_));
+  pass(std::chrono::seconds(1));
+  for (const auto place : places) {
+    EXPECT_TRUE(calls.any());
+    calls.ended(place, now_);
+  }
+  EXPECT_FALSE(calls.any());
+  pass(std::chrono::minutes(2));
+  EXPECT_FALSE(health_.hangs(calls, now_));
+}
+
+TEST_F(HealthTest, NoPatienceAtAllIsALittle) {
+  const DirectoryHealth hasty({.hung_after = {},
+                               .one_hung_after = {},
+                               .probe_unstable = {},
+                               .probe_down_min = {},
+                               .probe_down_max = {}});
+  EXPECT_GT(hasty.times().hung_after, Clock::duration());
+  EXPECT_GT(hasty.times().one_hung_after, Clock::duration());
+  EXPECT_GT(hasty.times().probe_unstable, Clock::duration());
+  EXPECT_GT(hasty.times().probe_down_max, Clock::duration());
+  CallTimes calls(now_);
+  const auto one = calls.began(now_);
+  EXPECT_FALSE(hasty.hangs(calls, now_));
+  pass(std::chrono::milliseconds(500));
+  EXPECT_FALSE(hasty.hangs(calls, now_));
+  pass(std::chrono::seconds(1));
+  EXPECT_TRUE(hasty.hangs(calls, now_));
+  calls.ended(one, now_);
 }
 
 TEST_F(HealthTest, OneThatComesAndGoesStaysDown) {

@@ -12,81 +12,9 @@
 namespace leat {
 namespace {
 
-class WatchedDisk : public Disk {
-  template <class T>
-  Result<T> ended(Result<T> outcome) {
-    health_->call_ended(Clock::now(), outcome ? nullptr : &outcome.error());
-    return outcome;
-  }
-  template <class Call>
-  std::invoke_result_t<Call> watch(const Call& call) {
-    health_->call_began(Clock::now());
-    return ended(call());
-  }
-
- public:
-  WatchedDisk(std::shared_ptr<Disk> disk, std::shared_ptr<DirectoryHealth> health)
-      : disk_(std::move(disk)), health_(std::move(health)) {}
-
-  Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
-                            uint64_t offset) override {
-    health_->call_began(Clock::now());
-    co_return ended(co_await disk_->read(std::move(context), fd, into, offset));
-  }
-  Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) override {
-    health_->call_began(Clock::now());
-    co_return ended(co_await disk_->write(std::move(context), fd, std::move(data), offset));
-  }
-  Result<> write_now(int fd, const Bytes& data, uint64_t offset) override {
-    return watch([&] { return disk_->write_now(fd, data, offset); });
-  }
-  Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override {
-    return watch([&] { return disk_->read_now(fd, into, offset); });
-  }
-  Task<Result<>> sync(Context context, int fd) override {
-    health_->call_began(Clock::now());
-    co_return ended(co_await disk_->sync(std::move(context), fd));
-  }
-  std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override {
-    return disk_->try_read(fd, into, offset);
-  }
-  // A want of descriptors, which looks like EIO, is not the disk's fault.
-  Result<File> open(const std::string& path, int flags, mode_t mode) override {
-    health_->call_began(Clock::now());
-    Result<File> file = disk_->open(path, flags, mode);
-    const bool read_only = !file && file.error().code() == StatusCode::kReadOnly;
-    health_->call_ended(Clock::now(), read_only ? &file.error() : nullptr);
-    return file;
-  }
-  Result<> unlink(const std::string& path) override {
-    return watch([&] { return disk_->unlink(path); });
-  }
-  Result<> rename(const std::string& from, const std::string& to) override {
-    return watch([&] { return disk_->rename(from, to); });
-  }
-  Result<> truncate(int fd, uint64_t size) override {
-    return watch([&] { return disk_->truncate(fd, size); });
-  }
-  Result<> make_directory(const std::string& path) override {
-    return watch([&] { return disk_->make_directory(path); });
-  }
-  Result<> sync_directory(const std::string& path) override {
-    return watch([&] { return disk_->sync_directory(path); });
-  }
-  Result<std::vector<DirectoryItem>> list_directory(const std::string& path) override {
-    return watch([&] { return disk_->list_directory(path); });
-  }
-  Result<Buffer> read_file(const std::string& path, size_t bytes_max) override {
-    return watch([&] { return disk_->read_file(path, bytes_max); });
-  }
-  Result<DiskUsage> usage(const std::string& path) override {
-    return watch([&] { return disk_->usage(path); });
-  }
-
- private:
-  const std::shared_ptr<Disk> disk_;
-  const std::shared_ptr<DirectoryHealth> health_;
-};
+Error refused() {
+  return error(StatusCode::kUnavailable, "the cache directory was given up as it was");
+}
 
 Result<> write_and_read(Disk& disk, const std::string& path) {
   Buffer page(kPageBytes);
@@ -109,9 +37,89 @@ Result<> write_and_read(Disk& disk, const std::string& path) {
 
 }  // namespace
 
-std::shared_ptr<Disk> make_watched_disk(std::shared_ptr<Disk> disk,
-                                        std::shared_ptr<DirectoryHealth> health) {
-  return std::make_shared<WatchedDisk>(std::move(disk), std::move(health));
+void WatchedDisk::ended(CallTimes::Place place, const Status* failure) {
+  const Clock::time_point now = Clock::now();
+  calls_.ended(place, now);
+  if (failure != nullptr && !fenced_off_) health_->call_failed(now, *failure);
+}
+
+template <class Call>
+std::invoke_result_t<Call> WatchedDisk::watch(const Call& call) {
+  if (fenced_off_) return refused();
+  const CallTimes::Place place = calls_.began(Clock::now());
+  std::invoke_result_t<Call> outcome = call();
+  ended(place, outcome ? nullptr : &outcome.error());
+  return outcome;
+}
+
+Task<Result<size_t>> WatchedDisk::read(Context context, int fd, std::span<std::byte> into,
+                                       uint64_t offset) {
+  if (fenced_off_) co_return refused();
+  const CallTimes::Place place = calls_.began(Clock::now());
+  Result<size_t> got = co_await disk_->read(std::move(context), fd, into, offset);
+  ended(place, got ? nullptr : &got.error());
+  co_return got;
+}
+
+Task<Result<>> WatchedDisk::write(Context context, int fd, Bytes data, uint64_t offset) {
+  if (fenced_off_) co_return refused();
+  const CallTimes::Place place = calls_.began(Clock::now());
+  Result<> done = co_await disk_->write(std::move(context), fd, std::move(data), offset);
+  ended(place, done ? nullptr : &done.error());
+  co_return done;
+}
+
+Task<Result<>> WatchedDisk::sync(Context context, int fd) {
+  if (fenced_off_) co_return refused();
+  const CallTimes::Place place = calls_.began(Clock::now());
+  Result<> done = co_await disk_->sync(std::move(context), fd);
+  ended(place, done ? nullptr : &done.error());
+  co_return done;
+}
+
+std::optional<size_t> WatchedDisk::try_read(int fd, std::span<std::byte> into, uint64_t offset) {
+  return disk_->try_read(fd, into, offset);
+}
+
+// A want of descriptors, which looks like EIO, is not the disk's fault.
+Result<File> WatchedDisk::open(const std::string& path, int flags, mode_t mode) {
+  if (fenced_off_) return refused();
+  const CallTimes::Place place = calls_.began(Clock::now());
+  Result<File> file = disk_->open(path, flags, mode);
+  const bool read_only = !file && file.error().code() == StatusCode::kReadOnly;
+  ended(place, read_only ? &file.error() : nullptr);
+  return file;
+}
+
+Result<> WatchedDisk::write_now(int fd, const Bytes& data, uint64_t offset) {
+  return watch([&] { return disk_->write_now(fd, data, offset); });
+}
+Result<size_t> WatchedDisk::read_now(int fd, std::span<std::byte> into, uint64_t offset) {
+  return watch([&] { return disk_->read_now(fd, into, offset); });
+}
+Result<> WatchedDisk::unlink(const std::string& path) {
+  return watch([&] { return disk_->unlink(path); });
+}
+Result<> WatchedDisk::rename(const std::string& from, const std::string& to) {
+  return watch([&] { return disk_->rename(from, to); });
+}
+Result<> WatchedDisk::truncate(int fd, uint64_t size) {
+  return watch([&] { return disk_->truncate(fd, size); });
+}
+Result<> WatchedDisk::make_directory(const std::string& path) {
+  return watch([&] { return disk_->make_directory(path); });
+}
+Result<> WatchedDisk::sync_directory(const std::string& path) {
+  return watch([&] { return disk_->sync_directory(path); });
+}
+Result<std::vector<DirectoryItem>> WatchedDisk::list_directory(const std::string& path) {
+  return watch([&] { return disk_->list_directory(path); });
+}
+Result<Buffer> WatchedDisk::read_file(const std::string& path, size_t bytes_max) {
+  return watch([&] { return disk_->read_file(path, bytes_max); });
+}
+Result<DiskUsage> WatchedDisk::usage(const std::string& path) {
+  return watch([&] { return disk_->usage(path); });
 }
 
 Result<> probe_directory(Disk& disk, const std::string& directory) {

@@ -1,16 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Disk that tells a DirectoryHealth how its calls end.
+// WatchedDisk: a Disk as one opening of a cache directory uses it. Tells a DirectoryHealth which of
+// its calls fail, and keeps when they began; once fenced off it lets no call through. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <type_traits>
 
+#include "cache/spread/call_times.h"
 #include "cache/spread/directory_health.h"
 #include "runtime/disk.h"
 
 namespace leat {
 
-std::shared_ptr<Disk> make_watched_disk(std::shared_ptr<Disk> disk,
-                                        std::shared_ptr<DirectoryHealth> health);
+class WatchedDisk : public Disk {
+ public:
+  WatchedDisk(std::shared_ptr<Disk> disk, std::shared_ptr<DirectoryHealth> health)
+      : disk_(std::move(disk)), health_(std::move(health)) {}
+
+  const CallTimes& calls() const { return calls_; }
+  // From now on calls are refused (kUnavailable): what was opened with this disk changes nothing
+  // more in a directory that may be opened anew. One that has begun does what it does; its end is
+  // told to nobody.
+  void fence_off() { fenced_off_ = true; }
+
+  BlockingPool& threads() override { return disk_->threads(); }
+  Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
+                            uint64_t offset) override;
+  Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) override;
+  Result<> write_now(int fd, const Bytes& data, uint64_t offset) override;
+  Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override;
+  Task<Result<>> sync(Context context, int fd) override;
+  std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override;
+  Result<File> open(const std::string& path, int flags, mode_t mode) override;
+  Result<> unlink(const std::string& path) override;
+  Result<> rename(const std::string& from, const std::string& to) override;
+  Result<> truncate(int fd, uint64_t size) override;
+  Result<> make_directory(const std::string& path) override;
+  Result<> sync_directory(const std::string& path) override;
+  Result<std::vector<DirectoryItem>> list_directory(const std::string& path) override;
+  Result<Buffer> read_file(const std::string& path, size_t bytes_max) override;
+  Result<DiskUsage> usage(const std::string& path) override;
+
+ private:
+  void ended(CallTimes::Place place, const Status* failure);
+  template <class Call>
+  std::invoke_result_t<Call> watch(const Call& call);
+
+  const std::shared_ptr<Disk> disk_;
+  const std::shared_ptr<DirectoryHealth> health_;
+  CallTimes calls_{Clock::now()};
+  std::atomic<bool> fenced_off_ = false;
+};
 
 // Writes a page into the directory for good, reads it again and removes it. A full disk is a good
 // one. Blocks.

@@ -25,6 +25,7 @@ class PowerCutDisk : public Disk {
   // Writes what a power cut now could leave into the empty directory `into`.
   void cut(const std::string& into, Chance& chance) const;
 
+  BlockingPool& threads() override { return below_->threads(); }
   Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
                             uint64_t offset) override {
     return below_->read(context, fd, into, offset);

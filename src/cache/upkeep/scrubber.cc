@@ -52,11 +52,13 @@ std::optional<ScrubState> ScrubState::decode(std::span<const std::byte> bytes) {
   return state;
 }
 
-Task<> Scrubber::pass(ScrubPace& pace, uint64_t from_part,
-                      std::function<void(uint64_t)> after_part) {
+Task<> Scrubber::pass(ScrubPace& pace, uint64_t from_part, AfterPart after_part) {
+  const auto told = [&](uint64_t next_part) {
+    return after_part && !pace.ended() ? after_part(next_part) : std::nullopt;
+  };
   for (uint64_t folder = from_part; folder < kFolders && !pace.ended(); ++folder) {
     co_await files_->scrub(static_cast<uint8_t>(folder), pace);
-    if (after_part && !pace.ended()) after_part(folder + 1);
+    if (std::optional<ScrubState> state = told(folder + 1)) co_await keep(*state);
   }
   uint64_t at = std::max(from_part, kFolders) - kFolders;
   while (!pace.ended()) {
@@ -64,25 +66,26 @@ Task<> Scrubber::pass(ScrubPace& pace, uint64_t from_part,
     if (!sequence) break;
     co_await packed_->scrub(*sequence, pace);
     at = uint64_t{*sequence} + 1;
-    if (after_part && !pace.ended()) after_part(kFolders + at);
+    if (std::optional<ScrubState> state = told(kFolders + at)) co_await keep(*state);
   }
 }
 
-std::optional<ScrubState> Scrubber::load_state() const {
-  Result<Buffer> content = directory_->disk->read_file(directory_->path("scrub"), kStateBytes + 1);
-  return content ? ScrubState::decode(content->span()) : std::nullopt;
+Result<std::optional<ScrubState>> Scrubber::load_state() const {
+  LEAT_TRY(Buffer content, directory_->disk->read_file(directory_->path("scrub"), kStateBytes + 1));
+  return ScrubState::decode(content.span());
+}
+
+Result<> Scrubber::save_state(const ScrubState& state) const {
+  Disk& disk = *directory_->disk;
+  LEAT_TRY(File file, disk.open(directory_->path("scrub.new"), O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  LEAT_CHECK_OK(disk.write_now(file.fd(), Bytes::copy_of(state.encode()), 0));
+  return disk.rename(directory_->path("scrub.new"), directory_->path("scrub"));
 }
 
 // Where this fails the next start begins a pass anew.
-bool Scrubber::save_state(const ScrubState& state) const {
-  Disk& disk = *directory_->disk;
-  auto save = [&]() -> Result<> {
-    LEAT_TRY(File file,
-             disk.open(directory_->path("scrub.new"), O_WRONLY | O_CREAT | O_TRUNC, 0600));
-    LEAT_CHECK_OK(disk.write_now(file.fd(), Bytes::copy_of(state.encode()), 0));
-    return disk.rename(directory_->path("scrub.new"), directory_->path("scrub"));
-  };
-  return save().has_value();
+Task<> Scrubber::keep(ScrubState state) const {
+  Result<> saved = co_await directory_->blocking([&] { return save_state(state); });
+  static_cast<void>(saved);
 }
 
 Task<> Scrubber::keep_scrubbing(std::shared_ptr<Scrubber> self, Clock::duration period) {
@@ -92,8 +95,9 @@ Task<> Scrubber::keep_scrubbing(std::shared_ptr<Scrubber> self, Clock::duration 
 }
 
 Task<> Scrubber::one_period(Context until, Clock::duration period) {
-  Executor& executor = directory_->executor;
-  std::optional<ScrubState> found = co_await executor.blocking([this] { return load_state(); });
+  Result<std::optional<ScrubState>> read =
+      co_await directory_->blocking([this] { return load_state(); });
+  const std::optional<ScrubState> found = read ? *read : std::nullopt;
   const int64_t now = birth_now_ns(), period_ns = std::chrono::nanoseconds(period).count();
   ScrubState state = found.value_or(ScrubState{});
   // Done, or of a clock that was wrong, or so long ago that all of it is due again.
@@ -107,16 +111,16 @@ Task<> Scrubber::one_period(Context until, Clock::duration period) {
   ScrubPace pace(until, directory_->closing, std::max(kRateMin, share + share / 10));
   Clock::time_point saved_at = Clock::now();
   uint64_t counted = 0;
-  auto after_part = [&](uint64_t next) {
+  auto after_part = [&](uint64_t next) -> std::optional<ScrubState> {
     state.next_part = next;
     scrubbed_total.add(pace.bytes() - std::exchange(counted, pace.bytes()));
-    if (Clock::now() - saved_at < kSaveEvery) return;
+    if (Clock::now() - saved_at < kSaveEvery) return std::nullopt;
     saved_at = Clock::now();
-    static_cast<void>(save_state(state));  // a page, once a minute
+    return state;  // a page, once a minute
   };
   co_await pass(pace, state.next_part, after_part);
   if (!until.cancelled()) state.next_part = UINT64_MAX;
-  static_cast<void>(co_await executor.blocking([this, state] { return save_state(state); }));
+  co_await keep(state);
   const uint64_t corrupt = directory_->corrupt_blocks - corrupt_before;
   if (corrupt > 0) {
     log::warning("cache {}: {} blocks were dropped during the last scrub; the disk may be failing",

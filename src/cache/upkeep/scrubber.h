@@ -35,16 +35,18 @@ class Scrubber {
            std::shared_ptr<PackedStore> packed)
       : directory_(std::move(directory)), files_(std::move(files)), packed_(std::move(packed)) {}
 
-  // Everything once, from that part on. `after_part` is told the part that would be next.
-  Task<> pass(ScrubPace& pace, uint64_t from_part,
-              std::function<void(uint64_t)> after_part = nullptr);
+  // Everything once, from that part on. `after_part` is told the part that would be next, and says
+  // what is to be kept of the pass where it is time for that.
+  using AfterPart = std::function<std::optional<ScrubState>(uint64_t next_part)>;
+  Task<> pass(ScrubPace& pace, uint64_t from_part, AfterPart after_part = nullptr);
 
   // Passes, one in each period, until the directory stops.
   static Task<> keep_scrubbing(std::shared_ptr<Scrubber> self, Clock::duration period);
 
  private:
-  std::optional<ScrubState> load_state() const;
-  bool save_state(const ScrubState& state) const;
+  Result<std::optional<ScrubState>> load_state() const;
+  Result<> save_state(const ScrubState& state) const;
+  Task<> keep(ScrubState state) const;
   Task<> one_period(Context until, Clock::duration period);
 
   const std::shared_ptr<CacheDirectory> directory_;

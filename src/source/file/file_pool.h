@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/blocking_pool.h"
 #include "runtime/context.h"
 #include "runtime/semaphore.h"
 #include "runtime/shared_result.h"
@@ -23,11 +24,11 @@ class FilePool {
   static FilePool& of_process();
 
   explicit FilePool(unsigned threads);
-  ~FilePool();
 
   // Runs `call`, which may block and returns a Result<T>. kCancelled or kTimedOut when the context
   // ends before the call, or before a thread is free for it; a call that runs then keeps its thread
-  // until it returns. The caller's executor must live until the task has ended.
+  // until it returns. kUnavailable where no thread can be started. The caller's executor must live
+  // until the task has ended.
   template <class F>
   Task<std::invoke_result_t<F>> run(Context context, const char* what, F call);
 
@@ -35,25 +36,25 @@ class FilePool {
   void post(std::move_only_function<void()> call);
 
  private:
-  struct Threads;
-
-  Semaphore free_;  // as many as there are threads, so that what waits can give up
-  const std::unique_ptr<Threads> threads_;
+  // As many as there are threads, so that what waits can give up.
+  const std::shared_ptr<Semaphore> free_;
+  BlockingPool threads_;
 };
 
 template <class F>
 Task<std::invoke_result_t<F>> FilePool::run(Context context, const char* what, F call) {
   using Value = std::invoke_result_t<F>::value_type;
-  Result<Semaphore::Permit> permit = co_await free_.acquire(context, 1, what);
+  Result<Semaphore::Permit> permit = co_await free_->acquire(context, 1, what);
   if (!permit) {
     co_return Error(permit.error().with_context(
         "the file systems of this host have not answered the calls before this one"));
   }
   auto result = SharedResult<Value>::make();
-  post([permit = *std::move(permit), result, call = std::move(call)]() mutable {
-    Result<Value> value = call();
+  threads_.post([free = free_, permit = *std::move(permit), result,
+                 call = std::move(call)](const Status* refused) mutable {
+    Result<Value> value = refused == nullptr ? call() : Result<Value>(Error(*refused));
     {
-      Semaphore::Permit free = std::move(permit);
+      Semaphore::Permit back = std::move(permit);
     }
     result->set(std::move(value));
   });

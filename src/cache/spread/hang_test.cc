@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cache disk that hangs holds nobody else up: not the other directories, not a start, not the
+// end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "cache/spread/hanging_disk_test.h"
+#include "cache/spread/spread_store.h"
+
+namespace leat {
+namespace {
+
+using testing::HasSubstr;
+
+// Nothing hangs by the clock, however slow the machine: the tests look ahead.
+constexpr HealthTimes kTimes = {.hung_after = std::chrono::minutes(5),
+                                .one_hung_after = std::chrono::minutes(5),
+                                .probe_unstable = std::chrono::milliseconds(20),
+                                .probe_down_min = std::chrono::milliseconds(20),
+                                .probe_down_max = std::chrono::milliseconds(100)};
+constexpr auto kAhead = std::chrono::minutes(6);
+
+// Threads of disks, of this process.
+int disk_threads() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    count += name == "leat-cache" ? 1 : 0;
+  }
+  return count;
+}
+
+class HangTest : public testing::Test {
+ protected:
+  ~HangTest() override {
+    if (store_ != nullptr) end();
+    hang_->let_go();
+  }
+
+  // A store over `directories`, of which the first can hang; another disk is only made for that.
+  std::future<Result<>> starting(std::vector<std::string> directories, HealthTimes times = kTimes) {
+    executor_.emplace(ExecutorOptions{.threads = 2});
+    std::vector<PageStoreOptions> options;
+    for (const std::string& path : directories) options.push_back(TestStore::options(path));
+    auto made = std::make_shared<size_t>(0);
+    auto make = [this, made, count = directories.size()]() -> std::shared_ptr<Disk> {
+      auto disk = std::make_shared<FaultyDisk>(make_disk(*executor_));
+      const size_t number = (*made)++;
+      if (number != 0 && number < count) return disk;
+      return std::make_shared<HangingDisk>(disk, hang_);
+    };
+    store_ = std::make_unique<SpreadStore>(std::move(options), *executor_, make, times);
+    return later(store_->start(Context::background()));
+  }
+  void start(std::vector<std::string> directories, HealthTimes times = kTimes) {
+    Result<> started = starting(std::move(directories), times).get();
+    ASSERT_TRUE(started) << started.error().to_string();
+  }
+  // The store closes, and its executor ends, with what hangs.
+  void end() {
+    std::future<void> closed = later(store_->close());
+    while (closed.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+      if (hang_->hanging() > 0) look_ahead();
+    }
+    store_ = nullptr;
+    executor_ = std::nullopt;
+  }
+  template <class T>
+  std::future<T> later(Task<T> task) {
+    return boost::asio::co_spawn(executor_->any(), std::move(task), boost::asio::use_future);
+  }
+  std::future<Result<Bytes>> reading(const FileRefPtr& ref) {
+    return later(store_->read(Context::background(), ref, {0, ref->size}));
+  }
+  std::future<Result<>> writing(const FileRefPtr& ref) {
+    return later(store_->write(Context::background(), ref, 0, content(*ref, {0, ref->size})));
+  }
+  bool holds(const FileRefPtr& ref) {
+    Result<Bytes> bytes = reading(ref).get();
+    if (bytes) EXPECT_TRUE(same(*bytes, content(ref))) << ref->key;
+    return bytes.has_value();
+  }
+  void flush() { ASSERT_TRUE(later(store_->flush(Context::background())).get()); }
+  void look_ahead() { store_->look(0, Clock::now() + kAhead); }
+  DirectoryState state(size_t directory) { return store_->directories()[directory].state; }
+  bool comes_to(size_t directory, DirectoryState wanted) {
+    for (int i = 0; i < 1000; ++i) {
+      if (state(directory) == wanted) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // its probes take time
+    }
+    return false;
+  }
+  uint64_t files(size_t directory) { return store_->directories()[directory].stats.files; }
+  // Files of 256 KiB that went to that directory.
+  std::vector<FileRefPtr> write_files(size_t directory, size_t count, const std::string& prefix) {
+    std::vector<FileRefPtr> refs;
+    for (int i = 0; refs.size() < count; ++i) {
+      auto ref = object(fmt::format("{}/{}", prefix, i), 256 * kKiB);
+      const uint64_t before = files(directory);
+      EXPECT_TRUE(writing(ref).get());
+      if (files(directory) > before) refs.push_back(ref);
+    }
+    return refs;
+  }
+  // After let_go(): the threads of disks that were given up have come back and ended.
+  static void wait_for_threads_to_end() {
+    while (disk_threads() > 0) std::this_thread::yield();
+  }
+
+  TempDirectory a_, b_;
+  std::shared_ptr<Hang> hang_ = std::make_shared<Hang>();
+  std::optional<Executor> executor_;
+  std::unique_ptr<SpreadStore> store_;
+};
+
+TEST_F(HangTest, TheOtherDirectoriesReadAndWriteMeanwhile) {
+  start({a_.path(), b_.path()});
+  const auto of_a = write_files(0, 12, "a"), of_b = write_files(1, 4, "b");
+  const auto more_of_b = write_files(1, 4, "more");
+  for (const FileRefPtr& ref : more_of_b) ASSERT_GT(store_->drop(ref->id), 0u);
+  flush();
+  hang_->begin(Hang::everything);
+  std::vector<std::future<Result<Bytes>>> reads;
+  for (const FileRefPtr& ref : of_a) reads.push_back(reading(ref));
+  hang_->wait_for(8);  // all of its threads
+  for (const FileRefPtr& ref : of_b) EXPECT_TRUE(holds(ref));
+  for (const FileRefPtr& ref : more_of_b) {
+    EXPECT_TRUE(writing(ref).get());
+    EXPECT_TRUE(holds(ref));
+  }
+  EXPECT_EQ(state(0), DirectoryState::kNormal);  // by the clock it is not that long
+  for (auto& read : reads) {
+    EXPECT_EQ(read.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  }
+  look_ahead();
+  EXPECT_EQ(state(0), DirectoryState::kDown);
+  for (auto& read : reads) EXPECT_EQ(read.get().error().code(), StatusCode::kNotFound);
+  // What it had comes in anew, elsewhere.
+  for (const FileRefPtr& ref : of_a) {
+    EXPECT_TRUE(writing(ref).get());
+    EXPECT_TRUE(holds(ref));
+  }
+}
+
+TEST_F(HangTest, AWriteIsRefusedAndTheNextGoesElsewhere) {
+  start({a_.path(), b_.path()});
+  const auto of_a = write_files(0, 1, "a");
+  ASSERT_GT(store_->drop(of_a[0]->id), 0u);
+  flush();
+  const uint64_t of_b = files(1);
+  hang_->begin(Hang::everything);
+  std::future<Result<>> write = writing(of_a[0]);
+  hang_->wait_for(1);
+  look_ahead();
+  Result<> refused = write.get();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(refused.error().message(), HasSubstr(a_.path()));
+  EXPECT_TRUE(writing(of_a[0]).get());
+  EXPECT_TRUE(holds(of_a[0]));
+  EXPECT_EQ(files(1), of_b + 1);
+}
+
+TEST_F(HangTest, TheOnlyDirectoryHangsAndEverythingIsMissing) {
+  start({a_.path()});
+  const auto of_a = write_files(0, 1, "a");
+  hang_->begin(Hang::everything);
+  std::future<Result<Bytes>> read = reading(of_a[0]);
+  hang_->wait_for(1);
+  look_ahead();
+  EXPECT_EQ(read.get().error().code(), StatusCode::kNotFound);
+  EXPECT_FALSE(store_->missing(*of_a[0], {0, of_a[0]->size}).empty());
+  EXPECT_EQ(store_->try_read(*of_a[0], {0, 1}), std::nullopt);
+  EXPECT_EQ(store_->backing(*of_a[0]), nullptr);
+  EXPECT_EQ(writing(of_a[0]).get().error().code(), StatusCode::kNoSpace);
+}
+
+TEST_F(HangTest, WhatAnOperatorAskedForIsAnsweredAndTheListenerLetGo) {
+  start({a_.path(), b_.path()});
+  write_files(0, 2, "a");
+  flush();
+  hang_->begin([](Hang::Call call, const std::string&) { return call != Hang::Call::kWrite; });
+  auto steps = std::make_unique<uint64_t>(0);
+  auto listen = [&steps = *steps](const VerifyStep& step) { steps += step.objects; };
+  auto verified = later(store_->verify(Context::background(), listen));
+  auto flushed = later(store_->flush(Context::background()));
+  auto listed = later(store_->objects(Context::background(), "", 100));
+  auto evicted = later(store_->evict(std::nullopt, 64 * kMiB));
+  hang_->wait_for(3);
+  look_ahead();
+  EXPECT_EQ(verified.get().error().code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(flushed.get());
+  EXPECT_FALSE(listed.get());
+  evicted.get();
+  steps = nullptr;
+  hang_->let_go();
+  ASSERT_TRUE(comes_to(0, DirectoryState::kNormal));
+}
+
+TEST_F(HangTest, AStartGoesOnWithoutIt) {
+  hang_->begin(Hang::everything);
+  std::future<Result<>> started = starting({a_.path(), b_.path()});
+  hang_->wait_for(1);
+  look_ahead();
+  ASSERT_TRUE(started.get());
+  EXPECT_EQ(state(0), DirectoryState::kDown);
+  const auto of_b = write_files(1, 4, "b");
+  for (const FileRefPtr& ref : of_b) EXPECT_TRUE(holds(ref));
+  store_->set_pool_policy(PoolId{7}, {.quota_bytes = 8 * kMiB});
+  hang_->let_go();
+  ASSERT_TRUE(comes_to(0, DirectoryState::kNormal)) << store_->directories()[0].why;
+  for (const FileRefPtr& ref : write_files(0, 4, "a")) EXPECT_TRUE(holds(ref));
+  EXPECT_EQ(store_->pools()[1].policy.quota_bytes, 8 * kMiB);
+}
+
+TEST_F(HangTest, AStartWithNothingElseFails) {
+  hang_->begin(Hang::everything);
+  std::future<Result<>> started = starting({a_.path()});
+  hang_->wait_for(1);
+  look_ahead();
+  Result<> failed = started.get();
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message(), HasSubstr(a_.path()));
+  store_ = nullptr;
+}
+
+TEST_F(HangTest, WhenTheDiskComesBackItIsOpenedAnewWithWhatItHad) {
+  start({a_.path(), b_.path()});
+  const auto of_a = write_files(0, 6, "a");
+  auto dropped = of_a.back();
+  flush();
+  for (int round = 0; round < 2; ++round) {
+    hang_->begin(Hang::everything);
+    std::future<Result<Bytes>> read = reading(of_a[0]);
+    hang_->wait_for(1);
+    look_ahead();
+    EXPECT_FALSE(read.get());
+    if (round == 1) EXPECT_EQ(store_->drop(dropped->id), 0u);
+    hang_->let_go();
+    ASSERT_TRUE(comes_to(0, DirectoryState::kNormal)) << store_->directories()[0].why;
+    EXPECT_EQ(store_->backing(*of_a[0]), nullptr);  // not on trust
+    for (size_t i = 0; i + 1 < of_a.size(); ++i) EXPECT_TRUE(holds(of_a[i])) << i;
+    EXPECT_EQ(holds(dropped), round == 0);
+  }
+}
+
+// It is of the time before, and changes nothing.
+TEST_F(HangTest, ACallThatNeverComesBackDoesNotKeepTheDirectoryDown) {
+  HealthTimes times = kTimes;
+  times.hung_after = std::chrono::seconds(1);
+  start({a_.path()}, times);
+  const auto of_a = write_files(0, 2, "a");
+  flush();
+  hang_->begin([](Hang::Call call, const std::string&) { return call == Hang::Call::kRead; }, 1);
+  std::future<Result<Bytes>> read = reading(of_a[0]);
+  EXPECT_EQ(read.get().error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(hang_->hanging(), 1);
+  ASSERT_TRUE(comes_to(0, DirectoryState::kNormal)) << store_->directories()[0].why;
+  for (const FileRefPtr& ref : of_a) EXPECT_TRUE(holds(ref));
+  EXPECT_EQ(hang_->hanging(), 1);
+}
+
+TEST_F(HangTest, ACloseEndsWithoutItAndTheNextStartVerifies) {
+  start({a_.path(), b_.path()});
+  const auto of_a = write_files(0, 3, "a"), of_b = write_files(1, 3, "b");
+  flush();
+  hang_->begin(Hang::everything);
+  std::future<void> closed = later(store_->close());
+  hang_->wait_for(1);
+  look_ahead();
+  closed.get();
+  store_ = nullptr;
+  executor_ = std::nullopt;
+  hang_->let_go();
+  wait_for_threads_to_end();
+  start({a_.path(), b_.path()});
+  EXPECT_EQ(store_->backing(*of_a[0]), nullptr);
+  EXPECT_NE(store_->backing(*of_b[0]), nullptr);
+  for (const FileRefPtr& ref : of_a) EXPECT_TRUE(holds(ref));
+}
+
+// Reads, writes, a flush, small objects on their way: all of them are answered after everything
+// that they were for is gone.
+TEST_F(HangTest, LateAnswersTouchNothing) {
+  start({a_.path(), b_.path()});
+  const auto of_a = write_files(0, 12, "a");
+  hang_->begin(Hang::everything);
+  std::vector<std::future<Result<Bytes>>> reads;
+  for (const FileRefPtr& ref : of_a) reads.push_back(reading(ref));
+  std::vector<std::future<Result<>>> writes;
+  for (int i = 0; i < 200; ++i) {
+    writes.push_back(writing(object(fmt::format("small/{}", i), 50'000)));
+    writes.push_back(writing(object(fmt::format("large/{}", i), 256 * kKiB)));
+  }
+  auto flushed = later(store_->flush(Context::background()));
+  hang_->wait_for(8);
+  look_ahead();
+  for (auto& read : reads) EXPECT_FALSE(read.get());
+  for (auto& write : writes) static_cast<void>(write.get());
+  static_cast<void>(flushed.get());  // it may have begun only now
+  end();
+  hang_->let_go();
+  wait_for_threads_to_end();
+}
+
+// A start that was given up reads on, and has a file that is to be called complete.
+TEST_F(HangTest, ALateStartSpawnsNothing) {
+  start({a_.path(), b_.path()});
+  hang_->begin([](Hang::Call call, const std::string&) { return call == Hang::Call::kSync; });
+  write_files(0, 1, "a");
+  hang_->wait_for(1);  // all of it is there, and nobody has called it complete
+  end();
+  hang_->let_go();
+  wait_for_threads_to_end();
+  ASSERT_EQ(files_ending(a_.path(), ".meta").size(), 1u);
+  hang_->begin([](Hang::Call, const std::string& path) { return path.ends_with(".meta"); });
+  std::future<Result<>> started = starting({a_.path(), b_.path()});
+  hang_->wait_for(1);
+  look_ahead();
+  ASSERT_TRUE(started.get());
+  end();
+  hang_->let_go();
+  wait_for_threads_to_end();
+}
+
+// A comparison finds the last object of its segment wrong.
+TEST_F(HangTest, ALateComparisonSpawnsNothing) {
+  start({a_.path()});
+  ASSERT_TRUE(writing(object("small", 5000)).get());
+  end();
+  flip_bit(files_ending(a_.path() + "/segments", ".data").at(0), 100);
+  start({a_.path()});
+  hang_->begin([](Hang::Call call, const std::string& path) {
+    return call == Hang::Call::kRead && path.empty();
+  });
+  auto verified = later(store_->verify(Context::background(), [](const VerifyStep&) {}));
+  hang_->wait_for(1);
+  look_ahead();
+  EXPECT_FALSE(verified.get());
+  end();
+  hang_->let_go();
+  wait_for_threads_to_end();
+}
+
+TEST_F(HangTest, NoPatienceAtAllIsEnoughForADiskThatAnswers) {
+  start({a_.path(), b_.path()}, {.hung_after = {},
+                                 .one_hung_after = {},
+                                 .probe_unstable = {},
+                                 .probe_down_min = {},
+                                 .probe_down_max = {}});
+  for (const FileRefPtr& ref : write_files(0, 8, "a")) EXPECT_TRUE(holds(ref));
+  flush();
+  EXPECT_EQ(state(0), DirectoryState::kNormal) << store_->directories()[0].why;
+}
+
+}  // namespace
+}  // namespace leat
