@@ -48,7 +48,7 @@ ProcessMark this_process() {
 std::string to_text(const RecordedConnections& record) {
   std::string text = fmt::format("{}\nprocess {} {} {}\n", kHead, record.process.pid,
                                  record.process.start_ticks, record.process.boot_id);
-  for (const MountLine& mount : record.mounts) {
+  for (const MountinfoLine& mount : record.mounts) {
     text += fmt::format("mount {} {} {} {}\n", mount.device, mount.point, mount.type, mount.source);
   }
   return text;
@@ -66,7 +66,7 @@ Result<RecordedConnections> parse_connections(std::string_view text) {
     if (kind == "process") {
       words >> record.process.pid >> record.process.start_ticks >> record.process.boot_id;
     } else if (kind == "mount") {
-      MountLine& mount = record.mounts.emplace_back();
+      MountinfoLine& mount = record.mounts.emplace_back();
       words >> mount.device >> mount.point >> mount.type >> mount.source;
     }
     if (!words) return wrong;
@@ -84,8 +84,8 @@ ConnectionRecord::~ConnectionRecord() {
 }
 
 std::string ConnectionRecord::add(const std::string& mountpoint) {
-  MountLine newest;
-  for (MountLine& mount : mounts_of_this_namespace()) {
+  MountinfoLine newest;
+  for (MountinfoLine& mount : mounts_of_this_namespace()) {
     if (unescape_mount(mount.point) == mountpoint) newest = std::move(mount);
   }
   if (newest.device.empty()) return "";

@@ -28,7 +28,7 @@ uint64_t start_ticks_in(std::string_view stat);
 
 struct RecordedConnections {
   ProcessMark process;
-  std::vector<MountLine> mounts;
+  std::vector<MountinfoLine> mounts;
 };
 // Lines of words: "leat-connections 1", "process PID START BOOT", and for each mount, as mountinfo
 // writes it, "mount DEVICE POINT TYPE SOURCE". kCorrupt for anything else.
@@ -54,7 +54,7 @@ class ConnectionRecord {
 
   const std::string file_;
   std::mutex mutex_;  // held over the write of a small file; no other lock is taken meanwhile
-  std::map<std::string, MountLine> mounts_;  // by device
+  std::map<std::string, MountinfoLine> mounts_;  // by device
 };
 
 }  // namespace leat

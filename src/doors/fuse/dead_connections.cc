@@ -72,7 +72,7 @@ bool has_ended(std::string_view stat) {
   return state == " Z" || state == " X";
 }
 
-bool contains(const std::vector<MountLine>& mounts, const MountLine& mount) {
+bool contains(const std::vector<MountinfoLine>& mounts, const MountinfoLine& mount) {
   return std::ranges::find(mounts, mount) != mounts.end();
 }
 
@@ -154,17 +154,17 @@ ProcessState state_of(const ProcessMark& process) {
 
 std::set<unsigned> connections_to_abort(const RecordedConnections& record,
                                         const std::set<unsigned>& held,
-                                        const std::vector<MountLine>& mounts) {
+                                        const std::vector<MountinfoLine>& mounts) {
   std::set<unsigned> found;
-  for (const MountLine& mount : record.mounts) {
+  for (const MountinfoLine& mount : record.mounts) {
     const unsigned connection = connection_of(mount.device);
     if (connection != 0 && contains(mounts, mount)) found.insert(connection);
   }
   for (unsigned connection : held) {
     // A mount may have been bound elsewhere or taken away lazily: its place does not matter.
-    const bool ours = std::ranges::all_of(mounts, [&](const MountLine& mount) {
+    const bool ours = std::ranges::all_of(mounts, [&](const MountinfoLine& mount) {
       if (connection_of(mount.device) != connection) return true;
-      return std::ranges::any_of(record.mounts, [&](const MountLine& recorded) {
+      return std::ranges::any_of(record.mounts, [&](const MountinfoLine& recorded) {
         return recorded.device == mount.device && recorded.type == mount.type &&
                recorded.source == mount.source;
       });
@@ -203,8 +203,8 @@ bool DeadConnections::wait_until_gone(std::chrono::milliseconds patience) const 
 }
 
 void DeadConnections::unmount() {
-  const std::vector<MountLine> mounts = mounts_of_this_namespace();
-  for (const MountLine& mount : record_.mounts) {
+  const std::vector<MountinfoLine> mounts = mounts_of_this_namespace();
+  for (const MountinfoLine& mount : record_.mounts) {
     if (!contains(mounts, mount)) continue;
     Result<> gone = unmount_path(unescape_mount(mount.point), true);
     if (!gone) log::info("{}", gone.error().to_string());

@@ -33,7 +33,7 @@ bool is_ending_thread(std::string_view stat, std::string_view status);
 // it recorded where the very same mount is still there.
 std::set<unsigned> connections_to_abort(const RecordedConnections& record,
                                         const std::set<unsigned>& held,
-                                        const std::vector<MountLine>& mounts);
+                                        const std::vector<MountinfoLine>& mounts);
 
 class DeadConnections {
  public:

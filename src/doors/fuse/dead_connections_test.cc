@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::TreeRig;
 
-const MountLine kOurs{"0:41", "/mnt/a\\040b", "fuse.leat", "leat:s3://b"};
+const MountinfoLine kOurs{"0:41", "/mnt/a\\040b", "fuse.leat", "leat:s3://b"};
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path);
@@ -121,13 +121,13 @@ TEST(DeadConnections, AProcessThatIsKilledIsGoneBeforeItIsReaped) {
 
 TEST(DeadConnections, OnlyWhatIsItsOwnWithoutDoubtIsAborted) {
   const RecordedConnections record{{}, {kOurs}};
-  const MountLine elsewhere{"0:41", "/bound", "fuse.leat", "leat:s3://b"};
-  const MountLine other_place{"0:41", "/mnt/c", "fuse.leat", "leat:s3://b"};
-  const MountLine other_source{"0:41", "/mnt/a\\040b", "fuse.leat", "leat:s3://c"};
-  const MountLine other_kind{"0:41", "/mnt/a\\040b", "fuse.sshfs", "leat:s3://b"};
+  const MountinfoLine elsewhere{"0:41", "/bound", "fuse.leat", "leat:s3://b"};
+  const MountinfoLine other_place{"0:41", "/mnt/c", "fuse.leat", "leat:s3://b"};
+  const MountinfoLine other_source{"0:41", "/mnt/a\\040b", "fuse.leat", "leat:s3://c"};
+  const MountinfoLine other_kind{"0:41", "/mnt/a\\040b", "fuse.sshfs", "leat:s3://b"};
   // Where the kernel does not say what it holds, only the very mount that was recorded.
   EXPECT_THAT(connections_to_abort(record, {}, {kOurs}), ElementsAre(41u));
-  for (const MountLine& other : {other_place, other_source, other_kind}) {
+  for (const MountinfoLine& other : {other_place, other_source, other_kind}) {
     EXPECT_THAT(connections_to_abort(record, {}, {other}), IsEmpty()) << to_text({{}, {other}});
   }
   EXPECT_THAT(connections_to_abort(record, {}, {}), IsEmpty());

@@ -123,7 +123,7 @@ TEST(MountPoint, DeviceIsThatOfTheNewestMountAndNamesAreUnescaped) {
       "40 22 0:41 / /mnt/a\\040b rw,nosuid - fuse.leat s3://b rw\n"
       "41 22 0:42 / /mnt/ab rw - fuse.leat s3://b rw\n"
       "42 40 0:43 / /mnt/a\\040b rw - fuse.leat s3://b rw\n";
-  const std::vector<MountLine> mounts = parse_mountinfo(kTable);
+  const std::vector<MountinfoLine> mounts = parse_mountinfo(kTable);
   EXPECT_EQ(device_of_mount(mounts, "/mnt/a b"), "0:43");
   EXPECT_EQ(device_of_mount(mounts, "/mnt/ab"), "0:42");
   EXPECT_EQ(device_of_mount(mounts, "/mnt"), "");
@@ -132,8 +132,8 @@ TEST(MountPoint, DeviceIsThatOfTheNewestMountAndNamesAreUnescaped) {
 TEST(MountPoint, LinesAreReadWithAndWithoutOptionalFields) {
   EXPECT_THAT(parse_mountinfo("22 1 8:1 / / rw shared:1 master:2 - ext4 /dev/sda1 rw\n"
                               "40 22 0:41 / /a\\040b rw - fuse.leat leat:s3://b rw\n\n"),
-              ElementsAre(MountLine{"8:1", "/", "ext4", "/dev/sda1"},
-                          MountLine{"0:41", "/a\\040b", "fuse.leat", "leat:s3://b"}));
+              ElementsAre(MountinfoLine{"8:1", "/", "ext4", "/dev/sda1"},
+                          MountinfoLine{"0:41", "/a\\040b", "fuse.leat", "leat:s3://b"}));
 }
 
 TEST(MountPoint, SaysWhyADirectoryCannotBeMountedOn) {

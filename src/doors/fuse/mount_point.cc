@@ -129,14 +129,14 @@ std::string unescape_mount(std::string_view text) {
   return plain;
 }
 
-std::vector<MountLine> parse_mountinfo(std::string_view mountinfo) {
+std::vector<MountinfoLine> parse_mountinfo(std::string_view mountinfo) {
   // "36 35 98:0 /root /mount/point options optional… - type source super": proc_pid_mountinfo(5)
-  std::vector<MountLine> mounts;
+  std::vector<MountinfoLine> mounts;
   std::istringstream lines{std::string(mountinfo)};
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string id, parent, root, word;
-    MountLine mount;
+    MountinfoLine mount;
     words >> id >> parent >> mount.device >> root >> mount.point;
     while (words >> word && word != "-") {
     }
@@ -146,15 +146,15 @@ std::vector<MountLine> parse_mountinfo(std::string_view mountinfo) {
   return mounts;
 }
 
-std::vector<MountLine> mounts_of_this_namespace() {
+std::vector<MountinfoLine> mounts_of_this_namespace() {
   std::ifstream table("/proc/self/mountinfo");
   const std::string text{std::istreambuf_iterator<char>(table), std::istreambuf_iterator<char>()};
   return parse_mountinfo(text);
 }
 
-std::string device_of_mount(const std::vector<MountLine>& mounts, std::string_view mountpoint) {
+std::string device_of_mount(const std::vector<MountinfoLine>& mounts, std::string_view mountpoint) {
   std::string found;
-  for (const MountLine& mount : mounts) {
+  for (const MountinfoLine& mount : mounts) {
     if (unescape_mount(mount.point) == mountpoint) found = mount.device;
   }
   return found;

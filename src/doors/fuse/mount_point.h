@@ -21,20 +21,20 @@ void force_unmount_path(const std::string& mountpoint);
 
 // A line of /proc/self/mountinfo, its words as they stand there: space, tab, newline and backslash
 // are \ooo. By that file and not by stat(2), which would ask the mount itself.
-struct MountLine {
+struct MountinfoLine {
   std::string device;  // "MAJOR:MINOR"; the minor number of a FUSE mount names its connection
   std::string point;
   std::string type;  // "fuse.leat"
   std::string source;
 
-  bool operator==(const MountLine&) const = default;
+  bool operator==(const MountinfoLine&) const = default;
 };
-std::vector<MountLine> parse_mountinfo(std::string_view mountinfo);
-std::vector<MountLine> mounts_of_this_namespace();
+std::vector<MountinfoLine> parse_mountinfo(std::string_view mountinfo);
+std::vector<MountinfoLine> mounts_of_this_namespace();
 std::string unescape_mount(std::string_view word);
 
 // Of the newest mount at `mountpoint`; empty if there is none.
-std::string device_of_mount(const std::vector<MountLine>& mounts, std::string_view mountpoint);
+std::string device_of_mount(const std::vector<MountinfoLine>& mounts, std::string_view mountpoint);
 
 // Sets the read-ahead of the mount at `mountpoint`.
 Result<> set_read_ahead(const std::string& mountpoint, uint64_t bytes);
