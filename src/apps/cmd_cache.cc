@@ -105,7 +105,9 @@ Attempt<> CacheCommand::list() {
   const std::string mount = wanted_mount();
   ObjectPrinter printer(json);
   auto show = [&](const CachedObjectView& object) {
-    if (mount.empty() || object.pool == pool_of_mount(mount)) printer.show(object);
+    const bool wanted =
+        mount.empty() || object.pool == pool_of_mount(mount) || object.pool == pool_of_path(mount);
+    if (wanted) printer.show(object);
   };
   std::string next;
   if (!directory_.empty()) {

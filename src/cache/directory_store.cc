@@ -56,9 +56,13 @@ void DirectoryStore::stop() {
   directory_->stopping.request_stop();
 }
 
-void DirectoryStore::give_up() {
+void DirectoryStore::refuse() {
   stop();
   directory_->closed = true;
+}
+
+void DirectoryStore::give_up() {
+  refuse();
   let_go();
 }
 

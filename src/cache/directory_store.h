@@ -65,6 +65,8 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   // directory's lock back: for a disk that does not answer. Whoever has it still may use it; of its
   // calls to the disk none may succeed any more. Once, also beside close().
   void give_up();
+  // What of that costs no call to the disk: nothing new begins.
+  void refuse();
 
  private:
   struct Gauges;

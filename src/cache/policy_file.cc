@@ -101,6 +101,9 @@ void PolicyFile::load() {
   Result<Buffer> content = disk.read_file(directory_->path(kName), kFileBytesMax + 1);
   if (!content && content.error().code() == StatusCode::kNotFound) return;
   if (!content) {
+    // Kept aside, as a damaged one is, before the policies of this run take its place.
+    Result<> renamed = disk.rename(directory_->path(kName), directory_->path(kDamagedName));
+    static_cast<void>(renamed);
     log::warning("cache {}: how its mounts want it kept is not known until they are back: {}",
                  directory_->options.directory, content.error().to_string());
     return;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "catalog/catalog_metrics.h"
 #include "catalog/directory.h"
 #include "catalog/snapshot_mount.h"
@@ -36,8 +38,10 @@ Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, Listin
   }
   flight->known = nullptr;
   flight->news = std::move(news.learnt);
+  tree->forget(news.gone_directories);
   flight->result->set(table ? Result<bool>(true) : Result<bool>(Error(table.error())));
   tree->take(news);
+  flight->told->set(true);
 }
 
 Task<> fly_check(Activity::Token, TreePtr tree, DirectoryPtr directory, std::string name,
@@ -45,8 +49,10 @@ Task<> fly_check(Activity::Token, TreePtr tree, DirectoryPtr directory, std::str
   Context context = Context::background().with_cancel(tree->stopping());
   Result<CheckedName> checked = co_await check_name(context, directory, name, flight->was_file);
   DirectoryNews news = directory->finish_check(flight, name, checked);
+  tree->forget(news.gone_directories);
   flight->result->set(std::move(checked));
   tree->take(news);
+  flight->told->set(true);
 }
 
 bool is_missing(const Status& status) {
@@ -310,7 +316,7 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup_for_open(Context context, std::st
   }
   // Not shared with a check that is under way: that one may have been answered before this open.
   Result<CatalogEntry> found = co_await ask_about(context, directory, name, /*shared=*/false);
-  if (tree_->replaced(*directory)) co_return co_await lookup(context, path);
+  if (tree_->replaced(*directory)) co_return co_await lookup_for_open(context, path);
   co_return found;
 }
 
@@ -389,15 +395,18 @@ Task<Result<CatalogEntry>> CatalogImpl::ask_about(Context context, DirectoryPtr 
 Task<Result<RefreshNews>> CatalogImpl::refresh(Context context, std::string path) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
+  RefreshNews all;
   for (;;) {
     DirectoryPtr directory = tree_->open_directory(path);
-    if (!directory) co_return RefreshNews{};  // a snapshot's, or above all mounts
+    if (!directory) co_return all;  // a snapshot's, or above all mounts
     ListingFlightPtr flight = directory->begin_listing(tree_->now());
     executor_.spawn(fly_listing(token->another(), tree_, directory, flight, &executor_));
     Result<bool> listed = co_await flight->result->wait(context, "listing a directory");
+    Result<bool> told = co_await flight->told->wait(context, "telling of changes");
+    if (told) all.add(flight->news);  // what was entered is no news to who takes its place
     if (tree_->replaced(*directory)) continue;
     if (!listed && !is_missing(listed.error())) co_return Error(explain(listed.error(), path));
-    co_return flight->news;
+    co_return all;
   }
 }
 
@@ -466,6 +475,14 @@ std::string_view to_string(NamedChange::Kind kind) {
       break;
   }
   return "changed";
+}
+
+void RefreshNews::add(const RefreshNews& more) {
+  added += more.added;
+  changed += more.changed;
+  gone += more.gone;
+  const size_t taken = std::min(more.first.size(), kNamedMax - first.size());
+  first.insert(first.end(), more.first.begin(), more.first.begin() + static_cast<long>(taken));
 }
 
 void RefreshNews::note(NamedChange change) {

@@ -53,6 +53,7 @@ struct RefreshNews {
   std::vector<NamedChange> first;  // so many of them
 
   void note(NamedChange change);
+  void add(const RefreshNews& more);
 };
 
 struct CatalogOptions {

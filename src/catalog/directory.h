@@ -34,6 +34,7 @@ struct ListingFlight {
   NameTablePtr known;  // the listing before
   RefreshNews news;    // there when the result is
   std::shared_ptr<SharedResult<bool>> result = SharedResult<bool>::make();
+  std::shared_ptr<SharedResult<bool>> told = SharedResult<bool>::make();  // the listener, too
 };
 using ListingFlightPtr = std::shared_ptr<ListingFlight>;
 
@@ -42,6 +43,7 @@ struct CheckFlight {
   Clock::time_point started_at;
   bool was_file = false;
   std::shared_ptr<SharedResult<CheckedName>> result = SharedResult<CheckedName>::make();
+  std::shared_ptr<SharedResult<bool>> told = SharedResult<bool>::make();  // the listener, too
 };
 using CheckFlightPtr = std::shared_ptr<CheckFlight>;
 

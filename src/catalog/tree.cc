@@ -207,23 +207,24 @@ void Tree::expire_below(std::string_view path) {
   }
 }
 
+void Tree::forget(std::vector<std::string> gone) {
+  if (gone.empty()) return;
+  // One pass over the map however many directories have gone.
+  std::ranges::sort(gone);
+  std::unique_lock lock(mutex_);
+  std::erase_if(directories_, [&](const auto& known) {
+    for (std::string_view path = known.first; path != "/"; path = parent_path(path)) {
+      if (!std::ranges::binary_search(gone, path)) continue;
+      // What is mounted below a directory that has gone does not go with it.
+      if (mounts_.owner(known.first) != mounts_.owner(path)) return false;
+      drop(*known.second);
+      return true;
+    }
+    return false;
+  });
+}
+
 void Tree::take(const DirectoryNews& news) {
-  if (!news.gone_directories.empty()) {
-    // One pass over the map however many directories have gone.
-    std::vector<std::string> gone = news.gone_directories;
-    std::ranges::sort(gone);
-    std::unique_lock lock(mutex_);
-    std::erase_if(directories_, [&](const auto& known) {
-      for (std::string_view path = known.first; path != "/"; path = parent_path(path)) {
-        if (!std::ranges::binary_search(gone, path)) continue;
-        // What is mounted below a directory that has gone does not go with it.
-        if (mounts_.owner(known.first) != mounts_.owner(path)) return false;
-        drop(*known.second);
-        return true;
-      }
-      return false;
-    });
-  }
   names_.fetch_add(news.names_added, std::memory_order_relaxed);
   if (names() > options_.names_max) drop_oldest();
   tell(news.changes);

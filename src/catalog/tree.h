@@ -72,8 +72,10 @@ class Tree {
   // What is known of the directories at and below `path` has to be asked for again.
   void expire_below(std::string_view path);
 
-  // Takes in what a directory learnt: forgets what is gone, keeps to the limit of names, tells the
-  // listener. Without locks held.
+  // These directories and those below them are not there any more.
+  void forget(std::vector<std::string> gone);
+  // Takes in what a directory learnt: keeps to the limit of names, tells the listener. Without
+  // locks held.
   void take(const DirectoryNews& news);
   void tell(const std::vector<CatalogChange>& changes);
   void set_listener(std::function<void(const CatalogChange&)> listener);

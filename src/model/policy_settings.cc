@@ -96,7 +96,7 @@ Result<Policy::Below> make_below(MadePolicy& made, std::string_view mount_path,
     if (!has_pool_option(values)) continue;
     const std::string whole = join_path(mount_path, at);
     if (!values.contains("quota")) pooled.erase("quota");
-    path.policy.pool = pool_of_mount(whole);
+    path.policy.pool = pool_of_path(whole);
     LEAT_TRY(made.pools[path.policy.pool], PoolPolicy::parse(whole, pooled));
   }
   return path;

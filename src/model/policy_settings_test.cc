@@ -77,7 +77,8 @@ TEST(PolicySettings, APathWithAnOptionOfPoolsHasAPoolOfItsOwn) {
                                .paths = {{"a", {{"pin", "true"}}},
                                          {"a/b", {{"freshness", "immutable"}}},
                                          {"c", {{"cache", "never"}}}}});
-  const PoolId pool = pool_of_mount("/m/a");
+  const PoolId pool = pool_of_path("/m/a");
+  EXPECT_NE(pool, pool_of_mount("/m/a"));
   EXPECT_EQ(all.policy.of("a/x").pool, pool);
   EXPECT_EQ(all.policy.of("a/b").pool, pool);
   EXPECT_EQ(all.policy.of("c").pool, pool_of_mount("/m"));

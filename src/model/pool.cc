@@ -43,6 +43,10 @@ PoolId pool_of_mount(std::string_view path) {
   return PoolId{hash_bytes(path, hash_bytes("leat-pool-1"))};
 }
 
+PoolId pool_of_path(std::string_view path) {
+  return PoolId{hash_bytes(path, hash_bytes("leat-pool-path-1"))};
+}
+
 std::string_view to_string(Priority priority) {
   switch (priority) {
     case Priority::kLow:

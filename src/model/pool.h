@@ -17,6 +17,8 @@ namespace leat {
 enum class PoolId : uint64_t { kNone = 0 };
 // Of the mount at that path of the namespace; the same after a restart.
 PoolId pool_of_mount(std::string_view path);
+// Of a path in a mount that has one of its own; never that of a mount at that path.
+PoolId pool_of_path(std::string_view path);
 
 enum class Priority : int8_t { kLow = -1, kNormal = 0, kHigh = 1 };
 std::string_view to_string(Priority priority);  // "low", "normal", "high"

@@ -65,7 +65,7 @@ class CatalogFileSystem : public FileSystem {
   Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) override;
   NodeAttributes adopt(NodeId parent, const CatalogEntry& entry) override;
   void forget(NodeId node, uint64_t count) override { nodes_.forget(node, count); }
-  Clock::duration missing_age(NodeId parent) override;
+  Clock::duration missing_age(NodeId parent, std::string_view name) override;
 
   std::optional<Result<NodeAttributes>> try_attributes(NodeId node) override;
   Task<Result<NodeAttributes>> attributes(Context context, NodeId node) override;
@@ -179,11 +179,14 @@ NodeAttributes CatalogFileSystem::adopt(NodeId parent, const CatalogEntry& entry
   return node ? describe_new(node, entry) : NodeAttributes{.kind = entry.info.kind};
 }
 
-Clock::duration CatalogFileSystem::missing_age(NodeId parent) {
+Clock::duration CatalogFileSystem::missing_age(NodeId parent, std::string_view name) {
   const NodePtr node = nodes_.find(parent);
   const std::optional<NodeFacts> facts = nodes_.facts(parent);
   if (!node || !facts || !facts->mount) return Clock::duration::zero();
-  return freshness_of(*node, facts->mount).missing_age();
+  const MountPtr mount = newest(facts->mount);
+  if (mount->entry.policy.paths.empty()) return mount->freshness_of("").missing_age();
+  const std::string path = child_path(*node, name);
+  return mount->freshness_of(path_below(path, mount->entry.path)).missing_age();
 }
 
 // ---- attributes

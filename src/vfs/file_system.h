@@ -107,9 +107,9 @@ class FileSystem {
   // added, where the name is held in another version: the listing may be the older one.
   virtual NodeAttributes adopt(NodeId parent, const CatalogEntry& entry) = 0;
   virtual void forget(NodeId node, uint64_t count) = 0;
-  // How long a name that is missing from `parent` may be believed missing, counted from the moment
-  // that the store was asked.
-  virtual Clock::duration missing_age(NodeId parent) = 0;
+  // How long `name` may be believed missing from `parent`, counted from the moment that the store
+  // was asked.
+  virtual Clock::duration missing_age(NodeId parent, std::string_view name) = 0;
 
   // Of a file always at once: what is said of a version does not change. A directory may have to be
   // asked for again.

@@ -132,7 +132,7 @@ TEST(Names, MissingNamesAreMissingForTheirOwnAge) {
   TreeRig rig;
   rig.source->put("a", "x");
   EXPECT_EQ(rig.lookup(kRootNode, "b").error().code(), StatusCode::kNotFound);
-  EXPECT_EQ(rig.files->missing_age(rig.attributes(kRootNode)->node), 5s);
+  EXPECT_EQ(rig.files->missing_age(rig.attributes(kRootNode)->node, "x"), 5s);
 }
 
 TEST(Names, ADirectoryIsHeldStillWhileItIsRead) {

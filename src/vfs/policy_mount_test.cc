@@ -77,15 +77,18 @@ TEST(PolicyOfAPath, DecidesHowItsNamesAreBelieved) {
   PathPolicy own = policy;
   own.freshness = Freshness::parse("immutable").value();
   own.freshness.negative_age = std::chrono::seconds(50);
-  policy.paths = {{"a", own}};
+  PathPolicy single = policy;
+  single.freshness.negative_age = std::chrono::seconds(0);
+  policy.paths = {{"a", own}, {"b/done", single}};
   set_policy(rig, policy);
   const NodeId a = rig.node(kRootNode, "a"), b = rig.node(kRootNode, "b");
   EXPECT_EQ(rig.lookup(a, "x")->valid_for, kForever);
   EXPECT_LT(rig.lookup(b, "x")->valid_for, kForever);
   EXPECT_EQ(rig.open_directory(a).value()->valid_for(), kForever);
   EXPECT_LT(rig.open_directory(b).value()->valid_for(), kForever);
-  EXPECT_EQ(rig.files->missing_age(a), std::chrono::seconds(50));
-  EXPECT_EQ(rig.files->missing_age(b), std::chrono::seconds(5));
+  EXPECT_EQ(rig.files->missing_age(a, "none"), std::chrono::seconds(50));
+  EXPECT_EQ(rig.files->missing_age(b, "none"), std::chrono::seconds(5));
+  EXPECT_EQ(rig.files->missing_age(b, "done"), std::chrono::seconds(0));
 }
 
 TEST(PolicyOfAMount, ANameThatWentFromAKeptListingIsToldThoughNobodyHoldsIt) {

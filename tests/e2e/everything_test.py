@@ -123,6 +123,8 @@ class Trouble:
         self.counts = Counter()
 
     def kill(self, damaged=0):
+        if damaged:
+            wait_until(self.data_files, "the readers to have something cached")
         begin = time.monotonic()
         pids = self.leat.daemon_pids()
         for pid in pids:
@@ -138,13 +140,19 @@ class Trouble:
         self.thaw()  # the new daemon's mount goes by no snapshot
         self.down.append((begin, time.monotonic()))
 
+    def data_files(self):
+        found = []
+        for path in self.leat.cache_dir.rglob("*.data"):
+            with contextlib.suppress(FileNotFoundError):  # it may just be evicted
+                if path.stat().st_size > 0:
+                    found.append(path)
+        return sorted(found)
+
     def damage_one(self):
-        files = [path for path in self.leat.cache_dir.rglob("*")
-                 if path.suffix == ".data" and path.is_file()
-                 and path.stat().st_size > 0]
+        files = self.data_files()
         if not files:
             return
-        path = self.random.choice(sorted(files))
+        path = self.random.choice(files)
         with open(path, "r+b") as file:
             offset = self.random.randrange(path.stat().st_size)
             file.seek(offset)

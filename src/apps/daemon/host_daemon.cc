@@ -263,15 +263,15 @@ Task<Result<ObjectPage>> HostDaemon::cached_objects(Context context, std::string
 Task<Result<EvictView>> HostDaemon::evict(Context, EvictRequest request) {
   const uint64_t bytes = request.bytes.value_or(UINT64_MAX);
   if (request.mount.empty()) co_return EvictView{co_await store_->evict(std::nullopt, bytes)};
-  const PoolId id = pool_of_mount(request.mount);
   const std::vector<PoolStats> pools = store_->pools();
-  if (std::ranges::find(pools, id, &PoolStats::id) == pools.end()) {
-    co_return error(StatusCode::kNotFound,
-                    fmt::format("nothing is cached of a mount at {}; 'leat status' shows the "
-                                "mounts and what is cached of them",
-                                request.mount));
+  for (PoolId id : {pool_of_mount(request.mount), pool_of_path(request.mount)}) {
+    if (std::ranges::find(pools, id, &PoolStats::id) == pools.end()) continue;
+    co_return EvictView{co_await store_->evict(id, bytes)};
   }
-  co_return EvictView{co_await store_->evict(id, bytes)};
+  co_return error(StatusCode::kNotFound,
+                  fmt::format("nothing is cached of a mount at {}; 'leat status' shows the mounts "
+                              "and what is cached of them",
+                              request.mount));
 }
 
 Task<Result<std::vector<SnapshotView>>> HostDaemon::snapshots(Context) {

@@ -146,12 +146,14 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
                                   SnapshotPtr snapshot) {
   const MountRequest& request = entry->request;
   entry->settings = settings_of(request, url);
-  // The snapshot says so; else there would be none to go by.
-  if (snapshot) entry->settings.mount.erase("freshness");
+  // The snapshot says so by itself; another freshness is for when it is released.
+  if (auto given = entry->settings.mount.find("freshness");
+      snapshot && given != entry->settings.mount.end() && given->second == "snapshot") {
+    entry->settings.mount.erase(given);
+  }
   Result<MadePolicy> made = make_policy(request.path, entry->settings, owner_of(request));
   if (!made) co_return Error(made.error());
-  auto compare = [url, path = request.path] { return check_apart(url, path); };
-  Result<> apart = co_await FilePool::of_process().run(context, "a mount", compare);
+  Result<> apart = co_await check_target(context, url, request.path);
   if (!apart) co_return apart;
   Result<SourcePtr> source = open_source(url, made->policy.isolated ? request.path : "");
   if (!source) co_return Error(source.error());
@@ -167,6 +169,7 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   {
     std::lock_guard lock(mutex_);
     entry->source = *source;
+    entry->url = url;
     entry->view.options = url.options;
     show_settings(entry->view, entry->settings);
   }
@@ -175,6 +178,11 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   Result<> opened = co_await open_door(entry);
   if (!opened) (void)catalog_.unmount(request.path);
   co_return opened;
+}
+
+Task<Result<>> MountService::check_target(Context context, StoreUrl url, std::string path) {
+  auto compare = [url, path] { return check_apart(url, path); };
+  co_return co_await FilePool::of_process().run(context, "a mount", compare);
 }
 
 Policy MountService::owner_of(const MountRequest& request) {
@@ -410,8 +418,13 @@ Task<> MountService::reap(Activity::Token token, std::weak_ptr<Entry> ended) {
 }
 
 Task<> MountService::destroy(EntryPtr entry) {
-  auto close = [entry] {
-    entry->door.reset();
+  auto close = [this, entry] {
+    std::shared_ptr<FuseDoor> door;
+    {
+      std::lock_guard lock(mutex_);
+      door.swap(entry->door);
+    }
+    door.reset();
     return true;
   };
   co_await executor_.blocking(std::move(close));

@@ -65,11 +65,12 @@ class MountService {
  private:
   struct Entry {
     MountView view;
-    MountRequest request;     // that it came from
+    MountRequest request;  // that it came from
+    StoreUrl url;
     PolicySettings settings;  // as they are now
     SourcePtr source;
     std::shared_ptr<FileSystem> file_system;  // null for a nested mount
-    std::unique_ptr<FuseDoor> door;
+    std::shared_ptr<FuseDoor> door;
     // Of mounts that are gone, lazily or from inside this one: files opened there are still served
     // by this door, until it ends.
     std::map<StoreId, SourcePtr> kept;
@@ -82,6 +83,8 @@ class MountService {
   static Status ending();
   Result<EntryPtr> reserve(const MountRequest& request, const StoreUrl& url);
   Task<Result<>> fill(Context context, EntryPtr entry, StoreUrl url, SnapshotPtr snapshot);
+  static Task<Result<>> check_target(Context context, StoreUrl url, std::string path);
+  Task<> tell_kernel();
   static Policy owner_of(const MountRequest& request);
   Task<Result<>> prepare_target(EntryPtr entry);
   void set_pools(const std::map<PoolId, PoolPolicy>& pools);
@@ -94,7 +97,7 @@ class MountService {
   Result<EntryPtr> claim(const std::string& path, Inside inside = Inside::kRefused);
   std::string responsible_for(const std::string& path) const;
   Task<Result<>> change_claimed(EntryPtr entry, MountChange change);
-  Task<Result<>> move_claimed(EntryPtr from, EntryPtr to);
+  Task<Result<>> move_claimed(Context context, EntryPtr from, EntryPtr to);
   void keep_for_open_files(const EntryPtr& entry);
   // Takes an entry whose door was closed out of the table.
   Task<> leave(EntryPtr entry);

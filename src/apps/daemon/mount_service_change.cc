@@ -75,6 +75,7 @@ Task<Result<>> MountService::change_claimed(EntryPtr entry, MountChange change) 
   set_pools(after->pools);
   Result<> set = co_await catalog_.set_policy(mount, after->policy);
   if (!set) co_return set;
+  co_await tell_kernel();
   // What is in a pool that no path has any more is not kept for the sake of what was said of it.
   for (const auto& [id, policy] : before->pools) {
     if (!after->pools.contains(id)) set_pools({{id, PoolPolicy{.name = policy.name}}});
@@ -89,7 +90,33 @@ Task<Result<>> MountService::change_claimed(EntryPtr entry, MountChange change) 
   co_return Result<>();
 }
 
-Task<Result<MountView>> MountService::move(Context, MountMove move) {
+// Entries whose doors could show what changed are not torn down while this task is counted; those
+// that are being unmounted have nothing to be told.
+Task<> MountService::tell_kernel() {
+  std::vector<EntryPtr> doors;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [path, entry] : entries_) {
+      if (entry->door) doors.push_back(entry);
+    }
+  }
+  for (const EntryPtr& entry : doors) {
+    const bool told = co_await executor_.blocking([this, entry] {
+      std::shared_ptr<FuseDoor> door;
+      {
+        std::lock_guard lock(mutex_);
+        door = entry->door;
+      }
+      return door == nullptr || door->tell_kernel();
+    });
+    if (!told) {
+      log::warning("{}: a request holds a folder, so the kernel learns of the change only after it",
+                   entry->view.path);
+    }
+  }
+}
+
+Task<Result<MountView>> MountService::move(Context context, MountMove move) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
   if (is_at_or_below(move.to, move.from)) {
@@ -103,7 +130,7 @@ Task<Result<MountView>> MountService::move(Context, MountMove move) {
   request.path = move.to;
   Result<EntryPtr> reserved = reserve(request, StoreUrl{});
   Result<> moved = reserved ? Result<>() : Result<>(Error(reserved.error()));
-  if (moved) moved = co_await move_claimed(from, *reserved);
+  if (moved) moved = co_await move_claimed(context, from, *reserved);
   if (!moved) {
     if (reserved) {
       std::lock_guard lock(mutex_);
@@ -128,16 +155,23 @@ Task<Result<MountView>> MountService::move(Context, MountMove move) {
 }
 
 // The new folder is there before the old one goes, so that what fails leaves all as it was.
-Task<Result<>> MountService::move_claimed(EntryPtr from, EntryPtr to) {
+Task<Result<>> MountService::move_claimed(Context context, EntryPtr from, EntryPtr to) {
   const std::string path = to->view.path;
   Result<MadePolicy> made = make_policy(path, from->settings, owner_of(from->request));
   if (!made) co_return Error(made.error());
+  if (made->policy.isolated) {
+    co_return error(StatusCode::kUnsupported,
+                    "it is isolated by its folder; unmount it and mount it there");
+  }
+  Result<> apart = co_await check_target(context, from->url, path);
+  if (!apart) co_return apart;
   Result<> usable = co_await prepare_target(to);
   if (!usable) co_return usable;
   {
     std::lock_guard lock(mutex_);
     to->settings = from->settings;
     to->source = from->source;
+    to->url = from->url;
     to->view.source = from->view.source;
     to->view.options = from->view.options;
     to->view.paths = from->view.paths;

@@ -18,10 +18,16 @@ constexpr auto kWordPause = std::chrono::milliseconds(10);
 uint64_t PackedStore::drop(const FileId& id) {
   std::optional<Found> found = find(id);
   std::optional<Entry> copy;
-  // It may just be moving on.
-  while (found && !forget(id, found->entry, &copy)) found = find(id);
+  for (; found; found = find(id)) {
+    // Before: a segment of which nothing is left and no word is due goes.
+    const SegmentPtr from = segment(found->entry.segment);
+    if (from != nullptr) ++*from->words_due;
+    const bool forgotten = forget(id, found->entry, &copy);
+    if (forgotten) queue_word(id, found->entry);
+    if (from != nullptr) --*from->words_due;
+    if (forgotten) break;  // else it is just moving on
+  }
   if (!found) return 0;
-  queue_word(id, found->entry);
   if (copy) {  // its record is on disk, or about to be
     queue_word(id, *copy);
     object_left(*copy);

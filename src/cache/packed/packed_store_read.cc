@@ -147,7 +147,11 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
     co_return Error(synced.error().with_context("cannot sync " + segment->data_name()));
   }
   synced = co_await directory_->disk->sync(background, (*files)->side.fd());
-  if (!synced) co_return Error(synced.error().with_context("cannot sync " + segment->side_name()));
+  if (!synced) {
+    // The kernel takes the pages for clean now: another sync would succeed and prove nothing.
+    give_up(segment, synced.error());
+    co_return Error(synced.error().with_context("cannot sync " + segment->side_name()));
+  }
 
   segment->synced_writes = writes;
   std::lock_guard lock(mutex_);

@@ -72,6 +72,9 @@ void DirectoryHealth::given_up(Clock::time_point now) {
   std::lock_guard lock(mutex_);
   change(DirectoryState::kDown,
          fmt::format("its disk has not answered for {}", format_duration(times_.hung_after)), now);
+  if (opening_) return;
+  ++probe_number_;
+  probing_ = opening_due_ = false;
 }
 
 void DirectoryHealth::change(DirectoryState to, std::string why, Clock::time_point now) {
@@ -88,6 +91,7 @@ bool DirectoryHealth::probe_is_due(Clock::time_point now) {
   const bool wanted = state() != DirectoryState::kNormal && recoveries_ < kRecoveriesMax;
   if (!wanted || probing_ || now < next_probe_) return false;
   probing_ = true;
+  ++probe_number_;
   return true;
 }
 
@@ -115,12 +119,13 @@ void DirectoryHealth::probed(Clock::time_point now, const Result<>& outcome) {
 
 bool DirectoryHealth::opening_is_due() {
   std::lock_guard lock(mutex_);
+  opening_ = opening_ || opening_due_;
   return std::exchange(opening_due_, false);
 }
 
 void DirectoryHealth::opened() {
   std::lock_guard lock(mutex_);
-  probing_ = false;
+  probing_ = opening_ = false;
   failures_ = 0;
   if (++recoveries_ == kRecoveriesMax) {
     why_ = "it went and came back too often; a restart of the daemon looks at it again";
@@ -133,7 +138,7 @@ void DirectoryHealth::opened() {
 
 void DirectoryHealth::not_opened(Clock::time_point now, const Status& why) {
   std::lock_guard lock(mutex_);
-  probing_ = false;
+  probing_ = opening_ = false;
   const Clock::duration waited = probe_every_;
   const bool was_down = state() == DirectoryState::kDown;
   change(DirectoryState::kDown, why.to_string(), now);

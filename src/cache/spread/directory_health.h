@@ -52,6 +52,8 @@ class DirectoryHealth {
   // To be called about once a second: whether it is time for a probe. The caller then makes one and
   // says how it went; until then none is wanted.
   bool probe_is_due(Clock::time_point now);
+  // Of the probe that was due last; one of before a disk was given up says nothing of the next.
+  uint64_t probe_number() const { return probe_number_; }
   void probed(Clock::time_point now, const Result<>& outcome);
   // Whether it was down, works again, and has to be opened anew. That ends with opened() or
   // not_opened(); until then nothing more is wanted.
@@ -77,7 +79,8 @@ class DirectoryHealth {
   unsigned good_probes_ = 0;  // in a row
   unsigned recoveries_ = 0;   // from down, ever
   bool probing_ = false;      // or opening
-  bool opening_due_ = false;
+  bool opening_due_ = false, opening_ = false;
+  std::atomic<uint64_t> probe_number_ = 0;
 };
 
 // Whether a failed call says something of the disk, and not of what was asked of it.

@@ -181,10 +181,16 @@ std::shared_ptr<BackingFile> DirectoryMember::backing(const FileRef& ref) {
 }
 
 uint64_t DirectoryMember::drop(const FileId& id) {
-  if (DirectoryStore* open = store()) return open->drop(id);
-  std::lock_guard lock(mutex_);
-  if (dropped_.size() < kDroppedMax) dropped_.push_back(id);
-  return 0;
+  {
+    // What is dropped from a disk that fails or hangs may be back when it is opened anew.
+    std::lock_guard lock(mutex_);
+    const Opening* now = now_.load();
+    const bool sound = now != nullptr && health_->state() == DirectoryState::kNormal &&
+                       now->disk->calls().silence(Clock::now()) <= kSlow;
+    if (!sound && dropped_.size() < kDroppedMax) dropped_.push_back(id);
+  }
+  DirectoryStore* open = store();
+  return open != nullptr ? open->drop(id) : 0;
 }
 
 DirectoryMember::OpeningPtr DirectoryMember::new_opening(const std::shared_ptr<Disk>& plain) const {
@@ -286,13 +292,17 @@ Task<Result<>> DirectoryMember::leave(OpeningPtr before) {
 // Those that hung come back when the disk does, mostly; one that never does finds the fence, and
 // what it was about itself is written, unlinked or opened where somebody else has been since.
 Task<> DirectoryMember::last_calls() {
-  std::shared_ptr<WatchedDisk> disk;
+  std::vector<std::weak_ptr<WatchedDisk>> disks;
   {
     std::lock_guard lock(mutex_);
-    disk = given_up_.lock();
+    disks = given_up_;
   }
+  auto busy = [](const std::weak_ptr<WatchedDisk>& at) {
+    const std::shared_ptr<WatchedDisk> disk = at.lock();
+    return disk != nullptr && disk->calls().any();
+  };
   const Clock::time_point until = Clock::now() + health_->times().hung_after;
-  while (disk != nullptr && disk->calls().any() && Clock::now() < until && !winding_down_) {
+  while (std::ranges::any_of(disks, busy) && Clock::now() < until && !winding_down_) {
     Result<> slept = co_await sleep_for(Context::background(), kLastCallsPause);
     static_cast<void>(slept);
   }
@@ -317,7 +327,7 @@ bool DirectoryMember::look(Clock::time_point now) {
       std::lock_guard lock(mutex_);
       disk = at != nullptr ? at->disk : next_->disk;
     }
-    executor_.spawn(probe(health_, disk, options_.directory));
+    executor_.spawn(probe(health_, health_->probe_number(), disk, options_.directory));
   }
   tell();
   return health_->opening_is_due();
@@ -330,12 +340,14 @@ void DirectoryMember::give_up(const OpeningPtr& at) {
     now_ = nullptr;
     leaving_ = nullptr;
     gave_up_ = true;
-    given_up_ = at->disk;
+    std::erase_if(given_up_, [](const auto& disk) { return disk.expired(); });
+    given_up_.push_back(at->disk);
     plain_ = another;
     next_ = new_opening(plain_);
     health_->given_up(Clock::now());
   }
-  // In this order: nobody who is woken may reach the disk any more.
+  // In this order: who is woken finds it closed, and does not reach the disk any more.
+  if (at->store != nullptr) at->store->refuse();
   at->disk->fence_off();
   at->disk->threads().give_up();
   if (at->store != nullptr) at->store->give_up();
@@ -353,11 +365,11 @@ void DirectoryMember::tell() {
 }
 
 // Of nothing that goes with the cache: it may hang for as long as the disk does.
-Task<> DirectoryMember::probe(std::shared_ptr<DirectoryHealth> health,
+Task<> DirectoryMember::probe(std::shared_ptr<DirectoryHealth> health, uint64_t number,
                               std::shared_ptr<WatchedDisk> disk, std::string directory) {
   Result<> outcome = co_await disk->threads().run(
       [&disk, &directory] { return probe_directory(*disk, directory); });
-  health->probed(Clock::now(), outcome);
+  if (number == health->probe_number()) health->probed(Clock::now(), outcome);
 }
 
 }  // namespace leat

@@ -54,7 +54,8 @@ class DirectoryMember {
   Task<Result<uint64_t>> evict(std::optional<PoolId> pool, uint64_t bytes);
   // Null also where the disk is just taking long: it opens a file on the caller's thread.
   std::shared_ptr<BackingFile> backing(const FileRef& ref);
-  // Does not wait. Where it is not open, what was dropped is remembered (65,536 objects) until it
+  // Does not wait. Where it is not open, or fails or hangs, what was dropped is remembered (65,536
+  // objects) until it
   // is.
   uint64_t drop(const FileId& id);
 
@@ -104,8 +105,8 @@ class DirectoryMember {
   Task<> last_calls();
   void give_up(const OpeningPtr& at);
   void tell();
-  static Task<> probe(std::shared_ptr<DirectoryHealth> health, std::shared_ptr<WatchedDisk> disk,
-                      std::string directory);
+  static Task<> probe(std::shared_ptr<DirectoryHealth> health, uint64_t number,
+                      std::shared_ptr<WatchedDisk> disk, std::string directory);
 
   const PageStoreOptions options_;
   const HostCache::DiskMaker make_disk_;
@@ -120,8 +121,8 @@ class DirectoryMember {
   bool opening_ = false;
   OpeningPtr leaving_;    // being closed before it is opened anew
   bool gave_up_ = false;  // and was not opened since
-  std::weak_ptr<WatchedDisk> given_up_;
-  std::vector<FileId> dropped_;  // while it was not open
+  std::vector<std::weak_ptr<WatchedDisk>> given_up_;
+  std::vector<FileId> dropped_;  // while it was not open, or not sound
   // All that were open: whoever uses an earlier one at the moment does so to the end. As many as
   // DirectoryHealth lets it recover, and one.
   std::vector<OpeningPtr> openings_;

@@ -16,6 +16,9 @@ namespace {
 constexpr Clock::duration kLookEvery = std::chrono::seconds(1);
 constexpr Clock::duration kLookAtMost = std::chrono::milliseconds(1);
 
+// After a longer one of the whole process nothing is said of disks until the next look.
+constexpr auto kOwnPauseMax = std::chrono::seconds(3);
+
 // Weighted rendezvous: each directory draws a number for each object, the smallest has it. With
 // exponentially distributed numbers of rate w the chance is w over the sum of all (Schindelhauer
 // and Schomaker, "Weighted distributed hash tables", 2005).
@@ -350,7 +353,10 @@ std::vector<DirectoryStats> SpreadStore::directories() const {
 
 Task<> SpreadStore::watch() {
   const Context until_stop = Context::background().with_cancel(stopping_.get_token());
-  while (co_await sleep_for(until_stop, look_every_)) {
+  for (Clock::time_point last = Clock::now(); co_await sleep_for(until_stop, look_every_);) {
+    const Clock::duration since = Clock::now() - std::exchange(last, Clock::now());
+    // Who was stopped himself (SIGSTOP, a frozen container) has not seen the answers yet.
+    if (since > look_every_ + kOwnPauseMax) continue;
     for (size_t i = 0; i < members_.size(); ++i) look(i, Clock::now());
   }
 }

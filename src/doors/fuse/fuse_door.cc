@@ -35,6 +35,7 @@ class MountedDoor : public FuseDoor {
   Result<> mount();
 
   Result<> unmount(bool lazy) override;
+  bool tell_kernel() override { return invalidations_->flush(); }
   void wait() override { session_->wait(); }
   bool mounted() const override { return session_->running() && !detached_.load(); }
   bool serving() const override { return session_->running(); }
@@ -84,7 +85,7 @@ void tell_belief(fuse_session* session, const Invalidation& name) {
 }
 
 // ENOENT of any of these: the kernel did not hold it any more.
-void tell_kernel(fuse_session* session, const Invalidation& name) {
+void tell(fuse_session* session, const Invalidation& name) {
   invalidations_total.add();
   if (name.only_belief) return tell_belief(session, name);
   fuse_lowlevel_notify_inval_entry(session, name.parent, name.name.data(), name.name.size());
@@ -95,7 +96,7 @@ void tell_kernel(fuse_session* session, const Invalidation& name) {
 void MountedDoor::start_invalidations() {
   fuse_session* session = session_->get();
   InvalidationThread::Kernel kernel;
-  kernel.tell = [session](const Invalidation& name) { tell_kernel(session, name); };
+  kernel.tell = [session](const Invalidation& name) { leat::tell(session, name); };
   kernel.forget_all = [session] {
     const int failed = fuse_lowlevel_notify_increment_epoch(session);
     if (failed == 0) return;

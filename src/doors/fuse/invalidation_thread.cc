@@ -7,26 +7,45 @@
 
 namespace leat {
 
-InvalidationThread::InvalidationThread(Kernel kernel, size_t queue_max)
-    : kernel_(std::move(kernel)), queue_max_(queue_max), thread_([this] { run(); }) {
+InvalidationThread::InvalidationThread(Kernel kernel, size_t queue_max, Clock::duration patience)
+    : kernel_(std::move(kernel)),
+      queue_max_(queue_max),
+      patience_(patience),
+      thread_([this] { run(); }) {
   pthread_setname_np(thread_.native_handle(), "leat-forget");
 }
 
 void InvalidationThread::push(Invalidation name) {
   {
     std::unique_lock lock(mutex_);
-    if (name.patient) room_.wait(lock, [this] { return stopping_ || queue_.size() < queue_max_; });
+    while (name.patient && !stopping_ && !stalled_ && queue_.size() >= queue_max_) {
+      const uint64_t told = told_;
+      told_more_.wait_for(lock, patience_, [&] { return stopping_ || told_ != told; });
+      stalled_ = told_ == told;
+    }
     if (stopping_) return;
     // Else forget_all is still to come and covers it, but not what is said of attributes.
     if (all_ && !name.only_belief) return;
-    if (queue_.size() >= queue_max_) {
+    ++pushed_;
+    if (queue_.size() < queue_max_ || name.only_belief) {
+      queue_.push_back(std::move(name));
+    } else {
       std::erase_if(queue_, [](const Invalidation& one) { return !one.only_belief; });
       all_ = true;
-    } else {
-      queue_.push_back(std::move(name));
     }
   }
   changed_.notify_one();
+}
+
+bool InvalidationThread::flush() {
+  std::unique_lock lock(mutex_);
+  const uint64_t wanted = pushed_;
+  while (!stopping_ && told_ < wanted) {
+    const uint64_t told = told_;
+    told_more_.wait_for(lock, patience_, [&] { return stopping_ || told_ != told; });
+    if (told_ == told) return false;
+  }
+  return true;
 }
 
 void InvalidationThread::stop() {
@@ -35,7 +54,7 @@ void InvalidationThread::stop() {
     stopping_ = true;
   }
   changed_.notify_one();
-  room_.notify_all();
+  told_more_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -57,10 +76,13 @@ void InvalidationThread::run() {
       const Invalidation name = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
-      room_.notify_one();
       kernel_.tell(name);
     }
     lock.lock();
+    // All but what is still in the queue; what came meanwhile is there, or in all_ again.
+    told_ = pushed_ - queue_.size() - (all_ ? 1 : 0);
+    stalled_ = false;
+    told_more_.notify_all();
   }
 }
 

@@ -23,12 +23,18 @@ class InvalidationThread {
     std::function<void()> forget_all;
   };
 
-  InvalidationThread(Kernel kernel, size_t queue_max);
+  // The kernel may keep it waiting for as long as a request for the same directory takes.
+  static constexpr Clock::duration kPatience = std::chrono::seconds(10);
+
+  InvalidationThread(Kernel kernel, size_t queue_max, Clock::duration patience = kPatience);
   ~InvalidationThread() { stop(); }
 
-  // When the queue is full, a patient name waits for room; for any other all that is in it becomes
-  // one forget_all.
+  // When the queue is full, a patient name waits for room, at most `patience` unless something is
+  // told meanwhile; for any other the names in it become one forget_all. What is said of belief is
+  // told in any case.
   void push(Invalidation name);
+  // Until all that was pushed before has been told, at most `patience`: false.
+  bool flush();
   // Finishes the one under way and drops the rest; later names are dropped too.
   void stop();
   size_t pending() const;
@@ -38,10 +44,13 @@ class InvalidationThread {
 
   const Kernel kernel_;
   const size_t queue_max_;
+  const Clock::duration patience_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::condition_variable room_;
+  std::condition_variable told_more_;
   std::deque<Invalidation> queue_;
+  uint64_t pushed_ = 0, told_ = 0;  // ever; names that became one forget_all are told by it
+  bool stalled_ = false;            // nothing was told for as long as somebody was patient
   bool all_ = false;
   bool stopping_ = false;
   std::thread thread_;  // last: it uses the others

@@ -29,9 +29,9 @@ Task<> lookup_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, 
   // this at most.
   const Clock::time_point asked = Clock::now();
   FileSystem& files = door->file_system;
-  Result<NodeAttributes> found = co_await files.lookup(request->context(), parent, std::move(name));
+  Result<NodeAttributes> found = co_await files.lookup(request->context(), parent, name);
   Clock::duration missing_for{};
-  if (!found) missing_for = files.missing_age(parent) - (Clock::now() - asked);
+  if (!found) missing_for = files.missing_age(parent, name) - (Clock::now() - asked);
   reply_entry(*door, request->answer(), parent, found, missing_for);
 }
 
