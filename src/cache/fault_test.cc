@@ -402,5 +402,26 @@ TEST(Fault, AFailedSyncForgetsWhatItCannotVouchFor) {
   EXPECT_TRUE(store.flush());
 }
 
+// The kernel takes the pages of a failed sync for clean, so that the next sync proves nothing.
+TEST(Fault, ASegmentOfWhichEitherFileCannotBeSyncedIsNotBelievedAfterTheNextSync) {
+  for (const uint64_t failing : {1, 2}) {
+    TempDirectory directory;
+    Harness harness(directory.path());
+    TestStore store(harness.options, harness.disk);
+    ASSERT_TRUE(store.ok());
+    std::vector<FileRefPtr> refs;
+    for (int i = 0; i < 10; ++i) refs.push_back(object(fmt::format("small/{}", i), 4096));
+    for (const auto& ref : refs) ASSERT_TRUE(store.write_whole(ref));
+    auto syncs = std::make_shared<std::atomic<uint64_t>>(0);
+    harness.disk->fault = [syncs, failing](FaultyDisk::Call call, uint64_t) {
+      return call == FaultyDisk::Call::kSync && ++*syncs == failing ? EIO : 0;
+    };
+    EXPECT_FALSE(store.flush());
+    EXPECT_TRUE(store.flush());
+    for (const auto& ref : refs) EXPECT_FALSE(store.holds(ref)) << failing;
+    expect_works(store);
+  }
+}
+
 }  // namespace
 }  // namespace leat

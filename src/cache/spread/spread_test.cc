@@ -188,6 +188,25 @@ TEST(SpreadStore, AFailingDiskIsLeftOutAndComesBackWithWhatItHad) {
   EXPECT_EQ(count_held(store, refs), 0);
 }
 
+TEST(SpreadStore, WhatIsDroppedFromADiskThatFailsIsNotBackWhenItWorks) {
+  TempDirectory a, b;
+  Spread store({small(a), small(b)});
+  const auto refs = objects(100);
+  for (const FileRefPtr& ref : refs) ASSERT_TRUE(store.write(ref));
+  store.flush();
+  ASSERT_GT(store.objects(0), 0);
+  store.disks[0]->fault = [](FaultyDisk::Call, uint64_t) { return EIO; };
+  for (int i = 0; i < 40; ++i) {
+    Result<> kept = store.write(object(fmt::format("new/{}", i), kMiB));
+    static_cast<void>(kept);
+  }
+  ASSERT_TRUE(store.comes_to(0, DirectoryState::kDown)) << store->directories()[0].why;
+  for (const FileRefPtr& ref : refs) store->drop(ref->id);
+  store.disks[0]->fault = nullptr;
+  ASSERT_TRUE(store.comes_to(0, DirectoryState::kNormal)) << store->directories()[0].why;
+  EXPECT_EQ(count_held(store, refs), 0);
+}
+
 TEST(SpreadStore, TheOnlyDiskFailsAndNothingIsKeptUntilItWorks) {
   TempDirectory a;
   Spread store({small(a)});
@@ -407,6 +426,26 @@ TEST_F(HealthTest, NoPatienceAtAllIsALittle) {
   pass(std::chrono::seconds(1));
   EXPECT_TRUE(hasty.hangs(calls, now_));
   calls.ended(one, now_);
+}
+
+TEST_F(HealthTest, AProbeOfBeforeItWasGivenUpIsNotWaitedFor) {
+  fail(3);
+  ASSERT_EQ(health_.state(), DirectoryState::kUnstable);
+  pass(std::chrono::seconds(6));
+  ASSERT_TRUE(health_.probe_is_due(now_));
+  const uint64_t before = health_.probe_number();  // and this one hangs
+  health_.given_up(now_);
+  pass(std::chrono::seconds(11));
+  EXPECT_TRUE(health_.probe_is_due(now_));
+  EXPECT_NE(health_.probe_number(), before);
+  health_.probed(now_, {});
+  ASSERT_TRUE(health_.opening_is_due());
+  health_.given_up(now_);  // while it is opened: that says itself how it ended
+  pass(std::chrono::seconds(11));
+  EXPECT_FALSE(health_.probe_is_due(now_));
+  health_.not_opened(now_, Status(StatusCode::kUnavailable, "no"));
+  pass(std::chrono::minutes(1));
+  EXPECT_TRUE(health_.probe_is_due(now_));
 }
 
 TEST_F(HealthTest, OneThatComesAndGoesStaysDown) {

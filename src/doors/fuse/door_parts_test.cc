@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <latch>
 #include <thread>
 
@@ -82,6 +84,97 @@ TEST(InvalidationThread, APatientOneWaitsForRoomAndIsNotLostWhenAllNamesAreForgo
   last_told.wait();
   thread.stop();
   EXPECT_THAT(told, ElementsAre("first", "ALL", "p1", "p2", "p3"));
+}
+
+// A kernel that takes a name only when it is let.
+class SlowKernel {
+ public:
+  InvalidationThread::Kernel face() {
+    return {.tell = [this](const Invalidation& name) { tell(name.name); },
+            .forget_all = [this] { tell("ALL"); }};
+  }
+  void let(int count) {
+    std::lock_guard lock(mutex_);
+    let_ += count;
+    changed_.notify_all();
+  }
+  void await_arrivals(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return arrived_ >= count; });
+  }
+  std::vector<std::string> told() {
+    std::lock_guard lock(mutex_);
+    return told_;
+  }
+
+ private:
+  void tell(const std::string& name) {
+    std::unique_lock lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return let_ > 0; });
+    --let_;
+    told_.push_back(name);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t arrived_ = 0;
+  int let_ = 0;
+  std::vector<std::string> told_;
+};
+
+Invalidation patient_name(std::string name) {
+  return {.parent = 1, .name = std::move(name), .node = 3, .patient = true};
+}
+
+TEST(InvalidationThread, APatientOneGoesOnWhenTheNamesBeforeItGaveWay) {
+  SlowKernel kernel;
+  InvalidationThread thread(kernel.face(), 2);
+  thread.push(patient_name("first"));
+  kernel.await_arrivals(1);
+  thread.push(patient_name("a"));
+  thread.push(patient_name("b"));
+  std::thread waiting([&] { thread.push(patient_name("c")); });
+  thread.push({1, "impatient", 3});  // all become one, so there is room, though nothing was told
+  kernel.let(100);
+  waiting.join();
+  EXPECT_TRUE(thread.flush());
+  thread.stop();
+  EXPECT_THAT(kernel.told().front(), "first");
+  EXPECT_EQ(std::ranges::count(kernel.told(), "ALL"), 1);
+}
+
+TEST(InvalidationThread, AFlushEndsWhenAllWasToldAndNotBefore) {
+  SlowKernel kernel;
+  InvalidationThread thread(kernel.face(), 100, 100ms);
+  EXPECT_TRUE(thread.flush()) << "there was nothing";
+  for (const char* name : {"a", "b", "c"}) thread.push({1, name, 3});
+  EXPECT_FALSE(thread.flush()) << "the kernel takes nothing";
+  std::thread flushing([&] {
+    while (!thread.flush()) {
+    }
+    EXPECT_THAT(kernel.told(), ElementsAre("a", "b", "c"));
+  });
+  kernel.let(3);
+  flushing.join();
+  thread.stop();
+}
+
+TEST(InvalidationThread, AKernelThatTakesNothingIsNotWaitedForForEver) {
+  SlowKernel kernel;
+  InvalidationThread thread(kernel.face(), 2, 50ms);
+  thread.push({1, "first", 2});
+  kernel.await_arrivals(1);
+  for (int i = 0; i < 5; ++i) {
+    thread.push({.parent = 1, .name = "p", .node = 3, .only_belief = true, .patient = true});
+  }
+  for (int i = 0; i < 5; ++i) thread.push(patient_name("n"));
+  kernel.let(100);
+  EXPECT_TRUE(thread.flush());
+  thread.stop();
+  EXPECT_EQ(std::ranges::count(kernel.told(), "p"), 5) << "what is said of belief is kept";
+  EXPECT_EQ(std::ranges::count(kernel.told(), "ALL"), 1);
 }
 
 TEST(InvalidationThread, TheEndLetsGoOfAPatientOne) {
