@@ -124,6 +124,9 @@ class Trouble:
 
     def kill(self, damaged=0):
         if damaged:
+            # Of what a snapshot shows nothing may be left in the store that could be cached.
+            if self.frozen_since is not None:
+                self.release()
             wait_until(self.data_files, "the readers to have something cached")
         begin = time.monotonic()
         pids = self.leat.daemon_pids()
