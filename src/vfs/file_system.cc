@@ -93,8 +93,8 @@ class CatalogFileSystem : public FileSystem {
  private:
   std::string path_of(const Node& node) const;
   std::string child_path(const Node& parent, std::string_view name) const;
-  // Of the node's path, as the mount is now.
-  Freshness freshness_of(const Node& node, const MountPtr& mount) const;
+  // Of the node's path, or of `name` in it, as the mount is now.
+  Freshness freshness_of(const Node& node, const MountPtr& mount, std::string_view name = {}) const;
   // Nothing for what a mount said that has changed since.
   Clock::duration valid_for(Clock::time_point fresh_until, const MountPtr& mount) const;
   NodeAttributes describe(const Node& node, const NodeFacts& facts) const;
@@ -138,11 +138,12 @@ std::string CatalogFileSystem::child_path(const Node& parent, std::string_view n
   return join_path(path_of(parent), name);
 }
 
-Freshness CatalogFileSystem::freshness_of(const Node& node, const MountPtr& mount) const {
+Freshness CatalogFileSystem::freshness_of(const Node& node, const MountPtr& mount,
+                                          std::string_view name) const {
   const MountPtr now = newest(mount);
   if (!now) return {};
   if (now->entry.policy.paths.empty()) return now->freshness_of("");
-  return now->freshness_of(path_below(path_of(node), now->entry.path));
+  return now->freshness_of(path_below(child_path(node, name), now->entry.path));
 }
 
 std::optional<Result<NodeAttributes>> CatalogFileSystem::try_lookup(NodeId parent,
@@ -183,10 +184,7 @@ Clock::duration CatalogFileSystem::missing_age(NodeId parent, std::string_view n
   const NodePtr node = nodes_.find(parent);
   const std::optional<NodeFacts> facts = nodes_.facts(parent);
   if (!node || !facts || !facts->mount) return Clock::duration::zero();
-  const MountPtr mount = newest(facts->mount);
-  if (mount->entry.policy.paths.empty()) return mount->freshness_of("").missing_age();
-  const std::string path = child_path(*node, name);
-  return mount->freshness_of(path_below(path, mount->entry.path)).missing_age();
+  return freshness_of(*node, facts->mount, name).missing_age();
 }
 
 // ---- attributes

@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from e2e.content import UNIT_BYTES, content, size_of, version_of  # noqa: E402
+from e2e.reader import read_range  # noqa: E402
 
 READ_BYTES_MAX = 512 * 1024
 
@@ -31,22 +32,12 @@ def pieces(size, random_source):
         offset += length
 
 
-def read_piece(fd, offset, length):
-    data = b""
-    while len(data) < length:
-        more = os.pread(fd, length - len(data), offset + len(data))
-        if not more:
-            break
-        data += more
-    return data
-
-
 def read_whole(fd, name, base_size, random_source):
     """The one version that all of its bytes are of."""
     size = os.fstat(fd).st_size
     version = None
     for offset, length in pieces(size, random_source):
-        data = read_piece(fd, offset, length)
+        data = read_range(fd, offset, length)
         if version is None:
             version = version_of(name, data, 0)
             if version is None or size_of(base_size, version) != size:

@@ -97,14 +97,15 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
         fmt::format("cannot mount {} at {}", url->to_string(), request.path)));
   }
   log::info("mounted {} at {}", entry->view.source, entry->view.path);
-  MountView view;
-  {
-    std::lock_guard lock(mutex_);
-    entry->shown = true;
-    view = entry->view;
-  }
+  MountView view = show(entry);
   give_back(entry);
   co_return view;
+}
+
+MountView MountService::show(const EntryPtr& entry) {
+  std::lock_guard lock(mutex_);
+  entry->shown = true;
+  return entry->view;
 }
 
 // A place in the table, so that nobody else mounts there meanwhile.

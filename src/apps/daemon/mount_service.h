@@ -81,6 +81,8 @@ class MountService {
   using EntryPtr = std::shared_ptr<Entry>;
 
   static Status ending();
+  // From now on it is one of views(); as it is now.
+  MountView show(const EntryPtr& entry);
   Result<EntryPtr> reserve(const MountRequest& request, const StoreUrl& url);
   Task<Result<>> fill(Context context, EntryPtr entry, StoreUrl url, SnapshotPtr snapshot);
   static Task<Result<>> check_target(Context context, StoreUrl url, std::string path);

@@ -52,11 +52,7 @@ Task<Result<MountView>> MountService::change(Context, MountChange change) {
   if (!claimed) co_return Error(claimed.error());
   EntryPtr entry = *claimed;
   Result<> changed = co_await change_claimed(entry, change);
-  MountView view;
-  {
-    std::lock_guard lock(mutex_);
-    view = entry->view;
-  }
+  MountView view = show(entry);
   give_back(entry);
   if (!changed) {
     co_return error(changed.error().with_context("cannot change " + change.path));
@@ -144,12 +140,7 @@ Task<Result<MountView>> MountService::move(Context context, MountMove move) {
   co_await leave(from);
   log::info("moved {} to {}", move.from, move.to);
   refresh_view(move.to);
-  MountView view;
-  {
-    std::lock_guard lock(mutex_);
-    to->shown = true;
-    view = to->view;
-  }
+  MountView view = show(to);
   give_back(to);
   co_return view;
 }

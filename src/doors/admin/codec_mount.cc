@@ -50,37 +50,48 @@ Json paths_to_json(const std::map<std::string, OptionValues>& paths) {
   return list;
 }
 
+// What a mount as it is wanted and as it is have in common.
+template <class Mount>
+void get_shared(const Json& json, Mount& mount) {
+  get(json, "options", mount.options);
+  get(json, "freshness", mount.freshness);
+  get_paths(json, mount.paths);
+  get(json, "read_only", mount.read_only);
+  get(json, "allow_other", mount.allow_other);
+  get_enough(json, "uid", mount.uid);
+  get_enough(json, "gid", mount.gid);
+  get_umask(json, mount.umask);
+}
+
+template <class Mount>
+Json shared_to_json(const Mount& mount) {
+  return {{"options", mount.options},
+          {"freshness", mount.freshness},
+          {"paths", paths_to_json(mount.paths)},
+          {"read_only", mount.read_only},
+          {"allow_other", mount.allow_other},
+          {"uid", mount.uid},
+          {"gid", mount.gid},
+          {"umask", umask_text(mount.umask)}};
+}
+
 }  // namespace
 
 void decode(const Json& json, MountRequest& request) {
   need_bytes(json, "source", request.source);
   need_bytes(json, "path", request.path);
-  get(json, "options", request.options);
-  get(json, "freshness", request.freshness);
+  get_shared(json, request);
   get(json, "snapshot", request.snapshot);
-  get_paths(json, request.paths);
-  get(json, "read_only", request.read_only);
-  get(json, "allow_other", request.allow_other);
   get(json, "passthrough", request.passthrough);
   get(json, "probe", request.probe);
-  get_enough(json, "uid", request.uid);
-  get_enough(json, "gid", request.gid);
-  get_umask(json, request.umask);
 }
 
 void decode(const Json& json, MountView& view) {
   need_bytes(json, "path", view.path);
   get_bytes(json, "source", view.source);
-  get(json, "options", view.options);
-  get(json, "freshness", view.freshness);
-  get_paths(json, view.paths);
-  get(json, "read_only", view.read_only);
-  get(json, "allow_other", view.allow_other);
+  get_shared(json, view);
   get(json, "door", view.door);
   get(json, "features", view.features);
-  get_enough(json, "uid", view.uid);
-  get_enough(json, "gid", view.gid);
-  get_umask(json, view.umask);
 }
 
 void decode(const Json& json, MountChange& change) {
@@ -95,33 +106,18 @@ void decode(const Json& json, MountMove& move) {
 }
 
 Json to_json(const MountRequest& request) {
-  Json json = {{"options", request.options},
-               {"freshness", request.freshness},
-               {"snapshot", request.snapshot},
-               {"paths", paths_to_json(request.paths)},
-               {"read_only", request.read_only},
-               {"allow_other", request.allow_other},
+  Json json = shared_to_json(request);
+  json.update({{"snapshot", request.snapshot},
                {"passthrough", request.passthrough},
-               {"probe", request.probe},
-               {"uid", request.uid},
-               {"gid", request.gid},
-               {"umask", umask_text(request.umask)}};
+               {"probe", request.probe}});
   put_bytes(json, "source", request.source);
   put_bytes(json, "path", request.path);
   return json;
 }
 
 Json to_json(const MountView& view) {
-  Json json = {{"options", view.options},
-               {"freshness", view.freshness},
-               {"paths", paths_to_json(view.paths)},
-               {"read_only", view.read_only},
-               {"allow_other", view.allow_other},
-               {"door", view.door},
-               {"features", view.features},
-               {"uid", view.uid},
-               {"gid", view.gid},
-               {"umask", umask_text(view.umask)}};
+  Json json = shared_to_json(view);
+  json.update({{"door", view.door}, {"features", view.features}});
   put_bytes(json, "path", view.path);
   put_bytes(json, "source", view.source);
   return json;

@@ -20,72 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 
-TEST(InvalidationThread, TellsEachNameInOrderAndForgetsAllWhenThereAreTooMany) {
-  std::latch first_arrived(1), let_go(1), all_told(1), last_told(1);
-  std::vector<std::string> told;  // written by the thread only, read after it is joined
-  InvalidationThread thread({.tell =
-                                 [&](const Invalidation& name) {
-                                   told.push_back(name.name);
-                                   if (name.name == "first") {
-                                     first_arrived.count_down();
-                                     let_go.wait();
-                                   }
-                                   if (name.name == "last") last_told.count_down();
-                                 },
-                             .forget_all =
-                                 [&] {
-                                   told.push_back("ALL");
-                                   all_told.count_down();
-                                 }},
-                            3);
-  thread.push({1, "first", 2});
-  first_arrived.wait();
-  for (const char* name : {"a", "b", "c", "d", "e"}) thread.push({1, name, 3});
-  EXPECT_EQ(thread.pending(), 1u);
-  let_go.count_down();
-  all_told.wait();
-  thread.push({1, "g", 3});
-  thread.push({1, "last", 3});
-  last_told.wait();
-  thread.stop();
-  thread.push({1, "too late", 3});
-  EXPECT_THAT(told, ElementsAre("first", "ALL", "g", "last"));
-}
-
-TEST(InvalidationThread, APatientOneWaitsForRoomAndIsNotLostWhenAllNamesAreForgotten) {
-  std::latch first_arrived(1), let_go(1), last_told(1);
-  std::vector<std::string> told;
-  InvalidationThread thread({.tell =
-                                 [&](const Invalidation& name) {
-                                   told.push_back(name.name);
-                                   if (name.name == "first") {
-                                     first_arrived.count_down();
-                                     let_go.wait();
-                                   }
-                                   if (name.name == "p3") last_told.count_down();
-                                 },
-                             .forget_all = [&] { told.push_back("ALL"); }},
-                            3);
-  thread.push({1, "first", 2});
-  first_arrived.wait();
-  auto patient = [](const char* name) {
-    return Invalidation{.parent = 1, .name = name, .node = 3, .only_belief = true, .patient = true};
-  };
-  thread.push(patient("p1"));
-  thread.push({1, "a", 3});
-  thread.push({1, "b", 3});
-  std::thread waiting([&] {
-    thread.push(patient("p2"));
-    thread.push(patient("p3"));
-  });
-  thread.push({1, "c", 3});  // one too many: the names give way, what is said of belief stays
-  let_go.count_down();
-  waiting.join();
-  last_told.wait();
-  thread.stop();
-  EXPECT_THAT(told, ElementsAre("first", "ALL", "p1", "p2", "p3"));
-}
-
 // A kernel that takes a name only when it is let.
 class SlowKernel {
  public:
@@ -102,6 +36,10 @@ class SlowKernel {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return arrived_ >= count; });
   }
+  void await_told(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return told_.size() >= count; });
+  }
   std::vector<std::string> told() {
     std::lock_guard lock(mutex_);
     return told_;
@@ -115,6 +53,7 @@ class SlowKernel {
     changed_.wait(lock, [&] { return let_ > 0; });
     --let_;
     told_.push_back(name);
+    changed_.notify_all();
   }
 
   std::mutex mutex_;
@@ -126,6 +65,47 @@ class SlowKernel {
 
 Invalidation patient_name(std::string name) {
   return {.parent = 1, .name = std::move(name), .node = 3, .patient = true};
+}
+Invalidation patient_belief(std::string name) {
+  return {.parent = 1, .name = std::move(name), .node = 3, .only_belief = true, .patient = true};
+}
+
+TEST(InvalidationThread, TellsEachNameInOrderAndForgetsAllWhenThereAreTooMany) {
+  SlowKernel kernel;
+  InvalidationThread thread(kernel.face(), 3);
+  thread.push({1, "first", 2});
+  kernel.await_arrivals(1);
+  for (const char* name : {"a", "b", "c", "d", "e"}) thread.push({1, name, 3});
+  EXPECT_EQ(thread.pending(), 1u);
+  kernel.let(2);
+  kernel.await_told(2);  // all names are forgotten
+  kernel.let(100);
+  thread.push({1, "g", 3});
+  thread.push({1, "last", 3});
+  kernel.await_told(4);
+  thread.stop();
+  thread.push({1, "too late", 3});
+  EXPECT_THAT(kernel.told(), ElementsAre("first", "ALL", "g", "last"));
+}
+
+TEST(InvalidationThread, APatientOneWaitsForRoomAndIsNotLostWhenAllNamesAreForgotten) {
+  SlowKernel kernel;
+  InvalidationThread thread(kernel.face(), 3);
+  thread.push({1, "first", 2});
+  kernel.await_arrivals(1);
+  thread.push(patient_belief("p1"));
+  thread.push({1, "a", 3});
+  thread.push({1, "b", 3});
+  std::thread waiting([&] {
+    thread.push(patient_belief("p2"));
+    thread.push(patient_belief("p3"));
+  });
+  thread.push({1, "c", 3});  // one too many: the names give way, what is said of belief stays
+  kernel.let(100);
+  waiting.join();
+  kernel.await_told(5);
+  thread.stop();
+  EXPECT_THAT(kernel.told(), ElementsAre("first", "ALL", "p1", "p2", "p3"));
 }
 
 TEST(InvalidationThread, APatientOneGoesOnWhenTheNamesBeforeItGaveWay) {
@@ -166,9 +146,7 @@ TEST(InvalidationThread, AKernelThatTakesNothingIsNotWaitedForForEver) {
   InvalidationThread thread(kernel.face(), 2, 50ms);
   thread.push({1, "first", 2});
   kernel.await_arrivals(1);
-  for (int i = 0; i < 5; ++i) {
-    thread.push({.parent = 1, .name = "p", .node = 3, .only_belief = true, .patient = true});
-  }
+  for (int i = 0; i < 5; ++i) thread.push(patient_belief("p"));
   for (int i = 0; i < 5; ++i) thread.push(patient_name("n"));
   kernel.let(100);
   EXPECT_TRUE(thread.flush());
@@ -189,9 +167,7 @@ TEST(InvalidationThread, TheEndLetsGoOfAPatientOne) {
   thread.push({1, "first", 2});
   arrived.wait();
   thread.push({1, "second", 2});
-  std::thread waiting([&] {
-    thread.push({.parent = 1, .name = "p", .node = 3, .only_belief = true, .patient = true});
-  });
+  std::thread waiting([&] { thread.push(patient_belief("p")); });
   std::thread ending([&] { thread.stop(); });
   waiting.join();
   let_go.count_down();
