@@ -36,7 +36,7 @@ struct DirectoryStore::Gauges {
   Gauge capacity, used, held, files, packed;
 };
 
-DirectoryStore::DirectoryStore(std::shared_ptr<CacheDirectory> directory, File lock,
+DirectoryStore::DirectoryStore(std::shared_ptr<CacheDirectory> directory, LockPtr lock,
                                Superblock superblock)
     : directory_(directory),
       files_(std::make_shared<FileStore>(directory)),
@@ -49,6 +49,11 @@ DirectoryStore::DirectoryStore(std::shared_ptr<CacheDirectory> directory, File l
   directory_->on_pressure = [evictor = std::weak_ptr(evictor_)] {
     if (auto alive = evictor.lock()) alive->start();
   };
+}
+
+DirectoryStore::~DirectoryStore() {
+  stop();
+  lock_->let_go();
 }
 
 void DirectoryStore::stop() {
@@ -67,10 +72,9 @@ void DirectoryStore::give_up() {
 }
 
 void DirectoryStore::let_go() {
-  File lock;
-  std::shared_ptr<Gauges> gauges;  // unregistered after the lock is released
+  lock_->let_go();
+  std::shared_ptr<Gauges> gauges;  // unregistered after the mutex is released
   std::lock_guard ending(ending_mutex_);
-  std::swap(lock, lock_);
   gauges.swap(gauges_);
 }
 
@@ -275,13 +279,12 @@ Result<PageStoreOptions> resolve(PageStoreOptions options, Disk& disk) {
 
 struct Opening {
   PageStoreOptions options;
-  File lock;
   std::optional<Superblock> found;
 };
 
-Result<Opening> begin(PageStoreOptions options, Disk& disk) {
+Result<Opening> begin(PageStoreOptions options, Disk& disk, DirectoryLock& lock) {
   Opening opening;
-  LEAT_TRY(opening.lock, lock_cache_directory(disk, options.directory));
+  LEAT_CHECK_OK(lock.take(disk, options.directory));
   LEAT_TRY(opening.found, read_superblock(disk, options.directory));
   LEAT_TRY(opening.options, resolve(std::move(options), disk));
   return opening;
@@ -292,10 +295,11 @@ Result<Opening> begin(PageStoreOptions options, Disk& disk) {
 Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context context,
                                                                    PageStoreOptions options,
                                                                    Executor& executor,
-                                                                   std::shared_ptr<Disk> disk) {
+                                                                   std::shared_ptr<Disk> disk,
+                                                                   LockPtr lock) {
   LEAT_CO_CHECK_OK(context.check("opening the cache"));
-  Result<Opening> opening =
-      co_await disk->threads().run([&disk, &options] { return begin(options, *disk); });
+  Result<Opening> opening = co_await disk->threads().run(
+      [&disk, &options, &lock] { return begin(options, *disk, *lock); });
   if (!opening) co_return Error(opening.error());
   bool clean = opening->found && opening->found->clean;
   bool is_new = !opening->found;
@@ -313,8 +317,7 @@ Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context conte
   auto directory = std::make_shared<CacheDirectory>(opening->options, executor, disk);
   directory->uuid = superblock.uuid;
   directory->capacity->count(kDirectoryOverheadBytes);
-  std::unique_ptr<DirectoryStore> store(
-      new DirectoryStore(directory, std::move(opening->lock), superblock));
+  std::unique_ptr<DirectoryStore> store(new DirectoryStore(directory, std::move(lock), superblock));
   DirectoryStore* loading = store.get();
   Result<> loaded = co_await directory->blocking([loading, clean] { return loading->load(clean); });
   if (!loaded) co_return Error(loaded.error().with_context("cannot read the cache directory"));
@@ -340,8 +343,9 @@ Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context conte
 Task<Result<std::unique_ptr<PageStore>>> PageStore::open(Context context, PageStoreOptions options,
                                                          Executor& executor,
                                                          std::shared_ptr<Disk> disk) {
-  Result<std::unique_ptr<DirectoryStore>> store = co_await DirectoryStore::open(
-      std::move(context), std::move(options), executor, std::move(disk));
+  Result<std::unique_ptr<DirectoryStore>> store =
+      co_await DirectoryStore::open(std::move(context), std::move(options), executor,
+                                    std::move(disk), std::make_shared<DirectoryLock>());
   if (!store) co_return Error(store.error());
   co_return std::unique_ptr<PageStore>(*std::move(store));
 }

@@ -23,12 +23,15 @@ namespace leat {
 
 class DirectoryStore : public PageStore, public std::enable_shared_from_this<DirectoryStore> {
  public:
-  // As PageStore::open.
+  using LockPtr = std::shared_ptr<DirectoryLock>;
+
+  // As PageStore::open. Whoever gives up waiting for it lets the lock go.
   static Task<Result<std::unique_ptr<DirectoryStore>>> open(Context context,
                                                             PageStoreOptions options,
                                                             Executor& executor,
-                                                            std::shared_ptr<Disk> disk);
-  ~DirectoryStore() override { stop(); }
+                                                            std::shared_ptr<Disk> disk,
+                                                            LockPtr lock);
+  ~DirectoryStore() override;
   Task<> close() override;
 
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
@@ -71,7 +74,7 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
  private:
   struct Gauges;
 
-  DirectoryStore(std::shared_ptr<CacheDirectory> directory, File lock, Superblock superblock);
+  DirectoryStore(std::shared_ptr<CacheDirectory> directory, LockPtr lock, Superblock superblock);
 
   void stop();
   void let_go();
@@ -93,8 +96,7 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   std::atomic<bool> keeps_house_ = false;
 
   std::mutex ending_mutex_;  // leaf
-  // Until it is closed or given up.
-  File lock_;
+  const LockPtr lock_;       // let go when it is closed or given up
   std::shared_ptr<Gauges> gauges_;
 };
 

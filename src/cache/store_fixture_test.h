@@ -108,9 +108,6 @@ class FaultyDisk : public Disk {
     if (after_read) after_read(into);
     co_return got;
   }
-  Task<Result<>> write(Context, int fd, Bytes data, uint64_t offset) override {
-    co_return write_now(fd, data, offset);
-  }
   Result<> write_now(int fd, const Bytes& data, uint64_t offset) override {
     if (int failed = ask(Call::kWrite)) {
       // Half of it reaches the disk, as it may.
@@ -121,10 +118,9 @@ class FaultyDisk : public Disk {
     }
     return below_->write_now(fd, data, offset);
   }
-  Task<Result<>> sync(Context context, int) override {
-    if (int failed = ask(Call::kSync)) co_return Error(status_from_errno(failed, "fdatasync"));
-
-    co_return context.check("a sync");
+  Result<> sync_now(int) override {
+    if (int failed = ask(Call::kSync)) return error(status_from_errno(failed, "fdatasync"));
+    return {};
   }
   Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override {
     if (int failed = ask(Call::kRead)) return error(status_from_errno(failed, "read"));

@@ -115,7 +115,7 @@ Task<Result<>> write_superblock(std::shared_ptr<Disk> disk, std::string director
   });
 }
 
-Result<File> lock_cache_directory(Disk& disk, const std::string& directory) {
+Result<> DirectoryLock::take(Disk& disk, const std::string& directory) {
   for (size_t slash = directory.find('/', 1); slash != std::string::npos;
        slash = directory.find('/', slash + 1)) {
     // A parent that cannot be made shows in the last make_directory.
@@ -124,10 +124,11 @@ Result<File> lock_cache_directory(Disk& disk, const std::string& directory) {
   }
   LEAT_CHECK_OK(disk.make_directory(directory));
   LEAT_TRY(File file, disk.open(directory + "/lock", O_RDWR | O_CREAT, 0600));
-  if (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return error(status_from_errno(errno, "lock " + directory));
+  const int fd = file.fd();  // stays open as long as this
+  if (Result<> locked = lock(std::move(file), directory); !locked) {
+    if (locked.error().code() != StatusCode::kBusy) return locked;
     std::array<char, 32> holder{};
-    ssize_t got = ::pread(file.fd(), holder.data(), holder.size() - 1, 0);
+    ssize_t got = ::pread(fd, holder.data(), holder.size() - 1, 0);
     return error(
         StatusCode::kBusy,
         fmt::format("the cache directory {} is in use by process {}; stop that one or give "
@@ -136,11 +137,26 @@ Result<File> lock_cache_directory(Disk& disk, const std::string& directory) {
   }
   // For the message above only: whoever holds the lock is decided by flock.
   std::string pid = std::to_string(::getpid());
-  LEAT_CHECK_OK(disk.truncate(file.fd(), 0));
-  if (::pwrite(file.fd(), pid.data(), pid.size(), 0) < 0) {
+  LEAT_CHECK_OK(disk.truncate(fd, 0));
+  if (::pwrite(fd, pid.data(), pid.size(), 0) < 0) {
     return error(status_from_errno(errno, "write " + directory + "/lock"));
   }
-  return file;
+  return {};
+}
+
+Result<> DirectoryLock::lock(File file, const std::string& directory) {
+  std::lock_guard lock(mutex_);
+  file_ = std::move(file);
+  if (let_go_) return error(StatusCode::kUnavailable, directory + " was given up meanwhile");
+  if (::flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return {};
+  if (errno == EWOULDBLOCK) return error(StatusCode::kBusy, directory + " is in use");
+  return error(status_from_errno(errno, "lock " + directory));
+}
+
+void DirectoryLock::let_go() {
+  std::lock_guard lock(mutex_);
+  let_go_ = true;
+  if (file_) ::flock(file_.fd(), LOCK_UN);
 }
 
 }  // namespace leat

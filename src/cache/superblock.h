@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,8 +47,22 @@ Result<std::optional<Superblock>> read_superblock(Disk& disk, const std::string&
 Task<Result<>> write_superblock(std::shared_ptr<Disk> disk, std::string directory,
                                 Superblock superblock);
 
-// Creates `directory` if missing and locks it for this process; kBusy names the process that has
-// it. The lock ends with the descriptor. Blocks.
-Result<File> lock_cache_directory(Disk& disk, const std::string& directory);
+// The lock of a cache directory, held by one opening of it. Another than who takes it may let it
+// go, also while it is being taken by a call that hangs. Thread-safe.
+class DirectoryLock {
+ public:
+  // Creates `directory` if missing and locks it; kBusy names the process that has it, kUnavailable:
+  // it was let go before. Once. Blocks.
+  Result<> take(Disk& disk, const std::string& directory);
+  // For good; does not wait for the disk. As the destructor does.
+  void let_go();
+
+ private:
+  Result<> lock(File file, const std::string& directory);
+
+  std::mutex mutex_;  // leaf
+  File file_;
+  bool let_go_ = false;
+};
 
 }  // namespace leat

@@ -139,13 +139,6 @@ class SystemDisk : public Disk {
     co_return done;
   }
 
-  // By threads: io_uring hands writes that extend a file to kernel worker threads anyway,
-  // which costs the same and is not bounded by us.
-  Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) override {
-    LEAT_CO_CHECK_OK(context.check("a write to the cache disk"));
-    auto write = [this, fd, &data, offset] { return write_now(fd, data, offset); };
-    co_return co_await threads_.run(write);
-  }
   Result<> write_now(int fd, const Bytes& data, uint64_t offset) override {
     int failed = write_all(fd, data.to_iovec(), offset);
     if (failed != 0) return error(status_from_errno(failed, "write to the cache disk"));
@@ -166,9 +159,8 @@ class SystemDisk : public Disk {
     return static_cast<size_t>(*got);
   }
 
-  Task<Result<>> sync(Context, int fd) override {
-    auto sync = [fd] { return checked(::fdatasync(fd), "fdatasync on the cache disk", ""); };
-    co_return co_await threads_.run(sync);
+  Result<> sync_now(int fd) override {
+    return checked(::fdatasync(fd), "fdatasync on the cache disk", "");
   }
 
   std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override {
@@ -284,6 +276,17 @@ class SystemDisk : public Disk {
 };
 
 }  // namespace
+
+Task<Result<>> Disk::write(Context context, int fd, Bytes data, uint64_t offset) {
+  LEAT_CO_CHECK_OK(context.check("a write to the cache disk"));
+  co_return co_await threads().run(
+      [this, fd, &data, offset] { return write_now(fd, data, offset); });
+}
+
+Task<Result<>> Disk::sync(Context context, int fd) {
+  LEAT_CO_CHECK_OK(context.check("a sync of the cache disk"));
+  co_return co_await threads().run([this, fd] { return sync_now(fd); });
+}
 
 std::shared_ptr<Disk> make_disk(Executor& executor) {
   return std::make_shared<SystemDisk>(executor.blocking_threads());

@@ -67,17 +67,21 @@ class Disk {
   // Reads until `into` is full or the file ends; returns the bytes read.
   virtual Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
                                     uint64_t offset) = 0;
+  // As write_now() and sync_now(), on threads(): io_uring would hand both to threads of the kernel,
+  // which costs the same and is not bounded by us. Once a thread has taken it it is seen through.
+  Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset);
+  Task<Result<>> sync(Context context, int fd);
+
+  // The same on the caller's thread, which blocks.
   // Writes all of `data`. Pieces of a MiB and more go around the page cache where they can: that
   // costs half the CPU, an error is known at once, and what is read next is not pushed out of
   // memory.
-  virtual Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) = 0;
-  // The same at once, on the caller's thread, which may block.
   virtual Result<> write_now(int fd, const Bytes& data, uint64_t offset) = 0;
   // Reads what the device holds, past what the kernel remembers where the file system lets it: into
-  // whole pages, from a page on. On the caller's thread, which blocks. Fewer bytes only at the end.
+  // whole pages, from a page on. Fewer bytes only at the end.
   virtual Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) = 0;
   // fdatasync.
-  virtual Task<Result<>> sync(Context context, int fd) = 0;
+  virtual Result<> sync_now(int fd) = 0;
 
   // Reads only what is in the page cache (RWF_NOWAIT) and never waits: the number of bytes, or
   // nothing where the whole of `into` could not be had at once.

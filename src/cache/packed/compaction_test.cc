@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <latch>
 #include <thread>
 
 #include "cache/directory_store.h"
@@ -17,18 +18,17 @@ using namespace std::chrono_literals;
 constexpr uint64_t kObjectBytes = 100 * kKiB;
 constexpr size_t kOfASegment = 10;
 
-// A disk that can be told to stop at the syncs, to fail at some names, and to read them wrong.
+// A disk that can be told to stop at the syncs, to fail at some names, and to show what it reads.
 class TrickyDisk : public FaultyDisk {
  public:
   using FaultyDisk::FaultyDisk;
 
-  Task<Result<>> sync(Context context, int fd) override {
+  Result<> sync_now(int fd) override {
     if (holds) {
       ++held;
-      while (holds) static_cast<void>(co_await sleep_for(Context::background(), 1ms));
+      while (holds) std::this_thread::sleep_for(1ms);
     }
-    Result<> done = co_await FaultyDisk::sync(context, fd);
-    co_return done;
+    return FaultyDisk::sync_now(fd);
   }
   Result<> unlink(const std::string& path) override {
     if (no_unlink != nullptr && path.ends_with(no_unlink.load()))
@@ -40,16 +40,21 @@ class TrickyDisk : public FaultyDisk {
       return error(StatusCode::kInternal, "read " + path);
     }
     Result<Buffer> content = FaultyDisk::read_file(path, bytes_max);
-    if (content && wrong != nullptr && path.ends_with(wrong.load())) {
-      content->data()[content->size() / 2] ^= std::byte{1};
-      ++read_wrong;
+    // The opening reads the index first, then compaction.
+    if (second_read_of_index && content && path.ends_with("00000001.index") &&
+        ++index_reads_ == 2) {
+      second_read_of_index(*content);
     }
     return content;
   }
 
   std::atomic<bool> holds = false;
-  std::atomic<int> held = 0, read_wrong = 0;
-  std::atomic<const char*> no_unlink = nullptr, unreadable = nullptr, wrong = nullptr;
+  std::atomic<int> held = 0;
+  std::atomic<const char*> no_unlink = nullptr, unreadable = nullptr;
+  std::function<void(Buffer&)> second_read_of_index;  // of the first segment
+
+ private:
+  std::atomic<int> index_reads_ = 0;
 };
 
 PageStoreOptions options_of(const std::string& directory, bool compacts) {
@@ -160,18 +165,18 @@ TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
     for (uint64_t n = 1; n <= calls && !HasFailure(); ++n) {  // more are seen until all is done
       SCOPED_TRACE(testing::Message() << "errno " << failure << " at call " << n);
       auto copy = crash_copy(directory_.path());
-      auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
+      auto disk = tricky(executor);
       std::atomic<uint64_t> seen = 0;
+      std::latch ready(1);  // compaction waits for it
+      disk->second_read_of_index = [&](Buffer&) { ready.wait(); };
       {
-        // Its rest is long enough for a policy to come before it.
-        PageStoreOptions options = options_of(copy->path(), true);
-        options.compact_rest = 100ms;
-        TestStore store(options, disk);
+        TestStore store(options_of(copy->path(), true), disk);
         ASSERT_TRUE(store.ok());
         store->set_pool_policy(pool_of_mount("/data"), {.name = "/data", .pinned = true});
         disk->fault = [&seen, n, failure](FaultyDisk::Call call, uint64_t) {
           return call != FaultyDisk::Call::kRead && ++seen == n ? failure : 0;
         };
+        ready.count_down();
         until([&] {
           return seen >= n || !std::filesystem::exists(copy->path() + "/segments/00000001.data");
         });
@@ -342,13 +347,14 @@ TEST_F(Compaction, ASegmentWhoseIndexIsDamagedIsLeftAlone) {
   fill(1);
   Executor executor({.threads = 1});
   auto disk = tricky(executor);
+  std::atomic<bool> read_wrong = false;
+  disk->second_read_of_index = [&](Buffer& index) {
+    index.data()[index.size() / 2] ^= std::byte{1};
+    read_wrong = true;
+  };
   {
-    PageStoreOptions options = options_of(directory_.path(), true);
-    options.compact_rest = 100ms;
-    TestStore store(options, disk);
-    disk->wrong = "00000001.index";
-    until([&] { return disk->read_wrong > 0; });
-    disk->wrong = nullptr;
+    TestStore store(options_of(directory_.path(), true), disk);
+    until([&] { return read_wrong.load(); });
     expect_kept(store);
     store.close();
   }
@@ -437,12 +443,17 @@ TEST_F(Compaction, RunsBesideEverythingElse) {
   for (int i = 0; i < 300; ++i) come_and_go.push_back(in_pool(fmt::format("go {}", i), 60'000));
   {
     TestStore store(options_of(directory_.path(), true));
+    auto* directory = dynamic_cast<DirectoryStore*>(store.operator->());
+    ASSERT_NE(directory, nullptr);
     std::atomic<bool> stop = false;
     std::thread reader([&] {
       while (!stop) {
         for (const auto& ref : stay) {
           if (store->cached_bytes(*ref) > 0) EXPECT_TRUE(store.holds(ref)) << ref->key;
         }
+        Result<> verified = store.executor().wait(
+            directory->verify(Context::background(), [](const VerifyStep&) {}));
+        EXPECT_TRUE(verified);
       }
     });
     for (int round = 0; round < 4; ++round) {

@@ -89,9 +89,11 @@ bool PackedStore::reads_else(const OpenFiles& files) const {
 // One read for all of them; returns its bytes.
 uint64_t PackedStore::compare(const OpenFiles& files, std::span<const Moving> objects) {
   const uint64_t begin = objects.front().record.offset;
-  const Moving& last = objects.back();
-  const uint64_t bytes = align_up(last.record.offset + last.from.size - begin, kPageBytes);
-  Buffer buffer(bytes);
+  uint64_t end = begin;  // records come in the order in which their writers were done
+  for (const Moving& object : objects) {
+    end = std::max(end, object.record.offset + object.from.size);
+  }
+  Buffer buffer(align_up(end - begin, kPageBytes));
   Result<size_t> got = directory_->disk->read_now(files.data.fd(), buffer.span(), begin);
   if (!got && objects.size() > 1) {  // one bad place costs one object
     uint64_t read = 0;

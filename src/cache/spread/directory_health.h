@@ -28,6 +28,8 @@ struct HealthTimes {
   Clock::duration hung_after = std::chrono::seconds(10);
   // Of a call while others end: a sync of much may take longer than any pause between calls.
   Clock::duration one_hung_after = std::chrono::minutes(1);
+  // For the calls of a disk that was given up to come back, before the directory is opened anew.
+  Clock::duration last_calls_max = std::chrono::seconds(10);
   Clock::duration probe_unstable = std::chrono::seconds(5);
   // Each probe that fails doubles the time to the next.
   Clock::duration probe_down_min = std::chrono::seconds(10);

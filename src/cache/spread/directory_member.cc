@@ -37,9 +37,10 @@ class LooseListener {
 
 Task<Result<std::shared_ptr<DirectoryStore>>> open_store(Context context, PageStoreOptions options,
                                                          Executor& executor,
-                                                         std::shared_ptr<Disk> disk) {
+                                                         std::shared_ptr<Disk> disk,
+                                                         DirectoryStore::LockPtr lock) {
   Result<std::unique_ptr<DirectoryStore>> store = co_await DirectoryStore::open(
-      std::move(context), std::move(options), executor, std::move(disk));
+      std::move(context), std::move(options), executor, std::move(disk), std::move(lock));
   if (!store) co_return Error(store.error());
   co_return std::shared_ptr<DirectoryStore>(*std::move(store));
 }
@@ -206,7 +207,7 @@ Task<Result<>> DirectoryMember::open(Context context) {
   }
   Result<std::shared_ptr<DirectoryStore>> store =
       co_await patiently<std::shared_ptr<DirectoryStore>>(
-          {at, {}}, open_store(std::move(context), options_, executor_, at->disk));
+          {at, {}}, open_store(std::move(context), options_, executor_, at->disk, at->lock));
   if (store) co_return take(at, *std::move(store));
   at->disk->fence_off();
   std::lock_guard lock(mutex_);
@@ -301,7 +302,7 @@ Task<> DirectoryMember::last_calls() {
     const std::shared_ptr<WatchedDisk> disk = at.lock();
     return disk != nullptr && disk->calls().any();
   };
-  const Clock::time_point until = Clock::now() + health_->times().hung_after;
+  const Clock::time_point until = Clock::now() + health_->times().last_calls_max;
   while (std::ranges::any_of(disks, busy) && Clock::now() < until && !winding_down_) {
     Result<> slept = co_await sleep_for(Context::background(), kLastCallsPause);
     static_cast<void>(slept);
@@ -350,6 +351,7 @@ void DirectoryMember::give_up(const OpeningPtr& at) {
   if (at->store != nullptr) at->store->refuse();
   at->disk->fence_off();
   at->disk->threads().give_up();
+  at->lock->let_go();  // of one that is being opened, too
   if (at->store != nullptr) at->store->give_up();
   at->given_up.request_stop();
 }

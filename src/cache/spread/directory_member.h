@@ -79,6 +79,7 @@ class DirectoryMember {
     explicit Opening(std::shared_ptr<WatchedDisk> watched) : disk(std::move(watched)) {}
 
     const std::shared_ptr<WatchedDisk> disk;
+    const std::shared_ptr<DirectoryLock> lock = std::make_shared<DirectoryLock>();
     std::shared_ptr<DirectoryStore> store;  // set before others see it
     std::stop_source given_up;
     Activity operations;

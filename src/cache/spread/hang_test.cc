@@ -20,6 +20,7 @@ using testing::HasSubstr;
 // Nothing hangs by the clock, however slow the machine: the tests look ahead.
 constexpr HealthTimes kTimes = {.hung_after = std::chrono::minutes(5),
                                 .one_hung_after = std::chrono::minutes(5),
+                                .last_calls_max = std::chrono::minutes(5),
                                 .probe_unstable = std::chrono::milliseconds(20),
                                 .probe_down_min = std::chrono::milliseconds(20),
                                 .probe_down_max = std::chrono::milliseconds(100)};
@@ -189,14 +190,16 @@ TEST_F(HangTest, WhatAnOperatorAskedForIsAnsweredAndTheListenerLetGo) {
   auto steps = std::make_unique<uint64_t>(0);
   auto listen = [&steps = *steps](const VerifyStep& step) { steps += step.objects; };
   auto verified = later(store_->verify(Context::background(), listen));
+  hang_->wait_for(1);
   auto flushed = later(store_->flush(Context::background()));
+  hang_->wait_for(2);
+  // These may come to it only when it was given up, and go without it then.
   auto listed = later(store_->objects(Context::background(), "", 100));
   auto evicted = later(store_->evict(std::nullopt, 64 * kMiB));
-  hang_->wait_for(3);
   look_ahead();
   EXPECT_EQ(verified.get().error().code(), StatusCode::kUnavailable);
   EXPECT_FALSE(flushed.get());
-  EXPECT_FALSE(listed.get());
+  static_cast<void>(listed.get());
   evicted.get();
   steps = nullptr;
   hang_->let_go();
@@ -253,17 +256,39 @@ TEST_F(HangTest, WhenTheDiskComesBackItIsOpenedAnewWithWhatItHad) {
 // It is of the time before, and changes nothing.
 TEST_F(HangTest, ACallThatNeverComesBackDoesNotKeepTheDirectoryDown) {
   HealthTimes times = kTimes;
-  times.hung_after = std::chrono::seconds(1);
+  times.last_calls_max = std::chrono::milliseconds(50);
   start({a_.path()}, times);
   const auto of_a = write_files(0, 2, "a");
   flush();
   hang_->begin([](Hang::Call call, const std::string&) { return call == Hang::Call::kRead; }, 1);
   std::future<Result<Bytes>> read = reading(of_a[0]);
+  hang_->wait_for(1);
+  look_ahead();
   EXPECT_EQ(read.get().error().code(), StatusCode::kNotFound);
   EXPECT_EQ(hang_->hanging(), 1);
   ASSERT_TRUE(comes_to(0, DirectoryState::kNormal)) << store_->directories()[0].why;
   for (const FileRefPtr& ref : of_a) EXPECT_TRUE(holds(ref));
   EXPECT_EQ(hang_->hanging(), 1);
+}
+
+// The one that hangs has locked the directory, and never comes back to unlock it.
+TEST_F(HangTest, AnOpeningThatNeverComesBackDoesNotKeepTheDirectoryLocked) {
+  for (const char* at : {"/superblock", "/superblock.new", "/segments"}) {
+    TempDirectory a, b;
+    hang_->begin([at](Hang::Call, const std::string& path) { return path.ends_with(at); }, 1);
+    HealthTimes times = kTimes;
+    times.last_calls_max = std::chrono::milliseconds(50);
+    std::future<Result<>> started = starting({a.path(), b.path()}, times);
+    hang_->wait_for(1);
+    look_ahead();
+    ASSERT_TRUE(started.get());
+    EXPECT_TRUE(comes_to(0, DirectoryState::kNormal)) << at << ": " << store_->directories()[0].why;
+    EXPECT_EQ(hang_->hanging(), 1) << at;
+    for (const FileRefPtr& ref : write_files(0, 2, "a")) EXPECT_TRUE(holds(ref));
+    end();
+    hang_->let_go();
+    wait_for_threads_to_end();
+  }
 }
 
 TEST_F(HangTest, ACloseEndsWithoutItAndTheNextStartVerifies) {
@@ -346,17 +371,6 @@ TEST_F(HangTest, ALateComparisonSpawnsNothing) {
   end();
   hang_->let_go();
   wait_for_threads_to_end();
-}
-
-TEST_F(HangTest, NoPatienceAtAllIsEnoughForADiskThatAnswers) {
-  start({a_.path(), b_.path()}, {.hung_after = {},
-                                 .one_hung_after = {},
-                                 .probe_unstable = {},
-                                 .probe_down_min = {},
-                                 .probe_down_max = {}});
-  for (const FileRefPtr& ref : write_files(0, 8, "a")) EXPECT_TRUE(holds(ref));
-  flush();
-  EXPECT_EQ(state(0), DirectoryState::kNormal) << store_->directories()[0].why;
 }
 
 }  // namespace

@@ -76,13 +76,9 @@ class HangingDisk : public Disk {
     LEAT_CO_CHECK_OK(co_await wait(Hang::Call::kRead));
     co_return co_await below_->read(context, fd, into, offset);
   }
-  Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) override {
-    LEAT_CO_CHECK_OK(co_await wait(Hang::Call::kWrite));
-    co_return co_await below_->write(context, fd, data, offset);
-  }
-  Task<Result<>> sync(Context context, int fd) override {
-    LEAT_CO_CHECK_OK(co_await wait(Hang::Call::kSync));
-    co_return co_await below_->sync(context, fd);
+  Result<> sync_now(int fd) override {
+    hang_->pass(Hang::Call::kSync);
+    return below_->sync_now(fd);
   }
   Result<> write_now(int fd, const Bytes& data, uint64_t offset) override {
     hang_->pass(Hang::Call::kWrite);

@@ -61,22 +61,6 @@ Task<Result<size_t>> WatchedDisk::read(Context context, int fd, std::span<std::b
   co_return got;
 }
 
-Task<Result<>> WatchedDisk::write(Context context, int fd, Bytes data, uint64_t offset) {
-  if (fenced_off_) co_return refused();
-  const CallTimes::Place place = calls_.began(Clock::now());
-  Result<> done = co_await disk_->write(std::move(context), fd, std::move(data), offset);
-  ended(place, done ? nullptr : &done.error());
-  co_return done;
-}
-
-Task<Result<>> WatchedDisk::sync(Context context, int fd) {
-  if (fenced_off_) co_return refused();
-  const CallTimes::Place place = calls_.began(Clock::now());
-  Result<> done = co_await disk_->sync(std::move(context), fd);
-  ended(place, done ? nullptr : &done.error());
-  co_return done;
-}
-
 std::optional<size_t> WatchedDisk::try_read(int fd, std::span<std::byte> into, uint64_t offset) {
   return disk_->try_read(fd, into, offset);
 }
@@ -96,6 +80,9 @@ Result<> WatchedDisk::write_now(int fd, const Bytes& data, uint64_t offset) {
 }
 Result<size_t> WatchedDisk::read_now(int fd, std::span<std::byte> into, uint64_t offset) {
   return watch([&] { return disk_->read_now(fd, into, offset); });
+}
+Result<> WatchedDisk::sync_now(int fd) {
+  return watch([&] { return disk_->sync_now(fd); });
 }
 Result<> WatchedDisk::unlink(const std::string& path) {
   return watch([&] { return disk_->unlink(path); });

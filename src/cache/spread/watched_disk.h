@@ -27,10 +27,9 @@ class WatchedDisk : public Disk {
   BlockingPool& threads() override { return disk_->threads(); }
   Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
                             uint64_t offset) override;
-  Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset) override;
   Result<> write_now(int fd, const Bytes& data, uint64_t offset) override;
   Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override;
-  Task<Result<>> sync(Context context, int fd) override;
+  Result<> sync_now(int fd) override;
   std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override;
   Result<File> open(const std::string& path, int flags, mode_t mode) override;
   Result<> unlink(const std::string& path) override;

@@ -30,14 +30,11 @@ class PowerCutDisk : public Disk {
                             uint64_t offset) override {
     return below_->read(context, fd, into, offset);
   }
-  Task<Result<>> write(Context, int fd, Bytes data, uint64_t offset) override {
-    co_return write_now(fd, data, offset);
-  }
   Result<> write_now(int fd, const Bytes& data, uint64_t offset) override;
   Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override {
     return below_->read_now(fd, into, offset);
   }
-  Task<Result<>> sync(Context, int fd) override;
+  Result<> sync_now(int fd) override;
   std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override {
     return below_->try_read(fd, into, offset);
   }

@@ -171,7 +171,7 @@ Result<> write_superblock_now(Disk& disk, const std::string& directory, const Su
 
 // The one that is to be moved, locked.
 struct Origin {
-  File lock;
+  std::unique_ptr<DirectoryLock> lock = std::make_unique<DirectoryLock>();
   Superblock superblock;
 };
 
@@ -181,7 +181,7 @@ Result<Origin> open_origin(Disk& disk, const std::string& from) {
                  fmt::format("{} is no cache directory: it has no superblock", from));
   }
   Origin origin;
-  LEAT_TRY(origin.lock, lock_cache_directory(disk, from));
+  LEAT_CHECK_OK(origin.lock->take(disk, from));
   LEAT_TRY(auto found, read_superblock(disk, from));
   if (!found) return error(StatusCode::kNotFound, fmt::format("{} is no cache directory", from));
   origin.superblock = *found;
@@ -244,7 +244,8 @@ Result<MoveProgress> move_cache_directory(Disk& disk, const std::string& from,
                  fmt::format("one of {} and {} lies in the other", from, to));
   }
   LEAT_TRY(Origin origin, open_origin(disk, from));
-  LEAT_TRY(File lock, lock_cache_directory(disk, to));
+  DirectoryLock lock;
+  LEAT_CHECK_OK(lock.take(disk, to));
   LEAT_TRY(bool is_there, prepare_target(disk, to, origin.superblock));
   MoveProgress progress;
   for (const char* name : kFolders) count_tree(from + "/" + name, progress);
@@ -296,7 +297,8 @@ Result<MoveProgress> measure_cache_directory(Disk& disk, const std::string& path
 Result<> clear_cache_directory(Disk& disk, const std::string& path) {
   LEAT_TRY(MoveProgress held, measure_cache_directory(disk, path));
   static_cast<void>(held);
-  LEAT_TRY(File lock, lock_cache_directory(disk, path));
+  DirectoryLock lock;
+  LEAT_CHECK_OK(lock.take(disk, path));
   return remove_files(path, true);
 }
 

@@ -123,6 +123,32 @@ TEST(Verify, WhatRottedOnTheDiskGoesAlthoughItWasReadBefore) {
   EXPECT_EQ(host.verify().corrupt_blocks, 0);
 }
 
+// Their records are in the order in which the writers were done, not in that of their places.
+TEST(Verify, FindsNothingWrongInWhatManyWroteAtOnce) {
+  constexpr int kWriters = 4, kObjects = 400;
+  TempDirectory a;
+  Host host({TestStore::options(a.path())});
+  std::vector<std::vector<FileRefPtr>> of(kWriters);
+  std::vector<std::thread> writers;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    auto& refs = of[static_cast<size_t>(writer)];
+    for (int i = 0; i < kObjects; ++i) {
+      const uint64_t size = writer % 2 == 0 ? 60'000 : 500;
+      refs.push_back(object(fmt::format("{}/{}", writer, i), size));
+    }
+    writers.emplace_back([&] {
+      for (const FileRefPtr& ref : refs) host.write(ref);
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  const auto progress = host.verify();
+  EXPECT_EQ(progress.objects, kWriters * kObjects);
+  EXPECT_EQ(progress.corrupt_blocks, 0);
+  for (const auto& refs : of) {
+    for (const FileRefPtr& ref : refs) EXPECT_TRUE(host.holds(ref));
+  }
+}
+
 TEST(Verify, FilesThatAreCutShortOrLoseTheirChecksumsGo) {
   TempDirectory a;
   Host host({TestStore::options(a.path())});
