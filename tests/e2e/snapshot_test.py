@@ -2,6 +2,7 @@
 """Snapshots: a mount that goes by one shows one consistent data set, whatever the store does."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,21 @@ def test_two_are_compared_and_exchanged(leat, mounted, s3, bucket):
     assert "release" in busy.stderr
     leat.run("snapshot", "rm", "two")
     assert leat.run("snapshot", "rm", "two", check=False).returncode == 3
+
+
+def test_what_is_used_is_not_removed_at_the_same_time(leat, mounted, folder):
+    leat.run("snapshot", "build", mounted, "--name", "one")
+    leat.run("snapshot", "share", "one", Path(folder) / "kept.snapshot")
+    for _ in range(10):
+        with ThreadPoolExecutor() as threads:
+            ended = [threads.submit(leat.run, "snapshot", *words, check=False)
+                     for words in (("use", "one", mounted), ("rm", "one"))]
+        used, removed = (one.result().returncode == 0 for one in ended)
+        assert used != removed, "it is used and there, or gone and not used"
+        if used:
+            leat.run("snapshot", "release", mounted)
+        else:
+            leat.run("snapshot", "add", Path(folder) / "kept.snapshot", "--name", "one")
 
 
 def test_is_shared_by_a_file(leat, mounted, folder, store):

@@ -180,11 +180,11 @@ Result<MountView> HostDaemon::mount_and_wait(MountRequest request) {
 }
 
 Task<Result<MountView>> HostDaemon::mount(Context context, MountRequest request) {
-  SnapshotPtr snapshot;
+  SnapshotService::Held held;
   if (!request.snapshot.empty()) {
-    LEAT_CO_TRY(snapshot, co_await snapshots_->open(request.snapshot));
+    LEAT_CO_TRY(held, co_await snapshots_->open(request.snapshot));
   }
-  co_return co_await mounts_->mount(std::move(context), std::move(request), std::move(snapshot));
+  co_return co_await mounts_->mount(std::move(context), std::move(request), held.snapshot);
 }
 
 Task<Result<MountView>> HostDaemon::change_mount(Context context, MountChange change) {

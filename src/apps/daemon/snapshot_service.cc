@@ -108,19 +108,31 @@ Task<Result<std::vector<SnapshotView>>> SnapshotService::list() {
   });
 }
 
-Task<Result<SnapshotPtr>> SnapshotService::open(std::string name) {
+std::shared_ptr<const std::string> SnapshotService::hold(const std::string& file) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(held_, [](const auto& one) { return one.second.expired(); });
+  std::weak_ptr<const std::string>& held = held_[file];
+  std::shared_ptr<const std::string> hold = held.lock();
+  if (hold == nullptr) held = hold = std::make_shared<const std::string>(file);
+  return hold;
+}
+
+Task<Result<SnapshotService::Held>> SnapshotService::open(std::string name) {
   LEAT_CO_CHECK_OK(check_snapshot_name(name));
-  const std::string file = snapshot_file(directory_, name);
+  Held opened{.snapshot = nullptr, .hold = hold(snapshot_file(directory_, name))};
+  const std::string& file = *opened.hold;
   if (access(file.c_str(), F_OK) != 0) co_return no_such(name);
-  co_return co_await executor_.blocking([file] { return Snapshot::open(file); });
+  LEAT_CO_TRY(opened.snapshot,
+              co_await executor_.blocking([&file] { return Snapshot::open(file); }));
+  co_return opened;
 }
 
 Task<Result<>> SnapshotService::use(SnapshotUse use) {
-  SnapshotPtr snapshot;
+  Held held;
   if (!use.name.empty()) {
-    LEAT_CO_TRY(snapshot, co_await open(use.name));
+    LEAT_CO_TRY(held, co_await open(use.name));
   }
-  LEAT_CO_CHECK_OK(co_await catalog_.use_snapshot(use.path, std::move(snapshot)));
+  LEAT_CO_CHECK_OK(co_await catalog_.use_snapshot(use.path, held.snapshot));
   if (use.name.empty()) {
     log::info("{} goes by its store again", use.path);
   } else {
@@ -131,21 +143,27 @@ Task<Result<>> SnapshotService::use(SnapshotUse use) {
 
 Task<Result<>> SnapshotService::remove(std::string name) {
   LEAT_CO_CHECK_OK(check_snapshot_name(name));
+  co_return co_await executor_.blocking([&] { return remove_now(name); });
+}
+
+Result<> SnapshotService::remove_now(const std::string& name) {
   const std::string file = snapshot_file(directory_, name);
-  co_return co_await executor_.blocking([&, this]() -> Result<> {
-    Result<SnapshotHead> head = Snapshot::read_head(file);
-    if (!head && head.error().code() == StatusCode::kNotFound) return no_such(name);
-    if (std::vector<std::string> users; head && !(users = users_of(head->id)).empty()) {
-      return error(StatusCode::kBusy,
-                   fmt::format("the mount at {0} uses the snapshot {1}; 'leat snapshot release "
-                               "{0}' ends that",
-                               users[0], name));
-    }
-    if (unlink(file.c_str()) != 0) {
-      return error(status_from_errno(errno, "cannot remove " + file));
-    }
-    return {};
-  });
+  Result<SnapshotHead> head = Snapshot::read_head(file);
+  if (!head && head.error().code() == StatusCode::kNotFound) return no_such(name);
+  std::lock_guard lock(mutex_);
+  if (auto held = held_.find(file); held != held_.end() && !held->second.expired()) {
+    return error(StatusCode::kBusy, fmt::format("a mount is about to use the snapshot {}", name));
+  }
+  if (std::vector<std::string> users; head && !(users = users_of(head->id)).empty()) {
+    return error(StatusCode::kBusy,
+                 fmt::format("the mount at {0} uses the snapshot {1}; 'leat snapshot release "
+                             "{0}' ends that",
+                             users[0], name));
+  }
+  if (unlink(file.c_str()) != 0) {
+    return error(status_from_errno(errno, "cannot remove " + file));
+  }
+  return {};
 }
 
 }  // namespace leat

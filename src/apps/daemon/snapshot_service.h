@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -29,19 +30,29 @@ class SnapshotService {
   Result<std::string> file_for(std::string_view name) const;
 
   Task<Result<std::vector<SnapshotView>>> list();
+  // A snapshot that is not removed while this is there: until a mount is seen to go by it.
+  struct Held {
+    SnapshotPtr snapshot;
+    std::shared_ptr<const std::string> hold;
+  };
   // kNotFound where there is no such snapshot; kCorrupt.
-  Task<Result<SnapshotPtr>> open(std::string name);
-  // The same, kNotFound where there is no such mount, and kInvalidArgument where it is not of that
+  Task<Result<Held>> open(std::string name);
+  // As open(), kNotFound where there is no such mount, and kInvalidArgument where it is not of that
   // mount's store.
   Task<Result<>> use(SnapshotUse use);
+  // kBusy where a mount goes by it, or is about to.
   Task<Result<>> remove(std::string name);
 
  private:
   std::vector<std::string> users_of(const Id128& id) const;
+  std::shared_ptr<const std::string> hold(const std::string& file);
+  Result<> remove_now(const std::string& name);
 
   const std::string directory_;
   Catalog& catalog_;
   Executor& executor_;
+  std::mutex mutex_;                                              // before that of catalog_
+  std::map<std::string, std::weak_ptr<const std::string>> held_;  // by file
 };
 
 }  // namespace leat
