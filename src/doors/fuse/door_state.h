@@ -24,6 +24,8 @@ struct OpenHandle {
 
 struct DirectoryHandle {
   std::shared_ptr<OpenDirectory> directory;
+  // How many names were given with attributes.
+  std::shared_ptr<std::atomic<uint64_t>> described = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 struct DoorState {

@@ -106,6 +106,24 @@ std::set<std::string> names_in(const std::string& path) {
   return names;
 }
 
+// The kernel and the door would hold an inode for each.
+TEST(FuseDoor, OfAFolderOfManyNamesNotAllAreDescribed) {
+  constexpr size_t kNames = 101'000, kDescribed = 100'000;
+  Mounted at;
+  for (size_t i = 0; i < kNames; ++i) at.rig.source->put(fmt::format("many/{}", i), "x");
+  const auto names = names_in(at.path("many"));
+  EXPECT_EQ(names.size(), kNames + 2);
+  struct statvfs usage{};
+  ASSERT_EQ(::statvfs(at.directory.c_str(), &usage), 0);
+  EXPECT_GE(usage.f_files, kDescribed);
+  EXPECT_LT(usage.f_files, kDescribed + 100);
+  for (size_t i = 0; i < kNames; i += 1000) {
+    struct stat info{};
+    ASSERT_EQ(::stat(at.path(fmt::format("many/{}", i)).c_str(), &info), 0) << i;
+    EXPECT_EQ(info.st_size, 1);
+  }
+}
+
 TEST(FuseDoor, FilesAndDirectoriesLookAsTheyAreInTheStore) {
   Mounted at({.uid = 1000, .gid = 100, .umask = 022}, {.fs_name = "memory://bucket,with\\comma"});
   at.rig.source->put("train/cat/1.png", "meow");

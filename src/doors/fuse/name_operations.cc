@@ -97,15 +97,21 @@ void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   fuse_reply_err(request, 0);
 }
 
+// Each is an inode in the kernel and a node here, 1.5 KB together, until the kernel forgets it: who
+// reads a folder of ten million names mostly wants the names. Of the rest the kernel asks for those
+// that somebody wants.
+constexpr uint64_t kDescribedMax = 100'000;
+
 // One answer to READDIR or READDIRPLUS: as many entries as fit. Offsets: 0 is ".", 1 is "..", from
 // 2 on positions of the listing.
 class DirectoryAnswer {
  public:
-  DirectoryAnswer(DoorState& door, fuse_req_t request, OpenDirectory& directory, size_t size,
+  DirectoryAnswer(DoorState& door, fuse_req_t request, DirectoryHandle& handle, size_t size,
                   bool plus)
       : door_(door),
         request_(request),
-        directory_(directory),
+        directory_(*handle.directory),
+        described_(*handle.described),
         size_(size),
         plus_(plus),
         buffer_(new char[size]) {}
@@ -134,17 +140,17 @@ class DirectoryAnswer {
       log::debug("a name of {} bytes in node {} cannot be shown", name.size(), directory_.node());
       return true;
     }
-    if (!plus_) return add_plain(name.c_str(), view.is_directory() ? S_IFDIR : S_IFREG, next);
+    const mode_t kind = view.is_directory() ? S_IFDIR : S_IFREG;
+    if (!plus_) return add_plain(name.c_str(), kind, next);
+    if (described_ >= kDescribedMax) return add_bare(name.c_str(), kUnknownInode, kind, next);
     if (used_ + fuse_add_direntry_plus(request_, nullptr, 0, name.c_str(), nullptr, 0) > size_) {
       return false;  // before it is adopted
     }
     const NodeAttributes attributes = door_.file_system.adopt(directory_.node(), cursor.entry());
-    if (attributes.node != 0) adopted_.push_back(attributes.node);
-    fuse_entry_param entry = to_entry(attributes);
-    if (attributes.node == 0) {  // not a lookup: the kernel makes one when somebody wants it
-      entry.attr.st_ino = kUnknownInode;
-      entry.attr.st_mode = attributes.kind == FileKind::kDirectory ? S_IFDIR : S_IFREG;
-    }
+    if (attributes.node == 0) return add_bare(name.c_str(), kUnknownInode, kind, next);
+    adopted_.push_back(attributes.node);
+    ++described_;
+    const fuse_entry_param entry = to_entry(attributes);
     used_ += fuse_add_direntry_plus(request_, buffer_.get() + used_, size_ - used_, name.c_str(),
                                     &entry, static_cast<off_t>(next));
     return true;
@@ -152,9 +158,14 @@ class DirectoryAnswer {
 
   bool add_link(const char* name, uint64_t next) {
     if (!plus_) return add_plain(name, S_IFDIR, next);
-    fuse_entry_param entry{};  // node 0: not a lookup
-    entry.attr.st_ino = directory_.node();
-    entry.attr.st_mode = S_IFDIR;
+    return add_bare(name, directory_.node(), S_IFDIR, next);
+  }
+
+  // Node 0: not a lookup, the kernel makes one when somebody wants it.
+  bool add_bare(const char* name, ino_t inode, mode_t kind, uint64_t next) {
+    fuse_entry_param entry{};
+    entry.attr.st_ino = inode;
+    entry.attr.st_mode = kind;
     const size_t bytes = fuse_add_direntry_plus(request_, buffer_.get() + used_, size_ - used_,
                                                 name, &entry, static_cast<off_t>(next));
     return keep(bytes);
@@ -178,6 +189,7 @@ class DirectoryAnswer {
   DoorState& door_;
   fuse_req_t request_;
   OpenDirectory& directory_;
+  std::atomic<uint64_t>& described_;
   const size_t size_;
   const bool plus_;
   size_t used_ = 0;
@@ -187,8 +199,8 @@ class DirectoryAnswer {
 
 void read_directory(fuse_req_t request, size_t size, off_t offset, fuse_file_info* info,
                     bool plus) {
-  OpenDirectory& directory = *HandleSet<DirectoryHandle>::at(info->fh).directory;
-  DirectoryAnswer answer(DoorState::of(request), request, directory, size, plus);
+  DirectoryHandle& handle = HandleSet<DirectoryHandle>::at(info->fh);
+  DirectoryAnswer answer(DoorState::of(request), request, handle, size, plus);
   answer.fill_and_reply(static_cast<uint64_t>(offset));
 }
 
