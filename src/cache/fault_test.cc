@@ -302,6 +302,41 @@ TEST(Fault, AFileThatCouldNotBeUnlinkedIsNotWrittenOver) {
   EXPECT_TRUE(store.holds(file));
 }
 
+// It is counted as long as it is there.
+TEST(Fault, AFileThatAStartCouldNotReadMakesWayAndItsBytesComeBack) {
+  TempDirectory directory;
+  Harness harness(directory.path());
+  auto file = object("file", 3 * kBlockBytes);
+  uint64_t empty = 0;
+  {
+    TestStore store(harness.options, harness.disk);
+    empty = store->stats().used_bytes;
+    ASSERT_TRUE(store.write_whole(file));
+    store.close();
+  }
+  // Whichever call reads the record.
+  for (uint64_t n = 1;; ++n) {
+    ASSERT_LT(n, 100u) << "no call reads it";
+    harness.disk->calls = 0;
+    harness.disk->fault = [n](FaultyDisk::Call, uint64_t number) { return number == n ? EIO : 0; };
+    TestStore store(harness.options, harness.disk);
+    harness.disk->fault = nullptr;
+    if (!store.ok()) continue;
+    const bool unread = store->stats().files == 0 && store->stats().used_bytes > empty;
+    if (!unread) {
+      ASSERT_TRUE(store.holds(file));
+      continue;
+    }
+    ASSERT_FALSE(store.write_whole(file)) << "in its way";
+    ASSERT_TRUE(store.write_whole(file));
+    EXPECT_TRUE(store.holds(file));
+    store->drop(file->id);
+    ASSERT_TRUE(store.flush());
+    EXPECT_EQ(store->stats().used_bytes, empty);
+    break;
+  }
+}
+
 // A quota, or no more inodes: the file system shows room and takes nothing.
 TEST(Fault, AFullDiskThatShowsRoomIsMadeRoomOn) {
   TempDirectory directory;

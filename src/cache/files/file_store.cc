@@ -232,12 +232,17 @@ Task<> FileStore::remove(FilePtr file) {
     std::lock_guard lock(eviction_mutex_);
     queues_of(*file->pool).remove(file->id);
   }
-  static_cast<void>(co_await directory_->remove_files(*file, file->charge));
+  const bool gone = co_await directory_->remove_files(*file, file->charge);
   note_names_changed(file->id);
   Shard& part = shard(file->id);
   {
     std::lock_guard lock(part.mutex);
     part.files.erase(file->id);
+    auto unread = part.unread.find(file->id);
+    if (gone && unread != part.unread.end()) {  // it stood in the way, and is gone, too
+      directory_->capacity->give_back(unread->second);
+      part.unread.erase(unread);
+    }
   }
   file->gone->set(true);
 }

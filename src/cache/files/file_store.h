@@ -67,6 +67,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   struct Shard {
     mutable std::mutex mutex;  // leaf
     boost::unordered_flat_map<FileId, FilePtr, IdHash> files;
+    // Bytes counted for what the start found and could not read.
+    boost::unordered_flat_map<FileId, uint64_t, IdHash> unread;
   };
   struct Found {
     FilePtr file;

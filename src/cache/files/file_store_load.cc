@@ -91,7 +91,9 @@ Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vect
       discard_on_disk(name + "/" + stem, file.error().to_string());
       changed = true;
     } else {
-      directory_->capacity->count(pair.data->allocated_bytes + pair.side->allocated_bytes);
+      const uint64_t bytes = pair.data->allocated_bytes + pair.side->allocated_bytes;
+      directory_->capacity->count(bytes);
+      if (auto id = Id128::from_hex(stem)) shard(FileId(*id)).unread[FileId(*id)] = bytes;
       directory_->left_behind = true;
       leave_alone(folder + "/" + stem, "cannot be read (" + file.error().to_string() + ")");
     }

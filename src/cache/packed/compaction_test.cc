@@ -105,14 +105,15 @@ class Compaction : public testing::Test {
     expect_kept(store, from);
     EXPECT_EQ(store->stats().corrupt_blocks, 0u);
   }
-  static std::shared_ptr<TrickyDisk> tricky(Executor& executor) {
-    return std::make_shared<TrickyDisk>(make_disk(executor));
+  std::shared_ptr<TrickyDisk> tricky() {
+    return std::make_shared<TrickyDisk>(make_disk(executor_));
   }
   bool is_there(const char* name) const {
     return std::filesystem::exists(directory_.path() + "/segments/" + name);
   }
 
   TempDirectory directory_;
+  Executor executor_{{.threads = 1}};
   std::vector<FileRefPtr> kept_, dropped_;
 };
 
@@ -159,13 +160,12 @@ TEST_F(Compaction, LeavesSegmentsAloneOfWhichHalfIsUsed) {
 // Writes, syncs, names: one after the other fails. What is pinned stays, too.
 TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
   fill(1);
-  Executor executor({.threads = 1});
   for (int failure : {EIO, ENOSPC}) {
     uint64_t calls = 1;
     for (uint64_t n = 1; n <= calls && !HasFailure(); ++n) {  // more are seen until all is done
       SCOPED_TRACE(testing::Message() << "errno " << failure << " at call " << n);
       auto copy = crash_copy(directory_.path());
-      auto disk = tricky(executor);
+      auto disk = tricky();
       std::atomic<uint64_t> seen = 0;
       std::latch ready(1);  // compaction waits for it
       disk->second_read_of_index = [&](Buffer&) { ready.wait(); };
@@ -194,8 +194,7 @@ TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
 // Both are on disk; whoever drops it meanwhile drops both.
 TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
   fill(1);
-  Executor executor({.threads = 1});
-  auto disk = tricky(executor);
+  auto disk = tricky();
   TestStore store(options_of(directory_.path(), true), disk);
   disk->holds = true;
   until([&] { return disk->held > 0; });
@@ -226,8 +225,7 @@ TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
 // are two places of each object.
 TEST_F(Compaction, WhatIsDroppedAfterItMovedIsNotBackFromWhereItWas) {
   fill(1);
-  Executor executor({.threads = 1});
-  auto disk = tricky(executor);
+  auto disk = tricky();
   std::unique_ptr<TempDirectory> killed;
   {
     // .index goes first; put back, both are there.
@@ -269,8 +267,7 @@ TEST_F(Compaction, WhatIsDroppedAfterItMovedIsNotBackFromWhereItWas) {
 // one lay counts no more, in this run and in the next.
 TEST_F(Compaction, WhatHasMovedFromASegmentThatStaysIsNotBackFromThere) {
   fill(1);
-  Executor executor({.threads = 1});
-  auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
+  auto disk = tricky();
   std::atomic<int> reads = 0;
   disk->fault = [&](FaultyDisk::Call call, uint64_t) {
     return call == FaultyDisk::Call::kRead && ++reads > 1 ? ENOSPC : 0;
@@ -299,9 +296,8 @@ TEST_F(Compaction, WhatHasMovedFromASegmentThatStaysIsNotBackFromThere) {
 // The segment that a word is about may just not be readable at this start.
 TEST_F(Compaction, WordsAboutWhatCouldNotBeLoadedStay) {
   fill(2);
-  Executor executor({.threads = 1});
   {
-    auto disk = tricky(executor);
+    auto disk = tricky();
     disk->unreadable = "00000001.index";
     TestStore store(options_of(directory_.path(), true), disk);
     ASSERT_TRUE(store.ok());
@@ -345,8 +341,7 @@ TEST_F(Compaction, WordsThatAreNeededAreSaidAgain) {
 
 TEST_F(Compaction, ASegmentWhoseIndexIsDamagedIsLeftAlone) {
   fill(1);
-  Executor executor({.threads = 1});
-  auto disk = tricky(executor);
+  auto disk = tricky();
   std::atomic<bool> read_wrong = false;
   disk->second_read_of_index = [&](Buffer& index) {
     index.data()[index.size() / 2] ^= std::byte{1};
@@ -374,8 +369,7 @@ TEST_F(Compaction, WhatIsDamagedIsDroppedAndCountedAndTheRestMoves) {
 
 TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
   fill(1);
-  Executor executor({.threads = 1});
-  auto disk = tricky(executor);
+  auto disk = tricky();
   TestStore store(options_of(directory_.path(), true), disk);
   auto* directory = dynamic_cast<DirectoryStore*>(store.operator->());
   ASSERT_NE(directory, nullptr);
@@ -394,8 +388,7 @@ TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
 
 TEST_F(Compaction, APoolOfWhichTheOldGoesIsLeftToItsTime) {
   fill(1);
-  Executor executor({.threads = 1});
-  auto disk = tricky(executor);
+  auto disk = tricky();
   TestStore store(options_of(directory_.path(), true), disk);
   disk->holds = true;
   until([&] { return disk->held > 0; });

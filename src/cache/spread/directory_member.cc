@@ -210,6 +210,7 @@ Task<Result<>> DirectoryMember::open(Context context) {
           {at, {}}, open_store(std::move(context), options_, executor_, at->disk, at->lock));
   if (store) co_return take(at, *std::move(store));
   at->disk->fence_off();
+  at->lock->let_go();
   std::lock_guard lock(mutex_);
   opening_ = false;
   if (next_ == at) next_ = new_opening(plain_);
