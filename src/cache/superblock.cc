@@ -125,8 +125,8 @@ Result<> DirectoryLock::take(Disk& disk, const std::string& directory) {
   LEAT_CHECK_OK(disk.make_directory(directory));
   LEAT_TRY(File file, disk.open(directory + "/lock", O_RDWR | O_CREAT, 0600));
   const int fd = file.fd();  // stays open as long as this
-  if (Result<> locked = lock(std::move(file), directory); !locked) {
-    if (locked.error().code() != StatusCode::kBusy) return locked;
+  LEAT_TRY(const bool ours, lock(std::move(file), directory));
+  if (!ours) {
     std::array<char, 32> holder{};
     ssize_t got = ::pread(fd, holder.data(), holder.size() - 1, 0);
     return error(
@@ -144,12 +144,12 @@ Result<> DirectoryLock::take(Disk& disk, const std::string& directory) {
   return {};
 }
 
-Result<> DirectoryLock::lock(File file, const std::string& directory) {
+Result<bool> DirectoryLock::lock(File file, const std::string& directory) {
   std::lock_guard lock(mutex_);
   file_ = std::move(file);
   if (let_go_) return error(StatusCode::kUnavailable, directory + " was given up meanwhile");
-  if (::flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return {};
-  if (errno == EWOULDBLOCK) return error(StatusCode::kBusy, directory + " is in use");
+  if (::flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno == EWOULDBLOCK) return false;
   return error(status_from_errno(errno, "lock " + directory));
 }
 

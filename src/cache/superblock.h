@@ -58,7 +58,8 @@ class DirectoryLock {
   void let_go();
 
  private:
-  Result<> lock(File file, const std::string& directory);
+  // False where another has it.
+  Result<bool> lock(File file, const std::string& directory);
 
   std::mutex mutex_;  // leaf
   File file_;

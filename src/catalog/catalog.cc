@@ -52,7 +52,6 @@ Task<> fly_check(Activity::Token, TreePtr tree, DirectoryPtr directory, std::str
   tree->forget(news.gone_directories);
   flight->result->set(std::move(checked));
   tree->take(news);
-  flight->told->set(true);
 }
 
 bool is_missing(const Status& status) {

@@ -43,7 +43,6 @@ struct CheckFlight {
   Clock::time_point started_at;
   bool was_file = false;
   std::shared_ptr<SharedResult<CheckedName>> result = SharedResult<CheckedName>::make();
-  std::shared_ptr<SharedResult<bool>> told = SharedResult<bool>::make();  // the listener, too
 };
 using CheckFlightPtr = std::shared_ptr<CheckFlight>;
 

@@ -26,7 +26,7 @@ class TrickyDisk : public FaultyDisk {
   Result<> sync_now(int fd) override {
     if (holds) {
       ++held;
-      while (holds) std::this_thread::sleep_for(1ms);
+      holds.wait(true);
     }
     return FaultyDisk::sync_now(fd);
   }
@@ -46,6 +46,11 @@ class TrickyDisk : public FaultyDisk {
       second_read_of_index(*content);
     }
     return content;
+  }
+
+  void let_go() {
+    holds = false;
+    holds.notify_all();
   }
 
   std::atomic<bool> holds = false;
@@ -208,7 +213,7 @@ TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
     TestStore after(options_of(killed->path(), false));
     EXPECT_TRUE(after.holds(kept_[1]));
   }
-  disk->holds = false;
+  disk->let_go();
   ASSERT_TRUE(store.flush());
   auto killed = crash_copy(directory_.path());
   expect_kept_at(killed->path(), 1);
@@ -377,7 +382,7 @@ TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
   until([&] { return disk->held > 0; });
   store.executor().wait(directory->evict(pool_of_mount("/data"), 64 * kMiB));
   EXPECT_EQ(store->stats().packed_objects, 0u);
-  disk->holds = false;
+  disk->let_go();
   ASSERT_TRUE(store.flush());
   for (const auto& ref : kept_) EXPECT_FALSE(store.holds(ref));
   // What is left has words at most.
@@ -393,7 +398,7 @@ TEST_F(Compaction, APoolOfWhichTheOldGoesIsLeftToItsTime) {
   disk->holds = true;
   until([&] { return disk->held > 0; });
   store->set_pool_policy(pool_of_mount("/data"), {.name = "/data", .ttl = 1ms});
-  disk->holds = false;
+  disk->let_go();
   until([&] { return store->stats().packed_objects == 0; });
 }
 

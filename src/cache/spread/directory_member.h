@@ -55,8 +55,7 @@ class DirectoryMember {
   // Null also where the disk is just taking long: it opens a file on the caller's thread.
   std::shared_ptr<BackingFile> backing(const FileRef& ref);
   // Does not wait. Where it is not open, or fails or hangs, what was dropped is remembered (65,536
-  // objects) until it
-  // is.
+  // objects) until it is open again.
   uint64_t drop(const FileId& id);
 
   // Once, before the others. Where it fails, not_opened() makes it one that is opened later.

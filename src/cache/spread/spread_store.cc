@@ -354,10 +354,11 @@ std::vector<DirectoryStats> SpreadStore::directories() const {
 Task<> SpreadStore::watch() {
   const Context until_stop = Context::background().with_cancel(stopping_.get_token());
   for (Clock::time_point last = Clock::now(); co_await sleep_for(until_stop, look_every_);) {
-    const Clock::duration since = Clock::now() - std::exchange(last, Clock::now());
+    const Clock::time_point now = Clock::now();
+    const Clock::duration since = now - std::exchange(last, now);
     // Who was stopped himself (SIGSTOP, a frozen container) has not seen the answers yet.
     if (since > look_every_ + kOwnPauseMax) continue;
-    for (size_t i = 0; i < members_.size(); ++i) look(i, Clock::now());
+    for (size_t i = 0; i < members_.size(); ++i) look(i, now);
   }
 }
 

@@ -19,9 +19,7 @@ void InvalidationThread::push(Invalidation name) {
   {
     std::unique_lock lock(mutex_);
     while (name.patient && !stopping_ && !stalled_ && queue_.size() >= queue_max_) {
-      const uint64_t told = told_;
-      told_more_.wait_for(lock, patience_, [&] { return stopping_ || told_ != told; });
-      stalled_ = told_ == told;
+      stalled_ = !wait_for_progress(lock);
     }
     if (stopping_) return;
     // Else forget_all is still to come and covers it, but not what is said of attributes.
@@ -37,13 +35,17 @@ void InvalidationThread::push(Invalidation name) {
   changed_.notify_one();
 }
 
+bool InvalidationThread::wait_for_progress(std::unique_lock<std::mutex>& lock) {
+  const uint64_t told = told_;
+  told_more_.wait_for(lock, patience_, [&] { return stopping_ || told_ != told; });
+  return told_ != told;
+}
+
 bool InvalidationThread::flush() {
   std::unique_lock lock(mutex_);
   const uint64_t wanted = pushed_;
   while (!stopping_ && told_ < wanted) {
-    const uint64_t told = told_;
-    told_more_.wait_for(lock, patience_, [&] { return stopping_ || told_ != told; });
-    if (told_ == told) return false;
+    if (!wait_for_progress(lock)) return false;
   }
   return true;
 }

@@ -41,6 +41,8 @@ class InvalidationThread {
 
  private:
   void run();
+  // Whether something was told meanwhile, within `patience`. Also ends when it stops.
+  bool wait_for_progress(std::unique_lock<std::mutex>& lock);
 
   const Kernel kernel_;
   const size_t queue_max_;
