@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// One loop over poll(2). There is always either a daemon, or a time at which the next one is
+// started, or the exit status of this process.
+#include "apps/supervisor/supervisor.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "apps/supervisor/descriptor_store.h"
+#include "apps/supervisor/program_start.h"
+#include "base/check.h"
+#include "runtime/context.h"
+#include "runtime/kept_descriptors.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+// What this process has open beside what it keeps, and some more.
+constexpr rlim_t kOwnDescriptors = 64;
+
+std::optional<int> number_in(const char* variable) {
+  const char* text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): there are no threads
+  int number = 0;
+  if (text == nullptr) return {};
+  const std::string_view all = text;
+  auto [end, failed] = std::from_chars(all.data(), all.data() + all.size(), number);
+  if (failed != std::errc() || end != all.data() + all.size() || number < 0) return {};
+  return number;
+}
+
+// How many daemons there were before, if this process goes on with the work of another supervisor.
+std::optional<int> taken_over() {
+  if (number_in("LISTEN_PID") != getpid()) return {};
+  return number_in("LEAT_RESTARTS");
+}
+
+// How a daemon ended, as waitpid(2) has it.
+struct End {
+  std::optional<int> status;  // none: nobody knows yet
+
+  bool exited_with(int code) const {
+    return status && WIFEXITED(*status) && WEXITSTATUS(*status) == code;
+  }
+  // As a shell says it.
+  int exit_status() const {
+    if (!status) return 128 + SIGKILL;
+    return WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
+  }
+  std::string describe() const {
+    if (!status) return "was killed and does not end";
+    return WIFEXITED(*status) ? fmt::format("ended with {}", WEXITSTATUS(*status))
+                              : fmt::format("was killed by signal {}", WTERMSIG(*status));
+  }
+};
+
+class Supervisor {
+ public:
+  explicit Supervisor(SupervisorOptions options) : options_(std::move(options)) {}
+  int run();
+
+ private:
+  struct Daemon {
+    pid_t pid = -1;
+    Clock::time_point started;
+    File alive;                                     // closed here once the daemon's end is
+    std::optional<Clock::time_point> overdue = {};  // until when it may take to end after that
+    bool ready = false;
+    bool told_to_end = false;
+    std::string next = {};
+  };
+
+  Result<> set_up();
+  void take_signals();
+  void raise_limit();
+  void turn();
+  int poll_timeout() const;
+
+  void start();
+  Result<Daemon> spawn();
+  void hear();
+  void read_alive();
+  void on_signals();
+  void reap();
+  void ended(End end);
+  void died(const std::string& how, int exit_status, Clock::duration lived);
+  void hand_over(const std::string& next);
+
+  SupervisorOptions options_;
+  std::optional<DescriptorStore> store_;
+  File signals_;
+  std::optional<rlimit> limit_before_;  // of open files, where it was raised
+  std::optional<Daemon> daemon_;
+  std::optional<Clock::time_point> next_start_;
+  std::optional<int> exit_status_;
+  std::vector<pid_t> left_behind_;  // took longer to end than anybody waited
+  int starts_ = 0;
+  int quick_deaths_ = 0;  // in a row
+  bool ready_once_ = false;
+};
+
+int Supervisor::run() {
+  if (Result<> made = set_up(); !made) {
+    options_.say("no daemon is started: " + made.error().to_string());
+    return 1;
+  }
+  start();
+  while (!exit_status_) turn();
+  return *exit_status_;
+}
+
+Result<> Supervisor::set_up() {
+  prctl(PR_SET_NAME, "leat-supervisor");
+  take_signals();
+  if (!signals_) return error(status_from_errno(errno, "cannot make a signalfd"));
+  if (std::optional<int> before = taken_over()) {
+    starts_ = *before;
+    ready_once_ = true;
+    options_.ready_fd = -1;
+  }
+  KeptDescriptors left = KeptDescriptors::from_environment();
+  if (!left.left().empty()) options_.ready_fd = -1;
+  raise_limit();
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  // They are open twice while a program is started with them.
+  const rlim_t room = std::max(limit.rlim_cur, kOwnDescriptors) - kOwnDescriptors;
+  LEAT_TRY(DescriptorStore store, DescriptorStore::open(room / 2, options_.say));
+  store_ = std::move(store);
+  for (const std::string& name : left.left()) {
+    if (!store_->add(name, *left.take(name))) {
+      options_.say(fmt::format("'{}' of the supervisor before is not kept", name));
+    }
+  }
+  return {};
+}
+
+void Supervisor::take_signals() {
+  // Ignored, there would be no exit status; and a log that nobody reads any more is no reason to
+  // end.
+  signal(SIGCHLD, SIG_DFL);
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (int number : kForwarded) sigaddset(&set, number);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  signals_ = File(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void Supervisor::raise_limit() {
+  const rlim_t wanted = 2 * DescriptorStore::kDescriptorsMax + kOwnDescriptors;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  const rlimit raised{.rlim_cur = std::min(wanted, limit.rlim_max), .rlim_max = limit.rlim_max};
+  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit_before_ = limit;
+}
+
+void Supervisor::turn() {
+  std::array<pollfd, 3> wanted = {pollfd{store_->fd(), POLLIN, 0},
+                                  pollfd{daemon_ ? daemon_->alive.fd() : -1, POLLIN, 0},
+                                  pollfd{signals_.fd(), POLLIN, 0}};
+  if (poll(wanted.data(), wanted.size(), poll_timeout()) < 0) return;
+  if (wanted[0].revents != 0) hear();
+  if (wanted[1].revents != 0) read_alive();
+  if (wanted[2].revents != 0) on_signals();
+  if (exit_status_) return;
+  const Clock::time_point now = Clock::now();
+  if (daemon_ && daemon_->overdue && now >= *daemon_->overdue) {
+    left_behind_.push_back(daemon_->pid);
+    ended({});
+  } else if (next_start_ && now >= *next_start_) {
+    start();
+  }
+}
+
+int Supervisor::poll_timeout() const {
+  const std::optional<Clock::time_point> until = daemon_ ? daemon_->overdue : next_start_;
+  if (!until) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(*until - Clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, INT_MAX));
+}
+
+void Supervisor::start() {
+  next_start_.reset();
+  store_->drop_dead();
+  Result<Daemon> spawned = spawn();
+  ++starts_;
+  if (options_.ready_fd >= 0) close(std::exchange(options_.ready_fd, -1));
+  if (!spawned) {
+    died(spawned.error().to_string(), 1, Clock::duration::zero());
+    return;
+  }
+  daemon_ = std::move(*spawned);
+}
+
+Result<Supervisor::Daemon> Supervisor::spawn() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    return error(status_from_errno(errno, "cannot make a pipe"));
+  Daemon daemon{.started = Clock::now(), .alive = File(ends[0])};
+  const File given(ends[1]);
+  LEAT_TRY(daemon.pid, ProgramStart{.executable = options_.executable,
+                                    .arguments = options_.daemon,
+                                    .environment = {{"NOTIFY_SOCKET", store_->address()},
+                                                    {"LEAT_RESTARTS", std::to_string(starts_)}},
+                                    .descriptors = store_->descriptors(),
+                                    .alive = given.fd(),
+                                    .inherited = options_.ready_fd,
+                                    .open_files = limit_before_}
+                           .spawn());
+  return daemon;
+}
+
+void Supervisor::hear() {
+  DescriptorStore::Said said = store_->receive(daemon_ ? daemon_->pid : -1);
+  if (!daemon_) return;
+  daemon_->ready |= said.ready;
+  ready_once_ |= said.ready;
+  if (!said.next.empty()) daemon_->next = std::move(said.next);
+}
+
+void Supervisor::read_alive() {
+  char why[512];
+  const ssize_t n = read(daemon_->alive.fd(), why, sizeof why);
+  if (n > 0) {
+    options_.say(fmt::format("the daemon: {}", std::string_view(why, static_cast<size_t>(n))));
+  } else if (n == 0) {
+    daemon_->alive = File();
+    daemon_->overdue = Clock::now() + options_.end_patience;
+  }
+}
+
+void Supervisor::on_signals() {
+  signalfd_siginfo info{};
+  while (!exit_status_ && read(signals_.fd(), &info, sizeof info) == sizeof info) {
+    const int number = static_cast<int>(info.ssi_signo);
+    if (number == SIGCHLD) {
+      reap();
+    } else if (daemon_) {
+      // Not reaped yet, so the number is still its own.
+      daemon_->told_to_end = true;
+      kill(daemon_->pid, number);
+    } else {
+      options_.say(fmt::format("signal {} while there is no daemon: no other is started", number));
+      exit_status_ = 0;
+    }
+  }
+}
+
+void Supervisor::reap() {
+  // Also the children of others that this process has got, as the first one in a container does.
+  int status = 0;
+  pid_t pid = 0;
+  while (!exit_status_ && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    const End end{status};
+    if (daemon_ && pid == daemon_->pid) {
+      ended(end);
+    } else if (std::erase(left_behind_, pid) > 0) {
+      options_.say(fmt::format("the daemon before, pid {}, {} at last", pid, end.describe()));
+    }
+  }
+}
+
+void Supervisor::ended(End end) {
+  hear();  // what it sent in time
+  if (daemon_->alive) read_alive();
+  const Daemon dead = std::move(*daemon_);
+  daemon_.reset();
+  store_->drop_dead();
+  const std::string how = fmt::format("the daemon, pid {}, {}", dead.pid, end.describe());
+  if (dead.told_to_end || end.exited_with(0)) {
+    exit_status_ = end.exited_with(kHandOver) ? 0 : end.exit_status();
+    if (exit_status_ != 0) options_.say(how + " after it was told to");
+  } else if (end.exited_with(kHandOver) && dead.ready) {
+    hand_over(dead.next);
+  } else {
+    died(how, end.exit_status(), Clock::now() - dead.started);
+  }
+}
+
+void Supervisor::died(const std::string& how, int exit_status, Clock::duration lived) {
+  if (!ready_once_ && store_->descriptors().empty()) {
+    options_.say(how + " before it was ready");
+    exit_status_ = exit_status;
+    return;
+  }
+  quick_deaths_ = lived < options_.steady ? quick_deaths_ + 1 : 0;
+  if (quick_deaths_ >= options_.restarts_max) {
+    options_.say(
+        fmt::format("{}, {} times soon after its start: no other is started", how, quick_deaths_));
+    exit_status_ = 1;
+    return;
+  }
+  milliseconds pause{0};
+  for (int death = 2; death <= quick_deaths_; ++death) {
+    pause = std::min(death == 2 ? options_.pause_first : 2 * pause, options_.pause_max);
+  }
+  options_.say(fmt::format("{}; the next one gets its {} descriptors in {} ms", how,
+                           store_->descriptors().size(), pause.count()));
+  next_start_ = Clock::now() + pause;
+}
+
+void Supervisor::hand_over(const std::string& next) {
+  quick_deaths_ = 0;
+  const std::string executable = next.empty() ? options_.executable : next;
+  options_.say(
+      fmt::format("{} takes over, with {} descriptors", executable, store_->descriptors().size()));
+  const Status why_not = ProgramStart{.executable = executable,
+                                      .arguments = options_.self,
+                                      .environment = {{"LEAT_RESTARTS", std::to_string(starts_)}},
+                                      .descriptors = store_->descriptors(),
+                                      .open_files = limit_before_}
+                             .execute();
+  options_.say(fmt::format("{}; {} goes on", why_not.to_string(), options_.executable));
+  next_start_ = Clock::now();
+}
+
+}  // namespace
+
+int supervise(SupervisorOptions options) {
+  LEAT_CHECK(!options.daemon.empty() && !options.self.empty() && !options.executable.empty());
+  if (!options.say) options.say = [](const std::string&) {};
+  return Supervisor(std::move(options)).run();
+}
+
+}  // namespace leat

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/supervisor/supervisor.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "apps/supervisor/supervised_test.h"
+#include "runtime/kept_descriptors.h"
+
+namespace leat {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Supervisor, DescriptorsOutliveAKill) {
+  Supervised supervised;
+  SupervisedDaemon first = supervised.daemon();
+  EXPECT_EQ(first.found("restarts"), "0");
+  EXPECT_EQ(first.found("left"), "");
+  first.command("keep mount one");
+  first.command("keep table two");
+  first.command("keep mount three");
+  first.ready();
+  first.killed();
+
+  SupervisedDaemon second = supervised.daemon();
+  EXPECT_EQ(second.found("restarts"), "1");
+  EXPECT_EQ(second.found("left"), "mount:table:mount");
+  EXPECT_NE(second.pid(), first.pid());
+  EXPECT_EQ(second.command("add mount +more"), "one+more");
+  EXPECT_EQ(second.command("add mount +more"), "three+more");
+  EXPECT_EQ(second.command("drop mount"), "ok");
+  EXPECT_EQ(second.command("keep later four"), "ok");
+  second.killed();
+
+  SupervisedDaemon third = supervised.daemon();
+  EXPECT_EQ(third.found("left"), "table:later");
+  third.end("exit 0");
+  EXPECT_EQ(supervised.wait(), 0);
+}
+
+TEST(Supervisor, WhatWasWrittenThroughAKeptDescriptorIsThere) {
+  Supervised supervised;
+  SupervisedDaemon first = supervised.daemon();
+  first.command("keep table a");
+  first.end("die");
+  SupervisedDaemon second = supervised.daemon();
+  EXPECT_EQ(second.command("add table b"), "ab");
+  second.end("die");
+  EXPECT_EQ(supervised.daemon().command("add table c"), "abc");
+}
+
+TEST(Supervisor, WhatADeadDaemonHadSentIsHonoured) {
+  Supervised supervised;
+  SupervisedDaemon first = supervised.daemon();
+  first.command("keep old 1");
+  kill(supervised.pid(), SIGSTOP);
+  first.command("drop old");
+  first.command("keep new 2");
+  first.ready();
+  first.end("die");
+  kill(supervised.pid(), SIGCONT);
+  SupervisedDaemon second = supervised.daemon();
+  EXPECT_EQ(second.found("left"), "new");
+  EXPECT_EQ(second.command("add new 3"), "23");
+}
+
+TEST(Supervisor, AnOrderlyEndIsTheEnd) {
+  Supervised supervised;
+  WatchedFifo fifo(supervised.path("fifo"));
+  SupervisedDaemon daemon = supervised.daemon();
+  daemon.ready();
+  daemon.command("keep-path fifo " + fifo.path());
+  EXPECT_FALSE(fifo.closed());
+  daemon.end("exit 0");
+  EXPECT_EQ(supervised.wait(), 0);
+  EXPECT_TRUE(fifo.closed());
+  EXPECT_FALSE(supervised.another());
+}
+
+TEST(Supervisor, AnEndBeforeItWasReadyIsTheEnd) {
+  for (const auto& [how, status] : {std::pair{"exit 7", 7}, {"die", 128 + SIGKILL}}) {
+    Supervised supervised;
+    supervised.daemon().end(how);
+    EXPECT_EQ(supervised.wait(), status);
+    EXPECT_THAT(supervised.log(), HasSubstr("before it was ready"));
+  }
+}
+
+TEST(Supervisor, ADaemonThatCannotBeExecutedIsNamed) {
+  Supervised supervised({.executable = "/nowhere/leat"});
+  EXPECT_EQ(supervised.wait(), 127);
+  EXPECT_THAT(supervised.log(), HasSubstr("cannot execute /nowhere/leat: No such file"));
+}
+
+TEST(Supervisor, ADaemonThatWasReadyOnceIsStartedAgainWithNothing) {
+  Supervised supervised;
+  SupervisedDaemon first = supervised.daemon();
+  first.ready();
+  first.end("exit 1");
+  SupervisedDaemon second = supervised.daemon();
+  EXPECT_EQ(second.found("left"), "");
+  // Also when it is not ready yet.
+  second.end("exit 1");
+  EXPECT_EQ(supervised.daemon().found("restarts"), "2");
+}
+
+TEST(Supervisor, ACrashLoopIsGivenUpAndEverythingClosed) {
+  Supervised supervised({.restarts_max = 3});
+  WatchedFifo fifo(supervised.path("fifo"));
+  {
+    SupervisedDaemon first = supervised.daemon();
+    first.command("keep-path fifo " + fifo.path());
+    first.end("die");
+  }
+  supervised.daemon().end("exit 9");
+  SupervisedDaemon last = supervised.daemon();
+  EXPECT_EQ(last.found("restarts"), "2");
+  EXPECT_FALSE(fifo.closed());
+  last.end("exit 9");
+  EXPECT_EQ(supervised.wait(), 1);
+  EXPECT_TRUE(fifo.closed());
+  EXPECT_FALSE(supervised.another());
+  EXPECT_THAT(supervised.log(), HasSubstr("ended with 9, 3 times soon after its start"));
+}
+
+TEST(Supervisor, DeathsAfterASteadyLifeAreNotCounted) {
+  Supervised supervised({.steady_ms = 0, .restarts_max = 2, .pause_first_ms = 3'600'000});
+  for (int life = 0; life < 5; ++life) {
+    SupervisedDaemon daemon = supervised.daemon();
+    EXPECT_EQ(daemon.found("restarts"), std::to_string(life));
+    daemon.ready();
+    daemon.end("die");
+  }
+  EXPECT_EQ(supervised.daemon().found("restarts"), "5");
+}
+
+TEST(Supervisor, PausesGrow) {
+  Supervised supervised;
+  supervised.daemon().command("keep a a");
+  for (int life = 0; life < 3; ++life) supervised.daemon().end("die");
+  supervised.wait_for("in 0 ms");
+  supervised.wait_for("in 1 ms");
+  supervised.wait_for("in 2 ms");
+  supervised.wait_for("in 4 ms");
+}
+
+TEST(Supervisor, SignalsAreSentOnOnceEach) {
+  Supervised supervised;
+  SupervisedDaemon daemon = supervised.daemon();
+  for (int number : {SIGTERM, SIGINT, SIGHUP, SIGTERM}) {
+    kill(supervised.pid(), number);
+    EXPECT_EQ(daemon.next(), "signal " + std::to_string(number));
+  }
+  EXPECT_EQ(daemon.command("ping"), "pong");
+  // A terminal's Ctrl-C goes to the group.
+  EXPECT_EQ(getpgid(supervised.pid()), supervised.pid());
+  EXPECT_EQ(getpgid(daemon.pid()), daemon.pid());
+  kill(-supervised.pid(), SIGINT);
+  EXPECT_EQ(daemon.next(), "signal 2");
+  EXPECT_EQ(daemon.command("ping"), "pong");
+  daemon.end("exit 0");
+  EXPECT_EQ(supervised.wait(), 0);
+}
+
+TEST(Supervisor, WhatWasToldToEndIsNotStartedAgain) {
+  for (const auto& [how, status] :
+       {std::pair{"exit 143", 143}, {"exit 75", 0}, {"die", 128 + SIGKILL}}) {
+    Supervised supervised;
+    SupervisedDaemon daemon = supervised.daemon();
+    daemon.command("keep a a");
+    daemon.ready();
+    kill(supervised.pid(), SIGTERM);
+    EXPECT_EQ(daemon.next(), "signal 15");
+    daemon.end(how);
+    EXPECT_EQ(supervised.wait(), status);
+    EXPECT_FALSE(supervised.another());
+  }
+}
+
+TEST(Supervisor, ASignalInAPauseIsTheEnd) {
+  Supervised supervised({.pause_first_ms = 3'600'000});
+  WatchedFifo fifo(supervised.path("fifo"));
+  {
+    SupervisedDaemon first = supervised.daemon();
+    first.command("keep-path fifo " + fifo.path());
+    first.end("die");
+  }
+  supervised.daemon().end("die");
+  supervised.wait_for("in 5000 ms");  // no pause is longer
+  kill(supervised.pid(), SIGTERM);
+  EXPECT_EQ(supervised.wait(), 0);
+  EXPECT_TRUE(fifo.closed());
+}
+
+TEST(Supervisor, AHandOverExecutesTheNextSupervisorInTheSamePlace) {
+  Supervised supervised({.restarts_max = 1});
+  const std::string next = supervised.path("next");
+  std::filesystem::create_symlink(Supervised::program(), next);
+  WatchedFifo fifo(supervised.path("fifo"));
+  {
+    SupervisedDaemon first = supervised.daemon();
+    EXPECT_EQ(first.found("executable"), Supervised::program());
+    first.command("keep table a");
+    first.command("keep-path fifo " + fifo.path());
+    first.command("keep table b");
+    first.ready();
+    first.command("say X_LEAT_NEXT=" + next);
+    first.end("exit 75");
+  }
+  SupervisedDaemon second = supervised.daemon();
+  EXPECT_THAT(supervised.log(), HasSubstr("this is the supervisor of " + next + "\n"));
+  EXPECT_EQ(second.found("executable"), next);
+  EXPECT_EQ(second.found("restarts"), "1");
+  EXPECT_EQ(second.found("left"), "table:fifo:table");
+  EXPECT_EQ(second.command("add table +"), "a+");
+  EXPECT_EQ(second.command("add table +"), "b+");
+  // 0, 1, 2, what is kept, and the sign of life.
+  EXPECT_EQ(second.found("descriptors"), "0 1 2 3 4 5 6");
+  second.ready();
+  second.end("exit 75");
+
+  // Who says nothing of a next one is followed by its own kind.
+  SupervisedDaemon third = supervised.daemon();
+  EXPECT_EQ(third.found("executable"), next);
+  EXPECT_EQ(third.found("restarts"), "2");
+  EXPECT_EQ(third.found("left"), "table:fifo:table");
+  kill(supervised.pid(), SIGTERM);
+  EXPECT_EQ(third.next(), "signal 15");
+  EXPECT_FALSE(fifo.closed());
+  third.end("exit 0");
+  EXPECT_EQ(supervised.wait(), 0);
+  EXPECT_TRUE(fifo.closed());
+}
+
+TEST(Supervisor, WhatWasReadyBeforeAHandOverIsStartedAgain) {
+  Supervised supervised;
+  SupervisedDaemon first = supervised.daemon();
+  first.ready();
+  first.end("exit 75");
+  supervised.daemon().end("die");
+  EXPECT_EQ(supervised.daemon().found("restarts"), "2");
+}
+
+TEST(Supervisor, AHandOverToWhatCannotBeExecutedChangesNothing) {
+  Supervised supervised;
+  SupervisedDaemon first = supervised.daemon();
+  first.command("keep a 1");
+  first.command("keep b 2");
+  first.command("keep c 3");
+  first.command("keep d 4");
+  first.ready();
+  first.command("say X_LEAT_NEXT=/nowhere/leat");
+  first.end("exit 75");
+  SupervisedDaemon second = supervised.daemon();
+  EXPECT_THAT(supervised.log(), HasSubstr("cannot execute /nowhere/leat"));
+  EXPECT_EQ(second.found("executable"), Supervised::program());
+  EXPECT_EQ(second.found("left"), "a:b:c:d");
+  EXPECT_EQ(second.found("descriptors"), "0 1 2 3 4 5 6 7");
+  second.command("drop b");
+  second.killed();
+  SupervisedDaemon third = supervised.daemon();
+  EXPECT_EQ(third.found("left"), "a:c:d");
+  EXPECT_EQ(third.command("add d +"), "4+");
+  kill(supervised.pid(), SIGHUP);
+  EXPECT_EQ(third.next(), "signal 1");
+}
+
+TEST(Supervisor, AHandOverByWhatWasNeverReadyIsAFailure) {
+  Supervised supervised;
+  supervised.daemon().end("exit 75");
+  EXPECT_EQ(supervised.wait(), 75);
+}
+
+TEST(Supervisor, ChildrenOfADeadDaemonHoldUpNothing) {
+  for (const char* mode : {"bare", "heir"}) {
+    SCOPED_TRACE(mode);
+    Supervised supervised;
+    SupervisedDaemon first = supervised.daemon();
+    first.command("keep a a");
+    const pid_t orphan = std::stoi(first.command(std::string("orphan ") + mode));
+    // The heir holds the connection as well.
+    EXPECT_EQ(kill(first.pid(), SIGKILL), 0);
+    EXPECT_EQ(supervised.daemon().found("left"), "a");
+    EXPECT_EQ(kill(orphan, SIGKILL), 0) << "it lived on";
+  }
+}
+
+TEST(Supervisor, ADaemonThatCannotEndIsSucceededWhileItIsThere) {
+  Supervised supervised({.end_patience_ms = 1, .may_close_alive = true});
+  SupervisedDaemon first = supervised.daemon();
+  first.command("keep a 1");
+  first.command("close-alive");
+  SupervisedDaemon second = supervised.daemon();
+  EXPECT_EQ(second.found("left"), "a");
+  EXPECT_THAT(supervised.log(), HasSubstr("was killed and does not end"));
+  EXPECT_EQ(first.command("ping"), "pong");
+  EXPECT_EQ(first.command("drop a"), "ok");
+  EXPECT_EQ(first.command("keep b 2"), "ok");
+  kill(supervised.pid(), SIGTERM);
+  EXPECT_EQ(second.next(), "signal 15");
+  EXPECT_EQ(first.command("ping"), "pong") << "it got no signal";
+  first.end("die");
+  supervised.wait_for("at last");
+  EXPECT_EQ(second.command("ping"), "pong");
+}
+
+TEST(Supervisor, WhatItSaysAfterItsSuccessorStartedIsNotHeard) {
+  Supervised supervised({.end_patience_ms = 1, .may_close_alive = true});
+  SupervisedDaemon first = supervised.daemon();
+  first.command("keep a 1");
+  first.command("close-alive");
+  SupervisedDaemon second = supervised.daemon();
+  first.command("drop a");
+  first.command("keep b 2");
+  second.command("keep c 3");
+  second.end("die");
+  EXPECT_EQ(supervised.daemon().found("left"), "a:c");
+}
+
+TEST(Supervisor, AStatusThatComesInTimeCounts) {
+  Supervised supervised({.may_close_alive = true});
+  SupervisedDaemon daemon = supervised.daemon();
+  daemon.command("keep a 1");
+  daemon.ready();
+  daemon.command("close-alive");
+  daemon.end("exit 0");
+  EXPECT_EQ(supervised.wait(), 0);
+}
+
+TEST(Supervisor, DeadDescriptorsAreNotHandedOn) {
+  Supervised supervised;
+  WatchedFifo fifo(supervised.path("fifo"));
+  SupervisedDaemon first = supervised.daemon();
+  first.command("keep-path fifo " + fifo.path());
+  first.command("keep a a");
+  first.killed();
+  SupervisedDaemon second = supervised.daemon();
+  EXPECT_EQ(second.found("left"), "fifo:a");
+  fifo.stop_watching();
+  second.killed();
+  EXPECT_EQ(supervised.daemon().found("left"), "a");
+}
+
+TEST(Supervisor, OthersCannotChangeWhatIsKept) {
+  Supervised supervised;
+  SupervisedDaemon first = supervised.daemon();
+  first.command("keep a a");
+  setenv("NOTIFY_SOCKET", first.found("notify").c_str(), 1);
+  KeptDescriptors stranger = KeptDescriptors::from_environment();
+  EXPECT_TRUE(stranger.keep("b", STDERR_FILENO));
+  EXPECT_TRUE(stranger.say("READY=1\nX_LEAT_NEXT=/nowhere/leat"));
+  stranger.drop("a");
+  first.end("die");
+  EXPECT_EQ(supervised.daemon().found("left"), "a");
+}
+
+TEST(Supervisor, TheFirstDaemonReportsToWhoeverStartedAll) {
+  for (int number : {3, 5}) {
+    Supervised supervised({.ready_fd = number});
+    SupervisedDaemon first = supervised.daemon();
+    EXPECT_EQ(first.found("descriptors"), fmt::format("0 1 2 {} {}", number, number + 1));
+    first.command("keep a a");
+    first.command("report " + std::to_string(number));
+    char text[8];
+    EXPECT_EQ(read(supervised.ready(), text, sizeof text), 2);
+    EXPECT_EQ(read(supervised.ready(), text, sizeof text), 0) << "nobody else has it";
+    first.killed();
+    SupervisedDaemon second = supervised.daemon();
+    EXPECT_EQ(second.found("descriptors"), "0 1 2 3 4");
+    EXPECT_EQ(second.found("alive"), "4");
+  }
+}
+
+TEST(Supervisor, ADaemonStartsWithNothingOfItsStarter) {
+  Supervised supervised;
+  for (int life = 0; life < 2; ++life) {
+    SupervisedDaemon daemon = supervised.daemon();
+    EXPECT_EQ(daemon.found("descriptors"), life == 0 ? "0 1 2 3" : "0 1 2 3 4");
+    EXPECT_EQ(daemon.found("blocked"), "0000000000000000");
+    // Those of the C library, 32 and 33, are its own business.
+    EXPECT_EQ(std::stoull(daemon.found("ignored"), nullptr, 16) & ~0x180000000ull, 0u);
+    if (life == 0) daemon.command("keep a a");
+    daemon.killed();
+  }
+}
+
+TEST(Supervisor, AStoppedDaemonIsNotDead) {
+  Supervised supervised({.end_patience_ms = 1});
+  SupervisedDaemon daemon = supervised.daemon();
+  daemon.command("keep a a");
+  kill(daemon.pid(), SIGSTOP);
+  kill(supervised.pid(), SIGTERM);  // which it sees once it has seen that
+  kill(daemon.pid(), SIGCONT);
+  EXPECT_EQ(daemon.next(), "signal 15");
+  EXPECT_EQ(daemon.command("ping"), "pong");
+  EXPECT_FALSE(supervised.another());
+}
+
+}  // namespace
+}  // namespace leat
