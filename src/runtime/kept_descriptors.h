@@ -39,10 +39,10 @@ class KeptDescriptors {
   // FileDescriptorStoreMax= says so, and tells nobody.
   bool kept() const { return static_cast<bool>(socket_); }
 
-  // The keeper gets a copy, which stays with it until drop(), the orderly end of the service, or
-  // until the descriptor reports an error or that its peer has hung up (a /dev/fuse reports an
-  // error before it is mounted, and once its connection has ended). It has the copy for certain
-  // when this returns, even if this process is killed at once. A name may be kept several times;
+  // The keeper gets a copy, which stays with it until drop() or the orderly end of the service; a
+  // supervisor of ours also closes what reports an error or that its peer has hung up (a /dev/fuse
+  // does before it is mounted, and once its connection has ended). It has the copy for certain when
+  // this returns, even if this process is killed at once. A name may be kept several times;
   // each file should be kept only once: what take() gave is kept already.
   // Blocks while the keeper's queue is full, for 5 s at most, then kUnavailable. kUnsupported:
   // nobody keeps anything; kInvalidArgument: the name (valid_descriptor_name()). That a keeper has

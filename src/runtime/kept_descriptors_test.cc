@@ -154,7 +154,7 @@ TEST_F(KeptDescriptorsTest, TheKeeperGetsACopy) {
     file = File();
     std::optional<Keeper::Message> message = keeper.receive();
     ASSERT_TRUE(message);
-    EXPECT_EQ(message->text, "FDSTORE=1\nFDNAME=mount 1");
+    EXPECT_EQ(message->text, "FDSTORE=1\nFDPOLL=0\nFDNAME=mount 1");
     EXPECT_EQ(text_of(message->file.fd()), "bytes");
     kept.drop("mount 1");
     EXPECT_EQ(keeper.receive()->text, "FDSTOREREMOVE=1\nFDNAME=mount 1");
