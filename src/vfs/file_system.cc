@@ -38,6 +38,7 @@ class ListedDirectory : public OpenDirectory {
       : node_(node), listing_(std::move(listing)), valid_for_(valid_for) {}
 
   Listing::Cursor from(uint64_t cookie) const override { return listing_->from(cookie); }
+  Listing::Cursor after(std::string_view name) const override { return listing_->after(name); }
   NodeId node() const override { return node_; }
   Clock::duration valid_for() const override { return valid_for_; }
 
@@ -55,11 +56,14 @@ class CatalogFileSystem : public FileSystem {
         catalog_(catalog),
         store_(store),
         now_(std::move(options.now)),
+        nodes_(options.records),
         parts_{.fetcher = fetcher,
                .store = store,
                .changed = [this](const Node& node,
                                  const Status& status) { version_gone(node, status); },
                .path = [this](const Node& node) { return path_of(node); }} {}
+
+  std::vector<ReopenedFile> take_over() override;
 
   std::optional<Result<NodeAttributes>> try_lookup(NodeId parent, std::string_view name) override;
   Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) override;
@@ -144,6 +148,23 @@ Freshness CatalogFileSystem::freshness_of(const Node& node, const MountPtr& moun
   if (!now) return {};
   if (now->entry.policy.paths.empty()) return now->freshness_of("");
   return now->freshness_of(path_below(child_path(node, name), now->entry.path));
+}
+
+std::vector<ReopenedFile> CatalogFileSystem::take_over() {
+  std::vector<MountPtr> mounts = catalog_.mounts();
+  auto mount_at = [&mounts](const std::string& path) -> MountPtr {
+    auto at =
+        std::ranges::find(mounts, path, [](const MountPtr& mount) { return mount->entry.path; });
+    return at == mounts.end() ? nullptr : *at;
+  };
+  std::vector<ReopenedFile> files;
+  for (NodeTable::Reopened& open : nodes_.take_over(mount_at)) {
+    if (open.node->kind != FileKind::kFile) continue;
+    files.push_back({.file = std::make_shared<VersionedFile>(parts_, open.node, open.node->ref),
+                     .opens = open.opens,
+                     .backing = open.backing});
+  }
+  return files;
 }
 
 std::optional<Result<NodeAttributes>> CatalogFileSystem::try_lookup(NodeId parent,

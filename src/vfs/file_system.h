@@ -23,6 +23,7 @@
 #include "catalog/catalog.h"
 #include "fetch/fetcher.h"
 #include "runtime/context.h"
+#include "runtime/shared_records.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -52,6 +53,8 @@ class OpenDirectory {
   // Cookies are positions: 0 is the start, others come from a cursor's position() and stay good as
   // long as this lives, which has to be longer than the cursor.
   virtual Listing::Cursor from(uint64_t cookie) const = 0;
+  // At the first name that is greater.
+  virtual Listing::Cursor after(std::string_view name) const = 0;
   virtual NodeId node() const = 0;
   // How long the listing may be believed: kForever for immutable directories.
   virtual Clock::duration valid_for() const = 0;
@@ -69,6 +72,16 @@ class OpenFile {
   virtual Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) = 0;
   // The whole file as the kernel may read it by itself, or null.
   virtual std::shared_ptr<BackingFile> backing() = 0;
+  // For a successor: how often the kernel has the node open now, and its number for what it reads
+  // by itself.
+  virtual void note_open(uint32_t opens, int32_t backing) = 0;
+};
+
+// What the kernel had open when a predecessor ended.
+struct ReopenedFile {
+  std::shared_ptr<OpenFile> file;
+  uint32_t opens = 0;
+  int32_t backing = 0;
 };
 
 struct FileSystemUsage {
@@ -89,6 +102,8 @@ struct Invalidation {
 
 struct FileSystemOptions {
   std::function<Clock::time_point()> now = &Clock::now;
+  // Where the nodes are kept for a successor; may be null, outlives the file system.
+  SharedRecords* records = nullptr;
 };
 
 class FileSystem {
@@ -98,6 +113,11 @@ class FileSystem {
   static std::unique_ptr<FileSystem> create(std::string root, Catalog& catalog, Fetcher& fetcher,
                                             PageStore* store, FileSystemOptions options = {});
   virtual ~FileSystem() = default;
+
+  // Takes over what a predecessor kept in `records`: its nodes with their numbers, and as the
+  // kernel holds them. Once, before anything else, when the mounts are in the catalog. No store is
+  // asked.
+  virtual std::vector<ReopenedFile> take_over() = 0;
 
   // Each success adds one to the node's lookup count, which forget() takes back.
   virtual std::optional<Result<NodeAttributes>> try_lookup(NodeId parent,

@@ -4,6 +4,7 @@
 #include "vfs/node_table.h"
 
 #include <algorithm>
+#include <map>
 
 namespace leat {
 namespace {
@@ -23,9 +24,12 @@ NodeFacts facts_of(const CatalogEntry& entry) {
   };
 }
 
+// So many numbers are lost when the process is.
+constexpr uint64_t kReservedAhead = 1 << 20;
+
 }  // namespace
 
-NodeTable::NodeTable() {
+NodeTable::NodeTable(SharedRecords* records) : records_(records) {
   root_ = std::make_shared<const Node>(Node{.id = kRootNode});
   shard_of(kRootNode).slots.emplace(kRootNode, Slot{.node = root_, .lookups = 1});
 }
@@ -50,24 +54,98 @@ NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const Cat
     Slot& slot = shard.slots.at(known->second);
     if (same_version(*slot.node, entry)) {
       slot.facts = facts_of(entry);
-      ++slot.lookups;
+      slot.node->record.set_fresh_until(entry.fresh_until);
+      slot.node->record.set_lookups(++slot.lookups);
       return slot.node;
     }
     if (!replace) return nullptr;
     shard.names.erase(known);  // it views the old version's string
   }
-  const NodeId id = next_.fetch_add(1, std::memory_order_relaxed) * kShards + index;
-  auto node = std::make_shared<const Node>(Node{
+  const NodeId id = new_number() * kShards + index;
+  NodeFacts facts = facts_of(entry);
+  auto node = std::make_shared<Node>(Node{
       .id = id,
       .parent = parent,
       .name = std::string(name),
       .kind = entry.info.kind,
       .ref = entry.ref,
   });
+  node->record = NodeRecord(records_, *node, facts);
   shard.names.emplace(Name{parent->id, node->name}, id);
-  shard.slots.emplace(id, Slot{.node = node, .facts = facts_of(entry), .lookups = 1});
+  shard.slots.emplace(id, Slot{.node = node, .facts = std::move(facts), .lookups = 1});
   size_.fetch_add(1, std::memory_order_relaxed);
   return node;
+}
+
+uint64_t NodeTable::new_number() {
+  const uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  if (records_ != nullptr && number >= reserved_.load(std::memory_order_acquire)) {
+    reserve_node_numbers(*records_, number + kReservedAhead);
+    reserved_.store(number + kReservedAhead, std::memory_order_release);
+  }
+  return number;
+}
+
+std::vector<NodeTable::Reopened> NodeTable::take_over(
+    const std::function<MountPtr(const std::string&)>& mount_at) {
+  struct Found {
+    std::span<std::byte> record;
+    NodePtr node;
+  };
+  boost::unordered_flat_map<NodeId, Found, IdHash64> found;
+  records_->visit([&found](std::span<std::byte> record) {
+    if (const NodeId id = NodeRecord::id_in(record)) found.emplace(id, Found{record, nullptr});
+  });
+  next_ = reserved_node_numbers(*records_) + 1;
+
+  std::map<std::string, MountPtr> mounts;
+  auto mount_of = [&](const std::string& path) -> const MountPtr& {
+    auto known = mounts.find(path);
+    if (known == mounts.end()) {
+      known = mounts.emplace(path, path.empty() ? nullptr : mount_at(path)).first;
+    }
+    return known->second;
+  };
+  std::vector<Reopened> open;
+  // Parents before children; a chain is as long as its path.
+  auto make = [&](auto& self, NodeId id) -> NodePtr {
+    if (id == kRootNode) return root_;
+    auto at = found.find(id);
+    if (at == found.end()) return root_;
+    Found& one = at->second;
+    if (one.node) return one.node;
+    const std::optional<RecordedNode> said = NodeRecord::read(one.record);
+    // A parent is older than what is in it.
+    if (!said || said->parent / kShards >= id / kShards) return root_;
+    auto node = std::make_shared<Node>(Node{
+        .id = id,
+        .parent = self(self, said->parent),
+        .name = said->name,
+        .kind = said->kind,
+        .ref = said->ref,
+    });
+    node->record = NodeRecord(records_, one.record);
+    one.node = node;
+    if (said->opens > 0) open.push_back({node, said->opens, said->backing});
+    if (said->lookups == 0) return node;
+    Shard& shard = shard_of(id);
+    std::lock_guard lock(shard.mutex);
+    auto [name, fresh] = shard.names.try_emplace(Name{node->parent->id, node->name}, id);
+    if (!fresh && name->second < id) {  // the newest version answers for the name
+      shard.names.erase(name);
+      shard.names.emplace(Name{node->parent->id, node->name}, id);
+    }
+    shard.slots.emplace(id, Slot{.node = node,
+                                 .facts = {.mount = mount_of(said->mount_path),
+                                           .key = said->directory_key,
+                                           .mtime = said->mtime,
+                                           .fresh_until = said->fresh_until},
+                                 .lookups = said->lookups});
+    size_.fetch_add(1, std::memory_order_relaxed);
+    return node;
+  };
+  for (auto& [id, one] : found) make(make, id);
+  return open;
 }
 
 void NodeTable::forget(NodeId id, uint64_t count) {
@@ -79,6 +157,7 @@ void NodeTable::forget(NodeId id, uint64_t count) {
   if (found == shard.slots.end()) return;
   Slot& slot = found->second;
   slot.lookups -= std::min(count, slot.lookups);
+  slot.node->record.set_lookups(slot.lookups);
   if (slot.lookups > 0) return;
   gone = std::move(slot.node);
   auto name = shard.names.find(Name{gone->parent->id, gone->name});
@@ -114,14 +193,18 @@ void NodeTable::refresh(NodeId id, const CatalogEntry& entry) {
   Shard& shard = shard_of(id);
   std::lock_guard lock(shard.mutex);
   auto found = shard.slots.find(id);
-  if (found != shard.slots.end()) found->second.facts = facts_of(entry);
+  if (found == shard.slots.end()) return;
+  found->second.facts = facts_of(entry);
+  found->second.node->record.set_fresh_until(entry.fresh_until);
 }
 
 void NodeTable::expire(NodeId id) {
   Shard& shard = shard_of(id);
   std::lock_guard lock(shard.mutex);
   auto found = shard.slots.find(id);
-  if (found != shard.slots.end()) found->second.facts.fresh_until = Clock::time_point::min();
+  if (found == shard.slots.end()) return;
+  found->second.facts.fresh_until = Clock::time_point::min();
+  found->second.node->record.set_fresh_until(Clock::time_point::min());
 }
 
 void NodeTable::visit(std::string_view mount_path,

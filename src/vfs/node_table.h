@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "catalog/catalog.h"
 #include "vfs/file_system.h"
+#include "vfs/node_record.h"
 
 namespace leat {
 
@@ -27,6 +28,7 @@ struct Node {
   std::string name{};                    // empty for the root
   FileKind kind = FileKind::kDirectory;
   FileRefPtr ref{};  // files only
+  NodeRecord record{};
 };
 using NodePtr = std::shared_ptr<const Node>;
 
@@ -40,7 +42,18 @@ struct NodeFacts {
 
 class NodeTable {
  public:
-  NodeTable();
+  // What is held is kept in `records`, which may be null and outlives the table and its nodes.
+  explicit NodeTable(SharedRecords* records = nullptr);
+
+  // A node that a predecessor's kernel has open.
+  struct Reopened {
+    NodePtr node;
+    uint32_t opens;
+    int32_t backing;
+  };
+  // Takes over what is in `records`, once, before anything else. `mount_at`: the mount at a path of
+  // the namespace, or null.
+  std::vector<Reopened> take_over(const std::function<MountPtr(const std::string&)>& mount_at);
 
   const NodePtr& root() const { return root_; }
 
@@ -102,13 +115,16 @@ class NodeTable {
 
   NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
                 bool replace);
+  uint64_t new_number();
 
   Shard& shard_of(NodeId id) { return shards_[id % kShards]; }
   const Shard& shard_of(NodeId id) const { return shards_[id % kShards]; }
   static uint64_t shard_index(const Name& name) { return NameHash{}(name) % kShards; }
 
+  SharedRecords* const records_;
   std::array<Shard, kShards> shards_;
-  std::atomic<uint64_t> next_ = 1;  // numbers are never used twice
+  std::atomic<uint64_t> next_ = 1;      // numbers are never used twice
+  std::atomic<uint64_t> reserved_ = 0;  // a successor begins there
   std::atomic<uint64_t> size_ = 1;
   NodePtr root_;
 };

@@ -20,6 +20,7 @@ struct TreeRigOptions {
   uid_t uid = 0;
   gid_t gid = 0;
   mode_t umask = 022;
+  SharedRecords* records = nullptr;  // of the file system
 };
 
 class TreeRig {
@@ -29,7 +30,8 @@ class TreeRig {
     catalog = Catalog::create({.now = clock()}, sources, executor);
     if (options.cached) store = std::make_unique<MemoryPageStore>();
     fetcher = Fetcher::create({}, store.get(), sources, executor);
-    files = FileSystem::create(options.root, *catalog, *fetcher, store.get(), {.now = clock()});
+    files = FileSystem::create(options.root, *catalog, *fetcher, store.get(),
+                               {.now = clock(), .records = options.records});
     catalog->set_change_listener(
         [this](const CatalogChange& change) { files->catalog_changed(change); });
     MountEntry entry{

@@ -38,6 +38,9 @@ class VersionedFile : public OpenFile {
   std::optional<Bytes> try_read(uint64_t offset, uint64_t size) override;
   Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) override;
   std::shared_ptr<BackingFile> backing() override;
+  void note_open(uint32_t opens, int32_t backing) override {
+    node_->record.set_open(opens, backing);
+  }
 
  private:
   Task<Result<Bytes>> read_range(Context context, ByteRange range);
