@@ -3,7 +3,7 @@
 // once connected.
 #pragma once
 
-#include "doors/fuse/passthrough_table.h"
+#include "doors/fuse/open_files.h"
 
 namespace leat {
 

@@ -41,13 +41,21 @@ uint64_t start_ticks_in(std::string_view stat) {
   return words ? ticks : 0;
 }
 
+ProcessMark process_mark(int pid) {
+  return {pid, start_ticks_in(text_of(fmt::format("/proc/{}/stat", pid))), this_boot()};
+}
+
 ProcessMark this_process() {
-  return {::getpid(), start_ticks_in(text_of("/proc/self/stat")), this_boot()};
+  return process_mark(::getpid());
 }
 
 std::string to_text(const RecordedConnections& record) {
   std::string text = fmt::format("{}\nprocess {} {} {}\n", kHead, record.process.pid,
                                  record.process.start_ticks, record.process.boot_id);
+  if (record.keeper.pid != 0) {
+    text += fmt::format("keeper {} {} {}\n", record.keeper.pid, record.keeper.start_ticks,
+                        record.keeper.boot_id);
+  }
   for (const MountinfoLine& mount : record.mounts) {
     text += fmt::format("mount {} {} {} {}\n", mount.device, mount.point, mount.type, mount.source);
   }
@@ -65,6 +73,8 @@ Result<RecordedConnections> parse_connections(std::string_view text) {
     words >> kind;
     if (kind == "process") {
       words >> record.process.pid >> record.process.start_ticks >> record.process.boot_id;
+    } else if (kind == "keeper") {
+      words >> record.keeper.pid >> record.keeper.start_ticks >> record.keeper.boot_id;
     } else if (kind == "mount") {
       MountinfoLine& mount = record.mounts.emplace_back();
       words >> mount.device >> mount.point >> mount.type >> mount.source;
@@ -75,7 +85,8 @@ Result<RecordedConnections> parse_connections(std::string_view text) {
   return record;
 }
 
-ConnectionRecord::ConnectionRecord(std::string file) : file_(std::move(file)) {
+ConnectionRecord::ConnectionRecord(std::string file, ProcessMark keeper)
+    : file_(std::move(file)), keeper_(std::move(keeper)) {
   ::unlink(file_.c_str());
 }
 
@@ -101,7 +112,7 @@ void ConnectionRecord::remove(const std::string& device) {
 }
 
 void ConnectionRecord::write() {
-  RecordedConnections record{.process = this_process(), .mounts = {}};
+  RecordedConnections record{.process = this_process(), .keeper = keeper_, .mounts = {}};
   for (const auto& [device, mount] : mounts_) record.mounts.push_back(mount);
   const std::string fresh = file_ + ".new";
   std::ofstream out(fresh, std::ios::trunc);

@@ -21,6 +21,7 @@ struct ProcessMark {
 
   bool operator==(const ProcessMark&) const = default;
 };
+ProcessMark process_mark(int pid);  // start 0 where there is none
 ProcessMark this_process();
 std::string this_boot();
 // Field 22 in the text of a /proc/PID/stat; 0 where it is none.
@@ -28,10 +29,13 @@ uint64_t start_ticks_in(std::string_view stat);
 
 struct RecordedConnections {
   ProcessMark process;
+  // Who starts the next process, which goes on with the connections; pid 0: nobody.
+  ProcessMark keeper{};
   std::vector<MountinfoLine> mounts;
 };
-// Lines of words: "leat-connections 1", "process PID START BOOT", and for each mount, as mountinfo
-// writes it, "mount DEVICE POINT TYPE SOURCE". kCorrupt for anything else.
+// Lines of words: "leat-connections 1", "process PID START BOOT", perhaps "keeper PID START BOOT",
+// and for each mount, as mountinfo writes it, "mount DEVICE POINT TYPE SOURCE". kCorrupt for
+// anything else.
 std::string to_text(const RecordedConnections& record);
 Result<RecordedConnections> parse_connections(std::string_view text);
 
@@ -39,7 +43,7 @@ Result<RecordedConnections> parse_connections(std::string_view text);
 class ConnectionRecord {
  public:
   // Removes what is there: the caller has made sure that it is nobody's.
-  explicit ConnectionRecord(std::string file);
+  explicit ConnectionRecord(std::string file, ProcessMark keeper = {});
   ~ConnectionRecord();
   ConnectionRecord(const ConnectionRecord&) = delete;
   ConnectionRecord& operator=(const ConnectionRecord&) = delete;
@@ -53,6 +57,7 @@ class ConnectionRecord {
   void write();
 
   const std::string file_;
+  const ProcessMark keeper_;
   std::mutex mutex_;  // held over the write of a small file; no other lock is taken meanwhile
   std::map<std::string, MountinfoLine> mounts_;  // by device
 };

@@ -179,6 +179,10 @@ std::optional<DeadConnections> DeadConnections::find(const std::string& record) 
   if (text.empty()) return std::nullopt;
   Result<RecordedConnections> parsed = parse_connections(text);
   if (!parsed || state_of(parsed->process) != ProcessState::kEnding) return std::nullopt;
+  // A successor goes on with what they wait for.
+  if (parsed->keeper.pid != 0 && state_of(parsed->keeper) == ProcessState::kAlive) {
+    return std::nullopt;
+  }
   return DeadConnections(std::move(*parsed));
 }
 

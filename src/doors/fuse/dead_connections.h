@@ -37,7 +37,8 @@ std::set<unsigned> connections_to_abort(const RecordedConnections& record,
 
 class DeadConnections {
  public:
-  // Of the process that wrote the file `record`; nothing unless that process is kEnding.
+  // Of the process that wrote the file `record`; nothing unless that process is kEnding, and nobody
+  // lives who would start its successor.
   static std::optional<DeadConnections> find(const std::string& record);
 
   int pid() const { return record_.process.pid; }

@@ -37,7 +37,8 @@ std::string fresh_directory() {
 }
 
 TEST(ConnectionRecord, IsReadAsItWasWritten) {
-  const RecordedConnections written{this_process(), {kOurs, {"0:7", "/x", "fuse.leat", "leat"}}};
+  const RecordedConnections written{
+      this_process(), process_mark(1), {kOurs, {"0:7", "/x", "fuse.leat", "leat"}}};
   EXPECT_GT(written.process.start_ticks, 0u);
   EXPECT_EQ(written.process.boot_id.size(), 36u);
   Result<RecordedConnections> read = parse_connections(to_text(written));
@@ -120,7 +121,7 @@ TEST(DeadConnections, AProcessThatIsKilledIsGoneBeforeItIsReaped) {
 }
 
 TEST(DeadConnections, OnlyWhatIsItsOwnWithoutDoubtIsAborted) {
-  const RecordedConnections record{{}, {kOurs}};
+  const RecordedConnections record{{}, {}, {kOurs}};
   const MountinfoLine elsewhere{"0:41", "/bound", "fuse.leat", "leat:s3://b"};
   const MountinfoLine other_place{"0:41", "/mnt/c", "fuse.leat", "leat:s3://b"};
   const MountinfoLine other_source{"0:41", "/mnt/a\\040b", "fuse.leat", "leat:s3://c"};
@@ -128,7 +129,7 @@ TEST(DeadConnections, OnlyWhatIsItsOwnWithoutDoubtIsAborted) {
   // Where the kernel does not say what it holds, only the very mount that was recorded.
   EXPECT_THAT(connections_to_abort(record, {}, {kOurs}), ElementsAre(41u));
   for (const MountinfoLine& other : {other_place, other_source, other_kind}) {
-    EXPECT_THAT(connections_to_abort(record, {}, {other}), IsEmpty()) << to_text({{}, {other}});
+    EXPECT_THAT(connections_to_abort(record, {}, {other}), IsEmpty()) << to_text({{}, {}, {other}});
   }
   EXPECT_THAT(connections_to_abort(record, {}, {}), IsEmpty());
   // Where it says, also what is mounted nowhere any more, or bound elsewhere.
@@ -138,7 +139,7 @@ TEST(DeadConnections, OnlyWhatIsItsOwnWithoutDoubtIsAborted) {
   EXPECT_THAT(connections_to_abort(record, {41}, {other_source}), IsEmpty());
   EXPECT_THAT(connections_to_abort(record, {50}, {{"0:50", "/y", "fuse.sshfs", "host:"}}),
               IsEmpty());
-  EXPECT_THAT(connections_to_abort({{}, {{"8:1", "/", "ext4", "/dev/sda1"}}}, {},
+  EXPECT_THAT(connections_to_abort({{}, {}, {{"8:1", "/", "ext4", "/dev/sda1"}}}, {},
                                    {{"8:1", "/", "ext4", "/dev/sda1"}}),
               IsEmpty());
 }

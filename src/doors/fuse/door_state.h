@@ -9,24 +9,15 @@
 #include <mutex>
 
 #include "doors/fuse/connection_backings.h"
+#include "doors/fuse/directory_handles.h"
+#include "doors/fuse/door_records.h"
 #include "doors/fuse/fuse_door.h"
-#include "doors/fuse/handle_set.h"
 #include "doors/fuse/libfuse.h"
 #include "doors/fuse/log_limit.h"
-#include "doors/fuse/passthrough_table.h"
+#include "doors/fuse/open_files.h"
 #include "doors/fuse/waiting_requests.h"
 
 namespace leat {
-
-struct OpenHandle {
-  std::shared_ptr<OpenFile> file;
-};
-
-struct DirectoryHandle {
-  std::shared_ptr<OpenDirectory> directory;
-  // How many names were given with attributes.
-  std::shared_ptr<std::atomic<uint64_t>> described = std::make_shared<std::atomic<uint64_t>>(0);
-};
 
 struct DoorState {
   DoorState(FuseDoorOptions door_options, FileSystem& system, Executor& pool)
@@ -44,15 +35,20 @@ struct DoorState {
   Executor& executor;
   LogLimit log_limit{10};  // lines a second
   ConnectionBackings backings;
-  PassthroughTable passthrough{backings};
-  HandleSet<OpenHandle> files;
-  HandleSet<DirectoryHandle> directories;
+  OpenFiles files{backings};
+  DirectoryHandles directories{options.records};
+  DoorRecords records{options.records};
   WaitingRequests waiting;
+
+  // What a predecessor agreed on, whose connection this is.
+  const std::optional<DoorRecords::Agreement> taken_over =
+      options.connection >= 0 ? records.agreement() : std::nullopt;
 
   // Set by INIT, which is answered before any other request.
   std::promise<void> initialised;
   mutable std::mutex features_mutex;
   FuseFeatures features;
+  uint64_t wanted = 0;  // FUSE_CAP_… that were agreed on
 };
 
 }  // namespace leat

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
 #include "doors/fuse/operations.h"
 #include "doors/fuse/replies.h"
+#include "doors/fuse/request_mark.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -11,44 +14,37 @@ Counter opens_passthrough("leat_fuse_opens_total", "Opens of files", R"(mode="pa
 Counter reads_in_place("leat_fuse_reads_total", "READ requests", R"(answered="in_place")");
 Counter reads_waited("leat_fuse_reads_total", "READ requests", R"(answered="waited")");
 
-// 0 for the READ path, else what the kernel shall read by itself.
-PassthroughTable::BackingId choose_mode(PassthroughTable& table, OpenFile& file) {
-  if (auto repeated = table.repeat(file.node())) return *repeated;
-  std::shared_ptr<BackingFile> backing;
-  if (table.on()) backing = file.backing();
-  return table.open(file.node(), std::move(backing));
-}
-
-void reply_open(DoorState& door, fuse_req_t request, NodeId node, fuse_file_info info,
-                Result<std::shared_ptr<OpenFile>> opened) {
+void reply_open(DoorState& door, fuse_req_t request, uint64_t unique, NodeId node,
+                fuse_file_info info, Result<std::shared_ptr<OpenFile>> opened) {
   if (!opened) return reply_error(door, request, node, opened.error());
-  const PassthroughTable::BackingId backing = choose_mode(door.passthrough, **opened);
+  const OpenFiles::BackingId backing = door.files.open(*std::move(opened));
+  const DoorRecords::Doing doing(door.records, unique, DoorRecords::Deed::kOpen, node);
   if (backing != 0) {
     info.backing_id = backing;
+    door.records.note_backing(backing);
     opens_passthrough.add();
   } else {
     info.keep_cache = 1;  // a node is one version, so its pages stay right
     opens_read.add();
   }
   info.noflush = 1;
-  info.fh = door.files.add({std::move(*opened)});
   if (fuse_reply_open(request, &info) == 0) return;
   // The opener is gone and no RELEASE will come.
-  door.passthrough.release(node);
-  door.files.remove(info.fh);
+  door.files.release(node);
 }
 
 Task<> open_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId node,
                     fuse_file_info info) {
   Result<std::shared_ptr<OpenFile>> opened =
       co_await door->file_system.open(request->context(), node, info.flags);
-  reply_open(*door, request->answer(), node, info, std::move(opened));
+  const uint64_t unique = request->unique();
+  reply_open(*door, request->answer(), unique, node, info, std::move(opened));
 }
 
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
   DoorState& door = DoorState::of(request);
   if (auto opened = door.file_system.try_open(node, info->flags)) {
-    return reply_open(door, request, node, *info, *std::move(opened));
+    return reply_open(door, request, current_unique, node, *info, *std::move(opened));
   }
   door.executor.spawn(open_waiting(door.wait(request), &door, node, *info));
 }
@@ -63,23 +59,42 @@ Task<> read_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door,
   }
 }
 
-void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
+// A predecessor had no room to note that it is open.
+Task<> read_unknown_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId node,
+                            uint64_t offset, uint64_t size) {
+  Result<std::shared_ptr<OpenFile>> file =
+      co_await door->file_system.open(request->context(), node, O_RDONLY);
+  if (!file) {
+    reply_error(*door, request->answer(), node, file.error());
+    co_return;
+  }
+  co_await read_waiting(std::move(request), door, *std::move(file), offset, size);
+}
+
+void read(fuse_req_t request, fuse_ino_t node, size_t size, off_t at, fuse_file_info*) {
   DoorState& door = DoorState::of(request);
-  const std::shared_ptr<OpenFile>& file = HandleSet<OpenHandle>::at(info->fh).file;
-  if (auto bytes = file->try_read(static_cast<uint64_t>(offset), size)) {
+  const auto offset = static_cast<uint64_t>(at);
+  std::shared_ptr<OpenFile> file = door.files.find(node);
+  if (!file) {
+    return door.executor.spawn(read_unknown_waiting(door.wait(request), &door, node, offset, size));
+  }
+  if (auto bytes = file->try_read(offset, size)) {
     reads_in_place.add();
     return reply_bytes(request, *bytes);
   }
   reads_waited.add();
-  door.executor.spawn(
-      read_waiting(door.wait(request), &door, file, static_cast<uint64_t>(offset), size));
+  door.executor.spawn(read_waiting(door.wait(request), &door, std::move(file), offset, size));
 }
 
-void release(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
+void release(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
   DoorState& door = DoorState::of(request);
-  door.passthrough.release(node);
-  door.files.remove(info->fh);
-  fuse_reply_err(request, 0);
+  const OpenFiles::BackingId backing = door.records.kept() ? door.files.backing_of(node) : 0;
+  const DoorRecords::Doing doing(door.records, current_unique, DoorRecords::Deed::kRelease, node,
+                                 backing);
+  door.files.release(node);
+  const uint64_t unique = current_unique;
+  if (fuse_reply_err(request, 0) != 0)
+    door.records.note_done(unique, {DoorRecords::Deed::kRelease});
 }
 
 }  // namespace
@@ -89,6 +104,24 @@ void add_file_operations(fuse_lowlevel_ops& operations) {
   operations.open = &open;
   operations.read = &read;
   operations.release = &release;
+}
+
+bool undo_unanswered(DoorState& door, uint64_t unique) {
+  const std::optional<DoorRecords::Done> done = door.records.take_unanswered(unique);
+  if (!done) return false;
+  switch (done->deed) {
+    case DoorRecords::Deed::kLookup:
+      door.file_system.forget(done->node, 1);
+      return false;
+    case DoorRecords::Deed::kOpen:
+      door.files.release(done->node);
+      return false;
+    case DoorRecords::Deed::kRelease:
+      return true;
+    case DoorRecords::Deed::kNone:
+      return false;
+  }
+  return false;
 }
 
 }  // namespace leat

@@ -8,10 +8,17 @@
 //  5. the session, its place in the record, then what its requests worked with
 #include "doors/fuse/fuse_door.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <set>
+
 #include "doors/fuse/connection_record.h"
+#include "doors/fuse/dead_connections.h"
 #include "doors/fuse/invalidation_thread.h"
 #include "doors/fuse/mount_point.h"
 #include "doors/fuse/session.h"
+#include "runtime/activity.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -22,6 +29,8 @@ namespace {
 constexpr size_t kInvalidationsMax = 65'536;
 // After the last umount the kernel ends the connection at once; it has not, if others hold it.
 constexpr auto kEndPatience = std::chrono::seconds(2);
+// So many opens may be under way when a process is killed.
+constexpr int32_t kBackingsUnsure = 128;
 
 Counter invalidations_total("leat_fuse_invalidations_total",
                             "Names that the kernel was told to forget");
@@ -36,6 +45,8 @@ class MountedDoor : public FuseDoor {
 
   Result<> unmount(bool lazy) override;
   bool tell_kernel() override { return invalidations_->flush(); }
+  int connection() const override;
+  void hand_over(std::chrono::milliseconds patience) override;
   void wait() override { session_->wait(); }
   bool mounted() const override { return session_->running() && !detached_.load(); }
   bool serving() const override { return session_->running(); }
@@ -43,22 +54,33 @@ class MountedDoor : public FuseDoor {
   FuseDoorStats stats() const override;
 
  private:
+  Result<> take_over();
+  void ask_again(const ProcessMark& predecessor);
+  Task<> ask_when_gone(ProcessMark predecessor, Activity::Token token);
   void start_invalidations();
 
   DoorState state_;
   std::unique_ptr<Session> session_;
-  std::string device_;                  // as the record knows it
+  std::string device_;  // as the record knows it
+  Activity activity_;
+  std::stop_source ending_;
+  bool handed_over_ = false;
   std::atomic<bool> detached_ = false;  // the name is gone, the connection may still live
   std::shared_ptr<InvalidationThread> invalidations_;
 };
 
 Result<> MountedDoor::mount() {
+  const bool successor = state_.options.connection >= 0;
+  if (successor) LEAT_CHECK_OK(take_over());
   LEAT_TRY(std::unique_ptr<Session> started, Session::start(state_, state_.options.mountpoint));
   session_ = std::move(started);
+  const ProcessMark before = state_.records.exchange_server(this_process());
+  if (successor) ask_again(before);
   if (ConnectionRecord* record = state_.options.connections) {
     device_ = record->add(state_.options.mountpoint);
   }
   start_invalidations();
+  if (successor) return {};
   Result<> set = set_read_ahead(state_.options.mountpoint, state_.options.read_ahead_bytes);
   if (!set) {
     log::info("the kernel's read-ahead stays as it is: {}", set.error().to_string());
@@ -67,6 +89,71 @@ Result<> MountedDoor::mount() {
   std::lock_guard lock(state_.features_mutex);
   state_.features.read_ahead_bytes = state_.options.read_ahead_bytes;
   return {};
+}
+
+// Before any request of the kernel's is taken.
+Result<> MountedDoor::take_over() {
+  if (!state_.taken_over) {
+    ::close(state_.options.connection);
+    return error(StatusCode::kCorrupt,
+                 fmt::format("of the mount at {} there is a connection, but not what was agreed",
+                             state_.options.mountpoint));
+  }
+  std::vector<ReopenedFile> files = state_.file_system.take_over();
+  std::set<int32_t> known;
+  for (ReopenedFile& file : files) {
+    if (file.backing != 0) known.insert(file.backing);
+    state_.files.take_over(std::move(file));
+  }
+  state_.directories.take_over();
+  state_.backings.connect(state_.options.connection);
+  // Numbers that the kernel gave and that were not noted any more, or were taken out and not given
+  // back. One that it does not have costs a call.
+  for (const DoorRecords::Done& done : state_.records.collect_unanswered()) {
+    if (done.backing != 0 && !known.contains(done.backing)) state_.backings.remove(done.backing);
+  }
+  const int32_t newest = state_.records.newest_backing();
+  for (int32_t id = std::max(1, newest - kBackingsUnsure); id <= newest + kBackingsUnsure; ++id) {
+    if (!known.contains(id)) state_.backings.remove(id);
+  }
+  return {};
+}
+
+// A killed process that has not ended may still have a request between the kernel's queues, where
+// asking again does not find it (measured: docs/design/0006-survival.md); so it is asked once more
+// when that process is gone. What comes twice is answered once, and the other answer is undone.
+void MountedDoor::ask_again(const ProcessMark& predecessor) {
+  session_->ask_again();
+  if (predecessor.pid == ::getpid() || state_of(predecessor) == ProcessState::kGone) return;
+  if (auto token = activity_.enter()) {
+    state_.executor.spawn(ask_when_gone(predecessor, *std::move(token)));
+  }
+}
+
+Task<> MountedDoor::ask_when_gone(ProcessMark predecessor, Activity::Token) {
+  const Context context = Context::background().with_cancel(ending_.get_token());
+  while (state_of(predecessor) != ProcessState::kGone) {
+    if (!co_await sleep_for(context, std::chrono::milliseconds(20))) co_return;
+  }
+  session_->ask_again();
+}
+
+int MountedDoor::connection() const {
+  std::lock_guard lock(state_.features_mutex);
+  return state_.features.survives ? session_->fd() : -1;
+}
+
+void MountedDoor::hand_over(std::chrono::milliseconds patience) {
+  state_.file_system.set_invalidation_listener({});
+  session_->exit();
+  state_.waiting.wait_until_none(patience);
+  // What its coroutines still answer would be errors, and what they count is the successor's: it
+  // is asked again.
+  session_->mute();
+  if (SharedRecords* records = state_.records.records()) {
+    if (auto left = records->leave(); !left) log::error("{}", left.error().to_string());
+  }
+  handed_over_ = true;
 }
 
 // A name that stays is looked up again at its next use: to forget it for good would take away what
@@ -93,17 +180,23 @@ void tell(fuse_session* session, const Invalidation& name) {
   if (name.node == 0) fuse_lowlevel_notify_inval_inode(session, name.parent, 0, 0);
 }
 
+// Not by the thread that tells: it has no log file.
+Task<> say_not_forgotten(int failed) {
+  log::warning(
+      "more names changed than the kernel could be told of, and it cannot forget all at once "
+      "({}): some are believed until their freshness ends",
+      failed);
+  co_return;
+}
+
 void MountedDoor::start_invalidations() {
   fuse_session* session = session_->get();
   InvalidationThread::Kernel kernel;
   kernel.tell = [session](const Invalidation& name) { leat::tell(session, name); };
-  kernel.forget_all = [session] {
+  kernel.connection = session_->fd();
+  kernel.forget_all = [session, &executor = state_.executor] {
     const int failed = fuse_lowlevel_notify_increment_epoch(session);
-    if (failed == 0) return;
-    log::warning(
-        "more names changed than the kernel could be told of, and it cannot forget all at once "
-        "({}): some are believed until their freshness ends",
-        failed);
+    if (failed != 0) executor.spawn(say_not_forgotten(failed));
   };
   invalidations_ = std::make_shared<InvalidationThread>(std::move(kernel), kInvalidationsMax);
   // The file system may still be calling when the door is gone, so the listener holds the thread.
@@ -127,8 +220,17 @@ Result<> MountedDoor::unmount(bool lazy) {
 }
 
 MountedDoor::~MountedDoor() {
+  ending_.request_stop();
+  activity_.close();
+  state_.executor.wait(activity_.wait_idle());
   if (!session_) return;
   state_.file_system.set_invalidation_listener({});
+  if (handed_over_) {
+    state_.waiting.cancel_all();
+    invalidations_->stop();
+    state_.waiting.wait_until_none();
+    return;
+  }
   state_.waiting.cancel_all();
   invalidations_->stop();
   const bool in_the_way = mounted() && !unmount_path(state_.options.mountpoint, false);
@@ -146,15 +248,15 @@ MountedDoor::~MountedDoor() {
 FuseFeatures MountedDoor::features() const {
   std::lock_guard lock(state_.features_mutex);
   FuseFeatures features = state_.features;
-  features.passthrough = state_.passthrough.on();
-  features.passthrough_off = state_.passthrough.off_reason();
+  features.passthrough = state_.files.on();
+  features.passthrough_off = state_.files.off_reason();
   return features;
 }
 
 FuseDoorStats MountedDoor::stats() const {
   return {
       .waiting_requests = state_.waiting.size(),
-      .passthrough_files = state_.passthrough.passed_through(),
+      .passthrough_files = state_.files.passed_through(),
       .pending_invalidations = invalidations_->pending(),
   };
 }
@@ -163,7 +265,10 @@ FuseDoorStats MountedDoor::stats() const {
 
 Result<std::unique_ptr<FuseDoor>> FuseDoor::mount(FuseDoorOptions options, FileSystem& file_system,
                                                   Executor& executor) {
-  LEAT_TRY(options.mountpoint, resolve_mountpoint(options.mountpoint));
+  // A successor would ask itself.
+  if (options.connection < 0) {
+    LEAT_TRY(options.mountpoint, resolve_mountpoint(options.mountpoint));
+  }
   auto door = std::make_unique<MountedDoor>(std::move(options), file_system, executor);
   LEAT_CHECK_OK(door->mount());
   return door;

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "runtime/executor.h"
+#include "runtime/shared_records.h"
 #include "vfs/file_system.h"
 
 namespace leat {
@@ -33,6 +34,12 @@ struct FuseDoorOptions {
   // Where the mount's connection is written down as long as it lives; may be null, outlives the
   // door.
   ConnectionRecord* connections = nullptr;
+  // What a successor needs to go on with the connection is kept there; null: it ends with the door.
+  // Outlives the door, and is the file system's as well.
+  SharedRecords* records = nullptr;
+  // A predecessor's connection, with its `records`: the door goes on with it instead of mounting,
+  // and closes it in any case. -1: there is none.
+  int connection = -1;
   // The mount is gone, by whomever. Called once, on a thread of the door: it must not destroy it.
   std::function<void()> on_unmounted{};
 };
@@ -44,6 +51,7 @@ struct FuseFeatures {
   bool passthrough = false;     // in use: offered, wanted, and not failed since
   std::string passthrough_off;  // why it is not
   bool io_uring = false;        // offered and wanted
+  bool survives = false;        // a successor can go on with the connection
   bool readdirplus = false;
   bool parallel_directory_operations = false;
   uint64_t request_bytes_max = 0;
@@ -63,8 +71,17 @@ class FuseDoor {
   // the way), kPermissionDenied, kUnsupported (no FUSE here), each with what to do.
   static Result<std::unique_ptr<FuseDoor>> mount(FuseDoorOptions options, FileSystem& file_system,
                                                  Executor& executor);
-  // Ends the mount, if need be by force: programs that still have files open get errors.
+  // Ends the mount, if need be by force: programs that still have files open get errors. After
+  // hand_over() the mount stays.
   virtual ~FuseDoor() = default;
+
+  // The connection, for whoever keeps it for a successor; -1 where none could go on with it:
+  // without records, over io_uring, or with a kernel that sends nobody what was not answered
+  // (before 6.9).
+  virtual int connection() const = 0;
+  // Takes no more requests, so that a successor can: waits for those under way for at most
+  // `patience`; what is not answered then, nor ever will be here, the kernel sends it again.
+  virtual void hand_over(std::chrono::milliseconds patience) = 0;
 
   // kBusy while files are open or someone's working directory is inside, unless `lazy`: then the
   // name goes now and open files are served until they are closed. kNotFound when it is gone

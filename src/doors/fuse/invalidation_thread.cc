@@ -2,6 +2,8 @@
 #include "doors/fuse/invalidation_thread.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -65,7 +67,15 @@ size_t InvalidationThread::pending() const {
   return queue_.size() + (all_ ? 1 : 0);
 }
 
+void InvalidationThread::let_go_of_descriptors() const {
+  if (kernel_.connection < 3 || ::unshare(CLONE_FILES) != 0) return;
+  const auto kept = static_cast<unsigned>(kernel_.connection);
+  if (kept > 3) ::close_range(3, kept - 1, 0);
+  ::close_range(kept + 1, ~0u, 0);
+}
+
 void InvalidationThread::run() {
+  let_go_of_descriptors();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || all_ || !queue_.empty(); });

@@ -19,6 +19,10 @@ class InvalidationThread {
  public:
   struct Kernel {
     std::function<void(const Invalidation&)> tell;
+    // What `tell` writes to; -1: none. The thread lets go of every other descriptor from 3 on,
+    // since a process that is killed while this thread waits in the kernel would else keep them
+    // all, its locks among them, until somebody else answers what the thread waits for.
+    int connection = -1;
     // Every name at once; what is done instead when names come faster than they can be told.
     std::function<void()> forget_all;
   };
@@ -41,6 +45,7 @@ class InvalidationThread {
 
  private:
   void run();
+  void let_go_of_descriptors() const;
   // Whether something was told meanwhile, within `patience`. Also ends when it stops.
   bool wait_for_progress(std::unique_lock<std::mutex>& lock);
 

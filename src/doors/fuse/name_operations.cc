@@ -7,6 +7,7 @@
 #include "doors/fuse/error_numbers.h"
 #include "doors/fuse/operations.h"
 #include "doors/fuse/replies.h"
+#include "doors/fuse/request_mark.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -32,7 +33,8 @@ Task<> lookup_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, 
   Result<NodeAttributes> found = co_await files.lookup(request->context(), parent, name);
   Clock::duration missing_for{};
   if (!found) missing_for = files.missing_age(parent, name) - (Clock::now() - asked);
-  reply_entry(*door, request->answer(), parent, found, missing_for);
+  const uint64_t unique = request->unique();
+  reply_entry(*door, request->answer(), unique, parent, found, missing_for);
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -40,7 +42,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   if (auto found = door.file_system.try_lookup(parent, name)) {
     lookups_in_place.add();
     // How old a missing name in memory is nobody knows here: the kernel may not keep it.
-    return reply_entry(door, request, parent, *found, Clock::duration::zero());
+    return reply_entry(door, request, current_unique, parent, *found, Clock::duration::zero());
   }
   lookups_waited.add();
   door.executor.spawn(lookup_waiting(door.wait(request), &door, parent, name));
@@ -82,7 +84,7 @@ Task<> opendir_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door,
     co_return;
   }
   if ((*opened)->valid_for() == kForever) info.cache_readdir = info.keep_cache = 1;
-  info.fh = door->directories.add({std::move(*opened)});
+  info.fh = door->directories.add(*std::move(opened));
   if (fuse_reply_open(request->answer(), &info) != 0) door->directories.remove(info.fh);
 }
 
@@ -106,18 +108,19 @@ constexpr uint64_t kDescribedMax = 100'000;
 // 2 on positions of the listing.
 class DirectoryAnswer {
  public:
-  DirectoryAnswer(DoorState& door, fuse_req_t request, DirectoryHandle& handle, size_t size,
-                  bool plus)
+  DirectoryAnswer(DoorState& door, fuse_req_t request, DirectoryHandle& handle,
+                  OpenDirectory& directory, size_t size, bool plus)
       : door_(door),
         request_(request),
-        directory_(*handle.directory),
-        described_(*handle.described),
+        handle_(handle),
+        directory_(directory),
         size_(size),
         plus_(plus),
         buffer_(new char[size]) {}
 
   void fill_and_reply(uint64_t offset) {
     add_all(offset);
+    if (!last_name_.empty()) handle_.note_progress(last_next_, last_name_);
     if (fuse_reply_buf(request_, buffer_.get(), used_) == 0) return;
     for (NodeId node : adopted_) door_.file_system.forget(node, 1);
   }
@@ -127,8 +130,14 @@ class DirectoryAnswer {
     for (; offset < 2; ++offset) {
       if (!add_link(offset == 0 ? "." : "..", offset + 1)) return;
     }
-    Listing::Cursor cursor = directory_.from(offset - 2);
-    while (cursor.next() && add(cursor, cursor.position() + 2)) {
+    const std::optional<std::string> after = handle_.resume_after(offset);
+    Listing::Cursor cursor = after ? directory_.after(*after) : directory_.from(offset - 2);
+    while (cursor.next()) {
+      const uint64_t next = cursor.position() + 2;
+      if (!add(cursor, next)) break;
+      if (!door_.records.kept()) continue;
+      last_next_ = next;
+      last_name_ = cursor.view().name;
     }
   }
 
@@ -142,14 +151,15 @@ class DirectoryAnswer {
     }
     const mode_t kind = view.is_directory() ? S_IFDIR : S_IFREG;
     if (!plus_) return add_plain(name.c_str(), kind, next);
-    if (described_ >= kDescribedMax) return add_bare(name.c_str(), kUnknownInode, kind, next);
+    if (handle_.described >= kDescribedMax)
+      return add_bare(name.c_str(), kUnknownInode, kind, next);
     if (used_ + fuse_add_direntry_plus(request_, nullptr, 0, name.c_str(), nullptr, 0) > size_) {
       return false;  // before it is adopted
     }
     const NodeAttributes attributes = door_.file_system.adopt(directory_.node(), cursor.entry());
     if (attributes.node == 0) return add_bare(name.c_str(), kUnknownInode, kind, next);
     adopted_.push_back(attributes.node);
-    ++described_;
+    ++handle_.described;
     const fuse_entry_param entry = to_entry(attributes);
     used_ += fuse_add_direntry_plus(request_, buffer_.get() + used_, size_ - used_, name.c_str(),
                                     &entry, static_cast<off_t>(next));
@@ -188,28 +198,56 @@ class DirectoryAnswer {
 
   DoorState& door_;
   fuse_req_t request_;
+  DirectoryHandle& handle_;
   OpenDirectory& directory_;
-  std::atomic<uint64_t>& described_;
   const size_t size_;
   const bool plus_;
   size_t used_ = 0;
   std::unique_ptr<char[]> buffer_;
   std::vector<NodeId> adopted_;
+  // Of the last name that went in, for a successor.
+  uint64_t last_next_ = 0;
+  std::string last_name_;
 };
 
-void read_directory(fuse_req_t request, size_t size, off_t offset, fuse_file_info* info,
+// In a successor the listing is another one.
+Task<> reopen_and_read(std::unique_ptr<WaitingRequest> request, DoorState* door,
+                       std::shared_ptr<DirectoryHandle> handle, size_t size, uint64_t offset,
+                       bool plus) {
+  const NodeId node = handle->node();
+  Result<std::shared_ptr<OpenDirectory>> opened =
+      co_await door->file_system.open_directory(request->context(), node);
+  if (!opened) {
+    reply_error(*door, request->answer(), node, opened.error());
+    co_return;
+  }
+  const std::shared_ptr<OpenDirectory> directory = handle->set_directory(*std::move(opened));
+  DirectoryAnswer answer(*door, request->answer(), *handle, *directory, size, plus);
+  answer.fill_and_reply(offset);
+}
+
+void read_directory(fuse_req_t request, NodeId node, size_t size, off_t at, fuse_file_info* info,
                     bool plus) {
-  DirectoryHandle& handle = HandleSet<DirectoryHandle>::at(info->fh);
-  DirectoryAnswer answer(DoorState::of(request), request, handle, size, plus);
-  answer.fill_and_reply(static_cast<uint64_t>(offset));
+  DoorState& door = DoorState::of(request);
+  const auto offset = static_cast<uint64_t>(at);
+  std::shared_ptr<DirectoryHandle> handle = door.directories.find(info->fh);
+  // One that a predecessor had no room to note has no place to go on at but the number.
+  if (!handle) handle = std::make_shared<DirectoryHandle>(node, nullptr, nullptr);
+  if (const std::shared_ptr<OpenDirectory> directory = handle->directory()) {
+    DirectoryAnswer answer(door, request, *handle, *directory, size, plus);
+    return answer.fill_and_reply(offset);
+  }
+  door.executor.spawn(
+      reopen_and_read(door.wait(request), &door, std::move(handle), size, offset, plus));
 }
 
-void readdir(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
-  read_directory(request, size, offset, info, false);
+void readdir(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset, fuse_file_info* info) {
+  read_directory(request, node, size, offset, info, false);
 }
 
-void readdirplus(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
-  read_directory(request, size, offset, info, true);
+void readdirplus(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset,
+                 fuse_file_info* info) {
+  read_directory(request, node, size, offset, info, true);
 }
 
 // ---- the rest

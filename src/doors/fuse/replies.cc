@@ -56,9 +56,10 @@ fuse_entry_param to_entry(const NodeAttributes& attributes) {
   return entry;
 }
 
-void reply_entry(DoorState& door, fuse_req_t request, NodeId parent,
+void reply_entry(DoorState& door, fuse_req_t request, uint64_t unique, NodeId parent,
                  const Result<NodeAttributes>& found, Clock::duration missing_for) {
   if (found) {
+    const DoorRecords::Doing doing(door.records, unique, DoorRecords::Deed::kLookup, found->node);
     const fuse_entry_param entry = to_entry(*found);
     if (fuse_reply_entry(request, &entry) != 0) door.file_system.forget(found->node, 1);
     return;

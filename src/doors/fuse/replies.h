@@ -13,8 +13,9 @@ namespace leat {
 void reply_error(DoorState& door, fuse_req_t request, NodeId node, const Status& status);
 
 // A name that was looked up, or an error; a missing name may be believed missing for `missing_for`.
-// Gives the lookup back if the kernel does not want it any more.
-void reply_entry(DoorState& door, fuse_req_t request, NodeId parent,
+// Gives the lookup back if the kernel does not want it any more. `unique`: the kernel's number for
+// the request.
+void reply_entry(DoorState& door, fuse_req_t request, uint64_t unique, NodeId parent,
                  const Result<NodeAttributes>& found, Clock::duration missing_for);
 void reply_attributes(DoorState& door, fuse_req_t request, NodeId node,
                       const Result<NodeAttributes>& attributes);

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/fuse/session.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "doors/fuse/mount_point.h"
 #include "doors/fuse/operations.h"
+#include "doors/fuse/request_mark.h"
 #include "telemetry/log.h"
+#include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
@@ -20,6 +28,21 @@ namespace {
 constexpr unsigned kRequestBytesMax = 1 << 20;
 constexpr unsigned kBackgroundRequestsMax = 64;
 constexpr unsigned kRingDepth = 16;
+// A request that nobody answers for so long, whatever became of the daemon and of its successors,
+// ends with the whole connection (kernel ≥ 6.14): nothing hangs for ever. Far above what a store
+// that fails may take.
+constexpr uint16_t kRequestTimeoutSeconds = 900;
+
+// What of requests the kernel writes into one read(): the largest that it may send, with its
+// headers, for which it wants room whether or not one ever comes.
+constexpr size_t kRequestBufferBytes = kRequestBytesMax + 64 * 1024;
+// All but a long list of names to forget, which is sent nobody again in any case.
+constexpr size_t kResidentBytes = 128 * 1024;
+constexpr std::chrono::milliseconds kInitPatience = std::chrono::seconds(30);
+const int kWakeSignal = SIGRTMIN;
+
+Counter requests_again("leat_fuse_requests_again_total",
+                       "Requests that a predecessor had not answered");
 
 // The last thing that libfuse said on this thread: it explains failures in its log only.
 thread_local std::string last_words;
@@ -74,6 +97,20 @@ void agree_on_caching(fuse_conn_info* kernel) {
   kernel->max_background = kBackgroundRequestsMax;
   kernel->congestion_threshold = kBackgroundRequestsMax * 3 / 4;
   kernel->time_gran = 1;
+  kernel->request_timeout = kRequestTimeoutSeconds;
+}
+
+// As a predecessor agreed, whatever this version would rather have.
+void agree_as_before(fuse_conn_info* kernel, const DoorRecords::Agreement& before) {
+  for (int bit = 0; bit < 64; ++bit) {
+    const uint64_t feature = uint64_t{1} << bit;
+    if ((before.features & feature) == 0) {
+      fuse_unset_feature_flag(kernel, feature);
+    } else {
+      fuse_set_feature_flag(kernel, feature);
+    }
+  }
+  kernel->max_write = before.request_bytes_max;
 }
 
 void init(void* user, fuse_conn_info* kernel) {
@@ -81,10 +118,11 @@ void init(void* user, fuse_conn_info* kernel) {
   agree_on_caching(kernel);
   if (!door.options.passthrough) {
     fuse_unset_feature_flag(kernel, FUSE_CAP_PASSTHROUGH);
-    door.passthrough.turn_off("it was not asked for");
+    door.files.turn_off("it was not asked for");
   } else if (!fuse_set_feature_flag(kernel, FUSE_CAP_PASSTHROUGH)) {
-    door.passthrough.turn_off("the kernel does not offer it (it came with 6.9)");
+    door.files.turn_off("the kernel does not offer it (it came with 6.9)");
   }
+  if (door.taken_over) agree_as_before(kernel, *door.taken_over);
   {
     std::lock_guard lock(door.features_mutex);
     door.features.protocol_major = kernel->proto_major;
@@ -95,8 +133,28 @@ void init(void* user, fuse_conn_info* kernel) {
     door.features.io_uring =
         door.options.io_uring && fuse_get_feature_flag(kernel, FUSE_CAP_OVER_IO_URING);
     door.features.request_bytes_max = kernel->max_write;
+    door.wanted = kernel->want_ext;
   }
   door.initialised.set_value();
+}
+
+unsigned threads_of(const FuseDoorOptions& options) {
+  return options.threads != 0 ? options.threads : std::max(2u, std::thread::hardware_concurrency());
+}
+
+Status no_init(const std::string& mountpoint) {
+  return {StatusCode::kUnavailable,
+          "the kernel did not begin to talk to the mount at " + mountpoint + " within 30 s"};
+}
+
+// linux/fuse.h: fuse_in_header (40 bytes), then fuse_init_in: major, minor, max_readahead, flags,
+// flags2. FUSE_HAS_RESEND is bit 39 of them together, since 6.9.
+bool offers_resend(std::span<const std::byte> init) {
+  constexpr size_t kFlags2 = 40 + 16;
+  uint32_t flags2 = 0;
+  if (init.size() < kFlags2 + sizeof flags2) return false;
+  std::memcpy(&flags2, init.data() + kFlags2, sizeof flags2);
+  return (flags2 & (1u << (39 - 32))) != 0;
 }
 
 fuse_session* make_session(DoorState& door) {
@@ -124,52 +182,201 @@ Result<std::unique_ptr<Session>> Session::start(DoorState& door, const std::stri
     return error(StatusCode::kInternal, "libfuse refused to make a session: " + last_words);
   }
   std::unique_ptr<Session> session(new Session(door, made));
-  if (fuse_session_mount(made, mountpoint.c_str()) != 0) {
-    const int failed = errno;
+  if (auto connected = session->connect(mountpoint); !connected) {
     session->ended_ = true;
-    std::string text = fmt::format("cannot mount at {}: {}", mountpoint, last_words);
-    if (failed == EPERM || failed == EACCES) {
-      return error(StatusCode::kPermissionDenied,
-                   text + "; mounting needs CAP_SYS_ADMIN or fusermount3, and /dev/fuse");
-    }
-    return error(StatusCode::kUnsupported, text + "; is /dev/fuse here, and may it be opened?");
+    return error(connected.error());
   }
-  door.backings.connect(fuse_session_fd(made));
-  std::future<void> agreed = door.initialised.get_future();
-  session->thread_ = std::thread([self = session.get()] { self->take_requests(); });
-  pthread_setname_np(session->thread_.native_handle(), "leat-fuse");
-  // INIT is in the queue as soon as the mount is there, so only a kernel that is stuck takes long.
-  if (agreed.wait_for(std::chrono::seconds(30)) != std::future_status::ready) {
+  door.backings.connect(session->fd());
+  if (door.options.io_uring) {
+    session->threads_.emplace_back([self = session.get()] { self->serve_ring(); });
+    // INIT is in the queue as soon as the mount is there, so only a kernel that is stuck takes
+    // long.
+    std::future<void> agreed = door.initialised.get_future();
+    if (agreed.wait_for(kInitPatience) == std::future_status::ready) return session;
     force_unmount_path(mountpoint);
-    return error(StatusCode::kUnavailable,
-                 "the kernel did not begin to talk to the mount at " + mountpoint + " within 30 s");
+    return error(no_init(mountpoint));
+  }
+  if (auto agreed = session->agree(mountpoint); !agreed) {
+    session->ended_ = true;
+    return error(agreed.error());
+  }
+  const unsigned threads = threads_of(door.options);
+  session->serving_ = threads;
+  for (unsigned i = 0; i < threads; ++i) {
+    session->threads_.emplace_back([self = session.get()] { self->serve_device(); });
+    pthread_setname_np(session->threads_.back().native_handle(), "leat-fuse");
   }
   return session;
 }
 
-Session::~Session() {
-  if (!thread_.joinable()) return;
-  exit();
-  thread_.join();
+Result<> Session::connect(const std::string& mountpoint) {
+  // libfuse's way to say that the mount is there already.
+  const int kept = door_.options.connection;
+  const std::string at = kept >= 0 ? fmt::format("/dev/fd/{}", kept) : mountpoint;
+  if (fuse_session_mount(session_.get(), at.c_str()) == 0) return {};
+  const int failed = errno;
+  std::string text = fmt::format("cannot mount at {}: {}", mountpoint, last_words);
+  if (failed == EPERM || failed == EACCES) {
+    return error(StatusCode::kPermissionDenied,
+                 text + "; mounting needs CAP_SYS_ADMIN or fusermount3, and /dev/fuse");
+  }
+  return error(StatusCode::kUnsupported, text + "; is /dev/fuse here, and may it be opened?");
 }
 
-void Session::take_requests() {
-  const unsigned threads = door_.options.threads != 0
-                               ? door_.options.threads
-                               : std::max(2u, std::thread::hardware_concurrency());
+// The kernel's first request is INIT. A successor's session gets the one that its predecessor had;
+// what it answers goes nowhere, since the kernel has no such request any more.
+Result<> Session::agree(const std::string& mountpoint) {
+  std::vector<std::byte> request;
+  if (door_.taken_over) {
+    request = door_.taken_over->request;
+  } else {
+    pollfd wanted{fd(), POLLIN, 0};
+    if (::poll(&wanted, 1, static_cast<int>(kInitPatience / std::chrono::milliseconds(1))) != 1) {
+      force_unmount_path(mountpoint);
+      return error(no_init(mountpoint));
+    }
+    request.resize(kRequestBufferBytes);
+    const ssize_t got = ::read(fd(), request.data(), request.size());
+    if (got <= 0) return error(status_from_errno(errno, "cannot read from /dev/fuse"));
+    request.resize(static_cast<size_t>(got));
+  }
+  // libfuse makes its structure of it in place.
+  std::vector<std::byte> copy = request;
+  dispatch(copy);
+  std::future<void> agreed = door_.initialised.get_future();
+  if (agreed.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    return error(
+        StatusCode::kUnsupported,
+        fmt::format("the kernel and libfuse do not agree at {}: {}", mountpoint, last_words));
+  }
+  std::lock_guard lock(door_.features_mutex);
+  if (door_.taken_over) {
+    door_.features.survives = door_.taken_over->resends;
+    return {};
+  }
+  const bool resends = offers_resend(request);
+  door_.features.survives = resends && door_.records.kept();
+  return door_.records.note_agreement(
+      {.request = std::move(request),
+       .features = door_.wanted,
+       .request_bytes_max = static_cast<uint32_t>(door_.features.request_bytes_max),
+       .resends = resends});
+}
+
+Session::~Session() {
+  exit();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Session::exit() {
+  fuse_session_exit(session_.get());
+  exiting_ = true;
+  // A thread may be on its way into read(), so once may be too early.
+  while (serving_.load() > 0) {
+    for (std::thread& thread : threads_) ::pthread_kill(thread.native_handle(), kWakeSignal);
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::milliseconds(1), [this] { return serving_.load() == 0; });
+  }
+}
+
+void Session::mute() {
+  const File nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  ::dup2(nowhere.fd(), fd());
+}
+
+void Session::serve_ring() {
+  pthread_setname_np(pthread_self(), "leat-fuse");
+  const unsigned threads = threads_of(door_.options);
   fuse_loop_config* config = fuse_loop_cfg_create();
   fuse_loop_cfg_set_max_threads(config, threads);
   fuse_loop_cfg_set_idle_threads(config, threads);
-  fuse_loop_cfg_set_clone_fd(config, 1);
   const int result = fuse_session_loop_mt(session_.get(), config);
   fuse_loop_cfg_destroy(config);
   if (result != 0) log::info("the session of a mount ended with {}", result);
+  ended();
+}
+
+void Session::serve_device() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction ignored{};
+    ignored.sa_handler = [](int) {};  // without SA_RESTART: read() ends
+    ::sigaction(kWakeSignal, &ignored, nullptr);
+  });
+  answer_requests();
+  bool last;
+  {
+    std::lock_guard lock(mutex_);
+    last = serving_.fetch_sub(1) == 1;
+  }
+  changed_.notify_all();
+  if (last) ended();
+}
+
+void Session::answer_requests() {
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kRequestBufferBytes);
+  // Of a process that is being killed the kernel brings no page in: what it was just copying there
+  // would be an error for the program that asked, and not sent again.
+  std::memset(buffer.get(), 0, kResidentBytes);
+  ::mlock(buffer.get(), kResidentBytes);
+  while (!exiting_.load()) {
+    const ssize_t got = ::read(fd(), buffer.get(), kRequestBufferBytes);
+    if (got > 0) {
+      dispatch({buffer.get(), static_cast<size_t>(got)});
+      continue;
+    }
+    const int failed = errno;
+    // ENOENT: it was interrupted before we had it.
+    if (failed == EINTR || failed == ENOENT || failed == EAGAIN) continue;
+    if (failed != ENODEV) log::warning("the session of a mount ended: {}", std::strerror(failed));
+    return;
+  }
+}
+
+// The kernel's number is the second word of a request; libfuse does not tell the handlers.
+void Session::dispatch(std::span<std::byte> request) {
+  current_unique = 0;
+  if (request.size() >= 16) std::memcpy(&current_unique, request.data() + 8, 8);
+  if ((current_unique & kSentAgain) != 0) {
+    requests_again.add();
+    if (undo_unanswered(door_, current_unique)) return reply_done();
+  }
+  fuse_buf buffer{};
+  buffer.size = request.size();
+  buffer.mem = request.data();
+  fuse_session_process_buf(session_.get(), &buffer);
+}
+
+// To the request at hand: it has been done.
+void Session::reply_done() {
+  struct {
+    uint32_t length = 16;
+    int32_t error = 0;
+    uint64_t unique = current_unique;
+  } answer;  // linux/fuse.h: fuse_out_header
+  if (::write(fd(), &answer, sizeof answer) != sizeof answer && errno != ENOENT) {
+    log::warning("a request that came again could not be answered: {}", std::strerror(errno));
+  }
+}
+
+void Session::ask_again() {
+  struct {
+    uint32_t length = 16;
+    int32_t code = 7;  // FUSE_NOTIFY_RESEND, since 6.9
+    uint64_t unique = 0;
+  } wish;
+  if (::write(fd(), &wish, sizeof wish) != sizeof wish) {
+    log::warning("the kernel does not send again what was not answered: {}", std::strerror(errno));
+  }
+}
+
+void Session::ended() {
   {
     std::lock_guard lock(mutex_);
     ended_ = true;
   }
   changed_.notify_all();
-  if (door_.options.on_unmounted) door_.options.on_unmounted();
+  if (!exiting_.load() && door_.options.on_unmounted) door_.options.on_unmounted();
 }
 
 void Session::wait() {

@@ -8,8 +8,10 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "doors/fuse/door_state.h"
 
@@ -17,9 +19,10 @@ namespace leat {
 
 class Session {
  public:
-  // Mounts and starts the threads. Returns when the kernel and the door have agreed.
+  // Mounts, or goes on with the options' connection, and starts the threads. Returns when the
+  // kernel and the door have agreed.
   static Result<std::unique_ptr<Session>> start(DoorState& door, const std::string& mountpoint);
-  // The connection ends with it, if it has not yet.
+  // The connection ends with it, if it has not yet and nobody else keeps it.
   ~Session();
 
   // Until no thread takes requests any more, which is when the connection is gone.
@@ -28,9 +31,14 @@ class Session {
   bool wait_for(std::chrono::milliseconds patience);
   bool running() const { return !ended_.load(); }
   // Makes the threads stop though the connection lives.
-  void exit() { fuse_session_exit(session_.get()); }
+  void exit();
+  // Makes the kernel send everything again that it has sent and that was not answered.
+  void ask_again();
+  // From now on answers go nowhere. The threads must have stopped.
+  void mute();
 
   fuse_session* get() { return session_.get(); }
+  int fd() const { return fuse_session_fd(session_.get()); }
 
  private:
   struct Destroy {
@@ -38,14 +46,24 @@ class Session {
   };
 
   Session(DoorState& door, fuse_session* session) : door_(door), session_(session) {}
-  void take_requests();
+  Result<> connect(const std::string& mountpoint);
+  Result<> agree(const std::string& mountpoint);
+  // Both end with the connection, or with exit().
+  void serve_device();
+  void serve_ring();
+  void answer_requests();
+  void dispatch(std::span<std::byte> request);
+  void reply_done();
+  void ended();
 
   DoorState& door_;
   std::unique_ptr<fuse_session, Destroy> session_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> ended_ = false;  // written under mutex_
-  std::thread thread_;
+  std::atomic<bool> exiting_ = false;
+  std::atomic<unsigned> serving_ = 0;  // threads that take requests from the device
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace leat

@@ -113,6 +113,11 @@ void WaitingRequests::wait_until_none() {
   none_left_.wait(lock, [this] { return requests_.empty(); });
 }
 
+bool WaitingRequests::wait_until_none(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return none_left_.wait_for(lock, patience, [this] { return requests_.empty(); });
+}
+
 uint64_t WaitingRequests::size() const {
   std::lock_guard lock(mutex_);
   return requests_.size();

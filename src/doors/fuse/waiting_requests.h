@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,7 @@
 #include <unordered_set>
 
 #include "doors/fuse/libfuse.h"
+#include "doors/fuse/request_mark.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
 #include "runtime/task.h"
@@ -35,6 +37,8 @@ class WaitingRequest {
   WaitingRequest(const WaitingRequest&) = delete;
 
   Context context() const { return Context::background().with_cancel(stop_.get_token()); }
+  // The kernel's number for it; 0 where that is not known.
+  uint64_t unique() const { return unique_; }
   // Once, last: the request, for exactly one fuse_reply call.
   fuse_req_t answer();
 
@@ -47,6 +51,7 @@ class WaitingRequest {
   Executor& executor_;
   fuse_req_t request_;
   const pid_t caller_;
+  const uint64_t unique_ = current_unique;
   std::stop_source stop_;
   std::stop_source answered_;
 };
@@ -59,6 +64,8 @@ class WaitingRequests {
   // Those under way and all that come later are cancelled.
   void cancel_all();
   void wait_until_none();
+  // The same for at most `patience`; whether there are none.
+  bool wait_until_none(std::chrono::milliseconds patience);
   uint64_t size() const;
 
  private:

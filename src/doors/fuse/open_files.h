@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// PassthroughTable: which open nodes the kernel reads by itself. The kernel's rules (FACTS 1.1):
-// while any open or mmap of an inode lives all its opens must be of one mode, and of one backing
-// id. So the first open decides, the others repeat, and the last release gives the backing id back,
-// with which the file's bytes may leave the cache. Thread-safe.
+// OpenFiles: the nodes that the kernel has open, which file answers for each, and which of them the
+// kernel reads by itself. The kernel's rules (FACTS 1.1): while any open or mmap of an inode lives
+// all its opens must be of one mode, and of one backing id. So the first open decides, the others
+// repeat, and the last release gives the backing id back, with which the file's bytes may leave the
+// cache. What is open, and how, is noted for a successor before the kernel is told. Thread-safe.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,21 +30,27 @@ class BackingRegister {
   virtual void remove(int id) = 0;
 };
 
-class PassthroughTable {
+class OpenFiles {
  public:
   // 0: the open is answered by READ requests.
   using BackingId = int;
 
   // `kernel` must outlive the table.
-  explicit PassthroughTable(BackingRegister& kernel) : kernel_(kernel) {}
+  explicit OpenFiles(BackingRegister& kernel) : kernel_(kernel) {}
 
-  // Notes one more open of a node that is open already, in the mode that it has; nothing if it is
-  // not open.
-  std::optional<BackingId> repeat(NodeId node);
-  // Notes an open. `backing` (null: the file is not complete) decides the mode if it is the first.
-  BackingId open(NodeId node, std::shared_ptr<BackingFile> backing);
-  // One open less.
+  // Notes an open. The mode is that of the opens there are; where it is the first, the file's
+  // backing() decides. What answers for the node is the file of the first open, since a node is one
+  // version.
+  BackingId open(std::shared_ptr<OpenFile> file);
+  // What answers for the node; null where it is not open.
+  std::shared_ptr<OpenFile> find(NodeId node);
+  // 0 also where it is not open.
+  BackingId backing_of(NodeId node);
+  // One open less; nothing where there is none.
   void release(NodeId node);
+
+  // As a predecessor left it, before any request.
+  void take_over(ReopenedFile open);
 
   // Off for good, with the reason; opens so far keep their mode.
   void turn_off(std::string reason);
@@ -53,7 +61,8 @@ class PassthroughTable {
 
  private:
   struct Entry {
-    uint64_t opens = 0;
+    std::shared_ptr<OpenFile> file;
+    uint32_t opens = 0;
     BackingId id = 0;
     std::shared_ptr<BackingFile> backing;  // keeps the bytes while the kernel reads them
   };
@@ -65,6 +74,7 @@ class PassthroughTable {
 
   // Node numbers differ in their upper bits for sure (NodeTable), so mix.
   Shard& shard_of(NodeId node) { return shards_[(node * 0x9e3779b97f4a7c15ull) >> 60]; }
+  std::optional<BackingId> repeat(NodeId node);
 
   BackingRegister& kernel_;
   std::array<Shard, kShards> shards_;
