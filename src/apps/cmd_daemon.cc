@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "apps/client/daemon_start.h"
 #include "apps/command_table.h"
 #include "apps/daemon/daemon.h"
+#include "apps/daemon/supervision.h"
 #include "apps/paths.h"
+#include "apps/supervisor/supervisor.h"
 
 namespace leat {
 namespace {
@@ -47,10 +51,19 @@ class DaemonCommand : public Command {
       }
       return {};
     }
+    run_.restarts = restarts_so_far();
+    // The starter has its answer from the first one, and the number is now something else's.
+    if (run_.restarts > 0 && ready_fd_ >= 0) {
+      ready_fd_ = -1;
+      started_for_a_mount_ = true;
+    }
+    started_for_a_mount_ |= ready_fd_ >= 0;
+    supervise_if_wanted(run_, ready_fd_);
     run_.on_ready = [fd = ready_fd_](const Result<>& outcome) { report_ready(fd, outcome); };
     // Started by hand it waits for its mounts as long as it takes.
-    run_.stays_when_empty = ready_fd_ < 0;
-    LEAT_CHECK_OK(run_daemon(run_));
+    run_.stays_when_empty = !started_for_a_mount_;
+    LEAT_TRY(DaemonEnd end, run_daemon(run_));
+    if (end == DaemonEnd::kHandedOver) std::exit(kHandOver);
     return {};
   }
 
@@ -58,6 +71,7 @@ class DaemonCommand : public Command {
   DaemonRun run_;
   std::vector<std::string> settings_;
   int ready_fd_ = -1;
+  bool started_for_a_mount_ = false;
   bool dump_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "apps/client/daemon_client.h"
@@ -11,7 +12,9 @@
 #include "apps/daemon/daemon.h"
 #include "apps/daemon/mount_service.h"
 #include "apps/daemon/mount_target.h"
+#include "apps/daemon/supervision.h"
 #include "apps/paths.h"
+#include "apps/supervisor/supervisor.h"
 #include "config/config.h"
 #include "model/mount_entry.h"
 
@@ -156,15 +159,18 @@ Attempt<MountView> MountCommand::mount_by(DaemonClient& client) {
 
 Attempt<> MountCommand::run_in_foreground() {
   DaemonRun run{.runtime = runtime_directory(), .config = config_, .settings = settings_};
+  run.restarts = restarts_so_far();
   // A client has threads, and a daemon begins without any: its signals are for its own.
-  if (DaemonClient(run.runtime).running()) {
+  if (run.restarts == 0 && DaemonClient(run.runtime).running()) {
     return failure(StatusCode::kBusy,
                    fmt::format("a daemon runs already at {}; leave --foreground out to mount "
                                "through it",
                                run.runtime));
   }
   run.first_mount = request_;
-  LEAT_CHECK_OK(run_daemon(std::move(run)));
+  supervise_if_wanted(run, -1);
+  LEAT_TRY(DaemonEnd end, run_daemon(std::move(run)));
+  if (end == DaemonEnd::kHandedOver) std::exit(kHandOver);
   return {};
 }
 

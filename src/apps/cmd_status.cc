@@ -53,8 +53,11 @@ class StatusCommand : public Command {
     LEAT_TRY(HostStatus status, from_json<HostStatus>(answer));
     TextTable table("ll");
     auto uptime = std::chrono::seconds(static_cast<int64_t>(status.uptime_seconds));
-    table.add({"daemon", fmt::format("leat {}, pid {}, up {}", status.version, status.pid,
-                                     format_duration(uptime))});
+    std::string daemon =
+        fmt::format("leat {}, pid {}, up {}", status.version, status.pid, format_duration(uptime));
+    if (status.supervisor_pid == 0) daemon += ", without a supervisor";
+    if (status.restarts > 0) daemon += fmt::format(", started {} times", status.restarts + 1);
+    table.add({"daemon", daemon});
     table.add(
         {"memory",
          fmt::format("{} resident, {} of {} in buffers", format_bytes(status.rss_bytes),

@@ -49,6 +49,8 @@ constexpr std::array kCommands = {
                  "leat jobs\n  leat jobs cancel 3", &make_jobs_command},
     CommandEntry{"bench", "Measure reading of a file or a tree",
                  "leat bench io --threads 4 --block 1MiB /mnt/train", &make_bench_command},
+    CommandEntry{"upgrade", "Let a new version take over, under the programs that read",
+                 "leat upgrade\n  leat upgrade /opt/leat-next/bin/leat", &make_upgrade_command},
     CommandEntry{"version", "Say which version this is", "leat version", &make_version_command},
     CommandEntry{"daemon", "Run the host's daemon in the foreground; mount starts it by itself",
                  "leat daemon --set cache.size=100GiB", &make_daemon_command, true},

@@ -28,6 +28,7 @@ std::unique_ptr<Command> make_status_command();
 std::unique_ptr<Command> make_jobs_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_version_command();
+std::unique_ptr<Command> make_upgrade_command();
 std::unique_ptr<Command> make_daemon_command();
 
 struct CommandEntry {

@@ -129,7 +129,7 @@ class Trouble:
                 self.release()
             wait_until(self.data_files, "the readers to have something cached")
         begin = time.monotonic()
-        pids = self.leat.daemon_pids()
+        pids = self.leat.daemon_pids()  # nobody is left to start the next one
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         if damaged:

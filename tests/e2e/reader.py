@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One reading process: opens files at random and reads random ranges, proving every byte.
 
-Usage: reader.py ROOT SEED OPENS steady|dying NAME=BASE_SIZE…   Prints a JSON line with counts and,
-if a promise was broken, the violations; SIGTERM ends it early. `dying`: the daemon is killed meanwhile.
+Usage: reader.py ROOT SEED OPENS steady|dying NAME=BASE_SIZE…   Prints a JSON line with counts, the
+longest that one open with its reads took in seconds, and, if a promise was broken, the violations;
+SIGTERM ends it early. `dying`: the daemon is killed meanwhile.
 """
 
 import errno
@@ -11,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -93,17 +95,19 @@ def main():
     files = [argument.rsplit("=", 1) for argument in sys.argv[5:]]
     besides = WHILE_DYING if sys.argv[4] == "dying" else set()
     random_source = random.Random(seed)
-    counts, violations, ended = Counter(), [], []
+    counts, violations, ended, longest_s = Counter(), [], [], 0
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     for _ in range(opens):
         if ended:
             break
         name, base_size = random_source.choice(files)
+        begin = time.monotonic()
         try:
             open_one(root, name, int(base_size), random_source, counts, besides)
         except ValueError as error:
             violations.append(str(error))
-    print(json.dumps({"counts": counts, "violations": violations[:20]}))
+        longest_s = max(longest_s, time.monotonic() - begin)
+    print(json.dumps({"counts": counts, "longest_s": longest_s, "violations": violations[:20]}))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ READER = Path(__file__).resolve().parent / "reader.py"
 class Readers:
     def __init__(self, root, files, seed, processes=3, opens=60, dying=False):
         """`files`: name -> base size."""
+        self.longest_s = 0
         names = [f"{name}={size}" for name, size in files.items()]
         mode = "dying" if dying else "steady"
         self.processes = [
@@ -39,10 +40,11 @@ class Readers:
                 assert process.returncode == 0, errors
                 result = json.loads(output)
                 counts.update(result["counts"])
+                self.longest_s = max(self.longest_s, result["longest_s"])
                 violations += result["violations"]
         finally:
             self.kill()
-        print("readers:", dict(counts))
+        print("readers:", dict(counts), f"longest {self.longest_s:.3f} s")
         assert not violations, "\n".join(violations)
         return counts
 

@@ -146,6 +146,7 @@ def hung(leat, front, s3, filled, folder):
     program looks another one up. Without help none of the two ever ends. (mount, pid, reader)"""
     if os.getuid() != 0:
         pytest.skip("seeing where threads wait, and ending FUSE connections, needs root")
+    leat.supervised = False  # by nobody
     s3.put_object(Bucket=filled, Key="d/old", Body=content("d/old", 1, 0, size_of(9 * MIB, 1)))
     mount = leat.mount(front, filled, os.path.join(folder, "mnt"), freshness="max-age=2s")
     changed, waiting = Reader(mount / "d/old"), Reader(mount / "d/f0")

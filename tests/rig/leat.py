@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rig import leftovers
 from rig.mounts import detach_below, mounts_below
-from rig.process import is_alive, pids_with_environment, wait_until
+from rig.process import is_alive, parent_of, pids_with_environment, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -28,6 +28,7 @@ class Leat:
         self.runtime_dir = self.folder / "run"
         self.cache_dir = Path(cache_dir or self.folder / "cache")
         self.cache_size = cache_size
+        self.supervised = True
         self.runtime_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.cache_dir.mkdir(parents=True, exist_ok=True)
 
@@ -36,7 +37,8 @@ class Leat:
                 if not k.startswith(("AWS_", "LEAT_")) and not k.lower().endswith("_proxy")}
         # Any port for the metrics: that of the configuration may be another daemon's.
         kept.update(LEAT_RUNTIME_DIR=str(self.runtime_dir), LEAT_TELEMETRY_LISTEN="127.0.0.1:0",
-                    LEAT_SNAPSHOT_DIRECTORY=str(self.folder / "snapshots"), **(credentials or {}))
+                    LEAT_SNAPSHOT_DIRECTORY=str(self.folder / "snapshots"),
+                    LEAT_DAEMON_SUPERVISED=str(self.supervised).lower(), **(credentials or {}))
         return kept
 
     def run(self, *arguments, credentials=None, check=True, timeout_s=120, text=True):
@@ -68,31 +70,46 @@ class Leat:
         self.run("umount", directory)
 
     def daemon_pids(self):
-        """Processes of ours that outlive a command: the daemon and whatever supervises it."""
+        """Processes of ours that outlive a command: the supervisor, then the daemon."""
         name = os.path.basename(leat_program())
         found = pids_with_environment("LEAT_RUNTIME_DIR", str(self.runtime_dir))
-        return sorted(pid for pid, program in found.items() if program == name and is_alive(pid))
+        alive = [pid for pid, program in found.items() if program == name and is_alive(pid)]
+        return sorted(alive, key=lambda pid: (parent_of(pid) in alive, pid))
 
     def daemon_pid(self):
         pids = self.daemon_pids()
         assert pids, "no daemon is running"
-        return pids[0]
+        return pids[-1]
 
     def kill9(self):
-        """Ends the daemon without a chance to say anything, and waits until it is gone."""
+        """Ends the daemon and who would start the next one without a chance to say anything, and
+        waits until they are gone."""
         pids = self.daemon_pids()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not any(map(is_alive, pids)), "the killed daemon to be gone")
         return pids
 
+    def kill_daemon(self):
+        """The same for the daemon alone: the next one goes on. Returns when it answers."""
+        before = self.daemon_pid()
+        os.kill(before, signal.SIGKILL)
+        self.wait_for_next(before)
+        return before
+
+    def wait_for_next(self, before):
+        def answers():
+            done = self.run("status", "--json", check=False)
+            return done.returncode == 0 and json.loads(done.stdout)["pid"] != before
+        wait_until(answers, "the next daemon to answer")
+
     def stop(self):
         """Unmounts everything and waits for the daemon to end by itself."""
         for point in mounts_below(self.folder):
             self.run("umount", point, check=False)
         pids = self.daemon_pids()
-        for pid in pids:
-            os.kill(pid, signal.SIGTERM)
+        if pids:
+            os.kill(pids[0], signal.SIGTERM)  # a supervisor tells its daemon
         wait_until(lambda: not any(map(is_alive, pids)), "the daemon to end", timeout_s=30)
 
     def close(self):

@@ -19,30 +19,40 @@ Result<log::Level> parse_level(const std::string& text) {
                "log.level '" + text + "' is none of debug, info, warning and error");
 }
 
-Result<std::unique_ptr<HostDaemon>> start(const DaemonRun& run, StopSignals& signals) {
+Result<std::unique_ptr<HostDaemon>> start(const DaemonRun& run, StopSignals& signals,
+                                          KeptDescriptors& keeper) {
   LEAT_TRY(Config config, read_daemon_config(run));
   LEAT_TRY(log::Level level, parse_level(config.text("log.level")));
   log::set_up({level, run.log_file});
   HostDaemonOptions options{.runtime = run.runtime,
                             .log_file = run.log_file,
                             .stays_when_empty = run.stays_when_empty,
+                            .keeper = keeper,
+                            .restarts = run.restarts,
                             .on_stop = [&signals](std::string why) { signals.request(why); }};
   LEAT_TRY(std::unique_ptr<HostDaemon> daemon,
            HostDaemon::start(std::move(options), std::move(config)));
-  if (!run.first_mount) return daemon;
+  // A successor has it already.
+  if (!run.first_mount || run.restarts > 0) return daemon;
   Result<MountView> mounted = daemon->mount_and_wait(*run.first_mount);
   if (mounted) return daemon;
   daemon->stop();
   return error(mounted.error());
 }
 
+void say(KeptDescriptors& keeper, std::string_view what) {
+  if (auto said = keeper.say(what); !said) log::warning("{}", said.error().to_string());
+}
+
 }  // namespace
 
-Result<> run_daemon(DaemonRun run) {
+Result<DaemonEnd> run_daemon(DaemonRun run) {
+  // First: what was left has numbers that others would get.
+  KeptDescriptors keeper = KeptDescriptors::from_environment();
   // Started through /proc/self/exe it would be "exe" to ps and top.
   prctl(PR_SET_NAME, "leat");
   StopSignals signals;
-  Result<std::unique_ptr<HostDaemon>> daemon = start(run, signals);
+  Result<std::unique_ptr<HostDaemon>> daemon = start(run, signals, keeper);
   if (!daemon) {
     // Without a log file whoever called says it on the same standard error.
     if (!run.log_file.empty()) {
@@ -53,11 +63,19 @@ Result<> run_daemon(DaemonRun run) {
   }
   log::info("leat {} serves {}", LEAT_VERSION, run.runtime);
   if (run.on_ready) run.on_ready({});
+  if (keeper.kept()) say(keeper, "READY=1");
   std::string reason = signals.wait();
+  if ((*daemon)->handing_over()) {
+    log::info("handing over: {}", reason);
+    (*daemon)->hand_over();
+    log::info("handed over");
+    return DaemonEnd::kHandedOver;
+  }
   log::info("ending: {}", reason);
+  if (keeper.kept()) say(keeper, "STOPPING=1");
   (*daemon)->stop();
   log::info("ended");
-  return {};
+  return DaemonEnd::kEnded;
 }
 
 }  // namespace leat

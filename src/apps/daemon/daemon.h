@@ -7,8 +7,13 @@
 
 namespace leat {
 
-// Runs a daemon in this process until a signal, /v1/shutdown or its last umount ends it. Call it
-// from main's thread before any other thread is there. Fails only when it cannot start.
-Result<> run_daemon(DaemonRun run);
+enum class DaemonEnd {
+  kEnded,
+  kHandedOver,  // its mounts are there, and wait for the next daemon
+};
+
+// Runs a daemon in this process until a signal, /v1/shutdown, /v1/upgrade or its last umount ends
+// it. Call it from main's thread before any other thread is there. Fails only when it cannot start.
+Result<DaemonEnd> run_daemon(DaemonRun run);
 
 }  // namespace leat

@@ -17,7 +17,8 @@ namespace {
 
 // Variables of our form that are not the daemon's: where it runs, and what builds, tests and
 // benchmarks use for themselves.
-constexpr std::array<std::string_view, 2> kOtherVariables = {"LEAT_RUNTIME_DIR", "LEAT_BIN"};
+constexpr std::array<std::string_view, 3> kOtherVariables = {"LEAT_RUNTIME_DIR", "LEAT_BIN",
+                                                             "LEAT_RESTARTS"};
 constexpr std::array<std::string_view, 6> kOtherPrefixes = {
     "LEAT_BENCH_", "LEAT_BUILD_", "LEAT_DEMO_", "LEAT_DEPS_", "LEAT_SOAK_", "LEAT_TEST_"};
 
@@ -83,6 +84,10 @@ Schema daemon_schema() {
        .help = "of each folder; 0: one per core",
        .min = 0,
        .max = 256},
+      {.name = "daemon.supervised",
+       .type = kBool,
+       .default_text = "true",
+       .help = "a supervisor keeps the mounts and starts the next daemon if this one dies"},
       {.name = "telemetry.listen",
        .type = kString,
        .default_text = "127.0.0.1:9464",

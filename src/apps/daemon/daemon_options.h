@@ -22,6 +22,7 @@ struct DaemonRun {
   std::map<std::string, std::string> settings{};  // option → value; wins over everything
   std::string log_file{};                         // empty: standard error
   std::optional<MountRequest> first_mount{};      // mounted before it is ready
+  uint64_t restarts = 0;                          // daemons before this one
   // Ends with its last mount, and when nobody mounts anything for a while, unless this is set.
   bool stays_when_empty = false;
   // Told once whether the daemon came up.

@@ -70,13 +70,18 @@ HostDaemon::HostDaemon(HostDaemonOptions options, Config config, PidFile pid_fil
       config_(std::move(config)),
       memory_bytes_max_(memory_bytes_of(config_)),
       pid_file_(std::move(pid_file)),
-      connections_(connection_record(options_.runtime)) {}
+      kept_(options_.keeper),
+      connections_(connection_record(options_.runtime),
+                   kept_.kept() ? process_mark(::getppid()) : ProcessMark()) {}
 
 Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options, Config config) {
   LEAT_CHECK_OK(make_runtime_directory(options.runtime));
-  // Its lock would never come free.
-  LEAT_CHECK_OK(clear_dead_daemon(options.runtime,
-                                  [](const std::string& what) { log::warning("{}", what); }));
+  // Its lock would never come free. But what a predecessor has still to answer for, a successor
+  // does.
+  if (!options.keeper.kept()) {
+    LEAT_CHECK_OK(clear_dead_daemon(options.runtime,
+                                    [](const std::string& what) { log::warning("{}", what); }));
+  }
   LEAT_TRY(PidFile pid_file,
            PidFile::acquire(leat::pid_file(options.runtime), kPredecessorPatience));
   raise_open_files_limit();
@@ -116,10 +121,12 @@ Result<> HostDaemon::serve() {
   mounting.threads = static_cast<unsigned>(config_.integer("fuse.threads"));
   mounting.close_when_empty = !options_.stays_when_empty;
   mounting.connections = &connections_;
+  mounting.kept = &kept_;
   mounting.on_empty = [this] { options_.on_stop("nothing is mounted any more"); };
   mounts_ = std::make_unique<MountService>(mounting, *catalog_, *fetcher_, store_.get(), sources_,
                                            executor_);
   admin_ = std::make_unique<AdminDoor>(*this, *catalog_, *fetcher_, store_.get());
+  take_over_mounts();
   listen_for_metrics();
   // `leat cat | less` takes as long as its reader likes.
   HttpServerOptions patient{.write_timeout = Clock::duration::max()};
@@ -127,6 +134,27 @@ Result<> HostDaemon::serve() {
                                        admin_->control_router(), patient, executor_));
   if (auto token = activity_.enter()) executor_.spawn(end_if_unused(std::move(*token)));
   return {};
+}
+
+// Programs wait meanwhile for what they asked in these mounts, so no store is asked.
+void HostDaemon::take_over_mounts() {
+  for (KeptMount& kept : kept_.left()) {
+    const std::string path = kept.request.path;
+    if (Result<> taken = executor_.wait(take_over(std::move(kept))); taken) {
+      log::info("{} goes on", path);
+    } else {
+      log::error("the mount at {} is lost: {}", path, taken.error().to_string());
+    }
+  }
+  kept_.drop_what_is_left();
+}
+
+Task<Result<>> HostDaemon::take_over(KeptMount kept) {
+  SnapshotService::Held held;
+  if (!kept.request.snapshot.empty() && !kept.lingering) {
+    LEAT_CO_TRY(held, co_await snapshots_->open(kept.request.snapshot));
+  }
+  co_return co_await mounts_->take_over(Context::background(), std::move(kept), held.snapshot);
 }
 
 // Without metrics a daemon is still of use, so nothing here is an error.
@@ -162,6 +190,14 @@ Task<> HostDaemon::end_if_unused(Activity::Token) {
 }
 
 void HostDaemon::stop() {
+  end(mounts_ ? mounts_->stop() : Task<>());
+}
+
+void HostDaemon::hand_over() {
+  end(mounts_->hand_over());
+}
+
+void HostDaemon::end(Task<> doors) {
   stopping_.request_stop();
   // First the doors to new work, then the work, then what it worked on.
   if (control_) executor_.wait(control_->stop());
@@ -169,7 +205,7 @@ void HostDaemon::stop() {
   activity_.close();
   executor_.wait(activity_.wait_idle());
   if (jobs_) executor_.wait(jobs_->stop());
-  if (mounts_) executor_.wait(mounts_->stop());
+  if (mounts_) executor_.wait(std::move(doors));
   if (catalog_) executor_.wait(catalog_->stop());
   if (fetcher_) executor_.wait(fetcher_->stop());
   if (store_) executor_.wait(store_->close());
@@ -205,6 +241,8 @@ std::vector<MountView> HostDaemon::mounts() const {
 
 HostStatus HostDaemon::status() const {
   HostStatus status{.version = LEAT_VERSION, .pid = getpid()};
+  status.supervisor_pid = kept_.kept() ? getppid() : 0;
+  status.restarts = options_.restarts;
   status.uptime_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
   ProcessUsage usage = process_usage();
   status.rss_bytes = usage.rss_bytes;
@@ -279,9 +317,10 @@ Task<Result<std::vector<SnapshotView>>> HostDaemon::snapshots(Context) {
 }
 
 Task<Result<>> HostDaemon::use_snapshot(Context, SnapshotUse use) {
-  const std::string path = use.path;
+  const std::string path = use.path, name = use.name;
   Result<> used = co_await snapshots_->use(std::move(use));
   if (used) mounts_->refresh_view(path);
+  if (used) mounts_->note_snapshot(path, name);
   co_return used;
 }
 
@@ -291,6 +330,20 @@ Task<Result<>> HostDaemon::remove_snapshot(Context, std::string name) {
 
 void HostDaemon::shut_down() {
   options_.on_stop("asked to by /v1/shutdown");
+}
+
+Result<> HostDaemon::upgrade(UpgradeRequest request) {
+  if (!kept_.kept()) {
+    return error(StatusCode::kUnsupported,
+                 "nobody would start the next daemon: this one was started without a supervisor "
+                 "(daemon.supervised); unmount everything and mount it with the new version");
+  }
+  if (!request.executable.empty()) {
+    LEAT_CHECK_OK(options_.keeper.say("X_LEAT_NEXT=" + request.executable));
+  }
+  handing_over_ = true;
+  options_.on_stop("the next daemon takes over");
+  return {};
 }
 
 }  // namespace leat

@@ -2,10 +2,12 @@
 // HostDaemon: the rooms of one daemon, wired, as the admin door sees them.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "apps/daemon/kept_mounts.h"
 #include "apps/daemon/mount_service.h"
 #include "apps/daemon/pid_file.h"
 #include "apps/daemon/snapshot_service.h"
@@ -14,6 +16,7 @@
 #include "doors/fuse/connection_record.h"
 #include "http/server.h"
 #include "jobs/job_table.h"
+#include "runtime/kept_descriptors.h"
 
 namespace leat {
 
@@ -21,6 +24,10 @@ struct HostDaemonOptions {
   std::string runtime;
   std::string log_file;
   bool stays_when_empty = false;
+  // Who keeps what a successor needs; outlives the daemon.
+  KeptDescriptors& keeper;
+  // Daemons of this supervisor before this one.
+  uint64_t restarts = 0;
   // Asked to end the process, with the reason; on any thread.
   std::function<void(std::string)> on_stop;
 };
@@ -31,6 +38,9 @@ class HostDaemon : public Host {
   static Result<std::unique_ptr<HostDaemon>> start(HostDaemonOptions options, Config config);
   // Takes every mount away and closes the cache cleanly. Blocks; must be called before destruction.
   void stop();
+  // As stop(), but its mounts stay, for the daemon that is started next. Where that was asked for.
+  void hand_over();
+  bool handing_over() const { return handing_over_.load(); }
 
   Result<MountView> mount_and_wait(MountRequest request);
 
@@ -51,12 +61,16 @@ class HostDaemon : public Host {
   Task<Result<>> use_snapshot(Context context, SnapshotUse use) override;
   Task<Result<>> remove_snapshot(Context context, std::string name) override;
   void shut_down() override;
+  Result<> upgrade(UpgradeRequest request) override;
 
  private:
   HostDaemon(HostDaemonOptions options, Config config, PidFile pid_file);
 
   Result<> open_cache();
   Result<> serve();
+  void take_over_mounts();
+  Task<Result<>> take_over(KeptMount kept);
+  void end(Task<> doors);
   void listen_for_metrics();
   Task<> end_if_unused(Activity::Token token);
 
@@ -64,6 +78,7 @@ class HostDaemon : public Host {
   const Config config_;
   const uint64_t memory_bytes_max_;
   const PidFile pid_file_;
+  KeptMounts kept_;
   ConnectionRecord connections_;
   const Clock::time_point started_ = Clock::now();
 
@@ -82,6 +97,7 @@ class HostDaemon : public Host {
   std::string metrics_note_;
   Activity activity_;
   std::stop_source stopping_;
+  std::atomic<bool> handing_over_ = false;
 };
 
 }  // namespace leat

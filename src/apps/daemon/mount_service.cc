@@ -16,12 +16,6 @@ bool is_below(std::string_view path, std::string_view parent) {
   return path != parent && is_at_or_below(path, parent);
 }
 
-Result<StoreUrl> parse_source(const MountRequest& request) {
-  LEAT_TRY(StoreUrl url, StoreUrl::parse(request.source));
-  for (const auto& [name, value] : request.options) url.options[name] = value;
-  return url;
-}
-
 PolicySettings settings_of(const MountRequest& request, const StoreUrl& url) {
   PolicySettings settings{.mount = {}, .paths = request.paths};
   for (std::string_view option : policy_options()) {
@@ -31,14 +25,6 @@ PolicySettings settings_of(const MountRequest& request, const StoreUrl& url) {
   }
   if (!request.freshness.empty()) settings.mount["freshness"] = request.freshness;
   return settings;
-}
-
-// Options are not shown before it is known that none of them is a secret.
-MountView view_of(const MountRequest& request, const StoreUrl& url) {
-  MountView view{.path = request.path, .source = url.to_string()};
-  view.read_only = request.read_only;
-  view.allow_other = request.allow_other;
-  return view;
 }
 
 // FuseDoor's calls block, so they run on the blocking pool. A nested mount is none to the kernel:
@@ -67,6 +53,20 @@ MountService::MountService(MountServiceOptions options, Catalog& catalog, Fetche
       sources_(sources),
       executor_(executor) {
   catalog_.set_change_listener([this](const CatalogChange& change) { pass_on(change); });
+}
+
+Result<StoreUrl> MountService::parse_source(const MountRequest& request) {
+  LEAT_TRY(StoreUrl url, StoreUrl::parse(request.source));
+  for (const auto& [name, value] : request.options) url.options[name] = value;
+  return url;
+}
+
+// Options are not shown before it is known that none of them is a secret.
+MountView MountService::view_of(const MountRequest& request, const StoreUrl& url) {
+  MountView view{.path = request.path, .source = url.to_string()};
+  view.read_only = request.read_only;
+  view.allow_other = request.allow_other;
+  return view;
 }
 
 Status MountService::ending() {
@@ -98,6 +98,7 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
   }
   log::info("mounted {} at {}", entry->view.source, entry->view.path);
   MountView view = show(entry);
+  remember();
   give_back(entry);
   co_return view;
 }
@@ -154,8 +155,10 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   }
   Result<MadePolicy> made = make_policy(request.path, entry->settings, owner_of(request));
   if (!made) co_return Error(made.error());
-  Result<> apart = co_await check_target(context, url, request.path);
-  if (!apart) co_return apart;
+  if (!entry->inherited) {
+    Result<> apart = co_await check_target(context, url, request.path);
+    if (!apart) co_return apart;
+  }
   Result<SourcePtr> source = open_source(url, made->policy.isolated ? request.path : "");
   if (!source) co_return Error(source.error());
   if (request.probe) {
@@ -195,7 +198,7 @@ Policy MountService::owner_of(const MountRequest& request) {
 }
 
 Task<Result<>> MountService::prepare_target(EntryPtr entry) {
-  if (!entry->view.door) co_return Result<>();
+  if (!entry->view.door || entry->inherited) co_return Result<>();
   const std::string path = entry->view.path;
   Result<bool> dead = co_await executor_.blocking([path] { return prepare_mount_target(path); });
   if (!dead) co_return Error(dead.error());
@@ -249,28 +252,6 @@ FuseDoorOptions MountService::door_options(const EntryPtr& entry) {
   return door;
 }
 
-Task<Result<>> MountService::open_door(EntryPtr entry) {
-  auto file_system = std::shared_ptr<FileSystem>(
-      FileSystem::create(entry->request.path, catalog_, fetcher_, store_));
-  FuseDoorOptions options = door_options(entry);
-  {
-    std::lock_guard lock(mutex_);
-    entry->file_system = file_system;
-  }
-  auto mount_door = [this, options, file_system] {
-    return FuseDoor::mount(options, *file_system, executor_);
-  };
-  Result<std::unique_ptr<FuseDoor>> door = co_await executor_.blocking(mount_door);
-  if (!door) co_return Error(door.error());
-  FuseFeatures features = (*door)->features();
-  std::lock_guard lock(mutex_);
-  entry->door = std::move(*door);
-  entry->view.features = {{"passthrough", features.passthrough},
-                          {"io_uring", features.io_uring},
-                          {"readdirplus", features.readdirplus}};
-  co_return Result<>();
-}
-
 void MountService::refresh_view(const std::string& path) {
   for (const MountPtr& mount : catalog_.mounts()) {
     if (mount->entry.path != path) continue;
@@ -300,6 +281,7 @@ Task<Result<>> MountService::unmount(Context, std::string path, bool lazy) {
   keep_for_open_files(entry);
   (void)catalog_.unmount(path);
   co_await leave(entry);
+  remember();
   log::info("unmounted {}{}", path,
             entry->door ? ", what is open or mounted elsewhere is still served" : "");
   close_if_empty();
@@ -414,6 +396,7 @@ Task<> MountService::reap(Activity::Token token, std::weak_ptr<Entry> ended) {
     log::warning("{} was unmounted by someone else", entry->view.path);
     (void)catalog_.unmount(entry->view.path);
   }
+  remember();
   co_await destroy(entry);
   close_if_empty();
 }
@@ -426,6 +409,7 @@ Task<> MountService::destroy(EntryPtr entry) {
       door.swap(entry->door);
     }
     door.reset();
+    if (entry->door_number != 0) options_.kept->drop(entry->door_number);
     return true;
   };
   co_await executor_.blocking(std::move(close));
@@ -467,22 +451,25 @@ void MountService::pass_on(const CatalogChange& change) {
 }
 
 Task<> MountService::stop() {
-  std::vector<EntryPtr> left;
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
   }
   activity_.close();
   co_await activity_.wait_idle();
-  {
-    std::lock_guard lock(mutex_);
-    // The innermost first; paths are sorted.
-    for (auto& [path, entry] : entries_) left.insert(left.begin(), entry);
-    left.insert(left.end(), lingering_.begin(), lingering_.end());
-    entries_.clear();
-    lingering_.clear();
-  }
-  for (EntryPtr& entry : left) co_await destroy(std::move(entry));
+  for (EntryPtr& entry : close()) co_await destroy(std::move(entry));
+}
+
+// All entries, which are in no table any more: the innermost first; paths are sorted.
+std::vector<MountService::EntryPtr> MountService::close() {
+  std::vector<EntryPtr> left;
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  for (auto& [path, entry] : entries_) left.insert(left.begin(), entry);
+  left.insert(left.end(), lingering_.begin(), lingering_.end());
+  entries_.clear();
+  lingering_.clear();
+  return left;
 }
 
 }  // namespace leat

@@ -9,10 +9,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "apps/daemon/kept_mounts.h"
 #include "catalog/catalog.h"
 #include "doors/admin/host.h"
 #include "doors/fuse/fuse_door.h"
@@ -30,6 +32,8 @@ struct MountServiceOptions {
   bool close_when_empty = false;
   // Of the mounts' connections; may be null, outlives the service.
   ConnectionRecord* connections = nullptr;
+  // Where the mounts are kept for a successor; may be null, outlives the service.
+  KeptMounts* kept = nullptr;
   // Called when that has happened, on any thread.
   std::function<void()> on_empty;
   Clock::duration probe_timeout = std::chrono::seconds(30);
@@ -48,6 +52,8 @@ class MountService {
   // `snapshot`: that its names come from; null: from the store.
   Task<Result<MountView>> mount(Context context, MountRequest request,
                                 SnapshotPtr snapshot = nullptr);
+  // Goes on with a mount of a predecessor, without asking its store. `snapshot` as above.
+  Task<Result<>> take_over(Context context, KeptMount kept, SnapshotPtr snapshot);
   // Of the mount that is responsible for the path. Returns when the kernel was told.
   Task<Result<MountView>> change(Context context, MountChange change);
   // kBusy where it is in use, or something is mounted inside. What it shows and how stays.
@@ -56,11 +62,15 @@ class MountService {
   std::vector<MountView> views() const;
   // The policy of a mount has changed in the catalog; nothing where there is none.
   void refresh_view(const std::string& path);
+  // The mount at `path` goes by the snapshot of that name from now on; "": by its store.
+  void note_snapshot(const std::string& path, const std::string& name);
 
   // As when the last mount goes, if there is none: for a daemon that nobody used.
   void close_if_empty();
   // Refuses new mounts, takes all away, those in use by force, and returns when they are gone.
   Task<> stop();
+  // As stop(), but the mounts stay, for a successor: their doors take no more requests.
+  Task<> hand_over();
 
  private:
   struct Entry {
@@ -69,7 +79,9 @@ class MountService {
     StoreUrl url;
     PolicySettings settings;  // as they are now
     SourcePtr source;
-    std::shared_ptr<FileSystem> file_system;  // null for a nested mount
+    std::optional<KeptMounts::Door> inherited;  // from a predecessor, until the door has it
+    uint64_t door_number = 0;                   // by which it is kept; 0: it is not
+    std::shared_ptr<FileSystem> file_system;    // null for a nested mount
     std::shared_ptr<FuseDoor> door;
     // Of mounts that are gone, lazily or from inside this one: files opened there are still served
     // by this door, until it ends.
@@ -81,6 +93,8 @@ class MountService {
   using EntryPtr = std::shared_ptr<Entry>;
 
   static Status ending();
+  static Result<StoreUrl> parse_source(const MountRequest& request);
+  static MountView view_of(const MountRequest& request, const StoreUrl& url);
   // From now on it is one of views(); as it is now.
   MountView show(const EntryPtr& entry);
   Result<EntryPtr> reserve(const MountRequest& request, const StoreUrl& url);
@@ -93,6 +107,12 @@ class MountService {
   static void show_settings(MountView& view, const PolicySettings& settings);
   Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);
   Task<Result<>> open_door(EntryPtr entry);
+  Task<Result<>> take_over_lingering(KeptMount kept);
+  Result<> keep_door(const EntryPtr& entry, const SharedRecords& records);
+  // What a successor would have to know is now so. After each change of a mount.
+  void remember();
+  static MountRequest request_now(const Entry& entry);
+  std::vector<EntryPtr> close();
   FuseDoorOptions door_options(const EntryPtr& entry);
 
   enum class Inside : uint8_t { kRefused, kStays };  // what is mounted inside
@@ -119,7 +139,8 @@ class MountService {
   Executor& executor_;
   Activity activity_;
 
-  mutable std::mutex mutex_;  // leaf
+  std::mutex remember_mutex_;  // before mutex_ and that of KeptMounts
+  mutable std::mutex mutex_;   // leaf
   bool closed_ = false;
   std::map<std::string, EntryPtr> entries_;
   std::set<EntryPtr> lingering_;  // unmounted lazily, open files are still served

@@ -53,6 +53,7 @@ Task<Result<MountView>> MountService::change(Context, MountChange change) {
   EntryPtr entry = *claimed;
   Result<> changed = co_await change_claimed(entry, change);
   MountView view = show(entry);
+  remember();
   give_back(entry);
   if (!changed) {
     co_return error(changed.error().with_context("cannot change " + change.path));
@@ -141,6 +142,7 @@ Task<Result<MountView>> MountService::move(Context context, MountMove move) {
   log::info("moved {} to {}", move.from, move.to);
   refresh_view(move.to);
   MountView view = show(to);
+  remember();
   give_back(to);
   co_return view;
 }

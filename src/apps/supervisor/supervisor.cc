@@ -81,10 +81,9 @@ class Supervisor {
  private:
   struct Daemon {
     pid_t pid = -1;
-    Clock::time_point started;
     File alive;                                     // closed here once the daemon's end is
     std::optional<Clock::time_point> overdue = {};  // until when it may take to end after that
-    bool ready = false;
+    std::optional<Clock::time_point> ready = {};    // since when
     bool told_to_end = false;
     std::string next = {};
   };
@@ -217,7 +216,7 @@ Result<Supervisor::Daemon> Supervisor::spawn() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
     return error(status_from_errno(errno, "cannot make a pipe"));
-  Daemon daemon{.started = Clock::now(), .alive = File(ends[0])};
+  Daemon daemon{.alive = File(ends[0])};
   const File given(ends[1]);
   LEAT_TRY(daemon.pid, ProgramStart{.executable = options_.executable,
                                     .arguments = options_.daemon,
@@ -234,7 +233,7 @@ Result<Supervisor::Daemon> Supervisor::spawn() {
 void Supervisor::hear() {
   DescriptorStore::Said said = store_->receive(daemon_ ? daemon_->pid : -1);
   if (!daemon_) return;
-  daemon_->ready |= said.ready;
+  if (said.ready && !daemon_->ready) daemon_->ready = Clock::now();
   ready_once_ |= said.ready;
   if (!said.next.empty()) daemon_->next = std::move(said.next);
 }
@@ -294,7 +293,7 @@ void Supervisor::ended(End end) {
   } else if (end.exited_with(kHandOver) && dead.ready) {
     hand_over(dead.next);
   } else {
-    died(how, end.exit_status(), Clock::now() - dead.started);
+    died(how, end.exit_status(), dead.ready ? Clock::now() - *dead.ready : Clock::duration::zero());
   }
 }
 
@@ -306,8 +305,8 @@ void Supervisor::died(const std::string& how, int exit_status, Clock::duration l
   }
   quick_deaths_ = lived < options_.steady ? quick_deaths_ + 1 : 0;
   if (quick_deaths_ >= options_.restarts_max) {
-    options_.say(
-        fmt::format("{}, {} times soon after its start: no other is started", how, quick_deaths_));
+    options_.say(fmt::format("{}, as {} before it soon after its start: no other is started", how,
+                             quick_deaths_ - 1));
     exit_status_ = 1;
     return;
   }

@@ -28,10 +28,11 @@ struct SupervisorOptions {
   int ready_fd = -1;
   // A line for the log.
   std::function<void(const std::string&)> say;
-  // A daemon that died sooner than `steady` after its start died quickly. After so many quick
-  // deaths in a row no other is started.
-  int restarts_max = 5;
-  std::chrono::milliseconds steady{10'000};
+  // A daemon that died before it was ready, or sooner than `steady` after that, died quickly: what
+  // its predecessors had not answered comes again at once, and it may be that of which they died.
+  // After so many quick deaths in a row no other is started.
+  int restarts_max = 10;
+  std::chrono::milliseconds steady{100};
   // Before the start that follows the second quick death in a row; doubles up to `pause_max`. The
   // first is followed at once.
   std::chrono::milliseconds pause_first{100};

@@ -127,7 +127,7 @@ TEST(Supervisor, ACrashLoopIsGivenUpAndEverythingClosed) {
   EXPECT_EQ(supervised.wait(), 1);
   EXPECT_TRUE(fifo.closed());
   EXPECT_FALSE(supervised.another());
-  EXPECT_THAT(supervised.log(), HasSubstr("ended with 9, 3 times soon after its start"));
+  EXPECT_THAT(supervised.log(), HasSubstr("ended with 9, as 2 before it soon after its start"));
 }
 
 TEST(Supervisor, DeathsAfterASteadyLifeAreNotCounted) {

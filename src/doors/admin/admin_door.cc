@@ -59,6 +59,7 @@ HttpRouter AdminDoor::control_router() {
   route(router, "GET", "/v1/jobs/{id}", &AdminDoor::show_job);
   route(router, "DELETE", "/v1/jobs/{id}", &AdminDoor::cancel_job);
   route(router, "POST", "/v1/shutdown", &AdminDoor::shut_down);
+  route(router, "POST", "/v1/upgrade", &AdminDoor::upgrade);
   mounts_.add_to(router);
   tree_.add_to(router);
   cache_.add_to(router);
@@ -108,6 +109,16 @@ Task<HttpResponse> AdminDoor::cancel_job(Context, HttpRequest request) {
 
 Task<HttpResponse> AdminDoor::shut_down(Context, HttpRequest) {
   host_.shut_down();
+  co_return HttpResponse::json(202, "{}");
+}
+
+Task<HttpResponse> AdminDoor::upgrade(Context, HttpRequest request) {
+  Result<Json> body = parse_json(request.body, "the request's body");
+  if (!body) co_return error_response(body.error());
+  Result<UpgradeRequest> wanted = from_json<UpgradeRequest>(*body);
+  if (!wanted) co_return error_response(wanted.error());
+  Result<> begun = host_.upgrade(*std::move(wanted));
+  if (!begun) co_return error_response(begun.error());
   co_return HttpResponse::json(202, "{}");
 }
 

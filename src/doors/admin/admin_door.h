@@ -33,6 +33,7 @@ class AdminDoor {
  private:
   Task<HttpResponse> status(Context context, HttpRequest request);
   Task<HttpResponse> shut_down(Context context, HttpRequest request);
+  Task<HttpResponse> upgrade(Context context, HttpRequest request);
   Task<HttpResponse> start_job(Context context, HttpRequest request);
   Task<HttpResponse> list_jobs(Context context, HttpRequest request);
   Task<HttpResponse> show_job(Context context, HttpRequest request);

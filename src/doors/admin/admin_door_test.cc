@@ -194,6 +194,10 @@ class RecordingHost : public Host {
   Task<Result<std::vector<SnapshotView>>> snapshots(Context) override {
     co_return std::vector{snapshot};
   }
+  Result<> upgrade(UpgradeRequest request) override {
+    upgraded = request.executable;
+    return {};
+  }
   Task<Result<>> use_snapshot(Context, SnapshotUse use) override {
     if (use.name == "none") co_return error(StatusCode::kNotFound, "no such snapshot");
     used = use;
@@ -222,6 +226,7 @@ class RecordingHost : public Host {
                         .used_by = {"/m"},
                         .broken = "it is cut short"};
   SnapshotUse used;
+  std::string upgraded;
   std::string removed;
   uint64_t cancelled = 0;
   bool shut = false;
@@ -503,6 +508,8 @@ TEST_F(AdminDoorTest, TheMetricsAddressHasNothingElse) {
 }
 
 TEST_F(AdminDoorTest, ShutdownIsAnswered) {
+  EXPECT_EQ(ask("POST", "/v1/upgrade", {}, R"({"executable": "/opt/leat"})").status, 202);
+  EXPECT_EQ(host_.upgraded, "/opt/leat");
   EXPECT_EQ(ask("POST", "/v1/shutdown").status, 202);
   EXPECT_TRUE(host_.shut);
 }

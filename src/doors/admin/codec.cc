@@ -96,6 +96,8 @@ void decode(const Json& json, StatView& stat) {
 void decode(const Json& json, HostStatus& status) {
   get(json, "version", status.version);
   get(json, "pid", status.pid);
+  get(json, "supervisor_pid", status.supervisor_pid);
+  get(json, "restarts", status.restarts);
   get(json, "uptime_seconds", status.uptime_seconds);
   get(json, "rss_bytes", status.rss_bytes);
   get(json, "open_files", status.open_files);
@@ -116,6 +118,10 @@ void decode(const Json& json, HostStatus& status) {
   }
 }
 
+void decode(const Json& json, UpgradeRequest& request) {
+  get(json, "executable", request.executable);
+}
+
 }  // namespace
 
 Json to_json(const HostStatus& status) {
@@ -123,6 +129,8 @@ Json to_json(const HostStatus& status) {
   for (const MountView& mount : status.mounts) mounts.push_back(to_json(mount));
   return {{"version", status.version},
           {"pid", status.pid},
+          {"supervisor_pid", status.supervisor_pid},
+          {"restarts", status.restarts},
           {"uptime_seconds", status.uptime_seconds},
           {"rss_bytes", status.rss_bytes},
           {"open_files", status.open_files},
@@ -138,6 +146,10 @@ Json to_json(const HostStatus& status) {
           {"options", status.options},
           {"counters", status.counters},
           {"mounts", mounts}};
+}
+
+Json to_json(const UpgradeRequest& request) {
+  return {{"executable", request.executable}};
 }
 
 Json to_json(const JobRequest& request) {
@@ -222,6 +234,7 @@ template Result<MountView> from_json(const Json&);
 template Result<MountChange> from_json(const Json&);
 template Result<MountMove> from_json(const Json&);
 template Result<HostStatus> from_json(const Json&);
+template Result<UpgradeRequest> from_json(const Json&);
 template Result<JobRequest> from_json(const Json&);
 template Result<JobView> from_json(const Json&);
 template Result<EntryView> from_json(const Json&);

@@ -78,6 +78,8 @@ struct CacheView {
 struct HostStatus {
   std::string version{};
   int pid = 0;
+  int supervisor_pid = 0;  // who starts the next daemon; 0: nobody does
+  uint64_t restarts = 0;   // daemons before this one, since the supervisor started
   double uptime_seconds = 0;
   uint64_t rss_bytes = 0;
   uint64_t open_files = 0;
@@ -92,6 +94,11 @@ struct HostStatus {
   std::map<std::string, std::string> options{};  // of the daemon, as its configuration writes them
   std::map<std::string, double> counters{};      // name{labels} → value, of every room
   std::vector<MountView> mounts{};
+};
+
+// The next daemon takes over.
+struct UpgradeRequest {
+  std::string executable{};  // absolute path; empty: the one that this daemon was started from
 };
 
 struct EvictRequest {
@@ -187,6 +194,8 @@ class Host {
   // kBusy while a mount uses it.
   virtual Task<Result<>> remove_snapshot(Context context, std::string name) = 0;
   // Starts to end the process and returns.
+  // Returns before it happens. kUnsupported where nobody would start the next one.
+  virtual Result<> upgrade(UpgradeRequest request) = 0;
   virtual void shut_down() = 0;
 };
 

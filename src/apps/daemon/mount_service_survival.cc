@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mounts that outlive the daemon: what is kept of them, and how a successor goes on.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/daemon/mount_service.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+// What is not answered by then is the successor's.
+constexpr auto kHandOverPatience = std::chrono::milliseconds(500);
+
+}  // namespace
+
+Task<Result<>> MountService::open_door(EntryPtr entry) {
+  std::shared_ptr<SharedRecords> records;
+  FuseDoorOptions options = door_options(entry);
+  if (entry->inherited) {
+    records = entry->inherited->records;
+    options.connection = ::fcntl(entry->inherited->connection.fd(), F_DUPFD_CLOEXEC, 3);
+    entry->inherited.reset();
+  } else if (options_.kept != nullptr && options_.kept->kept()) {
+    Result<std::unique_ptr<SharedRecords>> made = SharedRecords::create("leat-nodes");
+    if (made) {
+      records = *std::move(made);
+    } else {
+      log::warning("{} will not outlive this daemon: {}", entry->view.path,
+                   made.error().to_string());
+    }
+  }
+  options.records = records.get();
+  std::unique_ptr<FileSystem> made = FileSystem::create(entry->request.path, catalog_, fetcher_,
+                                                        store_, {.records = records.get()});
+  // The records go after whoever uses the file system last.
+  std::shared_ptr<FileSystem> file_system(made.release(),
+                                          [records](FileSystem* last) { delete last; });
+  {
+    std::lock_guard lock(mutex_);
+    entry->file_system = file_system;
+  }
+  auto mount_door = [this, options, file_system] {
+    return FuseDoor::mount(options, *file_system, executor_);
+  };
+  Result<std::unique_ptr<FuseDoor>> door = co_await executor_.blocking(mount_door);
+  if (!door) co_return Error(door.error());
+  FuseFeatures features = (*door)->features();
+  {
+    std::lock_guard lock(mutex_);
+    entry->door = std::move(*door);
+    entry->view.features = {{"passthrough", features.passthrough},
+                            {"io_uring", features.io_uring},
+                            {"readdirplus", features.readdirplus},
+                            {"survives", features.survives}};
+  }
+  if (!records || entry->door->connection() < 0 || entry->door_number != 0) co_return Result<>();
+  Result<> kept = co_await executor_.blocking(
+      [this, entry, records]() -> Result<> { return keep_door(entry, *records); });
+  if (!kept) {
+    log::warning("{} will not outlive this daemon: {}", entry->view.path, kept.error().to_string());
+  }
+  co_return Result<>();
+}
+
+Result<> MountService::keep_door(const EntryPtr& entry, const SharedRecords& records) {
+  const uint64_t number = options_.kept->new_door();
+  LEAT_CHECK_OK(options_.kept->keep(number, entry->door->connection(), records));
+  entry->door_number = number;
+  return {};
+}
+
+Task<Result<>> MountService::take_over(Context context, KeptMount kept, SnapshotPtr snapshot) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
+  if (kept.lingering) {
+    Result<> lingers = co_await take_over_lingering(std::move(kept));
+    co_return lingers;
+  }
+  kept.request.probe = false;
+  Result<StoreUrl> url = parse_source(kept.request);
+  if (!url) co_return Error(url.error());
+  Result<EntryPtr> reserved = reserve(kept.request, *url);
+  if (!reserved) co_return Error(reserved.error());
+  EntryPtr entry = *reserved;
+  if (kept.door != 0) {
+    Result<KeptMounts::Door> door = options_.kept->take(kept.door);
+    if (door) {
+      entry->inherited = *std::move(door);
+      entry->door_number = kept.door;
+    } else {
+      // Programs that had something open there have got errors; new ones find it.
+      log::warning("{} is mounted anew: {}", kept.request.path, door.error().to_string());
+    }
+  }
+  Result<> filled = co_await fill(context, entry, *url, std::move(snapshot));
+  if (!filled) {
+    {
+      std::lock_guard lock(mutex_);
+      entries_.erase(kept.request.path);
+    }
+    co_await destroy(entry);
+    co_return filled;
+  }
+  show(entry);
+  remember();
+  give_back(entry);
+  co_return Result<>();
+}
+
+// What is open in it is served on, from the store that it had.
+Task<Result<>> MountService::take_over_lingering(KeptMount kept) {
+  Result<StoreUrl> url = parse_source(kept.request);
+  if (!url) co_return Error(url.error());
+  Result<KeptMounts::Door> door = options_.kept->take(kept.door);
+  if (!door) co_return Error(door.error());
+  auto isolated = url->options.find("isolated");
+  const bool alone = isolated != url->options.end() && isolated->second == "true";
+  Result<SourcePtr> source = open_source(*url, alone ? kept.request.path : "");
+  if (!source) co_return Error(source.error());
+  auto entry = std::make_shared<Entry>();
+  entry->view = view_of(kept.request, *url);
+  entry->request = kept.request;
+  entry->url = *url;
+  entry->source = *source;
+  entry->inherited = *std::move(door);
+  entry->door_number = kept.door;
+  sources_.add(*source);
+  entry->kept.emplace((**source).id(), *source);
+  Result<> opened = co_await open_door(entry);
+  if (!opened) {
+    co_await destroy(entry);
+    co_return opened;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    entry->busy = false;
+    lingering_.insert(entry);
+  }
+  remember();
+  if (auto reaping = activity_.enter()) executor_.spawn(reap(std::move(*reaping), entry));
+  co_return Result<>();
+}
+
+// By which the mount could be made again as it is: policies are said once, in the settings.
+MountRequest MountService::request_now(const Entry& entry) {
+  MountRequest request = entry.request;
+  request.source = entry.url.to_string();
+  request.options = entry.url.options;
+  for (std::string_view option : policy_options()) request.options.erase(std::string(option));
+  request.options.insert(entry.settings.mount.begin(), entry.settings.mount.end());
+  request.freshness.clear();
+  request.paths = entry.settings.paths;
+  return request;
+}
+
+void MountService::remember() {
+  if (options_.kept == nullptr || !options_.kept->kept()) return;
+  std::lock_guard in_order(remember_mutex_);
+  std::vector<KeptMount> mounts;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return;
+    for (const auto& [path, entry] : entries_) {
+      if (entry->shown) mounts.push_back({request_now(*entry), entry->door_number, false});
+    }
+    for (const EntryPtr& entry : lingering_) {
+      if (entry->door_number == 0) continue;
+      mounts.push_back({request_now(*entry), entry->door_number, true});
+    }
+  }
+  options_.kept->write(mounts);
+}
+
+void MountService::note_snapshot(const std::string& path, const std::string& name) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = entries_.find(path);
+    if (found == entries_.end()) return;
+    found->second->request.snapshot = name;
+  }
+  remember();
+}
+
+Task<> MountService::hand_over() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  activity_.close();
+  co_await activity_.wait_idle();
+  const Clock::time_point end = Clock::now() + kHandOverPatience;
+  for (const EntryPtr& entry : close()) {
+    // Those that nobody can go on with end with the process, and are mounted anew.
+    co_await executor_.blocking([entry, end] {
+      if (!entry->door) return true;
+      using std::chrono::milliseconds;
+      const auto left = std::chrono::floor<milliseconds>(end - Clock::now());
+      entry->door->hand_over(std::max(milliseconds(0), left));
+      entry->door.reset();
+      return true;
+    });
+  }
+}
+
+}  // namespace leat
