@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/fuse/kernel_offer.h"
+
+#include <linux/fuse.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "doors/fuse/connection_backings.h"
+#include "doors/fuse/probe_connection.h"
+
+namespace leat {
+namespace {
+
+// Flags of FUSE_INIT that the headers of Debian 12 (Linux 6.1) do not have yet. Those from bit 32
+// on stand in flags2.
+constexpr uint64_t kPassthrough = uint64_t{1} << 37;     // 6.9
+constexpr uint64_t kHasResend = uint64_t{1} << 39;       // 6.9
+constexpr uint64_t kOverIoUring = uint64_t{1} << 41;     // 6.14
+constexpr uint64_t kRequestTimeout = uint64_t{1} << 42;  // 6.15
+// What comes without a flag, by the protocol's minor number.
+constexpr unsigned kNoFlushMinor = 35;  // FOPEN_NOFLUSH, 5.16
+constexpr unsigned kEpochMinor = 44;    // FUSE_NOTIFY_INC_EPOCH, 6.16
+
+// fuse_init_in before FUSE_INIT_EXT (5.17) gave it flags2.
+constexpr size_t kShortInitBytes = 16;
+// The least that the kernel takes is FUSE_MIN_READ_BUFFER, 8 KiB.
+constexpr size_t kRequestBytesMax = 64 * 1024;
+// One file system may lie below: not one that lies on another itself, such as overlayfs.
+constexpr uint32_t kStackDepthMax = 1;
+
+// fuse_init_out of 6.15, of the same size as ever.
+struct InitReply {
+  fuse_out_header header{};
+  uint32_t major = FUSE_KERNEL_VERSION;
+  uint32_t minor = 0;
+  uint32_t read_ahead_bytes_max = 0;
+  uint32_t flags = 0;
+  uint16_t background_max = 1;
+  uint16_t congestion_threshold = 1;
+  uint32_t write_bytes_max = 4096;
+  uint32_t time_granularity_ns = 1;
+  uint16_t pages_max = 1;
+  uint16_t map_alignment = 0;
+  uint32_t flags2 = 0;
+  uint32_t stack_depth_max = 0;
+  uint16_t request_timeout_s = 0;
+  std::array<uint16_t, 11> unused{};
+};
+static_assert(sizeof(InitReply) == sizeof(fuse_out_header) + sizeof(fuse_init_out));
+
+KernelOffer offer_of(const fuse_init_in& init, uint64_t flags) {
+  return {.protocol_major = init.major,
+          .protocol_minor = init.minor,
+          .readdirplus = (flags & FUSE_DO_READDIRPLUS) != 0,
+          .parallel_directory_operations = (flags & FUSE_PARALLEL_DIROPS) != 0,
+          .no_open = (flags & FUSE_NO_OPEN_SUPPORT) != 0,
+          .no_flush = init.minor >= kNoFlushMinor,
+          .passthrough = (flags & kPassthrough) != 0,
+          .io_uring = (flags & kOverIoUring) != 0,
+          .resend = (flags & kHasResend) != 0,
+          .epochs = init.minor >= kEpochMinor,
+          .request_timeout = (flags & kRequestTimeout) != 0,
+          .read_ahead_bytes_max = init.max_readahead};
+}
+
+Result<std::string> read_request(int device, std::chrono::milliseconds patience) {
+  pollfd readable{.fd = device, .events = POLLIN, .revents = 0};
+  const int ready = ::poll(&readable, 1, static_cast<int>(patience.count()));
+  if (ready < 0) return error(status_from_errno(errno, "cannot wait for the kernel's FUSE_INIT"));
+  if (ready == 0) {
+    return error(StatusCode::kTimedOut, "the kernel did not begin to talk to a FUSE connection");
+  }
+  std::string request(kRequestBytesMax, '\0');
+  const ssize_t got = ::read(device, request.data(), request.size());
+  if (got < 0) return error(status_from_errno(errno, "cannot read the kernel's FUSE_INIT"));
+  request.resize(static_cast<size_t>(got));
+  return request;
+}
+
+// In the order of the files.
+Result<std::vector<Result<>>> try_backings(int device, const InitRequest& request,
+                                           const std::vector<int>& files) {
+  const std::string reply = init_reply(request);
+  if (::write(device, reply.data(), reply.size()) < 0) {
+    return error(status_from_errno(errno, "the kernel did not take the answer to its FUSE_INIT"));
+  }
+  ConnectionBackings kernel;
+  kernel.connect(device);
+  std::vector<Result<>> outcomes;
+  for (int file : files) {
+    Result<int> id = kernel.add(file);
+    if (id) kernel.remove(*id);
+    outcomes.push_back(id ? Result<>() : error(id.error()));
+  }
+  return outcomes;
+}
+
+}  // namespace
+
+Result<InitRequest> parse_init(std::span<const std::byte> request) {
+  fuse_in_header header{};
+  fuse_init_in init{};
+  if (request.size() < sizeof header + kShortInitBytes) {
+    return error(StatusCode::kUnsupported, "the kernel's first FUSE request is cut short");
+  }
+  std::memcpy(&header, request.data(), sizeof header);
+  std::memcpy(&init, request.data() + sizeof header,
+              std::min(request.size() - sizeof header, sizeof init));
+  if (header.opcode != FUSE_INIT || init.major != FUSE_KERNEL_VERSION) {
+    return error(StatusCode::kUnsupported, "the kernel speaks another FUSE protocol than 7");
+  }
+  uint64_t flags = init.flags;
+  if ((flags & FUSE_INIT_EXT) != 0) flags |= uint64_t{init.flags2} << 32;
+  return InitRequest{.unique = header.unique, .offer = offer_of(init, flags)};
+}
+
+std::string init_reply(const InitRequest& request) {
+  InitReply reply;
+  reply.header = {.len = sizeof reply, .error = 0, .unique = request.unique};
+  reply.minor = request.offer.protocol_minor;
+  if (request.offer.passthrough) {
+    reply.flags = FUSE_INIT_EXT;
+    reply.flags2 = static_cast<uint32_t>(kPassthrough >> 32);
+    reply.stack_depth_max = kStackDepthMax;
+  }
+  return {reinterpret_cast<const char*>(&reply), sizeof reply};
+}
+
+Result<KernelOffer> ask_kernel(const KernelQuestion& question) {
+  LEAT_TRY(std::unique_ptr<ProbeConnection> connection,
+           ProbeConnection::open({.device = question.device,
+                                  .fusermount = question.fusermount,
+                                  .by_itself = question.by_itself,
+                                  .patience = question.patience}));
+  LEAT_TRY(std::string text, read_request(connection->fd(), question.patience));
+  LEAT_TRY(InitRequest request, parse_init(std::as_bytes(std::span(text))));
+  if (request.offer.passthrough && !question.files.empty()) {
+    LEAT_TRY(request.offer.backings, try_backings(connection->fd(), request, question.files));
+  }
+  return std::move(request.offer);
+}
+
+}  // namespace leat

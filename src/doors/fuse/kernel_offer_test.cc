@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel says in FUSE_INIT, from bytes and from the running kernel.
+#include "doors/fuse/kernel_offer.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "base/id128.h"
+#include "base/records.h"
+#include "doors/fuse/mount_point.h"
+#include "doors/fuse/probe_connection.h"
+#include "runtime/disk.h"
+
+namespace leat {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kInitOpcode = 26;
+constexpr uint32_t kInitExt = 1u << 30;
+constexpr uint64_t kUnique = 2;
+
+// As include/uapi/linux/fuse.h lays it out; a short one has no flags2.
+std::string init_request(uint32_t minor, uint32_t flags, std::optional<uint32_t> flags2,
+                         uint32_t opcode = kInitOpcode, uint32_t major = 7) {
+  RecordWriter writer;
+  writer.put<uint32_t>(flags2 ? 104 : 56);
+  writer.put(opcode);
+  writer.put(kUnique);
+  writer.pad_to(40);
+  writer.put(major);
+  writer.put(minor);
+  writer.put<uint32_t>(131072);
+  writer.put(flags);
+  if (flags2) {
+    writer.put(*flags2);
+    writer.pad_to(104);
+  }
+  return writer.take();
+}
+
+Result<InitRequest> parse(const std::string& text) {
+  return parse_init(std::as_bytes(std::span(text)));
+}
+
+TEST(KernelOffer, IsWhatTheFlagsSay) {
+  Result<InitRequest> old = parse(init_request(31, 1u << 13 | 1u << 18, std::nullopt));
+  ASSERT_TRUE(old) << old.error().to_string();
+  EXPECT_EQ(old->unique, kUnique);
+  EXPECT_EQ(old->offer.protocol_minor, 31u);
+  EXPECT_TRUE(old->offer.readdirplus);
+  EXPECT_TRUE(old->offer.parallel_directory_operations);
+  EXPECT_EQ(old->offer.read_ahead_bytes_max, 131072u);
+  EXPECT_FALSE(old->offer.no_flush || old->offer.passthrough || old->offer.io_uring ||
+               old->offer.resend || old->offer.epochs || old->offer.request_timeout);
+
+  Result<InitRequest> all =
+      parse(init_request(45, kInitExt, 1u << 5 | 1u << 7 | 1u << 9 | 1u << 10));
+  ASSERT_TRUE(all) << all.error().to_string();
+  EXPECT_TRUE(all->offer.no_flush && all->offer.passthrough && all->offer.io_uring &&
+              all->offer.resend && all->offer.epochs && all->offer.request_timeout);
+  EXPECT_FALSE(all->offer.readdirplus);
+}
+
+TEST(KernelOffer, ASecondHalfOfTheFlagsCountsOnlyWhereTheFirstSaysSo) {
+  Result<InitRequest> request = parse(init_request(45, 0, ~0u));
+  ASSERT_TRUE(request);
+  EXPECT_FALSE(request->offer.passthrough);
+}
+
+TEST(KernelOffer, OtherRequestsAreRefused) {
+  EXPECT_EQ(parse("").error().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(parse(init_request(45, 0, 0).substr(0, 50)).error().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(parse(init_request(45, 0, 0, 38)).error().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(parse(init_request(0, 0, 0, kInitOpcode, 8)).error().code(), StatusCode::kUnsupported);
+}
+
+TEST(KernelOffer, TheAnswerTakesPassthroughWhereItIsOffered) {
+  const std::string with = init_reply(*parse(init_request(45, kInitExt, 1u << 5)));
+  const std::string without = init_reply(*parse(init_request(31, 0, std::nullopt)));
+  ASSERT_EQ(with.size(), 80u);
+  ASSERT_EQ(without.size(), 80u);
+  auto word = [](const std::string& reply, size_t offset) {
+    uint32_t value;
+    std::memcpy(&value, reply.data() + offset, sizeof value);
+    return value;
+  };
+  EXPECT_EQ(word(with, 0), 80u);
+  EXPECT_EQ(word(with, 8), kUnique);
+  EXPECT_EQ(word(with, 20), 45u);
+  EXPECT_EQ(word(with, 28), kInitExt);  // flags
+  EXPECT_EQ(word(with, 48), 1u << 5);   // flags2
+  EXPECT_EQ(word(with, 52), 1u);        // max_stack_depth
+  EXPECT_EQ(word(without, 28), 0u);
+  EXPECT_EQ(word(without, 52), 0u);
+}
+
+size_t open_descriptors() {
+  std::filesystem::directory_iterator all("/proc/self/fd"), end;
+  return static_cast<size_t>(std::distance(all, end));
+}
+
+// A file without a name in the temporary directory.
+File nameless_file() {
+  return File(::open(testing::TempDir().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+}
+
+// With a temporary directory of its own, in which nothing may be left.
+class Asking : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / ("leat_ask_" + Id128::random().to_hex());
+    std::filesystem::create_directories(folder_ / "tmp");
+    setenv("TMPDIR", (folder_ / "tmp").c_str(), 1);
+  }
+  void TearDown() override {
+    EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tmp"));
+    for (const MountinfoLine& mount : mounts_of_this_namespace()) {
+      EXPECT_FALSE(mount.point.starts_with(folder_.string())) << mount.point;
+    }
+    unsetenv("TMPDIR");
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string script(const std::string& text) const {
+    const std::string path = folder_ / "fusermount";
+    std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
+    EXPECT_EQ(::chmod(path.c_str(), 0700), 0);
+    return path;
+  }
+
+  std::filesystem::path folder_;
+};
+
+class AskKernel : public Asking, public testing::WithParamInterface<bool> {};
+
+TEST_P(AskKernel, AnswersAndLeavesNothingBehind) {
+  const File file = nameless_file();
+  ASSERT_TRUE(file) << strerror(errno);
+  const size_t descriptors = open_descriptors();
+  Result<KernelOffer> offer = ask_kernel({.files = {file.fd()}, .by_itself = GetParam()});
+  EXPECT_EQ(open_descriptors(), descriptors);
+  if (!offer) GTEST_SKIP() << "FUSE cannot be used here: " << offer.error().to_string();
+  EXPECT_EQ(offer->protocol_major, 7u);
+  EXPECT_GT(offer->protocol_minor, 20u);
+  EXPECT_TRUE(offer->readdirplus);
+  EXPECT_EQ(offer->backings.size(), offer->passthrough ? 1u : 0u);
+  for (const Result<>& backing : offer->backings) {
+    std::printf("a backing file: %s\n", backing ? "yes" : backing.error().to_string().c_str());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, AskKernel, testing::Bool(),
+                         [](const auto& way) { return way.param ? "ByItself" : "ByFusermount"; });
+
+TEST_F(Asking, WithoutADeviceThereIsNothingToAsk) {
+  Result<KernelOffer> offer = ask_kernel({.device = "/nowhere/fuse"});
+  ASSERT_FALSE(offer);
+  EXPECT_EQ(offer.error().code(), StatusCode::kNotFound);
+}
+
+TEST_F(Asking, AFusermountThatFailsIsQuoted) {
+  Result<KernelOffer> offer =
+      ask_kernel({.fusermount = script("echo 'not for you' >&2\nexit 1"), .by_itself = false});
+  ASSERT_FALSE(offer);
+  EXPECT_EQ(offer.error().code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(offer.error().to_string(), HasSubstr("not for you"));
+  Result<KernelOffer> missing =
+      ask_kernel({.fusermount = "/nowhere/fusermount3", .by_itself = false});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(Asking, AFusermountThatNeitherMountsNorEndsIsGivenUp) {
+  Result<KernelOffer> offer = ask_kernel({.patience = std::chrono::milliseconds(50),
+                                          .fusermount = script("exec tail -f /dev/null"),
+                                          .by_itself = false});
+  EXPECT_FALSE(offer);
+}
+
+// fusermount3 sees the end of the process and unmounts, in its own time.
+TEST_F(Asking, AKilledProcessLeavesNoMount) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto connection = ProbeConnection::open({.device = "/dev/fuse",
+                                             .fusermount = "fusermount3",
+                                             .by_itself = false,
+                                             .patience = std::chrono::seconds(5)});
+    const char said = connection ? 'y' : 'n';
+    if (::write(ends[1], &said, 1) == 1) ::pause();
+    ::_exit(1);
+  }
+  char said = '?';
+  ASSERT_EQ(::read(ends[0], &said, 1), 1);
+  auto mounted = [this] {
+    return std::ranges::any_of(mounts_of_this_namespace(), [this](const MountinfoLine& mount) {
+      return mount.point.starts_with(folder_.string());
+    });
+  };
+  EXPECT_EQ(mounted(), said == 'y');
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (mounted() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_FALSE(mounted());
+  // The folder itself, which is empty, is all that may stay.
+  std::filesystem::remove_all(folder_ / "tmp");
+  std::filesystem::create_directories(folder_ / "tmp");
+}
+
+}  // namespace
+}  // namespace leat
