@@ -106,7 +106,7 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
 MountView MountService::show(const EntryPtr& entry) {
   std::lock_guard lock(mutex_);
   entry->shown = true;
-  return entry->view;
+  return as_it_is(*entry);
 }
 
 // A place in the table, so that nobody else mounts there meanwhile.
@@ -425,9 +425,22 @@ std::vector<MountView> MountService::views() const {
   std::vector<MountView> views;
   std::lock_guard lock(mutex_);
   for (const auto& [path, entry] : entries_) {
-    if (entry->shown) views.push_back(entry->view);
+    if (entry->shown) views.push_back(as_it_is(*entry));
   }
   return views;
+}
+
+// Passthrough may have failed since the mount.
+MountView MountService::as_it_is(const Entry& entry) {
+  MountView view = entry.view;
+  if (!entry.door) return view;
+  FuseFeatures features = entry.door->features();
+  view.features = {{"passthrough", features.passthrough},
+                   {"io_uring", features.io_uring},
+                   {"readdirplus", features.readdirplus},
+                   {"survives", features.survives}};
+  view.passthrough_off = std::move(features.passthrough_off);
+  return view;
 }
 
 void MountService::close_if_empty() {

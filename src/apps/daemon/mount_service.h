@@ -97,6 +97,7 @@ class MountService {
   static MountView view_of(const MountRequest& request, const StoreUrl& url);
   // From now on it is one of views(); as it is now.
   MountView show(const EntryPtr& entry);
+  static MountView as_it_is(const Entry& entry);  // with mutex_ held
   Result<EntryPtr> reserve(const MountRequest& request, const StoreUrl& url);
   Task<Result<>> fill(Context context, EntryPtr entry, StoreUrl url, SnapshotPtr snapshot);
   static Task<Result<>> check_target(Context context, StoreUrl url, std::string path);

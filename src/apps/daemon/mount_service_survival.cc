@@ -47,14 +47,9 @@ Task<Result<>> MountService::open_door(EntryPtr entry) {
   };
   Result<std::unique_ptr<FuseDoor>> door = co_await executor_.blocking(mount_door);
   if (!door) co_return Error(door.error());
-  FuseFeatures features = (*door)->features();
   {
     std::lock_guard lock(mutex_);
     entry->door = std::move(*door);
-    entry->view.features = {{"passthrough", features.passthrough},
-                            {"io_uring", features.io_uring},
-                            {"readdirplus", features.readdirplus},
-                            {"survives", features.survives}};
   }
   if (!records || entry->door->connection() < 0 || entry->door_number != 0) co_return Result<>();
   Result<> kept = co_await executor_.blocking(

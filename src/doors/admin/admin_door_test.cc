@@ -137,7 +137,10 @@ class RecordingHost : public Host {
     co_return MountView{.path = move.to};
   }
   std::vector<MountView> mounts() const override {
-    return {{.path = "/m", .source = "test://b/data/", .features = {{"passthrough", true}}}};
+    return {{.path = "/m",
+             .source = "test://b/data/",
+             .features = {{"passthrough", false}},
+             .passthrough_off = "it was not asked for"}};
   }
   HostStatus status() const override {
     HostStatus status{.version = "1.2.3", .pid = 7, .mounts = mounts()};

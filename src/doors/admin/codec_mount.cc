@@ -92,6 +92,7 @@ void decode(const Json& json, MountView& view) {
   get_shared(json, view);
   get(json, "door", view.door);
   get(json, "features", view.features);
+  get(json, "passthrough_off", view.passthrough_off);
 }
 
 void decode(const Json& json, MountChange& change) {
@@ -117,7 +118,9 @@ Json to_json(const MountRequest& request) {
 
 Json to_json(const MountView& view) {
   Json json = shared_to_json(view);
-  json.update({{"door", view.door}, {"features", view.features}});
+  json.update({{"door", view.door},
+               {"features", view.features},
+               {"passthrough_off", view.passthrough_off}});
   put_bytes(json, "path", view.path);
   put_bytes(json, "source", view.source);
   return json;

@@ -50,6 +50,7 @@ struct MountView {
   // False for a mount inside another one's folder, which shows it: it has no door of its own.
   bool door = true;
   std::map<std::string, bool> features{};  // of the door: passthrough, io_uring …
+  std::string passthrough_off{};           // why the kernel does not read files by itself
   uid_t uid = 0;
   gid_t gid = 0;
   mode_t umask = 022;
