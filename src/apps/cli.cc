@@ -29,7 +29,8 @@ std::string overview() {
   }
   text +=
       "\n'leat COMMAND --help' shows a command's flags and an example. Each takes --json.\n"
-      "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 no daemon runs.";
+      "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 no daemon runs,\n"
+      "5 doctor found a problem.";
   return text;
 }
 
@@ -61,7 +62,8 @@ int finish(int code) {
 // A daemon that was killed and hangs keeps its folders and its socket from answering, so what a
 // command would wait for goes first.
 Attempt<> clear_the_way(const CommandEntry& entry) {
-  if (std::string_view(entry.name) == "version") return {};
+  const std::string_view name = entry.name;
+  if (name == "version" || name == "doctor") return {};  // which does it itself and tells of it
   LEAT_CHECK_OK(
       clear_dead_daemon(runtime_directory(), [](const std::string& what) { note(what); }));
   return {};

@@ -21,6 +21,7 @@ enum class ExitCode : int {
   kUsage = 2,
   kNotFound = 3,
   kNoDaemon = 4,
+  kProblem = 5,  // `doctor` found one
 };
 
 struct Failure {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon ends, politely or not; the cache stays and the bytes are right."""
 
+import json
 import os
 import signal
 import subprocess
@@ -166,7 +167,7 @@ def hung(leat, front, s3, filled, folder):
     return mount, daemon, waiting
 
 
-@pytest.mark.parametrize("command", ["mounts", "umount", "mount", "daemon"])
+@pytest.mark.parametrize("command", ["mounts", "umount", "mount", "daemon", "doctor"])
 def test_a_killed_daemon_that_hangs_is_in_nobodys_way(leat, front, filled, hung, command):
     mount, daemon, waiting = hung
     front.hold(None)
@@ -183,6 +184,11 @@ def test_a_killed_daemon_that_hangs_is_in_nobodys_way(leat, front, filled, hung,
         assert process.wait(timeout=60) == 0
     elif command == "mount":
         leat.mount(front, filled, mount)
+    elif command == "doctor":  # finds it, and says so where it says everything
+        told = json.loads(leat.run("doctor", "--json", check=False, timeout_s=60).stdout)
+        found = [finding for finding in told["findings"] if finding["name"] == "daemon.dead"]
+        assert [finding["level"] for finding in found] == ["note"]
+        assert f"pid {daemon}) was killed and hangs in the kernel" in found[0]["what"]
     else:
         done = leat.run(command, *([mount] if command == "umount" else []), check=False, timeout_s=60)
         assert f"pid {daemon}) was killed and hangs in the kernel" in done.stderr, done.stderr

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+
+#include "apps/command_table.h"
+#include "apps/doctor/checkup.h"
+#include "apps/doctor/host_fixes.h"
+#include "apps/paths.h"
+#include "apps/text_table.h"
+
+namespace leat {
+namespace {
+
+class DoctorCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_flag("--fix", fix_, "Set what an administrator has to set once, and say what was set");
+    app.add_option("--config", run_.config, "Of the daemon: its configuration file");
+    app.add_option("--cache-dir", directories_,
+                   "Of the daemon: where pages are kept; may be given several times")
+        ->allow_extra_args(false);
+    app.add_option("--cache-size", cache_size_,
+                   "Of the daemon: at most so many bytes in each of them");
+  }
+
+  Attempt<> run() override;
+
+ private:
+  static HostPlaces places();
+  static std::string fixes_text(const std::vector<HostFix>& fixes);
+  Attempt<> outcome(const Checkup& checkup, const std::vector<HostFix>& fixes, Json document) const;
+
+  bool fix_ = false;
+  std::vector<std::string> directories_;
+  std::string cache_size_;
+  DaemonRun run_;
+};
+
+HostPlaces DoctorCommand::places() {
+  HostPlaces places;
+  const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  places.search_path = path == nullptr ? "/usr/local/bin:/usr/bin:/bin" : path;
+  return places;
+}
+
+std::string DoctorCommand::fixes_text(const std::vector<HostFix>& fixes) {
+  if (fixes.empty()) return "nothing to fix\n";
+  TextTable table("ll");
+  for (const HostFix& fix : fixes) {
+    table.add({fix.done ? "fixed" : "not fixed", fix.what});
+    if (!fix.action.empty()) table.add({"", "  to do: " + fix.action});
+  }
+  return table.to_string() + "\n";
+}
+
+Attempt<> DoctorCommand::run() {
+  run_.runtime = runtime_directory();
+  for (std::string& directory : directories_) directory = absolute_path(directory);
+  if (!directories_.empty()) {
+    run_.settings["cache.directory"] = fmt::format("{}", fmt::join(directories_, ","));
+  }
+  if (!cache_size_.empty()) run_.settings["cache.size"] = cache_size_;
+  std::vector<HostFix> fixes;
+  if (fix_) fixes = fix_host(places());
+  const Checkup checkup = check_host(places(), run_);
+  Json document = {{"findings", Json::array()},
+                   {"fixes", Json::array()},
+                   {"kernel", checkup.kernel},
+                   {"notes", count(checkup.findings, Level::kNote)},
+                   {"problems", count(checkup.findings, Level::kProblem)},
+                   {"version", LEAT_VERSION}};
+  for (const Finding& finding : checkup.findings) document["findings"].push_back(to_json(finding));
+  for (const HostFix& fix : fixes) document["fixes"].push_back(to_json(fix));
+  if (!json) {
+    if (fix_) print(fixes_text(fixes));
+    print(to_text(checkup.findings));
+  }
+  Attempt<> done = outcome(checkup, fixes, document);
+  if (json && done) print_json(document);
+  return done;
+}
+
+Attempt<> DoctorCommand::outcome(const Checkup& checkup, const std::vector<HostFix>& fixes,
+                                 Json document) const {
+  for (const HostFix& fix : fixes) {
+    if (fix.done) continue;
+    Failure failed(Status(StatusCode::kPermissionDenied,
+                          fmt::format("not everything could be set: {}; 'sudo leat doctor --fix', "
+                                      "or by hand: {}",
+                                      fix.what, fix.action)));
+    failed.document = std::move(document);
+    return std::unexpected(std::move(failed));
+  }
+  const std::string problems = problems_in_words(checkup.findings);
+  if (problems.empty()) return {};
+  Failure found(Status(StatusCode::kUnsupported, problems), ExitCode::kProblem);
+  found.document = std::move(document);
+  return std::unexpected(std::move(found));
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_doctor_command() {
+  return std::make_unique<DoctorCommand>();
+}
+
+}  // namespace leat

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/doctor/daemon_findings.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "apps/client/daemon_client.h"
+#include "apps/daemon/dead_daemon.h"
+#include "apps/doctor/bounded_look.h"
+#include "apps/doctor/host_places.h"
+#include "apps/paths.h"
+#include "base/units.h"
+#include "runtime/disk.h"
+
+namespace leat {
+namespace {
+
+constexpr const char* kNotWanted = "it was not asked for";  // doors/fuse/session.cc
+
+// A daemon holds the lock of its pid file for as long as it lives.
+bool lives(const std::string& runtime) {
+  const File file(::open(pid_file(runtime).c_str(), O_RDONLY | O_CLOEXEC));
+  return file && ::flock(file.fd(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+Finding running_finding(const HostStatus& status, const std::string& own_version) {
+  const auto uptime = std::chrono::seconds(static_cast<int64_t>(status.uptime_seconds));
+  Finding finding{.name = "daemon"};
+  finding.what =
+      fmt::format("leat {}, pid {}, up {}", status.version, status.pid, format_duration(uptime));
+  if (status.version == own_version) return finding;
+  finding.level = Level::kNote;
+  finding.what += fmt::format("; this program is {}", own_version);
+  finding.cost = "what came with the newer one is not in use";
+  finding.action = "leat umount its folders when nobody uses them, and mount them again";
+  return finding;
+}
+
+std::optional<Finding> directory_state_finding(const DirectoryStats& directory) {
+  Finding finding{.name = "daemon.cache", .subject = directory.path};
+  if (directory.state != DirectoryState::kNormal) {
+    finding.level = Level::kProblem;
+    finding.what = fmt::format("{}: {}", to_string(directory.state), directory.why);
+    finding.cost = directory.state == DirectoryState::kDown
+                       ? "what it held is fetched from the store again"
+                       : "it takes nothing new in";
+    finding.action = "sudo dmesg | tail, for its disk; it is tried again by itself";
+  } else if (directory.stats.corrupt_blocks != 0) {
+    finding.level = Level::kNote;
+    finding.what = fmt::format("{} corrupt blocks were dropped", directory.stats.corrupt_blocks);
+    finding.cost = "they were fetched again; a disk that changes bytes is about to fail";
+    finding.action = "leat cache verify; sudo smartctl -a of its disk";
+  } else {
+    return std::nullopt;
+  }
+  return finding;
+}
+
+bool has(const MountView& mount, const char* feature) {
+  auto found = mount.features.find(feature);
+  return found != mount.features.end() && found->second;
+}
+
+Finding mount_finding(const MountView& mount, bool io_uring_wanted) {
+  Finding finding{.name = "daemon.mount", .subject = mount.path};
+  if (has(mount, "passthrough")) {
+    finding.what = "passthrough";
+  } else {
+    finding.what =
+        "no passthrough: " +
+        (mount.passthrough_off.empty() ? "the daemon does not say why" : mount.passthrough_off);
+    if (mount.passthrough_off != kNotWanted) {
+      finding.level = Level::kNote;
+      finding.cost = "4 times the CPU and about half the bandwidth on large cached files";
+      finding.action = "see kernel.passthrough, cache.* and host.rights; then mount it again";
+    }
+  }
+  if (has(mount, "io_uring")) {
+    finding.what += ", FUSE over io_uring";
+  } else if (io_uring_wanted) {
+    finding.level = Level::kNote;
+    finding.what += "; no FUSE over io_uring, though fuse.io_uring is set";
+    if (finding.cost.empty()) finding.cost = "14 to 39 % more CPU for small reads";
+    if (finding.action.empty()) finding.action = "see kernel.fuse_io_uring; then mount it again";
+  }
+  return finding;
+}
+
+Findings status_findings(const HostStatus& status, const std::string& own_version) {
+  Findings findings = {running_finding(status, own_version)};
+  for (const DirectoryStats& directory : status.cache.directories) {
+    if (auto finding = directory_state_finding(directory)) findings.push_back(std::move(*finding));
+  }
+  auto option = status.options.find("fuse.io_uring");
+  const bool io_uring_wanted = option != status.options.end() && option->second == "true";
+  for (const MountView& mount : status.mounts) {
+    if (mount.door) findings.push_back(mount_finding(mount, io_uring_wanted));
+  }
+  return findings;
+}
+
+// kAnswers for what this user may not look into, too.
+FolderState state_of_folder(const std::string& path, std::chrono::milliseconds patience) {
+  const std::optional<int> number = look_at(path, patience);
+  if (!number) return FolderState::kSilent;
+  const bool dead = *number == ENOTCONN || *number == ECONNABORTED;
+  return dead ? FolderState::kDead : FolderState::kAnswers;
+}
+
+}  // namespace
+
+DaemonFacts ask_daemon(const std::string& runtime) {
+  DaemonFacts facts;
+  auto say = [&facts](std::string what) { facts.cleared.push_back(std::move(what)); };
+  if (auto cleared = clear_dead_daemon(runtime, say); !cleared) {
+    facts.not_cleared = cleared.error().to_string();
+    return facts;
+  }
+  DaemonClient daemon(runtime);
+  if (!daemon.running()) {
+    Result<> safe = check_runtime_directory(runtime);
+    if (!safe && safe.error().code() != StatusCode::kNotFound) {
+      facts.unanswered = safe.error().message();
+    } else if (lives(runtime)) {
+      facts.unanswered = fmt::format("the daemon of {} (pid {}) lives and does not answer", runtime,
+                                     first_line(pid_file(runtime)));
+    }
+    return facts;
+  }
+  if (auto status = daemon.get_as<HostStatus>("/v1/status")) {
+    facts.status = std::move(*status);
+  } else if (status.error().code != ExitCode::kNoDaemon) {
+    facts.unanswered = status.error().status.to_string();
+  }
+  return facts;
+}
+
+Findings daemon_findings(const DaemonFacts& facts, const std::string& own_version) {
+  Findings findings;
+  for (const std::string& what : facts.cleared) {
+    findings.push_back({.level = Level::kNote,
+                        .name = "daemon.dead",
+                        .what = what,
+                        .cost = "programs that waited for it got an error",
+                        .action = "mount its folders again"});
+  }
+  if (!facts.not_cleared.empty()) {
+    findings.push_back({.level = Level::kProblem,
+                        .name = "daemon.dead",
+                        .what = facts.not_cleared,
+                        .cost = "its folders hang, and no other daemon starts in its place",
+                        .action = "sudo leat doctor, with the same LEAT_RUNTIME_DIR"});
+  } else if (!facts.unanswered.empty()) {
+    findings.push_back({.level = Level::kProblem,
+                        .name = "daemon",
+                        .what = facts.unanswered,
+                        .cost = "no command reaches it",
+                        .action = "its log is daemon.log in that directory; at worst kill it"});
+  } else if (facts.status) {
+    append(findings, status_findings(*facts.status, own_version));
+  } else {
+    findings.push_back({.name = "daemon", .what = "none runs; leat mount starts it"});
+  }
+  return findings;
+}
+
+std::vector<Folder> inspect_folders(const std::vector<MountinfoLine>& mounts,
+                                    std::chrono::milliseconds patience) {
+  std::vector<Folder> folders;
+  for (const MountinfoLine& mount : mounts) {
+    if (mount.type != "fuse.leat") continue;
+    const std::string path = unescape_mount(mount.point);
+    folders.push_back({.path = path, .state = state_of_folder(path, patience)});
+  }
+  return folders;
+}
+
+Findings folder_findings(const std::vector<Folder>& folders) {
+  Findings findings;
+  for (const Folder& folder : folders) {
+    if (folder.state == FolderState::kDead) {
+      findings.push_back({.level = Level::kProblem,
+                          .name = "folder.dead",
+                          .subject = folder.path,
+                          .what = "its daemon is gone",
+                          .cost = "programs get 'Transport endpoint is not connected'",
+                          .action = "leat umount " + folder.path});
+    } else if (folder.state == FolderState::kSilent) {
+      findings.push_back({.level = Level::kProblem,
+                          .name = "folder.silent",
+                          .subject = folder.path,
+                          .what = "it does not answer",
+                          .cost = "programs that look into it wait",
+                          .action = "leat status, and the daemon's log; at worst end the daemon, "
+                                    "then leat umount " +
+                                    folder.path});
+    }
+  }
+  return findings;
+}
+
+}  // namespace leat

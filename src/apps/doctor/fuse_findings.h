@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether this process can show a folder at all, and to whom.
+#pragma once
+
+#include <string>
+
+#include "apps/doctor/finding.h"
+#include "apps/doctor/host_places.h"
+#include "apps/doctor/process_rights.h"
+
+namespace leat {
+
+struct FuseFacts {
+  int device_errno = 0;      // of opening the device; 0: it was opened
+  std::string fusermount{};  // path; empty: there is none
+  bool fusermount_raised =
+      false;                      // it runs with root's rights: setuid, or capabilities of the file
+  bool user_allow_other = false;  // in fuse.conf
+};
+
+FuseFacts gather_fuse(const HostPlaces& places);
+// Whether a line of the text of fuse.conf says so.
+bool says_user_allow_other(std::string_view fuse_conf);
+
+Findings fuse_findings(const FuseFacts& facts, const ProcessRights& rights);
+
+}  // namespace leat

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this process is allowed to use of the host: open files, memory, io_uring for its disks.
+#pragma once
+
+#include <cstdint>
+
+#include "apps/doctor/finding.h"
+#include "apps/doctor/host_places.h"
+
+namespace leat {
+
+struct LimitFacts {
+  int io_uring_errno = 0;            // of io_uring_setup(2); 0: there is one
+  int io_uring_disabled = 0;         // of the sysctl kernel.io_uring_disabled
+  uint64_t open_files_max = 0;       // the hard limit, to which the daemon raises the soft one
+  uint64_t memory_bytes = 0;         // that this process may use at all
+  uint64_t memory_wanted_bytes = 0;  // memory.size of the configuration; 0: the default
+};
+
+LimitFacts gather_limits(const HostPlaces& places);
+
+// `cache_directories`: as many as are configured.
+Findings limit_findings(const LimitFacts& facts, size_t cache_directories);
+
+}  // namespace leat
