@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "apps/paths.h"
+#include "doors/fuse/dead_connections.h"
 #include "model/mount_entry.h"
 
 namespace leat {
@@ -12,11 +16,19 @@ namespace {
 
 // Longer than anything the daemon does before it answers: a mount's probe has its own deadline.
 constexpr auto kPatience = std::chrono::minutes(3);
+// A start takes well under a second, and some seconds with millions of cached objects.
+constexpr auto kSuccessorPatience = std::chrono::seconds(30);
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
 HttpRequest make_request(std::string method, std::string path, Query query) {
   HttpRequest request{.method = std::move(method), .path = std::move(path)};
   request.query = std::move(query);
   return request;
+}
+
+bool nobody_listens(const Status& status) {
+  return status.code() == StatusCode::kUnavailable &&
+         status.message().starts_with("cannot connect");
 }
 
 }  // namespace
@@ -26,6 +38,27 @@ DaemonClient::DaemonClient(std::string runtime)
 
 bool DaemonClient::running() {
   if (!check_place()) return false;
+  return answers() || successor_answers();
+}
+
+// Whether there is one that did not answer at first.
+bool DaemonClient::successor_answers() {
+  const auto start = Clock::now();
+  bool said = false;
+  while (successor_expected(connection_record(runtime_)) &&
+         Clock::now() - start < kSuccessorPatience) {
+    if (answers()) return true;
+    if (!said && Clock::now() - start > std::chrono::seconds(2)) {
+      said = true;
+      note("waiting for the next daemon");
+    }
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  // It may have come to stay just now.
+  return answers();
+}
+
+bool DaemonClient::answers() {
   auto context = Context::background().with_timeout(std::chrono::seconds(10));
   auto answer = executor_.wait(http_.request(context, make_request("GET", "/healthz", {})));
   return answer && answer->status == 200;
@@ -59,7 +92,11 @@ Attempt<> DaemonClient::stream(std::string path, Query query, BodySink sink) {
 Attempt<Json> DaemonClient::ask(HttpRequest request) {
   LEAT_CHECK_OK(check_place());
   auto context = Context::background().with_timeout(kPatience);
-  auto answer = executor_.wait(http_.request(context, std::move(request)));
+  auto answer = executor_.wait(http_.request(context, request));
+  // What did not reach one daemon may be said to the next.
+  if (!answer && nobody_listens(answer.error()) && successor_answers()) {
+    answer = executor_.wait(http_.request(context, std::move(request)));
+  }
   if (!answer) return std::unexpected(explain(answer.error()));
   if (answer->status / 100 != 2) return std::unexpected(Failure(status_of(*answer)));
   LEAT_TRY(Json json, parse_json(answer->body, "the daemon's answer"));
@@ -101,7 +138,7 @@ Failure DaemonClient::explain_missing(Failure why, const std::string& path) {
 // Of a request that got no answer, or not all of it.
 Failure DaemonClient::explain(Status status) {
   if (status.code() != StatusCode::kUnavailable) return status;
-  if (status.message().starts_with("cannot connect")) return no_daemon();
+  if (nobody_listens(status)) return no_daemon();
   if (running()) return status;
   return {status.with_context(fmt::format("the daemon at {} has ended", runtime_)),
           ExitCode::kNoDaemon};

@@ -20,6 +20,7 @@ class DaemonClient {
   explicit DaemonClient(std::string runtime);
 
   const std::string& runtime() const { return runtime_; }
+  // One that has just died or makes way for the next one is waited for.
   bool running();
 
   // Each fails with ExitCode::kNoDaemon when none runs, or not any more, else with what the daemon
@@ -42,6 +43,8 @@ class DaemonClient {
 
  private:
   Attempt<Json> ask(HttpRequest request);
+  bool answers();
+  bool successor_answers();
   Attempt<> check_place() const;
   Failure no_daemon() const;
   Failure explain(Status status);

@@ -9,8 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "apps/paths.h"
@@ -21,6 +24,9 @@ extern char** environ;
 namespace leat {
 namespace {
 
+constexpr std::array<std::string_view, 6> kServiceVariables = {"NOTIFY_SOCKET", "LISTEN_PID",
+                                                               "LISTEN_FDS",    "LISTEN_FDNAMES",
+                                                               "LEAT_ALIVE_FD", "LEAT_RESTARTS"};
 constexpr int kReadyFd = 3;  // where the daemon finds its end of the pipe
 
 std::vector<std::string> daemon_arguments(const DaemonStart& start) {
@@ -33,6 +39,20 @@ std::vector<std::string> daemon_arguments(const DaemonStart& start) {
     arguments.insert(arguments.end(), {"--set", fmt::format("{}={}", name, value)});
   }
   return arguments;
+}
+
+// Less what a service manager told this process of itself: the daemon is nobody's service.
+std::vector<char*> daemon_environment() {
+  std::vector<char*> kept;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const bool of_a_service = std::ranges::any_of(kServiceVariables, [&](std::string_view name) {
+      return text.starts_with(name) && text.substr(name.size()).starts_with('=');
+    });
+    if (!of_a_service) kept.push_back(*variable);
+  }
+  kept.push_back(nullptr);
+  return kept;
 }
 
 Result<pid_t> spawn(const DaemonStart& start, int ready) {
@@ -57,7 +77,9 @@ Result<pid_t> spawn(const DaemonStart& start, int ready) {
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   pid_t pid = 0;
-  int failed = posix_spawn(&pid, "/proc/self/exe", &files, &attributes, argv.data(), environ);
+  std::vector<char*> environment = daemon_environment();
+  int failed =
+      posix_spawn(&pid, "/proc/self/exe", &files, &attributes, argv.data(), environment.data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0) return error(status_from_errno(failed, "cannot start the daemon"));

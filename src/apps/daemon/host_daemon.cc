@@ -194,6 +194,7 @@ void HostDaemon::stop() {
 }
 
 void HostDaemon::hand_over() {
+  connections_.hand_over();
   end(mounts_->hand_over());
 }
 

@@ -117,6 +117,10 @@ Result<> abort_connection(unsigned connection) {
   return {};
 }
 
+bool is_kept(const RecordedConnections& record) {
+  return record.keeper.pid != 0 && state_of(record.keeper) == ProcessState::kAlive;
+}
+
 }  // namespace
 
 bool is_ending_thread(std::string_view stat, std::string_view status) {
@@ -174,15 +178,18 @@ std::set<unsigned> connections_to_abort(const RecordedConnections& record,
   return found;
 }
 
+bool successor_expected(const std::string& record) {
+  const Result<RecordedConnections> parsed = parse_connections(text_of(record));
+  return parsed && state_of(parsed->process) != ProcessState::kAlive && is_kept(*parsed);
+}
+
 std::optional<DeadConnections> DeadConnections::find(const std::string& record) {
   const std::string text = text_of(record);
   if (text.empty()) return std::nullopt;
   Result<RecordedConnections> parsed = parse_connections(text);
   if (!parsed || state_of(parsed->process) != ProcessState::kEnding) return std::nullopt;
   // A successor goes on with what they wait for.
-  if (parsed->keeper.pid != 0 && state_of(parsed->keeper) == ProcessState::kAlive) {
-    return std::nullopt;
-  }
+  if (is_kept(*parsed)) return std::nullopt;
   return DeadConnections(std::move(*parsed));
 }
 

@@ -25,6 +25,9 @@ enum class ProcessState {
   kGone,    // or another boot, another process of that number, or only to be reaped
 };
 ProcessState state_of(const ProcessMark& process);
+// Whether the process that wrote the file `record` is gone, or going, and somebody lives who starts
+// its successor.
+bool successor_expected(const std::string& record);
 // Of the texts of a thread's /proc/PID/task/TID/stat and …/status.
 bool is_ending_thread(std::string_view stat, std::string_view status);
 
