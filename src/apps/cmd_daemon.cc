@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <unistd.h>
 
 #include "apps/client/daemon_start.h"
 #include "apps/command_table.h"
@@ -58,12 +58,15 @@ class DaemonCommand : public Command {
       started_for_a_mount_ = true;
     }
     started_for_a_mount_ |= ready_fd_ >= 0;
-    supervise_if_wanted(run_, ready_fd_);
+    if (auto supervised = supervise_if_wanted(run_, ready_fd_); !supervised) {
+      report_ready(ready_fd_, supervised);
+      return std::unexpected(Failure(supervised.error()));
+    }
     run_.on_ready = [fd = ready_fd_](const Result<>& outcome) { report_ready(fd, outcome); };
     // Started by hand it waits for its mounts as long as it takes.
     run_.stays_when_empty = !started_for_a_mount_;
     LEAT_TRY(DaemonEnd end, run_daemon(run_));
-    if (end == DaemonEnd::kHandedOver) std::exit(kHandOver);
+    if (end == DaemonEnd::kHandedOver) _exit(kHandOver);
     return {};
   }
 

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <thread>
 
 #include "apps/client/daemon_client.h"
@@ -161,16 +160,16 @@ Attempt<> MountCommand::run_in_foreground() {
   DaemonRun run{.runtime = runtime_directory(), .config = config_, .settings = settings_};
   run.restarts = restarts_so_far();
   // A client has threads, and a daemon begins without any: its signals are for its own.
-  if (run.restarts == 0 && DaemonClient(run.runtime).running()) {
+  if (!has_supervisor() && DaemonClient(run.runtime).running()) {
     return failure(StatusCode::kBusy,
                    fmt::format("a daemon runs already at {}; leave --foreground out to mount "
                                "through it",
                                run.runtime));
   }
   run.first_mount = request_;
-  supervise_if_wanted(run, -1);
+  LEAT_CHECK_OK(supervise_if_wanted(run, -1));
   LEAT_TRY(DaemonEnd end, run_daemon(std::move(run)));
-  if (end == DaemonEnd::kHandedOver) std::exit(kHandOver);
+  if (end == DaemonEnd::kHandedOver) _exit(kHandOver);
   return {};
 }
 

@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-// Changed in place: lookups, fresh_until and opens (with backing in its upper half).
+// Changed in place: lookups, mtime, fresh_until and opens (with backing in its upper half).
 struct Fixed {
   uint32_t kind;
   uint8_t node_kind;
@@ -134,9 +134,16 @@ void NodeRecord::set_lookups(uint64_t lookups) const {
   if (data_ != nullptr) store(fixed_of(data_).lookups, lookups);
 }
 
-void NodeRecord::set_fresh_until(Clock::time_point until) const {
+void NodeRecord::set_facts(const NodeFacts& facts) const {
   if (data_ == nullptr) return;
-  store(fixed_of(data_).fresh_until, static_cast<int64_t>(until.time_since_epoch().count()));
+  Fixed& fixed = fixed_of(data_);
+  const size_t before = sizeof(Fixed) + fixed.name_bytes + fixed.key_bytes + fixed.version_bytes;
+  const std::string_view recorded(reinterpret_cast<const char*>(data_) + before, fixed.mount_bytes);
+  const std::string_view mount =
+      facts.mount ? std::string_view(facts.mount->entry.path) : std::string_view();
+  const Clock::time_point until = mount == recorded ? facts.fresh_until : Clock::time_point::min();
+  store(fixed.mtime, facts.mtime ? facts.mtime->time_since_epoch().count() : kNoTime);
+  store(fixed.fresh_until, static_cast<int64_t>(until.time_since_epoch().count()));
 }
 
 void NodeRecord::set_open(uint32_t opens, int32_t backing) const {

@@ -51,9 +51,10 @@ class NodeRecord {
   NodeRecord(NodeRecord&& other) noexcept;
   NodeRecord& operator=(NodeRecord&& other) noexcept;
 
-  // Each is one word of the record, changed at once.
+  // Words of the record, each changed at once.
   void set_lookups(uint64_t lookups) const;
-  void set_fresh_until(Clock::time_point until) const;
+  // mtime and freshness; none of the latter where it is another mount's now.
+  void set_facts(const NodeFacts& facts) const;
   // How often it is open, and the kernel's number for its backing file.
   void set_open(uint32_t opens, int32_t backing) const;
 

@@ -54,7 +54,7 @@ NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const Cat
     Slot& slot = shard.slots.at(known->second);
     if (same_version(*slot.node, entry)) {
       slot.facts = facts_of(entry);
-      slot.node->record.set_fresh_until(entry.fresh_until);
+      slot.node->record.set_facts(slot.facts);
       slot.node->record.set_lookups(++slot.lookups);
       return slot.node;
     }
@@ -111,15 +111,22 @@ std::vector<NodeTable::Reopened> NodeTable::take_over(
   auto make = [&](auto& self, NodeId id) -> NodePtr {
     if (id == kRootNode) return root_;
     auto at = found.find(id);
-    if (at == found.end()) return root_;
+    if (at == found.end()) return nullptr;
     Found& one = at->second;
     if (one.node) return one.node;
     const std::optional<RecordedNode> said = NodeRecord::read(one.record);
     // A parent is older than what is in it.
-    if (!said || said->parent / kShards >= id / kShards) return root_;
+    const bool whole = said && said->parent / kShards < id / kShards;
+    NodePtr parent = whole ? self(self, said->parent) : nullptr;
+    if (!parent) {
+      // What it is of is not known: it is looked up again.
+      records_->free(one.record.data());
+      found.erase(at);
+      return nullptr;
+    }
     auto node = std::make_shared<Node>(Node{
         .id = id,
-        .parent = self(self, said->parent),
+        .parent = std::move(parent),
         .name = said->name,
         .kind = said->kind,
         .ref = said->ref,
@@ -144,7 +151,10 @@ std::vector<NodeTable::Reopened> NodeTable::take_over(
     size_.fetch_add(1, std::memory_order_relaxed);
     return node;
   };
-  for (auto& [id, one] : found) make(make, id);
+  std::vector<NodeId> ids;
+  ids.reserve(found.size());
+  for (const auto& [id, one] : found) ids.push_back(id);
+  for (NodeId id : ids) make(make, id);
   return open;
 }
 
@@ -195,7 +205,7 @@ void NodeTable::refresh(NodeId id, const CatalogEntry& entry) {
   auto found = shard.slots.find(id);
   if (found == shard.slots.end()) return;
   found->second.facts = facts_of(entry);
-  found->second.node->record.set_fresh_until(entry.fresh_until);
+  found->second.node->record.set_facts(found->second.facts);
 }
 
 void NodeTable::expire(NodeId id) {
@@ -204,7 +214,7 @@ void NodeTable::expire(NodeId id) {
   auto found = shard.slots.find(id);
   if (found == shard.slots.end()) return;
   found->second.facts.fresh_until = Clock::time_point::min();
-  found->second.node->record.set_fresh_until(Clock::time_point::min());
+  found->second.node->record.set_facts(found->second.facts);
 }
 
 void NodeTable::visit(std::string_view mount_path,

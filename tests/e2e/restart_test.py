@@ -5,13 +5,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from e2e.content import content, size_of
+from e2e.held_kernel import tell_a_held_kernel, thread_in
 from e2e.readers import UNTIL_STOPPED, Readers
 from rig.faulty import FaultyFront
 from rig.leat import leat_program
@@ -94,46 +92,6 @@ def test_kill_loop_under_readers(leat, store, filled, folder, seed, scale):
     read_all(mount)
 
 
-# Opens a file and its folder, and says so; then reads, or looks names of the folder up, as it is told,
-# with the outcome of each.
-READER = """
-import os, sys
-fd = os.open(sys.argv[1], os.O_RDONLY)
-folder = os.open(os.path.dirname(sys.argv[1]), os.O_PATH)
-print("open", flush=True)
-for line in sys.stdin:
-    try:
-        done = os.pread(fd, 4096, 0) if line == "read\\n" else os.stat(line[:-1], dir_fd=folder)
-        print("got", len(done), flush=True)
-    except OSError as error:
-        print(error.strerror, flush=True)
-"""
-
-
-class Reader:
-    def __init__(self, path):
-        self.process = subprocess.Popen([sys.executable, "-c", READER, str(path)], text=True, bufsize=1,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.process.stdout.readline() == "open\n"
-
-    def ask(self, line):
-        self.process.stdin.write(f"{line}\n")
-
-    def answer(self):
-        return self.process.stdout.readline().strip()
-
-
-def thread_in(pid, function):
-    """Whether a thread of the process waits in a function of the kernel, by name."""
-    for thread in Path(f"/proc/{pid}/task").glob("*"):
-        try:
-            if function in (thread / "stack").read_text():
-                return True
-        except OSError:
-            continue
-    return False
-
-
 @pytest.fixture
 def front(store, folder, seed):
     faulty = FaultyFront(store, folder, seed, share=0)
@@ -148,17 +106,7 @@ def hung(leat, front, s3, filled, folder):
     if os.getuid() != 0:
         pytest.skip("seeing where threads wait, and ending FUSE connections, needs root")
     leat.supervised = False  # by nobody
-    s3.put_object(Bucket=filled, Key="d/old", Body=content("d/old", 1, 0, size_of(9 * MIB, 1)))
-    mount = leat.mount(front, filled, os.path.join(folder, "mnt"), freshness="max-age=2s")
-    changed, waiting = Reader(mount / "d/old"), Reader(mount / "d/f0")
-    s3.put_object(Bucket=filled, Key="d/old", Body=content("d/old", 2, 0, size_of(9 * MIB, 2)))
-    time.sleep(2.2)  # what is believed of the names in d ends, and the next lookup lists them
-    front.hold("prefix=d")
-    waiting.ask("held")
-    wait_until(lambda: front.held, "the lookup to wait for the store")
-    daemon = leat.daemon_pid()
-    changed.ask("read")  # finds that the object has changed
-    wait_until(lambda: thread_in(daemon, "fuse_reverse_inval_entry"), "the kernel to be told")
+    mount, daemon, _, waiting = tell_a_held_kernel(leat, front, s3, filled, folder)
     os.kill(daemon, signal.SIGKILL)
     wait_until(lambda: is_ending(daemon) and thread_in(daemon, "fuse_reverse_inval_entry")
                and len(os.listdir(f"/proc/{daemon}/task")) == 2, "all but the first thread and that one "

@@ -6,14 +6,15 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 
 import pytest
 
 from e2e.content import content, size_of
+from e2e.held_kernel import tell_a_held_kernel
 from e2e.readers import UNTIL_STOPPED, Readers
+from rig.faulty import FaultyFront
 from rig.mounts import mounts_below
 from rig.process import is_alive, wait_until
 
@@ -84,12 +85,15 @@ def test_a_daemon_that_dies_while_it_starts(leat, mount, seed, scale):
             leat.wait_for_next(before)
 
 
-def test_what_is_open_stays_open(leat, mount):
+def test_what_is_open_stays_open(leat, s3, bucket, mount):
     file = os.open(mount / "d/f7", os.O_RDONLY)
     whole = bytes_of("d/f7")
     assert os.pread(file, 1000, 0) == whole[:1000]
     mapped = mmap.mmap(file, 0, prot=mmap.PROT_READ)
-    listing = os.scandir(mount / "d")
+    for number in range(3000):
+        s3.put_object(Bucket=bucket, Key=f"many/{number:05}", Body=b"")
+    leat.run("refresh", mount)
+    listing = os.scandir(mount / "many")
     names = {next(listing).name}
     before = os.fstat(file)
     for _ in range(3):
@@ -99,7 +103,7 @@ def test_what_is_open_stays_open(leat, mount):
         assert mapped[:] == whole
         assert (mount / "d/f3").read_bytes() == bytes_of("d/f3")
     names.update(entry.name for entry in listing)
-    assert names == {name.split("/")[1] for name in FILES}
+    assert names == {f"{number:05}" for number in range(3000)}
     mapped.close()
     os.close(file)
     leat.umount(mount)
@@ -148,35 +152,34 @@ def test_the_store_need_not_be_there(leat, store, mount):
     os.close(file)
 
 
-def test_a_killed_daemon_that_hangs_makes_way(leat, store, s3, bucket, folder):
-    """A thread of it tells the kernel to forget a name, for which the kernel wants the lock of a folder
-    that a lookup holds; only the next daemon can answer that."""
-    from e2e.restart_test import Reader, thread_in
-    from rig.faulty import FaultyFront
+@contextmanager
+def telling_the_kernel(leat, store, s3, bucket, folder):
+    if os.getuid() != 0:
+        pytest.skip("seeing where threads wait needs root")
     front = FaultyFront(store, folder, 1, share=0)
     try:
         s3.put_object(Bucket=bucket, Key="d/f0", Body=bytes_of("d/f0"))
-        s3.put_object(Bucket=bucket, Key="d/old", Body=content("d/old", 1, 0, 9 * MIB + 512))
-        mount = leat.mount(front, bucket, os.path.join(folder, "mnt"), freshness="max-age=2s")
-        changed, waiting = Reader(mount / "d/old"), Reader(mount / "d/f0")
-        s3.put_object(Bucket=bucket, Key="d/old", Body=content("d/old", 2, 0, 9 * MIB + 1024))
-        time.sleep(2.2)  # what is believed of the names in d ends, and the next lookup lists them
-        front.hold("prefix=d")
-        waiting.ask("held")
-        wait_until(lambda: front.held, "the lookup to wait for the store")
-        daemon = leat.daemon_pid()
-        changed.ask("read")  # finds that the object has changed
-        if os.getuid() != 0:
-            pytest.skip("seeing where threads wait needs root")
-        wait_until(lambda: thread_in(daemon, "fuse_reverse_inval_entry"), "the kernel to be told")
-        os.kill(daemon, signal.SIGKILL)
-        front.hold(None)
+        mount, daemon, changed, waiting = tell_a_held_kernel(leat, front, s3, bucket, folder)
+        yield front, daemon
         assert waiting.answer() == "No such file or directory"
         assert changed.answer() == "Stale file handle"
-        wait_until(lambda: not is_alive(daemon), "the killed daemon to be gone")
+        wait_until(lambda: not is_alive(daemon), "the daemon before to be gone")
         assert (mount / "d/f0").read_bytes() == bytes_of("d/f0")
     finally:
         front.stop()
+
+
+def test_a_killed_daemon_that_hangs_makes_way(leat, store, s3, bucket, folder):
+    with telling_the_kernel(leat, store, s3, bucket, folder) as (front, daemon):
+        os.kill(daemon, signal.SIGKILL)
+        front.hold(None)
+
+
+def test_an_upgrade_of_a_daemon_that_hangs(leat, store, s3, bucket, folder):
+    with telling_the_kernel(leat, store, s3, bucket, folder) as (front, daemon):
+        leat.run("upgrade")
+        assert leat.daemon_pid() != daemon
+        front.hold(None)
 
 
 def test_without_its_supervisor_a_daemon_works_on(leat, store, bucket, mount, folder):
@@ -187,6 +190,8 @@ def test_without_its_supervisor_a_daemon_works_on(leat, store, bucket, mount, fo
     second = leat.mount(store, bucket, os.path.join(folder, "second"))
     assert (second / "d/f5").read_bytes() == bytes_of("d/f5")
     leat.run("mounts", "set", mount, "ttl=1d")
+    done = leat.run("upgrade", check=False)
+    assert done.returncode == 1 and is_alive(daemon), "nobody would start the next one"
     leat.umount(second)
     leat.umount(mount)
     wait_until(lambda: not is_alive(daemon), "the daemon of no mounts to end")
@@ -210,21 +215,41 @@ def test_a_daemon_that_dies_again_and_again_is_given_up(leat, mount):
     assert "no other is started" in (leat.runtime_dir / "daemon.log").read_text()
 
 
-def test_an_interrupted_start_leaves_nothing(leat, store, bucket, folder):
-    """The very first daemon is killed before it could say anything: the command says so."""
-    directory = os.path.join(folder, "mnt")
-    os.makedirs(directory)
-    process = subprocess.Popen(
-        [sys.executable, "-c", "import os, sys; os.execv(sys.argv[1], sys.argv[1:])",
-         os.environ.get("LEAT_BIN") or "build/release/leat", "mount", f"s3://{bucket}", directory,
-         "--option", f"endpoint={store.endpoint}", "--option", "region=us-east-1",
-         "--cache-dir", leat.cache_dir, "--cache-size", leat.cache_size],
-        env=leat.environment(store.credentials), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL, text=True)
-    wait_until(lambda: len(leat.daemon_pids()) >= 2 or process.poll() is not None, "a daemon",
-               interval_s=0.001)
-    for pid in leat.daemon_pids()[1:]:
-        os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    leat.stop()
+@pytest.mark.parametrize("moment_s", [0, 0.02, 0.05, 0.1, 0.3])
+def test_who_is_told_to_end_ends_in_order_while_the_daemon_changes(leat, mount, folder, moment_s):
+    supervisor, daemon = leat.daemon_pids()
+    os.kill(daemon, signal.SIGKILL)
+    time.sleep(moment_s)
+    os.kill(supervisor, signal.SIGTERM)
+    wait_until(lambda: not leat.daemon_pids(), "all to end")
     assert mounts_below(folder) == []
+
+
+def test_what_lingers_leaves_alone_what_is_mounted_there_now(leat, mount):
+    file = os.open(mount / "d/f7", os.O_RDONLY)
+    leat.run("umount", "--lazy", mount)
+    subprocess.run(["mount", "-t", "tmpfs", "leat-test", mount], check=True)
+    try:
+        leat.kill_daemon()
+        assert os.pread(file, 1000, 0) == bytes_of("d/f7")[:1000]
+        leat.stop()
+        assert os.path.ismount(mount)
+    finally:
+        subprocess.run(["umount", mount], check=True)
+        os.close(file)
+
+
+def test_a_mount_while_the_daemon_changes_finds_the_next_one(leat, store, bucket, mount, folder, scale):
+    for number in range(3 * scale):
+        os.kill(leat.daemon_pid(), signal.SIGKILL)
+        other = leat.mount(store, bucket, os.path.join(folder, f"other{number}"))
+        assert len(leat.daemon_pids()) == 2, "a second supervisor"
+        assert (other / "d/f2").read_bytes() == bytes_of("d/f2")
+    assert len(leat.json("mounts")["mounts"]) == 3 * scale + 1
+
+
+def test_a_folder_unmounted_while_there_is_no_daemon_stays_so(leat, mount):
+    os.kill(leat.daemon_pid(), signal.SIGKILL)
+    subprocess.run(["umount", "-l", mount], check=True)
+    wait_until(lambda: not leat.daemon_pids(), "a daemon of no mounts to end")
+    assert mounts_below(mount) == []

@@ -67,14 +67,23 @@ def connections_below(folder):
 def connections_of(pid):
     """Those that a process holds, also in threads that outlive the others (kernel >= 6.16)."""
     found = set()
-    for entry in Path(f"/proc/{pid}/task").glob("*/fdinfo/*"):
-        try:
-            text = entry.read_text()
-        except OSError:
-            continue
-        found |= {int(line.split()[1]) for line in text.splitlines()
-                  if line.startswith("fuse_connection:")}
+    for thread in entries_of(f"/proc/{pid}/task"):
+        for entry in entries_of(thread / "fdinfo"):
+            try:
+                text = entry.read_text()
+            except OSError:
+                continue
+            found |= {int(line.split()[1]) for line in text.splitlines()
+                      if line.startswith("fuse_connection:")}
     return found
+
+
+def entries_of(folder):
+    """Of one that may go meanwhile."""
+    try:
+        return list(Path(folder).iterdir())
+    except OSError:
+        return []
 
 
 def open_control(connection):

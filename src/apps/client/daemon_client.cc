@@ -7,8 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "apps/daemon/supervision.h"
 #include "apps/paths.h"
-#include "doors/fuse/dead_connections.h"
 #include "model/mount_entry.h"
 
 namespace leat {
@@ -45,8 +45,7 @@ bool DaemonClient::running() {
 bool DaemonClient::successor_answers() {
   const auto start = Clock::now();
   bool said = false;
-  while (successor_expected(connection_record(runtime_)) &&
-         Clock::now() - start < kSuccessorPatience) {
+  while (is_supervised(runtime_) && Clock::now() - start < kSuccessorPatience) {
     if (answers()) return true;
     if (!said && Clock::now() - start > std::chrono::seconds(2)) {
       said = true;

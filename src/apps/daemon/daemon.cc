@@ -33,7 +33,7 @@ Result<std::unique_ptr<HostDaemon>> start(const DaemonRun& run, StopSignals& sig
   LEAT_TRY(std::unique_ptr<HostDaemon> daemon,
            HostDaemon::start(std::move(options), std::move(config)));
   // A successor has it already.
-  if (!run.first_mount || run.restarts > 0) return daemon;
+  if (!run.first_mount || daemon->has_mount(run.first_mount->path)) return daemon;
   Result<MountView> mounted = daemon->mount_and_wait(*run.first_mount);
   if (mounted) return daemon;
   daemon->stop();
@@ -65,10 +65,14 @@ Result<DaemonEnd> run_daemon(DaemonRun run) {
   if (run.on_ready) run.on_ready({});
   if (keeper.kept()) say(keeper, "READY=1");
   std::string reason = signals.wait();
-  if ((*daemon)->handing_over()) {
+  // Who was asked to end meanwhile ends.
+  if ((*daemon)->handing_over() && !signals.signalled()) {
     log::info("handing over: {}", reason);
+    say(keeper, "X_LEAT_HANDING_OVER=1");
     (*daemon)->hand_over();
     log::info("handed over");
+    // Not taken apart: a thread may wait in the kernel for what only the successor answers.
+    static_cast<void>(daemon->release());
     return DaemonEnd::kHandedOver;
   }
   log::info("ending: {}", reason);

@@ -9,7 +9,9 @@ namespace leat {
 
 enum class DaemonEnd {
   kEnded,
-  kHandedOver,  // its mounts are there, and wait for the next daemon
+  // Its mounts are there, and wait for the next daemon. Threads are left: the caller ends the
+  // process without anything else, by _exit().
+  kHandedOver,
 };
 
 // Runs a daemon in this process until a signal, /v1/shutdown, /v1/upgrade or its last umount ends

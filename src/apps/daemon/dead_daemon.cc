@@ -21,11 +21,11 @@ constexpr auto kPatience = 20s;
 
 }  // namespace
 
-Result<> clear_dead_daemon(const std::string& runtime,
-                           const std::function<void(std::string)>& say) {
+Result<> clear_dead_daemon(const std::string& runtime, const std::function<void(std::string)>& say,
+                           bool kept) {
   // What others may have written there is not to be believed.
   if (!check_runtime_directory(runtime)) return {};
-  std::optional<DeadConnections> dead = DeadConnections::find(connection_record(runtime));
+  std::optional<DeadConnections> dead = DeadConnections::find(connection_record(runtime), kept);
   if (!dead || dead->wait_until_gone(kOwnEnd)) return {};
   const std::string what = fmt::format(
       "the daemon of {} (pid {}) was killed and hangs in the kernel", runtime, dead->pid());

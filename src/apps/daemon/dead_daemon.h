@@ -13,6 +13,8 @@ namespace leat {
 // connections are aborted, so that it ends and with it its locks, and its folders are taken away.
 // Does nothing if it lives, however slow it is, or has ended. What happened goes to `say`, a
 // sentence each. Blocks, for seconds at most. Where it may not: kPermissionDenied with what to run.
-Result<> clear_dead_daemon(const std::string& runtime, const std::function<void(std::string)>& say);
+// `kept`: also where somebody lives who would start the next one.
+Result<> clear_dead_daemon(const std::string& runtime, const std::function<void(std::string)>& say,
+                           bool kept = false);
 
 }  // namespace leat

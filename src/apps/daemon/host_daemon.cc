@@ -78,9 +78,9 @@ Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options,
   LEAT_CHECK_OK(make_runtime_directory(options.runtime));
   // Its lock would never come free. But what a predecessor has still to answer for, a successor
   // does.
-  if (!options.keeper.kept()) {
-    LEAT_CHECK_OK(clear_dead_daemon(options.runtime,
-                                    [](const std::string& what) { log::warning("{}", what); }));
+  if (options.keeper.left().empty()) {
+    LEAT_CHECK_OK(clear_dead_daemon(
+        options.runtime, [](const std::string& what) { log::warning("{}", what); }, true));
   }
   LEAT_TRY(PidFile pid_file,
            PidFile::acquire(leat::pid_file(options.runtime), kPredecessorPatience));
@@ -89,7 +89,13 @@ Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options,
       new HostDaemon(std::move(options), std::move(config), std::move(pid_file)));
   LEAT_CHECK_OK(daemon->open_cache());
   if (auto serving = daemon->serve(); !serving) {
-    daemon->stop();
+    if (daemon->kept_.kept() && daemon->mounts_ && !daemon->mounts_->views().empty()) {
+      // What was taken over another try may serve.
+      daemon->hand_over();
+      static_cast<void>(daemon.release());
+    } else {
+      daemon->stop();
+    }
     return error(serving.error());
   }
   return daemon;
@@ -193,8 +199,12 @@ void HostDaemon::stop() {
   end(mounts_ ? mounts_->stop() : Task<>());
 }
 
+bool HostDaemon::has_mount(const std::string& path) const {
+  return std::ranges::any_of(mounts_->views(),
+                             [&](const MountView& mount) { return mount.path == path; });
+}
+
 void HostDaemon::hand_over() {
-  connections_.hand_over();
   end(mounts_->hand_over());
 }
 
@@ -339,6 +349,8 @@ Result<> HostDaemon::upgrade(UpgradeRequest request) {
                  "nobody would start the next daemon: this one was started without a supervisor "
                  "(daemon.supervised); unmount everything and mount it with the new version");
   }
+  // A keeper that is gone starts nobody.
+  LEAT_CHECK_OK(options_.keeper.say("STATUS=handing over"));
   if (!request.executable.empty()) {
     LEAT_CHECK_OK(options_.keeper.say("X_LEAT_NEXT=" + request.executable));
   }

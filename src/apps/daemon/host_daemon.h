@@ -38,9 +38,11 @@ class HostDaemon : public Host {
   static Result<std::unique_ptr<HostDaemon>> start(HostDaemonOptions options, Config config);
   // Takes every mount away and closes the cache cleanly. Blocks; must be called before destruction.
   void stop();
-  // As stop(), but its mounts stay, for the daemon that is started next. Where that was asked for.
+  // As stop(), but its mounts stay, for the daemon that is started next. May leave threads that
+  // wait for what only that one answers: the process is to end, and this not to be destroyed.
   void hand_over();
   bool handing_over() const { return handing_over_.load(); }
+  bool has_mount(const std::string& path) const;
 
   Result<MountView> mount_and_wait(MountRequest request);
 

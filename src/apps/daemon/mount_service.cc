@@ -281,7 +281,6 @@ Task<Result<>> MountService::unmount(Context, std::string path, bool lazy) {
   keep_for_open_files(entry);
   (void)catalog_.unmount(path);
   co_await leave(entry);
-  remember();
   log::info("unmounted {}{}", path,
             entry->door ? ", what is open or mounted elsewhere is still served" : "");
   close_if_empty();
@@ -301,6 +300,7 @@ Task<> MountService::leave(EntryPtr entry) {
     entries_.erase(entry->view.path);
     if (lingers) lingering_.insert(entry);
   }
+  remember();
   if (lingers) {
     // The last file may have been closed before it was noted as lingering.
     if (auto reaping = activity_.enter()) executor_.spawn(reap(std::move(*reaping), entry));

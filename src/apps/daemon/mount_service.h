@@ -69,7 +69,8 @@ class MountService {
   void close_if_empty();
   // Refuses new mounts, takes all away, those in use by force, and returns when they are gone.
   Task<> stop();
-  // As stop(), but the mounts stay, for a successor: their doors take no more requests.
+  // As stop(), but the mounts stay, for a successor: their doors take no more requests. The service
+  // must not be destroyed then (FuseDoor).
   Task<> hand_over();
 
  private:
@@ -86,6 +87,7 @@ class MountService {
     // Of mounts that are gone, lazily or from inside this one: files opened there are still served
     // by this door, until it ends.
     std::map<StoreId, SourcePtr> kept;
+    bool detached = false;            // lingers from a predecessor's time
     bool busy = true;                 // in the hands of the task that made it so
     bool shown = false;               // it is there, whatever is being done to it
     std::atomic<bool> ended = false;  // the door's connection is gone
@@ -109,6 +111,7 @@ class MountService {
   Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);
   Task<Result<>> open_door(EntryPtr entry);
   Task<Result<>> take_over_lingering(KeptMount kept);
+  Result<> inherit(const EntryPtr& entry, uint64_t number);
   Result<> keep_door(const EntryPtr& entry, const SharedRecords& records);
   // What a successor would have to know is now so. After each change of a mount.
   void remember();
@@ -144,6 +147,7 @@ class MountService {
   mutable std::mutex mutex_;   // leaf
   bool closed_ = false;
   std::map<std::string, EntryPtr> entries_;
+  std::vector<EntryPtr> handed_over_;
   std::set<EntryPtr> lingering_;  // unmounted lazily, open files are still served
 };
 

@@ -138,11 +138,11 @@ Task<Result<MountView>> MountService::move(Context context, MountMove move) {
         moved.error().with_context(fmt::format("cannot move {} to {}", move.from, move.to)));
   }
   EntryPtr to = *reserved;
+  MountView view = show(to);
   co_await leave(from);
   log::info("moved {} to {}", move.from, move.to);
   refresh_view(move.to);
-  MountView view = show(to);
-  remember();
+  view = show(to);
   give_back(to);
   co_return view;
 }

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "apps/daemon/mount_service.h"
+#include "doors/fuse/mount_point.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -22,7 +24,12 @@ Task<Result<>> MountService::open_door(EntryPtr entry) {
   if (entry->inherited) {
     records = entry->inherited->records;
     options.connection = ::fcntl(entry->inherited->connection.fd(), F_DUPFD_CLOEXEC, 3);
+    const int failed = errno;
     entry->inherited.reset();
+    if (options.connection < 0) {
+      co_return error(status_from_errno(failed, "cannot take the connection over"));
+    }
+    options.detached = entry->detached;
   } else if (options_.kept != nullptr && options_.kept->kept()) {
     Result<std::unique_ptr<SharedRecords>> made = SharedRecords::create("leat-nodes");
     if (made) {
@@ -62,9 +69,13 @@ Task<Result<>> MountService::open_door(EntryPtr entry) {
 
 Result<> MountService::keep_door(const EntryPtr& entry, const SharedRecords& records) {
   const uint64_t number = options_.kept->new_door();
-  LEAT_CHECK_OK(options_.kept->keep(number, entry->door->connection(), records));
-  entry->door_number = number;
-  return {};
+  Result<> kept = options_.kept->keep(number, entry->door->connection(), records);
+  if (kept) {
+    entry->door_number = number;
+  } else {
+    options_.kept->drop(number);
+  }
+  return kept;
 }
 
 Task<Result<>> MountService::take_over(Context context, KeptMount kept, SnapshotPtr snapshot) {
@@ -80,29 +91,47 @@ Task<Result<>> MountService::take_over(Context context, KeptMount kept, Snapshot
   Result<EntryPtr> reserved = reserve(kept.request, *url);
   if (!reserved) co_return Error(reserved.error());
   EntryPtr entry = *reserved;
-  if (kept.door != 0) {
-    Result<KeptMounts::Door> door = options_.kept->take(kept.door);
-    if (door) {
-      entry->inherited = *std::move(door);
-      entry->door_number = kept.door;
-    } else {
-      // Programs that had something open there have got errors; new ones find it.
-      log::warning("{} is mounted anew: {}", kept.request.path, door.error().to_string());
-    }
-  }
-  Result<> filled = co_await fill(context, entry, *url, std::move(snapshot));
+  Result<> filled = inherit(entry, kept.door);
+  const bool inherited = entry->inherited.has_value();
+  if (filled) filled = co_await fill(context, entry, *url, std::move(snapshot));
   if (!filled) {
     {
       std::lock_guard lock(mutex_);
       entries_.erase(kept.request.path);
     }
     co_await destroy(entry);
+    // A predecessor that does not end may hold the connection, too; its programs are not to wait.
+    if (inherited) {
+      co_await executor_.blocking([path = kept.request.path] {
+        force_unmount_path(path);
+        return true;
+      });
+    }
     co_return filled;
   }
   show(entry);
   remember();
   give_back(entry);
   co_return Result<>();
+}
+
+// The connection of a mount with a door of its own. Without it the mount is made anew, unless
+// somebody has unmounted it: programs that had something open there have got errors.
+Result<> MountService::inherit(const EntryPtr& entry, uint64_t number) {
+  if (!entry->view.door) return {};
+  const std::string& path = entry->request.path;
+  Result<KeptMounts::Door> door = error(StatusCode::kNotFound, "it could not outlive the daemon");
+  if (number != 0) door = options_.kept->take(number);
+  if (door) {
+    entry->inherited = *std::move(door);
+    entry->door_number = number;
+    return {};
+  }
+  if (device_of_mount(mounts_of_this_namespace(), path).empty()) {
+    return error(StatusCode::kNotFound, "it was unmounted");
+  }
+  log::warning("{} is mounted anew: {}", path, door.error().to_string());
+  return {};
 }
 
 // What is open in it is served on, from the store that it had.
@@ -122,6 +151,7 @@ Task<Result<>> MountService::take_over_lingering(KeptMount kept) {
   entry->source = *source;
   entry->inherited = *std::move(door);
   entry->door_number = kept.door;
+  entry->detached = true;
   sources_.add(*source);
   entry->kept.emplace((**source).id(), *source);
   Result<> opened = co_await open_door(entry);
@@ -187,14 +217,14 @@ Task<> MountService::hand_over() {
   activity_.close();
   co_await activity_.wait_idle();
   const Clock::time_point end = Clock::now() + kHandOverPatience;
-  for (const EntryPtr& entry : close()) {
+  handed_over_ = close();
+  for (const EntryPtr& entry : handed_over_) {
     // Those that nobody can go on with end with the process, and are mounted anew.
     co_await executor_.blocking([entry, end] {
       if (!entry->door) return true;
       using std::chrono::milliseconds;
       const auto left = std::chrono::floor<milliseconds>(end - Clock::now());
       entry->door->hand_over(std::max(milliseconds(0), left));
-      entry->door.reset();
       return true;
     });
   }

@@ -50,6 +50,7 @@ void StopSignals::watch() {
     if (read(signals_.fd(), &info, sizeof info) != sizeof info) continue;
     if (!first) _exit(128 + static_cast<int>(info.ssi_signo));
     first = false;
+    signalled_ = true;
     request(fmt::format("signal {} from pid {}", info.ssi_signo, info.ssi_pid));
   }
 }

@@ -3,6 +3,7 @@
 // at once: who sends it does not want to wait for a clean end.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -23,6 +24,8 @@ class StopSignals {
   void request(std::string reason);
   // Returns the reason of the first.
   std::string wait();
+  // Whether a signal has come.
+  bool signalled() const { return signalled_.load(); }
 
  private:
   void watch();
@@ -32,6 +35,7 @@ class StopSignals {
   std::mutex mutex_;  // leaf
   std::condition_variable changed_;
   std::string reason_;
+  std::atomic<bool> signalled_ = false;
   std::thread thread_;
 };
 

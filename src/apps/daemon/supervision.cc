@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/daemon/supervision.h"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -11,8 +15,10 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "apps/paths.h"
 #include "apps/supervisor/supervisor.h"
 #include "config/config.h"
 
@@ -44,21 +50,72 @@ void say(const std::string& text) {
              text);
 }
 
+constexpr auto kPredecessorPatience = std::chrono::seconds(5);
+
+std::string lock_file(const std::string& runtime) {
+  return runtime + "/supervisor.lock";
+}
+
+// One that is just ending is waited for.
+Result<File> lock_runtime(const std::string& runtime) {
+  LEAT_CHECK_OK(make_runtime_directory(runtime));
+  const std::string path = lock_file(runtime);
+  File file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file) return error(status_from_errno(errno, "cannot open " + path));
+  const auto start = std::chrono::steady_clock::now();
+  while (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
+    if (std::chrono::steady_clock::now() - start > kPredecessorPatience) {
+      return error(StatusCode::kBusy,
+                   fmt::format("a daemon runs already at {}; LEAT_RUNTIME_DIR gives another one a "
+                               "place of its own",
+                               runtime));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return file;
+}
+
+bool has_variable(const char* name) {
+  return std::getenv(name) != nullptr;
+}
+
+// A supervisor of ours that executed itself anew has the lock among what it keeps.
+bool goes_on() {
+  const char* pid = std::getenv("LISTEN_PID");
+  return pid != nullptr && pid == std::to_string(::getpid()) && has_variable("LEAT_RESTARTS");
+}
+
 }  // namespace
 
+bool is_supervised(const std::string& runtime) {
+  const File file(::open(lock_file(runtime).c_str(), O_RDWR | O_CLOEXEC));
+  return file && ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0;
+}
+
+bool has_supervisor() {
+  return has_variable("NOTIFY_SOCKET") &&
+         (has_variable("LEAT_ALIVE_FD") || has_variable("FDSTORE"));
+}
+
 uint64_t restarts_so_far() {
-  const char* text = std::getenv("LEAT_RESTARTS");
+  const char* text = goes_on() ? std::getenv("LEAT_RESTARTS") : nullptr;
   uint64_t restarts = 0;
   if (text != nullptr) std::from_chars(text, text + std::string_view(text).size(), restarts);
+  // A supervisor that goes on reads it itself.
+  if (text == nullptr || has_variable("LEAT_ALIVE_FD")) ::unsetenv("LEAT_RESTARTS");
   return restarts;
 }
 
-void supervise_if_wanted(const DaemonRun& run, int ready_fd) {
-  if (std::getenv("NOTIFY_SOCKET") != nullptr) return;
+Result<> supervise_if_wanted(const DaemonRun& run, int ready_fd) {
+  if (has_supervisor()) return {};
   // What is wrong with it the daemon says, to whom it should.
   Result<Config> config = read_daemon_config(run);
-  if (!config || !config->boolean("daemon.supervised")) return;
+  if (!config || !config->boolean("daemon.supervised")) return {};
   SupervisorOptions options;
+  if (!goes_on()) {
+    LEAT_TRY(options.lock, lock_runtime(run.runtime));
+  }
+  options.socket_path = run.runtime + "/keep.sock";
   options.daemon = options.self = own_arguments();
   options.executable = own_executable();
   options.ready_fd = ready_fd;

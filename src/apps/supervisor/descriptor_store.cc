@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -45,6 +46,7 @@ Message parse(std::string_view text) {
     if (name == "FDSTOREREMOVE") message.remove = value == "1";
     if (name == "FDNAME") message.name = value;
     if (name == "READY" && value == "1") message.said.ready = true;
+    if (name == "X_LEAT_HANDING_OVER" && value == "1") message.said.handing_over = true;
     const bool path = value.starts_with('/') && value.find('\0') == std::string_view::npos;
     if (name == "X_LEAT_NEXT" && path) message.said.next = value;
   }
@@ -89,7 +91,8 @@ std::vector<File> descriptors_of(msghdr& message) {
 }  // namespace
 
 Result<DescriptorStore> DescriptorStore::open(size_t descriptors_max,
-                                              std::function<void(const std::string&)> say) {
+                                              std::function<void(const std::string&)> say,
+                                              const std::string& path) {
   DescriptorStore store;
   store.descriptors_max_ = std::min(descriptors_max, kDescriptorsMax);
   store.say_ = std::move(say);
@@ -98,12 +101,25 @@ Result<DescriptorStore> DescriptorStore::open(size_t descriptors_max,
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   socklen_t bytes = sizeof name;
+  socklen_t bound = sizeof(sa_family_t);
+  if (!path.empty()) {
+    if (path.size() >= sizeof name.sun_path) {
+      return error(StatusCode::kInvalidArgument, path + " is too long for a socket");
+    }
+    std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
+    bound = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+    ::unlink(path.c_str());
+  }
   const int on = 1;
   const int fd = store.socket_.fd();
   if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
-      bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(sa_family_t)) != 0 ||
+      bind(fd, reinterpret_cast<sockaddr*>(&name), bound) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&name), &bytes) != 0) {
     return error(status_from_errno(errno, "cannot make the socket that takes descriptors"));
+  }
+  if (!path.empty()) {
+    store.address_ = path;
+    return store;
   }
   const size_t length = bytes - offsetof(sockaddr_un, sun_path);
   store.address_ = "@" + std::string(name.sun_path + 1, length - 1);
@@ -147,6 +163,7 @@ void DescriptorStore::take_message(Said& said) {
   }
   Message parsed = parse({text, static_cast<size_t>(n)});
   said.ready |= parsed.said.ready;
+  said.handing_over |= parsed.said.handing_over;
   if (!parsed.said.next.empty()) said.next = std::move(parsed.said.next);
   if (parsed.remove) {
     if (parsed.name) remove(*parsed.name);

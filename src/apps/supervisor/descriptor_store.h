@@ -30,13 +30,18 @@ class DescriptorStore {
 
   // What was said beside what the store did itself.
   struct Said {
-    bool ready = false;     // READY=1
+    bool ready = false;  // READY=1
+    // X_LEAT_HANDING_OVER=1: about to end with kHandOver, though its status may never be known.
+    bool handing_over = false;
     std::string next = {};  // of the last X_LEAT_NEXT=: an absolute path, empty if there was none
   };
 
-  // `say` gets a line for each message of the process itself that could not be honoured.
+  // `say` gets a line for each message of the process itself that could not be honoured. `path`:
+  // where the socket is to be, in a folder that is nobody else's, so that no stranger can take its
+  // place once this process is gone; what is there goes. Empty: an abstract name.
   static Result<DescriptorStore> open(size_t descriptors_max,
-                                      std::function<void(const std::string&)> say);
+                                      std::function<void(const std::string&)> say,
+                                      const std::string& path = {});
 
   // Readable while messages wait.
   int fd() const { return socket_.fd(); }
@@ -50,6 +55,8 @@ class DescriptorStore {
 
   // False, and `file` is closed, where it would be past a bound or the name cannot be given on.
   bool add(const std::string& name, File file);
+  // All of that name.
+  void remove(const std::string& name);
 
   // Closes those that report an error or that their peer has hung up, as /dev/fuse does once its
   // connection has ended.
@@ -64,7 +71,6 @@ class DescriptorStore {
   DescriptorStore() = default;
   void take_message(Said& said);
   void keep(const std::string& name, std::vector<File> files);
-  void remove(const std::string& name);
 
   File socket_;
   std::string address_;

@@ -85,10 +85,12 @@ class Supervisor {
     std::optional<Clock::time_point> overdue = {};  // until when it may take to end after that
     std::optional<Clock::time_point> ready = {};    // since when
     bool told_to_end = false;
+    bool handing_over = false;
     std::string next = {};
   };
 
   Result<> set_up();
+  bool anything_kept() const { return !store_->descriptors().empty(); }
   void take_signals();
   void raise_limit();
   void turn();
@@ -99,6 +101,7 @@ class Supervisor {
   void hear();
   void read_alive();
   void on_signals();
+  void send_on(int number);
   void reap();
   void ended(End end);
   void died(const std::string& how, int exit_status, Clock::duration lived);
@@ -115,6 +118,7 @@ class Supervisor {
   int starts_ = 0;
   int quick_deaths_ = 0;  // in a row
   bool ready_once_ = false;
+  std::vector<int> waiting_signals_;  // for a daemon that is ready
 };
 
 int Supervisor::run() {
@@ -143,9 +147,14 @@ Result<> Supervisor::set_up() {
   getrlimit(RLIMIT_NOFILE, &limit);
   // They are open twice while a program is started with them.
   const rlim_t room = std::max(limit.rlim_cur, kOwnDescriptors) - kOwnDescriptors;
-  LEAT_TRY(DescriptorStore store, DescriptorStore::open(room / 2, options_.say));
+  LEAT_TRY(DescriptorStore store,
+           DescriptorStore::open(room / 2, options_.say, options_.socket_path));
   store_ = std::move(store);
   for (const std::string& name : left.left()) {
+    if (name == options_.lock_name) {
+      options_.lock = *left.take(name);
+      continue;
+    }
     if (!store_->add(name, *left.take(name))) {
       options_.say(fmt::format("'{}' of the supervisor before is not kept", name));
     }
@@ -233,7 +242,11 @@ Result<Supervisor::Daemon> Supervisor::spawn() {
 void Supervisor::hear() {
   DescriptorStore::Said said = store_->receive(daemon_ ? daemon_->pid : -1);
   if (!daemon_) return;
-  if (said.ready && !daemon_->ready) daemon_->ready = Clock::now();
+  if (said.ready && !daemon_->ready) {
+    daemon_->ready = Clock::now();
+    for (int number : std::exchange(waiting_signals_, {})) send_on(number);
+  }
+  daemon_->handing_over |= said.handing_over;
   ready_once_ |= said.ready;
   if (!said.next.empty()) daemon_->next = std::move(said.next);
 }
@@ -255,15 +268,22 @@ void Supervisor::on_signals() {
     const int number = static_cast<int>(info.ssi_signo);
     if (number == SIGCHLD) {
       reap();
-    } else if (daemon_) {
-      // Not reaped yet, so the number is still its own.
-      daemon_->told_to_end = true;
-      kill(daemon_->pid, number);
+    } else if (daemon_ && (daemon_->ready || !anything_kept())) {
+      send_on(number);
+    } else if (anything_kept()) {
+      waiting_signals_.push_back(number);
+      if (next_start_) next_start_ = Clock::now();
     } else {
       options_.say(fmt::format("signal {} while there is no daemon: no other is started", number));
       exit_status_ = 0;
     }
   }
+}
+
+void Supervisor::send_on(int number) {
+  // Not reaped yet, so the number is still its own.
+  daemon_->told_to_end = true;
+  kill(daemon_->pid, number);
 }
 
 void Supervisor::reap() {
@@ -287,18 +307,30 @@ void Supervisor::ended(End end) {
   daemon_.reset();
   store_->drop_dead();
   const std::string how = fmt::format("the daemon, pid {}, {}", dead.pid, end.describe());
-  if (dead.told_to_end || end.exited_with(0)) {
+  const bool handed_over =
+      dead.ready && (end.exited_with(kHandOver) || (!end.status && dead.handing_over));
+  const auto lived = dead.ready ? Clock::now() - *dead.ready : Clock::duration::zero();
+  const bool killed = !end.status || WIFSIGNALED(*end.status);
+  if (dead.told_to_end && anything_kept() && (handed_over || killed)) {
+    // What is kept is for a daemon to end in order.
+    waiting_signals_.push_back(SIGTERM);
+    if (handed_over) {
+      next_start_ = Clock::now();
+    } else {
+      died(how, end.exit_status(), lived);
+    }
+  } else if (dead.told_to_end || end.exited_with(0)) {
     exit_status_ = end.exited_with(kHandOver) ? 0 : end.exit_status();
     if (exit_status_ != 0) options_.say(how + " after it was told to");
-  } else if (end.exited_with(kHandOver) && dead.ready) {
+  } else if (handed_over) {
     hand_over(dead.next);
   } else {
-    died(how, end.exit_status(), dead.ready ? Clock::now() - *dead.ready : Clock::duration::zero());
+    died(how, end.exit_status(), lived);
   }
 }
 
 void Supervisor::died(const std::string& how, int exit_status, Clock::duration lived) {
-  if (!ready_once_ && store_->descriptors().empty()) {
+  if (!ready_once_ && !anything_kept()) {
     options_.say(how + " before it was ready");
     exit_status_ = exit_status;
     return;
@@ -324,12 +356,16 @@ void Supervisor::hand_over(const std::string& next) {
   const std::string executable = next.empty() ? options_.executable : next;
   options_.say(
       fmt::format("{} takes over, with {} descriptors", executable, store_->descriptors().size()));
+  if (options_.lock) {
+    store_->add(options_.lock_name, File(fcntl(options_.lock.fd(), F_DUPFD_CLOEXEC, 3)));
+  }
   const Status why_not = ProgramStart{.executable = executable,
                                       .arguments = options_.self,
                                       .environment = {{"LEAT_RESTARTS", std::to_string(starts_)}},
                                       .descriptors = store_->descriptors(),
                                       .open_files = limit_before_}
                              .execute();
+  store_->remove(options_.lock_name);
   options_.say(fmt::format("{}; {} goes on", why_not.to_string(), options_.executable));
   next_start_ = Clock::now();
 }

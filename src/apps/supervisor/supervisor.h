@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/disk.h"
+
 namespace leat {
 
 // Exit status of a daemon that wants the next one to take over (EX_TEMPFAIL of sysexits.h). Only
@@ -26,6 +28,12 @@ struct SupervisorOptions {
   // took over from another, where the number may be that of something else; so must a daemon ignore
   // it whose LEAT_RESTARTS is not 0, since all have the same argv.
   int ready_fd = -1;
+  // Where the daemon's messages come; empty: at an abstract address. See DescriptorStore::open.
+  std::string socket_path = {};
+  // Held as long as this process lives, also when it executes another program; that finds it among
+  // what is kept, as `lock_name`.
+  File lock = {};
+  std::string lock_name = "leat-lock";
   // A line for the log.
   std::function<void(const std::string&)> say;
   // A daemon that died before it was ready, or sooner than `steady` after that, died quickly: what
@@ -49,7 +57,9 @@ struct SupervisorOptions {
 // A daemon has, beside the environment of this process: NOTIFY_SOCKET, LISTEN_PID, LISTEN_FDS,
 // LISTEN_FDNAMES and LEAT_ALIVE_FD, all for KeptDescriptors::from_environment(), and LEAT_RESTARTS,
 // the number of daemons before it. It leads a process group of its own, so that a terminal's Ctrl-C
-// reaches it once: SIGTERM, SIGINT, SIGHUP and SIGQUIT are sent on each time that they come.
+// reaches it once: SIGTERM, SIGINT, SIGHUP and SIGQUIT are sent on each time that they come. Where
+// something is kept, not before READY=1, since only a daemon that has taken it over can end it in
+// order; and where there is no daemon, the next one is started for that.
 //
 // A daemon is dead when it is reaped, or `end_patience` after its sign of life ended: one that was
 // killed may not be reaped while a thread of it waits in the kernel for an answer on a FUSE
@@ -58,13 +68,16 @@ struct SupervisorOptions {
 //   a signal of the above was sent on    the end: its exit status, 128 + number of a signal that
 //                                        killed it; 0 for kHandOver
 //   exit status 0                        the end: 0
-//   kHandOver after READY=1              the next daemon at once; before, this process executes the
+//   kHandOver, or killed, after such a signal, while something is kept
+//                                        the next daemon, which gets the signal
+//   kHandOver after READY=1, or X_LEAT_HANDING_OVER=1 and a status that nobody knows
+//                                        the next daemon at once; before, this process executes the
 //                                        next executable in its own place and hands all to it
 //   no descriptor is kept, and none ever said READY=1
 //                                        the end: its exit status, or 128 + number of the signal
 //   restarts_max quick deaths in a row   the end: 1
 //   anything else                        the next daemon, after a pause if need be
-// One of the signals while there is no daemon, in a pause, is the end as well: 0. At the end all
+// At the end all
 // that was kept is closed, so that nobody waits for an answer that does not come.
 int supervise(SupervisorOptions options);
 

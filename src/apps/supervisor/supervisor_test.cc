@@ -174,7 +174,6 @@ TEST(Supervisor, WhatWasToldToEndIsNotStartedAgain) {
        {std::pair{"exit 143", 143}, {"exit 75", 0}, {"die", 128 + SIGKILL}}) {
     Supervised supervised;
     SupervisedDaemon daemon = supervised.daemon();
-    daemon.command("keep a a");
     daemon.ready();
     kill(supervised.pid(), SIGTERM);
     EXPECT_EQ(daemon.next(), "signal 15");
@@ -184,7 +183,28 @@ TEST(Supervisor, WhatWasToldToEndIsNotStartedAgain) {
   }
 }
 
-TEST(Supervisor, ASignalInAPauseIsTheEnd) {
+TEST(Supervisor, WhatIsKeptIsForADaemonToEnd) {
+  for (const char* how : {"exit 75", "die"}) {
+    Supervised supervised;
+    {
+      SupervisedDaemon daemon = supervised.daemon();
+      daemon.command("keep a a");
+      daemon.ready();
+      kill(supervised.pid(), SIGTERM);
+      EXPECT_EQ(daemon.next(), "signal 15");
+      daemon.end(how);
+    }
+    SupervisedDaemon next = supervised.daemon();
+    EXPECT_EQ(next.found("left"), "a");
+    next.ready();
+    EXPECT_EQ(next.next(), "signal 15");
+    next.end("exit 0");
+    EXPECT_EQ(supervised.wait(), 0);
+    EXPECT_FALSE(supervised.another());
+  }
+}
+
+TEST(Supervisor, ASignalInAPauseIsTheNextOnesAtOnce) {
   Supervised supervised({.pause_first_ms = 3'600'000});
   WatchedFifo fifo(supervised.path("fifo"));
   {
@@ -195,8 +215,41 @@ TEST(Supervisor, ASignalInAPauseIsTheEnd) {
   supervised.daemon().end("die");
   supervised.wait_for("in 5000 ms");  // no pause is longer
   kill(supervised.pid(), SIGTERM);
+  SupervisedDaemon third = supervised.daemon();
+  third.ready();
+  EXPECT_EQ(third.next(), "signal 15");
+  third.end("exit 0");
   EXPECT_EQ(supervised.wait(), 0);
   EXPECT_TRUE(fifo.closed());
+}
+
+TEST(Supervisor, ASignalInAPauseIsTheEndWhereNothingIsKept) {
+  Supervised supervised({.pause_first_ms = 3'600'000});
+  {
+    SupervisedDaemon first = supervised.daemon();
+    first.ready();
+    first.end("die");
+  }
+  supervised.daemon().end("die");
+  supervised.wait_for("in 5000 ms");
+  kill(supervised.pid(), SIGTERM);
+  EXPECT_EQ(supervised.wait(), 0);
+}
+
+TEST(Supervisor, AHandOverWhoseStatusNobodyKnowsIsOne) {
+  Supervised supervised({.end_patience_ms = 1, .may_close_alive = true});
+  const std::string next = supervised.path("next");
+  std::filesystem::create_symlink(Supervised::program(), next);
+  SupervisedDaemon first = supervised.daemon();
+  first.command("keep a 1");
+  first.ready();
+  first.command("say X_LEAT_NEXT=" + next);
+  first.command("say X_LEAT_HANDING_OVER=1");
+  first.command("close-alive");
+  SupervisedDaemon second = supervised.daemon();
+  EXPECT_EQ(second.found("executable"), next);
+  EXPECT_EQ(second.found("left"), "a");
+  first.end("die");
 }
 
 TEST(Supervisor, AHandOverExecutesTheNextSupervisorInTheSamePlace) {
@@ -231,6 +284,7 @@ TEST(Supervisor, AHandOverExecutesTheNextSupervisorInTheSamePlace) {
   EXPECT_EQ(third.found("executable"), next);
   EXPECT_EQ(third.found("restarts"), "2");
   EXPECT_EQ(third.found("left"), "table:fifo:table");
+  third.ready();
   kill(supervised.pid(), SIGTERM);
   EXPECT_EQ(third.next(), "signal 15");
   EXPECT_FALSE(fifo.closed());
@@ -268,6 +322,7 @@ TEST(Supervisor, AHandOverToWhatCannotBeExecutedChangesNothing) {
   SupervisedDaemon third = supervised.daemon();
   EXPECT_EQ(third.found("left"), "a:c:d");
   EXPECT_EQ(third.command("add d +"), "4+");
+  third.ready();
   kill(supervised.pid(), SIGHUP);
   EXPECT_EQ(third.next(), "signal 1");
 }
@@ -303,6 +358,7 @@ TEST(Supervisor, ADaemonThatCannotEndIsSucceededWhileItIsThere) {
   EXPECT_EQ(first.command("ping"), "pong");
   EXPECT_EQ(first.command("drop a"), "ok");
   EXPECT_EQ(first.command("keep b 2"), "ok");
+  second.ready();
   kill(supervised.pid(), SIGTERM);
   EXPECT_EQ(second.next(), "signal 15");
   EXPECT_EQ(first.command("ping"), "pong") << "it got no signal";
@@ -395,6 +451,7 @@ TEST(Supervisor, AStoppedDaemonIsNotDead) {
   Supervised supervised({.end_patience_ms = 1});
   SupervisedDaemon daemon = supervised.daemon();
   daemon.command("keep a a");
+  daemon.ready();
   kill(daemon.pid(), SIGSTOP);
   kill(supervised.pid(), SIGTERM);  // which it sees once it has seen that
   kill(daemon.pid(), SIGCONT);

@@ -91,7 +91,7 @@ ConnectionRecord::ConnectionRecord(std::string file, ProcessMark keeper)
 }
 
 ConnectionRecord::~ConnectionRecord() {
-  if (!handed_over_) ::unlink(file_.c_str());
+  ::unlink(file_.c_str());
 }
 
 std::string ConnectionRecord::add(const std::string& mountpoint) {

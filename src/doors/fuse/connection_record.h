@@ -4,7 +4,6 @@
 // process runs, or when it did not end in order.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -51,8 +50,6 @@ class ConnectionRecord {
 
   // The newest mount at `mountpoint` is ours. Its device, for remove(); empty if there is none.
   std::string add(const std::string& mountpoint);
-  // The file stays when this goes: a successor writes it anew.
-  void hand_over() { handed_over_ = true; }
   // Its connection has ended.
   void remove(const std::string& device);
 
@@ -63,7 +60,6 @@ class ConnectionRecord {
   const ProcessMark keeper_;
   std::mutex mutex_;  // held over the write of a small file; no other lock is taken meanwhile
   std::map<std::string, MountinfoLine> mounts_;  // by device
-  std::atomic<bool> handed_over_ = false;
 };
 
 }  // namespace leat

@@ -178,18 +178,13 @@ std::set<unsigned> connections_to_abort(const RecordedConnections& record,
   return found;
 }
 
-bool successor_expected(const std::string& record) {
-  const Result<RecordedConnections> parsed = parse_connections(text_of(record));
-  return parsed && state_of(parsed->process) != ProcessState::kAlive && is_kept(*parsed);
-}
-
-std::optional<DeadConnections> DeadConnections::find(const std::string& record) {
+std::optional<DeadConnections> DeadConnections::find(const std::string& record, bool kept) {
   const std::string text = text_of(record);
   if (text.empty()) return std::nullopt;
   Result<RecordedConnections> parsed = parse_connections(text);
   if (!parsed || state_of(parsed->process) != ProcessState::kEnding) return std::nullopt;
   // A successor goes on with what they wait for.
-  if (is_kept(*parsed)) return std::nullopt;
+  if (!kept && is_kept(*parsed)) return std::nullopt;
   return DeadConnections(std::move(*parsed));
 }
 

@@ -25,9 +25,6 @@ enum class ProcessState {
   kGone,    // or another boot, another process of that number, or only to be reaped
 };
 ProcessState state_of(const ProcessMark& process);
-// Whether the process that wrote the file `record` is gone, or going, and somebody lives who starts
-// its successor.
-bool successor_expected(const std::string& record);
 // Of the texts of a thread's /proc/PID/task/TID/stat and …/status.
 bool is_ending_thread(std::string_view stat, std::string_view status);
 
@@ -42,7 +39,8 @@ class DeadConnections {
  public:
   // Of the process that wrote the file `record`; nothing unless that process is kEnding, and nobody
   // lives who would start its successor.
-  static std::optional<DeadConnections> find(const std::string& record);
+  // `kept`: or even then.
+  static std::optional<DeadConnections> find(const std::string& record, bool kept = false);
 
   int pid() const { return record_.process.pid; }
   // Ends its connections: programs that wait get an error. kPermissionDenied says what to run.

@@ -44,7 +44,6 @@ std::shared_ptr<OpenDirectory> DirectoryHandle::set_directory(
 
 void DirectoryHandle::note_progress(uint64_t next, std::string_view name) {
   std::lock_guard lock(mutex_);
-  resumed_ = {};
   if (record_ == nullptr || name.size() > kNameBytesMax) return;
   const uint32_t other = 1 - record_->newest;
   DirectoryRecord::Place& place = record_->places[other];
@@ -52,6 +51,11 @@ void DirectoryHandle::note_progress(uint64_t next, std::string_view name) {
   place.name_bytes = static_cast<uint32_t>(name.size());
   std::ranges::copy(name, place.name);
   std::atomic_ref(record_->newest).store(other, std::memory_order_release);
+}
+
+void DirectoryHandle::forget_resumed() {
+  std::lock_guard lock(mutex_);
+  resumed_ = {};
 }
 
 std::optional<std::string> DirectoryHandle::resume_after(uint64_t offset) const {

@@ -35,6 +35,8 @@ class DirectoryHandle {
 
   // `next` was given to the reader as the offset after `name`. Before it is.
   void note_progress(uint64_t next, std::string_view name);
+  // Its reader has an answer of this process.
+  void forget_resumed();
   // In a successor: the name after which a reader at `offset` goes on, once it was told of it by a
   // predecessor. Nothing for an offset of this process's own.
   std::optional<std::string> resume_after(uint64_t offset) const;

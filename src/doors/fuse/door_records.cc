@@ -11,6 +11,12 @@
 
 namespace leat {
 
+struct Server {
+  int32_t pid;  // 0: none
+  uint32_t zero;
+  uint64_t start_ticks;
+};
+
 // Free where `unique` is 0. Written by one thread, read by a successor.
 struct Slot {
   uint64_t unique;
@@ -24,6 +30,7 @@ namespace {
 // More threads than answer requests; one that finds none free goes without.
 constexpr size_t kSlots = 128;
 constexpr size_t kRequestBytesMax = 256;
+constexpr size_t kServers = 4;
 
 template <class T>
 std::atomic_ref<T> atomic(T& word) {
@@ -40,8 +47,8 @@ struct DoorRecords::Head {
   uint32_t resends;
   std::byte request[kRequestBytesMax];
   int32_t newest_backing;
-  int32_t server_pid;
-  uint64_t server_start_ticks;
+  uint32_t zero;
+  Server servers[kServers];  // the newest first
   Slot slots[kSlots];
 };
 
@@ -75,12 +82,15 @@ std::optional<DoorRecords::Agreement> DoorRecords::agreement() const {
                    .resends = from.resends != 0};
 }
 
-ProcessMark DoorRecords::exchange_server(const ProcessMark& server) {
-  if (!kept()) return {};
+std::vector<ProcessMark> DoorRecords::exchange_server(const ProcessMark& server) {
+  std::vector<ProcessMark> before;
+  if (!kept()) return before;
   Head& at = *head();
-  ProcessMark before{at.server_pid, at.server_start_ticks, server.boot_id};
-  at.server_pid = server.pid;
-  at.server_start_ticks = server.start_ticks;
+  for (const Server& one : at.servers) {
+    if (one.pid != 0) before.push_back({one.pid, one.start_ticks, server.boot_id});
+  }
+  std::memmove(&at.servers[1], &at.servers[0], sizeof at.servers - sizeof at.servers[0]);
+  at.servers[0] = {.pid = server.pid, .zero = 0, .start_ticks = server.start_ticks};
   return before;
 }
 
@@ -132,10 +142,16 @@ std::vector<DoorRecords::Done> DoorRecords::collect_unanswered() {
   return all;
 }
 
-void DoorRecords::note_done(uint64_t unique, Done done) {
-  if (!kept() || unique == 0) return;
+void DoorRecords::watch_releases(bool on) {
   std::lock_guard lock(mutex_);
-  unanswered_[original_unique(unique)] = done;
+  watching_ = on;
+  released_.clear();
+}
+
+bool DoorRecords::release_once(uint64_t unique) {
+  if (!watching_.load() || unique == 0) return true;
+  std::lock_guard lock(mutex_);
+  return released_.insert(original_unique(unique)).second;
 }
 
 std::optional<DoorRecords::Done> DoorRecords::take_unanswered(uint64_t unique) {

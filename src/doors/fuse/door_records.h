@@ -5,12 +5,14 @@
 // counts stay exact. Format: docs/formats/connection.md. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "doors/fuse/connection_record.h"
@@ -39,8 +41,9 @@ class DoorRecords {
   // Nothing where there was none yet.
   std::optional<Agreement> agreement() const;
 
-  // This process serves the connection from now on; who did before.
-  ProcessMark exchange_server(const ProcessMark& server);
+  // This process serves the connection from now on; the last that did before, of whom some may not
+  // have ended yet.
+  std::vector<ProcessMark> exchange_server(const ProcessMark& server);
 
   // The newest number that the kernel gave for a backing file, as far as it was noted.
   void note_backing(int32_t id);
@@ -68,8 +71,10 @@ class DoorRecords {
   // At the beginning of a successor: takes what a predecessor was doing out of the records, and
   // tells it.
   std::vector<Done> collect_unanswered();
-  // The kernel took no answer to this request, since it is about to send it again.
-  void note_done(uint64_t unique, Done done);
+  // While it is on, a release that comes twice is carried out once.
+  void watch_releases(bool on);
+  // Whether this one is to be carried out.
+  bool release_once(uint64_t unique);
   // What had been done for this request, which came again; once.
   std::optional<Done> take_unanswered(uint64_t unique);
 
@@ -81,6 +86,8 @@ class DoorRecords {
   SharedRecords* const records_;
   std::mutex mutex_;  // leaf
   std::unordered_map<uint64_t, Done> unanswered_;
+  std::atomic<bool> watching_ = false;
+  std::unordered_set<uint64_t> released_;
 };
 
 }  // namespace leat

@@ -91,10 +91,8 @@ void release(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
   const OpenFiles::BackingId backing = door.records.kept() ? door.files.backing_of(node) : 0;
   const DoorRecords::Doing doing(door.records, current_unique, DoorRecords::Deed::kRelease, node,
                                  backing);
-  door.files.release(node);
-  const uint64_t unique = current_unique;
-  if (fuse_reply_err(request, 0) != 0)
-    door.records.note_done(unique, {DoorRecords::Deed::kRelease});
+  if (door.records.release_once(current_unique)) door.files.release(node);
+  fuse_reply_err(request, 0);
 }
 
 }  // namespace

@@ -38,7 +38,9 @@ Counter invalidations_total("leat_fuse_invalidations_total",
 class MountedDoor : public FuseDoor {
  public:
   MountedDoor(FuseDoorOptions options, FileSystem& file_system, Executor& executor)
-      : state_(std::move(options), file_system, executor) {}
+      : state_(std::move(options), file_system, executor),
+        inherited_(state_.options.connection),
+        detached_(state_.options.detached) {}
   ~MountedDoor() override;
 
   Result<> mount();
@@ -55,28 +57,39 @@ class MountedDoor : public FuseDoor {
 
  private:
   Result<> take_over();
-  void ask_again(const ProcessMark& predecessor);
-  Task<> ask_when_gone(ProcessMark predecessor, Activity::Token token);
+  Task<> ask_when_gone(std::vector<ProcessMark> predecessors, Activity::Token token);
   void start_invalidations();
 
   DoorState state_;
+  File inherited_;  // the session has a copy
   std::unique_ptr<Session> session_;
   std::string device_;  // as the record knows it
   Activity activity_;
   std::stop_source ending_;
   bool handed_over_ = false;
-  std::atomic<bool> detached_ = false;  // the name is gone, the connection may still live
+  std::atomic<bool> detached_;  // the name is gone, the connection may still live
   std::shared_ptr<InvalidationThread> invalidations_;
 };
 
 Result<> MountedDoor::mount() {
   const bool successor = state_.options.connection >= 0;
   if (successor) LEAT_CHECK_OK(take_over());
+  std::vector<ProcessMark> before = state_.records.exchange_server(this_process());
+  std::erase_if(before, [](const ProcessMark& server) {
+    return server.pid == ::getpid() || state_of(server) == ProcessState::kGone;
+  });
+  // Then some requests may come twice to this process.
+  if (!before.empty()) state_.records.watch_releases(true);
   LEAT_TRY(std::unique_ptr<Session> started, Session::start(state_, state_.options.mountpoint));
   session_ = std::move(started);
-  const ProcessMark before = state_.records.exchange_server(this_process());
-  if (successor) ask_again(before);
-  if (ConnectionRecord* record = state_.options.connections) {
+  inherited_ = File();
+  if (!before.empty()) {
+    if (auto token = activity_.enter()) {
+      state_.executor.spawn(ask_when_gone(std::move(before), *std::move(token)));
+    }
+  }
+  ConnectionRecord* record = state_.options.connections;
+  if (record != nullptr && !detached_) {
     device_ = record->add(state_.options.mountpoint);
   }
   start_invalidations();
@@ -94,7 +107,6 @@ Result<> MountedDoor::mount() {
 // Before any request of the kernel's is taken.
 Result<> MountedDoor::take_over() {
   if (!state_.taken_over) {
-    ::close(state_.options.connection);
     return error(StatusCode::kCorrupt,
                  fmt::format("of the mount at {} there is a connection, but not what was agreed",
                              state_.options.mountpoint));
@@ -122,20 +134,16 @@ Result<> MountedDoor::take_over() {
 // A killed process that has not ended may still have a request between the kernel's queues, where
 // asking again does not find it (measured: docs/design/0006-survival.md); so it is asked once more
 // when that process is gone. What comes twice is answered once, and the other answer is undone.
-void MountedDoor::ask_again(const ProcessMark& predecessor) {
-  session_->ask_again();
-  if (predecessor.pid == ::getpid() || state_of(predecessor) == ProcessState::kGone) return;
-  if (auto token = activity_.enter()) {
-    state_.executor.spawn(ask_when_gone(predecessor, *std::move(token)));
-  }
-}
-
-Task<> MountedDoor::ask_when_gone(ProcessMark predecessor, Activity::Token) {
+Task<> MountedDoor::ask_when_gone(std::vector<ProcessMark> predecessors, Activity::Token) {
   const Context context = Context::background().with_cancel(ending_.get_token());
-  while (state_of(predecessor) != ProcessState::kGone) {
-    if (!co_await sleep_for(context, std::chrono::milliseconds(20))) co_return;
+  for (const ProcessMark& predecessor : predecessors) {
+    while (state_of(predecessor) != ProcessState::kGone) {
+      if (!co_await sleep_for(context, std::chrono::milliseconds(20))) co_return;
+    }
   }
   session_->ask_again();
+  // What it moved has long come when it is forgotten again which releases there were.
+  if (co_await sleep_for(context, std::chrono::seconds(30))) state_.records.watch_releases(false);
 }
 
 int MountedDoor::connection() const {
@@ -154,6 +162,8 @@ void MountedDoor::hand_over(std::chrono::milliseconds patience) {
     if (auto left = records->leave(); !left) log::error("{}", left.error().to_string());
   }
   handed_over_ = true;
+  state_.waiting.cancel_all();
+  state_.waiting.wait_until_none();
 }
 
 // A name that stays is looked up again at its next use: to forget it for good would take away what
@@ -226,9 +236,7 @@ MountedDoor::~MountedDoor() {
   if (!session_) return;
   state_.file_system.set_invalidation_listener({});
   if (handed_over_) {
-    state_.waiting.cancel_all();
     invalidations_->stop();
-    state_.waiting.wait_until_none();
     return;
   }
   state_.waiting.cancel_all();

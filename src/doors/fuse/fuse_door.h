@@ -40,6 +40,9 @@ struct FuseDoorOptions {
   // A predecessor's connection, with its `records`: the door goes on with it instead of mounting,
   // and closes it in any case. -1: there is none.
   int connection = -1;
+  // Of such a connection: its name is gone (unmounted lazily), so whatever is mounted there is
+  // another one.
+  bool detached = false;
   // The mount is gone, by whomever. Called once, on a thread of the door: it must not destroy it.
   std::function<void()> on_unmounted{};
 };
@@ -72,7 +75,8 @@ class FuseDoor {
   static Result<std::unique_ptr<FuseDoor>> mount(FuseDoorOptions options, FileSystem& file_system,
                                                  Executor& executor);
   // Ends the mount, if need be by force: programs that still have files open get errors. After
-  // hand_over() the mount stays.
+  // hand_over() the mount stays; a thread that tells the kernel of a name may then wait for what
+  // only the successor answers, and the destructor for it: better not destroyed, the process ends.
   virtual ~FuseDoor() = default;
 
   // The connection, for whoever keeps it for a successor; -1 where none could go on with it:

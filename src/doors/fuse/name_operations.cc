@@ -121,7 +121,7 @@ class DirectoryAnswer {
   void fill_and_reply(uint64_t offset) {
     add_all(offset);
     if (!last_name_.empty()) handle_.note_progress(last_next_, last_name_);
-    if (fuse_reply_buf(request_, buffer_.get(), used_) == 0) return;
+    if (fuse_reply_buf(request_, buffer_.get(), used_) == 0) return handle_.forget_resumed();
     for (NodeId node : adopted_) door_.file_system.forget(node, 1);
   }
 

@@ -200,6 +200,8 @@ Result<std::unique_ptr<Session>> Session::start(DoorState& door, const std::stri
     session->ended_ = true;
     return error(agreed.error());
   }
+  // Before anybody takes a request: what is under way here is not asked for again.
+  if (door.taken_over) session->ask_again();
   const unsigned threads = threads_of(door.options);
   session->serving_ = threads;
   for (unsigned i = 0; i < threads; ++i) {
@@ -211,10 +213,15 @@ Result<std::unique_ptr<Session>> Session::start(DoorState& door, const std::stri
 
 Result<> Session::connect(const std::string& mountpoint) {
   // libfuse's way to say that the mount is there already.
-  const int kept = door_.options.connection;
-  const std::string at = kept >= 0 ? fmt::format("/dev/fd/{}", kept) : mountpoint;
+  std::string at = mountpoint;
+  int copy = -1;
+  if (const int kept = door_.options.connection; kept >= 0) {
+    copy = ::fcntl(kept, F_DUPFD_CLOEXEC, 3);
+    at = fmt::format("/dev/fd/{}", copy);
+  }
   if (fuse_session_mount(session_.get(), at.c_str()) == 0) return {};
   const int failed = errno;
+  if (copy >= 0) ::close(copy);
   std::string text = fmt::format("cannot mount at {}: {}", mountpoint, last_words);
   if (failed == EPERM || failed == EACCES) {
     return error(StatusCode::kPermissionDenied,
