@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rig import leftovers
 from rig.mounts import detach_below, mounts_below
-from rig.process import is_alive, parent_of, pids_with_environment, wait_until
+from rig.process import is_alive, name_of, parent_of, pids_with_environment, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -77,7 +77,15 @@ class Leat:
         return sorted(alive, key=lambda pid: (parent_of(pid) in alive, pid))
 
     def daemon_pid(self):
-        pids = self.daemon_pids()
+        """Between one that died and the next one, the next one's."""
+        pids = []
+
+        def there():
+            # The next one has the supervisor's name until it has become a daemon.
+            pids[:] = [pid for pid in self.daemon_pids() if name_of(pid) != "leat-superviso"]
+            return pids or not self.daemon_pids()
+
+        wait_until(there, "a daemon")
         assert pids, "no daemon is running"
         return pids[-1]
 

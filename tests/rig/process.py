@@ -27,6 +27,14 @@ def stat_fields(pid):
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
 
 
+def name_of(pid):
+    """The first 15 bytes of it; empty where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def parent_of(pid):
     return int(stat_fields(pid)[1])
 

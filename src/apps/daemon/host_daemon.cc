@@ -144,7 +144,8 @@ Result<> HostDaemon::serve() {
 
 // Programs wait meanwhile for what they asked in these mounts, so no store is asked.
 void HostDaemon::take_over_mounts() {
-  for (KeptMount& kept : kept_.left()) {
+  std::vector<KeptMount> left = kept_.left();
+  for (KeptMount& kept : left) {
     const std::string path = kept.request.path;
     if (Result<> taken = executor_.wait(take_over(std::move(kept))); taken) {
       log::info("{} goes on", path);
@@ -152,7 +153,10 @@ void HostDaemon::take_over_mounts() {
       log::error("the mount at {} is lost: {}", path, taken.error().to_string());
     }
   }
+  mounts_->taken_over();
   kept_.drop_what_is_left();
+  // All of them were unmounted while there was nobody.
+  if (!left.empty()) mounts_->close_if_empty();
 }
 
 Task<Result<>> HostDaemon::take_over(KeptMount kept) {

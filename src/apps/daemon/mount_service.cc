@@ -51,7 +51,8 @@ MountService::MountService(MountServiceOptions options, Catalog& catalog, Fetche
       fetcher_(fetcher),
       store_(store),
       sources_(sources),
-      executor_(executor) {
+      executor_(executor),
+      taking_over_(options_.kept != nullptr && options_.kept->kept()) {
   catalog_.set_change_listener([this](const CatalogChange& change) { pass_on(change); });
 }
 

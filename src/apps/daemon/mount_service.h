@@ -54,6 +54,9 @@ class MountService {
                                 SnapshotPtr snapshot = nullptr);
   // Goes on with a mount of a predecessor, without asking its store. `snapshot` as above.
   Task<Result<>> take_over(Context context, KeptMount kept, SnapshotPtr snapshot);
+  // After the last of them: until then the predecessor's list stays as it is, for whoever comes if
+  // this process dies meanwhile.
+  void taken_over();
   // Of the mount that is responsible for the path. Returns when the kernel was told.
   Task<Result<MountView>> change(Context context, MountChange change);
   // kBusy where it is in use, or something is mounted inside. What it shows and how stays.
@@ -146,6 +149,7 @@ class MountService {
   std::mutex remember_mutex_;  // before mutex_ and that of KeptMounts
   mutable std::mutex mutex_;   // leaf
   bool closed_ = false;
+  bool taking_over_;  // until taken_over()
   std::map<std::string, EntryPtr> entries_;
   std::vector<EntryPtr> handed_over_;
   std::set<EntryPtr> lingering_;  // unmounted lazily, open files are still served

@@ -110,9 +110,16 @@ Task<Result<>> MountService::take_over(Context context, KeptMount kept, Snapshot
     co_return filled;
   }
   show(entry);
-  remember();
   give_back(entry);
   co_return Result<>();
+}
+
+void MountService::taken_over() {
+  {
+    std::lock_guard lock(mutex_);
+    taking_over_ = false;
+  }
+  remember();
 }
 
 // The connection of a mount with a door of its own. Without it the mount is made anew, unless
@@ -164,7 +171,6 @@ Task<Result<>> MountService::take_over_lingering(KeptMount kept) {
     entry->busy = false;
     lingering_.insert(entry);
   }
-  remember();
   if (auto reaping = activity_.enter()) executor_.spawn(reap(std::move(*reaping), entry));
   co_return Result<>();
 }
@@ -187,7 +193,7 @@ void MountService::remember() {
   std::vector<KeptMount> mounts;
   {
     std::lock_guard lock(mutex_);
-    if (closed_) return;
+    if (closed_ || taking_over_) return;
     for (const auto& [path, entry] : entries_) {
       if (entry->shown) mounts.push_back({request_now(*entry), entry->door_number, false});
     }
