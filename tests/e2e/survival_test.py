@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,7 @@ def reading(mount, seed, processes=4):
         yield readers
         assert readers.running()
     finally:
+        print(Path(os.path.dirname(mount), "leat", "run", "daemon.log").read_text())
         readers.stop()
         counts = readers.finish()
     assert set(counts) == {"opens", "reads"}, counts

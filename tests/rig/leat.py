@@ -82,7 +82,7 @@ class Leat:
 
         def there():
             # The next one has the supervisor's name until it has become a daemon.
-            pids[:] = [pid for pid in self.daemon_pids() if name_of(pid) != "leat-superviso"]
+            pids[:] = [pid for pid in self.daemon_pids() if name_of(pid) != "leat-supervisor"]
             return pids or not self.daemon_pids()
 
         wait_until(there, "a daemon")

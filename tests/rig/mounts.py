@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from rig.process import entries_of
+
 FSOPEN, FSCONFIG, FSMOUNT = 430, 431, 432  # system calls, of the same number everywhere
 CLOEXEC, FSCONFIG_CMD_CREATE = 1, 6
 MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
@@ -76,14 +78,6 @@ def connections_of(pid):
             found |= {int(line.split()[1]) for line in text.splitlines()
                       if line.startswith("fuse_connection:")}
     return found
-
-
-def entries_of(folder):
-    """Of one that may go meanwhile."""
-    try:
-        return list(Path(folder).iterdir())
-    except OSError:
-        return []
 
 
 def open_control(connection):

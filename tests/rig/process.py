@@ -88,10 +88,18 @@ def is_ending(pid):
     return True
 
 
+def entries_of(folder):
+    """Of one that may go meanwhile."""
+    try:
+        return list(Path(folder).iterdir())
+    except OSError:
+        return []
+
+
 def of_any_thread(pid, read):
     """What `read` makes of the first /proc folder of the process, or of one of its threads, that has it:
     where a thread hangs in the kernel after a kill, the process itself has nothing any more."""
-    for folder in (Path(f"/proc/{pid}"), *Path(f"/proc/{pid}/task").glob("*")):
+    for folder in (Path(f"/proc/{pid}"), *entries_of(f"/proc/{pid}/task")):
         try:
             found = read(folder)
         except OSError:
