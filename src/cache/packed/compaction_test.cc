@@ -172,19 +172,23 @@ TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
       auto copy = crash_copy(directory_.path());
       auto disk = tricky();
       std::atomic<uint64_t> seen = 0;
+      std::atomic<bool> over = false;
       std::latch ready(1);  // compaction waits for it
       disk->second_read_of_index = [&](Buffer&) { ready.wait(); };
       {
         TestStore store(options_of(copy->path(), true), disk);
         ASSERT_TRUE(store.ok());
         store->set_pool_policy(pool_of_mount("/data"), {.name = "/data", .pinned = true});
-        disk->fault = [&seen, n, failure](FaultyDisk::Call call, uint64_t) {
-          return call != FaultyDisk::Call::kRead && ++seen == n ? failure : 0;
+        disk->fault = [&seen, &over, n, failure](FaultyDisk::Call call, uint64_t) {
+          return call != FaultyDisk::Call::kRead && !over && ++seen == n ? failure : 0;
         };
         ready.count_down();
         until([&] {
           return seen >= n || !std::filesystem::exists(copy->path() + "/segments/00000001.data");
         });
+        over = true;  // where all was done in fewer calls, the next is not the comparison's
+        // Who shares the very call that fails, fails with it; once.
+        for (const auto& ref : kept_) static_cast<void>(store.holds(ref));
         expect_kept(store);
         calls = seen < n ? n - 1 : n + 1;
         store.close();
