@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "runtime/disk.h"
@@ -16,6 +17,9 @@ class PidFile {
  public:
   // Waits up to `patience` for a daemon that is just ending. kBusy names the process that has it.
   static Result<PidFile> acquire(const std::string& path, std::chrono::milliseconds patience);
+
+  // The lock goes with it, whoever has it then.
+  File take() && { return std::move(file_); }
 
  private:
   explicit PidFile(File file) : file_(std::move(file)) {}

@@ -7,7 +7,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -15,9 +14,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
-#include <thread>
 #include <vector>
 
+#include "apps/daemon/pid_file.h"
 #include "apps/paths.h"
 #include "apps/supervisor/supervisor.h"
 #include "config/config.h"
@@ -50,29 +49,11 @@ void say(const std::string& text) {
              text);
 }
 
+// One that is just ending is waited for.
 constexpr auto kPredecessorPatience = std::chrono::seconds(5);
 
 std::string lock_file(const std::string& runtime) {
   return runtime + "/supervisor.lock";
-}
-
-// One that is just ending is waited for.
-Result<File> lock_runtime(const std::string& runtime) {
-  LEAT_CHECK_OK(make_runtime_directory(runtime));
-  const std::string path = lock_file(runtime);
-  File file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!file) return error(status_from_errno(errno, "cannot open " + path));
-  const auto start = std::chrono::steady_clock::now();
-  while (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
-    if (std::chrono::steady_clock::now() - start > kPredecessorPatience) {
-      return error(StatusCode::kBusy,
-                   fmt::format("a daemon runs already at {}; LEAT_RUNTIME_DIR gives another one a "
-                               "place of its own",
-                               runtime));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return file;
 }
 
 bool has_variable(const char* name) {
@@ -89,7 +70,8 @@ bool goes_on() {
 
 bool is_supervised(const std::string& runtime) {
   const File file(::open(lock_file(runtime).c_str(), O_RDWR | O_CLOEXEC));
-  return file && ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0;
+  // Shared, so that who asks is in the way of nobody else who does.
+  return file && ::flock(file.fd(), LOCK_SH | LOCK_NB) != 0;
 }
 
 bool has_supervisor() {
@@ -113,7 +95,9 @@ Result<> supervise_if_wanted(const DaemonRun& run, int ready_fd) {
   if (!config || !config->boolean("daemon.supervised")) return {};
   SupervisorOptions options;
   if (!goes_on()) {
-    LEAT_TRY(options.lock, lock_runtime(run.runtime));
+    LEAT_CHECK_OK(make_runtime_directory(run.runtime));
+    LEAT_TRY(PidFile lock, PidFile::acquire(lock_file(run.runtime), kPredecessorPatience));
+    options.lock = std::move(lock).take();
   }
   options.socket_path = run.runtime + "/keep.sock";
   options.daemon = options.self = own_arguments();

@@ -8,7 +8,6 @@ namespace leat {
 namespace {
 
 constexpr uint32_t kDirectoryRecordKind = 2;  // 1 is a node's (vfs/node_record.h)
-constexpr size_t kNameBytesMax = 1024;
 
 }  // namespace
 

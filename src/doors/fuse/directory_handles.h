@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,9 @@
 #include "vfs/file_system.h"
 
 namespace leat {
+
+// A longer name would make the kernel refuse the whole directory (FUSE_NAME_MAX).
+inline constexpr size_t kNameBytesMax = 1024;
 
 struct DirectoryRecord;
 
@@ -33,7 +37,7 @@ class DirectoryHandle {
   // Of several, the first stays.
   std::shared_ptr<OpenDirectory> set_directory(std::shared_ptr<OpenDirectory> directory);
 
-  // `next` was given to the reader as the offset after `name`. Before it is.
+  // `next` is about to be given to the reader as the offset after `name`.
   void note_progress(uint64_t next, std::string_view name);
   // Its reader has an answer of this process.
   void forget_resumed();

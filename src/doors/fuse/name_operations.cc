@@ -18,8 +18,6 @@ Counter lookups_in_place("leat_fuse_lookups_total", "LOOKUP requests", R"(answer
 Counter lookups_waited("leat_fuse_lookups_total", "LOOKUP requests", R"(answered="waited")");
 Counter directories_opened("leat_fuse_opendirs_total", "OPENDIR requests");
 
-// A longer name would make the kernel refuse the whole directory (FUSE_NAME_MAX).
-constexpr size_t kNameBytesMax = 1024;
 constexpr ino_t kUnknownInode = 0xffffffff;  // FUSE_UNKNOWN_INO
 
 // ---- lookup, forget, getattr

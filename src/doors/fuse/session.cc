@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "doors/fuse/kernel_offer.h"
 #include "doors/fuse/mount_point.h"
 #include "doors/fuse/operations.h"
 #include "doors/fuse/request_mark.h"
@@ -147,16 +148,6 @@ Status no_init(const std::string& mountpoint) {
           "the kernel did not begin to talk to the mount at " + mountpoint + " within 30 s"};
 }
 
-// linux/fuse.h: fuse_in_header (40 bytes), then fuse_init_in: major, minor, max_readahead, flags,
-// flags2. FUSE_HAS_RESEND is bit 39 of them together, since 6.9.
-bool offers_resend(std::span<const std::byte> init) {
-  constexpr size_t kFlags2 = 40 + 16;
-  uint32_t flags2 = 0;
-  if (init.size() < kFlags2 + sizeof flags2) return false;
-  std::memcpy(&flags2, init.data() + kFlags2, sizeof flags2);
-  return (flags2 & (1u << (39 - 32))) != 0;
-}
-
 fuse_session* make_session(DoorState& door) {
   static std::once_flag once;
   std::call_once(once, [] { fuse_set_log_func(&on_libfuse_log); });
@@ -261,7 +252,8 @@ Result<> Session::agree(const std::string& mountpoint) {
     door_.features.survives = door_.taken_over->resends;
     return {};
   }
-  const bool resends = offers_resend(request);
+  const Result<InitRequest> init = parse_init(request);
+  const bool resends = init && init->offer.resend;
   door_.features.survives = resends && door_.records.kept();
   return door_.records.note_agreement(
       {.request = std::move(request),
