@@ -5,7 +5,8 @@ DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-buil
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release demo test soak tsan bench bench-stores bench-files bench-cache format tidy clean
+.PHONY: help setup release demo test soak tsan bench bench-stores bench-files bench-cache bench-fuse \
+  format tidy clean
 
 help: ## this list
 	@echo "Leat. make COMMAND, where COMMAND is"
@@ -61,6 +62,12 @@ bench-cache: ## page store and snapshots; CACHE="restart write" picks rows
 	@cmake --preset release
 	@ninja -j$(JOBS) -C build/release leat leat_bench_cache leat_bench_hits leat_bench_names
 	@$(DEPS)/venv/bin/python bench/cache $(CACHE)
+
+bench-fuse: ## the mounted folder, beside other programs; FUSE="hot small" picks rows (root)
+	@tools/setup bench
+	@cmake --preset release
+	@ninja -j$(JOBS) -C build/release leat leat_bench_curl
+	@LEAT_DEPS_DIR=$(DEPS) $(DEPS)/venv/bin/python bench/fuse $(FUSE)
 
 format: ## lay out the C++ sources
 	@git ls-files -z '*.cc' '*.h' | xargs -0 clang-format-19 -i

@@ -3,68 +3,27 @@
 // from, so that a mount and a disk are asked in exactly the same way.
 //
 //   reader sequential FILE                reads FILE once in 1 MiB steps
-//   reader files FOLDER LIST THREADS      opens, reads and closes each name of LIST below FOLDER
+//   reader files FOLDER LIST THREADS [PASSES]
+//                                         opens, reads and closes each name of LIST below FOLDER
 //   reader compare A B [LIST]             bytes of two files, or of LIST below two folders
 //   reader touch BYTES                    uses so much memory and gives it back
 // Prints one JSON line.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "reader.h"
 
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <sys/mman.h>
+
 #include <fstream>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-constexpr size_t kStepBytes = 1 << 20;
-
-[[noreturn]] void fail(const std::string& what) {
-  std::fprintf(stderr, "reader: %s: %s\n", what.c_str(), std::strerror(errno));
-  std::exit(1);
-}
-
-class File {
- public:
-  explicit File(const std::string& path)
-      : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) fail("open " + path);
-  }
-  ~File() { ::close(fd_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  // Bytes read at `offset`; less than a whole step only at the end of the file.
-  size_t read(char* into, uint64_t offset) const {
-    size_t done = 0;
-    while (done < kStepBytes) {
-      const ssize_t n =
-          ::pread(fd_, into + done, kStepBytes - done, static_cast<off_t>(offset + done));
-      if (n < 0) fail("read " + path_);
-      if (n == 0) break;
-      done += static_cast<size_t>(n);
-    }
-    return done;
-  }
-
- private:
-  std::string path_;
-  int fd_;
-};
+using reader::fail;
+using reader::File;
+using reader::kStepBytes;
 
 uint64_t read_whole(const std::string& path, char* buffer) {
   const File file(path);
   uint64_t total = 0;
-  while (const size_t n = file.read(buffer, total)) {
+  while (const size_t n = file.read(buffer, kStepBytes, total)) {
     total += n;
     if (n < kStepBytes) break;
   }
@@ -80,21 +39,17 @@ std::vector<std::string> read_list(const std::string& path) {
 }
 
 uint64_t read_files(const std::string& folder, const std::vector<std::string>& names,
-                    size_t threads) {
-  std::vector<uint64_t> totals(threads);
-  std::vector<std::thread> pool;
-  for (size_t thread = 0; thread < threads; ++thread) {
-    pool.emplace_back([&, thread] {
-      const auto buffer = std::make_unique<char[]>(kStepBytes);
+                    size_t threads, size_t passes) {
+  return reader::on_threads(threads, [&](size_t thread) {
+    const auto buffer = std::make_unique<char[]>(kStepBytes);
+    uint64_t total = 0;
+    for (size_t pass = 0; pass < passes; ++pass) {
       for (size_t i = thread; i < names.size(); i += threads) {
-        totals[thread] += read_whole(folder + "/" + names[i], buffer.get());
+        total += read_whole(folder + "/" + names[i], buffer.get());
       }
-    });
-  }
-  uint64_t total = 0;
-  for (auto& thread : pool) thread.join();
-  for (const uint64_t bytes : totals) total += bytes;
-  return total;
+    }
+    return total;
+  });
 }
 
 uint64_t compare(const std::string& a, const std::string& b) {
@@ -104,8 +59,8 @@ uint64_t compare(const std::string& a, const std::string& b) {
   char* const theirs = mine + kStepBytes;
   uint64_t total = 0;
   for (;;) {
-    const size_t n = left.read(mine, total);
-    if (right.read(theirs, total) != n || std::memcmp(mine, theirs, n) != 0) {
+    const size_t n = left.read(mine, kStepBytes, total);
+    if (right.read(theirs, kStepBytes, total) != n || std::memcmp(mine, theirs, n) != 0) {
       std::fprintf(stderr, "reader: %s and %s differ in the MiB at %llu\n", a.c_str(), b.c_str(),
                    static_cast<unsigned long long>(total));
       std::exit(2);
@@ -134,7 +89,8 @@ uint64_t run(const std::vector<std::string>& words) {
     return read_whole(words.at(1), buffer.get());
   }
   if (mode == "files") {
-    return read_files(words.at(1), read_list(words.at(2)), std::stoul(words.at(3)));
+    const size_t passes = words.size() > 4 ? std::stoul(words[4]) : 1;
+    return read_files(words.at(1), read_list(words.at(2)), std::stoul(words.at(3)), passes);
   }
   if (words.size() == 3) return compare(words[1], words[2]);
   uint64_t total = 0;
@@ -144,19 +100,8 @@ uint64_t run(const std::vector<std::string>& words) {
   return total;
 }
 
-double seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto started = std::chrono::steady_clock::now();
-  const uint64_t bytes = run({argv + 1, argv + argc});
-  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - started;
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  std::printf("{\"bytes\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f}\n",
-              static_cast<unsigned long long>(bytes), wall.count(),
-              seconds(usage.ru_utime) + seconds(usage.ru_stime));
+  return reader::measured([&] { return run({argv + 1, argv + argc}); });
 }

@@ -41,7 +41,12 @@ class MountCommand : public Command {
     app.add_option("--umask", umask_, "Taken from 0666 and 0777, octal (022)");
     app.add_option("--freshness", request_.freshness,
                    "max-age=DURATION, immutable or validate (max-age=60s)");
+    app.add_option("--profile", profile_,
+                   "training, serving, interactive or small-files: sets options that are not given "
+                   "(docs/cli.md)");
     app.add_flag("--no-passthrough", no_passthrough_, "Serve complete files by the daemon, too");
+    app.add_flag("--no-inspection", no_inspection_,
+                 "Without .leat in its root, which tells of the mount and its errors");
     app.add_flag("--no-probe", no_probe_, "Do not list the source first");
     app.add_option("--cache-dir", cache_directories_,
                    "Of the daemon: where pages are kept; may be given several times")
@@ -63,9 +68,10 @@ class MountCommand : public Command {
   Attempt<MountView> mount_by(DaemonClient& client);
   Attempt<> run_in_foreground();
 
-  std::string source_, directory_, umask_ = "022", config_;
+  std::string source_, directory_, umask_ = "022", config_, profile_;
   std::vector<std::string> options_, path_options_, cache_directories_;
-  bool read_only_ = false, no_passthrough_ = false, no_probe_ = false, foreground_ = false;
+  bool read_only_ = false, no_passthrough_ = false, no_probe_ = false, no_inspection_ = false;
+  bool foreground_ = false;
   std::map<std::string, std::string> settings_;  // only those given are kept
   MountRequest request_{.uid = geteuid(), .gid = getegid()};
 };
@@ -80,6 +86,7 @@ Attempt<> MountCommand::fill_request() {
   LEAT_TRY([[maybe_unused]] StoreUrl url, StoreUrl::parse(request_.source));
   request_.path = absolute_path(directory_);
   LEAT_TRY(request_.options, parse_options(options_));
+  if (!profile_.empty()) request_.options["folder_profile"] = profile_;
   for (const std::string& option : path_options_) {
     // Values have no colon, names of files may.
     const size_t colon = option.rfind(':');
@@ -94,6 +101,7 @@ Attempt<> MountCommand::fill_request() {
   LEAT_TRY(request_.umask, parse_umask(umask_));
   request_.read_only = read_only_;
   request_.passthrough = !no_passthrough_;
+  request_.inspection = !no_inspection_;
   request_.probe = !no_probe_;
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -58,6 +59,7 @@ struct Pool {
   std::mutex mutex;                                    // leaf
   std::array<std::vector<std::byte*>, kClasses> free;  // never grown: giving back cannot throw
   size_t bytes = 0;
+  size_t bytes_max = kBufferBytesKept;
 };
 
 // Never destroyed: buffers may be given back until the last thread has ended.
@@ -100,13 +102,19 @@ void give_buffer_memory(std::byte* memory, size_t size) noexcept {
     std::lock_guard lock(to.mutex);
     auto& free = to.free[class_of(bytes)];
     // Room for the pointer first: giving back must not throw.
-    if (to.bytes + bytes <= kBufferBytesKept && free.size() < free.capacity()) {
+    if (to.bytes + bytes <= to.bytes_max && free.size() < free.capacity()) {
       free.push_back(memory);
       to.bytes += bytes;
       return;
     }
   }
   std::free(memory);
+}
+
+void keep_buffer_bytes(size_t bytes_max) {
+  Pool& of = pool();
+  std::lock_guard lock(of.mutex);
+  of.bytes_max = std::min(bytes_max, kBufferBytesKept);
 }
 
 size_t buffer_bytes_kept() {

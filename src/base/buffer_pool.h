@@ -12,8 +12,10 @@ std::byte* take_buffer_memory(size_t size);
 // `size` as it was taken.
 void give_buffer_memory(std::byte* memory, size_t size) noexcept;
 
-// Bytes that are kept now, at most kBufferBytesKept.
+// Bytes that are kept now, at most kBufferBytesKept or what was last said.
 size_t buffer_bytes_kept();
 inline constexpr size_t kBufferBytesKept = 64 << 20;
+// For a host with little memory. What is kept already goes only when it is used.
+void keep_buffer_bytes(size_t bytes_max);
 
 }  // namespace leat

@@ -90,7 +90,8 @@ struct CacheDirectory {
   std::atomic<bool> closing = false;
   // Another may have it open by now: nothing is removed any more.
   std::atomic<bool> closed = false;
-  std::stop_source stopping;  // of what only waits
+  std::stop_source stopping;           // of what only waits
+  std::atomic<int> reading_ahead = 0;  // calls of read_ahead() under way
   std::atomic<uint64_t> evicted_bytes = 0, corrupt_blocks = 0, refused_bytes = 0;
 
  private:

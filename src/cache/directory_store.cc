@@ -159,6 +159,16 @@ Result<> DirectoryStore::check_write(const FileRef& ref, ByteRange range) const 
   return {};
 }
 
+void DirectoryStore::will_read(std::vector<FileRefPtr> refs, AheadListener told) {
+  std::vector<Stretch> stretches;
+  for (const FileRefPtr& ref : refs) {
+    std::optional<Stretch> found = packed_->stretch(ref->id);
+    if (!found) found = files_->stretch(ref->id);
+    if (found) stretches.push_back(*std::move(found));
+  }
+  directory_->spawn(read_ahead(directory_, std::move(stretches), std::move(told)));
+}
+
 Task<Result<>> DirectoryStore::write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) {
   LEAT_CO_CHECK_OK(check_write(*ref, ByteRange{offset, data.size()}));
   if (data.empty()) co_return Result<>();

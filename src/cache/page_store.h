@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,6 +95,15 @@ class PageStore {
   virtual std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) = 0;
   // The whole of `range`; kNotFound when any of it is missing.
   virtual Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) = 0;
+  // These objects are about to be read: begins to bring what is here of them (of one with a file of
+  // its own: the beginning) from the disk into the page cache. Returns at once and is no read.
+  // `told`, which may be empty: once, on any thread, the bytes that were not in the page cache and
+  // are being brought; not at all where too much of this is under way, and nothing happens.
+  using AheadListener = std::function<void(uint64_t cold_bytes)>;
+  virtual void will_read(std::vector<FileRefPtr> refs, AheadListener told) {
+    static_cast<void>(refs);
+    if (told) told(0);  // of one that lies in memory
+  }
   // What of `range` is not here, in whole blocks (for packed objects: the whole object), in order.
   virtual std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) = 0;
 

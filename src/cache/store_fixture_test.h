@@ -130,6 +130,10 @@ class FaultyDisk : public Disk {
     if (ask(Call::kRead) != 0) return std::nullopt;
     return below_->try_read(fd, into, offset);
   }
+  Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) override {
+    if (int failed = ask(Call::kRead)) return error(status_from_errno(failed, "read ahead"));
+    return below_->read_ahead(fd, offset, size);
+  }
   Result<File> open(const std::string& path, int flags, mode_t mode) override {
     return metadata([&] { return below_->open(path, flags, mode); });
   }

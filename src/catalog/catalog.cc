@@ -131,6 +131,7 @@ class CatalogImpl : public Catalog {
   Task<Result<CatalogEntry>> lookup(Context context, std::string path) override;
   Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) override;
   Task<Result<ListingPtr>> list(Context context, std::string path) override;
+  ListingPtr try_list(std::string_view path) override { return tree_->known_listing(path); }
 
   void invalidate(std::string_view path) override;
   void report_changed(std::string_view path) override;
@@ -450,8 +451,8 @@ void CatalogImpl::report_changed(std::string_view path) {
 // Whether others have to be told.
 bool CatalogImpl::doubt(std::string_view path, bool changed) {
   const std::string name(last_component(path));
-  bool tell = false;
   DirectoryPtr directory = tree_->find_directory(parent_path(path));
+  bool tell = directory == nullptr;  // somebody may hold what is remembered here no more
   while (directory) {
     tell |= directory->doubt(name, changed, tree_->now());
     // Another may have taken its place before it doubted.

@@ -118,6 +118,8 @@ class Catalog {
   // kNotFound for a directory that is not there (a store without real directories: no key and no
   // marker below it, unless it is the mount's root), kNotDirectory for a file.
   virtual Task<Result<ListingPtr>> list(Context context, std::string path) = 0;
+  // From memory only, if fresh; else null.
+  virtual ListingPtr try_list(std::string_view path) = 0;
 
   // What is known of `path` and below is asked for again at the next touch.
   virtual void invalidate(std::string_view path) = 0;

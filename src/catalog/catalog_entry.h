@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "catalog/name_table.h"
 #include "catalog/snapshot/snapshot.h"
 #include "model/file_info.h"
 #include "model/file_ref.h"
@@ -67,6 +68,9 @@ struct CatalogEntry {
   // Believed until then without asking; max() for immutable. Counted from when the store was asked,
   // so an answer that took long may have passed it already.
   Clock::time_point fresh_until;
+  // Among the names of its directory when that was listed (NameRecord::place); kNoPlace where that
+  // is not known. A hint: another listing may have others.
+  uint64_t place = kNoPlace;
 
   // In the store.
   const std::string& key() const { return ref ? ref->key : directory_key; }

@@ -125,9 +125,11 @@ std::optional<Result<CatalogEntry>> Directory::answer(std::string_view name,
     return Error(*missing_);
   }
   if (!listing_) return std::nullopt;
-  if (std::optional<NameRecord> record = listing_->find(name)) {
+  if (std::optional<FoundName> record = listing_->find(name)) {
     if (now >= fresh_until(*record, listed_at_)) return std::nullopt;
-    return make_entry(*record, listed_at_);
+    CatalogEntry entry = make_entry(*record, listed_at_);
+    entry.place = record->place;
+    return entry;
   }
   if (now >= missing_until(name, listed_at_)) return std::nullopt;
   return Error(not_found(name));

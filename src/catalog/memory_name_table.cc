@@ -51,10 +51,10 @@ class MemoryNameTable::Cursor : public NameTable::Cursor {
   NameView view_;
 };
 
-std::optional<NameRecord> MemoryNameTable::find(std::string_view name) const {
+std::optional<FoundName> MemoryNameTable::find(std::string_view name) const {
   auto at = std::ranges::lower_bound(records_, name, {}, &NameRecord::name);
   if (at == records_.end() || at->name != name) return std::nullopt;
-  return *at;
+  return FoundName{*at, static_cast<uint64_t>(at - records_.begin())};
 }
 
 std::unique_ptr<NameTable::Cursor> MemoryNameTable::from(uint64_t position) const {

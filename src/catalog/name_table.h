@@ -30,6 +30,14 @@ struct NameRecord {
   bool is_directory() const { return ref == nullptr; }
 };
 
+// Of a name that was not found in a table.
+inline constexpr uint64_t kNoPlace = std::numeric_limits<uint64_t>::max();
+
+struct FoundName : NameRecord {
+  // Grows with the names of a table, by one from a file to the next.
+  uint64_t place = kNoPlace;
+};
+
 // The same without a FileRef, which may be dear to make. Lives as long as where it comes from says.
 struct NameView {
   std::string_view name;
@@ -75,7 +83,7 @@ class NameTable {
   virtual uint64_t left_out() const = 0;
 
   // Nothing when there is no such name. The record's name lives as long as `name` and the table.
-  virtual std::optional<NameRecord> find(std::string_view name) const = 0;
+  virtual std::optional<FoundName> find(std::string_view name) const = 0;
   // 0: the beginning. Any number may be given; one that is no position is somewhere.
   virtual std::unique_ptr<Cursor> from(uint64_t position) const = 0;
   // At the first name that is greater.

@@ -96,6 +96,7 @@ Result<CatalogEntry> find_in_snapshot(const MountPtr& mount, std::string_view pa
   entry.info.mtime = to_mtime(found->mtime_ns.value_or(kNoTime));
   entry.mount = mount;
   entry.fresh_until = Clock::time_point::max();
+  entry.place = found->number;
   entry.ref =
       make_file_ref(snapshot, *found, mount->entry.policy.of(path_below_mount(*mount, path)));
   if (!entry.ref) entry.directory_key = directory_key_in_mount(*mount, path);

@@ -88,12 +88,13 @@ std::shared_ptr<SnapshotNameTable> SnapshotNameTable::of(SnapshotPtr snapshot,
   return table;
 }
 
-std::optional<NameRecord> SnapshotNameTable::find(std::string_view name) const {
+std::optional<FoundName> SnapshotNameTable::find(std::string_view name) const {
   if (reason_to_hide(name) != nullptr) return std::nullopt;
   std::optional<SnapshotEntry> entry = snapshot_->find(prefix_ + std::string(name));
   if (!entry) return std::nullopt;
-  return NameRecord{name, make_file_ref(*snapshot_, *entry, policy_.of_file(name)),
-                    entry->mtime_ns.value_or(kNoTime)};
+  return FoundName{{name, make_file_ref(*snapshot_, *entry, policy_.of_file(name)),
+                    entry->mtime_ns.value_or(kNoTime)},
+                   entry->number};
 }
 
 std::unique_ptr<NameTable::Cursor> SnapshotNameTable::from(uint64_t position) const {

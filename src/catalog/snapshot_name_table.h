@@ -25,7 +25,7 @@ class SnapshotNameTable : public NameTable {
   uint64_t size() const override { return end_ - first_; }
   uint64_t held() const override { return 0; }
   uint64_t left_out() const override { return left_out_; }
-  std::optional<NameRecord> find(std::string_view name) const override;
+  std::optional<FoundName> find(std::string_view name) const override;
   std::unique_ptr<NameTable::Cursor> from(uint64_t position) const override;
   std::unique_ptr<NameTable::Cursor> after(std::string_view name) const override;
   void adopt(std::string_view, FileRefPtr) override {}  // holds none

@@ -144,6 +144,18 @@ DirectoryPtr Tree::find_directory(std::string_view path) {
   return found->second;
 }
 
+ListingPtr Tree::known_listing(std::string_view path) {
+  std::vector<CatalogEntry> mounted = mount_entries(path);
+  if (const MountTable::Route to = route(path); to.mount && to.mount->snapshot) {
+    Result<ListingPtr> listing = list_snapshot(to.mount, path, std::move(mounted));
+    return listing ? *std::move(listing) : nullptr;
+  }
+  const DirectoryPtr directory = find_directory(path);
+  if (!directory) return nullptr;
+  const std::optional<Result<>> known = directory->listing_state(now());
+  return known && *known ? directory->show(std::move(mounted)) : nullptr;
+}
+
 DirectoryPtr Tree::open_directory(std::string_view path) {
   if (DirectoryPtr known = find_directory(path)) return known;
   std::unique_lock lock(mutex_);

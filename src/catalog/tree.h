@@ -64,6 +64,9 @@ class Tree {
   // The same, made if need be; null where no mount is responsible, or one with a snapshot.
   DirectoryPtr open_directory(std::string_view path);
 
+  // The names of the directory at `path` where they may be believed without asking; else null.
+  ListingPtr known_listing(std::string_view path);
+
   // Wherever an object is mounted, but where a snapshot answers.
   std::vector<std::string> paths_of(const StoreId& store, std::string_view key) const;
   // Whose listing is known, at and below `path`.

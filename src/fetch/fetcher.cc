@@ -22,8 +22,6 @@
 namespace leat {
 namespace {
 
-// More gains nothing on a connection and makes the first byte's readers wait; see StreamOptions.
-constexpr uint64_t kFlightBytesMax = 8 * kMiB;
 // Of a load, under way at once for one call.
 constexpr uint64_t kEnsureBytes = 4 * kFlightBytesMax;
 // Reads by way of the page store before its answer "not missing" is believed no more.
@@ -47,6 +45,13 @@ void count_joined(const std::vector<ReadPart>& parts, size_t own) {
   joined_total.add(awaited - std::min(awaited, own));
 }
 
+// Of reads under way, wherever their bytes come from: together half of the memory, one store three
+// quarters of that. They hold what they have got while they wait for the rest.
+FairGate::Limits read_limits(uint64_t memory_bytes_max) {
+  const uint64_t all = std::max(memory_bytes_max / 2, kFlightBytesMax);
+  return {all, all, all - all / 4};
+}
+
 Error stopping(const FileRef& ref) {
   return error(StatusCode::kCancelled, fmt::format("cannot read '{}': Leat is stopping", ref.key));
 }
@@ -68,6 +73,7 @@ class ChainFetcher final : public Fetcher {
  public:
   ChainFetcher(FetcherOptions options, PageStore* store, SourceTable& sources, Executor& executor)
       : memory_(options.memory_bytes_max, options.now),
+        reads_(read_limits(options.memory_bytes_max)),
         runner_(options, store, sources, executor, table_, memory_) {}
   ~ChainFetcher() override { LEAT_CHECK(runner_.idle()); }
 
@@ -105,9 +111,14 @@ class ChainFetcher final : public Fetcher {
 
   FlightTable table_;
   RecentRanges memory_;
+  FairGate reads_;  // bytes of reads under way
   FlightRunner runner_;
   Gauge memory_gauge_{"leat_fetch_memory_bytes", "Bytes under way or recently fetched, in memory.",
                       [this] { return static_cast<double>(memory_.bytes()); }};
+  Gauge reads_gauge_{"leat_fetch_reads_waiting", "Reads that wait for memory.",
+                     [this] { return static_cast<double>(reads_.waiting()); }};
+  Gauge read_bytes_gauge_{"leat_fetch_read_bytes", "Bytes of reads under way.",
+                          [this] { return static_cast<double>(reads_.in_use()); }};
   Gauge requests_gauge_{"leat_fetch_requests_in_flight", "Requests to stores under way.",
                         [this] { return static_cast<double>(runner_.requests_in_flight()); }};
 };
@@ -133,6 +144,13 @@ Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRang
   auto token = runner_.enter();
   if (!token) co_return stopping(*ref);
   if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
+  FairGate::Ask ask = fair_ask(*ref, range.size);
+  // What is on the disk does not wait behind those for whom its store hangs.
+  if (PageStore* store = runner_.store_for(*ref); store && store->missing(*ref, range).empty()) {
+    ask.group ^= 1;
+  }
+  auto permit = co_await reads_.acquire(context, ask, "a read that waits for memory");
+  if (!permit) co_return Error(permit.error());
   if (ref->cache == CacheUse::kNone) {
     Result<Bytes> bytes = co_await runner_.read_source(ref, range, context);
     if (bytes) bytes_direct.add(range.size);
@@ -287,12 +305,12 @@ bool ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
 ChainFetcher::Ahead ChainFetcher::prefetch_one(const FileRefPtr& ref,
                                                const std::vector<ByteRange>& missing,
                                                uint64_t generation, const Activity::Token& token) {
-  auto ticket = runner_.try_ahead(ref->store);
-  if (!ticket) return Ahead::kRefused;
   const FlightTable::ClaimLimits one = claim_limits(*ref, 1);
   uint64_t most = 0;
   for (const ByteRange& range : missing) most += range.size;
   most = std::min(most, one.flight_bytes_max);
+  auto ticket = runner_.try_ahead(*ref, most);
+  if (!ticket) return Ahead::kRefused;
   // Before the claim, since others may wait for a flight from the moment it is in the table.
   RecentRanges::Reservation reservation = memory_.try_reserve(most);
   runner_.forget(reservation.evicted);
@@ -305,6 +323,7 @@ ChainFetcher::Ahead ChainFetcher::prefetch_one(const FileRefPtr& ref,
   }
   FlightPtr flight = std::move(claim->started.front());
   memory_.release(most - flight->range.size);
+  ticket->memory.shrink_to(flight->range.size);
   runner_.launch(std::move(flight), Urgency::kAhead, *std::move(ticket), token.another());
   return Ahead::kLookAgain;
 }

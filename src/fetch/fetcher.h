@@ -19,8 +19,9 @@
 namespace leat {
 
 struct FetcherOptions {
-  // Memory of ranges under way and of those just fetched, which are kept a while because their
-  // reader is about to come. Demand reads may exceed it by one range each; look-ahead may not.
+  // Memory of ranges under way, at least 16 MiB, and of those just fetched, which are kept a while
+  // because their reader is about to come. Reads under way hold at most half as much beside it.
+  // Where that is taken, reads wait.
   uint64_t memory_bytes_max = 256 * kMiB;
   // Requests to one store under way at once; look-ahead leaves a quarter of them to demand reads.
   // A request counts until its bytes are in the page store, so that a slow disk slows the requests

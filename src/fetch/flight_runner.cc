@@ -11,6 +11,18 @@
 namespace leat {
 namespace {
 
+// Up to here a read or a flight is small: twice what the kernel reads first of a file.
+constexpr uint64_t kSmallBytes = 256 * kKiB;
+// A request costs about as much as so many bytes of one.
+constexpr uint64_t kCostMin = kBlockBytes;
+
+// Of memory that is to hold what is under way. A store that hangs leaves a quarter to the others,
+// look-ahead and loads to demand reads.
+FairGate::Limits under_way_limits(uint64_t memory_bytes_max) {
+  const uint64_t all = std::max(memory_bytes_max, kUnderWayBytesMin);
+  return {all, all - all / 4, all - all / 4};
+}
+
 Counter flights_total("leat_fetch_flights_total", "Requests to stores.");
 Counter flights_failed("leat_fetch_flights_failed_total", "Requests to stores that failed.");
 Counter source_bytes("leat_fetch_source_bytes_total",
@@ -29,6 +41,14 @@ Status as_gone(const Source& source, const FileRef& file, const Status& why) {
 
 }  // namespace
 
+FairGate::Ask fair_ask(const FileRef& file, uint64_t bytes) {
+  const uint64_t small = bytes <= kSmallBytes ? 1 : 0;
+  return {.count = bytes,
+          .group = file.store.hash64(),
+          .flow = (file.id.hash64() & ~uint64_t{1}) | small,
+          .cost = std::max(bytes, kCostMin)};
+}
+
 FlightRunner::FlightRunner(const FetcherOptions& options, PageStore* store, SourceTable& sources,
                            Executor& executor, FlightTable& table, RecentRanges& memory)
     : request_timeout_(options.request_timeout),
@@ -38,7 +58,8 @@ FlightRunner::FlightRunner(const FetcherOptions& options, PageStore* store, Sour
       sources_(sources),
       executor_(executor),
       table_(table),
-      memory_(memory) {}
+      memory_(memory),
+      under_way_(under_way_limits(options.memory_bytes_max)) {}
 
 RequestLimits& FlightRunner::limits(const StoreId& store) {
   std::lock_guard lock(limits_mutex_);
@@ -47,10 +68,34 @@ RequestLimits& FlightRunner::limits(const StoreId& store) {
   return *limits;
 }
 
-std::optional<RequestLimits::Ticket> FlightRunner::try_ahead(const StoreId& store) {
-  const SourcePtr source = sources_.find(store);
+std::optional<RequestLimits::Ticket> FlightRunner::try_ahead(const FileRef& file, uint64_t bytes) {
+  const SourcePtr source = sources_.find(file.store);
   if (source == nullptr) return std::nullopt;
-  return limits(store).try_ahead(source->window());
+  auto ticket = limits(file.store).try_ahead(source->window());
+  if (!ticket) return std::nullopt;
+  FairGate::Ask ask = fair_ask(file, bytes);
+  ask.yields = true;
+  auto memory = under_way_.try_acquire(ask);
+  if (!memory) return std::nullopt;
+  ticket->memory = *std::move(memory);
+  return ticket;
+}
+
+// The order is the same for all, and whoever has memory waits for neither: it is given back in the
+// time of a request and a write, whatever readers do.
+Task<Result<RequestLimits::Ticket>> FlightRunner::admit(FlightPtr flight, bool yields) {
+  Context context = Context::background().with_cancel(flight->cancel.get_token());
+  FairGate::Ask bytes = fair_ask(*flight->file, flight->range.size);
+  bytes.yields = yields;
+  FairGate::Ask one = bytes;
+  one.count = 1;
+  one.group = 0;  // its gate is of one store
+  auto ticket = co_await limits(flight->file->store).acquire(context, one);
+  if (!ticket) co_return Error(ticket.error());
+  auto memory = co_await under_way_.acquire(context, bytes, "waiting for memory for a request");
+  if (!memory) co_return Error(memory.error());
+  ticket->memory = *std::move(memory);
+  co_return ticket;
 }
 
 void FlightRunner::forget(const RecentRanges::Evicted& evicted) {
@@ -72,9 +117,7 @@ Task<> FlightRunner::fly(Activity::Token token, FlightPtr flight, Urgency urgenc
                          RequestLimits::Ticket ticket) {
   Result<RequestLimits::Ticket> admitted = std::move(ticket);
   if (urgency != Urgency::kAhead) {
-    Context context = Context::background().with_cancel(flight->cancel.get_token());
-    RequestLimits& of_store = limits(flight->file->store);
-    admitted = co_await of_store.acquire(context, urgency == Urgency::kLoad);
+    admitted = co_await admit(flight, urgency == Urgency::kLoad);
     forget(memory_.reserve(flight->range.size));
   }
   if (!admitted) {

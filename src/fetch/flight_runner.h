@@ -21,10 +21,19 @@
 
 namespace leat {
 
+// More gains nothing on a connection and makes the first byte's readers wait; see StreamOptions.
+inline constexpr uint64_t kFlightBytesMax = 8 * kMiB;
+// Of flights together, also where less memory is allowed.
+inline constexpr uint64_t kUnderWayBytesMin = 2 * kFlightBytesMax;
+
+// Of reads and flights: one of each size for each file, so that small ones do not stand behind
+// large ones of the same file.
+FairGate::Ask fair_ask(const FileRef& file, uint64_t bytes);
+
 enum class Urgency : uint8_t {
   kDemand,  // a reader waits
   kLoad,    // a load waits; leaves requests to demand reads
-  kAhead,   // nobody waits; holds its ticket and its memory already
+  kAhead,   // nobody waits; holds its ticket, with its memory, already
 };
 
 class FlightRunner {
@@ -37,8 +46,8 @@ class FlightRunner {
   PageStore* store_for(const FileRef& ref) const {
     return ref.version.known() && ref.cache == CacheUse::kDisk ? store_ : nullptr;
   }
-  // For look-ahead; nothing when the store has enough to do.
-  std::optional<RequestLimits::Ticket> try_ahead(const StoreId& store);
+  // For look-ahead of `bytes`; nothing when the store has enough to do or memory is short.
+  std::optional<RequestLimits::Ticket> try_ahead(const FileRef& file, uint64_t bytes);
   // Takes evicted ranges out of the table.
   void forget(const RecentRanges::Evicted& evicted);
 
@@ -56,12 +65,14 @@ class FlightRunner {
   void close();
   Task<> wait_idle() { return activity_.wait_idle(); }
   bool idle() const { return activity_.idle(); }
+  uint64_t under_way_bytes() const { return under_way_.in_use(); }
   uint64_t requests_in_flight() const { return requests_in_flight_.load(); }
 
  private:
   // `token` stands first, so that it is the last to go: the ticket's semaphore lives in here.
   Task<> fly(Activity::Token token, FlightPtr flight, Urgency urgency,
              RequestLimits::Ticket ticket);
+  Task<Result<RequestLimits::Ticket>> admit(FlightPtr flight, bool yields);
   Task<Result<Bytes>> request(FlightPtr flight);
   Result<SourcePtr> source_of(const FileRef& file) const;
   RequestLimits& limits(const StoreId& store);
@@ -76,6 +87,7 @@ class FlightRunner {
   Executor& executor_;
   FlightTable& table_;
   RecentRanges& memory_;
+  FairGate under_way_;  // bytes, of all stores
   Activity activity_;
   std::atomic<uint64_t> requests_in_flight_ = 0;
   std::mutex limits_mutex_;                                   // leaf

@@ -16,17 +16,21 @@ constexpr uint64_t kUnitBytesMin = kMiB;
 constexpr uint64_t kFirstReadBytes = 128 * kKiB;
 // Holes inside the reordering distance of one stream; more of them are not one stream.
 constexpr size_t kRunsMax = 64;
+// A stream that did not read while its file was read so often does not come back.
+constexpr uint64_t kStaleReads = 16'384;
+// A reader that never waits while others lack memory keeps half its window after so many of them.
+constexpr uint64_t kWindowsBeforeLess = 2;
 
 }  // namespace
 
-StreamTable::StreamTable(uint64_t file_size, StreamOptions options)
-    : file_size_(file_size), options_(options) {}
+StreamTable::StreamTable(uint64_t file_size, StreamOptions options, WindowBudget* budget)
+    : file_size_(file_size), options_(options), budget_(budget) {}
 
 std::vector<ByteRange> StreamTable::observe(ByteRange read) {
   read = read.clamp(file_size_);
   if (read.empty()) return {};
   std::lock_guard lock(mutex_);
-  ++now_;
+  if (++now_ % kStaleReads == 0) forget_stale();
   Stream* found = find(read);
   Stream* stream = found != nullptr ? found : &begin(read);
   if (found != nullptr) advance(*stream, read);
@@ -34,6 +38,16 @@ std::vector<ByteRange> StreamTable::observe(ByteRange read) {
   stream->used_at = now_;
   grow(*stream);
   return plan(*stream);
+}
+
+bool StreamTable::is_alone(ByteRange read) {
+  std::lock_guard lock(mutex_);
+  return std::ranges::none_of(streams_, [&](const Stream& stream) {
+    if (read.offset >= stream.start && read.offset <= stream.next) return true;
+    // What came out of order, of reads that are known to be in order.
+    return stream.in_order >= 2 && read.end() + options_.reorder_bytes >= stream.start &&
+           read.offset <= stream.frontier() + options_.reorder_bytes;
+  });
 }
 
 void StreamTable::reader_waited(ByteRange read) {
@@ -69,6 +83,12 @@ StreamTable::Stream* StreamTable::find(const ByteRange& read) {
     }
   }
   return near != nullptr ? near : before;
+}
+
+void StreamTable::forget_stale() {
+  std::erase_if(streams_,
+                [this](const Stream& stream) { return now_ - stream.used_at > kStaleReads; });
+  streams_.shrink_to_fit();
 }
 
 StreamTable::Stream& StreamTable::begin(const ByteRange& read) {
@@ -162,13 +182,18 @@ void StreamTable::leave_gap(Stream& stream) {
 // a look at what is read through now. A stream that is far ahead belongs to another reader of the
 // same bytes and stays.
 StreamTable::Stream& StreamTable::merge_reached(Stream& stream) {
+  const auto reached = [this](const Stream& merged, const Stream& other) {
+    return other.start > merged.start && other.start <= merged.next &&
+           other.next <= merged.next + options_.reorder_bytes;
+  };
+  if (std::ranges::none_of(streams_, [&](const Stream& o) { return reached(stream, o); })) {
+    return stream;
+  }
   Stream merged = std::move(stream);
   streams_.erase(streams_.begin() + (&stream - streams_.data()));
   for (size_t i = 0; i < streams_.size();) {
     const Stream& other = streams_[i];
-    bool reached = other.start > merged.start && other.start <= merged.next &&
-                   other.next <= merged.next + options_.reorder_bytes;
-    if (!reached) {
+    if (!reached(merged, other)) {
       ++i;
       continue;
     }
@@ -187,6 +212,8 @@ StreamTable::Stream& StreamTable::merge_reached(Stream& stream) {
   return streams_.back();
 }
 
+// A window grows because a reader waited. While memory is plenty one that was used up grows, too,
+// so that a lone reader is not held up once at each size.
 void StreamTable::grow(Stream& stream) const {
   if (stream.in_order < 2) return;
   if (stream.window < options_.window_bytes_min) {
@@ -197,30 +224,57 @@ void StreamTable::grow(Stream& stream) const {
   }
   // Waste when the reader stops is thereby at most about what it has read. A reader that waits
   // shows that the window is too short, so that it need not be used up first.
-  uint64_t used = stream.next > stream.grown_at ? stream.next - stream.grown_at : 0;
-  uint64_t needed = stream.waited ? stream.window / 4 : stream.window;
-  if (used < needed || stream.window >= options_.window_bytes_max) return;
+  const uint64_t used = stream.next > stream.grown_at ? stream.next - stream.grown_at : 0;
+  // More than it does not get would be of no use to it.
+  if (stream.waited && (stream.cut || stream.window >= options_.window_bytes_max)) {
+    stream.grown_at = stream.next;
+    stream.waited = false;
+    return;
+  }
+  if (!stream.waited && budget_ != nullptr && !budget_->plenty(stream.window)) {
+    const uint64_t less = stream.window / 2;
+    const bool enough = used / stream.window >= kWindowsBeforeLess;
+    if (enough && budget_->tight() && less >= options_.window_bytes_min) {
+      stream.window = less;
+      stream.grown_at = stream.next;
+    }
+    return;
+  }
+  const uint64_t needed = stream.waited ? stream.window / 4 : stream.window;
+  if (used < needed || stream.cut || stream.window >= options_.window_bytes_max) return;
   stream.window = std::min(stream.window * 2, options_.window_bytes_max);
   stream.grown_at = stream.next;
   stream.waited = false;
 }
 
+uint64_t StreamTable::granted(Stream& stream) const {
+  if (budget_ == nullptr) return stream.window;
+  if (stream.window == 0) {
+    stream.share = {};
+    return 0;
+  }
+  const uint64_t bytes = budget_->ask(stream.share, stream.window);
+  stream.cut = bytes < stream.window;
+  return bytes;
+}
+
 std::vector<ByteRange> StreamTable::plan(Stream& stream) const {
   std::vector<ByteRange> units;
-  if (stream.window == 0) return units;
+  const uint64_t window = granted(stream);
+  if (window == 0) return units;
   // What the reader asked for already is fetched on demand, in whole blocks.
   stream.planned = std::max(stream.planned, align_up(stream.frontier(), kBlockBytes));
-  uint64_t wanted = std::min(stream.next + stream.window, file_size_);
+  uint64_t wanted = std::min(stream.next + window, file_size_);
   uint64_t to = wanted == file_size_ ? wanted : align_down(wanted, kBlockBytes);
-  uint64_t unit = std::bit_floor(std::max(stream.window / 4, kUnitBytesMin));
-  unit = std::min({unit, std::bit_floor(stream.window), options_.unit_bytes_max});
+  uint64_t unit = std::bit_floor(std::max(window / 4, kUnitBytesMin));
+  unit = std::min({unit, std::bit_floor(window), options_.unit_bytes_max});
   unit = std::max(align_down(unit, kBlockBytes), kBlockBytes);
   while (stream.planned < to) {
     // Ends lie on multiples of the unit, so that readers who started elsewhere ask for the same.
     uint64_t end = std::min(align_down(stream.planned, unit) + unit, file_size_);
     if (end > to) {
       // A partial unit waits until the window covers it, but a young stream must not start empty.
-      if (stream.planned > stream.next + stream.window / 2) break;
+      if (stream.planned > stream.next + window / 2) break;
       end = to;
     }
     units.push_back({stream.planned, end - stream.planned});

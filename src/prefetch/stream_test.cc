@@ -174,6 +174,19 @@ TEST(StreamTable, InterleavedStreamsKeepTheirOwnWindows) {
   }
 }
 
+// The workers of a loader, each in a part of its own: parts of one file, or row groups.
+TEST(StreamTable, AHundredThreadsInOneFileHaveAStreamEach) {
+  constexpr uint64_t kStreams = 100, kApart = 32 * kMiB;
+  StreamTable table(kStreams * kApart, {});
+  uint64_t planned = 0;
+  for (uint64_t at = 0; at < 8 * kMiB; at += kRead) {
+    for (uint64_t stream = 0; stream < kStreams; ++stream) {
+      planned += bytes_of(table.observe({stream * kApart + at, kRead}));
+    }
+  }
+  EXPECT_GE(planned, kStreams * 8 * kMiB);
+}
+
 TEST(StreamTable, ASecondReaderOfTheSameBytesIsAStreamOfItsOwn) {
   StreamTable table(kGiB, {});
   read_through(table, 0, 256 * kMiB);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -119,6 +120,19 @@ std::optional<ssize_t> read_directly(int fd, std::span<std::byte> into, uint64_t
   return got;
 }
 
+// Of a range, in the page cache; 0 where the kernel does not tell (before 6.5).
+uint64_t cached_bytes(int fd, uint64_t offset, uint64_t size) {
+  struct {
+    uint64_t offset, size;
+  } range{offset, size};
+  struct {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
+  } pages{};
+  constexpr long kCachestat = 451;  // on all architectures; headers of 2022 lack it
+  if (::syscall(kCachestat, fd, &range, &pages, 0) != 0) return 0;
+  return pages.cached * kPageBytes;
+}
+
 class SystemDisk : public Disk {
  public:
   explicit SystemDisk(unsigned threads)
@@ -168,6 +182,17 @@ class SystemDisk : public Disk {
     ssize_t got = ::preadv2(fd, &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT);
     if (got != static_cast<ssize_t>(into.size())) return std::nullopt;
     return static_cast<size_t>(got);
+  }
+
+  Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) override {
+    const uint64_t cold = size - std::min(size, cached_bytes(fd, offset, size));
+    // What the kernel's own read-ahead has for the most part is left to it: telling it the rest
+    // made three requests of one and more reads wait (12,000 × 110 KB in the order of a segment).
+    if (cold * 2 < size || cold == 0) return 0;
+    const int failed = ::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(size),
+                                       POSIX_FADV_WILLNEED);
+    if (failed != 0) return error(status_from_errno(failed, "read ahead from the cache disk"));
+    return cold;
   }
 
   Result<File> open(const std::string& path, int flags, mode_t mode) override {

@@ -87,6 +87,16 @@ class Disk {
   // nothing where the whole of `into` could not be had at once.
   virtual std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) = 0;
 
+  // Begins to bring a range into the page cache and does not wait for the device, but it may for
+  // memory or a place in its queue. The bytes that were not there; 0, and nothing is done, where
+  // that is less than half of them.
+  virtual Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) {
+    static_cast<void>(fd);
+    static_cast<void>(offset);
+    static_cast<void>(size);
+    return 0;  // of one without a page cache
+  }
+
   // Metadata: short, but they may block. Called on threads() wherever somebody waits.
   virtual Result<File> open(const std::string& path, int flags, mode_t mode) = 0;
   virtual Result<> unlink(const std::string& path) = 0;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <vector>
 
+#include "model/folder_settings.h"
 #include "model/policy_settings.h"
 #include "source/file/file_source.h"
 #include "source/opendal_source.h"
@@ -36,11 +37,17 @@ Result<SteadyOptions> steady_options(const StoreUrl& url) {
   return options;
 }
 
+std::vector<std::string_view> mount_options() {
+  std::vector<std::string_view> options(policy_options().begin(), policy_options().end());
+  options.insert(options.end(), folder_options().begin(), folder_options().end());
+  return options;
+}
+
 }  // namespace
 
 Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   if (url.scheme == "file") {
-    LEAT_CHECK_OK(check_options(url, policy_options(), "the file system's own permissions"));
+    LEAT_CHECK_OK(check_options(url, mount_options(), "the file system's own permissions"));
     return std::make_shared<FileSource>(salt);
   }
   const Scheme* scheme = find_scheme(url.scheme);
@@ -53,7 +60,8 @@ Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   }
   std::vector<std::string_view> known(scheme->options.begin(), scheme->options.end());
   // What every store takes: it is the mount's, not the source's, which several mounts may share.
-  known.insert(known.end(), policy_options().begin(), policy_options().end());
+  const std::vector<std::string_view> mounts = mount_options();
+  known.insert(known.end(), mounts.begin(), mounts.end());
   known.insert(known.end(), kLimitOptions.begin(), kLimitOptions.end());
   LEAT_CHECK_OK(check_options(url, known, scheme->credentials));
   LEAT_TRY(OpendalConfig config, scheme->configure(url));

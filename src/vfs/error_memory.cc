@@ -4,26 +4,57 @@
 #include <utility>
 
 namespace leat {
+namespace {
 
-void ErrorMemory::note(NodeId node, std::string text) {
-  std::lock_guard lock(mutex_);
-  auto known = by_node_.find(node);
-  if (known != by_node_.end()) {
-    known->second->text = std::move(text);
-    oldest_first_.splice(oldest_first_.end(), oldest_first_, known->second);
-    return;
-  }
-  by_node_[node] = oldest_first_.insert(oldest_first_.end(), Entry{node, std::move(text)});
-  if (oldest_first_.size() <= nodes_max_) return;
-  by_node_.erase(oldest_first_.front().node);
-  oldest_first_.pop_front();
+// Every mount of the folder shows it at another path.
+std::string below(std::string_view root, std::string_view path) {
+  if (root != "/" && path.starts_with(root)) path.remove_prefix(root.size());
+  if (path.starts_with('/')) path.remove_prefix(1);
+  return path.empty() ? "." : std::string(path);
 }
 
-std::optional<std::string> ErrorMemory::find(NodeId node) const {
+}  // namespace
+
+void ErrorMemory::note(NodeId node, std::string_view path, const Status& status) {
+  const auto now = std::chrono::system_clock::now();
+  Entry entry{.node = node,
+              .error = {.time = now,
+                        .path = below(root_, path),
+                        .code = status.code(),
+                        .reason = status.to_string()}};
   std::lock_guard lock(mutex_);
-  auto known = by_node_.find(node);
-  if (known == by_node_.end()) return std::nullopt;
-  return known->second->text;
+  const std::pair key(node, entry.error.path);
+  if (auto known = by_path_.find(key); known != by_path_.end()) {
+    *known->second = std::move(entry);
+    oldest_first_.splice(oldest_first_.end(), oldest_first_, known->second);
+    newest_[node] = known->second;
+    return;
+  }
+  const Place place = oldest_first_.insert(oldest_first_.end(), std::move(entry));
+  by_path_[key] = newest_[node] = place;
+  if (oldest_first_.size() > errors_max_) forget_oldest();
+}
+
+void ErrorMemory::forget_oldest() {
+  const Place oldest = oldest_first_.begin();
+  by_path_.erase({oldest->node, oldest->error.path});
+  if (auto newest = newest_.find(oldest->node); newest->second == oldest) newest_.erase(newest);
+  oldest_first_.erase(oldest);
+}
+
+std::optional<PathError> ErrorMemory::find(NodeId node) const {
+  std::lock_guard lock(mutex_);
+  auto known = newest_.find(node);
+  if (known == newest_.end()) return std::nullopt;
+  return known->second->error;
+}
+
+std::vector<PathError> ErrorMemory::all() const {
+  std::vector<PathError> all;
+  std::lock_guard lock(mutex_);
+  all.reserve(oldest_first_.size());
+  for (const Entry& entry : oldest_first_) all.push_back(entry.error);
+  return all;
 }
 
 }  // namespace leat

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// ErrorMemory: why a node could last not be read or changed, for user.leat.last_error. Bounded: the
-// node whose error is oldest is forgotten first. Thread-safe.
+// ErrorMemory: why paths could last not be looked up, listed, read or changed, for
+// user.leat.last_error and .leat/errors. Bounded: the oldest is forgotten first. Thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <list>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "vfs/file_system.h"
 
@@ -16,21 +19,33 @@ namespace leat {
 
 class ErrorMemory {
  public:
-  explicit ErrorMemory(size_t nodes_max) : nodes_max_(nodes_max) {}
+  // `root`: the path to which those that are told are relative.
+  ErrorMemory(std::string root, size_t errors_max)
+      : root_(std::move(root)), errors_max_(errors_max) {}
 
-  void note(NodeId node, std::string text);
-  std::optional<std::string> find(NodeId node) const;
+  // `node` is that of `path`, or of the directory in which it could not be looked up. An earlier
+  // error of both is replaced.
+  void note(NodeId node, std::string_view path, const Status& status);
+  // The newest of the node.
+  std::optional<PathError> find(NodeId node) const;
+  // Oldest first.
+  std::vector<PathError> all() const;
 
  private:
   struct Entry {
     NodeId node;
-    std::string text;
+    PathError error;
   };
+  using Place = std::list<Entry>::iterator;
 
-  const size_t nodes_max_;
+  void forget_oldest();
+
+  const std::string root_;
+  const size_t errors_max_;
   mutable std::mutex mutex_;
   std::list<Entry> oldest_first_;
-  std::unordered_map<NodeId, std::list<Entry>::iterator> by_node_;
+  std::map<std::pair<NodeId, std::string>, Place> by_path_;
+  std::unordered_map<NodeId, Place> newest_;
 };
 
 }  // namespace leat

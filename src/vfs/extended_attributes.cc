@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vfs/extended_attributes.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -35,6 +36,18 @@ std::optional<std::string> cached_bytes(const NodeView& view) {
   return std::to_string(bytes);
 }
 
+std::optional<std::string> cached(const NodeView& view) {
+  if (!view.node->ref) return std::nullopt;
+  const uint64_t bytes = view.store == nullptr ? 0 : view.store->cached_bytes(*view.node->ref);
+  if (bytes >= view.node->ref->size) return "complete";
+  return bytes == 0 ? "none" : "partial";
+}
+
+std::optional<std::string> freshness(const NodeView& view) {
+  if (!view.facts.mount) return std::nullopt;
+  return view.freshness.to_string();
+}
+
 std::optional<std::string> cache(const NodeView& view) {
   if (!view.node->ref) return std::nullopt;
   return std::string(to_string(view.node->ref->cache));
@@ -45,7 +58,9 @@ std::optional<std::string> node(const NodeView& view) {
 }
 
 std::optional<std::string> last_error(const NodeView& view) {
-  return view.last_error;
+  if (!view.last_error) return std::nullopt;
+  const auto second = std::chrono::floor<std::chrono::seconds>(view.last_error->time);
+  return fmt::format("{:%FT%TZ} {}", second, view.last_error->reason);
 }
 
 constexpr std::array kAttributes = {
@@ -53,7 +68,9 @@ constexpr std::array kAttributes = {
     Attribute{"user.leat.version", &version},
     Attribute{"user.leat.size", &size},
     Attribute{"user.leat.cached_bytes", &cached_bytes},
+    Attribute{"user.leat.cached", &cached},
     Attribute{"user.leat.cache", &cache},
+    Attribute{"user.leat.freshness", &freshness},
     Attribute{"user.leat.node", &node},
     Attribute{"user.leat.last_error", &last_error},
 };

@@ -18,7 +18,8 @@ struct NodeView {
   NodePtr node;
   NodeFacts facts;
   PageStore* store = nullptr;
-  std::optional<std::string> last_error;
+  Freshness freshness{};  // of its path, in its mount
+  std::optional<PathError> last_error{};
 };
 
 // The node's object as a URL, "s3://bucket/train/0001.png"; empty above all mounts.

@@ -22,7 +22,9 @@
 #include "cache/page_store.h"
 #include "catalog/catalog.h"
 #include "fetch/fetcher.h"
+#include "prefetch/window_budget.h"
 #include "runtime/context.h"
+#include "runtime/executor.h"
 #include "runtime/shared_records.h"
 #include "runtime/task.h"
 
@@ -64,12 +66,20 @@ class OpenFile {
  public:
   virtual ~OpenFile() = default;
   virtual NodeId node() const = 0;
+  // Null where it is no file of a store (`.leat`).
   virtual const FileRefPtr& ref() const = 0;
   // At most `size` bytes from `offset`; fewer only at the end of the file. kChanged when the
   // version is gone from the store and the bytes are not cached. The caller keeps the file alive
   // meanwhile.
   virtual std::optional<Bytes> try_read(uint64_t offset, uint64_t size) = 0;
   virtual Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) = 0;
+  // To be asked before a read of the kernel's page cache: true where the kernel asks for it around
+  // one page of a mapping and an error makes it ask for that page alone (prefetch/fault_guess.h).
+  virtual bool refuses(uint64_t offset, uint64_t size) {
+    static_cast<void>(offset);
+    static_cast<void>(size);
+    return false;
+  }
   // The whole file as the kernel may read it by itself, or null.
   virtual std::shared_ptr<BackingFile> backing() = 0;
   // For a successor: how often the kernel has the node open now, and its number for what it reads
@@ -82,6 +92,14 @@ struct ReopenedFile {
   std::shared_ptr<OpenFile> file;
   uint32_t opens = 0;
   int32_t backing = 0;
+};
+
+// Why a path could last not be looked up, listed, read or changed.
+struct PathError {
+  WallTime time{};
+  std::string path{};  // in the folder, "train/0001.png"; "." for the folder itself
+  StatusCode code = StatusCode::kInternal;
+  std::string reason{};
 };
 
 struct FileSystemUsage {
@@ -104,6 +122,14 @@ struct FileSystemOptions {
   std::function<Clock::time_point()> now = &Clock::now;
   // Where the nodes are kept for a successor; may be null, outlives the file system.
   SharedRecords* records = nullptr;
+  // What all file systems of the host fetch ahead; may be null, outlives the file system.
+  WindowBudget* windows = nullptr;
+  // Of each reader of a file at most; 0: nothing is fetched ahead.
+  uint64_t look_ahead_bytes = 64 * kMiB;
+  // What the kernel asks for around a page of a mapping: its read-ahead. 0: that is not looked at.
+  uint64_t read_around_bytes = 0;
+  // Where look-ahead from file to file works; null: there is none. Outlives the file system.
+  Executor* executor = nullptr;
 };
 
 class FileSystem {
@@ -144,6 +170,11 @@ class FileSystem {
   virtual std::optional<Result<std::shared_ptr<OpenFile>>> try_open(NodeId node, int flags) = 0;
   virtual Task<Result<std::shared_ptr<OpenFile>>> open(Context context, NodeId node, int flags) = 0;
 
+  // The version that the node stands for, for reads without an open: nothing is asked, since the
+  // kernel has looked its name up. Null where it has to be opened: of a local file, or of a node
+  // that is not held.
+  virtual std::shared_ptr<OpenFile> believed_file(NodeId node) = 0;
+
   // user.leat.source, user.leat.version, user.leat.cached_bytes, user.leat.last_error, …
   virtual std::vector<std::string> attribute_names(NodeId node) = 0;
   virtual Result<std::string> attribute_value(NodeId node, std::string_view name) = 0;
@@ -151,8 +182,11 @@ class FileSystem {
   // Why a change of `node` is refused: always kReadOnly for now, with a sentence for the log. Also
   // remembered as the node's last error.
   virtual Status refuse_change(NodeId node, std::string_view operation) = 0;
-  // Remembers why `node` could not be read, for user.leat.last_error.
-  virtual void note_error(NodeId node, const Status& status) = 0;
+  // Remembers why `node` could not be read or, with a name, why that could not be looked up in it;
+  // for user.leat.last_error of the node, and errors().
+  virtual void note_error(NodeId node, std::string_view name, const Status& status) = 0;
+  // The last 1,000 of them, oldest first.
+  virtual std::vector<PathError> errors() const = 0;
 
   virtual FileSystemUsage usage() = 0;
   // Nodes that the kernel holds, the root included.

@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using testing::pattern;
 using testing::TreeRig;
@@ -79,6 +80,36 @@ TEST(Versions, ANodeWhoseNameStandsForAnotherVersionDoesNotOpen) {
   rig.source->put("x", "two");
   EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
   rig.source->remove("x");
+  EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
+}
+
+// What a program reads on of a listing may be older than what is known since.
+TEST(Versions, AnOldListingDoesNotMakeAnOldVersionBelieved) {
+  TreeRig rig({.freshness = kImmutable});
+  rig.source->put("d/x", "one");
+  const NodeId d = rig.node(kRootNode, "d");
+  const auto directory = rig.open_directory(d).value();
+  rig.source->put("d/x", "two");
+  ASSERT_TRUE(rig.executor.wait(rig.catalog->refresh(Context::background(), "/data/d")));
+  Listing::Cursor cursor = directory->from(0);
+  ASSERT_TRUE(cursor.next());
+  const NodeAttributes listed = rig.files->adopt(d, cursor.entry());
+  ASSERT_NE(listed.node, 0u);
+  EXPECT_EQ(rig.open(listed.node).error().code(), StatusCode::kChanged);
+  const auto file = rig.open(rig.node(d, "x")).value();
+  EXPECT_EQ(rig.read(*file, 0, 10).value(), "two");
+}
+
+// And what was looked up is asked for again when something has changed.
+TEST(Versions, WhatWasLookedUpBeforeAChangeDoesNotOpen) {
+  TreeRig rig({.freshness = kImmutable});
+  rig.source->put("d/x", "one");
+  const NodeId d = rig.node(kRootNode, "d");
+  const NodeId node = rig.node(d, "x");
+  EXPECT_TRUE(rig.open(node));
+  EXPECT_TRUE(rig.open(node));
+  rig.source->put("d/x", "two");
+  ASSERT_TRUE(rig.executor.wait(rig.catalog->refresh(Context::background(), "/data/d")));
   EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
 }
 
@@ -250,15 +281,19 @@ TEST(Inspection, ExtendedAttributesTellWhereAFileComesFrom) {
   EXPECT_EQ(value(x, "user.leat.size"), "100000");
   EXPECT_EQ(value(x, "user.leat.node"), std::to_string(x));
   EXPECT_EQ(value(x, "user.leat.cached_bytes"), "0");
+  EXPECT_EQ(value(x, "user.leat.cached"), "none");
+  EXPECT_EQ(value(x, "user.leat.freshness"), "max-age=1m");
   ASSERT_TRUE(rig.load(rig.open(x).value()->ref()));
   EXPECT_EQ(value(x, "user.leat.cached_bytes"), "100000");
+  EXPECT_EQ(value(x, "user.leat.cached"), "complete");
   EXPECT_EQ(value(d, "user.leat.source"), "memory://bucket/d/");
   EXPECT_EQ(value(d, "user.leat.version"), "none");
+  EXPECT_EQ(value(d, "user.leat.freshness"), "max-age=1m");
   EXPECT_EQ(value(x, "security.capability"), "none");
   EXPECT_THAT(rig.files->attribute_names(x), Not(Contains("user.leat.last_error")));
-  rig.files->note_error(x, Status(StatusCode::kUnavailable, "it rained"));
+  rig.files->note_error(x, {}, Status(StatusCode::kUnavailable, "it rained"));
   EXPECT_THAT(rig.files->attribute_names(x), Contains("user.leat.last_error"));
-  EXPECT_EQ(value(x, "user.leat.last_error"), "it rained");
+  EXPECT_THAT(value(x, "user.leat.last_error"), MatchesRegex("20..-..-..T..:..:..Z it rained"));
 }
 
 TEST(Reading, ReturnsTheBytesAndEndsAtTheEnd) {

@@ -15,12 +15,17 @@ bool same_version(const Node& node, const CatalogEntry& entry) {
   return node.ref->id == entry.ref->id;
 }
 
-NodeFacts facts_of(const CatalogEntry& entry) {
+// `ref`: the node's own; null for directories.
+NodeFacts facts_of(const CatalogEntry& entry, const FileRefPtr& ref, uint32_t as_of) {
   return {
       .mount = entry.mount,
       .key = entry.directory_key,
       .mtime = entry.info.mtime,
       .fresh_until = entry.fresh_until,
+      .place = entry.place,
+      .as_of = as_of,
+      .same_wishes =
+          !ref || !entry.ref || (ref->cache == entry.ref->cache && ref->pool == entry.ref->pool),
   };
 }
 
@@ -34,17 +39,18 @@ NodeTable::NodeTable(SharedRecords* records) : records_(records) {
   shard_of(kRootNode).slots.emplace(kRootNode, Slot{.node = root_, .lookups = 1});
 }
 
-NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry) {
-  return adopt(parent, name, entry, true);
+NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
+                         uint32_t as_of) {
+  return adopt(parent, name, entry, as_of, true);
 }
 
 NodePtr NodeTable::adopt_listed(const NodePtr& parent, std::string_view name,
                                 const CatalogEntry& entry) {
-  return adopt(parent, name, entry, false);
+  return adopt(parent, name, entry, kNoMoment, false);
 }
 
 NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
-                         bool replace) {
+                         uint32_t as_of, bool replace) {
   Name key{parent->id, name};
   const uint64_t index = shard_index(key);
   Shard& shard = shards_[index];
@@ -53,16 +59,18 @@ NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const Cat
   if (known != shard.names.end()) {
     Slot& slot = shard.slots.at(known->second);
     if (same_version(*slot.node, entry)) {
-      slot.facts = facts_of(entry);
+      slot.facts = facts_of(entry, slot.node->ref, as_of);
       slot.node->record.set_facts(slot.facts);
       slot.node->record.set_lookups(++slot.lookups);
       return slot.node;
     }
     if (!replace) return nullptr;
+    slot.facts.fresh_until = Clock::time_point::min();
+    slot.node->record.set_facts(slot.facts);
     shard.names.erase(known);  // it views the old version's string
   }
   const NodeId id = new_number() * kShards + index;
-  NodeFacts facts = facts_of(entry);
+  NodeFacts facts = facts_of(entry, entry.ref, as_of);
   auto node = std::make_shared<Node>(Node{
       .id = id,
       .parent = parent,
@@ -199,12 +207,12 @@ std::optional<NodeFacts> NodeTable::facts(NodeId id) const {
   return found->second.facts;
 }
 
-void NodeTable::refresh(NodeId id, const CatalogEntry& entry) {
+void NodeTable::refresh(NodeId id, const CatalogEntry& entry, uint32_t as_of) {
   Shard& shard = shard_of(id);
   std::lock_guard lock(shard.mutex);
   auto found = shard.slots.find(id);
   if (found == shard.slots.end()) return;
-  found->second.facts = facts_of(entry);
+  found->second.facts = facts_of(entry, found->second.node->ref, as_of);
   found->second.node->record.set_facts(found->second.facts);
 }
 

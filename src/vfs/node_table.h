@@ -32,12 +32,20 @@ struct Node {
 };
 using NodePtr = std::shared_ptr<const Node>;
 
+inline constexpr uint32_t kNoMoment = 0;
+
 // What the catalog may say anew of the same version.
 struct NodeFacts {
   MountPtr mount;     // null above all mounts, and for a root that was not asked for yet
   std::string key{};  // directories only; a file's key is in its ref
   std::optional<WallTime> mtime{};
   Clock::time_point fresh_until = Clock::time_point::min();
+  uint64_t place = kNoPlace;  // files: CatalogEntry::place, as it was told last
+  // The file system's count of changes when the catalog was asked. While it is the same an open
+  // need not ask again; kNoMoment: not known, of a listing or from a predecessor.
+  uint32_t as_of = kNoMoment;
+  // Files: the wishes of the mount are those in the node's own ref.
+  bool same_wishes = true;
 };
 
 class NodeTable {
@@ -58,8 +66,9 @@ class NodeTable {
   const NodePtr& root() const { return root_; }
 
   // The node of `name` below `parent` in the version of `entry`: the one that is there, or a new
-  // one. Adds one to its lookup count.
-  NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry);
+  // one. Adds one to its lookup count. `as_of`: NodeFacts.
+  NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
+                uint32_t as_of = kNoMoment);
   // The same, but null where the name is held in another version.
   NodePtr adopt_listed(const NodePtr& parent, std::string_view name, const CatalogEntry& entry);
   // Takes `count` from the lookup count; at zero the node goes. The root stays.
@@ -72,8 +81,19 @@ class NodeTable {
 
   // Nothing for a node that was forgotten.
   std::optional<NodeFacts> facts(NodeId id) const;
-  // `entry` was just learnt and is of the same version.
-  void refresh(NodeId id, const CatalogEntry& entry);
+  // `look(node, facts)` as both are now, without a copy; it must not call out. False for a node
+  // that was forgotten.
+  template <class Look>
+  bool look_at(NodeId id, Look&& look) const {
+    const Shard& shard = shard_of(id);
+    std::lock_guard lock(shard.mutex);
+    auto found = shard.slots.find(id);
+    if (found == shard.slots.end()) return false;
+    look(found->second.node, found->second.facts);
+    return true;
+  }
+  // `entry` was just learnt and is of the same version. `as_of`: NodeFacts.
+  void refresh(NodeId id, const CatalogEntry& entry, uint32_t as_of);
   // Nothing that is known of the node is fresh any more.
   void expire(NodeId id);
 
@@ -114,7 +134,7 @@ class NodeTable {
   };
 
   NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
-                bool replace);
+                uint32_t as_of, bool replace);
   uint64_t new_number();
 
   Shard& shard_of(NodeId id) { return shards_[id % kShards]; }

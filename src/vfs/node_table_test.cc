@@ -8,8 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "vfs/error_memory.h"
-
 namespace leat {
 namespace {
 
@@ -64,17 +62,6 @@ TEST(NodeTable, CountsAreExactUnderConcurrency) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(table.size(), 1u);
-}
-
-TEST(ErrorMemory, ForgetsTheOldestFirst) {
-  ErrorMemory memory(2);
-  memory.note(1, "a");
-  memory.note(2, "b");
-  memory.note(1, "c");
-  memory.note(3, "d");
-  EXPECT_EQ(memory.find(1), "c");
-  EXPECT_EQ(memory.find(2), std::nullopt);
-  EXPECT_EQ(memory.find(3), "d");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "source/memory_source_test.h"
 #include "vfs/file_system.h"
+#include "vfs/inspected_file_system.h"
 #include "vfs/memory_page_store_test.h"
 
 namespace leat::testing {
@@ -21,6 +22,10 @@ struct TreeRigOptions {
   gid_t gid = 0;
   mode_t umask = 022;
   SharedRecords* records = nullptr;  // of the file system
+  // What `.leat` in its root has; null: there is none.
+  std::function<std::vector<InspectionFile>(const FileSystem&)> inspection{};
+  InspectionOptions inspecting{};  // but for the clock
+  bool next_files = false;         // with look-ahead from file to file
 };
 
 class TreeRig {
@@ -31,7 +36,14 @@ class TreeRig {
     if (options.cached) store = std::make_unique<MemoryPageStore>();
     fetcher = Fetcher::create({}, store.get(), sources, executor);
     files = FileSystem::create(options.root, *catalog, *fetcher, store.get(),
-                               {.now = clock(), .records = options.records});
+                               {.now = clock(),
+                                .records = options.records,
+                                .executor = options.next_files ? &executor : nullptr});
+    if (options.inspection) {
+      std::vector<InspectionFile> inspection = options.inspection(*files);
+      options.inspecting.now = clock();
+      files = inspected(std::move(files), std::move(inspection), options.inspecting);
+    }
     catalog->set_change_listener(
         [this](const CatalogChange& change) { files->catalog_changed(change); });
     MountEntry entry{

@@ -12,6 +12,8 @@ Counter reads_in_place("leat_vfs_reads_total", "Reads of open files", R"(answere
 Counter reads_from_disk("leat_vfs_reads_total", "Reads of open files", R"(answered="from_disk")");
 Counter reads_from_store("leat_vfs_reads_total", "Reads of open files", R"(answered="from_store")");
 Counter reads_local("leat_vfs_reads_total", "Reads of open files", R"(answered="from_local_file")");
+Counter reads_refused("leat_vfs_reads_refused_total",
+                      "Reads around a page of a mapping, in place of which the page alone is read");
 Counter read_bytes("leat_vfs_read_bytes_total", "Bytes that reads of open files returned");
 Counter read_errors("leat_vfs_read_errors_total", "Reads of open files that failed");
 
@@ -26,6 +28,13 @@ class LocalBacking : public BackingFile {
   const SourceFilePtr file_;
 };
 
+StreamOptions stream_options(uint64_t look_ahead_bytes) {
+  StreamOptions options;
+  options.window_bytes_max = look_ahead_bytes;
+  options.window_bytes_min = std::min(options.window_bytes_min, look_ahead_bytes);
+  return options;
+}
+
 }  // namespace
 
 VersionedFile::VersionedFile(const VersionedFileParts& parts, NodePtr node, FileRefPtr ref,
@@ -34,7 +43,8 @@ VersionedFile::VersionedFile(const VersionedFileParts& parts, NodePtr node, File
       node_(std::move(node)),
       ref_(std::move(ref)),
       pass_through_(pass_through),
-      streams_(ref_->size, StreamOptions{}) {}
+      streams_(ref_->size, stream_options(parts.look_ahead_bytes), parts.windows),
+      faults_(parts.read_around_bytes) {}
 
 std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
   const ByteRange range = within(offset, size);
@@ -73,6 +83,7 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
     reads_from_store.add();
     streams_.reader_waited(range);
   }
+  if (parts_.next && !local_) parts_.next->waited(*node_);
   read_bytes.add(range.size);
   co_return std::move(*bytes);
 }
@@ -88,6 +99,18 @@ Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) 
   co_return Bytes(std::move(buffer));
 }
 
+// What is cached is read whole: the kernel keeps it.
+bool VersionedFile::refuses(uint64_t offset, uint64_t size) {
+  if (local_ || !faults_.concerns(size)) return false;
+  const ByteRange range = within(offset, size);
+  if (range.empty() || (range.size > kBlockBytes && on_disk(range))) return false;
+  const auto refusal = faults_.observe(range, streams_.is_alone(range));
+  if (!refusal) return false;
+  reads_refused.add();
+  if (refusal->page) parts_.fetcher.prefetch(ref_, *refusal->page);
+  return true;
+}
+
 std::shared_ptr<BackingFile> VersionedFile::backing() {
   if (local_ && pass_through_) return std::make_shared<LocalBacking>(local_);
   if (ref_->cache != CacheUse::kDisk) return nullptr;
@@ -101,6 +124,7 @@ ByteRange VersionedFile::within(uint64_t offset, uint64_t size) const {
 }
 
 void VersionedFile::look_ahead(ByteRange read) {
+  if (parts_.look_ahead_bytes == 0) return;
   for (const ByteRange& ahead : streams_.observe(read)) {
     if (parts_.fetcher.prefetch(ref_, ahead)) continue;
     streams_.refused(ahead);

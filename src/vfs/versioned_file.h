@@ -8,8 +8,10 @@
 #include <memory>
 #include <string>
 
+#include "prefetch/fault_guess.h"
 #include "prefetch/stream.h"
 #include "vfs/file_system.h"
+#include "vfs/next_files.h"
 #include "vfs/node_table.h"
 
 namespace leat {
@@ -20,6 +22,10 @@ struct VersionedFileParts {
   // A read found that the version is gone.
   std::function<void(const Node&, const Status&)> changed;
   std::function<std::string(const Node&)> path;
+  WindowBudget* windows = nullptr;                               // of the host; may be null
+  uint64_t look_ahead_bytes = StreamOptions{}.window_bytes_max;  // of each reader; 0: none
+  uint64_t read_around_bytes = 0;                                // FileSystemOptions
+  std::unique_ptr<NextFiles> next{};                             // may be null
 };
 
 class VersionedFile : public OpenFile {
@@ -37,6 +43,7 @@ class VersionedFile : public OpenFile {
   const FileRefPtr& ref() const override { return ref_; }
   std::optional<Bytes> try_read(uint64_t offset, uint64_t size) override;
   Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) override;
+  bool refuses(uint64_t offset, uint64_t size) override;
   std::shared_ptr<BackingFile> backing() override;
   void note_open(uint32_t opens, int32_t backing) override {
     node_->record.set_open(opens, backing);
@@ -54,6 +61,7 @@ class VersionedFile : public OpenFile {
   const bool pass_through_;
   SourceFilePtr local_;  // null: by the fetcher
   StreamTable streams_;
+  FaultGuess faults_;
 };
 
 }  // namespace leat

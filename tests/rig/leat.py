@@ -29,6 +29,8 @@ class Leat:
         self.cache_dir = Path(cache_dir or self.folder / "cache")
         self.cache_size = cache_size
         self.supervised = True
+        self.group = None  # a MemoryGroup that what is started is in
+        self.settings = {}  # LEAT_NAME -> value, of a daemon that is started
         self.runtime_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.cache_dir.mkdir(parents=True, exist_ok=True)
 
@@ -38,13 +40,15 @@ class Leat:
         # Any port for the metrics: that of the configuration may be another daemon's.
         kept.update(LEAT_RUNTIME_DIR=str(self.runtime_dir), LEAT_TELEMETRY_LISTEN="127.0.0.1:0",
                     LEAT_SNAPSHOT_DIRECTORY=str(self.folder / "snapshots"),
-                    LEAT_DAEMON_SUPERVISED=str(self.supervised).lower(), **(credentials or {}))
+                    LEAT_DAEMON_SUPERVISED=str(self.supervised).lower(), **self.settings,
+                    **(credentials or {}))
         return kept
 
     def run(self, *arguments, credentials=None, check=True, timeout_s=120, text=True):
         done = subprocess.run([leat_program(), *map(str, arguments)], capture_output=True, text=text,
                               env=self.environment(credentials), timeout=timeout_s,
-                              stdin=subprocess.DEVNULL)
+                              stdin=subprocess.DEVNULL,
+                              preexec_fn=self.group.enter if self.group else None)
         if check and done.returncode != 0:
             raise AssertionError(f"leat {' '.join(map(str, arguments))} ended with "
                                  f"{done.returncode}: {done.stderr}{done.stdout if text else ''}")

@@ -37,19 +37,21 @@ def free_port():
 
 
 class Store:
-    """versitygw over `folder`/data. Start, stop and start again keep port and objects."""
+    """versitygw over `folder`/data. Start, stop and start again keep port and objects. `before` are
+    words in front of its command line, as of `ip netns exec`; `host` is its address there."""
 
-    def __init__(self, folder, port=None):
+    def __init__(self, folder, port=None, host="127.0.0.1", before=()):
         self.folder = Path(folder)
         self.data = self.folder / "data"
         self.log = self.folder / "access.log"
         self.port = port or free_port()
+        self.host, self.before = host, list(before)
         self.process = None
         self.data.mkdir(parents=True, exist_ok=True)
 
     @property
     def endpoint(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def credentials(self):
@@ -64,8 +66,9 @@ class Store:
         environment = dict(os.environ, ROOT_ACCESS_KEY=ACCESS_KEY, ROOT_SECRET_KEY=SECRET_KEY)
         with open(self.folder / "server.log", "ab") as output:
             self.process = subprocess.Popen(
-                [server_program(), "--port", f"127.0.0.1:{self.port}", "--keep-alive", "--quiet",
-                 "--region", REGION, "--access-log", str(self.log), "posix", str(self.data)],
+                [*self.before, server_program(), "--port", f"{self.host}:{self.port}",
+                 "--keep-alive", "--quiet", "--region", REGION, "--access-log", str(self.log),
+                 "posix", str(self.data)],
                 env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         wait_until(self._answers, f"the S3 server on port {self.port}")
         return self
@@ -75,7 +78,7 @@ class Store:
             output = (self.folder / "server.log").read_text()[-2000:]
             raise RuntimeError(f"the S3 server ended with {self.process.returncode}: {output}")
         try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            socket.create_connection((self.host, self.port), timeout=1).close()
             return True
         except OSError:
             return False

@@ -12,7 +12,7 @@ build_packages=(
 )
 test_packages=(fuse3 attr curl openssh-client python3-venv e2fsprogs procps)
 demo_packages=(fuse3 procps python3-torch python3-torchvision python3-pil s3fs rclone)
-bench_packages=(fuse3 s3fs rclone nginx-light)
+bench_packages=(fuse3 iproute2 s3fs rclone nginx-light libfuse2)
 
 package_installed() { [[ -z $(missing_packages "$1") ]]; }
 

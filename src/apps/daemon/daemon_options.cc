@@ -11,6 +11,7 @@
 
 #include "apps/paths.h"
 #include "base/units.h"
+#include "doors/fuse/feature_set.h"
 
 namespace leat {
 namespace {
@@ -84,6 +85,10 @@ Schema daemon_schema() {
        .help = "of each folder; 0: one per core",
        .min = 0,
        .max = 256},
+      {.name = "fuse.without",
+       .type = kString,
+       .default_text = "",
+       .help = "features of the kernel's FUSE to leave out (passthrough, resend …), or after-5.15"},
       {.name = "daemon.supervised",
        .type = kBool,
        .default_text = "true",
@@ -140,6 +145,10 @@ Result<Config> read_daemon_config(const DaemonRun& run) {
     LEAT_CHECK_OK(config.set(name, value, "--set " + name));
   }
   LEAT_TRY([[maybe_unused]] auto directories, cache_options(config));
+  if (auto without = FuseFeatureSet::parse(config.text("fuse.without")); !without) {
+    return error(without.error().with_context(
+        fmt::format("fuse.without ({})", config.source("fuse.without").place)));
+  }
   if (!config.text("snapshot.directory").starts_with('/')) {
     return error(
         StatusCode::kInvalidArgument,

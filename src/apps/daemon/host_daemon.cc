@@ -11,6 +11,7 @@
 #include "apps/daemon/memory_size.h"
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
+#include "base/buffer_pool.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -72,7 +73,10 @@ HostDaemon::HostDaemon(HostDaemonOptions options, Config config, PidFile pid_fil
       pid_file_(std::move(pid_file)),
       kept_(options_.keeper),
       connections_(connection_record(options_.runtime),
-                   kept_.kept() ? process_mark(::getppid()) : ProcessMark()) {}
+                   kept_.kept() ? process_mark(::getppid()) : ProcessMark()),
+      windows_(memory_bytes_max_ - memory_bytes_max_ / 4) {
+  keep_buffer_bytes(memory_bytes_max_ / 4);
+}
 
 Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options, Config config) {
   LEAT_CHECK_OK(make_runtime_directory(options.runtime));
@@ -125,9 +129,14 @@ Result<> HostDaemon::serve() {
   MountServiceOptions mounting;
   mounting.io_uring = config_.boolean("fuse.io_uring");
   mounting.threads = static_cast<unsigned>(config_.integer("fuse.threads"));
+  LEAT_TRY(mounting.without, FuseFeatureSet::parse(config_.text("fuse.without")));
   mounting.close_when_empty = !options_.stays_when_empty;
   mounting.connections = &connections_;
   mounting.kept = &kept_;
+  mounting.inspection = [this](const std::string& folder, const FileSystem& files) {
+    return inspection_files(files, [this, folder] { return inspection_of(folder); });
+  };
+  mounting.windows = &windows_;
   mounting.on_empty = [this] { options_.on_stop("nothing is mounted any more"); };
   mounts_ = std::make_unique<MountService>(mounting, *catalog_, *fetcher_, store_.get(), sources_,
                                            executor_);
@@ -280,6 +289,21 @@ HostStatus HostDaemon::status() const {
   }
   status.mounts = mounts();
   return status;
+}
+
+// Also while the daemon starts: what is used here is there before its mounts are.
+InspectionView HostDaemon::inspection_of(const std::string& folder) const {
+  InspectionView view{.version = LEAT_VERSION, .restarts = options_.restarts};
+  view.uptime_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
+  for (MountView& mount : mounts_->views()) {
+    if (is_at_or_below(mount.path, folder)) view.mounts.push_back(std::move(mount));
+  }
+  view.cache = {store_->directories(), store_->stats(), store_->pools()};
+  const FetcherStats fetch = fetcher_->stats();
+  view.memory_bytes = fetch.memory_bytes;
+  view.memory_bytes_max = memory_bytes_max_;
+  view.requests_in_flight = fetch.requests_in_flight;
+  return view;
 }
 
 Result<JobView> HostDaemon::start_job(JobRequest request) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "apps/daemon/inspection.h"
 #include "apps/daemon/kept_mounts.h"
 #include "apps/daemon/mount_service.h"
 #include "apps/daemon/pid_file.h"
@@ -16,6 +17,7 @@
 #include "doors/fuse/connection_record.h"
 #include "http/server.h"
 #include "jobs/job_table.h"
+#include "prefetch/window_budget.h"
 #include "runtime/kept_descriptors.h"
 
 namespace leat {
@@ -73,6 +75,8 @@ class HostDaemon : public Host {
   void take_over_mounts();
   Task<Result<>> take_over(KeptMount kept);
   void end(Task<> doors);
+  // What is told in the mount at `folder`.
+  InspectionView inspection_of(const std::string& folder) const;
   void listen_for_metrics();
   Task<> end_if_unused(Activity::Token token);
 
@@ -84,6 +88,8 @@ class HostDaemon : public Host {
   ConnectionRecord connections_;
   const Clock::time_point started_ = Clock::now();
 
+  // Three quarters of the memory, which is what look-ahead gets of it.
+  WindowBudget windows_;
   // In the order of their making; each uses only what stands above it.
   Executor executor_;
   std::unique_ptr<HostCache> store_;

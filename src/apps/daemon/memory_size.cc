@@ -18,6 +18,17 @@ uint64_t limit_in(const std::filesystem::path& file) {
   return std::ifstream(file) >> bytes ? bytes : UINT64_MAX;
 }
 
+// Of the group `below` the root, and of those above it.
+uint64_t least_limit(const std::filesystem::path& root, const std::string& below,
+                     const char* file) {
+  uint64_t least = limit_in(root / file);
+  for (auto group = std::filesystem::path(below).lexically_normal(); !group.empty();
+       group = group.parent_path()) {
+    least = std::min(least, limit_in(root / group / file));
+  }
+  return least;
+}
+
 }  // namespace
 
 uint64_t usable_memory_bytes(const std::string& cgroup_file, const std::string& cgroup_root) {
@@ -25,19 +36,26 @@ uint64_t usable_memory_bytes(const std::string& cgroup_file, const std::string& 
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   std::ifstream lines(cgroup_file);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("0::/")) continue;
-    std::filesystem::path below = std::filesystem::path(line.substr(4)).lexically_normal();
+    // "hierarchy:controllers:/path"; version 2 has number 0 and names no controllers.
+    const size_t colon = line.find(':');
+    const size_t path = line.find(":/");
+    if (colon == std::string::npos || path == std::string::npos) continue;
+    const std::string controllers =
+        "," + line.substr(colon + 1, std::max(path, colon + 1) - colon - 1) + ",";
+    const std::string below = line.substr(path + 2);
     const std::filesystem::path root = cgroup_root;
-    for (; !below.empty(); below = below.parent_path()) {
-      usable = std::min(usable, limit_in(root / below / "memory.max"));
+    if (line.starts_with("0::/")) {
+      usable = std::min(usable, least_limit(root, below, "memory.max"));
+    } else if (controllers.contains(",memory,")) {
+      usable = std::min(usable, least_limit(root / "memory", below, "memory.limit_in_bytes"));
     }
-    usable = std::min(usable, limit_in(root / "memory.max"));
   }
   return usable;
 }
 
 uint64_t default_memory_bytes(uint64_t usable) {
-  return std::min(std::clamp(usable / 32, 256 * kMiB, 1024 * kMiB), usable / 4);
+  return std::min(std::clamp(usable / 32, 256 * kMiB, 1024 * kMiB),
+                  std::max(usable / 4, 32 * kMiB));
 }
 
 }  // namespace leat

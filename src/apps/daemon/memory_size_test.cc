@@ -18,6 +18,7 @@ TEST(MemorySize, IsAShareOfWhatThereIs) {
   EXPECT_EQ(default_memory_bytes(4 * kGiB), 256 * kMiB);
   EXPECT_EQ(default_memory_bytes(1024 * kGiB), kGiB);
   EXPECT_EQ(default_memory_bytes(512 * kMiB), 128 * kMiB);
+  EXPECT_EQ(default_memory_bytes(64 * kMiB), 32 * kMiB);
 }
 
 TEST(MemorySize, TheLeastOfTheCgroupAndThoseAboveCounts) {
@@ -39,6 +40,18 @@ TEST(MemorySize, TheLeastOfTheCgroupAndThoseAboveCounts) {
   EXPECT_EQ(usable(), 4096u);
   write("self", "0::/");
   EXPECT_EQ(usable(), machine);
+  // Version 1, of which only the hierarchy of the memory controller counts.
+  std::filesystem::create_directories(root / "memory/x/y");
+  write("memory/x/memory.limit_in_bytes", "2097152");
+  write("memory/x/y/memory.limit_in_bytes", "9223372036854771712");
+  write("self", "8:pids:/x\n4:cpu,memory:/x/y\n0::/");
+  EXPECT_EQ(usable(), 2 * kMiB);
+  write("self", "8:pids:/x\n4:cpu:/x/y\n0::/");
+  EXPECT_EQ(usable(), machine);
+  // Of a container, which sees its own group as the root.
+  write("memory/memory.limit_in_bytes", "4194304");
+  write("self", "4:memory:/docker/abc\n0::/");
+  EXPECT_EQ(usable(), 4 * kMiB);
   std::filesystem::remove_all(root);
 }
 

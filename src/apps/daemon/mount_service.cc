@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/daemon/mount_settings.h"
 #include "apps/daemon/mount_target.h"
 #include "source/file/file_pool.h"
 #include "telemetry/log.h"
@@ -14,17 +15,6 @@ namespace {
 
 bool is_below(std::string_view path, std::string_view parent) {
   return path != parent && is_at_or_below(path, parent);
-}
-
-PolicySettings settings_of(const MountRequest& request, const StoreUrl& url) {
-  PolicySettings settings{.mount = {}, .paths = request.paths};
-  for (std::string_view option : policy_options()) {
-    if (auto given = url.options.find(std::string(option)); given != url.options.end()) {
-      settings.mount.insert(*given);
-    }
-  }
-  if (!request.freshness.empty()) settings.mount["freshness"] = request.freshness;
-  return settings;
 }
 
 // FuseDoor's calls block, so they run on the blocking pool. A nested mount is none to the kernel:
@@ -67,6 +57,7 @@ MountView MountService::view_of(const MountRequest& request, const StoreUrl& url
   MountView view{.path = request.path, .source = url.to_string()};
   view.read_only = request.read_only;
   view.allow_other = request.allow_other;
+  view.inspection = request.inspection;
   return view;
 }
 
@@ -83,7 +74,8 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
   Result<StoreUrl> url = parse_source(request);
-  if (!url) co_return error(url.error().with_context("cannot mount at " + request.path));
+  Result<> expanded = url ? expand_profile(request, *url) : Result<>(error(url.error()));
+  if (!expanded) co_return error(expanded.error().with_context("cannot mount at " + request.path));
   Result<EntryPtr> reserved = reserve(request, *url);
   if (!reserved) co_return Error(reserved.error());
   EntryPtr entry = *reserved;
@@ -138,7 +130,9 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
     }
     if (!is_below(request.path, path)) continue;
     entry->view.door = false;  // so these are the outer door's
+    entry->folder = other->folder;
     entry->view.allow_other = other->view.allow_other;
+    entry->view.inspection = false;
     entry->view.read_only = other->view.read_only;
   }
   entries_[request.path] = entry;
@@ -148,7 +142,7 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
 Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
                                   SnapshotPtr snapshot) {
   const MountRequest& request = entry->request;
-  entry->settings = settings_of(request, url);
+  entry->settings = policy_settings_of(request, url);
   // The snapshot says so by itself; another freshness is for when it is released.
   if (auto given = entry->settings.mount.find("freshness");
       snapshot && given != entry->settings.mount.end() && given->second == "snapshot") {
@@ -156,6 +150,11 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   }
   Result<MadePolicy> made = make_policy(request.path, entry->settings, owner_of(request));
   if (!made) co_return Error(made.error());
+  if (entry->view.door) {
+    LEAT_CO_TRY(entry->folder, make_folder_settings(url.options));
+  }
+  Result<> opens = check_opens(entry->folder, made->policy);
+  if (!opens) co_return opens;
   if (!entry->inherited) {
     Result<> apart = co_await check_target(context, url, request.path);
     if (!apart) co_return apart;
@@ -240,6 +239,9 @@ FuseDoorOptions MountService::door_options(const EntryPtr& entry) {
   door.fs_name = "leat:" + entry->view.source;
   door.allow_other = request.allow_other;
   door.read_only = request.read_only;
+  door.no_open = entry->folder.no_open;
+  door.read_ahead_bytes = entry->folder.read_ahead;
+  door.without = options_.without;
   door.passthrough = request.passthrough;
   door.io_uring = options_.io_uring;
   door.threads = options_.threads;
@@ -438,6 +440,7 @@ MountView MountService::as_it_is(const Entry& entry) {
   FuseFeatures features = entry.door->features();
   view.features = {{"passthrough", features.passthrough},
                    {"io_uring", features.io_uring},
+                   {"no_open", features.no_open},
                    {"readdirplus", features.readdirplus},
                    {"survives", features.survives}};
   view.passthrough_off = std::move(features.passthrough_off);

@@ -19,23 +19,32 @@
 #include "doors/admin/host.h"
 #include "doors/fuse/fuse_door.h"
 #include "fetch/fetcher.h"
+#include "model/folder_settings.h"
 #include "model/policy_settings.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
+#include "vfs/inspected_file_system.h"
 
 namespace leat {
 
 struct MountServiceOptions {
   bool io_uring = false;
   unsigned threads = 0;
+  FuseFeatureSet without{};  // what doors leave out though the kernel offers it
   // Refuse new mounts from the moment on that the last one goes.
   bool close_when_empty = false;
   // Of the mounts' connections; may be null, outlives the service.
   ConnectionRecord* connections = nullptr;
   // Where the mounts are kept for a successor; may be null, outlives the service.
   KeptMounts* kept = nullptr;
+  // What all mounts fetch ahead; may be null, outlives the service.
+  WindowBudget* windows = nullptr;
   // Called when that has happened, on any thread.
   std::function<void()> on_empty;
+  // What a mount's `.leat` tells, the folder of which shows `files`; null: no mount has one. Called
+  // when it is mounted; what it answers goes before the service and `files`.
+  std::function<std::vector<InspectionFile>(const std::string& folder, const FileSystem& files)>
+      inspection{};
   Clock::duration probe_timeout = std::chrono::seconds(30);
 };
 
@@ -82,6 +91,7 @@ class MountService {
     MountRequest request;  // that it came from
     StoreUrl url;
     PolicySettings settings;  // as they are now
+    FolderSettings folder;    // of the door that shows it
     SourcePtr source;
     std::optional<KeptMounts::Door> inherited;  // from a predecessor, until the door has it
     uint64_t door_number = 0;                   // by which it is kept; 0: it is not
@@ -114,6 +124,7 @@ class MountService {
   Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);
   Task<Result<>> open_door(EntryPtr entry);
   Task<Result<>> take_over_lingering(KeptMount kept);
+  std::unique_ptr<FileSystem> make_file_system(const EntryPtr& entry, SharedRecords* records);
   Result<> inherit(const EntryPtr& entry, uint64_t number);
   Result<> keep_door(const EntryPtr& entry, const SharedRecords& records);
   // What a successor would have to know is now so. After each change of a mount.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/daemon/mount_service.h"
+#include "apps/daemon/mount_settings.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -69,6 +70,8 @@ Task<Result<>> MountService::change_claimed(EntryPtr entry, MountChange change) 
   Result<MadePolicy> before = make_policy(mount, entry->settings, owner_of(entry->request));
   Result<MadePolicy> after = make_policy(mount, settings, owner_of(entry->request));
   if (!after) co_return Error(after.error());
+  Result<> opens = check_opens(entry->folder, after->policy);
+  if (!opens) co_return opens;
   set_pools(after->pools);
   Result<> set = co_await catalog_.set_policy(mount, after->policy);
   if (!set) co_return set;
@@ -163,12 +166,15 @@ Task<Result<>> MountService::move_claimed(Context context, EntryPtr from, EntryP
   {
     std::lock_guard lock(mutex_);
     to->settings = from->settings;
+    if (to->view.door) to->folder = from->folder;
     to->source = from->source;
     to->url = from->url;
     to->view.source = from->view.source;
     to->view.options = from->view.options;
     to->view.paths = from->view.paths;
   }
+  Result<> opens = check_opens(to->folder, made->policy);
+  if (!opens) co_return opens;
   if (to->view.door) {
     Result<> opened = co_await open_door(to);
     if (!opened) co_return opened;

@@ -14,6 +14,8 @@ namespace leat {
 namespace {
 
 // What is not answered by then is the successor's.
+// What a mount has that it was not set for.
+constexpr uint64_t kKernelReadAhead = 128 * kKiB;
 constexpr auto kHandOverPatience = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -40,8 +42,7 @@ Task<Result<>> MountService::open_door(EntryPtr entry) {
     }
   }
   options.records = records.get();
-  std::unique_ptr<FileSystem> made = FileSystem::create(entry->request.path, catalog_, fetcher_,
-                                                        store_, {.records = records.get()});
+  std::unique_ptr<FileSystem> made = make_file_system(entry, records.get());
   // The records go after whoever uses the file system last.
   std::shared_ptr<FileSystem> file_system(made.release(),
                                           [records](FileSystem* last) { delete last; });
@@ -65,6 +66,23 @@ Task<Result<>> MountService::open_door(EntryPtr entry) {
     log::warning("{} will not outlive this daemon: {}", entry->view.path, kept.error().to_string());
   }
   co_return Result<>();
+}
+
+std::unique_ptr<FileSystem> MountService::make_file_system(const EntryPtr& entry,
+                                                           SharedRecords* records) {
+  const std::string& folder = entry->request.path;
+  const bool set = !options_.without.contains(FuseFeature::kReadAhead);
+  const uint64_t read_around = set ? entry->folder.read_ahead : kKernelReadAhead;
+  std::unique_ptr<FileSystem> files =
+      FileSystem::create(folder, catalog_, fetcher_, store_,
+                         {.records = records,
+                          .windows = options_.windows,
+                          .look_ahead_bytes = entry->folder.look_ahead,
+                          .read_around_bytes = read_around,
+                          .executor = entry->folder.next_files ? &executor_ : nullptr});
+  if (!entry->request.inspection || !options_.inspection) return files;
+  std::vector<InspectionFile> inspection = options_.inspection(folder, *files);
+  return inspected(std::move(files), std::move(inspection));
 }
 
 Result<> MountService::keep_door(const EntryPtr& entry, const SharedRecords& records) {
@@ -155,6 +173,7 @@ Task<Result<>> MountService::take_over_lingering(KeptMount kept) {
   entry->view = view_of(kept.request, *url);
   entry->request = kept.request;
   entry->url = *url;
+  LEAT_CO_TRY(entry->folder, make_folder_settings(url->options));
   entry->source = *source;
   entry->inherited = *std::move(door);
   entry->door_number = kept.door;

@@ -14,12 +14,11 @@
 #include "apps/doctor/host_places.h"
 #include "apps/paths.h"
 #include "base/units.h"
+#include "doors/fuse/fuse_door.h"
 #include "runtime/disk.h"
 
 namespace leat {
 namespace {
-
-constexpr const char* kNotWanted = "it was not asked for";  // doors/fuse/session.cc
 
 // A daemon holds the lock of its pid file for as long as it lives.
 bool lives(const std::string& runtime) {
@@ -73,7 +72,8 @@ Finding mount_finding(const MountView& mount, bool io_uring_wanted) {
     finding.what =
         "no passthrough: " +
         (mount.passthrough_off.empty() ? "the daemon does not say why" : mount.passthrough_off);
-    if (mount.passthrough_off != kNotWanted) {
+    if (mount.passthrough_off != kPassthroughNotWanted &&
+        mount.passthrough_off != kPassthroughWithoutOpens) {
       finding.level = Level::kNote;
       finding.cost = "4 times the CPU and about half the bandwidth on large cached files";
       finding.action = "see kernel.passthrough, cache.* and host.rights; then mount it again";

@@ -18,6 +18,7 @@
 #include "cache/eviction.h"
 #include "cache/files/cached_file.h"
 #include "cache/host_cache.h"
+#include "cache/read_ahead.h"
 #include "cache/upkeep/scrub_pace.h"
 #include "runtime/semaphore.h"
 
@@ -38,6 +39,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   bool contains(const FileId& id) const;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range);
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range);
+  // Its beginning on the disk, of a complete file.
+  std::optional<Stretch> stretch(const FileId& id) const;
   std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) const;
   Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data);
   std::shared_ptr<BackingFile> backing(const FileRef& ref);

@@ -13,6 +13,8 @@ namespace {
 
 // Verification in the background reads in pieces of this size.
 constexpr uint64_t kVerifyBytes = 1 * kMiB;
+// Of a file that is about to be read, brought into the page cache.
+constexpr uint64_t kBeginningBytes = 2 * kMiB;
 
 class OpenBackingFile : public BackingFile {
  public:
@@ -55,6 +57,13 @@ std::optional<Bytes> FileStore::try_read(const FileRef& ref, ByteRange range) {
   }
   file->note_read(range);
   return Bytes(std::move(buffer)).sub(range.offset - wide.offset, range.size);
+}
+
+// A whole one is the kernel's to read, which reads ahead by itself once it has begun.
+std::optional<Stretch> FileStore::stretch(const FileId& id) const {
+  const FilePtr file = find(id);
+  if (file == nullptr || !file->published()) return std::nullopt;
+  return Stretch{file, 0, std::min(file->size(), kBeginningBytes)};
 }
 
 Task<Result<Bytes>> FileStore::read(Context context, FileRefPtr ref, ByteRange range) {

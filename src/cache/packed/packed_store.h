@@ -22,6 +22,7 @@
 #include "cache/packed/packed_index.h"
 #include "cache/packed/segment.h"
 #include "cache/packed/segment_record.h"
+#include "cache/read_ahead.h"
 #include "cache/upkeep/scrub_pace.h"
 
 namespace leat {
@@ -38,6 +39,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   bool contains(const FileId& id) const;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range);
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range);
+  // Where that object lies on the disk; nothing for one that is not there, or still in memory.
+  std::optional<Stretch> stretch(const FileId& id) const;
   Task<Result<>> write(Context context, FileRefPtr ref, Bytes data);
   // The same where it need not wait; else nothing, and nothing has happened.
   std::optional<Result<>> try_write(const FileRef& ref, const Bytes& data);

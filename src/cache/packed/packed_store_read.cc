@@ -33,6 +33,14 @@ std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) 
   return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
 }
 
+std::optional<Stretch> PackedStore::stretch(const FileId& id) const {
+  const std::optional<Found> found = find(id);
+  if (!found || found->segment == nullptr) return std::nullopt;
+  const uint64_t offset = found->entry.page * kPageBytes;
+  if (offset + found->entry.size > found->segment->tail.written()) return std::nullopt;
+  return Stretch{found->segment, offset, found->entry.size};
+}
+
 Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange range) {
   co_return co_await read_object(context, ref, range, range.offset == 0);
 }

@@ -211,6 +211,33 @@ Task<Result<Bytes>> SpreadStore::read(Context context, FileRefPtr ref, ByteRange
   co_return not_here(ref->key);
 }
 
+void SpreadStore::will_read(std::vector<FileRefPtr> refs, AheadListener told) {
+  if (members_.size() == 1) {
+    if (DirectoryStore* store = holding({})) store->will_read(std::move(refs), std::move(told));
+    return;
+  }
+  std::map<DirectoryStore*, std::vector<FileRefPtr>> by_store;
+  for (FileRefPtr& ref : refs) {
+    if (DirectoryStore* store = holding(ref->id)) by_store[store].push_back(std::move(ref));
+  }
+  if (by_store.empty()) return;
+  // The last one to answer tells the sum.
+  struct Sum {
+    std::atomic<uint64_t> cold = 0;
+    std::atomic<size_t> left;
+    AheadListener told;
+  };
+  auto sum = std::make_shared<Sum>();
+  sum->left = by_store.size();
+  sum->told = std::move(told);
+  for (auto& [store, own] : by_store) {
+    store->will_read(std::move(own), [sum](uint64_t cold) {
+      sum->cold += cold;
+      if (sum->left.fetch_sub(1) == 1 && sum->told) sum->told(sum->cold);
+    });
+  }
+}
+
 std::vector<ByteRange> SpreadStore::missing(const FileRef& ref, ByteRange range) {
   if (DirectoryStore* store = holding(ref.id)) return store->missing(ref, range);
   range = range.clamp(ref.size);

@@ -36,6 +36,7 @@ class SpreadStore : public HostCache {
 
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
+  void will_read(std::vector<FileRefPtr> refs, AheadListener told) override;
   std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) override;
   Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) override;
   std::shared_ptr<BackingFile> backing(const FileRef& ref) override;

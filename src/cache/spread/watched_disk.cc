@@ -75,6 +75,10 @@ Result<File> WatchedDisk::open(const std::string& path, int flags, mode_t mode) 
   return file;
 }
 
+Result<uint64_t> WatchedDisk::read_ahead(int fd, uint64_t offset, uint64_t size) {
+  return watch([&] { return disk_->read_ahead(fd, offset, size); });
+}
+
 Result<> WatchedDisk::write_now(int fd, const Bytes& data, uint64_t offset) {
   return watch([&] { return disk_->write_now(fd, data, offset); });
 }

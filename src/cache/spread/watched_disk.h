@@ -31,6 +31,7 @@ class WatchedDisk : public Disk {
   Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override;
   Result<> sync_now(int fd) override;
   std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override;
+  Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) override;
   Result<File> open(const std::string& path, int flags, mode_t mode) override;
   Result<> unlink(const std::string& path) override;
   Result<> rename(const std::string& from, const std::string& to) override;

@@ -142,6 +142,7 @@ uint64_t Snapshot::block_offset(uint64_t block) const {
 std::optional<SnapshotEntry> Snapshot::find(std::string_view path) const {
   std::optional<Place> place = locate(path);
   if (!place) return std::nullopt;
+  place->entry.number = place->number;
   return std::move(place->entry);
 }
 

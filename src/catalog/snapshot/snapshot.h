@@ -41,7 +41,8 @@ struct SnapshotEntry {
   Version version;
   // Of a directory: how many entries are below it, at any depth.
   uint64_t below = 0;
-  bool local = false;  // a file on a disk of the host that listed it (SourceObject::local)
+  bool local = false;   // a file on a disk of the host that listed it (SourceObject::local)
+  uint64_t number = 0;  // Cursor::number() before it; of one that find() found
 };
 
 class Snapshot {

@@ -76,6 +76,7 @@ class FixedCatalog : public Catalog {
   Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) override {
     return lookup(std::move(context), std::move(path));
   }
+  ListingPtr try_list(std::string_view) override { return nullptr; }
   Task<Result<ListingPtr>> list(Context, std::string) override {
     ++lists;
     std::vector<CatalogEntry> entries;

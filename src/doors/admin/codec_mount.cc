@@ -58,6 +58,7 @@ void get_shared(const Json& json, Mount& mount) {
   get_paths(json, mount.paths);
   get(json, "read_only", mount.read_only);
   get(json, "allow_other", mount.allow_other);
+  get(json, "inspection", mount.inspection);
   get_enough(json, "uid", mount.uid);
   get_enough(json, "gid", mount.gid);
   get_umask(json, mount.umask);
@@ -70,6 +71,7 @@ Json shared_to_json(const Mount& mount) {
           {"paths", paths_to_json(mount.paths)},
           {"read_only", mount.read_only},
           {"allow_other", mount.allow_other},
+          {"inspection", mount.inspection},
           {"uid", mount.uid},
           {"gid", mount.gid},
           {"umask", umask_text(mount.umask)}};

@@ -33,7 +33,8 @@ struct MountRequest {
   bool read_only = true;
   bool allow_other = false;
   bool passthrough = true;
-  bool probe = true;  // list one page of the source before the folder appears
+  bool inspection = true;  // `.leat` in its root
+  bool probe = true;       // list one page of the source before the folder appears
   uid_t uid = 0;
   gid_t gid = 0;
   mode_t umask = 022;
@@ -47,6 +48,7 @@ struct MountView {
   std::map<std::string, OptionValues> paths{};  // as in the request
   bool read_only = true;  // the kernel refuses changes by itself; nothing is ever changed
   bool allow_other = false;
+  bool inspection = true;  // `.leat` is in its root
   // False for a mount inside another one's folder, which shows it: it has no door of its own.
   bool door = true;
   std::map<std::string, bool> features{};  // of the door: passthrough, io_uring …

@@ -15,6 +15,7 @@
 #include "doors/fuse/libfuse.h"
 #include "doors/fuse/log_limit.h"
 #include "doors/fuse/open_files.h"
+#include "doors/fuse/unopened_files.h"
 #include "doors/fuse/waiting_requests.h"
 
 namespace leat {
@@ -36,6 +37,7 @@ struct DoorState {
   LogLimit log_limit{10};  // lines a second
   ConnectionBackings backings;
   OpenFiles files{backings};
+  UnopenedFiles unopened;
   DirectoryHandles directories{options.records};
   DoorRecords records{options.records};
   WaitingRequests waiting;
@@ -44,8 +46,11 @@ struct DoorState {
   const std::optional<DoorRecords::Agreement> taken_over =
       options.connection >= 0 ? records.agreement() : std::nullopt;
 
+  bool uses(FuseFeature feature) const { return !options.without.contains(feature); }
+
   // Set by INIT, which is answered before any other request.
   std::promise<void> initialised;
+  bool no_open = false;
   mutable std::mutex features_mutex;
   FuseFeatures features;
   uint64_t wanted = 0;  // FUSE_CAP_… that were agreed on

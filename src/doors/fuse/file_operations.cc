@@ -27,7 +27,7 @@ void reply_open(DoorState& door, fuse_req_t request, uint64_t unique, NodeId nod
     info.keep_cache = 1;  // a node is one version, so its pages stay right
     opens_read.add();
   }
-  info.noflush = 1;
+  info.noflush = door.uses(FuseFeature::kNoFlush) ? 1 : 0;
   if (fuse_reply_open(request, &info) == 0) return;
   // The opener is gone and no RELEASE will come.
   door.files.release(node);
@@ -43,6 +43,11 @@ Task<> open_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, No
 
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
   DoorState& door = DoorState::of(request);
+  // Once, and the kernel tells of no open any more.
+  if (door.no_open) {
+    fuse_reply_err(request, ENOSYS);
+    return;
+  }
   if (auto opened = door.file_system.try_open(node, info->flags)) {
     return reply_open(door, request, current_unique, node, *info, *std::move(opened));
   }
@@ -59,24 +64,44 @@ Task<> read_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door,
   }
 }
 
-// A predecessor had no room to note that it is open.
-Task<> read_unknown_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId node,
-                            uint64_t offset, uint64_t size) {
+// A local file that was not opened.
+Task<> read_unopened_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId node,
+                             uint64_t offset, uint64_t size) {
   Result<std::shared_ptr<OpenFile>> file =
       co_await door->file_system.open(request->context(), node, O_RDONLY);
   if (!file) {
     reply_error(*door, request->answer(), node, file.error());
     co_return;
   }
-  co_await read_waiting(std::move(request), door, *std::move(file), offset, size);
+  std::shared_ptr<OpenFile> kept = door->unopened.add(*std::move(file));
+  co_await read_waiting(std::move(request), door, std::move(kept), offset, size);
 }
 
-void read(fuse_req_t request, fuse_ino_t node, size_t size, off_t at, fuse_file_info*) {
+// What the kernel reads without having told of an open: by no_open, or since a predecessor had no
+// room to note it. Null: it has to be opened.
+std::shared_ptr<OpenFile> find_file(DoorState& door, NodeId node) {
+  if (!door.no_open) {
+    if (std::shared_ptr<OpenFile> file = door.files.find(node)) return file;
+  }
+  if (std::shared_ptr<OpenFile> file = door.unopened.find(node)) return file;
+  std::shared_ptr<OpenFile> file = door.file_system.believed_file(node);
+  return file ? door.unopened.add(std::move(file)) : nullptr;
+}
+
+void read(fuse_req_t request, fuse_ino_t node, size_t size, off_t at, fuse_file_info* info) {
   DoorState& door = DoorState::of(request);
   const auto offset = static_cast<uint64_t>(at);
-  std::shared_ptr<OpenFile> file = door.files.find(node);
+  std::shared_ptr<OpenFile> file = find_file(door, node);
   if (!file) {
-    return door.executor.spawn(read_unknown_waiting(door.wait(request), &door, node, offset, size));
+    return door.executor.spawn(
+        read_unopened_waiting(door.wait(request), &door, node, offset, size));
+  }
+  // Where there is no page cache between, a program would get the error: then the kernel says whose
+  // read it is, which may be direct without the flag (a loop device).
+  const bool direct = (info->flags & O_DIRECT) != 0 || info->lock_owner != 0;
+  if (!direct && file->refuses(offset, size)) {
+    fuse_reply_err(request, EAGAIN);
+    return;
   }
   if (auto bytes = file->try_read(offset, size)) {
     reads_in_place.add();

@@ -72,6 +72,11 @@ class MountedDoor : public FuseDoor {
 };
 
 Result<> MountedDoor::mount() {
+  if (state_.options.no_open && !state_.options.read_only) {
+    return error(StatusCode::kInvalidArgument,
+                 "without opens (no_open) nobody is asked before a write, so the folder has to be "
+                 "read-only; add --read-only");
+  }
   const bool successor = state_.options.connection >= 0;
   if (successor) LEAT_CHECK_OK(take_over());
   std::vector<ProcessMark> before = state_.records.exchange_server(this_process());
@@ -93,7 +98,7 @@ Result<> MountedDoor::mount() {
     device_ = record->add(state_.options.mountpoint);
   }
   start_invalidations();
-  if (successor) return {};
+  if (successor || !state_.uses(FuseFeature::kReadAhead)) return {};
   Result<> set = set_read_ahead(state_.options.mountpoint, state_.options.read_ahead_bytes);
   if (!set) {
     log::info("the kernel's read-ahead stays as it is: {}", set.error().to_string());
@@ -168,11 +173,14 @@ void MountedDoor::hand_over(std::chrono::milliseconds patience) {
 
 // A name that stays is looked up again at its next use: to forget it for good would take away what
 // somebody mounted over a directory, which before Linux 6.2 is left to age instead.
-void tell_belief(fuse_session* session, const Invalidation& name) {
+void tell_belief(fuse_session* session, bool expires, const Invalidation& name) {
   if (name.parent != 0) {
     const char* text = name.name.data();
     const size_t length = name.name.size();
-    const int failed = fuse_lowlevel_notify_expire_entry(session, name.parent, text, length);
+    int failed = -ENOSYS;
+    if (expires) {
+      failed = fuse_lowlevel_notify_expire_entry(session, name.parent, text, length);
+    }
     if (failed == -ENOSYS && !name.directory) {
       fuse_lowlevel_notify_inval_entry(session, name.parent, text, length);
     }
@@ -182,9 +190,9 @@ void tell_belief(fuse_session* session, const Invalidation& name) {
 }
 
 // ENOENT of any of these: the kernel did not hold it any more.
-void tell(fuse_session* session, const Invalidation& name) {
+void tell(fuse_session* session, bool expires, const Invalidation& name) {
   invalidations_total.add();
-  if (name.only_belief) return tell_belief(session, name);
+  if (name.only_belief) return tell_belief(session, expires, name);
   fuse_lowlevel_notify_inval_entry(session, name.parent, name.name.data(), name.name.size());
   // The kernel takes a name that it does not hold for no change of the directory.
   if (name.node == 0) fuse_lowlevel_notify_inval_inode(session, name.parent, 0, 0);
@@ -202,10 +210,14 @@ Task<> say_not_forgotten(int failed) {
 void MountedDoor::start_invalidations() {
   fuse_session* session = session_->get();
   InvalidationThread::Kernel kernel;
-  kernel.tell = [session](const Invalidation& name) { leat::tell(session, name); };
+  const bool expires = state_.uses(FuseFeature::kExpire);
+  kernel.tell = [session, expires](const Invalidation& name) {
+    leat::tell(session, expires, name);
+  };
   kernel.connection = session_->fd();
-  kernel.forget_all = [session, &executor = state_.executor] {
-    const int failed = fuse_lowlevel_notify_increment_epoch(session);
+  const bool epochs = state_.uses(FuseFeature::kEpochs);
+  kernel.forget_all = [session, epochs, &executor = state_.executor] {
+    const int failed = epochs ? fuse_lowlevel_notify_increment_epoch(session) : -ENOSYS;
     if (failed != 0) executor.spawn(say_not_forgotten(failed));
   };
   invalidations_ = std::make_shared<InvalidationThread>(std::move(kernel), kInvalidationsMax);

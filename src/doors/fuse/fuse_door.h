@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/units.h"
+#include "doors/fuse/feature_set.h"
 #include "runtime/executor.h"
 #include "runtime/shared_records.h"
 #include "vfs/file_system.h"
@@ -28,6 +29,11 @@ struct FuseDoorOptions {
   bool read_only = false;
   bool passthrough = true;  // complete files are read by the kernel itself, where it can
   bool io_uring = false;    // FUSE over io_uring, where the kernel offers it
+  // Opens and closes are left out: the kernel reads what it has looked up. For many small files
+  // that only change by new versions of their names. It excludes passthrough, and only a read-only
+  // folder can have it, since nobody is asked before a write.
+  bool no_open = false;
+  FuseFeatureSet without{};  // what is not to be used though the kernel offers it
   // The kernel's read-ahead. 1 MiB is one READ request; larger lost (FACTS 1.1).
   uint64_t read_ahead_bytes = kMiB;
   unsigned threads = 0;  // 0: one per core
@@ -47,12 +53,17 @@ struct FuseDoorOptions {
   std::function<void()> on_unmounted{};
 };
 
+// What `passthrough_off` says where nothing is wrong.
+inline constexpr const char* kPassthroughNotWanted = "it was not asked for";
+inline constexpr const char* kPassthroughWithoutOpens = "opens are left out (no_open)";
+
 // What the kernel gave, for doctor and status.
 struct FuseFeatures {
   unsigned protocol_major = 0;
   unsigned protocol_minor = 0;
   bool passthrough = false;     // in use: offered, wanted, and not failed since
   std::string passthrough_off;  // why it is not
+  bool no_open = false;         // offered and wanted
   bool io_uring = false;        // offered and wanted
   bool survives = false;        // a successor can go on with the connection
   bool readdirplus = false;

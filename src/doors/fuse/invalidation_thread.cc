@@ -67,15 +67,23 @@ size_t InvalidationThread::pending() const {
   return queue_.size() + (all_ ? 1 : 0);
 }
 
-void InvalidationThread::let_go_of_descriptors() const {
-  if (kernel_.connection < 3 || ::unshare(CLONE_FILES) != 0) return;
+bool InvalidationThread::let_go_of_descriptors() const {
+  if (kernel_.connection < 3 || ::unshare(CLONE_FILES) != 0) return false;
   const auto kept = static_cast<unsigned>(kernel_.connection);
   if (kept > 3) ::close_range(3, kept - 1, 0);
   ::close_range(kept + 1, ~0u, 0);
+  return true;
 }
 
 void InvalidationThread::run() {
-  let_go_of_descriptors();
+  const bool apart = let_go_of_descriptors();
+  tell_all();
+  // Not when the kernel comes to it: whoever joined this thread may close the connection next, and
+  // it is to end with that.
+  if (apart) ::close_range(3, ~0u, 0);
+}
+
+void InvalidationThread::tell_all() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || all_ || !queue_.empty(); });

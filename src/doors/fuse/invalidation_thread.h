@@ -45,7 +45,9 @@ class InvalidationThread {
 
  private:
   void run();
-  void let_go_of_descriptors() const;
+  // Whether the thread has descriptors of its own: the connection alone.
+  bool let_go_of_descriptors() const;
+  void tell_all();
   // Whether something was told meanwhile, within `patience`. Also ends when it stops.
   bool wait_for_progress(std::unique_lock<std::mutex>& lock);
 

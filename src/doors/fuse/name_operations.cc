@@ -32,7 +32,7 @@ Task<> lookup_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, 
   Clock::duration missing_for{};
   if (!found) missing_for = files.missing_age(parent, name) - (Clock::now() - asked);
   const uint64_t unique = request->unique();
-  reply_entry(*door, request->answer(), unique, parent, found, missing_for);
+  reply_entry(*door, request->answer(), unique, parent, name, found, missing_for);
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -40,7 +40,8 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   if (auto found = door.file_system.try_lookup(parent, name)) {
     lookups_in_place.add();
     // How old a missing name in memory is nobody knows here: the kernel may not keep it.
-    return reply_entry(door, request, current_unique, parent, *found, Clock::duration::zero());
+    return reply_entry(door, request, current_unique, parent, name, *found,
+                       Clock::duration::zero());
   }
   lookups_waited.add();
   door.executor.spawn(lookup_waiting(door.wait(request), &door, parent, name));
@@ -81,7 +82,8 @@ Task<> opendir_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door,
     reply_error(*door, request->answer(), node, opened.error());
     co_return;
   }
-  if ((*opened)->valid_for() == kForever) info.cache_readdir = info.keep_cache = 1;
+  const bool keeps = door->uses(FuseFeature::kKeptListings);
+  if (keeps && (*opened)->valid_for() == kForever) info.cache_readdir = info.keep_cache = 1;
   info.fh = door->directories.add(*std::move(opened));
   if (fuse_reply_open(request->answer(), &info) != 0) door->directories.remove(info.fh);
 }

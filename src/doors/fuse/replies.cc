@@ -18,10 +18,11 @@ double seconds(Clock::duration duration) {
 
 }  // namespace
 
-void reply_error(DoorState& door, fuse_req_t request, NodeId node, const Status& status) {
+void reply_error(DoorState& door, fuse_req_t request, NodeId node, const Status& status,
+                 std::string_view name) {
   if (worth_logging(status.code())) {
     errors_total.add();
-    door.file_system.note_error(node, status);
+    door.file_system.note_error(node, name, status);
     if (auto kept_back = door.log_limit.admit()) {
       log::error("{}{}", status.to_string(),
                  *kept_back > 0 ? fmt::format(" ({} more such lines kept back)", *kept_back) : "");
@@ -57,7 +58,8 @@ fuse_entry_param to_entry(const NodeAttributes& attributes) {
 }
 
 void reply_entry(DoorState& door, fuse_req_t request, uint64_t unique, NodeId parent,
-                 const Result<NodeAttributes>& found, Clock::duration missing_for) {
+                 std::string_view name, const Result<NodeAttributes>& found,
+                 Clock::duration missing_for) {
   if (found) {
     const DoorRecords::Doing doing(door.records, unique, DoorRecords::Deed::kLookup, found->node);
     const fuse_entry_param entry = to_entry(*found);
@@ -71,7 +73,7 @@ void reply_entry(DoorState& door, fuse_req_t request, uint64_t unique, NodeId pa
     fuse_reply_entry(request, &entry);
     return;
   }
-  reply_error(door, request, parent, found.error());
+  reply_error(door, request, parent, found.error(), name);
 }
 
 void reply_attributes(DoorState& door, fuse_req_t request, NodeId node,

@@ -8,15 +8,17 @@
 
 namespace leat {
 
-// The errno of `status`. What is worth it is logged and remembered for user.leat.last_error of
-// `node`.
-void reply_error(DoorState& door, fuse_req_t request, NodeId node, const Status& status);
+// The errno of `status`. What is worth it is logged and remembered as an error of `node`, or of the
+// name in it that was looked up.
+void reply_error(DoorState& door, fuse_req_t request, NodeId node, const Status& status,
+                 std::string_view name = {});
 
-// A name that was looked up, or an error; a missing name may be believed missing for `missing_for`.
-// Gives the lookup back if the kernel does not want it any more. `unique`: the kernel's number for
-// the request.
+// `name` in `parent`, which was looked up, or an error; a missing name may be believed missing for
+// `missing_for`. Gives the lookup back if the kernel does not want it any more. `unique`: the
+// kernel's number for the request.
 void reply_entry(DoorState& door, fuse_req_t request, uint64_t unique, NodeId parent,
-                 const Result<NodeAttributes>& found, Clock::duration missing_for);
+                 std::string_view name, const Result<NodeAttributes>& found,
+                 Clock::duration missing_for);
 void reply_attributes(DoorState& door, fuse_req_t request, NodeId node,
                       const Result<NodeAttributes>& attributes);
 // The pieces as they lie, without a copy.

@@ -27,6 +27,7 @@ namespace {
 
 // FACTS 1.1: the sizes that were measured best.
 constexpr unsigned kRequestBytesMax = 1 << 20;
+constexpr unsigned kSmallRequestBytesMax = 128 * 1024;  // what kernels had before
 constexpr unsigned kBackgroundRequestsMax = 64;
 constexpr unsigned kRingDepth = 16;
 // A request that nobody answers for so long, whatever became of the daemon and of its successors,
@@ -78,15 +79,28 @@ std::string mount_options(const FuseDoorOptions& options) {
   return text;
 }
 
-void agree_on_caching(fuse_conn_info* kernel) {
+void want(fuse_conn_info* kernel, uint64_t capability, bool wanted) {
+  if (wanted) {
+    fuse_set_feature_flag(kernel, capability);
+  } else {
+    fuse_unset_feature_flag(kernel, capability);
+  }
+}
+
+// What libfuse tells by that name is what is offered.
+bool is_wanted(const fuse_conn_info* kernel, uint64_t capability) {
+  return (kernel->want_ext & capability) != 0;
+}
+
+void agree_on_caching(const DoorState& door, fuse_conn_info* kernel) {
   // One READDIRPLUS beats one LOOKUP a name, also for programs that need no attributes.
-  fuse_set_feature_flag(kernel, FUSE_CAP_READDIRPLUS);
+  want(kernel, FUSE_CAP_READDIRPLUS, door.uses(FuseFeature::kReaddirplus));
   fuse_unset_feature_flag(kernel, FUSE_CAP_READDIRPLUS_AUTO);
   // A node is one version: its pages are never out of date.
   fuse_unset_feature_flag(kernel, FUSE_CAP_AUTO_INVAL_DATA);
   fuse_set_feature_flag(kernel, FUSE_CAP_EXPLICIT_INVAL_DATA);
-  fuse_set_feature_flag(kernel, FUSE_CAP_PARALLEL_DIROPS);
-  fuse_set_feature_flag(kernel, FUSE_CAP_ASYNC_READ);
+  want(kernel, FUSE_CAP_PARALLEL_DIROPS, door.uses(FuseFeature::kParallelDirectories));
+  want(kernel, FUSE_CAP_ASYNC_READ, door.uses(FuseFeature::kAsyncRead));
   fuse_set_feature_flag(kernel, FUSE_CAP_ASYNC_DIO);
   // Nodes are not found by their number alone once they are forgotten.
   fuse_set_feature_flag(kernel, FUSE_CAP_NO_EXPORT_SUPPORT);
@@ -94,45 +108,51 @@ void agree_on_caching(fuse_conn_info* kernel) {
   fuse_unset_feature_flag(kernel, FUSE_CAP_SPLICE_READ);
   fuse_unset_feature_flag(kernel, FUSE_CAP_SPLICE_WRITE);
   fuse_unset_feature_flag(kernel, FUSE_CAP_SPLICE_MOVE);
-  kernel->max_write = kRequestBytesMax;  // bounds READ as well
+  // Bounds READ as well.
+  kernel->max_write =
+      door.uses(FuseFeature::kLargeRequests) ? kRequestBytesMax : kSmallRequestBytesMax;
   kernel->max_background = kBackgroundRequestsMax;
   kernel->congestion_threshold = kBackgroundRequestsMax * 3 / 4;
   kernel->time_gran = 1;
-  kernel->request_timeout = kRequestTimeoutSeconds;
+  const bool bounded = door.uses(FuseFeature::kRequestTimeout);
+  kernel->request_timeout = bounded ? kRequestTimeoutSeconds : uint16_t{0};
 }
 
 // As a predecessor agreed, whatever this version would rather have.
 void agree_as_before(fuse_conn_info* kernel, const DoorRecords::Agreement& before) {
   for (int bit = 0; bit < 64; ++bit) {
     const uint64_t feature = uint64_t{1} << bit;
-    if ((before.features & feature) == 0) {
-      fuse_unset_feature_flag(kernel, feature);
-    } else {
-      fuse_set_feature_flag(kernel, feature);
-    }
+    want(kernel, feature, (before.features & feature) != 0);
   }
   kernel->max_write = before.request_bytes_max;
 }
 
 void init(void* user, fuse_conn_info* kernel) {
   auto& door = *static_cast<DoorState*>(user);
-  agree_on_caching(kernel);
-  if (!door.options.passthrough) {
+  agree_on_caching(door, kernel);
+  want(kernel, FUSE_CAP_NO_OPEN_SUPPORT, door.options.no_open && door.uses(FuseFeature::kNoOpen));
+  const char* unwanted = nullptr;
+  if (!door.options.passthrough || !door.uses(FuseFeature::kPassthrough)) {
+    unwanted = kPassthroughNotWanted;
+  } else if (is_wanted(kernel, FUSE_CAP_NO_OPEN_SUPPORT)) {
+    unwanted = kPassthroughWithoutOpens;
+  }
+  if (unwanted != nullptr) {
     fuse_unset_feature_flag(kernel, FUSE_CAP_PASSTHROUGH);
-    door.files.turn_off("it was not asked for");
+    door.files.turn_off(unwanted);
   } else if (!fuse_set_feature_flag(kernel, FUSE_CAP_PASSTHROUGH)) {
     door.files.turn_off("the kernel does not offer it (it came with 6.9)");
   }
   if (door.taken_over) agree_as_before(kernel, *door.taken_over);
+  door.no_open = is_wanted(kernel, FUSE_CAP_NO_OPEN_SUPPORT);
   {
     std::lock_guard lock(door.features_mutex);
     door.features.protocol_major = kernel->proto_major;
     door.features.protocol_minor = kernel->proto_minor;
-    door.features.readdirplus = fuse_get_feature_flag(kernel, FUSE_CAP_READDIRPLUS);
-    door.features.parallel_directory_operations =
-        fuse_get_feature_flag(kernel, FUSE_CAP_PARALLEL_DIROPS);
-    door.features.io_uring =
-        door.options.io_uring && fuse_get_feature_flag(kernel, FUSE_CAP_OVER_IO_URING);
+    door.features.readdirplus = is_wanted(kernel, FUSE_CAP_READDIRPLUS);
+    door.features.parallel_directory_operations = is_wanted(kernel, FUSE_CAP_PARALLEL_DIROPS);
+    door.features.io_uring = door.options.io_uring && is_wanted(kernel, FUSE_CAP_OVER_IO_URING);
+    door.features.no_open = door.no_open;
     door.features.request_bytes_max = kernel->max_write;
     door.wanted = kernel->want_ext;
   }
@@ -253,7 +273,7 @@ Result<> Session::agree(const std::string& mountpoint) {
     return {};
   }
   const Result<InitRequest> init = parse_init(request);
-  const bool resends = init && init->offer.resend;
+  const bool resends = init && init->offer.resend && door_.uses(FuseFeature::kResend);
   door_.features.survives = resends && door_.records.kept();
   return door_.records.note_agreement(
       {.request = std::move(request),

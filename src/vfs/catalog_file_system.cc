@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vfs/file_system.h"
+#include "vfs/catalog_file_system.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,16 +9,10 @@
 
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
-#include "vfs/error_memory.h"
-#include "vfs/extended_attributes.h"
-#include "vfs/node_table.h"
-#include "vfs/versioned_file.h"
+#include "vfs/listed_directory.h"
 
 namespace leat {
 namespace {
-
-// Enough for the failures of a bad day, at most some 300 KiB.
-constexpr size_t kErrorsRemembered = 1000;
 
 Counter opens_total("leat_vfs_opens_total", "Opens of files that succeeded");
 Counter changed_total("leat_vfs_changed_total",
@@ -31,102 +25,7 @@ Error forgotten(NodeId node) {
                fmt::format("node {} is not held any more; look its name up again", node));
 }
 
-// A directory of the catalog, held still.
-class ListedDirectory : public OpenDirectory {
- public:
-  ListedDirectory(NodeId node, ListingPtr listing, Clock::duration valid_for)
-      : node_(node), listing_(std::move(listing)), valid_for_(valid_for) {}
-
-  Listing::Cursor from(uint64_t cookie) const override { return listing_->from(cookie); }
-  Listing::Cursor after(std::string_view name) const override { return listing_->after(name); }
-  NodeId node() const override { return node_; }
-  Clock::duration valid_for() const override { return valid_for_; }
-
- private:
-  const NodeId node_;
-  const ListingPtr listing_;
-  const Clock::duration valid_for_;
-};
-
-class CatalogFileSystem : public FileSystem {
- public:
-  CatalogFileSystem(std::string root, Catalog& catalog, Fetcher& fetcher, PageStore* store,
-                    FileSystemOptions options)
-      : root_path_(std::move(root)),
-        catalog_(catalog),
-        store_(store),
-        now_(std::move(options.now)),
-        nodes_(options.records),
-        parts_{.fetcher = fetcher,
-               .store = store,
-               .changed = [this](const Node& node,
-                                 const Status& status) { version_gone(node, status); },
-               .path = [this](const Node& node) { return path_of(node); }} {}
-
-  std::vector<ReopenedFile> take_over() override;
-
-  std::optional<Result<NodeAttributes>> try_lookup(NodeId parent, std::string_view name) override;
-  Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) override;
-  NodeAttributes adopt(NodeId parent, const CatalogEntry& entry) override;
-  void forget(NodeId node, uint64_t count) override { nodes_.forget(node, count); }
-  Clock::duration missing_age(NodeId parent, std::string_view name) override;
-
-  std::optional<Result<NodeAttributes>> try_attributes(NodeId node) override;
-  Task<Result<NodeAttributes>> attributes(Context context, NodeId node) override;
-
-  Task<Result<std::shared_ptr<OpenDirectory>>> open_directory(Context context,
-                                                              NodeId node) override;
-
-  std::optional<Result<std::shared_ptr<OpenFile>>> try_open(NodeId node, int flags) override;
-  Task<Result<std::shared_ptr<OpenFile>>> open(Context context, NodeId node, int flags) override;
-
-  std::vector<std::string> attribute_names(NodeId node) override;
-  Result<std::string> attribute_value(NodeId node, std::string_view name) override;
-
-  Status refuse_change(NodeId node, std::string_view operation) override;
-  void note_error(NodeId node, const Status& status) override {
-    errors_.note(node, status.to_string());
-  }
-
-  FileSystemUsage usage() override;
-  uint64_t nodes() const override { return nodes_.size(); }
-
-  void catalog_changed(const CatalogChange& change) override;
-  void set_invalidation_listener(std::function<void(const Invalidation&)> listener) override;
-
- private:
-  std::string path_of(const Node& node) const;
-  std::string child_path(const Node& parent, std::string_view name) const;
-  // Of the node's path, or of `name` in it, as the mount is now.
-  Freshness freshness_of(const Node& node, const MountPtr& mount, std::string_view name = {}) const;
-  // Nothing for what a mount said that has changed since.
-  Clock::duration valid_for(Clock::time_point fresh_until, const MountPtr& mount) const;
-  NodeAttributes describe(const Node& node, const NodeFacts& facts) const;
-  NodeAttributes describe_new(const NodePtr& node, const CatalogEntry& entry) const;
-  // Why `node` cannot be opened with `flags`, whatever the store says.
-  Result<> may_open(const Node& node, int flags);
-  Result<std::shared_ptr<VersionedFile>> open_version(const NodePtr& node,
-                                                      const Result<CatalogEntry>& entry);
-  // What the kernel may hold of the changed name: the name itself, or the first directory on the
-  // way to it that has no node and may be held as missing. Nothing when it is not below the root.
-  std::optional<Invalidation> first_held(const CatalogChange& change) const;
-  bool keeps_listing(NodeId directory);
-  void mount_changed(const std::string& mount_path);
-  void tell(const Invalidation& name);
-  void version_gone(const Node& node, const Status& status);
-  std::optional<NodeView> view(NodeId node);
-
-  const std::string root_path_;
-  Catalog& catalog_;
-  PageStore* const store_;
-  const std::function<Clock::time_point()> now_;
-  NodeTable nodes_;
-  ErrorMemory errors_{kErrorsRemembered};
-  const VersionedFileParts parts_;
-
-  std::mutex listener_mutex_;
-  std::shared_ptr<const std::function<void(const Invalidation&)>> listener_;
-};
+}  // namespace
 
 // ---- names
 
@@ -171,19 +70,21 @@ std::optional<Result<NodeAttributes>> CatalogFileSystem::try_lookup(NodeId paren
                                                                     std::string_view name) {
   const NodePtr directory = nodes_.find(parent);
   if (!directory) return forgotten(parent);
+  const uint32_t as_of = changes_.load();
   std::optional<Result<CatalogEntry>> entry = catalog_.try_lookup(child_path(*directory, name));
   if (!entry) return std::nullopt;
   if (!*entry) return error(std::move(*entry).error());
-  return describe_new(nodes_.adopt(directory, name, **entry), **entry);
+  return describe_new(nodes_.adopt(directory, name, **entry, as_of), **entry);
 }
 
 Task<Result<NodeAttributes>> CatalogFileSystem::lookup(Context context, NodeId parent,
                                                        std::string name) {
   const NodePtr directory = nodes_.find(parent);
   if (!directory) co_return forgotten(parent);
+  const uint32_t as_of = changes_.load();
   Result<CatalogEntry> entry = co_await catalog_.lookup(context, child_path(*directory, name));
   if (!entry) co_return error(std::move(entry).error());
-  co_return describe_new(nodes_.adopt(directory, name, *entry), *entry);
+  co_return describe_new(nodes_.adopt(directory, name, *entry, as_of), *entry);
 }
 
 NodeAttributes CatalogFileSystem::describe_new(const NodePtr& node,
@@ -257,7 +158,7 @@ Task<Result<NodeAttributes>> CatalogFileSystem::attributes(Context context, Node
     changed_total.add();
     co_return error(StatusCode::kChanged, path_of(*node) + " was a directory and is now a file");
   }
-  nodes_.refresh(id, *entry);
+  nodes_.refresh(id, *entry, kNoMoment);
   co_return describe(*node, NodeFacts{.mount = entry->mount,
                                       .mtime = entry->info.mtime,
                                       .fresh_until = entry->fresh_until});
@@ -276,7 +177,7 @@ Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(C
     CatalogEntry root;
     root.mount = mount;
     root.fresh_until = Clock::time_point::min();
-    nodes_.refresh(id, root);
+    nodes_.refresh(id, root, kNoMoment);
   }
   // A snapshot may be exchanged, and a kernel that keeps a listing cannot be told of all that is
   // new in it.
@@ -297,7 +198,7 @@ Result<> CatalogFileSystem::may_open(const Node& node, int flags) {
 }
 
 Result<std::shared_ptr<VersionedFile>> CatalogFileSystem::open_version(
-    const NodePtr& node, const Result<CatalogEntry>& entry) {
+    const NodePtr& node, const Result<CatalogEntry>& entry, uint32_t as_of) {
   if (!entry && entry.error().code() != StatusCode::kNotFound) return error(entry.error());
   if (!entry || entry->info.is_directory() || entry->ref->id != node->ref->id) {
     changed_total.add();
@@ -306,29 +207,77 @@ Result<std::shared_ptr<VersionedFile>> CatalogFileSystem::open_version(
                  fmt::format("{} is {} since its name was looked up", path_of(*node),
                              entry ? "another version" : "gone"));
   }
-  nodes_.refresh(node->id, *entry);
+  nodes_.refresh(node->id, *entry, as_of);
+  if (parts_.next) parts_.next->opened(*node, entry->place);
   // Whose mount says that nothing changes may have it as the kernel reads it; any other file is
   // compared after each read, since somebody may write into it while it is open.
   const bool pass_through = freshness_of(*node, entry->mount).mode == Freshness::Mode::kImmutable;
   return std::make_shared<VersionedFile>(parts_, node, entry->ref, pass_through);
 }
 
+// As long as the kernel may believe the name and nothing has changed since it was looked up, what
+// it stands for is the version to open: nobody is asked. Null where that is not so, or where paths
+// of the mount differ in it.
+std::shared_ptr<VersionedFile> CatalogFileSystem::open_believed(NodeId id, int flags) {
+  if ((flags & (O_ACCMODE | O_TRUNC | O_CREAT)) != O_RDONLY) return nullptr;
+  NodePtr believed;
+  uint64_t place = kNoPlace;
+  bool immutable = false;
+  const uint32_t now = changes_.load();
+  nodes_.look_at(id, [&](const NodePtr& node, const NodeFacts& facts) {
+    if (facts.as_of != now) return;
+    const Mount* const mount = facts.mount.get();
+    if (node->kind != FileKind::kFile || node->ref->cache == CacheUse::kNone) return;
+    if (mount == nullptr || !mount->entry.policy.paths.empty() || !facts.same_wishes) return;
+    const Freshness::Mode mode = mount->freshness_of("").mode;
+    if (mode == Freshness::Mode::kValidate || facts.fresh_until <= now_()) return;
+    if (!is_newest(mount)) return;
+    // The catalog may know it by now.
+    if (parts_.next && facts.place == kNoPlace) return;
+    believed = node;
+    place = facts.place;
+    immutable = mode == Freshness::Mode::kImmutable;
+  });
+  if (!believed) return nullptr;
+  if (parts_.next) parts_.next->opened(*believed, place);
+  const FileRefPtr& ref = believed->ref;
+  return std::make_shared<VersionedFile>(parts_, believed, ref, immutable);
+}
+
 std::optional<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::try_open(NodeId id, int flags) {
+  if (auto opened = open_believed(id, flags)) {
+    opens_total.add();
+    return opened;
+  }
   const NodePtr node = nodes_.find(id);
   const std::optional<NodeFacts> facts = nodes_.facts(id);
   if (!node || !facts) return forgotten(id);
   if (auto allowed = may_open(*node, flags); !allowed) return error(allowed.error());
   // Such a mount asks the store at each open, however lately the name was looked up.
   if (freshness_of(*node, facts->mount).mode == Freshness::Mode::kValidate) return std::nullopt;
+  const uint32_t as_of = changes_.load();
   std::optional<Result<CatalogEntry>> entry = catalog_.try_lookup(path_of(*node));
   if (!entry) return std::nullopt;
   // Nor is a local file opened without waiting.
   const bool file = *entry && (**entry).ref;
   if (file && (**entry).ref->cache == CacheUse::kNone) return std::nullopt;
-  Result<std::shared_ptr<VersionedFile>> opened = open_version(node, *entry);
+  Result<std::shared_ptr<VersionedFile>> opened = open_version(node, *entry, as_of);
   if (!opened) return error(opened.error());
   opens_total.add();
   return *std::move(opened);
+}
+
+std::shared_ptr<OpenFile> CatalogFileSystem::believed_file(NodeId id) {
+  NodePtr held;
+  uint64_t place = kNoPlace;
+  nodes_.look_at(id, [&](const NodePtr& node, const NodeFacts& facts) {
+    if (!facts.same_wishes) return;
+    held = node;
+    place = facts.place;
+  });
+  if (!held || held->kind != FileKind::kFile || held->ref->cache == CacheUse::kNone) return nullptr;
+  if (parts_.next) parts_.next->opened(*held, place);
+  return std::make_shared<VersionedFile>(parts_, held, held->ref);
 }
 
 Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context, NodeId id,
@@ -336,8 +285,9 @@ Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context,
   const NodePtr node = nodes_.find(id);
   if (!node) co_return forgotten(id);
   if (auto allowed = may_open(*node, flags); !allowed) co_return error(allowed.error());
+  const uint32_t as_of = changes_.load();
   Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, path_of(*node));
-  Result<std::shared_ptr<VersionedFile>> opened = open_version(node, entry);
+  Result<std::shared_ptr<VersionedFile>> opened = open_version(node, entry, as_of);
   if (!opened) co_return Error(opened.error());
   const FileRefPtr ref = (*opened)->ref();
   if (ref->cache == CacheUse::kNone) {
@@ -358,7 +308,7 @@ void CatalogFileSystem::version_gone(const Node& node, const Status& status) {
   nodes_.expire(node.id);
   // One line a version, however many read it on.
   if (!errors_.find(node.id)) log::warning("{}", status.to_string());
-  note_error(node.id, status);
+  note_error(node.id, {}, status);
   catalog_.report_changed(path_of(node));
 }
 
@@ -374,17 +324,24 @@ Status CatalogFileSystem::refuse_change(NodeId id, std::string_view operation) {
   }
   Status status(StatusCode::kReadOnly, std::move(text));
   refused_total.add();
-  note_error(id, status);
+  note_error(id, {}, status);
   return status;
 }
 
+void CatalogFileSystem::note_error(NodeId id, std::string_view name, const Status& status) {
+  const NodePtr node = nodes_.find(id);
+  if (!node) return errors_.note(id, fmt::format("node {}", id), status);
+  errors_.note(id, name.empty() ? path_of(*node) : child_path(*node, name), status);
+}
+
 std::optional<NodeView> CatalogFileSystem::view(NodeId id) {
-  NodePtr node = nodes_.find(id);
-  std::optional<NodeFacts> facts = nodes_.facts(id);
+  const NodePtr node = nodes_.find(id);
+  const std::optional<NodeFacts> facts = nodes_.facts(id);
   if (!node || !facts) return std::nullopt;
-  return NodeView{.node = std::move(node),
-                  .facts = std::move(*facts),
+  return NodeView{.node = node,
+                  .facts = *facts,
                   .store = store_,
+                  .freshness = freshness_of(*node, facts->mount),
                   .last_error = errors_.find(id)};
 }
 
@@ -404,84 +361,6 @@ FileSystemUsage CatalogFileSystem::usage() {
   const PageStoreStats stats = store_->stats();
   return {.capacity_bytes = stats.capacity_bytes, .used_bytes = stats.used_bytes};
 }
-
-// ---- invalidation
-
-std::optional<Invalidation> CatalogFileSystem::first_held(const CatalogChange& change) const {
-  std::string_view path = change.parent;
-  if (root_path_ != "/") {
-    if (!is_at_or_below(path, root_path_)) return std::nullopt;
-    path.remove_prefix(root_path_.size());
-  }
-  NodePtr directory = nodes_.root();
-  while (path.size() > 1) {
-    path.remove_prefix(1);
-    const std::string_view name = path.substr(0, path.find('/'));
-    NodePtr next = nodes_.find_child(directory->id, name);
-    if (!next) return Invalidation{directory->id, std::string(name), 0};
-    directory = std::move(next);
-    path.remove_prefix(name.size());
-  }
-  const NodePtr node = nodes_.find_child(directory->id, change.name);
-  return Invalidation{directory->id, change.name, node ? node->id : 0};
-}
-
-void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
-  if (change.whole) return mount_changed(change.parent);
-  std::optional<Invalidation> name = first_held(change);
-  if (!name) return;
-  if (name->node != 0) nodes_.expire(name->node);
-  // What went and was not held may be in a listing that the kernel keeps, which is so only where
-  // nothing goes by itself. What came may be held as missing.
-  if (name->node == 0 && change.gone && !keeps_listing(name->parent)) return;
-  name->patient = change.patient;
-  tell(*name);
-}
-
-bool CatalogFileSystem::keeps_listing(NodeId directory) {
-  const NodePtr node = nodes_.find(directory);
-  const std::optional<NodeFacts> facts = nodes_.facts(directory);
-  if (!node || !facts || !facts->mount) return false;
-  return freshness_of(*node, facts->mount).mode == Freshness::Mode::kImmutable;
-}
-
-// Each name that the kernel holds of it is looked up again: it may have another owner and mode, be
-// believed for another time, and an open file's attributes, too.
-void CatalogFileSystem::mount_changed(const std::string& mount_path) {
-  nodes_.visit(mount_path, [this](const std::vector<NodePtr>& nodes) {
-    for (const NodePtr& node : nodes) {
-      nodes_.expire(node->id);
-      tell({.parent = node->parent ? node->parent->id : 0,
-            .name = node->name,
-            .node = node->id,
-            .only_belief = true,
-            .directory = node->kind == FileKind::kDirectory,
-            .patient = true});
-    }
-  });
-}
-
-void CatalogFileSystem::tell(const Invalidation& name) {
-  std::shared_ptr<const std::function<void(const Invalidation&)>> listener;
-  {
-    std::lock_guard lock(listener_mutex_);
-    listener = listener_;
-  }
-  if (listener) (*listener)(name);
-}
-
-void CatalogFileSystem::set_invalidation_listener(
-    std::function<void(const Invalidation&)> listener) {
-  std::lock_guard lock(listener_mutex_);
-  if (listener) {
-    listener_ =
-        std::make_shared<const std::function<void(const Invalidation&)>>(std::move(listener));
-  } else {
-    listener_ = nullptr;
-  }
-}
-
-}  // namespace
 
 std::unique_ptr<FileSystem> FileSystem::create(std::string root, Catalog& catalog, Fetcher& fetcher,
                                                PageStore* store, FileSystemOptions options) {

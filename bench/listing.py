@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mount of a server that has nothing but a listing, for `bench/cache` and `bench/fuse`."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+from rig.leat import Leat
+
+SERVER = Path(__file__).resolve().parent / "list_server.py"
+
+
+@contextlib.contextmanager
+def mounted_listing(folder, names, *layout, source="s3://bucket/"):
+    """A daemon with a mount of list_server.py: (leat, mount)."""
+    server = subprocess.Popen([sys.executable, SERVER, str(names), *layout],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    leat, mount = Leat(folder), folder / "mnt"
+    mount.mkdir(exist_ok=True)
+    credentials = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+    try:
+        port = server.stdout.readline().strip()
+        leat.run("mount", source, mount, "--option", f"endpoint=http://127.0.0.1:{port}",
+                 "--option", "region=us-east-1", "--cache-dir", leat.cache_dir,
+                 "--cache-size", "1GiB", "--freshness", "max-age=1h", "--no-probe",
+                 credentials=credentials)
+        yield leat, mount
+    finally:
+        leat.close()
+        server.stdin.close()
+        server.wait()

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `bench/run` and `bench/fuse` measure with: the readers, ratios, and the store's raw streams.
+
+A measurement is a dictionary with at least `bytes`, `seconds` and `cpu_s` (of the reader, seconds).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+STREAMS, RANGE_BYTES = 8, 8 * MIB
+TOUCHED_BYTES = 7 * GIB
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def drop_page_cache():
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+def compiled(source, program):
+    """`program`, made of one C++ file of this folder."""
+    subprocess.run(["clang++-19", "-std=c++23", "-O2", "-pthread", ROOT / "bench" / source,
+                    "-o", program], check=True)
+    return program
+
+
+def run_json(*words, environment=None, timeout_s=None):
+    """What a program prints as one JSON document."""
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=environment,
+                          timeout=timeout_s, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+class Reader:
+    """bench/reader.cc, and ratios of what is measured with it."""
+
+    touched_bytes = TOUCHED_BYTES  # of memory that is made available before each measurement
+
+    def __init__(self, folder):
+        self.program = compiled("reader.cc", Path(folder) / "reader")
+
+    def read(self, *words, timeout_s=None):
+        return run_json(self.program, *words, timeout_s=timeout_s)
+
+    def settled(self, measure):
+        """With memory at hand: see touch in reader.cc. Free memory only, so nothing cached goes."""
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            free = next(int(line.split()[1]) * 1024 for line in lines
+                        if line.startswith("MemFree:"))
+        self.read("touch", min(free * 3 // 4, self.touched_bytes))
+        return measure()
+
+    def between(self, reference, subject):
+        """subject's speed ÷ the mean speed of a reference before and one after it."""
+        first, result, last = map(self.settled, (reference, subject, reference))
+        if not first["bytes"] == result["bytes"] == last["bytes"]:
+            raise RuntimeError(f"not the same bytes were read: {first} {result} {last}")
+        return {"ratio": (first["seconds"] + last["seconds"]) / 2 / result["seconds"],
+                "reference_s": [first["seconds"], last["seconds"]], "seconds": result["seconds"],
+                "bytes": result["bytes"], "reader_cpu_s": result["cpu_s"]}
+
+
+class RawStreams:
+    """An object read by eight signed parallel streams that drop the bytes."""
+
+    def __init__(self, store, bucket, key, size):
+        self.store, self.bucket, self.key, self.size = store, bucket, key, size
+
+    def fastest(self):
+        """The faster of our own loop and eight curl processes."""
+        return min(self.by_loop(), self.by_curl(), key=lambda result: result["seconds"])
+
+    def by_loop(self):
+        words = [sys.executable, ROOT / "bench" / "streams.py", self.store.endpoint, self.bucket,
+                 self.key, self.size, STREAMS, RANGE_BYTES]
+        result = run_json(*words, environment=dict(os.environ, **self.store.credentials))
+        return dict(result, client="recv loop")
+
+    def by_curl(self):
+        share = self.size // STREAMS
+        user = ":".join(self.store.credentials.values())
+        started, before = time.monotonic(), os.times()
+        curls = [subprocess.Popen(
+            ["curl", "-sf", "-K", "-", "--aws-sigv4", "aws:amz:us-east-1:s3", "-o", "/dev/null",
+             "-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD", "--noproxy", "*",
+             "-r", f"{n * share}-{(n + 1) * share - 1}",
+             f"{self.store.endpoint}/{self.bucket}/{self.key}"], stdin=subprocess.PIPE)
+            for n in range(STREAMS)]
+        for curl in curls:  # the key pair by standard input, so that no process list shows it
+            curl.stdin.write(f'user = "{user}"\n'.encode())
+            curl.stdin.close()
+        if any([curl.wait() for curl in curls]):
+            raise RuntimeError("a curl stream failed")
+        after = os.times()
+        cpu = (after.children_user + after.children_system
+               - before.children_user - before.children_system)
+        return {"bytes": self.size, "seconds": time.monotonic() - started, "cpu_s": cpu,
+                "client": "curl"}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the benchmarks' readers share: a file to pread(2) from, threads, and the JSON line that
+// tells of bytes, wall seconds and CPU seconds. Whatever fails ends the program with the reason.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reader {
+
+constexpr size_t kStepBytes = 1 << 20;
+
+[[noreturn]] inline void fail(const std::string& what) {
+  std::fprintf(stderr, "reader: %s: %s\n", what.c_str(), std::strerror(errno));
+  std::exit(1);
+}
+
+class File {
+ public:
+  explicit File(const std::string& path)
+      : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) fail("open " + path);
+  }
+  ~File() { ::close(fd_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  // Bytes read at `offset`; less than `bytes` only at the end of the file.
+  size_t read(char* into, size_t bytes, uint64_t offset) const {
+    size_t done = 0;
+    while (done < bytes) {
+      const ssize_t n = ::pread(fd_, into + done, bytes - done, static_cast<off_t>(offset + done));
+      if (n < 0) fail("read " + path_);
+      if (n == 0) break;
+      done += static_cast<size_t>(n);
+    }
+    return done;
+  }
+
+  uint64_t size() const {
+    struct stat found{};
+    if (::fstat(fd_, &found) != 0) fail("stat " + path_);
+    return static_cast<uint64_t>(found.st_size);
+  }
+  int descriptor() const { return fd_; }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+// The sum of what `work(0)`, `work(1)` … answer, each on a thread of its own.
+template <class Work>
+uint64_t on_threads(size_t threads, const Work& work) {
+  std::vector<uint64_t> totals(threads);
+  std::vector<std::thread> pool;
+  for (size_t thread = 0; thread < threads; ++thread) {
+    pool.emplace_back([&, thread] { totals[thread] = work(thread); });
+  }
+  uint64_t total = 0;
+  for (auto& thread : pool) thread.join();
+  for (const uint64_t part : totals) total += part;
+  return total;
+}
+
+// Runs `work`, which answers how much it has read, and prints the line.
+template <class Work>
+int measured(const Work& work) {
+  const auto started = std::chrono::steady_clock::now();
+  const uint64_t bytes = work();
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - started;
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  std::printf("{\"bytes\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f}\n",
+              static_cast<unsigned long long>(bytes), wall.count(),
+              seconds(usage.ru_utime) + seconds(usage.ru_stime));
+  return 0;
+}
+
+}  // namespace reader

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fetch/fair_gate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <latch>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "model/byte_range.h"
+#include "runtime/executor.h"
+
+namespace leat {
+namespace {
+
+using Ask = FairGate::Ask;
+
+// Those who wait at one gate, in the order in which they got in.
+class FairGateTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    for (auto& pending : pending_) {
+      while (!pending->try_wait()) {
+        std::vector<FairGate::Permit> held;
+        std::lock_guard lock(mutex_);
+        held.swap(held_);
+      }
+    }
+    held_.clear();
+  }
+
+  void start(FairGate::Limits limits) { gate_ = std::make_unique<FairGate>(limits); }
+
+  // Returns when it has it or waits; those who have it are in order_ and keep it.
+  void enter(std::string name, Ask ask, Context context = {}) {
+    const size_t before = settled();
+    pending_.push_back(std::make_shared<std::latch>(1));
+    executor_.spawn(wait_for_it(this, std::move(name), ask, std::move(context), pending_.back()));
+    while (settled() == before) std::this_thread::yield();
+  }
+  // The one who got it first gives it back, and whoever comes next has got it.
+  std::string next() {
+    const size_t before = order_size();
+    give_back_first();
+    while (order_size() == before) std::this_thread::yield();
+    std::lock_guard lock(mutex_);
+    return order_.back();
+  }
+  void give_back_first() {
+    FairGate::Permit first;
+    std::lock_guard lock(mutex_);
+    first = std::move(held_.front());
+    held_.erase(held_.begin());
+  }
+  size_t order_size() {
+    std::lock_guard lock(mutex_);
+    return order_.size();
+  }
+  size_t settled() { return order_size() + gate_->waiting(); }
+
+  static Task<> wait_for_it(FairGateTest* test, std::string name, Ask ask, Context context,
+                            std::shared_ptr<std::latch> done) {
+    auto permit = co_await test->gate_->acquire(context, ask, "a test");
+    {
+      std::lock_guard lock(test->mutex_);
+      test->order_.push_back(permit ? name : name + " gave up");
+      if (permit) test->held_.push_back(*std::move(permit));
+    }
+    done->count_down();
+  }
+
+  std::unique_ptr<FairGate> gate_;
+  std::mutex mutex_;
+  std::vector<std::string> order_;
+  std::vector<FairGate::Permit> held_;
+  std::vector<std::shared_ptr<std::latch>> pending_;
+  Executor executor_{{.threads = 1}};
+};
+
+constexpr FairGate::Limits kOne{1, 1, 1};
+
+TEST_F(FairGateTest, ASmallReadPassesTheScansThatWait) {
+  start(kOne);
+  for (uint64_t scan = 1; scan <= 4; ++scan) {
+    for (int i = 0; i < 8; ++i) enter("scan", {.flow = scan, .cost = kMiB});
+  }
+  enter("small", {.flow = 9, .cost = kBlockBytes});
+  EXPECT_EQ(next(), "small");
+}
+
+TEST_F(FairGateTest, FilesTakeTurnsWhoeverAskedMore) {
+  start(kOne);
+  enter("first", {.flow = 7, .cost = kMiB});
+  for (int i = 0; i < 6; ++i) enter("many", {.flow = 1, .cost = kMiB});
+  for (int i = 0; i < 3; ++i) enter("few", {.flow = 2, .cost = kMiB});
+  std::vector<std::string> turns;
+  for (int i = 0; i < 6; ++i) turns.push_back(next());
+  EXPECT_EQ(turns, (std::vector<std::string>{"many", "few", "many", "few", "many", "few"}));
+}
+
+TEST_F(FairGateTest, EndlessSmallReadsDoNotHoldUpAScan) {
+  start(kOne);
+  enter("first", {.flow = 1, .cost = kMiB});
+  for (int i = 0; i < 4; ++i) enter("scan", {.flow = 1, .cost = kMiB});
+  int scans = 0;
+  for (uint64_t i = 0; i < 100; ++i) {
+    // Of a file that nobody has read yet, each time.
+    enter("small", {.flow = 100 + i, .cost = kBlockBytes});
+    scans += next() == "scan" ? 1 : 0;
+  }
+  EXPECT_GE(scans, 2);
+}
+
+TEST_F(FairGateTest, OneThatYieldsComesLastAndLeavesAPart) {
+  start({4, 3, 4});
+  for (int i = 0; i < 4; ++i) enter("load", {.yields = true});
+  EXPECT_EQ(gate_->in_use(), 3u);
+  EXPECT_FALSE(gate_->try_acquire({.yields = true}));
+  enter("demand", {});
+  EXPECT_EQ(gate_->in_use(), 4u);
+  enter("demand", {});
+  EXPECT_EQ(next(), "demand");
+  EXPECT_EQ(gate_->waiting(), 1u);
+}
+
+TEST_F(FairGateTest, AStoreThatKeepsAllItHasLeavesThePartOfOthersAlone) {
+  start({8, 8, 6});
+  for (int i = 0; i < 20; ++i) enter("hangs", {.group = 1});
+  EXPECT_EQ(gate_->in_use(), 6u);
+  enter("other", {.count = 2, .group = 2});
+  EXPECT_EQ(gate_->in_use(), 8u);
+  // All is taken; still the first of another store goes on.
+  enter("third", {.group = 3});
+  EXPECT_EQ(order_.back(), "third");
+  enter("third again", {.group = 3});
+  EXPECT_EQ(gate_->waiting(), 15u);
+}
+
+TEST_F(FairGateTest, MoreThanThereIsCountsAsAll) {
+  start({4, 4, 3});
+  enter("huge", {.count = 100, .group = 1});
+  EXPECT_EQ(gate_->in_use(), 4u);
+  enter("next", {.count = 1, .group = 1});
+  EXPECT_EQ(next(), "next");
+  EXPECT_EQ(gate_->in_use(), 1u);
+}
+
+TEST_F(FairGateTest, WhoGivesUpIsInNobodysWay) {
+  start(kOne);
+  enter("first", {});
+  std::stop_source stop;
+  Context context;
+  context.cancel = stop.get_token();
+  enter("impatient", {.flow = 1, .cost = kMiB}, context);
+  enter("patient", {.flow = 2, .cost = 2 * kMiB});
+  stop.request_stop();
+  while (order_size() < 2) std::this_thread::yield();
+  EXPECT_EQ(order_.back(), "impatient gave up");
+  EXPECT_EQ(next(), "patient");
+  give_back_first();
+  EXPECT_EQ(gate_->in_use(), 0u);
+  EXPECT_EQ(gate_->waiting(), 0u);
+}
+
+// The one that gives up stood before one that fits.
+TEST_F(FairGateTest, WhoWaitedBehindOneThatGivesUpIsNotForgotten) {
+  start({8, 8, 8});
+  enter("first", {.count = 6, .flow = 1, .cost = 1});
+  std::stop_source stop;
+  enter("large", {.count = 4, .flow = 2, .cost = 1},
+        Context::background().with_cancel(stop.get_token()));
+  enter("small", {.count = 2, .flow = 3, .cost = 100});
+  EXPECT_EQ(gate_->waiting(), 2u);
+  stop.request_stop();
+  while (order_size() < 3) std::this_thread::yield();
+  EXPECT_EQ(gate_->in_use(), 8u);
+  EXPECT_EQ(gate_->waiting(), 0u);
+}
+
+// Of one store, by whose limit it is held up.
+TEST_F(FairGateTest, ManySmallOnesDoNotHoldUpALargeOneOfTheirStore) {
+  start({16, 16, 12});
+  for (uint64_t i = 0; i < 11; ++i) enter("small", {.group = 1, .flow = i, .cost = 1000});
+  enter("large", {.count = 8, .group = 1, .flow = 100, .cost = 8000});
+  int given_back = 0;
+  for (uint64_t i = 0; i < 100; ++i) {
+    enter("small", {.group = 1, .flow = 1000 + i, .cost = 1000});
+    give_back_first();
+    ++given_back;
+    std::lock_guard lock(mutex_);
+    if (std::ranges::find(order_, "large") != order_.end()) break;
+  }
+  EXPECT_LT(given_back, 50);
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// NameOrder: recognises whether the files of a directory are opened in the order of their names, by
+// one reader or by several among each other, and says which places in that order come next. A place
+// is a name's number in the sorted listing. Pure bookkeeping, no I/O. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace leat {
+
+// Places `first`, `first + stride`, …: `count` of them.
+struct PlaceRun {
+  uint64_t first = 0;
+  uint32_t stride = 1;
+  uint32_t count = 0;
+
+  friend bool operator==(const PlaceRun&, const PlaceRun&) = default;
+};
+
+struct NameOrderOptions {
+  uint32_t window_min = 4;  // files ahead
+  uint32_t window_max = 256;
+};
+
+class NameOrder {
+ public:
+  // Readers that take every n-th name are followed up to this n.
+  static constexpr uint32_t kStrideMax = 32;
+
+  explicit NameOrder(NameOrderOptions options = {});
+
+  // Notes an open; what is to be fetched ahead now, each place once until it was opened.
+  std::optional<PlaceRun> observe(uint64_t place);
+  // Readers come from a directory that they read in order with that window, and its look-ahead went
+  // on in this one: its first `count` places are on their way.
+  void follow(uint32_t window, uint32_t count);
+
+  // The directory has no name at that place or behind it: none of those is given out any more, and
+  // those that were do not count.
+  void end_at(uint64_t place);
+
+  // No window is larger from now on, since the files are: at least one.
+  void limit(uint32_t window_max);
+
+  // Whether the latest opens were in order.
+  bool ordered() const { return ordered_; }
+  uint32_t window() const { return window_; }
+
+  // Of all places that observe() gave out: they were opened; they were passed over, or forgotten
+  // before anybody opened them.
+  uint64_t used() const { return used_; }
+  uint64_t wasted() const { return wasted_; }
+  uint64_t planned() const { return planned_; }
+
+ private:
+  // 64 places, by bits.
+  struct Block {
+    uint64_t number = UINT64_MAX;
+    uint64_t opened = 0;
+    uint64_t ahead = 0;  // given out
+  };
+  // Enough for windows of some readers that are far apart; a power of two.
+  static constexpr uint64_t kBlocks = 128;
+
+  const Block* find(uint64_t number) const;
+  Block& block_of(uint64_t place);
+  void retire(Block& block);
+  void settle(uint64_t number);
+  bool is_ahead(uint64_t place) const;
+  uint32_t opened_below(uint64_t place) const;
+  uint32_t opened_above(uint64_t place) const;
+  bool judge(uint64_t place, bool foreseen);
+  void leave_order();
+  void begin_anew(uint64_t place);
+  void grow();
+  std::optional<PlaceRun> plan(uint64_t place);
+
+  const NameOrderOptions options_;
+  std::array<Block, kBlocks> blocks_;
+  uint32_t history_ = 0;  // of the last 32 opens, the newest in bit 0: it went forward
+  uint32_t streak_ = 0;   // opens that went forward one after the other, near each other
+  uint32_t again_ = 0;    // opens of what was opened before, one after the other
+  uint32_t chain_ = 0;    // opens at equal distances, each behind the one before
+  uint64_t end_ = UINT64_MAX;
+  uint64_t last_ = 0;      // place
+  uint64_t distance_ = 0;  // from the one before
+  bool any_ = false;       // open was noted
+  bool ordered_ = false;
+  uint32_t window_ = 0;
+  uint32_t window_max_ = 0;
+  uint32_t used_since_growth_ = 0;
+  uint64_t in_order_ = 0;  // opens since the order was recognised
+  uint64_t planned_ = 0, used_ = 0, wasted_ = 0;
+};
+
+}  // namespace leat

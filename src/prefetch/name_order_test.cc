@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prefetch/name_order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace leat {
+namespace {
+
+using Places = std::vector<uint64_t>;
+
+Places places(uint64_t count) {
+  Places all(count);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+struct Outcome {
+  uint64_t opens = 0;
+  uint64_t given = 0;       // places
+  uint64_t in_time = 0;     // opens of places that had been given out
+  uint64_t never_read = 0;  // places that were not opened after that; below the last one
+  uint64_t calls = 0;       // observe() that gave out some
+  uint64_t most_out = 0;    // given out and not opened, at most
+
+  double share() const { return static_cast<double>(in_time) / static_cast<double>(opens); }
+};
+
+Outcome run(NameOrder& order, const Places& opens) {
+  Outcome outcome{.opens = opens.size()};
+  std::set<uint64_t> out;
+  for (const uint64_t place : opens) {
+    if (auto at = out.find(place); at != out.end()) {
+      ++outcome.in_time;
+      out.erase(at);
+    }
+    const std::optional<PlaceRun> ahead = order.observe(place);
+    if (!ahead) continue;
+    ++outcome.calls;
+    for (uint32_t i = 0; i < ahead->count; ++i) {
+      out.insert(ahead->first + uint64_t{i} * ahead->stride);
+      ++outcome.given;
+    }
+    outcome.most_out = std::max<uint64_t>(outcome.most_out, out.size());
+  }
+  const uint64_t last = opens.empty() ? 0 : *std::ranges::max_element(opens);
+  outcome.never_read = static_cast<uint64_t>(std::distance(out.begin(), out.lower_bound(last)));
+  return outcome;
+}
+
+Outcome run(const Places& opens) {
+  NameOrder order;
+  return run(order, opens);
+}
+
+// Workers that go at about the same speed: which one is next is drawn.
+Places interleave(std::vector<Places> workers, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<size_t> at(workers.size());
+  Places opens;
+  for (;;) {
+    std::vector<size_t> left;
+    for (size_t worker = 0; worker < workers.size(); ++worker) {
+      if (at[worker] < workers[worker].size()) left.push_back(worker);
+    }
+    if (left.empty()) return opens;
+    const size_t worker = left[random() % left.size()];
+    opens.push_back(workers[worker][at[worker]++]);
+  }
+}
+
+TEST(NameOrder, FollowsOneReaderAfterThreeNames) {
+  NameOrder order;
+  EXPECT_FALSE(order.observe(10));
+  EXPECT_FALSE(order.observe(11));
+  EXPECT_EQ(order.observe(12), (PlaceRun{13, 1, 4}));
+}
+
+TEST(NameOrder, OneReaderFindsNearlyAllNamesAhead) {
+  const Outcome outcome = run(places(10'000));
+  EXPECT_GT(outcome.share(), 0.99);
+  EXPECT_LE(outcome.never_read, 256u);  // behind the last name
+  EXPECT_LT(outcome.calls, 10'000u / 32);
+}
+
+TEST(NameOrder, WhatIsAheadIsNeverMoreThanWhatWasRead) {
+  NameOrder order;
+  uint64_t given = 0;
+  for (uint64_t place = 0; place < 2000; ++place) {
+    if (auto ahead = order.observe(place)) given += ahead->count;
+    EXPECT_LE(given, place + place + 8) << place;
+    EXPECT_LE(given, place + 257) << place;
+  }
+}
+
+TEST(NameOrder, FollowsThreadsThatShareOneList) {
+  std::mt19937_64 random(1);
+  Places opens = places(10'000);
+  for (size_t at = 0; at + 4 < opens.size(); at += 2) {
+    std::swap(opens[at + random() % 4], opens[at + random() % 4]);
+  }
+  EXPECT_GT(run(opens).share(), 0.98);
+}
+
+TEST(NameOrder, FollowsWorkersThatTakeEveryNthName) {
+  for (const uint64_t workers : {2, 4, 8, 16}) {
+    std::vector<Places> own(workers);
+    for (uint64_t place = 0; place < 10'000; ++place) own[place % workers].push_back(place);
+    const Outcome outcome = run(interleave(own, workers));
+    EXPECT_GT(outcome.share(), 0.9) << workers;
+    EXPECT_LE(outcome.never_read, 600u) << workers;
+  }
+}
+
+// Threads that wait for a disk get far apart.
+TEST(NameOrder, FollowsWorkersOfDifferentSpeed) {
+  std::mt19937_64 random(4);
+  std::vector<Places> own(4);
+  for (uint64_t place = 0; place < 12'000; ++place) own[place % 4].push_back(place);
+  const uint64_t speeds[] = {10, 8, 7, 5};
+  std::vector<size_t> at(4);
+  Places opens;
+  while (opens.size() < 12'000) {
+    const size_t worker = random() % 4;
+    if (random() % 10 >= speeds[worker] || at[worker] == own[worker].size()) continue;
+    opens.push_back(own[worker][at[worker]++]);
+  }
+  const Outcome outcome = run(opens);
+  EXPECT_GT(outcome.share(), 0.9);
+}
+
+TEST(NameOrder, FollowsOneOfSeveralHostsWhichTakesEveryNthName) {
+  for (const uint64_t hosts : {2, 3, 8, 16, 32}) {
+    Places own;
+    for (uint64_t place = 5; place < 40'000; place += hosts) own.push_back(place);
+    const Outcome outcome = run(own);
+    EXPECT_GT(outcome.share(), 0.97) << hosts;
+    EXPECT_LE(outcome.never_read, 256u) << hosts;
+  }
+}
+
+TEST(NameOrder, FollowsWorkersThatTakeBatchesInTurn) {
+  for (const auto& [workers, batch] : {std::pair<uint64_t, uint64_t>{2, 32}, {4, 64}, {8, 64}}) {
+    std::vector<Places> own(workers);
+    for (uint64_t place = 0; place < 20'000; ++place) {
+      own[place / batch % workers].push_back(place);
+    }
+    const Outcome outcome = run(interleave(own, batch));
+    EXPECT_GT(outcome.share(), 0.85) << workers << " × " << batch;
+    EXPECT_LE(outcome.never_read, 1000u) << workers << " × " << batch;
+  }
+}
+
+TEST(NameOrder, FollowsProcessesWithPartsOfTheirOwn) {
+  std::vector<Places> own(4);
+  for (uint64_t place = 0; place < 20'000; ++place) own[place / 5000].push_back(place);
+  EXPECT_GT(run(interleave(own, 3)).share(), 0.9);
+}
+
+TEST(NameOrder, FollowsTheSameSliceEachEpoch) {
+  NameOrder order;
+  Places slice(3000);
+  std::iota(slice.begin(), slice.end(), 7000);
+  for (int epoch = 0; epoch < 3; ++epoch) EXPECT_GT(run(order, slice).share(), 0.97) << epoch;
+}
+
+TEST(NameOrder, FollowsEpochsOfASmallDirectory) {
+  NameOrder order;
+  order.end_at(100);
+  for (int epoch = 0; epoch < 4; ++epoch) EXPECT_GT(run(order, places(100)).share(), 0.8) << epoch;
+}
+
+TEST(NameOrder, ReadersOfAllNamesAtOnceGetLittleTwice) {
+  const Outcome outcome = run(interleave(std::vector<Places>(4, places(5000)), 9));
+  EXPECT_LE(outcome.given, 2 * 5000u);
+  EXPECT_LE(outcome.never_read, 256u);
+}
+
+TEST(NameOrder, RandomOrderGivesOutNothing) {
+  uint64_t given = 0, opens = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 random(seed);
+    NameOrder order;
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      Places all = places(10'000);
+      std::ranges::shuffle(all, random);
+      given += run(order, all).given;
+      opens += all.size();
+    }
+  }
+  EXPECT_LT(given, opens / 1000);
+}
+
+TEST(NameOrder, RandomOrderOfFewNamesGivesOutLittle) {
+  uint64_t given = 0, opens = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    std::mt19937_64 random(seed);
+    NameOrder order;
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      Places all = places(100);
+      std::ranges::shuffle(all, random);
+      given += run(order, all).given;
+      opens += all.size();
+    }
+  }
+  EXPECT_LT(given, opens / 50);
+}
+
+TEST(NameOrder, RandomDrawsFromALargeFolderGiveOutNothing) {
+  std::mt19937_64 random(11);
+  Places draws(100'000);
+  for (uint64_t& draw : draws) draw = random() % 1'000'000;
+  EXPECT_LT(run(draws).given, 100u);
+}
+
+TEST(NameOrder, DescendingOrderGivesOutNothing) {
+  Places all = places(10'000);
+  std::ranges::reverse(all);
+  EXPECT_EQ(run(all).given, 0u);
+}
+
+TEST(NameOrder, LeavesTheOrderWhenReadersDo) {
+  NameOrder order;
+  run(order, places(3000));
+  ASSERT_TRUE(order.ordered());
+  Places rest(7000);
+  std::iota(rest.begin(), rest.end(), 3000);
+  std::mt19937_64 random(5);
+  std::ranges::shuffle(rest, random);
+  const Outcome after = run(order, rest);
+  EXPECT_LT(after.given, 64u + 256u);
+  EXPECT_FALSE(order.ordered());
+  EXPECT_EQ(order.window(), NameOrderOptions{}.window_min);
+}
+
+TEST(NameOrder, AWindowShrinksWhenMostNamesAreLeftOut) {
+  std::mt19937_64 random(5);
+  Places some;
+  for (uint64_t place = 0; place < 40'000; ++place) {
+    if (random() % 16 == 0) some.push_back(place);
+  }
+  NameOrder order;
+  const Outcome outcome = run(order, some);
+  EXPECT_LE(outcome.given, outcome.opens * 2);
+}
+
+TEST(NameOrder, CountsWhatWasUsedAndWhatWasNot) {
+  NameOrder order;
+  run(order, places(2000));
+  EXPECT_EQ(order.used() + order.wasted() + (order.planned() - order.used() - order.wasted()),
+            order.planned());
+  EXPECT_GT(order.used(), 1900u);
+  EXPECT_EQ(order.wasted(), 0u);
+  // From far behind, so that what was given out last is passed over.
+  Places behind(2000);
+  std::iota(behind.begin(), behind.end(), 6000);
+  run(order, behind);
+  EXPECT_GT(order.wasted(), 0u);
+  EXPECT_LE(order.wasted(), 256u);
+}
+
+TEST(NameOrder, GoesOnInTheNextDirectory) {
+  NameOrder before;
+  run(before, places(1000));
+  NameOrder next;
+  next.follow(before.window(), 100);
+  const Outcome outcome = run(next, places(1300));
+  EXPECT_GT(next.used(), 1290u);
+  EXPECT_LE(outcome.never_read, 256u);
+}
+
+}  // namespace
+}  // namespace leat

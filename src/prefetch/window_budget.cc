@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariant: the sum over all streams of min(wanted, level) is at most `bytes_max_`.
+#include "prefetch/window_budget.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace leat {
+
+WindowBudget::WindowBudget(uint64_t bytes_max, std::function<Time()> now)
+    : bytes_max_(bytes_max), now_(std::move(now)), swept_at_(now_()) {}
+
+WindowBudget::~WindowBudget() {
+  LEAT_CHECK(entries_.empty());
+}
+
+uint64_t WindowBudget::ask(Share& share, uint64_t bytes) {
+  const Time now = now_();
+  std::lock_guard lock(mutex_);
+  if (share.budget_ == nullptr) {
+    share.place_ = entries_.emplace(entries_.end());
+    share.budget_ = this;
+  }
+  Entry& entry = *share.place_;
+  entry.used_at = now;
+  if (entry.wanted != bytes) change_locked(entry, bytes);
+  if (tight() && now - swept_at_ >= std::chrono::seconds(1)) sweep_locked(now);
+  const uint64_t most = std::min(bytes, level_.load(std::memory_order_relaxed));
+  // A share that was cut below the smallest is none.
+  return most < std::min(bytes, kShareMin) ? 0 : most;
+}
+
+uint64_t WindowBudget::granted_bytes() const {
+  std::lock_guard lock(mutex_);
+  uint64_t sum = 0;
+  const uint64_t level = level_;
+  for (const auto& [wanted, streams] : wants_) {
+    const uint64_t most = std::min(wanted, level);
+    if (most >= std::min(wanted, kShareMin)) sum += most * streams;
+  }
+  return sum;
+}
+
+size_t WindowBudget::streams() const {
+  std::lock_guard lock(mutex_);
+  size_t count = 0;
+  for (const auto& [wanted, streams] : wants_) count += streams;
+  return count;
+}
+
+void WindowBudget::give_back(Place place) {
+  std::lock_guard lock(mutex_);
+  change_locked(*place, 0);
+  entries_.erase(place);
+}
+
+void WindowBudget::change_locked(Entry& entry, uint64_t wanted) {
+  if (entry.wanted > 0) {
+    auto of = wants_.find(entry.wanted);
+    LEAT_CHECK(of != wants_.end());
+    if (--of->second == 0) wants_.erase(of);
+  }
+  if (wanted > 0) ++wants_[wanted];
+  wanted_ = wanted_ - entry.wanted + wanted;
+  entry.wanted = wanted;
+  level_locked();
+}
+
+void WindowBudget::sweep_locked(Time now) {
+  swept_at_ = now;
+  for (Entry& entry : entries_) {
+    if (entry.wanted > 0 && now - entry.used_at >= kIdle) change_locked(entry, 0);
+  }
+}
+
+// From those who want least on, each gets what it wants as long as that much is left for everybody.
+void WindowBudget::level_locked() {
+  uint64_t left = bytes_max_, streams = 0;
+  for (const auto& [wanted, count] : wants_) streams += count;
+  for (const auto& [wanted, count] : wants_) {
+    if (wanted > left / streams) {
+      level_ = left / streams;
+      return;
+    }
+    left -= wanted * count;
+    streams -= count;
+  }
+  level_ = UINT64_MAX;
+}
+
+}  // namespace leat

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// WindowBudget: what all streams of a host may have fetched ahead of their readers together. Who
+// wants little gets it; the rest is shared equally (max-min), so that no stream has much because it
+// came first. Pure bookkeeping. Thread-safe, one leaf lock; must outlive its shares.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace leat {
+
+class WindowBudget {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // A stream that has not read for so long has given its share back until it reads again: its
+  // reader is gone or does something else.
+  static constexpr std::chrono::seconds kIdle{5};
+  // Shares below it are not worth their requests; streams get none then, and the kernel's own
+  // read-ahead of each is all.
+  static constexpr uint64_t kShareMin = uint64_t{1} << 20;
+
+  explicit WindowBudget(uint64_t bytes_max,
+                        std::function<Time()> now = &std::chrono::steady_clock::now);
+  ~WindowBudget();
+
+ private:
+  struct Entry {
+    uint64_t wanted = 0;  // 0: idle
+    Time used_at;
+  };
+  using Place = std::list<Entry>::iterator;
+
+ public:
+  // Of one stream; given back when destroyed.
+  class Share {
+   public:
+    Share() = default;
+    Share(Share&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), place_(other.place_) {}
+    Share& operator=(Share&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(place_, other.place_);
+      return *this;
+    }
+    ~Share() {
+      if (budget_ != nullptr) budget_->give_back(place_);
+    }
+
+   private:
+    friend class WindowBudget;
+    WindowBudget* budget_ = nullptr;
+    Place place_;
+  };
+
+  // The stream reads now and wants `bytes` (not 0) ahead: what it may have, perhaps nothing.
+  uint64_t ask(Share& share, uint64_t bytes);
+
+  // Streams want more than there is.
+  bool tight() const { return level_.load(std::memory_order_relaxed) != UINT64_MAX; }
+  // Even with `more` all want less than half of it: streams may try what they need.
+  bool plenty(uint64_t more) const {
+    return wanted_.load(std::memory_order_relaxed) + more <= bytes_max_ / 2;
+  }
+  uint64_t wanted_bytes() const { return wanted_.load(std::memory_order_relaxed); }
+  uint64_t granted_bytes() const;
+  size_t streams() const;  // with a share
+
+ private:
+  void give_back(Place place);
+  void change_locked(Entry& entry, uint64_t wanted);
+  void sweep_locked(Time now);
+  void level_locked();
+
+  const uint64_t bytes_max_;
+  const std::function<Time()> now_;
+  mutable std::mutex mutex_;
+  std::list<Entry> entries_;
+  std::map<uint64_t, uint64_t> wants_;  // bytes wanted -> streams that want so much
+  Time swept_at_;
+  std::atomic<uint64_t> wanted_ = 0;
+  std::atomic<uint64_t> level_ = UINT64_MAX;  // the most that one stream gets
+};
+
+}  // namespace leat

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// CatalogFileSystem: the one FileSystem there is: names of a Catalog, bytes of a Fetcher.
+// Invariants and locks: README.md.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vfs/error_memory.h"
+#include "vfs/extended_attributes.h"
+#include "vfs/file_system.h"
+#include "vfs/node_table.h"
+#include "vfs/versioned_file.h"
+
+namespace leat {
+
+class CatalogFileSystem : public FileSystem {
+ public:
+  CatalogFileSystem(std::string root, Catalog& catalog, Fetcher& fetcher, PageStore* store,
+                    FileSystemOptions options)
+      : root_path_(std::move(root)),
+        catalog_(catalog),
+        store_(store),
+        now_(std::move(options.now)),
+        nodes_(options.records),
+        parts_{.fetcher = fetcher,
+               .store = store,
+               .changed = [this](const Node& node,
+                                 const Status& status) { version_gone(node, status); },
+               .path = [this](const Node& node) { return path_of(node); },
+               .windows = options.windows,
+               .look_ahead_bytes = options.look_ahead_bytes,
+               .read_around_bytes = options.read_around_bytes,
+               .next = NextFiles::of(options.executor, catalog, fetcher, store,
+                                     [this](const Node& node) { return path_of(node); })} {}
+
+  std::vector<ReopenedFile> take_over() override;
+
+  std::optional<Result<NodeAttributes>> try_lookup(NodeId parent, std::string_view name) override;
+  Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) override;
+  NodeAttributes adopt(NodeId parent, const CatalogEntry& entry) override;
+  void forget(NodeId node, uint64_t count) override { nodes_.forget(node, count); }
+  Clock::duration missing_age(NodeId parent, std::string_view name) override;
+
+  std::optional<Result<NodeAttributes>> try_attributes(NodeId node) override;
+  Task<Result<NodeAttributes>> attributes(Context context, NodeId node) override;
+
+  Task<Result<std::shared_ptr<OpenDirectory>>> open_directory(Context context,
+                                                              NodeId node) override;
+
+  std::optional<Result<std::shared_ptr<OpenFile>>> try_open(NodeId node, int flags) override;
+  Task<Result<std::shared_ptr<OpenFile>>> open(Context context, NodeId node, int flags) override;
+
+  std::shared_ptr<OpenFile> believed_file(NodeId node) override;
+
+  std::vector<std::string> attribute_names(NodeId node) override;
+  Result<std::string> attribute_value(NodeId node, std::string_view name) override;
+
+  Status refuse_change(NodeId node, std::string_view operation) override;
+  void note_error(NodeId node, std::string_view name, const Status& status) override;
+  std::vector<PathError> errors() const override { return errors_.all(); }
+
+  FileSystemUsage usage() override;
+  uint64_t nodes() const override { return nodes_.size(); }
+
+  void catalog_changed(const CatalogChange& change) override;
+  void set_invalidation_listener(std::function<void(const Invalidation&)> listener) override;
+
+ private:
+  std::string path_of(const Node& node) const;
+  std::string child_path(const Node& parent, std::string_view name) const;
+  // Of the node's path, or of `name` in it, as the mount is now.
+  Freshness freshness_of(const Node& node, const MountPtr& mount, std::string_view name = {}) const;
+  // Nothing for what a mount said that has changed since.
+  Clock::duration valid_for(Clock::time_point fresh_until, const MountPtr& mount) const;
+  NodeAttributes describe(const Node& node, const NodeFacts& facts) const;
+  NodeAttributes describe_new(const NodePtr& node, const CatalogEntry& entry) const;
+  // Why `node` cannot be opened with `flags`, whatever the store says.
+  Result<> may_open(const Node& node, int flags);
+  std::shared_ptr<VersionedFile> open_believed(NodeId id, int flags);
+  Result<std::shared_ptr<VersionedFile>> open_version(const NodePtr& node,
+                                                      const Result<CatalogEntry>& entry,
+                                                      uint32_t as_of);
+  // What the kernel may hold of the changed name: the name itself, or the first directory on the
+  // way to it that has no node and may be held as missing. Nothing when it is not below the root.
+  std::optional<Invalidation> first_held(const CatalogChange& change) const;
+  bool keeps_listing(NodeId directory);
+  void mount_changed(const std::string& mount_path);
+  void tell(const Invalidation& name);
+  void version_gone(const Node& node, const Status& status);
+  std::optional<NodeView> view(NodeId node);
+
+  const std::string root_path_;
+  Catalog& catalog_;
+  PageStore* const store_;
+  const std::function<Clock::time_point()> now_;
+  NodeTable nodes_;
+  // Enough for the failures of a bad day, mostly some 500 KiB.
+  ErrorMemory errors_{root_path_, 1000};
+  const VersionedFileParts parts_;
+
+  std::atomic<uint32_t> changes_ = kNoMoment + 1;  // that the catalog told of, below the root
+
+  std::mutex listener_mutex_;
+  std::shared_ptr<const std::function<void(const Invalidation&)>> listener_;
+};
+
+}  // namespace leat

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel has to be told of: from a change in the catalog to the names that it may hold.
+#include <utility>
+
+#include "vfs/catalog_file_system.h"
+
+namespace leat {
+
+std::optional<Invalidation> CatalogFileSystem::first_held(const CatalogChange& change) const {
+  std::string_view path = change.parent;
+  if (root_path_ != "/") {
+    if (!is_at_or_below(path, root_path_)) return std::nullopt;
+    path.remove_prefix(root_path_.size());
+  }
+  NodePtr directory = nodes_.root();
+  while (path.size() > 1) {
+    path.remove_prefix(1);
+    const std::string_view name = path.substr(0, path.find('/'));
+    NodePtr next = nodes_.find_child(directory->id, name);
+    if (!next) return Invalidation{directory->id, std::string(name), 0};
+    directory = std::move(next);
+    path.remove_prefix(name.size());
+  }
+  const NodePtr node = nodes_.find_child(directory->id, change.name);
+  return Invalidation{directory->id, change.name, node ? node->id : 0};
+}
+
+void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
+  if (!is_at_or_below(change.parent, root_path_) && !is_at_or_below(root_path_, change.parent)) {
+    return;
+  }
+  // Before any node is looked for: what is learnt meanwhile may be of before.
+  if (++changes_ == kNoMoment) ++changes_;
+  if (change.whole) return mount_changed(change.parent);
+  std::optional<Invalidation> name = first_held(change);
+  if (!name) return;
+  if (name->node != 0) nodes_.expire(name->node);
+  // What went and was not held may be in a listing that the kernel keeps, which is so only where
+  // nothing goes by itself. What came may be held as missing.
+  if (name->node == 0 && change.gone && !keeps_listing(name->parent)) return;
+  name->patient = change.patient;
+  tell(*name);
+}
+
+bool CatalogFileSystem::keeps_listing(NodeId directory) {
+  const NodePtr node = nodes_.find(directory);
+  const std::optional<NodeFacts> facts = nodes_.facts(directory);
+  if (!node || !facts || !facts->mount) return false;
+  return freshness_of(*node, facts->mount).mode == Freshness::Mode::kImmutable;
+}
+
+// Each name that the kernel holds of it is looked up again: it may have another owner and mode, be
+// believed for another time, and an open file's attributes, too.
+void CatalogFileSystem::mount_changed(const std::string& mount_path) {
+  nodes_.visit(mount_path, [this](const std::vector<NodePtr>& nodes) {
+    for (const NodePtr& node : nodes) {
+      nodes_.expire(node->id);
+      tell({.parent = node->parent ? node->parent->id : 0,
+            .name = node->name,
+            .node = node->id,
+            .only_belief = true,
+            .directory = node->kind == FileKind::kDirectory,
+            .patient = true});
+    }
+  });
+}
+
+void CatalogFileSystem::tell(const Invalidation& name) {
+  std::shared_ptr<const std::function<void(const Invalidation&)>> listener;
+  {
+    std::lock_guard lock(listener_mutex_);
+    listener = listener_;
+  }
+  if (listener) (*listener)(name);
+}
+
+void CatalogFileSystem::set_invalidation_listener(
+    std::function<void(const Invalidation&)> listener) {
+  std::lock_guard lock(listener_mutex_);
+  if (listener) {
+    listener_ =
+        std::make_shared<const std::function<void(const Invalidation&)>>(std::move(listener));
+  } else {
+    listener_ = nullptr;
+  }
+}
+
+}  // namespace leat

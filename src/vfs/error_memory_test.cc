@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vfs/error_memory.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace leat {
+namespace {
+
+Status failure(std::string why) {
+  return {StatusCode::kUnavailable, std::move(why)};
+}
+
+TEST(ErrorMemory, TellsPathsAsTheyAreInTheFolder) {
+  ErrorMemory errors("/mnt/train", 10);
+  errors.note(1, "/mnt/train", failure("a"));
+  errors.note(2, "/mnt/train/d/x", failure("b"));
+  const std::vector<PathError> all = errors.all();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].path, ".");
+  EXPECT_EQ(all[1].path, "d/x");
+  EXPECT_EQ(all[1].reason, "b");
+  EXPECT_EQ(all[1].code, StatusCode::kUnavailable);
+  EXPECT_LE(all[0].time, all[1].time);
+  ErrorMemory of_all("/", 10);
+  of_all.note(1, "/mnt", failure("a"));
+  EXPECT_EQ(of_all.all().front().path, "mnt");
+}
+
+TEST(ErrorMemory, ANodeTellsItsNewestAndEachPathItsLast) {
+  ErrorMemory errors("/m", 10);
+  errors.note(1, "/m", failure("the folder"));
+  errors.note(1, "/m/x", failure("x"));
+  EXPECT_EQ(errors.find(1)->reason, "x");
+  errors.note(1, "/m", failure("the folder again"));
+  EXPECT_EQ(errors.find(1)->reason, "the folder again");
+  const std::vector<PathError> all = errors.all();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].path, "x");
+  EXPECT_EQ(all[1].reason, "the folder again");
+  EXPECT_FALSE(errors.find(2));
+}
+
+TEST(ErrorMemory, ForgetsTheOldest) {
+  ErrorMemory errors("/m", 3);
+  for (NodeId node = 1; node <= 5; ++node) {
+    errors.note(node, fmt::format("/m/{}", node), failure("why"));
+  }
+  errors.note(4, "/m/other", failure("why"));
+  EXPECT_FALSE(errors.find(2));
+  EXPECT_FALSE(errors.find(3));
+  EXPECT_EQ(errors.find(4)->path, "other");
+  EXPECT_EQ(errors.all().size(), 3u);
+  errors.note(6, "/m/6", failure("why"));
+  EXPECT_EQ(errors.find(4)->path, "other") << "its first has gone, its newest has not";
+  errors.note(5, "/m/5", failure("once more"));
+  errors.note(7, "/m/7", failure("why"));
+  EXPECT_EQ(errors.find(5)->reason, "once more") << "what failed again is not the oldest";
+  EXPECT_FALSE(errors.find(4));
+}
+
+}  // namespace
+}  // namespace leat
