@@ -42,3 +42,25 @@ fetch_jars() {
     quietly "checking $what's jars" sha256sum --check --strict "$recipe/jars.sha256")
   rm -rf "$work/repository"
 }
+
+# jar_program NAME RECIPE SAID WITHOUT [FINISH]: $deps/NAME -> NAME-<version>-<hash of the list>/{java,
+# lib/*.jar}, and what FINISH, called with that folder, makes beside them. SAID follows the version in
+# the line that tells of the fetching; WITHOUT are artifacts that are left out, with commas.
+jar_program() {
+  local name=$1 recipe=$2 said=$3 without=$4 finish=${5:-true} version prefix work java
+  version=$(sed -n 's/.*<[a-z]*\.version>\(.*\)<.*/\1/p' "$recipe/pom.xml")
+  prefix=$deps/$name-$version-$(sha256sum "$recipe/jars.sha256" | cut -c1-12)
+  if [[ ! -f $prefix/.complete || ! -x $prefix/java ]]; then
+    java_path java
+    say "fetching $name $version, $said"
+    work=$(mktemp -d "$deps/.$name.XXXXXX")
+    fetch_jars "$name" "$work" "$recipe" "$java" "$without"
+    ln -s "$java" "$work/java"
+    "$finish" "$work"
+    touch "$work/.complete"
+    rm -rf "$prefix"
+    chmod 755 "$work"
+    mv "$work" "$prefix"
+  fi
+  ln -sfn "$(basename "$prefix")" "$deps/$name"
+}
