@@ -87,9 +87,10 @@ TEST_F(LookAheadTest, DoesNothingWithoutMemoryAndDemandReadsGoOn) {
 }
 
 TEST_F(LookAheadTest, StreamsLargerThanMemoryDoNotThrowOutEachOthersUnreadBytes) {
-  std::atomic<int64_t> now_s = 0;
+  // The fetcher asks for the time until it ends, which is after this function.
+  const auto now_s = std::make_shared<std::atomic<int64_t>>(0);
   start({.memory_bytes_max = 4 * kBlockBytes,
-         .now = [&] { return Clock::time_point(std::chrono::seconds(now_s)); }},
+         .now = [now_s] { return Clock::time_point(std::chrono::seconds(*now_s)); }},
         /*with_store=*/false);
   std::string content = random_content(4 * kBlockBytes, 5);
   FileRefPtr one = put("one", content), two = put("two", content);
@@ -100,7 +101,7 @@ TEST_F(LookAheadTest, StreamsLargerThanMemoryDoNotThrowOutEachOthersUnreadBytes)
   // Its reader died: after a while its bytes make room. Readable comes before settled, so the
   // while may begin only now.
   wait_until([&] {
-    now_s += 60;
+    *now_s += 60;
     fetcher_->prefetch(two, {0, kBlockBytes});
     return fetcher_->try_read(*two, {0, kBlockBytes}).has_value();
   });

@@ -54,6 +54,7 @@ RecentRanges::Evicted RecentRanges::settle(const FlightPtr& flight, bool on_disk
   recent_bytes_ += flight->range.size;
   flight->on_disk = on_disk;
   flight->settled_at = now_();
+  if (flight->read_through) read_bytes_ += flight->range.size;
   std::list<FlightPtr>& to = flight->read_through ? read_ : unread_;
   flight->place = flight->read_through ? Flight::Place::kRead : Flight::Place::kUnread;
   flight->position = to.insert(to.end(), flight);
@@ -65,6 +66,7 @@ void RecentRanges::read_through(const FlightPtr& flight) {
   flight->read_through = true;
   if (flight->place != Flight::Place::kUnread) return;
   read_.splice(read_.end(), unread_, flight->position);
+  read_bytes_ += flight->range.size;
   flight->place = Flight::Place::kRead;
 }
 
@@ -74,6 +76,7 @@ bool RecentRanges::evict(const FlightPtr& flight) {
     unread_.erase(flight->position);
   } else if (flight->place == Flight::Place::kRead) {
     read_.erase(flight->position);
+    read_bytes_ -= flight->range.size;
   } else {
     return false;
   }
@@ -92,12 +95,16 @@ RecentRanges::Evicted RecentRanges::trim_locked() {
   while (under_way_bytes_ + recent_bytes_ > bytes_max_ && recent_bytes_ > 0) {
     evicted.push_back(pop_locked(read_.empty() ? unread_ : read_));
   }
+  while (read_bytes_ > kReadBytesKept && read_.front()->on_disk) {
+    evicted.push_back(pop_locked(read_));
+  }
   return evicted;
 }
 
 FlightPtr RecentRanges::pop_locked(std::list<FlightPtr>& from) {
   FlightPtr flight = std::move(from.front());
   from.pop_front();
+  if (&from == &read_) read_bytes_ -= flight->range.size;
   flight->place = Flight::Place::kGone;
   recent_bytes_ -= flight->range.size;
   return flight;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // RecentRanges: the memory budget of a fetcher, and the order in which fetched ranges leave memory.
-// Ranges that were read to their end leave first, then the oldest. What is under way or being
-// written to the page store cannot leave. Thread-safe, one leaf lock.
+// Ranges that were read to their end leave first, then the oldest. Of those that the page store has
+// as well few are kept, whatever room there is: who reads them again mostly finds them in the
+// kernel's page cache, and their buffers serve the next ranges, which costs less than memory that
+// is new to the process. What is under way or being written to the page store cannot leave.
+// Thread-safe, one leaf lock.
 //
 // Evicted flights are returned, not removed: the caller takes them out of the table without this
 // lock.
@@ -24,6 +27,8 @@ class RecentRanges {
     bool granted;
     Evicted evicted;
   };
+
+  static constexpr uint64_t kReadBytesKept = 32 << 20;
 
   RecentRanges(uint64_t bytes_max, std::function<Clock::time_point()> now);
 
@@ -55,6 +60,7 @@ class RecentRanges {
   mutable std::mutex mutex_;
   uint64_t under_way_bytes_ = 0;
   uint64_t recent_bytes_ = 0;
+  uint64_t read_bytes_ = 0;    // of recent_bytes_, those of read_
   std::list<FlightPtr> read_;  // oldest first, both
   std::list<FlightPtr> unread_;
 };
