@@ -11,6 +11,7 @@
 
 #include <sys/stat.h>
 
+#include <bit>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +33,12 @@ namespace leat {
 
 using NodeId = uint64_t;
 inline constexpr NodeId kRootNode = 1;
+
+// Which of `shards` (a power of two, more than one) parts of a table has the node. Numbers differ
+// in their upper bits for sure (NodeTable), so they are mixed.
+constexpr size_t shard_of_node(NodeId node, size_t shards) {
+  return (node * 0x9e3779b97f4a7c15ull) >> (64 - std::countr_zero(shards));
+}
 
 // What "immutable" is to a kernel: a day, after which it asks and gets another.
 inline constexpr Clock::duration kForever = std::chrono::hours(24);

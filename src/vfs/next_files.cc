@@ -112,7 +112,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
  private:
   Followed& followed(const Node& directory) {
-    return directories_[(directory.id * 0x9e3779b97f4a7c15ull) >> 58];
+    return directories_[shard_of_node(directory.id, directories_.size())];
   }
   bool take_place(Followed& of, const Node& directory);
   static void count(Followed& of);

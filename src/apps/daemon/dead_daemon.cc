@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "apps/paths.h"
-#include "doors/fuse/dead_connections.h"
+#include "doors/fuse/connection/dead_connections.h"
 
 namespace leat {
 namespace {

@@ -14,7 +14,7 @@
 #include "apps/daemon/snapshot_service.h"
 #include "config/config.h"
 #include "doors/admin/admin_door.h"
-#include "doors/fuse/connection_record.h"
+#include "doors/fuse/connection/connection_record.h"
 #include "http/server.h"
 #include "jobs/job_table.h"
 #include "prefetch/window_budget.h"

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "apps/daemon/mount_service.h"
-#include "doors/fuse/mount_point.h"
+#include "doors/fuse/connection/mount_point.h"
 #include "telemetry/log.h"
 
 namespace leat {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "apps/paths.h"
-#include "doors/fuse/mount_point.h"
+#include "doors/fuse/connection/mount_point.h"
 #include "model/mount_entry.h"
 
 namespace leat {

@@ -9,7 +9,7 @@
 
 #include "apps/doctor/finding.h"
 #include "cache/page_store.h"
-#include "doors/fuse/mount_point.h"
+#include "doors/fuse/connection/mount_point.h"
 #include "runtime/disk.h"
 
 namespace leat {

@@ -9,7 +9,7 @@
 
 #include "apps/doctor/finding.h"
 #include "doors/admin/host.h"
-#include "doors/fuse/mount_point.h"
+#include "doors/fuse/connection/mount_point.h"
 
 namespace leat {
 

@@ -7,7 +7,7 @@
 #include "apps/doctor/finding.h"
 #include "apps/doctor/host_places.h"
 #include "apps/doctor/process_rights.h"
-#include "doors/fuse/kernel_offer.h"
+#include "doors/fuse/connection/kernel_offer.h"
 
 namespace leat {
 

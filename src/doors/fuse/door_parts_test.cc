@@ -9,10 +9,10 @@
 #include <latch>
 #include <thread>
 
+#include "doors/fuse/connection/mount_point.h"
 #include "doors/fuse/error_numbers.h"
 #include "doors/fuse/invalidation_thread.h"
 #include "doors/fuse/log_limit.h"
-#include "doors/fuse/mount_point.h"
 
 namespace leat {
 namespace {

@@ -15,7 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "doors/fuse/connection_record.h"
+#include "doors/fuse/connection/connection_record.h"
 #include "runtime/shared_records.h"
 #include "vfs/file_system.h"
 

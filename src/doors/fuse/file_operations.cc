@@ -4,6 +4,7 @@
 #include "doors/fuse/operations.h"
 #include "doors/fuse/replies.h"
 #include "doors/fuse/request_mark.h"
+#include "doors/fuse/thread_turns.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -43,6 +44,7 @@ Task<> open_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, No
 
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
   DoorState& door = DoorState::of(request);
+  if (door.options.io_uring) ThreadTurns::of_this_thread().served();
   // Once, and the kernel tells of no open any more.
   if (door.no_open) {
     fuse_reply_err(request, ENOSYS);
@@ -113,7 +115,8 @@ void read(fuse_req_t request, fuse_ino_t node, size_t size, off_t at, fuse_file_
 
 void release(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
   DoorState& door = DoorState::of(request);
-  const OpenFiles::BackingId backing = door.records.kept() ? door.files.backing_of(node) : 0;
+  const bool passed_through = door.records.kept() && door.files.passed_through() > 0;
+  const OpenFiles::BackingId backing = passed_through ? door.files.backing_of(node) : 0;
   const DoorRecords::Doing doing(door.records, current_unique, DoorRecords::Deed::kRelease, node,
                                  backing);
   if (door.records.release_once(current_unique)) door.files.release(node);

@@ -13,10 +13,10 @@
 
 #include <set>
 
-#include "doors/fuse/connection_record.h"
-#include "doors/fuse/dead_connections.h"
+#include "doors/fuse/connection/connection_record.h"
+#include "doors/fuse/connection/dead_connections.h"
+#include "doors/fuse/connection/mount_point.h"
 #include "doors/fuse/invalidation_thread.h"
-#include "doors/fuse/mount_point.h"
 #include "doors/fuse/session.h"
 #include "runtime/activity.h"
 #include "telemetry/log.h"

@@ -18,7 +18,7 @@
 #include <set>
 #include <thread>
 
-#include "doors/fuse/mount_point.h"
+#include "doors/fuse/connection/mount_point.h"
 #include "doors/fuse/mounted_test.h"
 
 namespace leat {

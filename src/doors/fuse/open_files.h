@@ -72,8 +72,7 @@ class OpenFiles {
   };
   static constexpr size_t kShards = 16;
 
-  // Node numbers differ in their upper bits for sure (NodeTable), so mix.
-  Shard& shard_of(NodeId node) { return shards_[(node * 0x9e3779b97f4a7c15ull) >> 60]; }
+  Shard& shard_of(NodeId node) { return shards_[shard_of_node(node, kShards)]; }
   std::optional<BackingId> repeat(NodeId node);
 
   BackingRegister& kernel_;

@@ -15,10 +15,11 @@
 #include <cstdio>
 #include <cstring>
 
-#include "doors/fuse/kernel_offer.h"
-#include "doors/fuse/mount_point.h"
+#include "doors/fuse/connection/kernel_offer.h"
+#include "doors/fuse/connection/mount_point.h"
 #include "doors/fuse/operations.h"
 #include "doors/fuse/request_mark.h"
+#include "doors/fuse/thread_turns.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -338,10 +339,12 @@ void Session::answer_requests() {
   // would be an error for the program that asked, and not sent again.
   std::memset(buffer.get(), 0, kResidentBytes);
   ::mlock(buffer.get(), kResidentBytes);
+  ThreadTurns turns;
   while (!exiting_.load()) {
     const ssize_t got = ::read(fd(), buffer.get(), kRequestBufferBytes);
     if (got > 0) {
       dispatch({buffer.get(), static_cast<size_t>(got)});
+      turns.served();
       continue;
     }
     const int failed = errno;

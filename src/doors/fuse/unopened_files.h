@@ -33,8 +33,7 @@ class UnopenedFiles {
   };
   static constexpr size_t kShards = 16;
 
-  // Node numbers differ in their upper bits for sure (NodeTable), so mix.
-  Shard& shard_of(NodeId node) { return shards_[(node * 0x9e3779b97f4a7c15ull) >> 60]; }
+  Shard& shard_of(NodeId node) { return shards_[shard_of_node(node, kShards)]; }
 
   const size_t shard_max_;
   std::array<Shard, kShards> shards_;

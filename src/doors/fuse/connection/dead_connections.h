@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "doors/fuse/connection_record.h"
+#include "doors/fuse/connection/connection_record.h"
 
 namespace leat {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doors/fuse/kernel_offer.h"
+#include "doors/fuse/connection/kernel_offer.h"
 
 #include <linux/fuse.h>
 #include <poll.h>
@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "doors/fuse/connection/probe_connection.h"
 #include "doors/fuse/connection_backings.h"
-#include "doors/fuse/probe_connection.h"
 
 namespace leat {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doors/fuse/dead_connections.h"
+#include "doors/fuse/connection/dead_connections.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

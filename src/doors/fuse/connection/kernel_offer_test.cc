@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel says in FUSE_INIT, from bytes and from the running kernel.
-#include "doors/fuse/kernel_offer.h"
+#include "doors/fuse/connection/kernel_offer.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -22,8 +22,8 @@
 
 #include "base/id128.h"
 #include "base/records.h"
-#include "doors/fuse/mount_point.h"
-#include "doors/fuse/probe_connection.h"
+#include "doors/fuse/connection/mount_point.h"
+#include "doors/fuse/connection/probe_connection.h"
 #include "runtime/disk.h"
 
 namespace leat {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doors/fuse/mount_point.h"
+#include "doors/fuse/connection/mount_point.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

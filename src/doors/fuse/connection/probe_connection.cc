@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doors/fuse/probe_connection.h"
+#include "doors/fuse/connection/probe_connection.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "doors/fuse/mount_point.h"
+#include "doors/fuse/connection/mount_point.h"
 #include "runtime/disk.h"
 
 extern char** environ;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a killed process left is told from what lives and from what is another's. That it is freed
 // is tested with real daemons (tests/e2e/restart_test.py).
-#include "doors/fuse/dead_connections.h"
+#include "doors/fuse/connection/dead_connections.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doors/fuse/connection_record.h"
+#include "doors/fuse/connection/connection_record.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "doors/fuse/mount_point.h"
+#include "doors/fuse/connection/mount_point.h"
 
 namespace leat {
 
