@@ -4,12 +4,16 @@
 
 Usage: sum_results.py NAME=FILE…   A file that is missing or unreadable counts as one failure, and so
 does one beside which FILE.over_time lies: a suite that died or was ended must not look like one that
-passed.
+passed. What failed is named, with the end of what it said, so that it need not be looked for far
+above.
 """
 
 import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
+
+
+LINES = 40  # of what a failed test said
 
 
 def outcome(case):
@@ -18,6 +22,14 @@ def outcome(case):
     if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
         return "skipped"
     return "passed"
+
+
+def tell(case):
+    said = "\n".join(part.text or "" for part in case if part.tag in (
+        "failure", "error", "system-out", "system-err"))
+    print(f"  FAILED: {case.get('classname', '')} {case.get('name')}")
+    for line in said.strip().splitlines()[-LINES:]:
+        print(f"    {line}")
 
 
 def count(path):
@@ -29,6 +41,8 @@ def count(path):
         cases = []
     for case in cases:
         counts[outcome(case)] += 1
+        if outcome(case) == "failed":
+            tell(case)
     ended = Path(f"{path}.over_time").exists()
     if ended:
         print(f"  {path}: the suite hung and was ended")

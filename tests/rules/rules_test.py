@@ -102,10 +102,13 @@ def test_sources_are_laid_out():
 def test_sum_counts_a_suite_that_died(tmp_path, capsys, monkeypatch):
     good = tmp_path / "good.xml"
     good.write_text('<testsuite><testcase name="a"/><testcase name="b"><skipped/></testcase>'
-                    '<testcase name="c"><failure/></testcase></testsuite>')
+                    '<testcase name="c"><failure/><system-out>early\n' + "line\n" * 60 +
+                    'and why</system-out></testcase></testsuite>')
     monkeypatch.setattr("sys.argv", ["sum_results.py", f"a={good}", f"b={tmp_path}/missing.xml"])
     assert sum_results.main() == 1
-    assert capsys.readouterr().out.endswith("1 passed, 2 failed, 1 skipped\n")
+    said = capsys.readouterr().out
+    assert said.endswith("1 passed, 2 failed, 1 skipped\n")
+    assert "FAILED:  c" in said and "and why" in said and "early" not in said
 
 
 def test_sum_counts_a_suite_that_was_ended(tmp_path, capsys, monkeypatch):
