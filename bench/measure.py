@@ -16,7 +16,6 @@ KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 STREAMS, RANGE_BYTES = 8, 8 * MIB
-TOUCHED_BYTES = 7 * GIB
 
 
 def say(text):
@@ -44,33 +43,54 @@ def run_json(*words, environment=None, timeout_s=None):
     return json.loads(done.stdout)
 
 
+class Ballast:
+    """Free memory, kept from the host: bench/ballast.cc. It is there while this process is."""
+
+    def __init__(self, folder, bytes_max):
+        self.process = subprocess.Popen(
+            [compiled("ballast.cc", Path(folder) / "ballast"), str(bytes_max)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def take(self):
+        """What is free now, so that whoever needs memory next has it at once."""
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        if not self.process.stdout.readline():
+            raise RuntimeError("the program that holds free memory has ended")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
 class Reader:
-    """bench/reader.cc, and ratios of what is measured with it."""
+    """bench/reader.cc, and ratios of what is measured with it, with memory at hand."""
 
-    touched_bytes = TOUCHED_BYTES  # of memory that is made available before each measurement
-
-    def __init__(self, folder):
+    def __init__(self, folder, held_bytes_max=64 * GIB):
         self.program = compiled("reader.cc", Path(folder) / "reader")
+        self.ballast = Ballast(folder, held_bytes_max)
 
     def read(self, *words, timeout_s=None):
         return run_json(self.program, *words, timeout_s=timeout_s)
 
-    def settled(self, measure):
-        """With memory at hand: see touch in reader.cc. Free memory only, so nothing cached goes."""
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            free = next(int(line.split()[1]) * 1024 for line in lines
-                        if line.startswith("MemFree:"))
-        self.read("touch", min(free * 3 // 4, self.touched_bytes))
+    def settled(self, measure, cold=False):
+        """`measure` with memory at hand; cold: with the page cache empty."""
+        if cold:
+            drop_page_cache()
+        self.ballast.take()
         return measure()
 
-    def between(self, reference, subject):
+    def between(self, reference, subject, cold=False):
         """subject's speed ÷ the mean speed of a reference before and one after it."""
-        first, result, last = map(self.settled, (reference, subject, reference))
+        first, result, last = (self.settled(one, cold) for one in (reference, subject, reference))
         if not first["bytes"] == result["bytes"] == last["bytes"]:
             raise RuntimeError(f"not the same bytes were read: {first} {result} {last}")
         return {"ratio": (first["seconds"] + last["seconds"]) / 2 / result["seconds"],
                 "reference_s": [first["seconds"], last["seconds"]], "seconds": result["seconds"],
                 "bytes": result["bytes"], "reader_cpu_s": result["cpu_s"]}
+
+    def close(self):
+        self.ballast.close()
 
 
 class RawStreams:

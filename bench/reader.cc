@@ -6,11 +6,8 @@
 //   reader files FOLDER LIST THREADS [PASSES]
 //                                         opens, reads and closes each name of LIST below FOLDER
 //   reader compare A B [LIST]             bytes of two files, or of LIST below two folders
-//   reader touch BYTES                    uses so much memory and gives it back
 // Prints one JSON line.
 #include "reader.h"
-
-#include <sys/mman.h>
 
 #include <fstream>
 
@@ -70,20 +67,8 @@ uint64_t compare(const std::string& a, const std::string& b) {
   }
 }
 
-// A virtual machine may have given its free memory back to the host, and getting it again can cost
-// seconds a GiB, which whoever needs memory next would pay.
-uint64_t touch(uint64_t bytes) {
-  void* const memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) fail("map memory");
-  ::madvise(memory, bytes, MADV_HUGEPAGE);
-  for (uint64_t at = 0; at < bytes; at += 4096) static_cast<volatile char*>(memory)[at] = 1;
-  return bytes;
-}
-
 uint64_t run(const std::vector<std::string>& words) {
   const std::string& mode = words.at(0);
-  if (mode == "touch") return touch(std::stoull(words.at(1)));
   if (mode == "sequential") {
     const auto buffer = std::make_unique<char[]>(kStepBytes);
     return read_whole(words.at(1), buffer.get());

@@ -2,15 +2,15 @@
 """Rows for which everything is cached and the store's server is stopped: the mount ÷ ext4."""
 
 from folder_door.setting import MODES, SMALL_THREADS, NotRun
-from measure import MIB, drop_page_cache, say
+from measure import MIB, say
 
 PAGE_BYTES = 4096
 SEED = 12345
 
 
-def ratio(setting, reference, subject, note):
+def ratio(setting, reference, subject, note, cold=False):
     """One run; `note` says the subject's speed in words."""
-    result = setting.reader.between(reference, subject)
+    result = setting.reader.between(reference, subject, cold)
     return dict(result, value=result["ratio"], note=note(result))
 
 
@@ -21,17 +21,17 @@ def per_second(unit):
 def sequential(setting, cold):
     mount, native = setting.cached("large"), setting.data.native
 
-    def read(folder):
-        if cold:
-            drop_page_cache()
-        return setting.sequential(folder, "large")
+    def read(folder, passes):
+        return setting.files(folder, "large", 1, passes)
 
+    passes = 1
     if not cold:
-        for folder in (native, mount):
-            read(folder)
+        for folder in (mount, native):
+            read(folder, 1)
+        passes = setting.repeats_for(read(native, 1))
     speed = per_second(MIB)
-    return ratio(setting, lambda: read(native), lambda: read(mount),
-                 lambda result: f"{speed(result)} MiB/s")
+    return ratio(setting, lambda: read(native, passes), lambda: read(mount, passes),
+                 lambda result: f"{speed(result)} MiB/s, {passes} passes", cold)
 
 
 def hot(setting):
@@ -53,18 +53,16 @@ def random_reads(setting, cold, threads):
     name = setting.data.file_of("large")
 
     def read(folder, reads):
-        if cold:
-            drop_page_cache()
         return setting.pattern("random", folder / name, PAGE_BYTES, threads, reads, SEED)
 
     if not cold:
         for folder in (native, mount):
             setting.sequential(folder, "large")
     trial = setting.data.sizes.large_bytes // PAGE_BYTES // 64
-    reads = trial * setting.repeats_for(read(native, trial))
+    reads = trial * setting.repeats_for(setting.reader.settled(lambda: read(native, trial), cold))
     speed = per_second(PAGE_BYTES)
     return ratio(setting, lambda: read(native, reads), lambda: read(mount, reads),
-                 lambda result: f"{speed(result)} reads/s, {reads:,} reads")
+                 lambda result: f"{speed(result)} reads/s, {reads:,} reads", cold)
 
 
 def random(setting):
@@ -106,11 +104,11 @@ def small_cold_in(setting, order):
     mount, native = setting.cached("small"), setting.data.native
 
     def read(folder):
-        drop_page_cache()
         return setting.files(folder, "small", SMALL_THREADS, order=order)
 
     return ratio(setting, lambda: read(native), lambda: read(mount),
-                 lambda result: f"{setting.sizes.small_count / result['seconds']:,.0f} files/s")
+                 lambda result: f"{setting.sizes.small_count / result['seconds']:,.0f} files/s",
+                 cold=True)
 
 
 def small_cold(setting):

@@ -30,12 +30,12 @@ class Sizes:
     streams: int = 200
     random_reads: int = 400  # of the amplification rows
     pass_seconds: float = 2.5  # the least that a timing of hot reads should last
-    touched_bytes: int = 7 * GIB  # see Reader.settled
+    held_bytes_max: int = 64 * GIB  # of free memory, see Ballast
 
 
 QUICK = Sizes(large_bytes=64 * MIB, stream_bytes=64 * MIB, small_count=500, first_count=500,
               names=20_000, streams=50, random_reads=40, pass_seconds=0.2,
-              touched_bytes=64 * MIB)
+              held_bytes_max=0)
 
 
 class DataSets:

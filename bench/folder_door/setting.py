@@ -115,8 +115,7 @@ class Setting:
             leftovers.end(self.folder / name)
         link.remove_abandoned()
         self.data = DataSets(self.folder / "data", sizes)
-        self.reader = Reader(self.folder)
-        self.reader.touched_bytes = sizes.touched_bytes
+        self.reader = Reader(self.folder, sizes.held_bytes_max)
         self.patterns = compiled("fuse_reader.cc", self.folder / "fuse_reader")
         self.store = Store(self.folder / "store")
         self.mounted = None  # a LeatMount or a peer's
@@ -188,6 +187,7 @@ class Setting:
 
     def close(self):
         with contextlib.ExitStack() as stack:
+            stack.callback(self.reader.close)
             stack.callback(lambda: self.open_link and self.open_link.remove())
             stack.callback(self.store.stop)
             stack.callback(self.unmount)
@@ -204,7 +204,9 @@ class Setting:
     def read_set(self, folder, name):
         if name in ("large", "stream"):
             return self.sequential(folder, name)
-        return self.files(folder, name, SMALL_THREADS)
+        # As `leat load` does, and as the native files were written: what is read shuffled afterwards
+        # must not be read in the order in which it lies on the disk.
+        return self.files(folder, name, SMALL_THREADS, order="ordered")
 
     def pattern(self, mode, *words):
         return run_json(self.patterns, mode, *words, timeout_s=READ_TIMEOUT_S)

@@ -31,6 +31,8 @@ struct CatalogChange {
   bool gone = false;  // else: another version, or it came
   // All of the mount at `parent` (and no name): how it is shown, and for how long it is believed.
   bool whole = false;
+  // All directories of the mount at `parent` (and no name): which names they have.
+  bool listings = false;
   // Told on a thread that may wait, by someone who has more to tell.
   bool patient = false;
 };

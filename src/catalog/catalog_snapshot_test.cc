@@ -164,7 +164,7 @@ TEST_F(CatalogSnapshotTest, MountPointsStandOverIt) {
   bucket_->put("a/hidden/x", "changed");
   bucket_->put("a/hidden/y", "new");
   EXPECT_TRUE(use("/m", snapshot()));
-  EXPECT_THAT(take_changes(), IsEmpty()) << "none of it can be seen";
+  EXPECT_THAT(take_changes(), ElementsAre("/m:*")) << "no name of it can be seen";
 }
 
 TEST_F(CatalogSnapshotTest, ExchangingTellsWhatDiffers) {
@@ -187,7 +187,7 @@ TEST_F(CatalogSnapshotTest, ExchangingTellsWhatDiffers) {
   bucket_->put("d/added", "1");
   ASSERT_TRUE(use("/m", snapshot()));
   EXPECT_THAT(take_changes(), ElementsAre("-/m/d:gone", "-/m/gone:x", "-/m/turns:into", "-/m:gone",
-                                          "/m/d:added", "/m/d:changed", "/m:turns"));
+                                          "/m/d:added", "/m/d:changed", "/m:*", "/m:turns"));
   EXPECT_THAT(names("/m/d"), ElementsAre("added", "changed", "same"));
   EXPECT_FALSE(lookup("/m/turns")->info.is_directory());
   // Whoever was reading goes on in the old one.
@@ -206,7 +206,7 @@ TEST_F(CatalogSnapshotTest, GoingOverToOneTellsWhatWasKnownOtherwise) {
   bucket_->remove("d/gone");
   take_changes();
   ASSERT_TRUE(use("/m", snapshot()));
-  EXPECT_THAT(take_changes(), ElementsAre("-/m/d:gone", "/m/d:changed"));
+  EXPECT_THAT(take_changes(), ElementsAre("-/m/d:gone", "/m/d:changed", "/m:*"));
   EXPECT_EQ(code_of("/m/d/gone"), StatusCode::kNotFound);
   EXPECT_EQ(lookup("/m/d/same")->mount->entry.policy.freshness.to_string(), "snapshot");
 }
@@ -220,7 +220,7 @@ TEST_F(CatalogSnapshotTest, ReleasingItGoesBackToTheFreshnessBefore) {
   bucket_->put("d/sub/x", "22");
   take_changes();
   ASSERT_TRUE(use("/m", nullptr));
-  EXPECT_THAT(take_changes(), ElementsAre("/m/d:sub", "/m:d", "/m:top"));
+  EXPECT_THAT(take_changes(), ElementsAre("/m/d:sub", "/m:*", "/m:d", "/m:top"));
   EXPECT_FALSE(catalog_->try_lookup("/m/d/sub/x"));
   EXPECT_EQ(lookup("/m/d/sub/x")->info.size, 2u);
   EXPECT_EQ(lookup("/m")->mount->entry.policy.freshness.to_string(), "validate");

@@ -58,9 +58,7 @@ void tell_of_directories(Teller& teller, const Mount& before) {
   }
 }
 
-}  // namespace
-
-void tell_switch(Tree& tree, const Tree::Switch& done) {
+void tell_of_names(Tree& tree, const Tree::Switch& done) {
   Teller teller(tree, done.after);
   const Mount &before = *done.before, &after = *done.after;
   if (before.snapshot && after.snapshot) {
@@ -76,6 +74,18 @@ void tell_switch(Tree& tree, const Tree::Switch& done) {
   } else if (before.snapshot) {
     tell_of_directories(teller, before);
   }
+}
+
+// Listings that a kernel keeps go as a whole, whatever it has forgotten of the names.
+void tell_of_listings(Tree& tree, const Mount& after) {
+  tree.tell({{.parent = after.entry.path, .name = {}, .listings = true, .patient = true}});
+}
+
+}  // namespace
+
+void tell_switch(Tree& tree, const Tree::Switch& done) {
+  tell_of_names(tree, done);
+  tell_of_listings(tree, *done.after);
 }
 
 }  // namespace leat

@@ -171,7 +171,7 @@ Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(C
   Result<ListingPtr> listing = co_await catalog_.list(context, path_of(*node));
   if (!listing) co_return error(std::move(listing).error());
   const MountPtr& mount = (*listing)->mount();
-  Clock::duration valid = valid_for((*listing)->fresh_until(), mount);
+  const Clock::duration valid = valid_for((*listing)->fresh_until(), mount);
   // So that a change of the mount finds the root, which nobody may have asked about.
   if (const auto facts = nodes_.facts(id); facts && !facts->mount && mount) {
     CatalogEntry root;
@@ -179,9 +179,6 @@ Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(C
     root.fresh_until = Clock::time_point::min();
     nodes_.refresh(id, root, kNoMoment);
   }
-  // A snapshot may be exchanged, and a kernel that keeps a listing cannot be told of all that is
-  // new in it.
-  if (mount && mount->snapshot) valid = std::min<Clock::duration>(valid, std::chrono::hours(1));
   co_return std::make_shared<ListedDirectory>(id, std::move(*listing), valid);
 }
 

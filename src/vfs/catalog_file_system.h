@@ -91,6 +91,7 @@ class CatalogFileSystem : public FileSystem {
   // way to it that has no node and may be held as missing. Nothing when it is not below the root.
   std::optional<Invalidation> first_held(const CatalogChange& change) const;
   bool keeps_listing(NodeId directory);
+  void listings_changed(const std::string& mount_path);
   void mount_changed(const std::string& mount_path);
   void tell(const Invalidation& name);
   void version_gone(const Node& node, const Status& status);

@@ -32,6 +32,7 @@ void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
   // Before any node is looked for: what is learnt meanwhile may be of before.
   if (++changes_ == kNoMoment) ++changes_;
   if (change.whole) return mount_changed(change.parent);
+  if (change.listings) return listings_changed(change.parent);
   std::optional<Invalidation> name = first_held(change);
   if (!name) return;
   if (name->node != 0) nodes_.expire(name->node);
@@ -46,7 +47,9 @@ bool CatalogFileSystem::keeps_listing(NodeId directory) {
   const NodePtr node = nodes_.find(directory);
   const std::optional<NodeFacts> facts = nodes_.facts(directory);
   if (!node || !facts || !facts->mount) return false;
-  return freshness_of(*node, facts->mount).mode == Freshness::Mode::kImmutable;
+  const MountPtr mount = newest(facts->mount);
+  return mount &&
+         (mount->snapshot || freshness_of(*node, mount).mode == Freshness::Mode::kImmutable);
 }
 
 // Each name that the kernel holds of it is looked up again: it may have another owner and mode, be
@@ -60,6 +63,20 @@ void CatalogFileSystem::mount_changed(const std::string& mount_path) {
             .node = node->id,
             .only_belief = true,
             .directory = node->kind == FileKind::kDirectory,
+            .patient = true});
+    }
+  });
+}
+
+void CatalogFileSystem::listings_changed(const std::string& mount_path) {
+  nodes_.visit(mount_path, [this](const std::vector<NodePtr>& nodes) {
+    for (const NodePtr& node : nodes) {
+      if (node->kind != FileKind::kDirectory) continue;
+      tell({.parent = 0,
+            .name = {},
+            .node = node->id,
+            .only_belief = true,
+            .directory = true,
             .patient = true});
     }
   });

@@ -65,8 +65,11 @@ class OpenDirectory {
   // At the first name that is greater.
   virtual Listing::Cursor after(std::string_view name) const = 0;
   virtual NodeId node() const = 0;
-  // How long the listing may be believed: kForever for immutable directories.
+  // How long the listing may be believed: kForever for immutable directories, and for those of a
+  // snapshot until another one is used.
   virtual Clock::duration valid_for() const = 0;
+  // False once the mount was changed: who reads from the start has to open it anew.
+  virtual bool newest() const = 0;
 };
 
 class OpenFile {
@@ -120,6 +123,7 @@ struct Invalidation {
   std::string name;
   NodeId node;  // that the name stood for; 0 when it stood for none: the listing changed, too
   // Not the name: for how long it is believed, and the attributes of its node.
+  // Without a parent: the attributes, and of a directory its names, alone.
   bool only_belief = false;
   bool directory = false;  // with `only_belief`: the node is one
   bool patient = false;    // the caller may wait

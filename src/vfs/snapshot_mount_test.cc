@@ -49,15 +49,22 @@ TEST(SnapshotMount, TheNextOneIsSeenAtOnceAndOldOpensGoOn) {
   const auto open = rig.open(x).value();
   EXPECT_EQ(rig.read(*open, 0, 10).value(), "old");
   EXPECT_EQ(rig.attributes(x)->valid_for, kForever);
-  EXPECT_LT(rig.open_directory(d).value()->valid_for(), kForever) << "a kernel would keep it";
+  const auto listed = rig.open_directory(d).value();
+  EXPECT_EQ(listed->valid_for(), kForever) << "a kernel may keep it";
+  EXPECT_TRUE(listed->newest());
   std::vector<std::string> told;
-  rig.files->set_invalidation_listener(
-      [&](const Invalidation& name) { told.push_back(name.name); });
+  std::vector<NodeId> listings;
+  rig.files->set_invalidation_listener([&](const Invalidation& name) {
+    name.parent != 0 ? told.push_back(name.name) : listings.push_back(name.node);
+  });
   rig.source->put("d/x", "newer");
   rig.source->put("d/y", "new");
   EXPECT_EQ(rig.lookup(d, "y").error().code(), StatusCode::kNotFound);
   ASSERT_TRUE(rig.executor.wait(rig.catalog->use_snapshot("/data", take_snapshot(rig))));
   EXPECT_EQ(told, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(listings, std::vector<NodeId>{d}) << "of which the kernel may keep the names";
+  EXPECT_FALSE(listed->newest());
+  EXPECT_TRUE(rig.open_directory(d).value()->newest());
   const NodeId newer = rig.node(d, "x");
   EXPECT_NE(newer, x);
   EXPECT_EQ(rig.read(*rig.open(newer).value(), 0, 10).value(), "newer");

@@ -2,6 +2,7 @@
 """Snapshots: a mount that goes by one shows one consistent data set, whatever the store does."""
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -79,6 +80,72 @@ def test_two_are_compared_and_exchanged(leat, mounted, s3, bucket):
     assert "release" in busy.stderr
     leat.run("snapshot", "rm", "two")
     assert leat.run("snapshot", "rm", "two", check=False).returncode == 3
+
+
+def readdirs(leat):
+    return leat.json("status")["counters"].get("leat_fuse_readdirs_total", 0)
+
+
+def test_the_kernel_keeps_its_listings_until_another_one_is_used(leat, mounted, s3, bucket):
+    leat.run("snapshot", "build", mounted, "--name", "one", "--use")
+    shown = {"one": names_below(mounted)}
+    before = readdirs(leat)
+    assert names_below(mounted) == shown["one"] == set(NAMES)
+    assert readdirs(leat) == before
+    put_all(s3, bucket, {"set/new": b"new", "set/d3/new": b"new", "set/d9/new": b"new"})
+    s3.delete_object(Bucket=bucket, Key="set/top")
+    leat.run("snapshot", "build", mounted, "--name", "two")
+    shown["two"] = set(NAMES) - {"top"} | {"new", "d3/new", "d9/new"}
+    for name in ("two", "one", "two", "one"):
+        leat.run("snapshot", "use", name, mounted)
+        wait_until(lambda: names_below(mounted) == shown[name], f"the names of {name}")
+    # The store changes behind neither; what is not a snapshot is not kept for long.
+    leat.run("snapshot", "release", mounted)
+    wait_until(lambda: names_below(mounted) == shown["two"], "the names of the store")
+    leat.run("snapshot", "use", "one", mounted)
+    wait_until(lambda: names_below(mounted) == shown["one"], "the names of one")
+
+
+def test_a_directory_that_was_opened_before_an_exchange_is_not_kept(leat, mounted, s3, bucket):
+    leat.run("snapshot", "build", mounted, "--name", "one", "--use")
+    early = [os.open(mounted / "d3", os.O_RDONLY | os.O_DIRECTORY) for _ in range(3)]
+    try:
+        assert "new" not in os.listdir(early[0])  # it has read, the others have not
+        put_all(s3, bucket, {"set/d3/new": b"new"})
+        leat.run("snapshot", "build", mounted, "--name", "two")
+        leat.run("snapshot", "use", "two", mounted)
+        # The kernel is told a moment after the command has ended; a listing that it kept would stay.
+        for descriptor in early:  # listdir reads from the start
+            wait_until(lambda: "new" in os.listdir(descriptor), "the names of the next one")
+    finally:
+        for descriptor in early:
+            os.close(descriptor)
+    assert "new" in os.listdir(mounted / "d3")
+
+
+def test_names_that_are_read_during_exchanges_are_of_one_of_them(leat, mounted, s3, bucket):
+    leat.run("snapshot", "build", mounted, "--name", "one", "--use")
+    s3.delete_object(Bucket=bucket, Key="set/d3/f3")
+    put_all(s3, bucket, {f"set/d3/new{i}": b"new" for i in range(300)})
+    leat.run("snapshot", "build", mounted, "--name", "two")
+    stopping = threading.Event()
+
+    def read():
+        while not stopping.is_set():
+            assert len(os.listdir(mounted / "d3")) > 5
+
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        try:
+            for name in ("two", "one") * 6:
+                leat.run("snapshot", "use", name, mounted)
+                # Kept for good: what a reader of the time before left wrong would stay wrong.
+                wait_until(lambda: ("new7" in os.listdir(mounted / "d3")) == (name == "two"),
+                           f"the names of {name}", 10)
+        finally:
+            stopping.set()
+    for reader in readers:
+        reader.result()
 
 
 def test_what_is_used_is_not_removed_at_the_same_time(leat, mounted, folder):

@@ -54,6 +54,22 @@ def reading(mount, seed, processes=4):
     assert readers.longest_s < STALL_S
 
 
+def test_listings_that_the_kernel_keeps_go_with_their_snapshot(leat, mount, s3, bucket):
+    def names():
+        return [sorted(os.listdir(mount)), sorted(os.listdir(mount / "d"))]
+
+    leat.run("snapshot", "build", mount, "--name", "one", "--use")
+    shown = {"one": names()}
+    for name in ("new", "d/new"):
+        s3.put_object(Bucket=bucket, Key=name, Body=b"new")
+    leat.run("snapshot", "build", mount, "--name", "two")
+    shown["two"] = [sorted([*shown["one"][0], "new"]), sorted([*shown["one"][1], "new"])]
+    for name in ("two", "one", "two"):
+        leat.kill_daemon()
+        leat.run("snapshot", "use", name, mount)
+        wait_until(lambda: names() == shown[name], f"the names of {name}")
+
+
 def test_readers_notice_no_death(leat, mount, seed, scale):
     moments = random.Random(seed)
     with reading(mount, seed):

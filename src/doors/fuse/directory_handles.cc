@@ -37,7 +37,7 @@ std::shared_ptr<OpenDirectory> DirectoryHandle::directory() const {
 std::shared_ptr<OpenDirectory> DirectoryHandle::set_directory(
     std::shared_ptr<OpenDirectory> directory) {
   std::lock_guard lock(mutex_);
-  if (!directory_) directory_ = std::move(directory);
+  if (!directory_ || !directory_->newest()) directory_ = std::move(directory);
   return directory_;
 }
 

@@ -34,7 +34,7 @@ class DirectoryHandle {
   NodeId node() const { return node_; }
   // Null in a successor until it was opened again.
   std::shared_ptr<OpenDirectory> directory() const;
-  // Of several, the first stays.
+  // Of several, the first stays while it is the newest.
   std::shared_ptr<OpenDirectory> set_directory(std::shared_ptr<OpenDirectory> directory);
 
   // `next` is about to be given to the reader as the offset after `name`.

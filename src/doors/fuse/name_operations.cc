@@ -17,6 +17,9 @@ namespace {
 Counter lookups_in_place("leat_fuse_lookups_total", "LOOKUP requests", R"(answered="in_place")");
 Counter lookups_waited("leat_fuse_lookups_total", "LOOKUP requests", R"(answered="waited")");
 Counter directories_opened("leat_fuse_opendirs_total", "OPENDIR requests");
+Counter directories_read(
+    "leat_fuse_readdirs_total",
+    "READDIR and READDIRPLUS requests; none for a listing that the kernel keeps");
 
 constexpr ino_t kUnknownInode = 0xffffffff;  // FUSE_UNKNOWN_INO
 
@@ -210,7 +213,7 @@ class DirectoryAnswer {
   std::string last_name_;
 };
 
-// In a successor the listing is another one.
+// In a successor the listing is another one, and where the mount was changed meanwhile.
 Task<> reopen_and_read(std::unique_ptr<WaitingRequest> request, DoorState* door,
                        std::shared_ptr<DirectoryHandle> handle, size_t size, uint64_t offset,
                        bool plus) {
@@ -229,11 +232,14 @@ Task<> reopen_and_read(std::unique_ptr<WaitingRequest> request, DoorState* door,
 void read_directory(fuse_req_t request, NodeId node, size_t size, off_t at, fuse_file_info* info,
                     bool plus) {
   DoorState& door = DoorState::of(request);
+  directories_read.add();
   const auto offset = static_cast<uint64_t>(at);
   std::shared_ptr<DirectoryHandle> handle = door.directories.find(info->fh);
   // One that a predecessor had no room to note has no place to go on at but the number.
   if (!handle) handle = std::make_shared<DirectoryHandle>(node, nullptr, nullptr);
-  if (const std::shared_ptr<OpenDirectory> directory = handle->directory()) {
+  // From the start the kernel may keep what it reads, so it has to be what there is now.
+  const std::shared_ptr<OpenDirectory> directory = handle->directory();
+  if (directory && (offset != 0 || directory->newest())) {
     DirectoryAnswer answer(door, request, *handle, *directory, size, plus);
     return answer.fill_and_reply(offset);
   }
