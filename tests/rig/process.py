@@ -61,16 +61,21 @@ def start_time(pid):
 
 
 def is_alive(pid):
-    """False for what is gone or only waits to be reaped, without a thread that still ends."""
+    """False for what is gone or only waits to be reaped, without a thread that still ends. A thread
+    that has ended may be listed for a moment longer."""
+    return any(thread_fields(thread)[0] not in "ZX" for thread in entries_of(f"/proc/{pid}/task"))
+
+
+def thread_fields(thread):
+    """As `stat_fields`, of the /proc folder of a thread; of one that is gone, the state only."""
     try:
-        state = stat_fields(pid)[0]
-        return state not in "ZX" or len(os.listdir(f"/proc/{pid}/task")) > 1
+        return (thread / "stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
-        return False
+        return ["X"]
 
 
 def thread_is_ending(thread):
-    state, *fields = (thread / "stat").read_text().rsplit(")", 1)[1].split()
+    state, *fields = thread_fields(thread)
     if state in "ZX" or int(fields[5]) & PF_EXITING:
         return True
     pending = re.search(r"^SigPnd:\t(\w+)", (thread / "status").read_text(), re.MULTILINE)

@@ -11,7 +11,7 @@ need_curl() {
   work=$(mktemp -d "$deps/.curl.XXXXXX")
   say "building libcurl from the source package of Debian $curl_suite (about two minutes)"
   unpack_debian_source "$curl_suite" curl "$work"
-  version=$(dpkg-parsechangelog -l "$work/source/debian/changelog" -S Version | sed 's/-[^-]*$//')
+  version=$(upstream_version "$work" curl)
   version_at_least "$version" 8.0 || fail "Debian $curl_suite has libcurl $version, 8 is needed"
   prefix=$deps/curl-$version
   rm -rf "$prefix"

@@ -24,7 +24,13 @@ APT::Sandbox::User "root";
 CONF
 }
 
-# The source of PACKAGE as SUITE has it today, in WORK/source.
+upstream_archive() {
+  local work=$1 package=$2
+  find "$work" -maxdepth 1 -name "${package}_*.orig.tar.*" ! -name '*.asc' -print -quit
+}
+
+# The source of PACKAGE as SUITE has it today, in WORK/source. A mirror may lack Debian's part of it,
+# whose name changes with each security update: then it is the upstream source, as Debian signs it.
 unpack_debian_source() {
   local suite=$1 package=$2 work=$3 mirror
   mirror=$(debian_mirror)
@@ -37,8 +43,23 @@ unpack_debian_source() {
   write_private_apt "$suite" "$work/apt" "$mirror"
   export APT_CONFIG=$work/apt/apt.conf
   quietly "reading the source index of Debian $suite" apt-get update -q
-  (cd "$work" && quietly "downloading the source of $package" \
-    apt-get source -q --download-only "$package")
+  if (cd "$work" && apt-get source -q --download-only "$package" >>"$log_file" 2>&1); then
+    quietly "unpacking the source of $package" dpkg-source -x "$work/$package"_*.dsc "$work/source"
+  else
+    say "$mirror lacks Debian's part of $package; taking the upstream source that Debian signs"
+    (cd "$work" && quietly "downloading the upstream source of $package" \
+      apt-get source -q --tar-only "$package")
+    mkdir "$work/source"
+    quietly "unpacking the upstream source of $package" \
+      tar -xf "$(upstream_archive "$work" "$package")" -C "$work/source" --strip-components=1
+  fi
   unset APT_CONFIG
-  quietly "unpacking the source of $package" dpkg-source -x "$work/$package"_*.dsc "$work/source"
+}
+
+# Of what unpack_debian_source left in WORK, without Debian's revision.
+upstream_version() {
+  local package=$2 archive
+  archive=$(basename "$(upstream_archive "$@")")
+  archive=${archive#"${package}"_}
+  echo "${archive%.orig.tar.*}"
 }

@@ -33,8 +33,7 @@ need_fuse() {
   unpack_debian_source "$fuse_suite" fuse3 "$work"
   version=$(sed -n "s/^project('libfuse3',.*version: '\([0-9.]*\).*/\1/p" "$work/source/meson.build" |
     head -n 1)
-  [[ -n $version ]] || version=$(dpkg-parsechangelog -l "$work/source/debian/changelog" -S Version |
-    sed 's/-[^-]*$//')
+  [[ -n $version ]] || version=$(upstream_version "$work" fuse3)
   version_at_least "$version" "$fuse_version_min" ||
     fail "Debian $fuse_suite has libfuse $version, but $fuse_version_min or newer is needed"
   prefix=$deps/fuse-$version
