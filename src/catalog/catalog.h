@@ -33,6 +33,8 @@ struct CatalogChange {
   bool whole = false;
   // All directories of the mount at `parent` (and no name): which names they have.
   bool listings = false;
+  // Of a snapshot taken into use or out of it: `listings` is told after all such names.
+  bool exchange = false;
   // Told on a thread that may wait, by someone who has more to tell.
   bool patient = false;
 };

@@ -21,6 +21,7 @@ class Teller {
     changes_.push_back({.parent = std::string(parent_path(path)),
                         .name = std::string(last_component(path)),
                         .gone = gone,
+                        .exchange = true,
                         .patient = true});
     if (changes_.size() < kToldAtOnce) return;
     tree_.tell(changes_);

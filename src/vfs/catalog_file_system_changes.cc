@@ -37,8 +37,9 @@ void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
   if (!name) return;
   if (name->node != 0) nodes_.expire(name->node);
   // What went and was not held may be in a listing that the kernel keeps, which is so only where
-  // nothing goes by itself. What came may be held as missing.
-  if (name->node == 0 && change.gone && !keeps_listing(name->parent)) return;
+  // nothing goes by itself, and of which an exchange tells apart. What came may be held as missing.
+  const bool listed = !change.exchange && keeps_listing(name->parent);
+  if (name->node == 0 && change.gone && !listed) return;
   name->patient = change.patient;
   tell(*name);
 }

@@ -67,7 +67,7 @@ def test_listings_that_the_kernel_keeps_go_with_their_snapshot(leat, mount, s3, 
     for name in ("two", "one", "two"):
         leat.kill_daemon()
         leat.run("snapshot", "use", name, mount)
-        wait_until(lambda: names() == shown[name], f"the names of {name}")
+        assert names() == shown[name], name
 
 
 def test_readers_notice_no_death(leat, mount, seed, scale):

@@ -358,8 +358,7 @@ Task<Result<std::vector<SnapshotView>>> HostDaemon::snapshots(Context) {
 Task<Result<>> HostDaemon::use_snapshot(Context, SnapshotUse use) {
   const std::string path = use.path, name = use.name;
   Result<> used = co_await snapshots_->use(std::move(use));
-  if (used) mounts_->refresh_view(path);
-  if (used) mounts_->note_snapshot(path, name);
+  if (used) co_await mounts_->snapshot_used(path, name);
   co_return used;
 }
 

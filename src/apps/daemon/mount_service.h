@@ -74,8 +74,9 @@ class MountService {
   std::vector<MountView> views() const;
   // The policy of a mount has changed in the catalog; nothing where there is none.
   void refresh_view(const std::string& path);
-  // The mount at `path` goes by the snapshot of that name from now on; "": by its store.
-  void note_snapshot(const std::string& path, const std::string& name);
+  // The mount at `path` goes by the snapshot of that name from now on; "": by its store. Nothing
+  // where there is none. Returns when the kernel was told.
+  Task<> snapshot_used(std::string path, std::string name);
 
   // As when the last mount goes, if there is none: for a daemon that nobody used.
   void close_if_empty();

@@ -90,6 +90,19 @@ Task<Result<>> MountService::change_claimed(EntryPtr entry, MountChange change) 
   co_return Result<>();
 }
 
+Task<> MountService::snapshot_used(std::string path, std::string name) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = entries_.find(path);
+    if (found == entries_.end()) co_return;
+    found->second->request.snapshot = name;
+  }
+  remember();
+  refresh_view(path);
+  std::optional<Activity::Token> token = activity_.enter();
+  if (token) co_await tell_kernel();  // else all mounts go
+}
+
 // Entries whose doors could show what changed are not torn down while this task is counted; those
 // that are being unmounted have nothing to be told.
 Task<> MountService::tell_kernel() {

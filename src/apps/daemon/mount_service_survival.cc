@@ -224,16 +224,6 @@ void MountService::remember() {
   options_.kept->write(mounts);
 }
 
-void MountService::note_snapshot(const std::string& path, const std::string& name) {
-  {
-    std::lock_guard lock(mutex_);
-    auto found = entries_.find(path);
-    if (found == entries_.end()) return;
-    found->second->request.snapshot = name;
-  }
-  remember();
-}
-
 Task<> MountService::hand_over() {
   {
     std::lock_guard lock(mutex_);
