@@ -39,6 +39,7 @@ struct PageStoreOptions {
   uint64_t free_bytes_min = 0;  // of the file system, kept free; 0: a tenth of it
   uint64_t packed_bytes_max = 1 * kMiB;  // objects below this are slots in segments
   uint64_t segment_bytes = 256 * kMiB;
+  uint64_t neighbour_bytes = 512 * kKiB;  // brought with one that the page cache lacks; 0: nothing
   // All that is cached is compared with its checksums once in it, in the background; 0: never.
   std::chrono::nanoseconds scrub_period{0};
   // Segments of which less than half counts any more are compacted, one at a time with that rest

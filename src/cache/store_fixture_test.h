@@ -130,6 +130,9 @@ class FaultyDisk : public Disk {
     if (ask(Call::kRead) != 0) return std::nullopt;
     return below_->try_read(fd, into, offset);
   }
+  bool is_cold(int fd, uint64_t offset, uint64_t size) override {
+    return below_->is_cold(fd, offset, size);
+  }
   Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) override {
     if (int failed = ask(Call::kRead)) return error(status_from_errno(failed, "read ahead"));
     return below_->read_ahead(fd, offset, size);

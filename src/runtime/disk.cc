@@ -120,8 +120,8 @@ std::optional<ssize_t> read_directly(int fd, std::span<std::byte> into, uint64_t
   return got;
 }
 
-// Of a range, in the page cache; 0 where the kernel does not tell (before 6.5).
-uint64_t cached_bytes(int fd, uint64_t offset, uint64_t size) {
+// Of a range, in the page cache; nothing where the kernel does not tell (before 6.5).
+std::optional<uint64_t> cached_bytes(int fd, uint64_t offset, uint64_t size) {
   struct {
     uint64_t offset, size;
   } range{offset, size};
@@ -129,7 +129,7 @@ uint64_t cached_bytes(int fd, uint64_t offset, uint64_t size) {
     uint64_t cached, dirty, writeback, evicted, recently_evicted;
   } pages{};
   constexpr long kCachestat = 451;  // on all architectures; headers of 2022 lack it
-  if (::syscall(kCachestat, fd, &range, &pages, 0) != 0) return 0;
+  if (::syscall(kCachestat, fd, &range, &pages, 0) != 0) return std::nullopt;
   return pages.cached * kPageBytes;
 }
 
@@ -184,8 +184,12 @@ class SystemDisk : public Disk {
     return static_cast<size_t>(got);
   }
 
+  bool is_cold(int fd, uint64_t offset, uint64_t size) override {
+    return cached_bytes(fd, offset, size) == 0;
+  }
+
   Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) override {
-    const uint64_t cold = size - std::min(size, cached_bytes(fd, offset, size));
+    const uint64_t cold = size - std::min(size, cached_bytes(fd, offset, size).value_or(0));
     // What the kernel's own read-ahead has for the most part is left to it: telling it the rest
     // made three requests of one and more reads wait (12,000 × 110 KB in the order of a segment).
     if (cold * 2 < size || cold == 0) return 0;

@@ -87,6 +87,14 @@ class Disk {
   // nothing where the whole of `into` could not be had at once.
   virtual std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) = 0;
 
+  // Whether the page cache has nothing of a range; not where the kernel does not tell (before 6.5).
+  virtual bool is_cold(int fd, uint64_t offset, uint64_t size) {
+    static_cast<void>(fd);
+    static_cast<void>(offset);
+    static_cast<void>(size);
+    return false;
+  }
+
   // Begins to bring a range into the page cache and does not wait for the device, but it may for
   // memory or a place in its queue. The bytes that were not there; 0, and nothing is done, where
   // that is less than half of them.

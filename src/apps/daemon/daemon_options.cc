@@ -57,6 +57,10 @@ Schema daemon_schema() {
        .type = kBytes,
        .default_text = "0",
        .help = "bytes of the file system left free; 0: a tenth of it"},
+      {.name = "cache.neighbours",
+       .type = kBytes,
+       .default_text = "512KiB",
+       .help = "read from a cold disk around a small object, at most 16 MiB; 0: it alone"},
       {.name = "cache.scrub_period",
        .type = kDuration,
        .default_text = "14d",
@@ -111,6 +115,7 @@ Result<std::vector<PageStoreOptions>> cache_options(const Config& config) {
     PageStoreOptions options{.directory = std::string(word),
                              .capacity_bytes = config.bytes("cache.size"),
                              .free_bytes_min = config.bytes("cache.free_min"),
+                             .neighbour_bytes = config.bytes("cache.neighbours"),
                              .scrub_period = config.duration("cache.scrub_period")};
     // A name may have an equals sign; what is behind it is a size only where it is one.
     const size_t equals = word.rfind('=');

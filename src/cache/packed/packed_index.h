@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "cache/capacity.h"
+#include "model/byte_range.h"
 #include "model/file_ref.h"
 
 namespace leat {
@@ -21,6 +23,8 @@ class PackedIndex {
     uint32_t verified : 1;  // matched in this process, after the segment was synced
     uint32_t read : 1;      // since it was written
 
+    // In the segment.
+    ByteRange extent() const { return {page * kPageBytes, size}; }
     bool same_place(const Entry& other) const {
       return segment == other.segment && page == other.page;
     }

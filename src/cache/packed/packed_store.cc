@@ -30,7 +30,8 @@ uint64_t fitting_segment_bytes(const PageStoreOptions& options) {
 
 PackedStore::PackedStore(std::shared_ptr<CacheDirectory> directory)
     : directory_(std::move(directory)),
-      segment_bytes_(fitting_segment_bytes(directory_->options)) {}
+      segment_bytes_(fitting_segment_bytes(directory_->options)),
+      neighbours_(directory_->options.neighbour_bytes) {}
 
 std::optional<PackedStore::Found> PackedStore::find(const FileId& id) const {
   Shard& part = shard(id);

@@ -146,6 +146,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Task<Result<Bytes>> read_object(Context context, FileRefPtr ref, ByteRange range, bool begins);
   std::optional<Bytes> read_tail(const FileId& id, const Found& found, ByteRange range,
                                  bool begins);
+  // Whether the object, of which the page cache has nothing, is being brought with others.
+  bool bring_neighbours(const Found& found, const OpenFiles& files, ByteRange wanted);
   bool matches(const Found& found, std::span<const std::byte> whole) const;
   // `begins`: a pass, for eviction.
   void note_read(const FileId& id, const Found& found, bool begins);
@@ -262,6 +264,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
 
   const std::shared_ptr<CacheDirectory> directory_;
   const uint64_t segment_bytes_;
+  NeighbourReads neighbours_;
   mutable std::array<Shard, 64> shards_;
 
   mutable AdaptiveMutex mutex_;              // before a tail's

@@ -331,7 +331,7 @@ Task<bool> PackedStore::settle_copies(Compaction& work) {
 // False where it is not known yet whether it is on disk for good.
 bool PackedStore::resolve(const Copy& copy) {
   const Segment& into = *copy.into;
-  const uint64_t end = copy.place.page * kPageBytes + copy.place.size;
+  const uint64_t end = copy.place.extent().end();
   std::optional<Entry> left;
   bool dead = false;
   {

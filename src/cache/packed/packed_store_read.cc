@@ -8,9 +8,13 @@
 #include "cache/block_crc.h"
 #include "cache/packed/packed_store.h"
 #include "telemetry/log.h"
+#include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
+
+Counter neighbour_bytes("leat_cache_neighbour_bytes_total",
+                        "Bytes brought into the page cache beside small objects that were read.");
 
 // Of a place: a copy of at most 1 GiB, mostly a few KiB.
 constexpr auto kFillingTime = std::chrono::milliseconds(1);
@@ -25,20 +29,37 @@ std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) 
   if (files == nullptr) return std::nullopt;
   // Until it is verified an object is checked as a whole: it is small, and so is its entry.
   ByteRange wanted = found->entry.verified ? range : ByteRange{0, found->entry.size};
+  if (bring_neighbours(*found, *files, wanted)) return std::nullopt;
   Buffer buffer(wanted.size);
-  uint64_t offset = found->entry.page * kPageBytes + wanted.offset;
+  uint64_t offset = found->entry.extent().offset + wanted.offset;
   if (!directory_->disk->try_read(files->data.fd(), buffer.span(), offset)) return std::nullopt;
   if (!matches(*found, buffer.span())) return std::nullopt;  // read() goes on
   note_read(ref.id, *found, range.offset == 0);
   return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
 }
 
+// Asked first, since a read that may not wait and misses begins to bring the object alone.
+bool PackedStore::bring_neighbours(const Found& found, const OpenFiles& files, ByteRange wanted) {
+  Disk& disk = *directory_->disk;
+  const int fd = files.data.fd();
+  const ByteRange object = found.entry.extent();
+  if (!neighbours_.concerns(object)) return false;
+  if (!disk.is_cold(fd, object.offset + wanted.offset, wanted.size)) return false;
+  const std::optional<ByteRange> piece =
+      neighbours_.missed(found.segment->neighbourhood, object, found.segment->tail.written());
+  if (!piece) return false;
+  const Result<uint64_t> brought = disk.read_ahead(fd, piece->offset, piece->size);
+  if (!brought || *brought == 0) return false;
+  neighbour_bytes.add(*brought - std::min(*brought, object.size));
+  return true;
+}
+
 std::optional<Stretch> PackedStore::stretch(const FileId& id) const {
   const std::optional<Found> found = find(id);
   if (!found || found->segment == nullptr) return std::nullopt;
-  const uint64_t offset = found->entry.page * kPageBytes;
-  if (offset + found->entry.size > found->segment->tail.written()) return std::nullopt;
-  return Stretch{found->segment, offset, found->entry.size};
+  const ByteRange extent = found->entry.extent();
+  if (extent.end() > found->segment->tail.written()) return std::nullopt;
+  return Stretch{found->segment, extent.offset, extent.size};
 }
 
 Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange range) {
@@ -60,7 +81,7 @@ Task<Result<Bytes>> PackedStore::read_object(Context context, FileRefPtr ref, By
   if (!files) co_return lost(ref->id, entry, ref->key, files.error().to_string());
   ByteRange wanted = entry.verified ? range : ByteRange{0, entry.size};
   Buffer buffer(wanted.size);
-  uint64_t offset = entry.page * kPageBytes + wanted.offset;
+  uint64_t offset = entry.extent().offset + wanted.offset;
   Result<size_t> got =
       co_await directory_->disk->read(context, (*files)->data.fd(), buffer.span(), offset);
   if (!got && !lost_by_read(got.error())) co_return not_read(ref->key, got.error());
@@ -76,7 +97,7 @@ Task<Result<Bytes>> PackedStore::read_object(Context context, FileRefPtr ref, By
 // What was not written yet, from memory: nobody could damage it there.
 std::optional<Bytes> PackedStore::read_tail(const FileId& id, const Found& found, ByteRange range,
                                             bool begins) {
-  const uint64_t offset = found.entry.page * kPageBytes + range.offset;
+  const uint64_t offset = found.entry.extent().offset + range.offset;
   if (offset + range.size <= found.segment->tail.written()) return std::nullopt;
   Buffer buffer(range.size);
   if (!found.segment->tail.copy_out(offset, buffer.span())) return std::nullopt;
@@ -91,8 +112,11 @@ bool PackedStore::matches(const Found& found, std::span<const std::byte> whole) 
 // Its bytes came out right and were used. Before a sync they may still be lost, so that they are
 // compared each time; whoever reads them wants them synced.
 void PackedStore::note_read(const FileId& id, const Found& found, bool begins) {
-  if (begins) found.segment->last_pass = found.segment->pool->note_pass(id);
-  uint64_t end = found.entry.page * kPageBytes + found.entry.size;
+  if (begins) {
+    found.segment->last_pass = found.segment->pool->note_pass(id);
+    neighbours_.read(found.segment->neighbourhood, found.entry.extent());
+  }
+  uint64_t end = found.entry.extent().end();
   bool durable = end <= found.segment->synced_bytes;
   {
     Shard& part = shard(id);
@@ -110,7 +134,7 @@ Error PackedStore::lost(const FileId& id, const Entry& entry, const std::string&
                         const std::string& why) {
   if (forget(id, entry)) {
     directory_->corrupt(key, fmt::format("{} at {}: {}", Segment::name(entry.segment, ".data"),
-                                         entry.page * kPageBytes, why));
+                                         entry.extent().offset, why));
   }
   return not_here(key);
 }

@@ -12,6 +12,7 @@
 #include "cache/cache_directory.h"
 #include "cache/capacity.h"
 #include "cache/descriptor_pool.h"
+#include "cache/packed/neighbours.h"
 #include "cache/packed/segment_tail.h"
 #include "runtime/semaphore.h"
 
@@ -56,6 +57,7 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   const PoolPtr pool;
   Charge charge;
   SegmentTail tail;
+  Neighbourhood neighbourhood;
 
   std::atomic<int64_t> newest_ns = 0;   // when its last object came
   std::atomic<uint64_t> last_pass = 0;  // in which one of its objects was used

@@ -12,8 +12,6 @@
 namespace leat {
 namespace {
 
-// A disk that has not answered for so long takes no caller's thread along.
-constexpr auto kSlow = std::chrono::seconds(1);
 constexpr auto kLastCallsPause = std::chrono::milliseconds(5);
 constexpr size_t kDroppedMax = 65'536;
 
@@ -177,7 +175,7 @@ Task<Result<uint64_t>> DirectoryMember::evict(std::optional<PoolId> pool, uint64
 std::shared_ptr<BackingFile> DirectoryMember::backing(const FileRef& ref) {
   Opening* now = now_.load();
   if (now == nullptr || health_->state() == DirectoryState::kDown) return nullptr;
-  if (now->disk->calls().silence(Clock::now()) > kSlow) return nullptr;
+  if (now->disk->is_slow()) return nullptr;
   return now->store->backing(ref);
 }
 
@@ -186,8 +184,8 @@ uint64_t DirectoryMember::drop(const FileId& id) {
     // What is dropped from a disk that fails or hangs may be back when it is opened anew.
     std::lock_guard lock(mutex_);
     const Opening* now = now_.load();
-    const bool sound = now != nullptr && health_->state() == DirectoryState::kNormal &&
-                       now->disk->calls().silence(Clock::now()) <= kSlow;
+    const bool sound =
+        now != nullptr && health_->state() == DirectoryState::kNormal && !now->disk->is_slow();
     if (!sound && dropped_.size() < kDroppedMax) dropped_.push_back(id);
   }
   DirectoryStore* open = store();

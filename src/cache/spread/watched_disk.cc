@@ -65,6 +65,11 @@ std::optional<size_t> WatchedDisk::try_read(int fd, std::span<std::byte> into, u
   return disk_->try_read(fd, into, offset);
 }
 
+bool WatchedDisk::is_cold(int fd, uint64_t offset, uint64_t size) {
+  if (is_slow()) return false;
+  return disk_->is_cold(fd, offset, size);
+}
+
 // A want of descriptors, which looks like EIO, is not the disk's fault.
 Result<File> WatchedDisk::open(const std::string& path, int flags, mode_t mode) {
   if (fenced_off_) return refused();

@@ -18,6 +18,9 @@ class WatchedDisk : public Disk {
   WatchedDisk(std::shared_ptr<Disk> disk, std::shared_ptr<DirectoryHealth> health)
       : disk_(std::move(disk)), health_(std::move(health)) {}
 
+  // One that has not answered for so long takes no caller's thread along.
+  static constexpr auto kSlow = std::chrono::seconds(1);
+  bool is_slow() const { return calls_.silence(Clock::now()) > kSlow; }
   const CallTimes& calls() const { return calls_; }
   // From now on calls are refused (kUnavailable): what was opened with this disk changes nothing
   // more in a directory that may be opened anew. One that has begun does what it does; its end is
@@ -31,6 +34,7 @@ class WatchedDisk : public Disk {
   Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override;
   Result<> sync_now(int fd) override;
   std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override;
+  bool is_cold(int fd, uint64_t offset, uint64_t size) override;
   Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) override;
   Result<File> open(const std::string& path, int flags, mode_t mode) override;
   Result<> unlink(const std::string& path) override;

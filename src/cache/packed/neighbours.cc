@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/packed/neighbours.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "cache/capacity.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+Counter pieces_used("leat_cache_neighbour_pieces_total",
+                    "Pieces of segments that were brought into the page cache around a read",
+                    R"(use="used")");
+Counter pieces_wasted("leat_cache_neighbour_pieces_total",
+                      "Pieces of segments that were brought into the page cache around a read",
+                      R"(use="wasted")");
+
+// A piece that was of no use has cost the disk several times what was asked of it, one that was
+// has saved a request at least: two of three have to be. Some tens of them decide.
+constexpr int kUsed = 1, kWasted = -2;
+constexpr int kCreditAtFirst = 32, kCreditMax = 64, kCreditMin = -16;
+// Of what is refused one in so many is brought nevertheless, to see whether it is of use again.
+constexpr uint64_t kProbeEvery = 64;
+
+uint64_t distance(uint64_t a, uint64_t b) {
+  return a > b ? a - b : b - a;
+}
+
+}  // namespace
+
+NeighbourReads::NeighbourReads(uint64_t piece_bytes)
+    : piece_bytes_(align_up(std::min(piece_bytes, kPieceBytesMax), kPageBytes)),
+      credit_(kCreditAtFirst) {}
+
+std::optional<ByteRange> NeighbourReads::missed(Neighbourhood& in, ByteRange object,
+                                                uint64_t written) {
+  if (!concerns(object)) return std::nullopt;
+  const uint64_t last = in.last_.exchange(object.offset, std::memory_order_relaxed);
+  if (last != Neighbourhood::kNever && distance(last, object.offset) <= 2 * piece_bytes_) {
+    return std::nullopt;
+  }
+  const uint64_t piece = object.offset / piece_bytes_;
+  const uint64_t from = piece * piece_bytes_;
+  const uint64_t to = std::min(std::max(from + piece_bytes_, object.end()), written);
+  if (to < object.end()) return std::nullopt;
+  std::lock_guard lock(in.mutex_);
+  if (in.brought_for_.size() <= piece) in.brought_for_.resize(piece + 1);
+  uint16_t& brought_for = in.brought_for_[piece];
+  if (brought_for != 0) {
+    brought_for = 0;
+    --in.unused_;
+    pieces_wasted.add();
+    judge(kWasted);
+  }
+  if (!worthwhile()) return std::nullopt;
+  brought_for = static_cast<uint16_t>((object.offset - from) / kPageBytes + 1);
+  ++in.unused_;
+  return ByteRange{from, to - from};
+}
+
+void NeighbourReads::read(Neighbourhood& in, ByteRange object) {
+  if (piece_bytes_ == 0) return;
+  in.last_.store(object.offset, std::memory_order_relaxed);
+  if (in.unused_.load(std::memory_order_relaxed) == 0) return;
+  const uint64_t piece = object.offset / piece_bytes_;
+  const uint64_t page = (object.offset - piece * piece_bytes_) / kPageBytes;
+  std::lock_guard lock(in.mutex_);
+  if (in.brought_for_.size() <= piece) return;
+  uint16_t& brought_for = in.brought_for_[piece];
+  if (brought_for == 0 || brought_for == page + 1) return;
+  brought_for = 0;
+  --in.unused_;
+  pieces_used.add();
+  judge(kUsed);
+}
+
+bool NeighbourReads::worthwhile() {
+  if (credit_.load(std::memory_order_relaxed) > 0) return true;
+  return refused_.fetch_add(1, std::memory_order_relaxed) % kProbeEvery == kProbeEvery - 1;
+}
+
+void NeighbourReads::judge(int change) {
+  int now = credit_.load(std::memory_order_relaxed), next;
+  do {
+    next = std::clamp(now + change, kCreditMin, kCreditMax);
+  } while (!credit_.compare_exchange_weak(now, next, std::memory_order_relaxed));
+}
+
+}  // namespace leat

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/packed/neighbours.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "cache/store_fixture_test.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kPiece = 512 * kKiB;
+constexpr uint64_t kFar = 4 * kPiece;  // no order between two reads
+constexpr uint64_t kWritten = uint64_t{1} << 40;
+
+ByteRange object_at(uint64_t offset) {
+  return {offset, 20'000};
+}
+
+TEST(Neighbours, ThePieceAroundAnObjectIsBrought) {
+  NeighbourReads reads(kPiece);
+  Neighbourhood in;
+  EXPECT_EQ(reads.missed(in, object_at(3 * kPiece + 40'960), kWritten),
+            (ByteRange{3 * kPiece, kPiece}));
+}
+
+TEST(Neighbours, AllOfAnObjectThatReachesIntoTheNextPieceIs) {
+  NeighbourReads reads(kPiece);
+  Neighbourhood in;
+  const ByteRange object = object_at(kPiece - 4096);
+  EXPECT_EQ(reads.missed(in, object, kWritten), (ByteRange{0, object.end()}));
+}
+
+TEST(Neighbours, NothingThatIsNotWritten) {
+  NeighbourReads reads(kPiece);
+  Neighbourhood in;
+  EXPECT_EQ(reads.missed(in, object_at(0), 24'576), (ByteRange{0, 24'576}));
+  Neighbourhood other;
+  EXPECT_EQ(reads.missed(other, object_at(0), 10'000), std::nullopt);
+}
+
+TEST(Neighbours, NothingAroundALargeObjectNorWhereItIsSwitchedOff) {
+  NeighbourReads reads(kPiece), off(0);
+  Neighbourhood in;
+  EXPECT_EQ(reads.missed(in, {0, kPiece / 2 + 1}, kWritten), std::nullopt);
+  EXPECT_EQ(off.missed(in, {0, 1}, kWritten), std::nullopt);
+  off.read(in, {0, 1});
+}
+
+TEST(Neighbours, ReadsInOrderAreLeftToTheKernel) {
+  NeighbourReads reads(kPiece);
+  Neighbourhood in;
+  EXPECT_TRUE(reads.missed(in, object_at(0), kWritten));
+  for (uint64_t offset = 20'480; offset < 8 * kPiece; offset += 20'480) {
+    EXPECT_FALSE(reads.missed(in, object_at(offset), kWritten)) << offset;
+    reads.read(in, object_at(offset));
+  }
+  EXPECT_TRUE(reads.missed(in, object_at(100 * kPiece), kWritten));
+}
+
+// Reads `pieces` pieces far from each other twice: the second time they are gone from memory.
+// Returns how many were brought around then.
+uint64_t brought_again(NeighbourReads& reads, Neighbourhood& in, uint64_t pieces, bool used) {
+  uint64_t brought = 0;
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint64_t i = 0; i < pieces; ++i) {
+      const uint64_t offset = i * kFar;
+      const bool around = reads.missed(in, object_at(offset), kWritten).has_value();
+      if (pass == 1) brought += around;
+      reads.read(in, object_at(offset));  // what it was brought for
+      if (used) reads.read(in, object_at(offset + 40'960));
+    }
+  }
+  return brought;
+}
+
+TEST(Neighbours, PiecesThatAreUsedAreBroughtAgain) {
+  NeighbourReads reads(kPiece);
+  Neighbourhood in;
+  EXPECT_EQ(brought_again(reads, in, 1000, true), 1000u);
+}
+
+TEST(Neighbours, PiecesThatAreDroppedUnusedAreNot) {
+  NeighbourReads reads(kPiece);
+  Neighbourhood in;
+  const uint64_t brought = brought_again(reads, in, 1000, false);
+  EXPECT_LT(brought, 40u);
+  EXPECT_GT(brought, 10u);  // one in 64 is tried nevertheless
+  // Once they are of use again so is the rest.
+  brought_again(reads, in, 5000, true);
+  EXPECT_EQ(brought_again(reads, in, 100, true), 100u);
+}
+
+TEST(Neighbours, AnEpochInRandomOrderAsksTheDiskOncePerPiece) {
+  constexpr uint64_t kPieces = 400, kObjects = 20;  // of a piece
+  NeighbourReads reads(kPiece);
+  Neighbourhood in;
+  std::vector<uint64_t> order(kPieces * kObjects);
+  for (uint64_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::shuffle(order, std::mt19937_64(1));
+  std::vector<bool> in_memory(kPieces);
+  uint64_t asked = 0, alone = 0;
+  for (uint64_t i : order) {
+    const ByteRange object = object_at(i / kObjects * kPiece + i % kObjects * 24'576);
+    if (!in_memory[i / kObjects]) {
+      const bool around = reads.missed(in, object, kWritten).has_value();
+      (around ? asked : alone) += 1;
+      if (around) in_memory[i / kObjects] = true;
+    }
+    reads.read(in, object);
+  }
+  EXPECT_LE(asked, kPieces);
+  EXPECT_LT(alone, kPieces);  // that lay beside the last one read, by chance
+}
+
+// --- in a store ----------------------------------------------------------------------------------
+
+// Sees what is read ahead.
+class SeenDisk : public FaultyDisk {
+ public:
+  using FaultyDisk::FaultyDisk;
+  Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) override {
+    Result<uint64_t> cold = FaultyDisk::read_ahead(fd, offset, size);
+    if (cold && *cold > 0) brought += size;
+    return cold;
+  }
+  std::atomic<uint64_t> brought = 0;
+};
+
+class NeighboursInAStore : public testing::Test {
+ protected:
+  NeighboursInAStore() : disk_(std::make_shared<SeenDisk>(make_disk(executor_))) {
+    PageStoreOptions options = TestStore::options(directory_.path());
+    options.capacity_bytes = 1024 * kMiB;  // a segment is at most a 32nd of it
+    options.segment_bytes = 16 * kMiB;
+    options.neighbour_bytes = 128 * kKiB;
+    store_ = std::make_unique<TestStore>(options, disk_);
+    for (size_t i = 0; i < 400; ++i) {
+      refs_.push_back(object("small" + std::to_string(i), 20'000));
+      EXPECT_TRUE(store_->write_whole(refs_.back()));
+    }
+    EXPECT_TRUE(store_->flush());
+  }
+  // Nothing of it is in the page cache.
+  bool cool() {
+    for (const std::string& path : files_ending(directory_.path(), ".data")) {
+      const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+      if (::fdatasync(file.fd()) != 0) return false;
+      if (::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED) != 0) return false;
+      if (!make_disk(executor_)->is_cold(file.fd(), 0, 4 * kMiB)) return false;
+    }
+    return true;
+  }
+  bool hot(size_t i) { return (*store_)->try_read(*refs_[i], {0, refs_[i]->size}).has_value(); }
+  bool becomes_hot(size_t i) {
+    const auto end = Clock::now() + std::chrono::seconds(20);
+    while (!hot(i)) {
+      if (Clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
+  TempDirectory directory_;
+  Executor executor_;
+  const std::shared_ptr<SeenDisk> disk_;
+  std::unique_ptr<TestStore> store_;
+  std::vector<FileRefPtr> refs_;
+};
+
+TEST_F(NeighboursInAStore, OneReadFromAColdDiskBringsWhatLiesBesideIt) {
+  if (!cool()) GTEST_SKIP() << "the page cache cannot be emptied here, or not be asked";
+  EXPECT_FALSE(hot(203));
+  EXPECT_EQ(disk_->brought, 128 * kKiB);
+  EXPECT_TRUE(store_->holds(refs_[203]));
+  // An object takes 20 KiB: of six in a row around it five are in its piece at least.
+  size_t beside = 0;
+  for (size_t i = 198; i <= 208; ++i) beside += becomes_hot(203) && hot(i);
+  EXPECT_GE(beside, 5u);
+  EXPECT_EQ(disk_->brought, 128 * kKiB);  // what is near is the kernel's to read ahead
+  EXPECT_FALSE(hot(20));
+  EXPECT_EQ(disk_->brought, 256 * kKiB);
+}
+
+TEST_F(NeighboursInAStore, ADiskThatRefusesCostsNothing) {
+  if (!cool()) GTEST_SKIP() << "the page cache cannot be emptied here, or not be asked";
+  disk_->fault = [](FaultyDisk::Call call, uint64_t) {
+    return call == FaultyDisk::Call::kRead ? EIO : 0;
+  };
+  EXPECT_FALSE(hot(203));
+  disk_->fault = nullptr;
+  for (const FileRefPtr& ref : refs_) EXPECT_TRUE(store_->holds(ref));
+}
+
+}  // namespace
+}  // namespace leat
