@@ -193,9 +193,15 @@ class SystemDisk : public Disk {
     // What the kernel's own read-ahead has for the most part is left to it: telling it the rest
     // made three requests of one and more reads wait (12,000 × 110 KB in the order of a segment).
     if (cold * 2 < size || cold == 0) return 0;
-    const int failed = ::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(size),
-                                       POSIX_FADV_WILLNEED);
-    if (failed != 0) return error(status_from_errno(failed, "read ahead from the cache disk"));
+    // The kernel takes at once what the device takes in one request, or its read-ahead.
+    for (uint64_t done = 0; done < size;) {
+      const int failed = ::posix_fadvise(fd, static_cast<off_t>(offset + done),
+                                         static_cast<off_t>(size - done), POSIX_FADV_WILLNEED);
+      if (failed != 0) return error(status_from_errno(failed, "read ahead from the cache disk"));
+      const uint64_t taken = cached_bytes(fd, offset + done, size - done).value_or(0);
+      if (taken == 0) break;
+      done += taken;
+    }
     return cold;
   }
 

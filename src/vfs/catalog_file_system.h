@@ -92,6 +92,7 @@ class CatalogFileSystem : public FileSystem {
   std::optional<Invalidation> first_held(const CatalogChange& change) const;
   bool keeps_listing(NodeId directory);
   void listings_changed(const std::string& mount_path);
+  void tell_of_listing(NodeId directory);
   void mount_changed(const std::string& mount_path);
   void tell(const Invalidation& name);
   void version_gone(const Node& node, const Status& status);

@@ -70,17 +70,23 @@ void CatalogFileSystem::mount_changed(const std::string& mount_path) {
 }
 
 void CatalogFileSystem::listings_changed(const std::string& mount_path) {
+  // It may not know yet of which mount it is, after a predecessor's end.
+  if (is_at_or_below(root_path_, mount_path)) tell_of_listing(kRootNode);
   nodes_.visit(mount_path, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) {
-      if (node->kind != FileKind::kDirectory) continue;
-      tell({.parent = 0,
-            .name = {},
-            .node = node->id,
-            .only_belief = true,
-            .directory = true,
-            .patient = true});
+      const bool directory = node->kind == FileKind::kDirectory;
+      if (directory && node->id != kRootNode) tell_of_listing(node->id);
     }
   });
+}
+
+void CatalogFileSystem::tell_of_listing(NodeId directory) {
+  tell({.parent = 0,
+        .name = {},
+        .node = directory,
+        .only_belief = true,
+        .directory = true,
+        .patient = true});
 }
 
 void CatalogFileSystem::tell(const Invalidation& name) {

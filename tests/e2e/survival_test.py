@@ -70,6 +70,21 @@ def test_listings_that_the_kernel_keeps_go_with_their_snapshot(leat, mount, s3, 
         assert names() == shown[name], name
 
 
+def test_names_that_nobody_holds_go_with_their_snapshot(leat, mount, s3, bucket):
+    many = [f"z{number:04}" for number in range(1000)]  # of the last of them the kernel has but names
+    for name in many:
+        s3.put_object(Bucket=bucket, Key=name, Body=b"")
+    leat.run("snapshot", "build", mount, "--name", "one", "--use")
+    before = set(os.listdir(mount))
+    assert set(many) <= before
+    for name in many[-100:]:
+        s3.delete_object(Bucket=bucket, Key=name)
+    leat.run("snapshot", "build", mount, "--name", "two")
+    leat.kill_daemon()  # the next one has not been asked for the root
+    leat.run("snapshot", "use", "two", mount)
+    assert set(os.listdir(mount)) == before - set(many[-100:])
+
+
 def test_readers_notice_no_death(leat, mount, seed, scale):
     moments = random.Random(seed)
     with reading(mount, seed):

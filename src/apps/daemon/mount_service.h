@@ -75,7 +75,7 @@ class MountService {
   // The policy of a mount has changed in the catalog; nothing where there is none.
   void refresh_view(const std::string& path);
   // The mount at `path` goes by the snapshot of that name from now on; "": by its store. Nothing
-  // where there is none. Returns when the kernel was told.
+  // where there is none. Returns when the kernel was told, or after 10 s in vain.
   Task<> snapshot_used(std::string path, std::string name);
 
   // As when the last mount goes, if there is none: for a daemon that nobody used.
@@ -117,7 +117,8 @@ class MountService {
   Result<EntryPtr> reserve(const MountRequest& request, const StoreUrl& url);
   Task<Result<>> fill(Context context, EntryPtr entry, StoreUrl url, SnapshotPtr snapshot);
   static Task<Result<>> check_target(Context context, StoreUrl url, std::string path);
-  Task<> tell_kernel();
+  // Of what changed in the mount at `path`; gives up on those that wait for one of their requests.
+  Task<> tell_kernel(std::string path);
   static Policy owner_of(const MountRequest& request);
   Task<Result<>> prepare_target(EntryPtr entry);
   void set_pools(const std::map<PoolId, PoolPolicy>& pools);

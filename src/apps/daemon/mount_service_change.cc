@@ -75,7 +75,7 @@ Task<Result<>> MountService::change_claimed(EntryPtr entry, MountChange change) 
   set_pools(after->pools);
   Result<> set = co_await catalog_.set_policy(mount, after->policy);
   if (!set) co_return set;
-  co_await tell_kernel();
+  co_await tell_kernel(mount);
   // What is in a pool that no path has any more is not kept for the sake of what was said of it.
   for (const auto& [id, policy] : before->pools) {
     if (!after->pools.contains(id)) set_pools({{id, PoolPolicy{.name = policy.name}}});
@@ -100,17 +100,18 @@ Task<> MountService::snapshot_used(std::string path, std::string name) {
   remember();
   refresh_view(path);
   std::optional<Activity::Token> token = activity_.enter();
-  if (token) co_await tell_kernel();  // else all mounts go
+  if (token) co_await tell_kernel(path);  // else this daemon ends
 }
 
 // Entries whose doors could show what changed are not torn down while this task is counted; those
 // that are being unmounted have nothing to be told.
-Task<> MountService::tell_kernel() {
+Task<> MountService::tell_kernel(std::string path) {
   std::vector<EntryPtr> doors;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [path, entry] : entries_) {
-      if (entry->door) doors.push_back(entry);
+    for (const auto& [at, entry] : entries_) {
+      const bool shows = is_at_or_below(path, at) || is_at_or_below(at, path);
+      if (entry->door && shows) doors.push_back(entry);
     }
   }
   for (const EntryPtr& entry : doors) {

@@ -5,7 +5,6 @@
 
 #include "base/units.h"
 #include "cache/capacity.h"
-#include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
@@ -23,6 +22,7 @@ constexpr int kUsed = 1, kWasted = -2;
 constexpr int kCreditAtFirst = 32, kCreditMax = 64, kCreditMin = -16;
 // Of what is refused one in so many is brought nevertheless, to see whether it is of use again.
 constexpr uint64_t kProbeEvery = 64;
+constexpr uint16_t kNoMark = 0;
 
 uint64_t distance(uint64_t a, uint64_t b) {
   return a > b ? a - b : b - a;
@@ -45,35 +45,40 @@ std::optional<ByteRange> NeighbourReads::missed(Neighbourhood& in, ByteRange obj
   const uint64_t from = piece * piece_bytes_;
   const uint64_t to = std::min(std::max(from + piece_bytes_, object.end()), written);
   if (to < object.end()) return std::nullopt;
+  if (take_mark(in, piece, kNoMark)) judge(kWasted, pieces_wasted);
+  if (!worthwhile()) return std::nullopt;
+  return ByteRange{from, to - from};
+}
+
+void NeighbourReads::brought(Neighbourhood& in, ByteRange object) {
+  const uint64_t piece = object.offset / piece_bytes_;
   std::lock_guard lock(in.mutex_);
   if (in.brought_for_.size() <= piece) in.brought_for_.resize(piece + 1);
-  uint16_t& brought_for = in.brought_for_[piece];
-  if (brought_for != 0) {
-    brought_for = 0;
-    --in.unused_;
-    pieces_wasted.add();
-    judge(kWasted);
-  }
-  if (!worthwhile()) return std::nullopt;
-  brought_for = static_cast<uint16_t>((object.offset - from) / kPageBytes + 1);
+  if (in.brought_for_[piece] != kNoMark) return;  // by another reader, meanwhile
+  in.brought_for_[piece] = mark_of(object);
   ++in.unused_;
-  return ByteRange{from, to - from};
 }
 
 void NeighbourReads::read(Neighbourhood& in, ByteRange object) {
   if (piece_bytes_ == 0) return;
   in.last_.store(object.offset, std::memory_order_relaxed);
-  if (in.unused_.load(std::memory_order_relaxed) == 0) return;
-  const uint64_t piece = object.offset / piece_bytes_;
-  const uint64_t page = (object.offset - piece * piece_bytes_) / kPageBytes;
+  if (take_mark(in, object.offset / piece_bytes_, mark_of(object))) judge(kUsed, pieces_used);
+}
+
+// Whether the piece had one, and another than `except`: it has none any more.
+bool NeighbourReads::take_mark(Neighbourhood& in, uint64_t piece, uint16_t except) {
+  if (in.unused_.load(std::memory_order_relaxed) == 0) return false;
   std::lock_guard lock(in.mutex_);
-  if (in.brought_for_.size() <= piece) return;
+  if (in.brought_for_.size() <= piece) return false;
   uint16_t& brought_for = in.brought_for_[piece];
-  if (brought_for == 0 || brought_for == page + 1) return;
-  brought_for = 0;
+  if (brought_for == kNoMark || brought_for == except) return false;
+  brought_for = kNoMark;
   --in.unused_;
-  pieces_used.add();
-  judge(kUsed);
+  return true;
+}
+
+uint16_t NeighbourReads::mark_of(ByteRange object) const {
+  return static_cast<uint16_t>(object.offset % piece_bytes_ / kPageBytes + 1);
 }
 
 bool NeighbourReads::worthwhile() {
@@ -81,7 +86,8 @@ bool NeighbourReads::worthwhile() {
   return refused_.fetch_add(1, std::memory_order_relaxed) % kProbeEvery == kProbeEvery - 1;
 }
 
-void NeighbourReads::judge(int change) {
+void NeighbourReads::judge(int change, Counter& counter) {
+  counter.add();
   int now = credit_.load(std::memory_order_relaxed), next;
   do {
     next = std::clamp(now + change, kCreditMin, kCreditMax);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/byte_range.h"
+#include "telemetry/metrics.h"
 
 namespace leat {
 
@@ -37,14 +38,19 @@ class NeighbourReads {
   // Not large ones, for which the way to the disk is not what counts.
   bool concerns(ByteRange object) const { return object.size * 2 <= piece_bytes_; }
   // The page cache has nothing of `object`. What to bring of the segment, of which so many bytes
-  // are written; nothing where the object had better be read by itself: the segment is read in
-  // order, so that the kernel reads ahead, or pieces were of little use lately.
+  // are written, if the page cache has nothing of that either; nothing where the object had better
+  // be read by itself: the segment is read in order, so that the kernel reads ahead, or pieces were
+  // of little use lately.
   std::optional<ByteRange> missed(Neighbourhood& in, ByteRange object, uint64_t written);
+  // That is being brought, for the object's sake.
+  void brought(Neighbourhood& in, ByteRange object);
   void read(Neighbourhood& in, ByteRange object);
 
  private:
+  bool take_mark(Neighbourhood& in, uint64_t piece, uint16_t except);
+  uint16_t mark_of(ByteRange object) const;
   bool worthwhile();
-  void judge(int change);
+  void judge(int change, Counter& counter);
 
   const uint64_t piece_bytes_;
   std::atomic<int> credit_;

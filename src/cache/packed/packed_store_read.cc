@@ -47,10 +47,11 @@ bool PackedStore::bring_neighbours(const Found& found, const OpenFiles& files, B
   if (!disk.is_cold(fd, object.offset + wanted.offset, wanted.size)) return false;
   const std::optional<ByteRange> piece =
       neighbours_.missed(found.segment->neighbourhood, object, found.segment->tail.written());
-  if (!piece) return false;
+  if (!piece || !disk.is_cold(fd, piece->offset, piece->size)) return false;
   const Result<uint64_t> brought = disk.read_ahead(fd, piece->offset, piece->size);
   if (!brought || *brought == 0) return false;
-  neighbour_bytes.add(*brought - std::min(*brought, object.size));
+  neighbours_.brought(found.segment->neighbourhood, object);
+  neighbour_bytes.add(piece->size - object.size);
   return true;
 }
 
