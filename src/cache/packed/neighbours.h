@@ -38,9 +38,9 @@ class NeighbourReads {
   // Not large ones, for which the way to the disk is not what counts.
   bool concerns(ByteRange object) const { return object.size * 2 <= piece_bytes_; }
   // The page cache has nothing of `object`. What to bring of the segment, of which so many bytes
-  // are written, if the page cache has nothing of that either; nothing where the object had better
-  // be read by itself: the segment is read in order, so that the kernel reads ahead, or pieces were
-  // of little use lately.
+  // are written, where the page cache has nothing of that either; nothing where the object had
+  // better be read by itself: the segment is read in order, so that the kernel reads ahead, or
+  // pieces were of little use lately.
   std::optional<ByteRange> missed(Neighbourhood& in, ByteRange object, uint64_t written);
   // That is being brought, for the object's sake.
   void brought(Neighbourhood& in, ByteRange object);

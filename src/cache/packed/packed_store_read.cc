@@ -47,7 +47,10 @@ bool PackedStore::bring_neighbours(const Found& found, const OpenFiles& files, B
   if (!disk.is_cold(fd, object.offset + wanted.offset, wanted.size)) return false;
   const std::optional<ByteRange> piece =
       neighbours_.missed(found.segment->neighbourhood, object, found.segment->tail.written());
-  if (!piece || !disk.is_cold(fd, piece->offset, piece->size)) return false;
+  if (!piece) return false;
+  // What of another piece was brought or read may reach into this one.
+  const uint64_t lead = std::min(piece->size / 4, object.offset - piece->offset);
+  if (!disk.is_cold(fd, piece->offset + lead, piece->size - lead)) return false;
   const Result<uint64_t> brought = disk.read_ahead(fd, piece->offset, piece->size);
   if (!brought || *brought == 0) return false;
   neighbours_.brought(found.segment->neighbourhood, object);
