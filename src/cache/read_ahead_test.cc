@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/read_ahead.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <future>
 
-#include "cache/store_fixture_test.h"
+#include "cache/page_cache_test.h"
 
 namespace leat {
 namespace {
@@ -22,17 +20,6 @@ std::vector<FileRefPtr> small_objects(TestStore& store, size_t count) {
   return refs;
 }
 
-// Out of the page cache, as far as it is on the disk.
-void cool(const std::string& directory) {
-  for (const std::string& path : files_ending(directory, ".data")) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    ASSERT_GE(fd, 0);
-    ASSERT_EQ(::fdatasync(fd), 0);
-    ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-    ::close(fd);
-  }
-}
-
 uint64_t cold_bytes(TestStore& store, const std::vector<FileRefPtr>& refs) {
   auto told = std::make_shared<std::promise<uint64_t>>();
   store->will_read(refs, [told](uint64_t bytes) { told->set_value(bytes); });
@@ -44,7 +31,7 @@ TEST(ReadAhead, SmallObjectsComeIntoThePageCacheBeforeTheyAreRead) {
   TestStore store(TestStore::options(directory.path()));
   const std::vector<FileRefPtr> refs = small_objects(store, 20);
   for (const FileRefPtr& ref : refs) EXPECT_TRUE(store.holds(ref));  // verified from here on
-  cool(directory.path());
+  ASSERT_TRUE(cool(directory.path()));
   EXPECT_GE(cold_bytes(store, refs), 20u * 50'000);
   for (const FileRefPtr& ref : refs) EXPECT_TRUE(store.holds(ref));
 }

@@ -3,12 +3,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <random>
 
-#include "cache/store_fixture_test.h"
+#include "cache/page_cache_test.h"
 
 namespace leat {
 namespace {
@@ -156,11 +155,10 @@ class NeighboursInAStore : public testing::Test {
     EXPECT_TRUE(store_->flush());
   }
   // Nothing of it is in the page cache.
-  bool cool() {
+  bool cool_down() {
+    if (!cool(directory_.path())) return false;
     for (const std::string& path : files_ending(directory_.path(), ".data")) {
       const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-      if (::fdatasync(file.fd()) != 0) return false;
-      if (::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED) != 0) return false;
       if (!make_disk(executor_)->is_cold(file.fd(), 0, 4 * kMiB)) return false;
     }
     return true;
@@ -183,7 +181,7 @@ class NeighboursInAStore : public testing::Test {
 };
 
 TEST_F(NeighboursInAStore, OneReadFromAColdDiskBringsWhatLiesBesideIt) {
-  if (!cool()) GTEST_SKIP() << "the page cache cannot be emptied here, or not be asked";
+  if (!cool_down()) GTEST_SKIP() << "the page cache cannot be emptied here, or not be asked";
   EXPECT_FALSE(hot(203));
   EXPECT_EQ(disk_->brought, 128 * kKiB);
   EXPECT_TRUE(store_->holds(refs_[203]));
@@ -197,7 +195,7 @@ TEST_F(NeighboursInAStore, OneReadFromAColdDiskBringsWhatLiesBesideIt) {
 }
 
 TEST_F(NeighboursInAStore, APieceOfWhichSomethingIsThereIsNotBrought) {
-  if (!cool()) GTEST_SKIP() << "the page cache cannot be emptied here, or not be asked";
+  if (!cool_down()) GTEST_SKIP() << "the page cache cannot be emptied here, or not be asked";
   EXPECT_TRUE(store_->holds(refs_[203]));  // without a try, so alone
   EXPECT_FALSE(hot(20));
   EXPECT_EQ(disk_->brought, 128 * kKiB);
@@ -206,7 +204,7 @@ TEST_F(NeighboursInAStore, APieceOfWhichSomethingIsThereIsNotBrought) {
 }
 
 TEST_F(NeighboursInAStore, ADiskThatRefusesCostsNothing) {
-  if (!cool()) GTEST_SKIP() << "the page cache cannot be emptied here, or not be asked";
+  if (!cool_down()) GTEST_SKIP() << "the page cache cannot be emptied here, or not be asked";
   disk_->fault = [](FaultyDisk::Call call, uint64_t) {
     return call == FaultyDisk::Call::kRead ? EIO : 0;
   };
