@@ -184,7 +184,9 @@ def test_readers_of_a_hanging_store_go_at_once_and_leave_nothing(leat, store, s3
     assert len(os.listdir(mount)) == 40
     os.kill(store.pid, signal.SIGSTOP)
     try:
-        readers = [subprocess.Popen(["cat", mount / f"{number:02}"], stdout=subprocess.DEVNULL)
+        # In the background of a shell SIGINT would be ignored.
+        readers = [subprocess.Popen(["cat", mount / f"{number:02}"], stdout=subprocess.DEVNULL,
+                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
                    for number in range(40)]
         wait_until(lambda: all(map(waits_in_the_kernel, readers)), "the readers to wait")
         begin = time.monotonic()
