@@ -203,7 +203,7 @@ Result<> CatalogImpl::unmount(std::string path) {
 void CatalogImpl::tell_unmounted(std::string_view path) {
   std::vector<CatalogChange> changes;
   for (std::string_view at = path; at != "/"; at = parent_path(at)) {
-    auto answer = tree_->mount_answer(at);
+    auto answer = remembered(at);
     bool gone = answer && !answer->has_value();
     changes.push_back({std::string(parent_path(at)), std::string(last_component(at)), gone});
     if (!gone) break;

@@ -29,11 +29,12 @@ struct CatalogChange {
   std::string parent;  // path of the directory
   std::string name;
   bool gone = false;  // else: another version, or it came
-  // All of the mount at `parent` (and no name): how it is shown, and for how long it is believed.
+  // All of the mount at `parent` (and no name): how it is shown, for how long it is believed, and
+  // which names there are.
   bool whole = false;
   // All directories of the mount at `parent` (and no name): which names they have.
   bool listings = false;
-  // Of a snapshot taken into use or out of it: `listings` is told after all such names.
+  // Of a snapshot taken into use or out of it: after all such names `listings` is told or `whole`.
   bool exchange = false;
   // Told on a thread that may wait, by someone who has more to tell.
   bool patient = false;

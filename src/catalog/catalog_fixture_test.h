@@ -158,13 +158,13 @@ class CatalogTest : public ::testing::Test {
 
   void pass(std::chrono::nanoseconds time) { now_ += time.count(); }
 
-  // "parent:name" with a '-' before what has gone, "mount:*" of its listings; what was told since
-  // the last call.
+  // "parent:name" with a '-' before what has gone, "mount:*" of its listings, "mount:**" of all
+  // of it; what was told since the last call.
   std::vector<std::string> take_changes() {
     std::lock_guard lock(changes_mutex_);
     std::vector<std::string> all;
     for (const CatalogChange& change : changes_) {
-      const std::string name = change.listings ? "*" : change.name;
+      const std::string name = change.whole ? "**" : change.listings ? "*" : change.name;
       all.push_back((change.gone ? "-" : "") + change.parent + ":" + name);
     }
     changes_.clear();

@@ -77,16 +77,22 @@ void tell_of_names(Tree& tree, const Tree::Switch& done) {
   }
 }
 
-// Listings that a kernel keeps go as a whole, whatever it has forgotten of the names.
-void tell_of_listings(Tree& tree, const Mount& after) {
-  tree.tell({{.parent = after.entry.path, .name = {}, .listings = true, .patient = true}});
+// Listings that a kernel keeps go as a whole, whatever it has forgotten of the names. Of a store it
+// may also hold names that are not remembered here: of a predecessor's time, or for want of room.
+void tell_of_all(Tree& tree, const Tree::Switch& done) {
+  const bool from_store = done.before->snapshot == nullptr;
+  tree.tell({{.parent = done.after->entry.path,
+              .name = {},
+              .whole = from_store,
+              .listings = !from_store,
+              .patient = true}});
 }
 
 }  // namespace
 
 void tell_switch(Tree& tree, const Tree::Switch& done) {
   tell_of_names(tree, done);
-  tell_of_listings(tree, *done.after);
+  tell_of_all(tree, done);
 }
 
 }  // namespace leat

@@ -71,7 +71,8 @@ std::shared_ptr<Job> JobTable::make(JobKind kind, uint64_t id, std::string path,
                                          executor_);
   }
   if (kind == JobKind::kRefresh) {
-    return std::make_shared<RefreshJob>(id, std::move(path), catalog_, executor_);
+    return std::make_shared<RefreshJob>(id, std::move(path), catalog_, executor_,
+                                        options_.refreshed);
   }
   if (kind == JobKind::kVerify) {
     return std::make_shared<VerifyJob>(id, std::move(path), *options_.cache);

@@ -15,6 +15,7 @@
 #include "fetch/fetcher.h"
 #include "jobs/job.h"
 #include "jobs/load_job.h"
+#include "jobs/refresh_job.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
 #include "runtime/shared_result.h"
@@ -27,6 +28,8 @@ struct JobTableOptions {
   size_t ended_max = 100;  // remembered
   LoadOptions load{};
   HostCache* cache = nullptr;  // that can be verified
+  // What else there is to be done of a path that was refreshed; may be empty.
+  Refreshed refreshed{};
 };
 
 class JobTable {

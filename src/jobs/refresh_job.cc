@@ -40,6 +40,7 @@ Task<> RefreshJob::work(Context context) {
     }
   }
   update([](JobProgress& progress) { progress.planned = true; });
+  if (refreshed_ && !context.cancelled()) co_await refreshed_(path());
 }
 
 // False where there is nothing to be asked below it.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,17 @@
 
 namespace leat {
 
+using Refreshed = std::function<Task<>(std::string path)>;
+
 class RefreshJob : public Job {
  public:
-  RefreshJob(uint64_t id, std::string path, Catalog& catalog, Executor& executor)
-      : Job(id, JobKind::kRefresh, std::move(path)), catalog_(catalog), executor_(executor) {}
+  // `refreshed` is awaited at the end, unless it was cancelled; may be empty.
+  RefreshJob(uint64_t id, std::string path, Catalog& catalog, Executor& executor,
+             Refreshed refreshed)
+      : Job(id, JobKind::kRefresh, std::move(path)),
+        catalog_(catalog),
+        executor_(executor),
+        refreshed_(std::move(refreshed)) {}
 
  private:
   // Directories of one depth, asked about side by side: those above them were asked before, so a
@@ -34,6 +42,7 @@ class RefreshJob : public Job {
 
   Catalog& catalog_;
   Executor& executor_;
+  const Refreshed refreshed_;
 };
 
 }  // namespace leat

@@ -70,6 +70,7 @@ class CatalogFileSystem : public FileSystem {
   uint64_t nodes() const override { return nodes_.size(); }
 
   void catalog_changed(const CatalogChange& change) override;
+  void compare_held(const std::string& path) override;
   void set_invalidation_listener(std::function<void(const Invalidation&)> listener) override;
 
  private:
@@ -91,7 +92,11 @@ class CatalogFileSystem : public FileSystem {
   // way to it that has no node and may be held as missing. Nothing when it is not below the root.
   std::optional<Invalidation> first_held(const CatalogChange& change) const;
   bool keeps_listing(NodeId directory);
+  // What is learnt before is of before.
+  void begin_change();
+  void tell_of_belief(const NodePtr& node);
   void listings_changed(const std::string& mount_path);
+  void tell_of_root(const std::string& mount_path);
   void tell_of_listing(NodeId directory);
   void mount_changed(const std::string& mount_path);
   void tell(const Invalidation& name);

@@ -5,6 +5,15 @@
 #include "vfs/catalog_file_system.h"
 
 namespace leat {
+namespace {
+
+using Nodes = std::vector<NodePtr>;
+
+auto of_mount(const std::string& path) {
+  return [&path](const Node&, const Mount& mount) { return mount.entry.path == path; };
+}
+
+}  // namespace
 
 std::optional<Invalidation> CatalogFileSystem::first_held(const CatalogChange& change) const {
   std::string_view path = change.parent;
@@ -29,8 +38,7 @@ void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
   if (!is_at_or_below(change.parent, root_path_) && !is_at_or_below(root_path_, change.parent)) {
     return;
   }
-  // Before any node is looked for: what is learnt meanwhile may be of before.
-  if (++changes_ == kNoMoment) ++changes_;
+  begin_change();
   if (change.whole) return mount_changed(change.parent);
   if (change.listings) return listings_changed(change.parent);
   std::optional<Invalidation> name = first_held(change);
@@ -42,6 +50,11 @@ void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
   if (name->node == 0 && change.gone && !listed) return;
   name->patient = change.patient;
   tell(*name);
+}
+
+// Before any node is looked for: what is learnt meanwhile may be of before.
+void CatalogFileSystem::begin_change() {
+  if (++changes_ == kNoMoment) ++changes_;
 }
 
 bool CatalogFileSystem::keeps_listing(NodeId directory) {
@@ -56,23 +69,50 @@ bool CatalogFileSystem::keeps_listing(NodeId directory) {
 // Each name that the kernel holds of it is looked up again: it may have another owner and mode, be
 // believed for another time, and an open file's attributes, too.
 void CatalogFileSystem::mount_changed(const std::string& mount_path) {
-  nodes_.visit(mount_path, [this](const std::vector<NodePtr>& nodes) {
+  tell_of_root(mount_path);
+  nodes_.visit(of_mount(mount_path), [this](const Nodes& nodes) {
+    for (const NodePtr& node : nodes) tell_of_belief(node);
+  });
+}
+
+void CatalogFileSystem::tell_of_belief(const NodePtr& node) {
+  if (node->id == kRootNode) return;
+  nodes_.expire(node->id);
+  tell({.parent = node->parent->id,
+        .name = node->name,
+        .node = node->id,
+        .only_belief = true,
+        .directory = node->kind == FileKind::kDirectory,
+        .patient = true});
+}
+
+void CatalogFileSystem::compare_held(const std::string& path) {
+  begin_change();
+  tell_of_root(path);
+  auto wanted = [&](const Node& node, const Mount& mount) {
+    return is_at_or_below(mount.entry.path, path) ||
+           (is_at_or_below(path, mount.entry.path) && is_at_or_below(path_of(node), path));
+  };
+  nodes_.visit(wanted, [this](const Nodes& nodes) {
     for (const NodePtr& node : nodes) {
-      nodes_.expire(node->id);
-      tell({.parent = node->parent ? node->parent->id : 0,
-            .name = node->name,
-            .node = node->id,
-            .only_belief = true,
-            .directory = node->kind == FileKind::kDirectory,
-            .patient = true});
+      const auto entry = catalog_.try_lookup(path_of(*node));
+      const bool same =
+          entry && *entry && node->ref && (**entry).ref && node->ref->id == (**entry).ref->id;
+      if (!same) tell_of_belief(node);  // of a directory also the listing that the kernel keeps
     }
   });
 }
 
+// It may not know yet of which mount it is, after a predecessor's end.
+void CatalogFileSystem::tell_of_root(const std::string& mount_path) {
+  if (!is_at_or_below(root_path_, mount_path)) return;
+  nodes_.expire(kRootNode);
+  tell_of_listing(kRootNode);
+}
+
 void CatalogFileSystem::listings_changed(const std::string& mount_path) {
-  // It may not know yet of which mount it is, after a predecessor's end.
-  if (is_at_or_below(root_path_, mount_path)) tell_of_listing(kRootNode);
-  nodes_.visit(mount_path, [this](const std::vector<NodePtr>& nodes) {
+  tell_of_root(mount_path);
+  nodes_.visit(of_mount(mount_path), [this](const Nodes& nodes) {
     for (const NodePtr& node : nodes) {
       const bool directory = node->kind == FileKind::kDirectory;
       if (directory && node->id != kRootNode) tell_of_listing(node->id);

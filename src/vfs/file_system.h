@@ -206,7 +206,11 @@ class FileSystem {
   // The owner of the catalog passes on what Catalog::set_change_listener tells: one catalog serves
   // several file systems, and each turns the names below its root into invalidations.
   virtual void catalog_changed(const CatalogChange& change) = 0;
-  // Called on the thread of catalog_changed(), without locks held; must not wait where that may not
+  // Tells of every name at and below `path` that the kernel holds and of which the catalog does not
+  // say the same from memory; of directories always. For what the catalog could not tell of, since
+  // it has not known it, or not for long. Blocks as long as that takes.
+  virtual void compare_held(const std::string& path) = 0;
+  // Called on the threads of the two above, without locks held; must not wait where that may not
   // (Invalidation::patient). One call may still be running when this returns.
   virtual void set_invalidation_listener(std::function<void(const Invalidation&)> listener) = 0;
 };

@@ -87,6 +87,7 @@ class InspectedFileSystem : public FileSystem {
   uint64_t nodes() const override { return inner_->nodes(); }
 
   void catalog_changed(const CatalogChange& change) override { inner_->catalog_changed(change); }
+  void compare_held(const std::string& path) override { inner_->compare_held(path); }
   void set_invalidation_listener(std::function<void(const Invalidation&)> listener) override {
     inner_->set_invalidation_listener(std::move(listener));
   }

@@ -225,7 +225,7 @@ void NodeTable::expire(NodeId id) {
   found->second.node->record.set_facts(found->second.facts);
 }
 
-void NodeTable::visit(std::string_view mount_path,
+void NodeTable::visit(const std::function<bool(const Node&, const Mount&)>& wanted,
                       const std::function<void(const std::vector<NodePtr>&)>& visitor) const {
   for (const Shard& shard : shards_) {
     std::vector<NodePtr> found;
@@ -233,7 +233,7 @@ void NodeTable::visit(std::string_view mount_path,
       std::lock_guard lock(shard.mutex);
       for (const auto& [id, slot] : shard.slots) {
         const MountPtr& mount = slot.facts.mount;
-        if (mount && mount->entry.path == mount_path) found.push_back(slot.node);
+        if (mount && wanted(*slot.node, *mount)) found.push_back(slot.node);
       }
     }
     if (!found.empty()) visitor(found);

@@ -97,9 +97,9 @@ class NodeTable {
   // Nothing that is known of the node is fresh any more.
   void expire(NodeId id);
 
-  // All nodes of the mount at that path, some thousands at a time, without a lock held meanwhile.
-  // What comes or goes meanwhile may be left out.
-  void visit(std::string_view mount_path,
+  // All nodes that have a mount and are wanted, some thousands at a time, without a lock held
+  // meanwhile; `wanted` must not call out. What comes or goes meanwhile may be left out.
+  void visit(const std::function<bool(const Node&, const Mount&)>& wanted,
              const std::function<void(const std::vector<NodePtr>&)>& visitor) const;
 
   uint64_t size() const { return size_.load(std::memory_order_relaxed); }

@@ -7,13 +7,15 @@ import random
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from e2e.content import content, size_of
-from e2e.held_kernel import tell_a_held_kernel
+from e2e.held_kernel import Reader, tell_a_held_kernel, thread_in
+from e2e.objects import put_all
 from e2e.readers import UNTIL_STOPPED, Readers
 from rig.faulty import FaultyFront
 from rig.mounts import mounts_below
@@ -83,6 +85,83 @@ def test_names_that_nobody_holds_go_with_their_snapshot(leat, mount, s3, bucket)
     leat.kill_daemon()  # the next one has not been asked for the root
     leat.run("snapshot", "use", "two", mount)
     assert set(os.listdir(mount)) == before - set(many[-100:])
+
+
+def test_names_of_a_store_go_with_a_death_and_a_snapshot(leat, mount, s3, bucket):
+    """What the kernel holds for good is forgotten though the daemon that told it is not there any more."""
+    before = {name: (mount / name).stat().st_size for name in FILES}
+    s3.delete_object(Bucket=bucket, Key="d/f1")
+    s3.put_object(Bucket=bucket, Key="d/f2", Body=b"of another size")
+    leat.run("snapshot", "build", mount, "--name", "one")
+    leat.kill_daemon()
+    leat.run("snapshot", "use", "one", mount)
+    assert not (mount / "d/f1").exists()
+    assert (mount / "d/f2").read_bytes() == b"of another size"
+    for name in sorted(set(FILES) - {"d/f1", "d/f2"}):
+        assert (mount / name).stat().st_size == before[name]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_refresh_tells_of_what_a_daemon_before_has_shown(leat, mount, s3, bucket, asked):
+    sizes = {name: (mount / name).stat().st_size for name in FILES}
+    before = sorted(os.listdir(mount / "d"))
+    s3.delete_object(Bucket=bucket, Key="d/f1")
+    s3.put_object(Bucket=bucket, Key="d/f2", Body=b"of another size")
+    s3.put_object(Bucket=bucket, Key="d/new", Body=b"new")
+    leat.kill_daemon()
+    assert {name: (mount / name).stat().st_size for name in FILES} == sizes
+    if asked:  # then the next one knows what there is now, and not what was shown
+        assert not (mount / "d/none").exists()
+    leat.run("refresh", mount / "d")
+    assert sorted(os.listdir(mount / "d")) == sorted({*before, "new"} - {"f1"})
+    assert not (mount / "d/f1").exists()
+    assert (mount / "d/f2").read_bytes() == b"of another size"
+    assert (mount / "d/f7").read_bytes() == bytes_of("d/f7")
+
+
+def test_a_death_while_the_kernel_is_told_of_a_snapshot(leat, store, s3, bucket, folder, mount):
+    front = FaultyFront(store, folder, seed=0, share=0)
+    names = [f"many/{number}" for number in range(60)]
+    try:
+        put_all(s3, bucket, {**dict.fromkeys(names, b"old"), "e/f": b"old", "e/g": b"old"})
+        shown = leat.mount(front, bucket, os.path.join(folder, "shown"), freshness="immutable")
+        leat.run("mounts", "set", shown / "e", "freshness=max-age=100ms")
+        put_all(s3, bucket, dict.fromkeys(names, b"newer"))
+        leat.run("snapshot", "build", shown, "--name", "two")
+        put_all(s3, bucket, dict.fromkeys(names, b"old"))
+        assert {(shown / name).stat().st_size for name in names} == {3}
+        leat.kill_daemon()  # the next one does not know what the kernel holds but by its record
+        reader = Reader(shown / "e/f")
+        time.sleep(0.2)
+        front.hold("prefix=e")
+        reader.ask("held")
+        wait_until(lambda: front.held, "the lookup to wait for the store")
+        daemon = leat.daemon_pid()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(leat.run, "snapshot", "use", "two", shown, check=False)
+            wait_until(lambda: thread_in(daemon, "fuse_reverse_inval_entry"), "the kernel to be told")
+            os.kill(daemon, signal.SIGKILL)
+            front.hold(None)
+        assert reader.answer() == "No such file or directory"
+        wait_until(lambda: {(shown / name).stat().st_size for name in names} == {5},
+                   "the snapshot that was just taken into use")
+    finally:
+        front.stop()
+
+
+def test_snapshots_used_at_once_are_remembered_in_order(leat, mount, s3, bucket):
+    for number in (1, 2, 3):
+        s3.put_object(Bucket=bucket, Key="d/f0", Body=b"x" * number)
+        leat.run("snapshot", "build", mount, "--name", f"s{number}")
+    for _ in range(5):
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda number: leat.run("snapshot", "use", f"s{number}", mount), (1, 2, 3)))
+        shown = (mount / "d/f0").stat().st_size
+        used = [one["name"] for one in leat.json("snapshot", "ls")["snapshots"] if one["used_by"]]
+        leat.kill_daemon()
+        assert used == [f"s{shown}"]
+        assert [one["name"] for one in leat.json("snapshot", "ls")["snapshots"] if one["used_by"]] == used
+        assert (mount / "d/f0").stat().st_size == shown
 
 
 def test_readers_notice_no_death(leat, mount, seed, scale):

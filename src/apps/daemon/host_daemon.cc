@@ -124,8 +124,10 @@ Result<> HostDaemon::serve() {
   fetch.memory_bytes_max = memory_bytes_max_;
   fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests"));
   fetcher_ = Fetcher::create(fetch, store_.get(), sources_, executor_);
-  jobs_ = std::make_unique<JobTable>(JobTableOptions{.cache = store_.get()}, *catalog_, *fetcher_,
-                                     store_.get(), executor_);
+  JobTableOptions jobs{.cache = store_.get()};
+  jobs.refreshed = [this](std::string path) { return mounts_->compare_held(std::move(path)); };
+  jobs_ =
+      std::make_unique<JobTable>(std::move(jobs), *catalog_, *fetcher_, store_.get(), executor_);
   MountServiceOptions mounting;
   mounting.io_uring = config_.boolean("fuse.io_uring");
   mounting.threads = static_cast<unsigned>(config_.integer("fuse.threads"));
@@ -355,11 +357,13 @@ Task<Result<std::vector<SnapshotView>>> HostDaemon::snapshots(Context) {
   return snapshots_->list();
 }
 
-Task<Result<>> HostDaemon::use_snapshot(Context, SnapshotUse use) {
-  const std::string path = use.path, name = use.name;
-  Result<> used = co_await snapshots_->use(std::move(use));
-  if (used) co_await mounts_->snapshot_used(path, name);
-  co_return used;
+Task<Result<>> HostDaemon::use_snapshot(Context context, SnapshotUse use) {
+  SnapshotService::Held held;
+  if (!use.name.empty()) {
+    LEAT_CO_TRY(held, co_await snapshots_->open(use.name));
+  }
+  co_return co_await mounts_->use_snapshot(std::move(context), std::move(use.path),
+                                           std::move(use.name), held.snapshot);
 }
 
 Task<Result<>> HostDaemon::remove_snapshot(Context, std::string name) {

@@ -51,8 +51,10 @@ std::optional<std::pair<uint64_t, std::string>> read_place(int fd, int place) {
 }
 
 Json to_json(const KeptMount& mount) {
-  return {
-      {"request", to_json(mount.request)}, {"door", mount.door}, {"lingering", mount.lingering}};
+  return {{"request", to_json(mount.request)},
+          {"door", mount.door},
+          {"lingering", mount.lingering},
+          {"untold", mount.untold}};
 }
 
 }  // namespace
@@ -125,7 +127,8 @@ std::vector<KeptMount> KeptMounts::left() {
       }
       mounts.push_back({.request = *std::move(request),
                         .door = item.value("door", uint64_t{0}),
-                        .lingering = item.value("lingering", false)});
+                        .lingering = item.value("lingering", false),
+                        .untold = item.value("untold", false)});
       last_door_ = std::max(last_door_, mounts.back().door);
     }
   }

@@ -92,6 +92,7 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
   log::info("mounted {} at {}", entry->view.source, entry->view.path);
   MountView view = show(entry);
   remember();
+  if (!entry->view.door) co_await tell_kernel(entry->view.path);
   give_back(entry);
   co_return view;
 }
@@ -284,6 +285,7 @@ Task<Result<>> MountService::unmount(Context, std::string path, bool lazy) {
   keep_for_open_files(entry);
   (void)catalog_.unmount(path);
   co_await leave(entry);
+  if (!entry->view.door) co_await tell_kernel(path);
   log::info("unmounted {}{}", path,
             entry->door ? ", what is open or mounted elsewhere is still served" : "");
   close_if_empty();
@@ -457,14 +459,16 @@ void MountService::close_if_empty() {
 }
 
 void MountService::pass_on(const CatalogChange& change) {
+  for (const auto& file_system : file_systems()) file_system->catalog_changed(change);
+}
+
+std::vector<std::shared_ptr<FileSystem>> MountService::file_systems() const {
   std::vector<std::shared_ptr<FileSystem>> all;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [path, entry] : entries_) {
-      if (entry->file_system) all.push_back(entry->file_system);
-    }
+  std::lock_guard lock(mutex_);
+  for (const auto& [path, entry] : entries_) {
+    if (entry->file_system) all.push_back(entry->file_system);
   }
-  for (const auto& file_system : all) file_system->catalog_changed(change);
+  return all;
 }
 
 Task<> MountService::stop() {
@@ -472,6 +476,7 @@ Task<> MountService::stop() {
     std::lock_guard lock(mutex_);
     closed_ = true;
   }
+  stopping_.request_stop();
   activity_.close();
   co_await activity_.wait_idle();
   for (EntryPtr& entry : close()) co_await destroy(std::move(entry));

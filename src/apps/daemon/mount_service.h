@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -74,9 +75,15 @@ class MountService {
   std::vector<MountView> views() const;
   // The policy of a mount has changed in the catalog; nothing where there is none.
   void refresh_view(const std::string& path);
-  // The mount at `path` goes by the snapshot of that name from now on; "": by its store. Nothing
-  // where there is none. Returns when the kernel was told, or after 10 s in vain.
-  Task<> snapshot_used(std::string path, std::string name);
+  // The mount at `path` goes by `snapshot`, which has that name, from now on; null and "": by its
+  // store. Returns when the kernel was told, or after 10 s in vain. kNotFound where there is no
+  // such mount, kBusy where it is changing all the time, and as Catalog::use_snapshot().
+  Task<Result<>> use_snapshot(Context context, std::string path, std::string name,
+                              SnapshotPtr snapshot);
+
+  // Every name at and below `path` that the kernel holds and of which the catalog does not say the
+  // same is looked up again. Returns when the kernel was told, or after 10 s in vain.
+  Task<> compare_held(std::string path);
 
   // As when the last mount goes, if there is none: for a daemon that nobody used.
   void close_if_empty();
@@ -104,6 +111,7 @@ class MountService {
     bool detached = false;            // lingers from a predecessor's time
     bool busy = true;                 // in the hands of the task that made it so
     bool shown = false;               // it is there, whatever is being done to it
+    unsigned untold = 0;              // changes of which the kernel may not know yet
     std::atomic<bool> ended = false;  // the door's connection is gone
   };
   using EntryPtr = std::shared_ptr<Entry>;
@@ -117,8 +125,13 @@ class MountService {
   Result<EntryPtr> reserve(const MountRequest& request, const StoreUrl& url);
   Task<Result<>> fill(Context context, EntryPtr entry, StoreUrl url, SnapshotPtr snapshot);
   static Task<Result<>> check_target(Context context, StoreUrl url, std::string path);
-  // Of what changed in the mount at `path`; gives up on those that wait for one of their requests.
-  Task<> tell_kernel(std::string path);
+  // Of what changed in the mount at `path`. False where it could not be told of all, since a
+  // request holds a folder, or since the daemon ends.
+  Task<bool> tell_kernel(std::string path);
+  // A successor has to tell the kernel of this mount, for as long as this is not settled.
+  void owe(const EntryPtr& entry);
+  void settle(const EntryPtr& entry);
+  Task<> tell_again(Activity::Token token, EntryPtr entry);
   static Policy owner_of(const MountRequest& request);
   Task<Result<>> prepare_target(EntryPtr entry);
   void set_pools(const std::map<PoolId, PoolPolicy>& pools);
@@ -137,6 +150,8 @@ class MountService {
 
   enum class Inside : uint8_t { kRefused, kStays };  // what is mounted inside
   Result<EntryPtr> claim(const std::string& path, Inside inside = Inside::kRefused);
+  // With what is inside staying; waits for whoever has it.
+  Task<Result<EntryPtr>> claim_in_turn(Context context, std::string path);
   std::string responsible_for(const std::string& path) const;
   Task<Result<>> change_claimed(EntryPtr entry, MountChange change);
   Task<Result<>> move_claimed(Context context, EntryPtr from, EntryPtr to);
@@ -150,6 +165,7 @@ class MountService {
   Task<> reap(Activity::Token token, std::weak_ptr<Entry> ended);
   Task<> destroy(EntryPtr entry);
   void pass_on(const CatalogChange& change);
+  std::vector<std::shared_ptr<FileSystem>> file_systems() const;
 
   const MountServiceOptions options_;
   Catalog& catalog_;
@@ -158,6 +174,7 @@ class MountService {
   SourceTable& sources_;
   Executor& executor_;
   Activity activity_;
+  std::stop_source stopping_;
 
   std::mutex remember_mutex_;  // before mutex_ and that of KeptMounts
   mutable std::mutex mutex_;   // leaf

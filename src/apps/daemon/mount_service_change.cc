@@ -35,6 +35,10 @@ Result<> apply(PolicySettings& settings, const std::string& below, const MountCh
   return {};
 }
 
+// Whoever changes a mount has it until the kernel was told.
+constexpr auto kTurnPatience = std::chrono::seconds(30);
+constexpr auto kTurnPause = std::chrono::milliseconds(10);
+
 }  // namespace
 
 std::string MountService::responsible_for(const std::string& path) const {
@@ -46,15 +50,24 @@ std::string MountService::responsible_for(const std::string& path) const {
   return nearest.empty() ? path : nearest;
 }
 
-Task<Result<MountView>> MountService::change(Context, MountChange change) {
+Task<Result<MountService::EntryPtr>> MountService::claim_in_turn(Context context,
+                                                                 std::string path) {
+  const Context patience = context.with_timeout(kTurnPatience);
+  for (;;) {
+    Result<EntryPtr> claimed = claim(path, Inside::kStays);
+    if (claimed || claimed.error().code() != StatusCode::kBusy) co_return claimed;
+    if (!co_await sleep_for(patience, kTurnPause)) co_return claimed;
+  }
+}
+
+Task<Result<MountView>> MountService::change(Context context, MountChange change) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  Result<EntryPtr> claimed = claim(responsible_for(change.path), Inside::kStays);
+  Result<EntryPtr> claimed = co_await claim_in_turn(context, responsible_for(change.path));
   if (!claimed) co_return Error(claimed.error());
   EntryPtr entry = *claimed;
   Result<> changed = co_await change_claimed(entry, change);
   MountView view = show(entry);
-  remember();
   give_back(entry);
   if (!changed) {
     co_return error(changed.error().with_context("cannot change " + change.path));
@@ -73,39 +86,73 @@ Task<Result<>> MountService::change_claimed(EntryPtr entry, MountChange change) 
   Result<> opens = check_opens(entry->folder, after->policy);
   if (!opens) co_return opens;
   set_pools(after->pools);
+  owe(entry);
   Result<> set = co_await catalog_.set_policy(mount, after->policy);
-  if (!set) co_return set;
-  co_await tell_kernel(mount);
-  // What is in a pool that no path has any more is not kept for the sake of what was said of it.
-  for (const auto& [id, policy] : before->pools) {
-    if (!after->pools.contains(id)) set_pools({{id, PoolPolicy{.name = policy.name}}});
+  if (!set) {
+    settle(entry);
+    co_return set;
   }
   {
     std::lock_guard lock(mutex_);
     entry->settings = settings;
     show_settings(entry->view, settings);
   }
+  remember();
   refresh_view(mount);
+  if (co_await tell_kernel(mount)) settle(entry);
+  // What is in a pool that no path has any more is not kept for the sake of what was said of it.
+  for (const auto& [id, policy] : before->pools) {
+    if (!after->pools.contains(id)) set_pools({{id, PoolPolicy{.name = policy.name}}});
+  }
   log::info("{} was changed", change.path);
   co_return Result<>();
 }
 
-Task<> MountService::snapshot_used(std::string path, std::string name) {
-  {
+Task<Result<>> MountService::use_snapshot(Context context, std::string path, std::string name,
+                                          SnapshotPtr snapshot) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return Error(ending());
+  Result<EntryPtr> claimed = co_await claim_in_turn(context, path);
+  if (!claimed) co_return Error(claimed.error());
+  EntryPtr entry = *claimed;
+  owe(entry);
+  Result<> used = co_await catalog_.use_snapshot(path, std::move(snapshot));
+  if (used) {
     std::lock_guard lock(mutex_);
-    auto found = entries_.find(path);
-    if (found == entries_.end()) co_return;
-    found->second->request.snapshot = name;
+    entry->request.snapshot = name;
   }
   remember();
   refresh_view(path);
-  std::optional<Activity::Token> token = activity_.enter();
-  if (token) co_await tell_kernel(path);  // else this daemon ends
+  give_back(entry);
+  if (!used || co_await tell_kernel(path)) settle(entry);
+  if (!used) co_return used;
+  if (name.empty()) {
+    log::info("{} goes by its store again", path);
+  } else {
+    log::info("{} goes by the snapshot {}", path, name);
+  }
+  co_return used;
+}
+
+void MountService::owe(const EntryPtr& entry) {
+  {
+    std::lock_guard lock(mutex_);
+    ++entry->untold;
+  }
+  remember();
+}
+
+void MountService::settle(const EntryPtr& entry) {
+  {
+    std::lock_guard lock(mutex_);
+    --entry->untold;
+  }
+  remember();
 }
 
 // Entries whose doors could show what changed are not torn down while this task is counted; those
 // that are being unmounted have nothing to be told.
-Task<> MountService::tell_kernel(std::string path) {
+Task<bool> MountService::tell_kernel(std::string path) {
   std::vector<EntryPtr> doors;
   {
     std::lock_guard lock(mutex_);
@@ -114,6 +161,7 @@ Task<> MountService::tell_kernel(std::string path) {
       if (entry->door && shows) doors.push_back(entry);
     }
   }
+  bool all_told = true;
   for (const EntryPtr& entry : doors) {
     const bool told = co_await executor_.blocking([this, entry] {
       std::shared_ptr<FuseDoor> door;
@@ -121,13 +169,25 @@ Task<> MountService::tell_kernel(std::string path) {
         std::lock_guard lock(mutex_);
         door = entry->door;
       }
-      return door == nullptr || door->tell_kernel();
+      return door == nullptr || door->tell_kernel(stopping_.get_token());
     });
-    if (!told) {
+    all_told &= told;
+    if (!told && !stopping_.stop_requested()) {
       log::warning("{}: a request holds a folder, so the kernel learns of the change only after it",
                    entry->view.path);
     }
   }
+  co_return all_told;
+}
+
+Task<> MountService::compare_held(std::string path) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return;
+  co_await executor_.blocking([&] {
+    for (const auto& file_system : file_systems()) file_system->compare_held(path);
+    return true;
+  });
+  co_await tell_kernel(path);
 }
 
 Task<Result<MountView>> MountService::move(Context context, MountMove move) {

@@ -127,17 +127,39 @@ Task<Result<>> MountService::take_over(Context context, KeptMount kept, Snapshot
     }
     co_return filled;
   }
+  {
+    std::lock_guard lock(mutex_);
+    entry->untold = kept.untold ? 1 : 0;
+  }
   show(entry);
   give_back(entry);
   co_return Result<>();
 }
 
 void MountService::taken_over() {
+  std::vector<EntryPtr> untold;
   {
     std::lock_guard lock(mutex_);
     taking_over_ = false;
+    for (const auto& [path, entry] : entries_) {
+      if (entry->untold > 0) untold.push_back(entry);
+    }
   }
   remember();
+  for (const EntryPtr& entry : untold) {
+    if (auto token = activity_.enter()) executor_.spawn(tell_again(std::move(*token), entry));
+  }
+}
+
+// What the predecessor had not told the kernel of a change when it died is known to nobody, so all
+// of the mount is looked up again.
+Task<> MountService::tell_again(Activity::Token, EntryPtr entry) {
+  const std::string path = entry->view.path;
+  co_await executor_.blocking([&] {
+    pass_on({.parent = path, .name = {}, .whole = true, .patient = true});
+    return true;
+  });
+  if (co_await tell_kernel(path)) settle(entry);
 }
 
 // The connection of a mount with a door of its own. Without it the mount is made anew, unless
@@ -214,11 +236,15 @@ void MountService::remember() {
     std::lock_guard lock(mutex_);
     if (closed_ || taking_over_) return;
     for (const auto& [path, entry] : entries_) {
-      if (entry->shown) mounts.push_back({request_now(*entry), entry->door_number, false});
+      if (!entry->shown) continue;
+      mounts.push_back({.request = request_now(*entry),
+                        .door = entry->door_number,
+                        .untold = entry->untold > 0});
     }
     for (const EntryPtr& entry : lingering_) {
       if (entry->door_number == 0) continue;
-      mounts.push_back({request_now(*entry), entry->door_number, true});
+      mounts.push_back(
+          {.request = request_now(*entry), .door = entry->door_number, .lingering = true});
     }
   }
   options_.kept->write(mounts);
@@ -229,6 +255,7 @@ Task<> MountService::hand_over() {
     std::lock_guard lock(mutex_);
     closed_ = true;
   }
+  stopping_.request_stop();
   activity_.close();
   co_await activity_.wait_idle();
   const Clock::time_point end = Clock::now() + kHandOverPatience;

@@ -11,7 +11,6 @@
 #include <filesystem>
 
 #include "catalog/snapshot/snapshot.h"
-#include "telemetry/log.h"
 
 namespace leat {
 namespace {
@@ -125,20 +124,6 @@ Task<Result<SnapshotService::Held>> SnapshotService::open(std::string name) {
   LEAT_CO_TRY(opened.snapshot,
               co_await executor_.blocking([&file] { return Snapshot::open(file); }));
   co_return opened;
-}
-
-Task<Result<>> SnapshotService::use(SnapshotUse use) {
-  Held held;
-  if (!use.name.empty()) {
-    LEAT_CO_TRY(held, co_await open(use.name));
-  }
-  LEAT_CO_CHECK_OK(co_await catalog_.use_snapshot(use.path, held.snapshot));
-  if (use.name.empty()) {
-    log::info("{} goes by its store again", use.path);
-  } else {
-    log::info("{} goes by the snapshot {}", use.path, use.name);
-  }
-  co_return Result<>();
 }
 
 Task<Result<>> SnapshotService::remove(std::string name) {

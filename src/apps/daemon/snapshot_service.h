@@ -37,9 +37,6 @@ class SnapshotService {
   };
   // kNotFound where there is no such snapshot; kCorrupt.
   Task<Result<Held>> open(std::string name);
-  // As open(), kNotFound where there is no such mount, and kInvalidArgument where it is not of that
-  // mount's store.
-  Task<Result<>> use(SnapshotUse use);
   // kBusy where a mount goes by it, or is about to.
   Task<Result<>> remove(std::string name);
 

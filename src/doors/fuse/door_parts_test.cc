@@ -155,6 +155,20 @@ TEST(InvalidationThread, AKernelThatTakesNothingIsNotWaitedForForEver) {
   EXPECT_EQ(std::ranges::count(kernel.told(), "ALL"), 1);
 }
 
+TEST(InvalidationThread, WhoFlushesCanGiveUp) {
+  SlowKernel kernel;
+  InvalidationThread thread(kernel.face(), 2, 1h);
+  thread.push({1, "first", 2});
+  kernel.await_arrivals(1);
+  std::stop_source given_up;
+  std::jthread flushing([&] { EXPECT_FALSE(thread.flush(given_up.get_token())); });
+  given_up.request_stop();
+  flushing.join();
+  EXPECT_FALSE(thread.flush(given_up.get_token()));
+  kernel.let(1);
+  EXPECT_TRUE(thread.flush());
+}
+
 TEST(InvalidationThread, TheEndLetsGoOfAPatientOne) {
   std::latch arrived(1), let_go(1);
   InvalidationThread thread({.tell =

@@ -46,7 +46,9 @@ class MountedDoor : public FuseDoor {
   Result<> mount();
 
   Result<> unmount(bool lazy) override;
-  bool tell_kernel() override { return invalidations_->flush(); }
+  bool tell_kernel(const std::stop_token& given_up) override {
+    return invalidations_->flush(given_up);
+  }
   int connection() const override;
   void hand_over(std::chrono::milliseconds patience) override;
   void wait() override { session_->wait(); }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "base/status.h"
@@ -103,9 +104,10 @@ class FuseDoor {
   // already. Blocks; not on the executor's threads. Where the folder can still be seen elsewhere (a
   // bind mount, another mount namespace) it is served on there, as after a lazy one.
   virtual Result<> unmount(bool lazy) = 0;
-  // Until the kernel was told of every change that the file system has told of. Blocks, as long as
-  // the kernel goes on; false where it did not for ten seconds, since a request holds a directory.
-  virtual bool tell_kernel() = 0;
+  // Until the kernel was told of every change that the file system has told of: true. Blocks as
+  // long as the kernel goes on; false where it did not for ten seconds, since a request holds a
+  // directory, or when `given_up` first.
+  virtual bool tell_kernel(const std::stop_token& given_up) = 0;
   // Until the mount is gone and no open file is served any more.
   virtual void wait() = 0;
   virtual bool mounted() const = 0;

@@ -37,17 +37,18 @@ void InvalidationThread::push(Invalidation name) {
   changed_.notify_one();
 }
 
-bool InvalidationThread::wait_for_progress(std::unique_lock<std::mutex>& lock) {
+bool InvalidationThread::wait_for_progress(std::unique_lock<std::mutex>& lock,
+                                           const std::stop_token& given_up) {
   const uint64_t told = told_;
-  told_more_.wait_for(lock, patience_, [&] { return stopping_ || told_ != told; });
+  told_more_.wait_for(lock, given_up, patience_, [&] { return stopping_ || told_ != told; });
   return told_ != told;
 }
 
-bool InvalidationThread::flush() {
+bool InvalidationThread::flush(const std::stop_token& given_up) {
   std::unique_lock lock(mutex_);
   const uint64_t wanted = pushed_;
   while (!stopping_ && told_ < wanted) {
-    if (!wait_for_progress(lock)) return false;
+    if (!wait_for_progress(lock, given_up)) return false;
   }
   return true;
 }

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include "vfs/file_system.h"
@@ -37,8 +38,9 @@ class InvalidationThread {
   // told meanwhile; for any other the names in it become one forget_all. What is said of belief is
   // told in any case.
   void push(Invalidation name);
-  // Until all that was pushed before has been told, at most `patience`: false.
-  bool flush();
+  // Until all that was pushed before has been told: true. False when nothing was told for as long
+  // as `patience`, or as soon as `given_up`.
+  bool flush(const std::stop_token& given_up = {});
   // Finishes the one under way and drops the rest; later names are dropped too.
   void stop();
   size_t pending() const;
@@ -49,14 +51,14 @@ class InvalidationThread {
   bool let_go_of_descriptors() const;
   void tell_all();
   // Whether something was told meanwhile, within `patience`. Also ends when it stops.
-  bool wait_for_progress(std::unique_lock<std::mutex>& lock);
+  bool wait_for_progress(std::unique_lock<std::mutex>& lock, const std::stop_token& given_up = {});
 
   const Kernel kernel_;
   const size_t queue_max_;
   const Clock::duration patience_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::condition_variable told_more_;
+  std::condition_variable_any told_more_;
   std::deque<Invalidation> queue_;
   uint64_t pushed_ = 0, told_ = 0;  // ever; names that became one forget_all are told by it
   bool stalled_ = false;            // nothing was told for as long as somebody was patient
