@@ -2,14 +2,19 @@
 // The orders of reading that `bench/fuse` has beside those of reader.cc: plain pread(2), mmap(2)
 // and readdir(3) loops that know nothing of what they read from.
 //
-//   fuse_reader random FILE BYTES THREADS READS SEED   READS preads of BYTES at random, aligned
-//   fuse_reader mapped FILE READS SEED                 READS pages of 4 KiB at random by mmap, one
-//   byte each fuse_reader spread FILE BYTES THREADS              FILE once, in order: each thread
-//   takes the next BYTES fuse_reader streams FILE STREAMS BYTES THREADS     FILE once, as STREAMS
-//   descriptors that each read
-//                                                      a part of it in steps of BYTES, in turn
-//   fuse_reader names FOLDER                           readdir and stat of all below; `bytes` are
-//   names
+//   fuse_reader random FILE BYTES THREADS READS SEED
+//       READS preads of BYTES at random, aligned
+//   fuse_reader mapped FILE READS SEED
+//       READS pages of 4 KiB at random by mmap, one byte each
+//   fuse_reader spread FILE BYTES THREADS
+//       FILE once, in order: each thread takes the next BYTES
+//   fuse_reader streams FILE STREAMS BYTES THREADS
+//       FILE once, as STREAMS descriptors that each read a part of it in steps of BYTES, in turn
+//   fuse_reader each FOLDER LIST FIRST COUNT
+//       COUNT files of those in LIST (a name a line) from FIRST on, one after another, opened and
+//       read; also prints p50_ms, p99_ms and max_ms of one
+//   fuse_reader names FOLDER
+//       readdir and stat of all below; `bytes` are names
 // Threads of `random` share the reads; a seed gives the same offsets always. Prints one JSON line.
 #include "reader.h"
 
@@ -18,6 +23,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 
 namespace {
 
@@ -107,6 +113,31 @@ uint64_t read_streams(const std::string& path, size_t count, size_t bytes, size_
   });
 }
 
+uint64_t read_each(const std::string& folder, const std::string& list, size_t first, size_t count) {
+  std::ifstream lines(list);
+  std::vector<std::string> names;
+  for (std::string name; std::getline(lines, name);) names.push_back(folder + "/" + name);
+  if (names.size() < first + count) fail("find so many names in " + list);
+  std::vector<char> buffer(reader::kStepBytes);
+  std::vector<double> took_ms;
+  uint64_t total = 0;
+  for (size_t i = first; i < first + count; ++i) {
+    const auto started = std::chrono::steady_clock::now();
+    const File file(names[i]);
+    total += file.read(buffer.data(), buffer.size(), 0);
+    const std::chrono::duration<double, std::milli> took =
+        std::chrono::steady_clock::now() - started;
+    took_ms.push_back(took.count());
+  }
+  std::ranges::sort(took_ms);
+  const auto at = [&](double share) {
+    return std::to_string(took_ms[static_cast<size_t>(share * static_cast<double>(count - 1))]);
+  };
+  reader::more =
+      ", \"p50_ms\": " + at(0.5) + ", \"p99_ms\": " + at(0.99) + ", \"max_ms\": " + at(1);
+  return total;
+}
+
 uint64_t count_names(const std::string& folder) {
   DIR* const directory = ::opendir(folder.c_str());
   if (directory == nullptr) fail("open " + folder);
@@ -137,6 +168,7 @@ uint64_t run(const std::vector<std::string>& words) {
   if (mode == "mapped") return read_mapped(words.at(1), number(2), number(3));
   if (mode == "spread") return read_spread(words.at(1), number(2), number(3));
   if (mode == "streams") return read_streams(words.at(1), number(2), number(3), number(4));
+  if (mode == "each") return read_each(words.at(1), words.at(2), number(3), number(4));
   if (mode == "names") return count_names(words.at(1));
   std::fprintf(stderr, "fuse_reader: no mode %s\n", mode.c_str());
   std::exit(2);

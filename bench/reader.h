@@ -76,6 +76,9 @@ uint64_t on_threads(size_t threads, const Work& work) {
   return total;
 }
 
+// What else a line tells: members, each with a comma before it.
+inline std::string more;
+
 // Runs `work`, which answers how much it has read, and prints the line.
 template <class Work>
 int measured(const Work& work) {
@@ -87,9 +90,9 @@ int measured(const Work& work) {
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
   };
-  std::printf("{\"bytes\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f}\n",
+  std::printf("{\"bytes\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f%s}\n",
               static_cast<unsigned long long>(bytes), wall.count(),
-              seconds(usage.ru_utime) + seconds(usage.ru_stime));
+              seconds(usage.ru_utime) + seconds(usage.ru_stime), more.c_str());
   return 0;
 }
 

@@ -2,6 +2,9 @@
 """Rows of what the cache has not got yet. A mounter is a LeatMount or a peer: start() with nothing
 cached, point, cpu_seconds() of its processes, wait_until_written(bytes), stop()."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 from folder_door.cached_rows import SEED
 from folder_door.setting import FIRST_THREADS
 from measure import GIB, KIB, MIB
@@ -112,6 +115,47 @@ def amplification(setting, mounter):
     return {"amplification_pread": pulled(setting, mounter, "random", RANDOM_BYTES, RANDOM_THREADS,
                                           reads, SEED),
             "amplification_mmap": pulled(setting, mounter, "mapped", reads, SEED)}
+
+
+def beside_streams(streams, work):
+    """What `work` answers while `streams` runs in another thread, and what that answers."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(streams)
+        time.sleep(1)  # until they are under way
+        result = work()
+        if running.done():
+            raise RuntimeError("the streams ended first")
+        return result, running.result()
+
+
+def interactive(setting, mounter):
+    """interactive: one reader that opens and reads 150 files of 100 KB, shuffled, for the first time,
+    beside 8 threads that read 2 GiB for the first time, behind 2 Gbit/s ÷ raw GETs over one
+    connection beside 8 raw streams."""
+    with setting.behind_link(LINK_BITS):
+        count, size = setting.sizes.interactive_count, setting.sizes.stream_bytes
+        raw = setting.raw_streams("stream")
+        raw.by_loop()
+        setting.raw_gets()  # the server's files are in memory from here on
+        reference = setting.raw_gets_over(1, count)
+        crowded, _ = beside_streams(raw.by_loop, lambda: setting.raw_gets_over(1, count))
+        setting.mount(mounter)
+
+        def each(first):
+            return setting.pattern("each", mounter.point, setting.data.list_of("first"), first, count)
+
+        alone = each(0)
+        beside, streams = beside_streams(
+            lambda: setting.pattern("streams", mounter.point / setting.data.file_of("stream"), 8, MIB, 8),
+            lambda: each(count))
+        setting.check("stream", "first")
+        note = (f"one file p50 {beside['p50_ms']:.1f}, p99 {beside['p99_ms']:.1f} ms, alone "
+                f"{alone['p50_ms']:.1f} and {alone['p99_ms']:.1f}; raw on average "
+                f"{crowded['seconds'] / count * 1e3:.1f}, alone {reference['seconds'] / count * 1e3:.1f}; "
+                f"streams at {size * 8 / LINK_BITS / streams['seconds']:.2f} of the link")
+        return {"interactive": dict(beside, value=crowded["seconds"] / beside["seconds"], alone=alone,
+                                    raw_s=crowded["seconds"], raw_alone_s=reference["seconds"],
+                                    streams_s=streams["seconds"], note=note)}
 
 
 def safetensors(setting, mounter):

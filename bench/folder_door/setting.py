@@ -236,13 +236,16 @@ class Setting:
 
     def raw_gets(self):
         """The set `first` by libcurl over as many connections as the reader has threads."""
+        return self.raw_gets_over(FIRST_THREADS, self.sizes.first_count)
+
+    def raw_gets_over(self, connections, count):
+        """So many of the set `first`, each once."""
         client = ROOT / "build" / "release" / "bench" / "leat_bench_curl"
         if not client.exists():
             raise NotRun(f"no {client}: ninja -C build/release leat_bench_curl")
-        count = self.sizes.first_count
         kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
         return run_json(client, self.store.endpoint, BUCKET, "first/f", count, FIRST_BYTES,
-                        FIRST_BYTES, FIRST_THREADS, count,
+                        FIRST_BYTES, connections, count,
                         environment=dict(kept, **self.store.credentials))
 
     def repeats_for(self, once):

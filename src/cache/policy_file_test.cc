@@ -37,14 +37,6 @@ std::vector<FileRefPtr> objects_of(PoolId pool, const std::string& name, int cou
   return objects;
 }
 
-void until(const std::function<bool()>& so) {
-  const auto end = std::chrono::steady_clock::now() + 60s;
-  while (!so()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), end) << "it never came to that";
-    std::this_thread::sleep_for(1ms);
-  }
-}
-
 PoolPolicy policy_of(TestStore& store, PoolId id) {
   for (const PoolStats& pool : store->pools()) {
     if (pool.id == id) return pool.policy;

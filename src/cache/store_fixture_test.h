@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/hash.h"
@@ -24,6 +25,15 @@
 #include "runtime/executor.h"
 
 namespace leat {
+
+// Waits for it; fails after a minute.
+inline void until(const std::function<bool()>& so) {
+  const auto end = Clock::now() + std::chrono::minutes(1);
+  while (!so()) {
+    ASSERT_LT(Clock::now(), end) << "it never came to that";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
 class TempDirectory {
  public:

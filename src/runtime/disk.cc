@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include <string>
 
 #include "runtime/io_ring.h"
+#include "runtime/page_cache.h"
 #include "runtime/shared_result.h"
 
 namespace leat {
@@ -118,19 +118,6 @@ std::optional<ssize_t> read_directly(int fd, std::span<std::byte> into, uint64_t
   const ssize_t got = read_all(file.fd(), into, offset);
   if (got == -EINVAL) return std::nullopt;
   return got;
-}
-
-// Of a range, in the page cache; nothing where the kernel does not tell (before 6.5).
-std::optional<uint64_t> cached_bytes(int fd, uint64_t offset, uint64_t size) {
-  struct {
-    uint64_t offset, size;
-  } range{offset, size};
-  struct {
-    uint64_t cached, dirty, writeback, evicted, recently_evicted;
-  } pages{};
-  constexpr long kCachestat = 451;  // on all architectures; headers of 2022 lack it
-  if (::syscall(kCachestat, fd, &range, &pages, 0) != 0) return std::nullopt;
-  return pages.cached * kPageBytes;
 }
 
 class SystemDisk : public Disk {

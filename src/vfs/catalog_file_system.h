@@ -95,6 +95,9 @@ class CatalogFileSystem : public FileSystem {
   // What is learnt before is of before.
   void begin_change();
   void tell_of_belief(const NodePtr& node);
+  bool is_as_known(const Node& node);
+  void visit_mount(const std::string& mount_path,
+                   const std::function<void(const std::vector<NodePtr>&)>& visitor);
   void listings_changed(const std::string& mount_path);
   void tell_of_root(const std::string& mount_path);
   void tell_of_listing(NodeId directory);

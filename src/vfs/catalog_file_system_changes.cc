@@ -5,15 +5,6 @@
 #include "vfs/catalog_file_system.h"
 
 namespace leat {
-namespace {
-
-using Nodes = std::vector<NodePtr>;
-
-auto of_mount(const std::string& path) {
-  return [&path](const Node&, const Mount& mount) { return mount.entry.path == path; };
-}
-
-}  // namespace
 
 std::optional<Invalidation> CatalogFileSystem::first_held(const CatalogChange& change) const {
   std::string_view path = change.parent;
@@ -70,14 +61,26 @@ bool CatalogFileSystem::keeps_listing(NodeId directory) {
 // believed for another time, and an open file's attributes, too.
 void CatalogFileSystem::mount_changed(const std::string& mount_path) {
   tell_of_root(mount_path);
-  nodes_.visit(of_mount(mount_path), [this](const Nodes& nodes) {
+  visit_mount(mount_path, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) tell_of_belief(node);
   });
+}
+
+// With what was in a mount below it that is gone, of which nodes of a predecessor's time may tell.
+void CatalogFileSystem::visit_mount(
+    const std::string& mount_path,
+    const std::function<void(const std::vector<NodePtr>&)>& visitor) {
+  auto wanted = [&](const Node& node, const NodeFacts& facts) {
+    return facts.mount ? facts.mount->entry.path == mount_path
+                       : is_at_or_below(path_of(node), mount_path);
+  };
+  nodes_.visit(wanted, visitor);
 }
 
 void CatalogFileSystem::tell_of_belief(const NodePtr& node) {
   if (node->id == kRootNode) return;
   nodes_.expire(node->id);
+  nodes_.listing_gone(node->id);
   tell({.parent = node->parent->id,
         .name = node->name,
         .node = node->id,
@@ -87,20 +90,29 @@ void CatalogFileSystem::tell_of_belief(const NodePtr& node) {
 }
 
 void CatalogFileSystem::compare_held(const std::string& path) {
+  if (!is_at_or_below(path, root_path_) && !is_at_or_below(root_path_, path)) return;
   begin_change();
   tell_of_root(path);
-  auto wanted = [&](const Node& node, const Mount& mount) {
-    return is_at_or_below(mount.entry.path, path) ||
-           (is_at_or_below(path, mount.entry.path) && is_at_or_below(path_of(node), path));
+  // What a snapshot says does not change, and its exchange was told of.
+  auto wanted = [&](const Node& node, const NodeFacts& facts) {
+    return !(facts.mount && facts.mount->snapshot) && is_at_or_below(path_of(node), path);
   };
-  nodes_.visit(wanted, [this](const Nodes& nodes) {
+  nodes_.visit(wanted, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) {
-      const auto entry = catalog_.try_lookup(path_of(*node));
-      const bool same =
-          entry && *entry && node->ref && (**entry).ref && node->ref->id == (**entry).ref->id;
-      if (!same) tell_of_belief(node);  // of a directory also the listing that the kernel keeps
+      if (!is_as_known(*node)) tell_of_belief(node);
     }
   });
+}
+
+// Of a directory: whether the catalog has told of what changed in it.
+bool CatalogFileSystem::is_as_known(const Node& node) {
+  const std::string path = path_of(node);
+  if (node.kind == FileKind::kDirectory) {
+    const std::optional<NodeFacts> facts = nodes_.facts(node.id);
+    return facts && !facts->inherited && catalog_.try_list(path);
+  }
+  const auto entry = catalog_.try_lookup(path);
+  return entry && *entry && (**entry).ref && (**entry).ref->id == node.ref->id;
 }
 
 // It may not know yet of which mount it is, after a predecessor's end.
@@ -112,7 +124,7 @@ void CatalogFileSystem::tell_of_root(const std::string& mount_path) {
 
 void CatalogFileSystem::listings_changed(const std::string& mount_path) {
   tell_of_root(mount_path);
-  nodes_.visit(of_mount(mount_path), [this](const Nodes& nodes) {
+  visit_mount(mount_path, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) {
       const bool directory = node->kind == FileKind::kDirectory;
       if (directory && node->id != kRootNode) tell_of_listing(node->id);
@@ -121,6 +133,7 @@ void CatalogFileSystem::listings_changed(const std::string& mount_path) {
 }
 
 void CatalogFileSystem::tell_of_listing(NodeId directory) {
+  nodes_.listing_gone(directory);
   tell({.parent = 0,
         .name = {},
         .node = directory,

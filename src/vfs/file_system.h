@@ -206,9 +206,10 @@ class FileSystem {
   // The owner of the catalog passes on what Catalog::set_change_listener tells: one catalog serves
   // several file systems, and each turns the names below its root into invalidations.
   virtual void catalog_changed(const CatalogChange& change) = 0;
-  // Tells of every name at and below `path` that the kernel holds and of which the catalog does not
-  // say the same from memory; of directories always. For what the catalog could not tell of, since
-  // it has not known it, or not for long. Blocks as long as that takes.
+  // Tells of every file at and below `path` that the kernel holds and of which the catalog does not
+  // say the same from memory, and of directories that it does not know, or that a predecessor has
+  // shown: for what the catalog could not tell of. Not in mounts with a snapshot. Blocks as long as
+  // that takes.
   virtual void compare_held(const std::string& path) = 0;
   // Called on the threads of the two above, without locks held; must not wait where that may not
   // (Invalidation::patient). One call may still be running when this returns.

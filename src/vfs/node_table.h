@@ -36,7 +36,9 @@ inline constexpr uint32_t kNoMoment = 0;
 
 // What the catalog may say anew of the same version.
 struct NodeFacts {
-  MountPtr mount;     // null above all mounts, and for a root that was not asked for yet
+  // Null above all mounts, for a root that was not asked for yet, and after a predecessor's end for
+  // what was in a mount that is gone.
+  MountPtr mount;
   std::string key{};  // directories only; a file's key is in its ref
   std::optional<WallTime> mtime{};
   Clock::time_point fresh_until = Clock::time_point::min();
@@ -46,6 +48,8 @@ struct NodeFacts {
   uint32_t as_of = kNoMoment;
   // Files: the wishes of the mount are those in the node's own ref.
   bool same_wishes = true;
+  // Directories: the kernel may keep the listing that a predecessor has shown.
+  bool inherited = false;
 };
 
 class NodeTable {
@@ -96,10 +100,12 @@ class NodeTable {
   void refresh(NodeId id, const CatalogEntry& entry, uint32_t as_of);
   // Nothing that is known of the node is fresh any more.
   void expire(NodeId id);
+  // The kernel keeps no listing of the directory any more.
+  void listing_gone(NodeId id);
 
-  // All nodes that have a mount and are wanted, some thousands at a time, without a lock held
-  // meanwhile; `wanted` must not call out. What comes or goes meanwhile may be left out.
-  void visit(const std::function<bool(const Node&, const Mount&)>& wanted,
+  // All nodes that are wanted, some thousands at a time, without a lock held meanwhile; `wanted`
+  // must not call out. What comes or goes meanwhile may be left out.
+  void visit(const std::function<bool(const Node&, const NodeFacts&)>& wanted,
              const std::function<void(const std::vector<NodePtr>&)>& visitor) const;
 
   uint64_t size() const { return size_.load(std::memory_order_relaxed); }
@@ -137,6 +143,7 @@ class NodeTable {
                 uint32_t as_of, bool replace);
   uint64_t new_number();
 
+  static void learn(Slot& slot, const CatalogEntry& entry, uint32_t as_of);
   Shard& shard_of(NodeId id) { return shards_[id % kShards]; }
   const Shard& shard_of(NodeId id) const { return shards_[id % kShards]; }
   static uint64_t shard_index(const Name& name) { return NameHash{}(name) % kShards; }

@@ -49,7 +49,8 @@ def reading(mount, seed, processes=4):
         yield readers
         assert readers.running()
     finally:
-        print(Path(os.path.dirname(mount), "leat", "run", "daemon.log").read_text())
+        log = Path("leat", "run", "daemon.log")
+        print(next(above / log for above in Path(mount).parents if (above / log).exists()).read_text())
         readers.stop()
         counts = readers.finish()
     assert set(counts) == {"opens", "reads"}, counts
@@ -147,6 +148,54 @@ def test_a_death_while_the_kernel_is_told_of_a_snapshot(leat, store, s3, bucket,
                    "the snapshot that was just taken into use")
     finally:
         front.stop()
+
+
+@pytest.fixture
+def inner(leat, store, s3, mount):
+    """A nested mount, of a bucket of its own."""
+    other = store.bucket("inner")
+    put_all(s3, other, {name: bytes_of(name) for name in FILES})
+    return leat.mount(store, other, mount / "in", freshness="immutable")
+
+
+def test_what_is_held_of_a_nested_mount_goes_with_a_refresh(leat, s3, inner):
+    folder = os.open(inner / "d", os.O_RDONLY | os.O_DIRECTORY)  # nobody looks its name up again
+    try:
+        before = os.listdir(folder)
+        s3.put_object(Bucket="inner", Key="d/new", Body=b"new")
+        leat.kill_daemon()
+        assert os.listdir(folder) == before
+        assert os.stat("f1", dir_fd=folder).st_uid == os.stat(inner).st_uid
+        leat.run("refresh", inner)
+        assert set(os.listdir(folder)) == {*before, "new"}
+    finally:
+        os.close(folder)
+
+
+def test_readers_of_a_nested_mount_notice_no_death(leat, inner, seed, scale):
+    moments = random.Random(seed)
+    with reading(inner, seed):
+        for _ in range(4 * scale):
+            leat.kill_daemon()
+            time.sleep(moments.uniform(0, 0.3))
+
+
+def test_folders_that_only_led_to_a_mount_go_with_it(leat, store, bucket, mount):
+    leat.run("snapshot", "build", mount, "--name", "one", "--use")
+    deep = leat.mount(store, bucket, mount / "way" / "to" / "it", freshness="immutable")
+    assert "way" in os.listdir(mount)
+    leat.run("umount", deep)
+    assert "way" not in os.listdir(mount)
+
+
+def test_another_snapshot_under_the_name_is_told_of_after_a_death(leat, mount, s3, bucket):
+    leat.run("snapshot", "build", mount, "--name", "one", "--use")
+    before = {name: (mount / name).stat().st_size for name in FILES}
+    s3.put_object(Bucket=bucket, Key="d/f1", Body=b"of another size")
+    leat.run("snapshot", "build", mount, "--name", "one")
+    assert {name: (mount / name).stat().st_size for name in FILES} == before
+    leat.kill_daemon()
+    wait_until(lambda: (mount / "d/f1").stat().st_size == len(b"of another size"), "the other one")
 
 
 def test_snapshots_used_at_once_are_remembered_in_order(leat, mount, s3, bucket):
@@ -297,6 +346,23 @@ def test_an_upgrade_of_a_daemon_that_hangs(leat, store, s3, bucket, folder):
         leat.run("upgrade")
         assert leat.daemon_pid() != daemon
         front.hold(None)
+
+
+def test_who_is_told_to_end_does_not_wait_for_the_kernel(leat, store, s3, bucket, folder):
+    front = FaultyFront(store, folder, seed=0, share=0)
+    try:
+        s3.put_object(Bucket=bucket, Key="d/f0", Body=bytes_of("d/f0"))
+        mount, daemon, _, _ = tell_a_held_kernel(leat, front, s3, bucket, folder)
+        supervisor = leat.daemon_pids()[0]
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(leat.run, "mounts", "set", mount, "ttl=1d", check=False)
+            time.sleep(0.5)
+            begin = time.monotonic()
+            os.kill(supervisor, signal.SIGTERM)
+            wait_until(lambda: not is_alive(daemon), "the daemon to end")
+            assert time.monotonic() - begin < 8
+    finally:
+        front.stop()
 
 
 def test_without_its_supervisor_a_daemon_works_on(leat, store, bucket, mount, folder):

@@ -61,7 +61,7 @@ class Leat:
               credentials=None):
         """Mounts `source` of `store` ("bucket" or "bucket/prefix") and answers the folder."""
         directory = Path(directory)
-        with contextlib.suppress(FileExistsError):  # it may be the folder of a dead daemon
+        with contextlib.suppress(OSError):  # it may be the folder of a dead daemon, or in a mount
             os.makedirs(directory)
         done = self.run("mount", f"s3://{source}", directory,
                         "--option", f"endpoint={store.endpoint}", "--option", "region=us-east-1",

@@ -156,13 +156,18 @@ Result<> HostDaemon::serve() {
 // Programs wait meanwhile for what they asked in these mounts, so no store is asked.
 void HostDaemon::take_over_mounts() {
   std::vector<KeptMount> left = kept_.left();
+  std::vector<std::string> known;
+  auto lost = [](const std::string& path, const Result<>& taken) {
+    if (!taken) log::error("the mount at {} is lost: {}", path, taken.error().to_string());
+    return !taken;
+  };
   for (KeptMount& kept : left) {
     const std::string path = kept.request.path;
-    if (Result<> taken = executor_.wait(take_over(std::move(kept))); taken) {
-      log::info("{} goes on", path);
-    } else {
-      log::error("the mount at {} is lost: {}", path, taken.error().to_string());
-    }
+    if (!lost(path, executor_.wait(take_over(std::move(kept))))) known.push_back(path);
+  }
+  for (const std::string& path : known) {
+    if (lost(path, executor_.wait(mounts_->take_over_folder(path)))) continue;
+    log::info("{} goes on", path);
   }
   mounts_->taken_over();
   kept_.drop_what_is_left();
@@ -225,6 +230,7 @@ void HostDaemon::hand_over() {
 
 void HostDaemon::end(Task<> doors) {
   stopping_.request_stop();
+  if (mounts_) mounts_->give_up();
   // First the doors to new work, then the work, then what it worked on.
   if (control_) executor_.wait(control_->stop());
   if (metrics_) executor_.wait(metrics_->stop());

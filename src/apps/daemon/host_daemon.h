@@ -90,7 +90,8 @@ class HostDaemon : public Host {
 
   // Three quarters of the memory, which is what look-ahead gets of it.
   WindowBudget windows_;
-  // In the order of their making; each uses only what stands above it.
+  // In the order of their making; each uses only what stands above it, but for jobs, which
+  // begin when all are there and tell the mounts what was refreshed.
   Executor executor_;
   std::unique_ptr<HostCache> store_;
   SourceTable sources_;

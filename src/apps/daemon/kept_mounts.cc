@@ -54,6 +54,7 @@ Json to_json(const KeptMount& mount) {
   return {{"request", to_json(mount.request)},
           {"door", mount.door},
           {"lingering", mount.lingering},
+          {"snapshot_id", mount.snapshot_id},
           {"untold", mount.untold}};
 }
 
@@ -128,6 +129,7 @@ std::vector<KeptMount> KeptMounts::left() {
       mounts.push_back({.request = *std::move(request),
                         .door = item.value("door", uint64_t{0}),
                         .lingering = item.value("lingering", false),
+                        .snapshot_id = item.value("snapshot_id", ""),
                         .untold = item.value("untold", false)});
       last_door_ = std::max(last_door_, mounts.back().door);
     }

@@ -18,10 +18,11 @@
 namespace leat {
 
 struct KeptMount {
-  MountRequest request{};  // by which it could be mounted again as it is now
-  uint64_t door = 0;       // 0: none of its own, or none that could outlive the process
-  bool lingering = false;  // unmounted; what is open in it is served on
-  bool untold = false;     // of its last change the kernel may not know
+  MountRequest request{};     // by which it could be mounted again as it is now
+  uint64_t door = 0;          // 0: none of its own, or none that could outlive the process
+  bool lingering = false;     // unmounted; what is open in it is served on
+  std::string snapshot_id{};  // of the one that it goes by; empty: none
+  bool untold = false;        // of its last change the kernel may not know
 };
 
 // One text that changes, in a memory file: whoever reads it after a crash has the newest whole one.

@@ -80,6 +80,10 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
   if (!reserved) co_return Error(reserved.error());
   EntryPtr entry = *reserved;
   Result<> filled = co_await fill(context, entry, *url, std::move(snapshot));
+  if (filled && entry->view.door) {
+    filled = co_await open_door(entry);
+    if (!filled) (void)catalog_.unmount(request.path);
+  }
   if (!filled) {
     {
       std::lock_guard lock(mutex_);
@@ -92,8 +96,8 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
   log::info("mounted {} at {}", entry->view.source, entry->view.path);
   MountView view = show(entry);
   remember();
-  if (!entry->view.door) co_await tell_kernel(entry->view.path);
   give_back(entry);
+  if (!entry->view.door) co_await tell_kernel(view.path);
   co_return view;
 }
 
@@ -124,7 +128,7 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
                                "and mount it again afterwards",
                                request.path, path));
     }
-    if (is_below(request.path, path) && other->busy) {
+    if (is_below(request.path, path) && other->busy && !taking_over_) {
       return error(StatusCode::kBusy,
                    fmt::format("cannot mount at {}: the mount at {} is just changing; try again",
                                request.path, path));
@@ -174,15 +178,13 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   {
     std::lock_guard lock(mutex_);
     entry->source = *source;
+    entry->snapshot_id = id_of(snapshot);
     entry->url = url;
     entry->view.options = url.options;
     show_settings(entry->view, entry->settings);
   }
   refresh_view(request.path);
-  if (!entry->view.door) co_return Result<>();
-  Result<> opened = co_await open_door(entry);
-  if (!opened) (void)catalog_.unmount(request.path);
-  co_return opened;
+  co_return Result<>();
 }
 
 Task<Result<>> MountService::check_target(Context context, StoreUrl url, std::string path) {
@@ -271,10 +273,10 @@ void MountService::refresh_view(const std::string& path) {
   }
 }
 
-Task<Result<>> MountService::unmount(Context, std::string path, bool lazy) {
+Task<Result<>> MountService::unmount(Context context, std::string path, bool lazy) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  Result<EntryPtr> claimed = claim(path);
+  Result<EntryPtr> claimed = co_await claim_in_turn(context, path, Inside::kRefused);
   if (!claimed) co_return Error(claimed.error());
   EntryPtr entry = *claimed;
   Result<> closed = co_await close_door(entry, lazy);
@@ -283,9 +285,11 @@ Task<Result<>> MountService::unmount(Context, std::string path, bool lazy) {
     co_return closed;
   }
   keep_for_open_files(entry);
+  const EntryPtr outer = shown_by(entry);
+  if (outer) owe(outer);
   (void)catalog_.unmount(path);
   co_await leave(entry);
-  if (!entry->view.door) co_await tell_kernel(path);
+  if (outer) co_await tell_and_settle(outer, path);
   log::info("unmounted {}{}", path,
             entry->door ? ", what is open or mounted elsewhere is still served" : "");
   close_if_empty();
@@ -458,25 +462,12 @@ void MountService::close_if_empty() {
   options_.on_empty();
 }
 
-void MountService::pass_on(const CatalogChange& change) {
-  for (const auto& file_system : file_systems()) file_system->catalog_changed(change);
-}
-
-std::vector<std::shared_ptr<FileSystem>> MountService::file_systems() const {
-  std::vector<std::shared_ptr<FileSystem>> all;
-  std::lock_guard lock(mutex_);
-  for (const auto& [path, entry] : entries_) {
-    if (entry->file_system) all.push_back(entry->file_system);
-  }
-  return all;
-}
-
 Task<> MountService::stop() {
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
   }
-  stopping_.request_stop();
+  give_up();
   activity_.close();
   co_await activity_.wait_idle();
   for (EntryPtr& entry : close()) co_await destroy(std::move(entry));

@@ -24,6 +24,7 @@
 #include "model/policy_settings.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
+#include "runtime/semaphore.h"
 #include "vfs/inspected_file_system.h"
 
 namespace leat {
@@ -62,12 +63,15 @@ class MountService {
   // `snapshot`: that its names come from; null: from the store.
   Task<Result<MountView>> mount(Context context, MountRequest request,
                                 SnapshotPtr snapshot = nullptr);
-  // Goes on with a mount of a predecessor, without asking its store. `snapshot` as above.
+  // Goes on with a mount of a predecessor, without asking its store. `snapshot` as above. First all
+  // of them, so that each is known before anything is asked of one; then all of their folders.
   Task<Result<>> take_over(Context context, KeptMount kept, SnapshotPtr snapshot);
+  Task<Result<>> take_over_folder(std::string path);
   // After the last of them: until then the predecessor's list stays as it is, for whoever comes if
   // this process dies meanwhile.
   void taken_over();
-  // Of the mount that is responsible for the path. Returns when the kernel was told.
+  // Of the mount that is responsible for the path. Returns when the kernel was told, or in vain as
+  // below.
   Task<Result<MountView>> change(Context context, MountChange change);
   // kBusy where it is in use, or something is mounted inside. What it shows and how stays.
   Task<Result<MountView>> move(Context context, MountMove move);
@@ -76,14 +80,17 @@ class MountService {
   // The policy of a mount has changed in the catalog; nothing where there is none.
   void refresh_view(const std::string& path);
   // The mount at `path` goes by `snapshot`, which has that name, from now on; null and "": by its
-  // store. Returns when the kernel was told, or after 10 s in vain. kNotFound where there is no
+  // store. Returns when the kernel was told, or took nothing for 10 s. kNotFound where there is no
   // such mount, kBusy where it is changing all the time, and as Catalog::use_snapshot().
   Task<Result<>> use_snapshot(Context context, std::string path, std::string name,
                               SnapshotPtr snapshot);
 
   // Every name at and below `path` that the kernel holds and of which the catalog does not say the
-  // same is looked up again. Returns when the kernel was told, or after 10 s in vain.
+  // same is looked up again. Returns when the kernel was told, or took nothing for 10 s.
   Task<> compare_held(std::string path);
+
+  // Whoever waits until the kernel was told waits no longer: for a daemon that ends.
+  void give_up() { stopping_.request_stop(); }
 
   // As when the last mount goes, if there is none: for a daemon that nobody used.
   void close_if_empty();
@@ -101,6 +108,7 @@ class MountService {
     PolicySettings settings;  // as they are now
     FolderSettings folder;    // of the door that shows it
     SourcePtr source;
+    std::string snapshot_id;                    // of the one that it goes by; empty: none
     std::optional<KeptMounts::Door> inherited;  // from a predecessor, until the door has it
     uint64_t door_number = 0;                   // by which it is kept; 0: it is not
     std::shared_ptr<FileSystem> file_system;    // null for a nested mount
@@ -112,25 +120,30 @@ class MountService {
     bool busy = true;                 // in the hands of the task that made it so
     bool shown = false;               // it is there, whatever is being done to it
     unsigned untold = 0;              // changes of which the kernel may not know yet
+    unsigned given_up = 0;            // of them, those of which nobody waits to tell it
     std::atomic<bool> ended = false;  // the door's connection is gone
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
   static Status ending();
+  static std::string id_of(const SnapshotPtr& snapshot);
   static Result<StoreUrl> parse_source(const MountRequest& request);
   static MountView view_of(const MountRequest& request, const StoreUrl& url);
   // From now on it is one of views(); as it is now.
   MountView show(const EntryPtr& entry);
   static MountView as_it_is(const Entry& entry);  // with mutex_ held
   Result<EntryPtr> reserve(const MountRequest& request, const StoreUrl& url);
+  // All but the folder.
   Task<Result<>> fill(Context context, EntryPtr entry, StoreUrl url, SnapshotPtr snapshot);
   static Task<Result<>> check_target(Context context, StoreUrl url, std::string path);
   // Of what changed in the mount at `path`. False where it could not be told of all, since a
   // request holds a folder, or since the daemon ends.
   Task<bool> tell_kernel(std::string path);
-  // A successor has to tell the kernel of this mount, for as long as this is not settled.
+  // A successor has to tell the kernel of this mount, for as long as a change is not settled: when
+  // it did not come to it, or when the kernel was told of what changed at `path`.
   void owe(const EntryPtr& entry);
   void settle(const EntryPtr& entry);
+  Task<> tell_and_settle(EntryPtr entry, std::string path);
   Task<> tell_again(Activity::Token token, EntryPtr entry);
   static Policy owner_of(const MountRequest& request);
   Task<Result<>> prepare_target(EntryPtr entry);
@@ -139,6 +152,7 @@ class MountService {
   Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);
   Task<Result<>> open_door(EntryPtr entry);
   Task<Result<>> take_over_lingering(KeptMount kept);
+  Task<> lose(EntryPtr entry);
   std::unique_ptr<FileSystem> make_file_system(const EntryPtr& entry, SharedRecords* records);
   Result<> inherit(const EntryPtr& entry, uint64_t number);
   Result<> keep_door(const EntryPtr& entry, const SharedRecords& records);
@@ -150,8 +164,10 @@ class MountService {
 
   enum class Inside : uint8_t { kRefused, kStays };  // what is mounted inside
   Result<EntryPtr> claim(const std::string& path, Inside inside = Inside::kRefused);
-  // With what is inside staying; waits for whoever has it.
-  Task<Result<EntryPtr>> claim_in_turn(Context context, std::string path);
+  // Waits for whoever has it. Where nothing is mounted at `path` itself, that of what is above.
+  Task<Result<EntryPtr>> claim_in_turn(Context context, std::string path, Inside inside);
+  Task<Result<EntryPtr>> claim_responsible(Context context, std::string path);
+  bool changing(const std::string& path) const;
   std::string responsible_for(const std::string& path) const;
   Task<Result<>> change_claimed(EntryPtr entry, MountChange change);
   Task<Result<>> move_claimed(Context context, EntryPtr from, EntryPtr to);
@@ -175,6 +191,8 @@ class MountService {
   Executor& executor_;
   Activity activity_;
   std::stop_source stopping_;
+  // Who waits for the kernel takes a blocking thread each, and it may wait for what needs one.
+  Semaphore telling_{2};
 
   std::mutex remember_mutex_;  // before mutex_ and that of KeptMounts
   mutable std::mutex mutex_;   // leaf

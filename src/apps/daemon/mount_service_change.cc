@@ -35,7 +35,7 @@ Result<> apply(PolicySettings& settings, const std::string& below, const MountCh
   return {};
 }
 
-// Whoever changes a mount has it until the kernel was told.
+// Who changes a mount may have it until the kernel was told.
 constexpr auto kTurnPatience = std::chrono::seconds(30);
 constexpr auto kTurnPause = std::chrono::milliseconds(10);
 
@@ -50,20 +50,36 @@ std::string MountService::responsible_for(const std::string& path) const {
   return nearest.empty() ? path : nearest;
 }
 
-Task<Result<MountService::EntryPtr>> MountService::claim_in_turn(Context context,
-                                                                 std::string path) {
+bool MountService::changing(const std::string& path) const {
+  std::lock_guard lock(mutex_);
+  auto found = entries_.find(path);
+  return found != entries_.end() && found->second->busy;
+}
+
+Task<Result<MountService::EntryPtr>> MountService::claim_in_turn(Context context, std::string path,
+                                                                 Inside inside) {
   const Context patience = context.with_timeout(kTurnPatience);
   for (;;) {
-    Result<EntryPtr> claimed = claim(path, Inside::kStays);
-    if (claimed || claimed.error().code() != StatusCode::kBusy) co_return claimed;
+    Result<EntryPtr> claimed = claim(path, inside);
+    if (claimed || !changing(path)) co_return claimed;
     if (!co_await sleep_for(patience, kTurnPause)) co_return claimed;
+  }
+}
+
+// That may be another one when the turn has come.
+Task<Result<MountService::EntryPtr>> MountService::claim_responsible(Context context,
+                                                                     std::string path) {
+  for (;;) {
+    const std::string at = responsible_for(path);
+    Result<EntryPtr> claimed = co_await claim_in_turn(context, at, Inside::kStays);
+    if (claimed || responsible_for(path) == at) co_return claimed;
   }
 }
 
 Task<Result<MountView>> MountService::change(Context context, MountChange change) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  Result<EntryPtr> claimed = co_await claim_in_turn(context, responsible_for(change.path));
+  Result<EntryPtr> claimed = co_await claim_responsible(context, change.path);
   if (!claimed) co_return Error(claimed.error());
   EntryPtr entry = *claimed;
   Result<> changed = co_await change_claimed(entry, change);
@@ -99,7 +115,7 @@ Task<Result<>> MountService::change_claimed(EntryPtr entry, MountChange change) 
   }
   remember();
   refresh_view(mount);
-  if (co_await tell_kernel(mount)) settle(entry);
+  co_await tell_and_settle(entry, mount);
   // What is in a pool that no path has any more is not kept for the sake of what was said of it.
   for (const auto& [id, policy] : before->pools) {
     if (!after->pools.contains(id)) set_pools({{id, PoolPolicy{.name = policy.name}}});
@@ -112,20 +128,25 @@ Task<Result<>> MountService::use_snapshot(Context context, std::string path, std
                                           SnapshotPtr snapshot) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  Result<EntryPtr> claimed = co_await claim_in_turn(context, path);
+  Result<EntryPtr> claimed = co_await claim_in_turn(context, path, Inside::kStays);
   if (!claimed) co_return Error(claimed.error());
   EntryPtr entry = *claimed;
   owe(entry);
+  const std::string id = id_of(snapshot);
   Result<> used = co_await catalog_.use_snapshot(path, std::move(snapshot));
   if (used) {
     std::lock_guard lock(mutex_);
     entry->request.snapshot = name;
+    entry->snapshot_id = id;
   }
   remember();
   refresh_view(path);
   give_back(entry);
-  if (!used || co_await tell_kernel(path)) settle(entry);
-  if (!used) co_return used;
+  if (!used) {
+    settle(entry);
+    co_return used;
+  }
+  co_await tell_and_settle(entry, path);
   if (name.empty()) {
     log::info("{} goes by its store again", path);
   } else {
@@ -150,6 +171,25 @@ void MountService::settle(const EntryPtr& entry) {
   remember();
 }
 
+// What was given up before has been passed on, so that is told, too.
+Task<> MountService::tell_and_settle(EntryPtr entry, std::string path) {
+  unsigned changes = 1;
+  {
+    std::lock_guard lock(mutex_);
+    changes += std::exchange(entry->given_up, 0);
+  }
+  const bool told = co_await tell_kernel(path);
+  {
+    std::lock_guard lock(mutex_);
+    if (told) {
+      entry->untold -= changes;
+    } else {
+      entry->given_up += changes;
+    }
+  }
+  if (told) remember();
+}
+
 // Entries whose doors could show what changed are not torn down while this task is counted; those
 // that are being unmounted have nothing to be told.
 Task<bool> MountService::tell_kernel(std::string path) {
@@ -162,6 +202,8 @@ Task<bool> MountService::tell_kernel(std::string path) {
     }
   }
   bool all_told = true;
+  Result<Semaphore::Permit> permit =
+      co_await telling_.acquire(Context::background(), 1, "telling the kernel");
   for (const EntryPtr& entry : doors) {
     const bool told = co_await executor_.blocking([this, entry] {
       std::shared_ptr<FuseDoor> door;
@@ -180,13 +222,30 @@ Task<bool> MountService::tell_kernel(std::string path) {
   co_return all_told;
 }
 
+void MountService::pass_on(const CatalogChange& change) {
+  for (const auto& file_system : file_systems()) file_system->catalog_changed(change);
+}
+
+std::vector<std::shared_ptr<FileSystem>> MountService::file_systems() const {
+  std::vector<std::shared_ptr<FileSystem>> all;
+  std::lock_guard lock(mutex_);
+  for (const auto& [path, entry] : entries_) {
+    if (entry->file_system) all.push_back(entry->file_system);
+  }
+  return all;
+}
+
 Task<> MountService::compare_held(std::string path) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return;
-  co_await executor_.blocking([&] {
-    for (const auto& file_system : file_systems()) file_system->compare_held(path);
-    return true;
-  });
+  {
+    Result<Semaphore::Permit> permit =
+        co_await telling_.acquire(Context::background(), 1, "telling the kernel");
+    co_await executor_.blocking([&] {
+      for (const auto& file_system : file_systems()) file_system->compare_held(path);
+      return true;
+    });
+  }
   co_await tell_kernel(path);
 }
 
@@ -197,15 +256,18 @@ Task<Result<MountView>> MountService::move(Context context, MountMove move) {
     co_return error(StatusCode::kInvalidArgument,
                     fmt::format("cannot move {} to {}, which is in it", move.from, move.to));
   }
-  Result<EntryPtr> claimed = claim(move.from);
+  Result<EntryPtr> claimed = co_await claim_in_turn(context, move.from, Inside::kRefused);
   if (!claimed) co_return Error(claimed.error());
   EntryPtr from = *claimed;
   MountRequest request = from->request;
   request.path = move.to;
   Result<EntryPtr> reserved = reserve(request, StoreUrl{});
+  const EntryPtr outer = shown_by(from);
+  if (outer) owe(outer);
   Result<> moved = reserved ? Result<>() : Result<>(Error(reserved.error()));
   if (moved) moved = co_await move_claimed(context, from, *reserved);
   if (!moved) {
+    if (outer) settle(outer);
     if (reserved) {
       std::lock_guard lock(mutex_);
       entries_.erase(move.to);
@@ -221,6 +283,8 @@ Task<Result<MountView>> MountService::move(Context context, MountMove move) {
   refresh_view(move.to);
   view = show(to);
   give_back(to);
+  if (outer) co_await tell_and_settle(outer, move.from);
+  if (!view.door) co_await tell_kernel(move.to);
   co_return view;
 }
 
@@ -242,6 +306,7 @@ Task<Result<>> MountService::move_claimed(Context context, EntryPtr from, EntryP
     to->settings = from->settings;
     if (to->view.door) to->folder = from->folder;
     to->source = from->source;
+    to->snapshot_id = from->snapshot_id;
     to->url = from->url;
     to->view.source = from->view.source;
     to->view.options = from->view.options;

@@ -13,9 +13,9 @@
 namespace leat {
 namespace {
 
-// What is not answered by then is the successor's.
 // What a mount has that it was not set for.
 constexpr uint64_t kKernelReadAhead = 128 * kKiB;
+// What is not answered by then is the successor's.
 constexpr auto kHandOverPatience = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -109,31 +109,47 @@ Task<Result<>> MountService::take_over(Context context, KeptMount kept, Snapshot
   Result<EntryPtr> reserved = reserve(kept.request, *url);
   if (!reserved) co_return Error(reserved.error());
   EntryPtr entry = *reserved;
+  // Another one may have been built under the name.
+  const bool same_snapshot = kept.snapshot_id == id_of(snapshot);
+  entry->untold = kept.untold || !same_snapshot ? 1 : 0;
   Result<> filled = inherit(entry, kept.door);
-  const bool inherited = entry->inherited.has_value();
   if (filled) filled = co_await fill(context, entry, *url, std::move(snapshot));
-  if (!filled) {
-    {
-      std::lock_guard lock(mutex_);
-      entries_.erase(kept.request.path);
-    }
-    co_await destroy(entry);
-    // A predecessor that does not end may hold the connection, too; its programs are not to wait.
-    if (inherited) {
-      co_await executor_.blocking([path = kept.request.path] {
-        force_unmount_path(path);
-        return true;
-      });
-    }
-    co_return filled;
-  }
+  if (!filled) co_await lose(entry);
+  co_return filled;
+}
+
+Task<Result<>> MountService::take_over_folder(std::string path) {
+  EntryPtr entry;
   {
     std::lock_guard lock(mutex_);
-    entry->untold = kept.untold ? 1 : 0;
+    if (auto found = entries_.find(path); found != entries_.end()) entry = found->second;
+  }
+  if (!entry || entry->shown) co_return Result<>();  // it lingers
+  Result<> opened = entry->view.door ? co_await open_door(entry) : Result<>();
+  if (!opened) {
+    (void)catalog_.unmount(path);
+    co_await lose(entry);
+    co_return opened;
   }
   show(entry);
   give_back(entry);
-  co_return Result<>();
+  co_return opened;
+}
+
+// A predecessor that does not end may hold the connection, too; its programs are not to wait.
+Task<> MountService::lose(EntryPtr entry) {
+  const std::string path = entry->view.path;
+  {
+    std::lock_guard lock(mutex_);
+    entries_.erase(path);
+  }
+  const bool had_folder = entry->inherited || entry->door_number != 0;
+  co_await destroy(entry);
+  if (!had_folder) co_return;
+  co_await executor_.blocking([path] {
+    force_unmount_path(path);
+    return true;
+  });
 }
 
 void MountService::taken_over() {
@@ -155,11 +171,15 @@ void MountService::taken_over() {
 // of the mount is looked up again.
 Task<> MountService::tell_again(Activity::Token, EntryPtr entry) {
   const std::string path = entry->view.path;
-  co_await executor_.blocking([&] {
-    pass_on({.parent = path, .name = {}, .whole = true, .patient = true});
-    return true;
-  });
-  if (co_await tell_kernel(path)) settle(entry);
+  {
+    Result<Semaphore::Permit> permit =
+        co_await telling_.acquire(Context::background(), 1, "telling the kernel");
+    co_await executor_.blocking([&] {
+      pass_on({.parent = path, .name = {}, .whole = true, .patient = true});
+      return true;
+    });
+  }
+  co_await tell_and_settle(entry, path);
 }
 
 // The connection of a mount with a door of its own. Without it the mount is made anew, unless
@@ -216,6 +236,10 @@ Task<Result<>> MountService::take_over_lingering(KeptMount kept) {
   co_return Result<>();
 }
 
+std::string MountService::id_of(const SnapshotPtr& snapshot) {
+  return snapshot ? snapshot->head().id.to_hex() : "";
+}
+
 // By which the mount could be made again as it is: policies are said once, in the settings.
 MountRequest MountService::request_now(const Entry& entry) {
   MountRequest request = entry.request;
@@ -239,6 +263,7 @@ void MountService::remember() {
       if (!entry->shown) continue;
       mounts.push_back({.request = request_now(*entry),
                         .door = entry->door_number,
+                        .snapshot_id = entry->snapshot_id,
                         .untold = entry->untold > 0});
     }
     for (const EntryPtr& entry : lingering_) {
@@ -255,7 +280,7 @@ Task<> MountService::hand_over() {
     std::lock_guard lock(mutex_);
     closed_ = true;
   }
-  stopping_.request_stop();
+  give_up();
   activity_.close();
   co_await activity_.wait_idle();
   const Clock::time_point end = Clock::now() + kHandOverPatience;

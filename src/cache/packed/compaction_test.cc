@@ -74,14 +74,6 @@ FileRefPtr in_pool(const std::string& key, uint64_t size = kObjectBytes) {
   return std::make_shared<const FileRef>(std::move(ref));
 }
 
-void until(const std::function<bool()>& so) {
-  const auto end = std::chrono::steady_clock::now() + 60s;
-  while (!so()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), end) << "it never came to that";
-    std::this_thread::sleep_for(1ms);
-  }
-}
-
 class Compaction : public testing::Test {
  protected:
   // Segments of which two objects of ten are left, closed in order.

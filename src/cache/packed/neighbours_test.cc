@@ -164,14 +164,6 @@ class NeighboursInAStore : public testing::Test {
     return true;
   }
   bool hot(size_t i) { return (*store_)->try_read(*refs_[i], {0, refs_[i]->size}).has_value(); }
-  bool becomes_hot(size_t i) {
-    const auto end = Clock::now() + std::chrono::seconds(20);
-    while (!hot(i)) {
-      if (Clock::now() > end) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
-  }
 
   TempDirectory directory_;
   Executor executor_;
@@ -187,7 +179,8 @@ TEST_F(NeighboursInAStore, OneReadFromAColdDiskBringsWhatLiesBesideIt) {
   EXPECT_TRUE(store_->holds(refs_[203]));
   // An object takes 20 KiB: of six in a row around it five are in its piece at least.
   size_t beside = 0;
-  for (size_t i = 198; i <= 208; ++i) beside += becomes_hot(203) && hot(i);
+  until([&] { return hot(203); });
+  for (size_t i = 198; i <= 208; ++i) beside += hot(i);
   EXPECT_GE(beside, 4u);
   EXPECT_EQ(disk_->brought, 128 * kKiB);  // what is near is the kernel's to read ahead
   EXPECT_FALSE(hot(20));

@@ -7,7 +7,6 @@
 // Measured: docs/design/0009-turns.md. One object a thread.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "runtime/context.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "source/file/local_file.h"
 
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "runtime/io_ring.h"
+#include "runtime/page_cache.h"
 #include "runtime/shared_result.h"
 #include "source/file/file_pool.h"
 
@@ -25,26 +25,6 @@ constexpr size_t kPieceBytes = 8 << 20;
 // What a file system reads ahead as a rule, and so what arrives as one part.
 constexpr size_t kOnePartBytes = 128 * 1024;
 
-// cachestat(2), Linux 6.5; the headers of Debian 12 do not have it.
-constexpr long kCachestatCall = 451;
-struct CachestatRange {
-  uint64_t offset, bytes;
-};
-struct Cachestat {
-  uint64_t cached, dirty, writeback, evicted, recently_evicted;  // pages
-};
-
-// Whether every page of the range is in memory or on its way there; no where the kernel cannot
-// tell.
-bool all_in_memory(int fd, uint64_t offset, uint64_t bytes) {
-  static const uint64_t page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  CachestatRange range{offset, bytes};
-  Cachestat stat{};
-  if (::syscall(kCachestatCall, fd, &range, &stat, 0) != 0) return false;
-  const uint64_t pages = (offset + bytes - 1) / page_bytes - offset / page_bytes + 1;
-  return stat.cached >= pages;
-}
-
 // The one of this process, apart from those of the cache's disks; null where io_uring is refused.
 // Like the FilePool it is never destroyed.
 IoRing* ring_of_process() {
@@ -58,7 +38,7 @@ IoRing* ring_of_process() {
 size_t LocalFile::read_cached(uint64_t offset, std::span<std::byte> into) const {
   // A read that may not wait and misses spoils what the kernel reads ahead: sequential 1 MiB reads
   // took three times as long, with up to eight times the CPU. So it is asked first.
-  if (into.size() > kOnePartBytes && !all_in_memory(fd(), offset, into.size())) return 0;
+  if (into.size() > kOnePartBytes && !all_cached(fd(), offset, into.size())) return 0;
   size_t done = 0;
   while (done < into.size()) {
     iovec rest{into.data() + done, into.size() - done};
