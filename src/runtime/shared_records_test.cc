@@ -184,7 +184,7 @@ TEST(SharedRecords, AKilledWriterLeavesWholeRecords) {
     if (child == 0) write_for_ever(*records);
     // Any moment will do: the child decides how far it got. It is not adopted while it writes,
     // since who adopts writes, too.
-    while (bytes_touched(*records) < 300'000) std::this_thread::yield();
+    while (bytes_touched(*records) < 100'000) std::this_thread::yield();
     for (unsigned spins = random() % 2'000'000; spins > 0; --spins)
       std::atomic_signal_fence(std::memory_order_seq_cst);
     ::kill(child, SIGKILL);

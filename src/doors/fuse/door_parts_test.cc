@@ -155,6 +155,24 @@ TEST(InvalidationThread, AKernelThatTakesNothingIsNotWaitedForForEver) {
   EXPECT_EQ(std::ranges::count(kernel.told(), "ALL"), 1);
 }
 
+TEST(InvalidationThread, NamesThatGaveWayAreNotTakenForWhatIsStillToBeTold) {
+  SlowKernel kernel;
+  InvalidationThread thread(kernel.face(), 3, 1h);
+  thread.push({1, "first", 2});
+  kernel.await_arrivals(1);
+  thread.push(patient_belief("p"));
+  std::jthread flushing([&] {
+    EXPECT_TRUE(thread.flush());
+    EXPECT_EQ(std::ranges::count(kernel.told(), "p"), 1);
+  });
+  std::this_thread::sleep_for(20ms);  // so that it waits for two
+  for (const char* name : {"a", "b", "c"}) thread.push({1, name, 3});
+  kernel.let(1);
+  kernel.await_told(1);
+  std::this_thread::sleep_for(20ms);
+  kernel.let(100);
+}
+
 TEST(InvalidationThread, WhoFlushesCanGiveUp) {
   SlowKernel kernel;
   InvalidationThread thread(kernel.face(), 2, 1h);

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace leat {
@@ -25,13 +26,15 @@ void InvalidationThread::push(Invalidation name) {
     }
     if (stopping_) return;
     // Else forget_all is still to come and covers it, but not what is said of attributes.
-    if (all_ && !name.only_belief) return;
+    if (dropped_ != 0 && !name.only_belief) return;
     ++pushed_;
     if (queue_.size() < queue_max_ || name.only_belief) {
-      queue_.push_back(std::move(name));
+      queue_.push_back({pushed_, std::move(name)});
     } else {
-      std::erase_if(queue_, [](const Invalidation& one) { return !one.only_belief; });
-      all_ = true;
+      auto is_plain = [](const Queued& one) { return !one.name.only_belief; };
+      const auto first = std::ranges::find_if(queue_, is_plain);
+      dropped_ = first == queue_.end() ? pushed_ : first->number;
+      std::erase_if(queue_, is_plain);
     }
   }
   changed_.notify_one();
@@ -39,15 +42,24 @@ void InvalidationThread::push(Invalidation name) {
 
 bool InvalidationThread::wait_for_progress(std::unique_lock<std::mutex>& lock,
                                            const std::stop_token& given_up) {
-  const uint64_t told = told_;
-  told_more_.wait_for(lock, given_up, patience_, [&] { return stopping_ || told_ != told; });
-  return told_ != told;
+  const uint64_t steps = steps_;
+  told_more_.wait_for(lock, given_up, patience_, [&] { return stopping_ || steps_ != steps; });
+  return steps_ != steps;
+}
+
+// Of all numbers up to this one the kernel knows.
+uint64_t InvalidationThread::told_through() const {
+  uint64_t first = pushed_ + 1;
+  if (telling_ != 0) first = telling_;
+  if (!queue_.empty()) first = std::min(first, queue_.front().number);
+  if (dropped_ != 0) first = std::min(first, dropped_);
+  return first - 1;
 }
 
 bool InvalidationThread::flush(const std::stop_token& given_up) {
   std::unique_lock lock(mutex_);
   const uint64_t wanted = pushed_;
-  while (!stopping_ && told_ < wanted) {
+  while (!stopping_ && told_through() < wanted) {
     if (!wait_for_progress(lock, given_up)) return false;
   }
   return true;
@@ -65,7 +77,7 @@ void InvalidationThread::stop() {
 
 size_t InvalidationThread::pending() const {
   std::lock_guard lock(mutex_);
-  return queue_.size() + (all_ ? 1 : 0);
+  return queue_.size() + (dropped_ != 0 ? 1 : 0);
 }
 
 bool InvalidationThread::let_go_of_descriptors() const {
@@ -87,21 +99,22 @@ void InvalidationThread::run() {
 void InvalidationThread::tell_all() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || all_ || !queue_.empty(); });
+    changed_.wait(lock, [this] { return stopping_ || dropped_ != 0 || !queue_.empty(); });
     if (stopping_) return;
-    if (all_) {
-      all_ = false;
+    if (dropped_ != 0) {
+      telling_ = std::exchange(dropped_, 0);
       lock.unlock();
       kernel_.forget_all();
     } else {
-      const Invalidation name = std::move(queue_.front());
+      telling_ = queue_.front().number;
+      const Invalidation name = std::move(queue_.front().name);
       queue_.pop_front();
       lock.unlock();
       kernel_.tell(name);
     }
     lock.lock();
-    // All but what is still in the queue; what came meanwhile is there, or in all_ again.
-    told_ = pushed_ - queue_.size() - (all_ ? 1 : 0);
+    telling_ = 0;
+    ++steps_;
     stalled_ = false;
     told_more_.notify_all();
   }

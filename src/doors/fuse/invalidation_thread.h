@@ -46,6 +46,11 @@ class InvalidationThread {
   size_t pending() const;
 
  private:
+  struct Queued {
+    uint64_t number;
+    Invalidation name;
+  };
+
   void run();
   // Whether the thread has descriptors of its own: the connection alone.
   bool let_go_of_descriptors() const;
@@ -53,16 +58,21 @@ class InvalidationThread {
   // Whether something was told meanwhile, within `patience`. Also ends when it stops.
   bool wait_for_progress(std::unique_lock<std::mutex>& lock, const std::stop_token& given_up = {});
 
+  uint64_t told_through() const;
+
   const Kernel kernel_;
   const size_t queue_max_;
   const Clock::duration patience_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::condition_variable_any told_more_;
-  std::deque<Invalidation> queue_;
-  uint64_t pushed_ = 0, told_ = 0;  // ever; names that became one forget_all are told by it
-  bool stalled_ = false;            // nothing was told for as long as somebody was patient
-  bool all_ = false;
+  std::deque<Queued> queue_;
+  uint64_t pushed_ = 0;   // numbers given, from 1 on
+  uint64_t steps_ = 0;    // how often the kernel has taken something
+  uint64_t telling_ = 0;  // the number that is under way; 0: none
+  // The first of those that became one forget_all, which is still to come; 0: none is.
+  uint64_t dropped_ = 0;
+  bool stalled_ = false;  // nothing was told for as long as somebody was patient
   bool stopping_ = false;
   std::thread thread_;  // last: it uses the others
 };
