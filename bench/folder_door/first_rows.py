@@ -117,13 +117,13 @@ def amplification(setting, mounter):
             "amplification_mmap": pulled(setting, mounter, "mapped", reads, SEED)}
 
 
-def beside_streams(streams, work):
+def beside_streams(setting, streams, work):
     """What `work` answers while `streams` runs in another thread, and what that answers."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(streams)
-        time.sleep(1)  # until they are under way
+        time.sleep(setting.sizes.streams_ahead_s)  # until they are under way
         result = work()
-        if running.done():
+        if running.done() and not setting.sizes.quick:
             raise RuntimeError("the streams ended first")
         return result, running.result()
 
@@ -138,16 +138,16 @@ def interactive(setting, mounter):
         raw.by_loop()
         setting.raw_gets()  # the server's files are in memory from here on
         reference = setting.raw_gets_over(1, count)
-        crowded, _ = beside_streams(raw.by_loop, lambda: setting.raw_gets_over(1, count))
+        crowded, _ = beside_streams(setting, raw.by_loop, lambda: setting.raw_gets_over(1, count))
         setting.mount(mounter)
 
         def each(first):
             return setting.pattern("each", mounter.point, setting.data.list_of("first"), first, count)
 
         alone = each(0)
+        path = mounter.point / setting.data.file_of("stream")
         beside, streams = beside_streams(
-            lambda: setting.pattern("streams", mounter.point / setting.data.file_of("stream"), 8, MIB, 8),
-            lambda: each(count))
+            setting, lambda: setting.pattern("streams", path, 8, MIB, 8), lambda: each(count))
         setting.check("stream", "first")
         note = (f"one file p50 {beside['p50_ms']:.1f}, p99 {beside['p99_ms']:.1f} ms, alone "
                 f"{alone['p50_ms']:.1f} and {alone['p99_ms']:.1f}; raw on average "

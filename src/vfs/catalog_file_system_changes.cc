@@ -80,7 +80,6 @@ void CatalogFileSystem::visit_mount(
 void CatalogFileSystem::tell_of_belief(const NodePtr& node) {
   if (node->id == kRootNode) return;
   nodes_.expire(node->id);
-  nodes_.listing_gone(node->id);
   tell({.parent = node->parent->id,
         .name = node->name,
         .node = node->id,
@@ -104,14 +103,10 @@ void CatalogFileSystem::compare_held(const std::string& path) {
   });
 }
 
-// Of a directory: whether the catalog has told of what changed in it.
+// Not a directory: the kernel may keep a listing of it that the catalog has forgotten since.
 bool CatalogFileSystem::is_as_known(const Node& node) {
-  const std::string path = path_of(node);
-  if (node.kind == FileKind::kDirectory) {
-    const std::optional<NodeFacts> facts = nodes_.facts(node.id);
-    return facts && !facts->inherited && catalog_.try_list(path);
-  }
-  const auto entry = catalog_.try_lookup(path);
+  if (node.kind == FileKind::kDirectory) return false;
+  const auto entry = catalog_.try_lookup(path_of(node));
   return entry && *entry && (**entry).ref && (**entry).ref->id == node.ref->id;
 }
 
@@ -133,7 +128,6 @@ void CatalogFileSystem::listings_changed(const std::string& mount_path) {
 }
 
 void CatalogFileSystem::tell_of_listing(NodeId directory) {
-  nodes_.listing_gone(directory);
   tell({.parent = 0,
         .name = {},
         .node = directory,

@@ -207,9 +207,9 @@ class FileSystem {
   // several file systems, and each turns the names below its root into invalidations.
   virtual void catalog_changed(const CatalogChange& change) = 0;
   // Tells of every file at and below `path` that the kernel holds and of which the catalog does not
-  // say the same from memory, and of directories that it does not know, or that a predecessor has
-  // shown: for what the catalog could not tell of. Not in mounts with a snapshot. Blocks as long as
-  // that takes.
+  // say the same from memory, and of every directory: for what the catalog could not tell of, since
+  // it had not known it, or had forgotten it. Not in mounts with a snapshot. Blocks as long as that
+  // takes.
   virtual void compare_held(const std::string& path) = 0;
   // Called on the threads of the two above, without locks held; must not wait where that may not
   // (Invalidation::patient). One call may still be running when this returns.

@@ -59,7 +59,8 @@ NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const Cat
   if (known != shard.names.end()) {
     Slot& slot = shard.slots.at(known->second);
     if (same_version(*slot.node, entry)) {
-      learn(slot, entry, as_of);
+      slot.facts = facts_of(entry, slot.node->ref, as_of);
+      slot.node->record.set_facts(slot.facts);
       slot.node->record.set_lookups(++slot.lookups);
       return slot.node;
     }
@@ -153,8 +154,7 @@ std::vector<NodeTable::Reopened> NodeTable::take_over(
                                  .facts = {.mount = mount_of(said->mount_path),
                                            .key = said->directory_key,
                                            .mtime = said->mtime,
-                                           .fresh_until = said->fresh_until,
-                                           .inherited = true},
+                                           .fresh_until = said->fresh_until},
                                  .lookups = said->lookups});
     size_.fetch_add(1, std::memory_order_relaxed);
     return node;
@@ -211,21 +211,9 @@ void NodeTable::refresh(NodeId id, const CatalogEntry& entry, uint32_t as_of) {
   Shard& shard = shard_of(id);
   std::lock_guard lock(shard.mutex);
   auto found = shard.slots.find(id);
-  if (found != shard.slots.end()) learn(found->second, entry, as_of);
-}
-
-void NodeTable::learn(Slot& slot, const CatalogEntry& entry, uint32_t as_of) {
-  const bool inherited = slot.facts.inherited;
-  slot.facts = facts_of(entry, slot.node->ref, as_of);
-  slot.facts.inherited = inherited;
-  slot.node->record.set_facts(slot.facts);
-}
-
-void NodeTable::listing_gone(NodeId id) {
-  Shard& shard = shard_of(id);
-  std::lock_guard lock(shard.mutex);
-  auto found = shard.slots.find(id);
-  if (found != shard.slots.end()) found->second.facts.inherited = false;
+  if (found == shard.slots.end()) return;
+  found->second.facts = facts_of(entry, found->second.node->ref, as_of);
+  found->second.node->record.set_facts(found->second.facts);
 }
 
 void NodeTable::expire(NodeId id) {

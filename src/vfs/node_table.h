@@ -48,8 +48,6 @@ struct NodeFacts {
   uint32_t as_of = kNoMoment;
   // Files: the wishes of the mount are those in the node's own ref.
   bool same_wishes = true;
-  // Directories: the kernel may keep the listing that a predecessor has shown.
-  bool inherited = false;
 };
 
 class NodeTable {
@@ -100,8 +98,6 @@ class NodeTable {
   void refresh(NodeId id, const CatalogEntry& entry, uint32_t as_of);
   // Nothing that is known of the node is fresh any more.
   void expire(NodeId id);
-  // The kernel keeps no listing of the directory any more.
-  void listing_gone(NodeId id);
 
   // All nodes that are wanted, some thousands at a time, without a lock held meanwhile; `wanted`
   // must not call out. What comes or goes meanwhile may be left out.
@@ -143,7 +139,6 @@ class NodeTable {
                 uint32_t as_of, bool replace);
   uint64_t new_number();
 
-  static void learn(Slot& slot, const CatalogEntry& entry, uint32_t as_of);
   Shard& shard_of(NodeId id) { return shards_[id % kShards]; }
   const Shard& shard_of(NodeId id) const { return shards_[id % kShards]; }
   static uint64_t shard_index(const Name& name) { return NameHash{}(name) % kShards; }

@@ -172,6 +172,18 @@ def test_what_is_held_of_a_nested_mount_goes_with_a_refresh(leat, s3, inner):
         os.close(folder)
 
 
+def test_a_nested_local_folder_goes_on(leat, mount, folder):
+    local = Path(folder, "local")
+    local.mkdir()
+    (local / "file").write_bytes(b"here")
+    inner = mount / "in"
+    leat.run("mount", f"file://{local}", inner)
+    assert (inner / "file").read_bytes() == b"here"
+    time.sleep(1.5)  # so that the kernel would ask for the mount's own folder again
+    leat.kill_daemon()
+    assert (inner / "file").read_bytes() == b"here"
+
+
 def test_readers_of_a_nested_mount_notice_no_death(leat, inner, seed, scale):
     moments = random.Random(seed)
     with reading(inner, seed):

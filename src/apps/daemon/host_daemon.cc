@@ -163,7 +163,9 @@ void HostDaemon::take_over_mounts() {
   };
   for (KeptMount& kept : left) {
     const std::string path = kept.request.path;
-    if (!lost(path, executor_.wait(take_over(std::move(kept))))) known.push_back(path);
+    const bool lingers = kept.lingering;
+    if (lost(path, executor_.wait(take_over(std::move(kept)))) || lingers) continue;
+    known.push_back(path);
   }
   for (const std::string& path : known) {
     if (lost(path, executor_.wait(mounts_->take_over_folder(path)))) continue;

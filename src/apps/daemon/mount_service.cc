@@ -160,7 +160,8 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   }
   Result<> opens = check_opens(entry->folder, made->policy);
   if (!opens) co_return opens;
-  if (!entry->inherited) {
+  // A predecessor has looked, and what would be looked at may be in a folder that waits for us.
+  if (!taking_over()) {
     Result<> apart = co_await check_target(context, url, request.path);
     if (!apart) co_return apart;
   }
@@ -276,7 +277,7 @@ void MountService::refresh_view(const std::string& path) {
 Task<Result<>> MountService::unmount(Context context, std::string path, bool lazy) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  Result<EntryPtr> claimed = co_await claim_in_turn(context, path, Inside::kRefused);
+  Result<EntryPtr> claimed = co_await claim(context, path, Inside::kRefused);
   if (!claimed) co_return Error(claimed.error());
   EntryPtr entry = *claimed;
   Result<> closed = co_await close_door(entry, lazy);
@@ -319,7 +320,8 @@ Task<> MountService::leave(EntryPtr entry) {
 }
 
 // From now on the entry is the caller's.
-Result<MountService::EntryPtr> MountService::claim(const std::string& path, Inside inside) {
+std::optional<Result<MountService::EntryPtr>> MountService::try_claim(const std::string& path,
+                                                                      Inside inside) {
   std::lock_guard lock(mutex_);
   auto found = entries_.find(path);
   if (found == entries_.end()) {
@@ -327,10 +329,7 @@ Result<MountService::EntryPtr> MountService::claim(const std::string& path, Insi
                  fmt::format("there is no mount at {}; 'leat mounts' lists them", path));
   }
   EntryPtr entry = found->second;
-  if (entry->busy) {
-    return error(StatusCode::kBusy,
-                 fmt::format("the mount at {} is just changing; try again", path));
-  }
+  if (entry->busy) return std::nullopt;
   for (const auto& [other, unused] : entries_) {
     if (inside == Inside::kStays || !is_below(other, path)) continue;
     return error(StatusCode::kBusy,

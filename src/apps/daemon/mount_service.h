@@ -89,7 +89,8 @@ class MountService {
   // same is looked up again. Returns when the kernel was told, or took nothing for 10 s.
   Task<> compare_held(std::string path);
 
-  // Whoever waits until the kernel was told waits no longer: for a daemon that ends.
+  // Whoever waits until the kernel was told waits no longer, but goes on passing on what changed:
+  // for a daemon that ends.
   void give_up() { stopping_.request_stop(); }
 
   // As when the last mount goes, if there is none: for a daemon that nobody used.
@@ -163,11 +164,12 @@ class MountService {
   FuseDoorOptions door_options(const EntryPtr& entry);
 
   enum class Inside : uint8_t { kRefused, kStays };  // what is mounted inside
-  Result<EntryPtr> claim(const std::string& path, Inside inside = Inside::kRefused);
-  // Waits for whoever has it. Where nothing is mounted at `path` itself, that of what is above.
-  Task<Result<EntryPtr>> claim_in_turn(Context context, std::string path, Inside inside);
-  Task<Result<EntryPtr>> claim_responsible(Context context, std::string path);
-  bool changing(const std::string& path) const;
+  enum class At : uint8_t { kPath, kResponsible };   // there, or the nearest at or above it
+  // Waits for whoever has it.
+  Task<Result<EntryPtr>> claim(Context context, std::string path, Inside inside, At at = At::kPath);
+  // Nothing where somebody has it.
+  std::optional<Result<EntryPtr>> try_claim(const std::string& path, Inside inside);
+  bool taking_over() const;
   std::string responsible_for(const std::string& path) const;
   Task<Result<>> change_claimed(EntryPtr entry, MountChange change);
   Task<Result<>> move_claimed(Context context, EntryPtr from, EntryPtr to);
@@ -191,8 +193,8 @@ class MountService {
   Executor& executor_;
   Activity activity_;
   std::stop_source stopping_;
-  // Who waits for the kernel takes a blocking thread each, and it may wait for what needs one.
-  Semaphore telling_{2};
+  // Who waits for a door's kernel takes a blocking thread, and it may wait for what needs one.
+  Semaphore telling_{4};
 
   std::mutex remember_mutex_;  // before mutex_ and that of KeptMounts
   mutable std::mutex mutex_;   // leaf

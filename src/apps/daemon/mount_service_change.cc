@@ -50,36 +50,25 @@ std::string MountService::responsible_for(const std::string& path) const {
   return nearest.empty() ? path : nearest;
 }
 
-bool MountService::changing(const std::string& path) const {
-  std::lock_guard lock(mutex_);
-  auto found = entries_.find(path);
-  return found != entries_.end() && found->second->busy;
-}
-
-Task<Result<MountService::EntryPtr>> MountService::claim_in_turn(Context context, std::string path,
-                                                                 Inside inside) {
+Task<Result<MountService::EntryPtr>> MountService::claim(Context context, std::string path,
+                                                         Inside inside, At at) {
   const Context patience = context.with_timeout(kTurnPatience);
   for (;;) {
-    Result<EntryPtr> claimed = claim(path, inside);
-    if (claimed || !changing(path)) co_return claimed;
-    if (!co_await sleep_for(patience, kTurnPause)) co_return claimed;
-  }
-}
-
-// That may be another one when the turn has come.
-Task<Result<MountService::EntryPtr>> MountService::claim_responsible(Context context,
-                                                                     std::string path) {
-  for (;;) {
-    const std::string at = responsible_for(path);
-    Result<EntryPtr> claimed = co_await claim_in_turn(context, at, Inside::kStays);
-    if (claimed || responsible_for(path) == at) co_return claimed;
+    // Who is responsible may have changed when the turn comes.
+    const std::string mount = at == At::kPath ? path : responsible_for(path);
+    if (auto claimed = try_claim(mount, inside)) co_return *std::move(claimed);
+    if (stopping_.stop_requested()) co_return Error(ending());
+    if (!co_await sleep_for(patience, kTurnPause)) {
+      co_return error(StatusCode::kBusy,
+                      fmt::format("the mount at {} is just changing; try again", mount));
+    }
   }
 }
 
 Task<Result<MountView>> MountService::change(Context context, MountChange change) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  Result<EntryPtr> claimed = co_await claim_responsible(context, change.path);
+  Result<EntryPtr> claimed = co_await claim(context, change.path, Inside::kStays, At::kResponsible);
   if (!claimed) co_return Error(claimed.error());
   EntryPtr entry = *claimed;
   Result<> changed = co_await change_claimed(entry, change);
@@ -128,7 +117,7 @@ Task<Result<>> MountService::use_snapshot(Context context, std::string path, std
                                           SnapshotPtr snapshot) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
-  Result<EntryPtr> claimed = co_await claim_in_turn(context, path, Inside::kStays);
+  Result<EntryPtr> claimed = co_await claim(context, path, Inside::kStays);
   if (!claimed) co_return Error(claimed.error());
   EntryPtr entry = *claimed;
   owe(entry);
@@ -202,9 +191,9 @@ Task<bool> MountService::tell_kernel(std::string path) {
     }
   }
   bool all_told = true;
-  Result<Semaphore::Permit> permit =
-      co_await telling_.acquire(Context::background(), 1, "telling the kernel");
   for (const EntryPtr& entry : doors) {
+    Result<Semaphore::Permit> permit =
+        co_await telling_.acquire(Context::background(), 1, "telling the kernel");
     const bool told = co_await executor_.blocking([this, entry] {
       std::shared_ptr<FuseDoor> door;
       {
@@ -256,7 +245,7 @@ Task<Result<MountView>> MountService::move(Context context, MountMove move) {
     co_return error(StatusCode::kInvalidArgument,
                     fmt::format("cannot move {} to {}, which is in it", move.from, move.to));
   }
-  Result<EntryPtr> claimed = co_await claim_in_turn(context, move.from, Inside::kRefused);
+  Result<EntryPtr> claimed = co_await claim(context, move.from, Inside::kRefused);
   if (!claimed) co_return Error(claimed.error());
   EntryPtr from = *claimed;
   MountRequest request = from->request;

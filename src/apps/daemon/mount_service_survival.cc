@@ -122,10 +122,14 @@ Task<Result<>> MountService::take_over_folder(std::string path) {
   EntryPtr entry;
   {
     std::lock_guard lock(mutex_);
-    if (auto found = entries_.find(path); found != entries_.end()) entry = found->second;
+    entry = entries_.at(path);
   }
-  if (!entry || entry->shown) co_return Result<>();  // it lingers
-  Result<> opened = entry->view.door ? co_await open_door(entry) : Result<>();
+  Result<> opened;
+  if (entry->view.door) {
+    opened = co_await open_door(entry);
+  } else if (!shown_by(entry)) {
+    opened = error(StatusCode::kNotFound, "the mount that showed it is lost");
+  }
   if (!opened) {
     (void)catalog_.unmount(path);
     co_await lose(entry);
@@ -150,6 +154,11 @@ Task<> MountService::lose(EntryPtr entry) {
     force_unmount_path(path);
     return true;
   });
+}
+
+bool MountService::taking_over() const {
+  std::lock_guard lock(mutex_);
+  return taking_over_;
 }
 
 void MountService::taken_over() {
