@@ -169,6 +169,7 @@ TEST_F(CatalogTest, StoppingEndsWhatIsAskedOfStores) {
   executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/e", &answers));
   executor_.spawn(look_up_into(catalog_.get(), Context::background(), "/m/d/new", &answers));
   bucket_->await_arrivals(3);
+  settle();  // the second listing has joined the first
   executor_.wait(catalog_->stop());
   // Only the tests hold the bucket now, and the mount.
   EXPECT_EQ(bucket_.use_count(), 3);
