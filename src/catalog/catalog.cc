@@ -327,6 +327,7 @@ Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
   }
   DirectoryPtr directory = tree_->open_directory(path);
   if (!directory) {
+    if (tree_->route(path).mount) co_return co_await list(context, path);  // by a snapshot now
     auto answer = tree_->mount_answer(path);
     if (answer && !*answer) co_return Error(answer->error());
     co_return Listing::of(std::move(mounted), tree_->now());
