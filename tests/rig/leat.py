@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rig import leftovers
 from rig.mounts import detach_below, mounts_below
-from rig.process import is_alive, name_of, parent_of, pids_with_environment, wait_until
+from rig.process import (is_alive, name_of, parent_of, pids_with_environment, start_time,
+                         wait_until)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -78,7 +79,8 @@ class Leat:
         name = os.path.basename(leat_program())
         found = pids_with_environment("LEAT_RUNTIME_DIR", str(self.runtime_dir))
         alive = [pid for pid, program in found.items() if program == name and is_alive(pid)]
-        return sorted(alive, key=lambda pid: (parent_of(pid) in alive, pid))
+        # The later one need not have the greater number: those begin anew some day.
+        return sorted(alive, key=lambda pid: (parent_of(pid) in alive, start_time(pid), pid))
 
     def daemon_pid(self):
         """Between one that died and the next one, the next one's."""
