@@ -30,16 +30,14 @@ class Sizes:
     streams: int = 200
     random_reads: int = 400  # of the amplification rows
     interactive_count: int = 150
-    streams_ahead_s: float = 1
     quick: bool = False  # then what is too short to mean anything is no failure
     pass_seconds: float = 2.5  # the least that a timing of hot reads should last
     held_bytes_max: int = 64 * GIB  # of free memory, see Ballast
 
 
 QUICK = Sizes(large_bytes=64 * MIB, stream_bytes=64 * MIB, small_count=500, first_count=500,
-              names=20_000, streams=50, random_reads=40, interactive_count=5,
-              streams_ahead_s=0, quick=True, pass_seconds=0.2,
-              held_bytes_max=0)
+              names=20_000, streams=50, random_reads=40, interactive_count=5, quick=True,
+              pass_seconds=0.2, held_bytes_max=0)
 
 
 class DataSets:

@@ -121,7 +121,7 @@ def beside_streams(setting, streams, work):
     """What `work` answers while `streams` runs in another thread, and what that answers."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(streams)
-        time.sleep(setting.sizes.streams_ahead_s)  # until they are under way
+        time.sleep(1)  # until they are under way
         result = work()
         if running.done() and not setting.sizes.quick:
             raise RuntimeError("the streams ended first")

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 namespace leat {
-
 namespace {
 
 // cachestat(2); the headers of Debian 12 do not have it, its number is the same everywhere.

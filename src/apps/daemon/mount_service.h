@@ -140,6 +140,8 @@ class MountService {
   // Of what changed in the mount at `path`. False where it could not be told of all, since a
   // request holds a folder, or since the daemon ends.
   Task<bool> tell_kernel(std::string path);
+  // What tells doors, or waits until they have told, on a blocking thread: few at once.
+  Task<bool> tell(std::function<bool()> work);
   // A successor has to tell the kernel of this mount, for as long as a change is not settled: when
   // it did not come to it, or when the kernel was told of what changed at `path`.
   void owe(const EntryPtr& entry);

@@ -123,7 +123,12 @@ Task<Result<>> MountService::use_snapshot(Context context, std::string path, std
   owe(entry);
   const std::string id = id_of(snapshot);
   Result<> used = co_await catalog_.use_snapshot(path, std::move(snapshot));
-  if (used) {
+  if (!used) {
+    settle(entry);
+    give_back(entry);
+    co_return used;
+  }
+  {
     std::lock_guard lock(mutex_);
     entry->request.snapshot = name;
     entry->snapshot_id = id;
@@ -131,10 +136,6 @@ Task<Result<>> MountService::use_snapshot(Context context, std::string path, std
   remember();
   refresh_view(path);
   give_back(entry);
-  if (!used) {
-    settle(entry);
-    co_return used;
-  }
   co_await tell_and_settle(entry, path);
   if (name.empty()) {
     log::info("{} goes by its store again", path);
@@ -192,9 +193,7 @@ Task<bool> MountService::tell_kernel(std::string path) {
   }
   bool all_told = true;
   for (const EntryPtr& entry : doors) {
-    Result<Semaphore::Permit> permit =
-        co_await telling_.acquire(Context::background(), 1, "telling the kernel");
-    const bool told = co_await executor_.blocking([this, entry] {
+    const bool told = co_await tell([this, entry] {
       std::shared_ptr<FuseDoor> door;
       {
         std::lock_guard lock(mutex_);
@@ -209,6 +208,12 @@ Task<bool> MountService::tell_kernel(std::string path) {
     }
   }
   co_return all_told;
+}
+
+Task<bool> MountService::tell(std::function<bool()> work) {
+  Result<Semaphore::Permit> permit =
+      co_await telling_.acquire(Context::background(), 1, "telling the kernel");
+  co_return co_await executor_.blocking(std::move(work));
 }
 
 void MountService::pass_on(const CatalogChange& change) {
@@ -227,14 +232,10 @@ std::vector<std::shared_ptr<FileSystem>> MountService::file_systems() const {
 Task<> MountService::compare_held(std::string path) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return;
-  {
-    Result<Semaphore::Permit> permit =
-        co_await telling_.acquire(Context::background(), 1, "telling the kernel");
-    co_await executor_.blocking([&] {
-      for (const auto& file_system : file_systems()) file_system->compare_held(path);
-      return true;
-    });
-  }
+  co_await tell([&] {
+    for (const auto& file_system : file_systems()) file_system->compare_held(path);
+    return true;
+  });
   co_await tell_kernel(path);
 }
 

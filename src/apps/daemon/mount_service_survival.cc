@@ -147,9 +147,8 @@ Task<> MountService::lose(EntryPtr entry) {
     std::lock_guard lock(mutex_);
     entries_.erase(path);
   }
-  const bool had_folder = entry->inherited || entry->door_number != 0;
   co_await destroy(entry);
-  if (!had_folder) co_return;
+  if (entry->door_number == 0) co_return;
   co_await executor_.blocking([path] {
     force_unmount_path(path);
     return true;
@@ -180,14 +179,10 @@ void MountService::taken_over() {
 // of the mount is looked up again.
 Task<> MountService::tell_again(Activity::Token, EntryPtr entry) {
   const std::string path = entry->view.path;
-  {
-    Result<Semaphore::Permit> permit =
-        co_await telling_.acquire(Context::background(), 1, "telling the kernel");
-    co_await executor_.blocking([&] {
-      pass_on({.parent = path, .name = {}, .whole = true, .patient = true});
-      return true;
-    });
-  }
+  co_await tell([&] {
+    pass_on({.parent = path, .name = {}, .whole = true, .patient = true});
+    return true;
+  });
   co_await tell_and_settle(entry, path);
 }
 
