@@ -21,6 +21,13 @@ find_package(GTest REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(uring REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
+# Its pkg-config file asks for -pthread, which would have to be everywhere or nowhere: a precompiled
+# header is for one of both.
+find_library(RE2_LIBRARY re2 REQUIRED)
+find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
+add_library(leat_re2 INTERFACE)
+target_link_libraries(leat_re2 INTERFACE ${RE2_LIBRARY} Threads::Threads)
+target_include_directories(leat_re2 SYSTEM INTERFACE ${RE2_INCLUDE_DIR})
 
 add_library(leat_asio INTERFACE)
 target_link_libraries(leat_asio INTERFACE Boost::headers Threads::Threads)

@@ -3,6 +3,8 @@
 #include "apps/cli.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +15,8 @@
 #include "apps/command_table.h"
 #include "apps/daemon/dead_daemon.h"
 #include "apps/paths.h"
+#include "apps/reference/command_description.h"
+#include "apps/reference/usage_error.h"
 #include "config/nearest.h"
 
 namespace leat {
@@ -20,12 +24,29 @@ namespace {
 
 constexpr std::string_view kIntroduction =
     "Leat shows object stores as folders and keeps what is read on local disks.\n"
-    "\nUsage: leat COMMAND [ARGUMENTS]\n\nCommands:\n";
+    "\nUsage: leat COMMAND [ARGUMENTS]\n";
+constexpr size_t kColumnsMin = 60;
+constexpr size_t kColumnsMax = 100;
+
+// Of the terminal, or of a page where there is none.
+size_t columns() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kColumnsMax;
+  return std::clamp<size_t>(size.ws_col, kColumnsMin, kColumnsMax);
+}
 
 std::string overview() {
   std::string text(kIntroduction);
+  std::vector<std::string_view> groups;
   for (const CommandEntry& entry : command_table()) {
-    if (!entry.hidden) text += fmt::format("  {:<9} {}\n", entry.name, entry.summary);
+    if (std::ranges::find(groups, entry.group) == groups.end()) groups.emplace_back(entry.group);
+  }
+  for (std::string_view group : groups) {
+    text += fmt::format("\n{}:\n", group);
+    for (const CommandEntry& entry : command_table()) {
+      if (entry.hidden || entry.group != group) continue;
+      text += fmt::format("  {:<11} {}\n", entry.name, entry.summary);
+    }
   }
   text +=
       "\n'leat COMMAND --help' shows a command's flags and an example. Each takes --json.\n"
@@ -62,28 +83,34 @@ int finish(int code) {
 // A daemon that was killed and hangs keeps its folders and its socket from answering, so what a
 // command would wait for goes first.
 Attempt<> clear_the_way(const CommandEntry& entry) {
-  const std::string_view name = entry.name;
-  if (name == "version" || name == "doctor") return {};  // which does it itself and tells of it
+  if (entry.alone) return {};  // doctor does it itself and tells of it
   LEAT_CHECK_OK(
       clear_dead_daemon(runtime_directory(), [](const std::string& what) { note(what); }));
   return {};
 }
 
+// The page of the part that is meant: "leat snapshot build --help".
+std::string help_page(const CommandEntry& entry, std::span<const char* const> words) {
+  const CommandDescription command = describe(entry);
+  const CommandDescription* meant = &command;
+  for (const char* word : words) {
+    if (const CommandDescription* part = command.part(word)) meant = part;
+  }
+  return help_text(*meant, meant == &command ? entry.example : "", columns());
+}
+
 int run_command(const CommandEntry& entry, int argc, const char* const* argv) {
   std::unique_ptr<Command> command = entry.make();
   CLI::App app(entry.summary, fmt::format("leat {}", entry.name));
-  app.footer(fmt::format("\nExample:\n  {}", entry.example));
-  command->declare(app);
-  app.add_flag("--json", command->json, "Print JSON (docs/cli.md) instead of text");
+  declare_all(*command, app);
+  const std::span<const char* const> words(argv + 1, static_cast<size_t>(argc - 1));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    print(app.help());
+    print(help_page(entry, words));
     return 0;
   } catch (const CLI::ParseError& wrong) {
-    return wrong_usage(fmt::format("{}: {}; 'leat {} --help' shows what it takes", entry.name,
-                                   wrong.what(), entry.name),
-                       {argv, static_cast<size_t>(argc)});
+    return wrong_usage(explain_usage(describe(entry), words, wrong.what()), words);
   }
   Attempt<> done = clear_the_way(entry);
   if (done) done = command->run();
@@ -92,6 +119,16 @@ int run_command(const CommandEntry& entry, int argc, const char* const* argv) {
 
 int run_words(int argc, const char* const* argv) {
   std::string_view name = argc > 1 ? argv[1] : "--help";
+  // "leat help mount" is "leat mount --help".
+  std::vector<const char*> turned;
+  if (name == "help" && argc > 2) {
+    turned = {argv[0], argv[2]};
+    turned.insert(turned.end(), argv + 3, argv + argc);
+    turned.push_back("--help");
+    argv = turned.data();
+    argc = static_cast<int>(turned.size());
+    name = argv[1];
+  }
   if (name == "--help" || name == "-h" || name == "help") {
     print(overview());
     return argc > 1 ? 0 : static_cast<int>(ExitCode::kUsage);

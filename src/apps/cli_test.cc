@@ -195,7 +195,12 @@ TEST_F(CliTest, CopiesAndNeverOverwritesUnasked) {
   EXPECT_EQ(leat({"cp", url_.c_str(), to.c_str()}).code, 1);  // a directory, without -r
   Said copied = leat({"cp", "-r", "--json", url_.c_str(), to.c_str()});
   EXPECT_EQ(copied.code, 0) << copied.err;
-  EXPECT_EQ(Json::parse(copied.out), Json({{"files", 2}, {"bytes", 9}, {"left_out", 0}}));
+  EXPECT_EQ(Json::parse(copied.out), Json({{"files", 2},
+                                           {"bytes", 9},
+                                           {"skipped", 0},
+                                           {"failed", 0},
+                                           {"left_out", 0},
+                                           {"errors", Json::array()}}));
   EXPECT_EQ(read_file(folder_ / "copy/sub/b.txt"), "beta");
 
   std::string file = url_ + "/a.txt", target = path("copy/sub/b.txt");

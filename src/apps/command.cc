@@ -18,6 +18,11 @@ ExitCode exit_code_of(StatusCode code) {
 
 Failure::Failure(Status why) : status(std::move(why)), code(exit_code_of(status.code())) {}
 
+void declare_all(Command& command, CLI::App& app) {
+  command.declare(app);
+  app.add_flag("--json", command.json, "Print JSON instead of text");
+}
+
 Attempt<std::map<std::string, std::string>> parse_options(const std::vector<std::string>& words) {
   std::map<std::string, std::string> options;
   for (const std::string& word : words) {

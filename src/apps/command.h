@@ -51,6 +51,9 @@ class Command {
   bool json = false;  // --json, which every command has
 };
 
+// What it declares, and what every command has.
+void declare_all(Command& command, CLI::App& app);
+
 // "name=value" each.
 Attempt<std::map<std::string, std::string>> parse_options(const std::vector<std::string>& words);
 

@@ -6,56 +6,78 @@
 namespace leat {
 namespace {
 
+constexpr const char* kFolders = "Folders";
+constexpr const char* kData = "Data";
+constexpr const char* kCache = "Cache";
+constexpr const char* kOperation = "Operation";
+
 constexpr std::array kCommands = {
-    CommandEntry{"mount", "Show a store's prefix as a folder",
+    CommandEntry{"mount", kFolders, "Show a store's prefix as a folder",
                  "leat mount s3://my-bucket/train /mnt/train\n"
                  "  leat mount 's3://b/x?endpoint=http://127.0.0.1:7070&region=us-east-1' /mnt/x",
                  &make_mount_command},
-    CommandEntry{"umount", "Take a folder away again", "leat umount /mnt/train",
+    CommandEntry{"umount", kFolders, "Take a folder away again", "leat umount /mnt/train",
                  &make_umount_command},
-    CommandEntry{"mounts", "List the mounts of this host's daemon, change or move one",
+    CommandEntry{"mounts", kFolders, "List the mounts of this host's daemon, change or move one",
                  "leat mounts\n"
                  "  leat mounts set /mnt/train freshness=immutable quota=200GiB\n"
                  "  leat mounts set /mnt/train/labels pin=true\n"
                  "  leat mounts unset /mnt/train quota\n"
                  "  leat mounts move /mnt/train /mnt/data",
                  &make_mounts_command},
-    CommandEntry{"ls", "List a folder or a store's prefix",
+    CommandEntry{"ls", kData, "List a folder or a store's prefix",
                  "leat ls -l /mnt/train\n  leat ls s3://my-bucket/train/", &make_ls_command},
-    CommandEntry{"stat", "Say what is known of one name: version, source, cached bytes",
+    CommandEntry{"stat", kData, "Say what is known of one name: version, source, cached bytes",
                  "leat stat /mnt/train/0001.png", &make_stat_command},
-    CommandEntry{"cat", "Write a file's bytes to standard output",
+    CommandEntry{"cat", kData, "Write a file's bytes to standard output",
                  "leat cat --offset 1MiB --size 4KiB /mnt/train/data.bin | xxd", &make_cat_command},
-    CommandEntry{"cp", "Copy from the namespace or a store to local files",
-                 "leat cp -r s3://my-bucket/train/ ./train", &make_cp_command},
-    CommandEntry{"load", "Fetch everything below a path into the cache", "leat load /mnt/train",
-                 &make_load_command},
-    CommandEntry{"free", "Drop everything below a path from the cache", "leat free /mnt/train",
-                 &make_free_command},
-    CommandEntry{"refresh", "Ask the store now what has changed below a path, and say it",
+    CommandEntry{"cp", kData, "Copy files between folders, stores and this machine",
+                 "leat cp -r s3://my-bucket/train/ ./train\n"
+                 "  leat cp -r --update --exclude '*.tmp' ./results s3://my-bucket/results",
+                 &make_cp_command},
+    CommandEntry{"load", kCache, "Fetch everything below a path into the cache",
+                 "leat load /mnt/train", &make_load_command},
+    CommandEntry{"free", kCache, "Drop everything below a path from the cache",
+                 "leat free /mnt/train", &make_free_command},
+    CommandEntry{"refresh", kCache, "Ask the store now what has changed below a path, and say it",
                  "leat refresh /mnt/train", &make_refresh_command},
-    CommandEntry{"cache", "List, verify, evict, move or format what is cached",
+    CommandEntry{"cache", kCache, "List, verify, evict, move or format what is cached",
                  "leat cache ls --mount /mnt/train\n  leat cache verify\n"
                  "  leat cache evict --mount /mnt/old --all\n"
                  "  leat cache move /mnt/hdd/leat /mnt/nvme/leat",
                  &make_cache_command},
-    CommandEntry{"snapshot", "Listings of whole data sets: build, compare, use, share",
+    CommandEntry{"snapshot", kCache, "Listings of whole data sets: build, compare, use, share",
                  "leat snapshot build /mnt/train --name monday --use\n"
                  "  leat snapshot diff monday tuesday\n  leat snapshot release /mnt/train",
                  &make_snapshot_command},
-    CommandEntry{"status", "Show the daemon, its cache and its counters", "leat status",
+    CommandEntry{"status", kOperation, "Show the daemon, its cache and its counters", "leat status",
                  &make_status_command},
-    CommandEntry{"jobs", "List running and ended jobs, or cancel one",
+    CommandEntry{"jobs", kCache, "List running and ended jobs, or cancel one",
                  "leat jobs\n  leat jobs cancel 3", &make_jobs_command},
-    CommandEntry{"doctor",
+    CommandEntry{"doctor", kOperation,
                  "Say what Leat can use on this host, what it cannot, and what that costs",
-                 "leat doctor\n  sudo leat doctor --fix", &make_doctor_command},
-    CommandEntry{"bench", "Measure reading of a file or a tree",
+                 "leat doctor\n  sudo leat doctor --fix", &make_doctor_command, false, true},
+    CommandEntry{"config", kOperation, "Show, check and reload the daemon's options",
+                 "leat config show --changed\n"
+                 "  leat config check /etc/leat/leat.toml\n"
+                 "  leat config reload",
+                 &make_config_command},
+    CommandEntry{"bench", kOperation, "Measure reading of a file or a tree",
                  "leat bench io --threads 4 --block 1MiB /mnt/train", &make_bench_command},
-    CommandEntry{"upgrade", "Let a new version take over, under the programs that read",
+    CommandEntry{"upgrade", kOperation, "Let a new version take over, under the programs that read",
                  "leat upgrade\n  leat upgrade /opt/leat-next/bin/leat", &make_upgrade_command},
-    CommandEntry{"version", "Say which version this is", "leat version", &make_version_command},
-    CommandEntry{"daemon", "Run the host's daemon in the foreground; mount starts it by itself",
+    CommandEntry{"version", kOperation, "Say which version this is", "leat version",
+                 &make_version_command, false, true},
+    CommandEntry{"completion", kOperation, "Print the script that completes leat's commands",
+                 "leat completion fish > ~/.config/fish/completions/leat.fish\n"
+                 "  source <(leat completion bash)",
+                 &make_completion_command, false, true},
+    CommandEntry{"complete", kOperation, "Say what may stand at the end of a command line",
+                 "leat complete --line 'leat mo'", &make_complete_command, true, true},
+    CommandEntry{"reference", kOperation, "Describe all commands and options, as JSON",
+                 "leat reference", &make_reference_command, true, true},
+    CommandEntry{"daemon", kOperation,
+                 "Run the host's daemon in the foreground; mount starts it by itself",
                  "leat daemon --set cache.size=100GiB", &make_daemon_command, true},
 };
 
@@ -67,7 +89,9 @@ std::span<const CommandEntry> command_table() {
 
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
-  for (const CommandEntry& entry : kCommands) names.emplace_back(entry.name);
+  for (const CommandEntry& entry : kCommands) {
+    if (!entry.hidden) names.emplace_back(entry.name);
+  }
   return names;
 }
 

@@ -31,16 +31,24 @@ std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_version_command();
 std::unique_ptr<Command> make_upgrade_command();
 std::unique_ptr<Command> make_daemon_command();
+std::unique_ptr<Command> make_config_command();
+std::unique_ptr<Command> make_completion_command();
+std::unique_ptr<Command> make_complete_command();
+std::unique_ptr<Command> make_reference_command();
 
 struct CommandEntry {
   const char* name;
+  const char* group;  // under which it is listed
   const char* summary;
   const char* example;
   std::unique_ptr<Command> (*make)();
   bool hidden = false;  // works, but is not for people
+  // Needs nothing of a daemon, nor that a dead one is out of the way.
+  bool alone = false;
 };
 
 std::span<const CommandEntry> command_table();
+// Those that are for people.
 std::vector<std::string> command_names();
 
 }  // namespace leat

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "apps/job_command.h"
+#include "apps/cached/job_command.h"
 #include "apps/paths.h"
 #include "apps/progress.h"
 #include "apps/text_table.h"

@@ -127,6 +127,10 @@ std::string format_duration(std::chrono::nanoseconds duration) {
     return fmt::format("{}us", duration / 1us);
   }
   auto total_seconds = duration_cast<seconds>(duration).count();
+  // Whole days read better than hours; "1d1h" does not.
+  if (total_seconds != 0 && total_seconds % 86400 == 0) {
+    return fmt::format("{}d", total_seconds / 86400);
+  }
   auto hours = total_seconds / 3600;
   auto minutes = total_seconds / 60 % 60;
   auto rest = total_seconds % 60;

@@ -21,17 +21,10 @@ constexpr std::string_view kEnvironmentPrefix = "LEAT_";
 std::string describe(const OptionSource& source) {
   std::string place = source.place;
   std::ranges::replace_if(place, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  switch (source.origin) {
-    case OptionOrigin::kDefault:
-      return "default";
-    case OptionOrigin::kFile:
-      return "from file " + place;
-    case OptionOrigin::kEnvironment:
-      return "from the environment, " + place;
-    case OptionOrigin::kFlag:
-      return "from the command line, " + place;
-  }
-  return place;
+  if (source.origin == OptionOrigin::kDefault) return "default";
+  const char* in_front = source.origin == OptionOrigin::kFile ? "from " : "from the ";
+  const char* behind = source.origin == OptionOrigin::kFile ? " " : ", ";
+  return fmt::format("{}{}{}{}", in_front, to_string(source.origin), behind, place);
 }
 
 // Whether a value that the file writes without quotes, or with them, can be of this type.
@@ -77,6 +70,20 @@ Result<std::string> read_whole(const std::string& path) {
 }
 
 }  // namespace
+
+std::string_view to_string(OptionOrigin origin) {
+  switch (origin) {
+    case OptionOrigin::kDefault:
+      return "default";
+    case OptionOrigin::kFile:
+      return "file";
+    case OptionOrigin::kEnvironment:
+      return "environment";
+    case OptionOrigin::kFlag:
+      return "command line";
+  }
+  return "default";
+}
 
 Config::Config(Schema schema) : schema_(std::move(schema)) {
   for (const Option& option : schema_.options()) {
@@ -224,6 +231,24 @@ std::string Config::to_toml() const {
                          option->name.substr(section.empty() ? 0 : section.size() + 1),
                          bare ? text : quote_toml(text));
     }
+  }
+  return out;
+}
+
+std::string Config::to_template() const {
+  std::string out;
+  std::string section;
+  for (const Option& option : schema_.options()) {
+    const size_t dot = option.name.rfind('.');
+    const std::string its = dot == std::string::npos ? "" : option.name.substr(0, dot);
+    if (its != section) out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", its);
+    section = its;
+    const bool bare = option.type == OptionType::kBool || option.type == OptionType::kInteger;
+    const std::string range = range_of(option);
+    out += fmt::format("# {}{}{}\n#{} = {}\n", option.help, range.empty() ? "" : "; " + range,
+                       option.hot ? " (leat config reload changes it)" : "",
+                       option.name.substr(dot == std::string::npos ? 0 : dot + 1),
+                       bare ? option.default_text : quote_toml(option.default_text));
   }
   return out;
 }

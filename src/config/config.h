@@ -21,6 +21,9 @@ namespace leat {
 
 enum class OptionOrigin : uint8_t { kDefault, kFile, kEnvironment, kFlag };
 
+// "default", "file", "environment", "command line".
+std::string_view to_string(OptionOrigin origin);
+
 struct OptionSource {
   OptionOrigin origin = OptionOrigin::kDefault;
   std::string place;  // "/etc/leat.toml:3", "LEAT_CACHE_SIZE", "--cache-size"; empty for defaults
@@ -55,6 +58,9 @@ class Config {
 
   // A TOML file that gives the same values, each with its help and where it came from.
   std::string to_toml() const;
+  // A TOML file with every option and its default as a comment, to be filled in. Sections come in
+  // the schema's order, which names those of a section one after the other.
+  std::string to_template() const;
   // Options whose values differ from `other`'s, which has the same schema; in the schema's order.
   std::vector<std::string> differences(const Config& other) const;
 

@@ -44,13 +44,35 @@ Schema make_schema() {
        .type = OptionType::kInteger,
        .default_text = "32",
        .help = "At once.",
-       .min = 1,
-       .max = 1000},
+       .min = "1",
+       .max = "1000"},
   });
 }
 
 std::string message_of(const Result<>& result) {
   return result ? "(no error)" : result.error().to_string();
+}
+
+TEST(Schema, BoundsHoldForSizesDurationsAndWords) {
+  Option size{.name = "a", .type = OptionType::kBytes, .default_text = "0", .help = ""};
+  size.min = "4MiB";
+  size.max = "1GiB";
+  EXPECT_TRUE(parse_option(size, "4MiB"));
+  EXPECT_TRUE(parse_option(size, "0"));  // which is the default, and means something else
+  EXPECT_FALSE(parse_option(size, "4095KiB"));
+  EXPECT_THAT(parse_option(size, "2GiB").error().message(), HasSubstr("it must be 4MiB to 1GiB"));
+  size.default_text = "8MiB";
+  EXPECT_FALSE(parse_option(size, "0"));
+  Option time{.name = "b", .type = OptionType::kDuration, .default_text = "1s", .help = ""};
+  time.max = "1h";
+  EXPECT_TRUE(parse_option(time, "60m"));
+  EXPECT_FALSE(parse_option(time, "61m"));
+  EXPECT_EQ(range_of(time), "at most 1h");
+  EXPECT_EQ(unit_of(time), "seconds");
+  Option word{.name = "c", .type = OptionType::kString, .default_text = "info", .help = ""};
+  word.choices = {"debug", "info", "error"};
+  EXPECT_THAT(parse_option(word, "inof").error().message(),
+              HasSubstr("it must be debug, info or error; did you mean 'info'?"));
 }
 
 TEST(Config, WithoutLayersEverythingIsDefault) {
@@ -129,7 +151,7 @@ TEST(Config, WrongValuesNamePlaceOptionAndWhatWouldDo) {
   EXPECT_THAT(message_of(config.read_toml("mount.read_only = 'true'", "f.toml")),
               HasSubstr("mount.read_only = true"));
   EXPECT_THAT(message_of(config.read_toml("fetch.requests = 0", "f.toml")),
-              HasSubstr("between 1 and 1000"));
+              HasSubstr("it must be 1 to 1000"));
   EXPECT_THAT(message_of(config.set("fetch.requests", "12x", "-n")), HasSubstr("whole number"));
   EXPECT_THAT(message_of(config.set("mount.read_only", "maybe", "-r")), HasSubstr("true or false"));
   EXPECT_THAT(message_of(config.read_toml("cache.size = -1", "f.toml")), HasSubstr("cache.size"));

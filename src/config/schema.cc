@@ -2,6 +2,7 @@
 #include "config/schema.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "config/nearest.h"
 
 namespace leat {
 namespace {
@@ -35,11 +37,61 @@ Result<OptionValue> parse_integer(const Option& option, std::string_view text) {
   if (failed != std::errc() || end != text.data() + text.size()) {
     return refused(option, text, "a whole number is needed");
   }
-  if (value < option.min || value > option.max) {
-    return refused(option, text,
-                   fmt::format("it must lie between {} and {}", option.min, option.max));
-  }
   return OptionValue(value);
+}
+
+Result<OptionValue> parse_text(const Option& option, std::string_view text) {
+  if (option.choices.empty() || std::ranges::find(option.choices, text) != option.choices.end()) {
+    return OptionValue(std::string(text));
+  }
+  return refused(
+      option, text,
+      fmt::format("it must be {}{}", range_of(option), did_you_mean(text, option.choices)));
+}
+
+Result<OptionValue> parse_unbounded(const Option& option, std::string_view text) {
+  switch (option.type) {
+    case OptionType::kString:
+      return parse_text(option, text);
+    case OptionType::kBool:
+      return parse_bool(option, text);
+    case OptionType::kInteger:
+      return parse_integer(option, text);
+    case OptionType::kBytes: {
+      Result<uint64_t> bytes = parse_bytes(text);
+      if (!bytes) return refused(option, text, bytes.error().message());
+      return OptionValue(ByteCount{*bytes});
+    }
+    case OptionType::kDuration: {
+      Result<std::chrono::nanoseconds> duration = parse_duration(text);
+      if (!duration) return refused(option, text, duration.error().message());
+      // The finest that format_value can write.
+      return OptionValue(*duration - *duration % std::chrono::microseconds(1));
+    }
+  }
+  return refused(option, text, "the option has no type");
+}
+
+// Of values of one type.
+bool less(const OptionValue& a, const OptionValue& b) {
+  if (auto* bytes = std::get_if<ByteCount>(&a)) return bytes->bytes < std::get<ByteCount>(b).bytes;
+  if (auto* number = std::get_if<int64_t>(&a)) return *number < std::get<int64_t>(b);
+  using std::chrono::nanoseconds;
+  if (auto* time = std::get_if<nanoseconds>(&a)) return *time < std::get<nanoseconds>(b);
+  return false;
+}
+
+bool is_zero(const OptionValue& value) {
+  if (auto* bytes = std::get_if<ByteCount>(&value)) return bytes->bytes == 0;
+  auto* time = std::get_if<std::chrono::nanoseconds>(&value);
+  return time != nullptr && time->count() == 0;
+}
+
+// The schema has seen that the bounds themselves parse.
+bool within_bounds(const Option& option, const OptionValue& value) {
+  if (!option.max.empty() && less(parse_unbounded(option, option.max).value(), value)) return false;
+  if (option.min.empty() || !less(value, parse_unbounded(option, option.min).value())) return true;
+  return is_zero(value) && is_zero(parse_unbounded(option, option.default_text).value());
 }
 
 std::string format_byte_count(uint64_t bytes) {
@@ -85,27 +137,27 @@ std::string_view to_string(OptionType type) {
   return "value";
 }
 
-Result<OptionValue> parse_option(const Option& option, std::string_view text) {
-  switch (option.type) {
-    case OptionType::kString:
-      return OptionValue(std::string(text));
-    case OptionType::kBool:
-      return parse_bool(option, text);
-    case OptionType::kInteger:
-      return parse_integer(option, text);
-    case OptionType::kBytes: {
-      Result<uint64_t> bytes = parse_bytes(text);
-      if (!bytes) return refused(option, text, bytes.error().message());
-      return OptionValue(ByteCount{*bytes});
-    }
-    case OptionType::kDuration: {
-      Result<std::chrono::nanoseconds> duration = parse_duration(text);
-      if (!duration) return refused(option, text, duration.error().message());
-      // The finest that format_value can write.
-      return OptionValue(*duration - *duration % std::chrono::microseconds(1));
-    }
+std::string unit_of(const Option& option) {
+  if (option.type == OptionType::kBytes) return "bytes";
+  if (option.type == OptionType::kDuration) return "seconds";
+  return option.unit;
+}
+
+std::string range_of(const Option& option) {
+  if (!option.choices.empty()) {
+    const std::span words(option.choices);
+    return fmt::format("{} or {}", fmt::join(words.first(words.size() - 1), ", "), words.back());
   }
-  return refused(option, text, "the option has no type");
+  if (option.min.empty() && option.max.empty()) return "";
+  if (option.min.empty()) return "at most " + option.max;
+  if (option.max.empty()) return "at least " + option.min;
+  return fmt::format("{} to {}", option.min, option.max);
+}
+
+Result<OptionValue> parse_option(const Option& option, std::string_view text) {
+  LEAT_TRY(OptionValue value, parse_unbounded(option, text));
+  if (within_bounds(option, value)) return value;
+  return refused(option, text, fmt::format("it must be {}", range_of(option)));
 }
 
 std::string format_value(const OptionValue& value) {
@@ -122,6 +174,9 @@ Schema::Schema(std::vector<Option> options) : options_(std::move(options)) {
     LEAT_CHECK(is_option_name(option.name));
     // "a.b" and "a_b" would be one variable.
     LEAT_CHECK(in_environment.insert(environment_name(option.name)).second);
+    for (const std::string& bound : {option.min, option.max}) {
+      LEAT_CHECK(bound.empty() || parse_unbounded(option, bound).has_value());
+    }
     LEAT_CHECK(parse_option(option, option.default_text).has_value());
     names_.push_back(option.name);
   }

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,12 +30,23 @@ using OptionValue = std::variant<ByteCount, std::chrono::nanoseconds, std::strin
 struct Option {
   std::string name;  // "cache.size": sections and words of [a-z0-9_], joined by '.'
   OptionType type = OptionType::kString;
-  std::string default_text;                           // as it would be written on the command line
-  std::string help;                                   // one line
-  bool hot = false;                                   // a change takes effect without a restart
-  int64_t min = std::numeric_limits<int64_t>::min();  // integers only
-  int64_t max = std::numeric_limits<int64_t>::max();
+  std::string default_text;  // as it would be written on the command line
+  std::string help;          // one line
+  std::string unit{};        // of whole numbers: what is counted
+  bool hot = false;          // a change takes effect without a restart
+  // As they would be written, of sizes, durations and whole numbers; empty: no bound. A size or
+  // duration of 0 is no less than the least where 0 is the default, since it means something else
+  // then.
+  std::string min{}, max{};
+  std::vector<std::string> choices{};  // of text: nothing else; empty: any
+  // Of a default that is another one on other hosts: what it is, for pages that hold for all.
+  std::string default_help{};
 };
+
+// "bytes", "seconds", what is counted; empty of text, and of true and false.
+std::string unit_of(const Option& option);
+// "1 to 4096", "at most 16MiB", "debug, info, warning or error"; empty where there is no bound.
+std::string range_of(const Option& option);
 
 // Reads `text` as people write it. kInvalidArgument names the option, what was read and what would
 // do.

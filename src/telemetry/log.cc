@@ -47,6 +47,10 @@ void set_up(const Options& options) {
   logger()->flush_on(spdlog::level::info);
 }
 
+void set_level(Level level) {
+  logger()->set_level(to_spdlog(level));
+}
+
 bool enabled(Level level) {
   return logger()->should_log(to_spdlog(level));
 }

@@ -17,6 +17,8 @@ struct Options {
 
 // Once, before threads start. Without it: warnings and errors to standard error.
 void set_up(const Options& options);
+// From now on.
+void set_level(Level level);
 bool enabled(Level level);
 void write(Level level, std::string_view text);
 

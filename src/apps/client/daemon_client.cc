@@ -67,6 +67,16 @@ Attempt<Json> DaemonClient::get(std::string path, Query query) {
   return ask(make_request("GET", std::move(path), std::move(query)));
 }
 
+std::optional<Json> DaemonClient::glance(std::string path, Clock::duration patience) {
+  if (!check_place()) return std::nullopt;
+  auto context = Context::background().with_timeout(patience);
+  auto answer = executor_.wait(http_.request(context, make_request("GET", std::move(path), {})));
+  if (!answer || answer->status != 200) return std::nullopt;
+  Result<Json> json = parse_json(answer->body, "the daemon's answer");
+  if (!json) return std::nullopt;
+  return *std::move(json);
+}
+
 Attempt<Json> DaemonClient::post(std::string path, const Json& body) {
   HttpRequest request = make_request("POST", std::move(path), {});
   request.headers.set("Content-Type", "application/json");

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/command.h"
@@ -26,6 +27,8 @@ class DaemonClient {
   // Each fails with ExitCode::kNoDaemon when none runs, or not any more, else with what the daemon
   // said. A socket that someone else could have made is not talked to.
   Attempt<Json> get(std::string path, Query query = {});
+  // For what is only nice to know: nothing where there is no answer within `patience`.
+  std::optional<Json> glance(std::string path, Clock::duration patience);
   Attempt<Json> post(std::string path, const Json& body);
   Attempt<Json> remove(std::string path, Query query = {});
   Attempt<> stream(std::string path, Query query, BodySink sink);

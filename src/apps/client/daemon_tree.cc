@@ -2,6 +2,7 @@
 #include "apps/client/daemon_client.h"
 #include "apps/client/tree.h"
 #include "apps/paths.h"
+#include "model/mount_entry.h"
 
 namespace leat {
 namespace {
@@ -65,6 +66,17 @@ Attempt<Target> open_target(const std::string& argument) {
   std::string path = "/" + url.prefix;
   if (path.size() > 1) path.pop_back();
   return Target{std::move(tree), std::move(path)};
+}
+
+bool is_in_namespace(const std::string& path) {
+  DaemonClient client(runtime_directory());
+  const std::optional<Json> answer = client.glance("/v1/mounts", std::chrono::seconds(10));
+  if (!answer) return false;
+  for (const Json& item : answer->value("mounts", Json::array())) {
+    auto mount = from_json<MountView>(item);
+    if (mount && is_at_or_below(path, mount->path)) return true;
+  }
+  return false;
 }
 
 std::string child_path(const std::string& parent, const std::string& name) {

@@ -57,7 +57,10 @@ Task<Result<Bytes>> read_piece(SourcePtr source, ReadRequest request) {
 class StoreTree : public Tree {
  public:
   explicit StoreTree(const StoreUrl& url) : source_(open_source(url)) {}
-  ~StoreTree() override { settle(); }
+
+  std::optional<StoredObject> object_at(const std::string& path) const override {
+    return StoredObject{(*source_)->id(), key_of(path)};
+  }
 
   Attempt<> opened() const {
     if (!source_) return std::unexpected(Failure(source_.error()));
@@ -93,7 +96,6 @@ class StoreTree : public Tree {
 
   Attempt<> read(const std::string& path, uint64_t offset, uint64_t size,
                  const TakeBytes& take) override {
-    settle();
     LEAT_TRY(SourceObject object, find(path));
     if (object.kind == FileKind::kDirectory) {
       return failure(StatusCode::kIsDirectory,
@@ -105,10 +107,13 @@ class StoreTree : public Tree {
                                  object.size));
     }
     ByteRange left{offset, std::min(size, object.size - offset)};
-    while (!left.empty() || !pieces_.empty()) {
-      while (!left.empty() && pieces_.size() < kPiecesInFlight) start_piece(object, left);
-      Result<Bytes> piece = pieces_.front().get();
-      pieces_.pop_front();
+    Pieces pieces;
+    while (!left.empty() || !pieces.under_way.empty()) {
+      while (!left.empty() && pieces.under_way.size() < kPiecesInFlight) {
+        pieces.under_way.push_back(start_piece(object, left));
+      }
+      Result<Bytes> piece = pieces.under_way.front().get();
+      pieces.under_way.pop_front();
       if (!piece) return std::unexpected(Failure(piece.error()));
       for (const Slice& slice : piece->slices()) LEAT_CHECK_OK(take(slice.span()));
     }
@@ -173,22 +178,23 @@ class StoreTree : public Tree {
   }
 
   // What a read that failed left under way writes to its buffers until it ends.
-  void settle() {
-    for (auto& piece : pieces_) piece.wait();
-    pieces_.clear();
-  }
+  struct Pieces {
+    ~Pieces() {
+      for (auto& piece : under_way) piece.wait();
+    }
+    std::deque<std::future<Result<Bytes>>> under_way;
+  };
 
-  void start_piece(const SourceObject& object, ByteRange& left) {
+  std::future<Result<Bytes>> start_piece(const SourceObject& object, ByteRange& left) {
     ByteRange range{left.offset, std::min(kPieceBytes, left.size)};
     ReadRequest request{.key = object.key, .range = range, .if_version = object.version};
-    pieces_.push_back(boost::asio::co_spawn(executor_.any(), read_piece(*source_, request),
-                                            boost::asio::use_future));
     left = {range.end(), left.size - range.size};
+    return boost::asio::co_spawn(executor_.any(), read_piece(*source_, request),
+                                 boost::asio::use_future);
   }
 
   Executor executor_{{.threads = 2, .blocking_threads = 2}};
   const Result<SourcePtr> source_;
-  std::deque<std::future<Result<Bytes>>> pieces_;
 };
 
 }  // namespace

@@ -5,10 +5,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "apps/command.h"
+#include "model/file_ref.h"
 #include "model/store_url.h"
 
 namespace leat {
@@ -17,9 +19,20 @@ using EachEntry = std::function<Attempt<>(const EntryView&)>;
 // Pieces in order; an error ends the read with it.
 using TakeBytes = std::function<Result<>(std::span<const std::byte>)>;
 
+// An object, where a tree knows which one a path is.
+struct StoredObject {
+  StoreId store;
+  std::string key;
+};
+
+// May be used by several threads at once.
 class Tree {
  public:
   virtual ~Tree() = default;
+  virtual std::optional<StoredObject> object_at(const std::string& path) const {
+    static_cast<void>(path);
+    return std::nullopt;  // the daemon's business
+  }
   // Where a store has an object and a prefix of one name, `prefix_first` says which is meant; the
   // namespace shows the prefix.
   virtual Attempt<StatView> stat(const std::string& path, bool prefix_first = false) = 0;
@@ -38,6 +51,9 @@ struct Target {
 
 // What `argument` names: a URL is a store, anything else a folder path of the daemon.
 Attempt<Target> open_target(const std::string& argument);
+
+// Whether `path`, absolute, is at or below the folder of a mount; false where no daemon runs.
+bool is_in_namespace(const std::string& path);
 
 std::string child_path(const std::string& parent, const std::string& name);
 

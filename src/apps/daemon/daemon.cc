@@ -3,6 +3,7 @@
 
 #include <sys/prctl.h>
 
+#include "apps/daemon/daemon_options.h"
 #include "apps/daemon/host_daemon.h"
 #include "apps/daemon/stop_signals.h"
 #include "telemetry/log.h"
@@ -10,26 +11,18 @@
 namespace leat {
 namespace {
 
-Result<log::Level> parse_level(const std::string& text) {
-  if (text == "debug") return log::Level::kDebug;
-  if (text == "info") return log::Level::kInfo;
-  if (text == "warning") return log::Level::kWarning;
-  if (text == "error") return log::Level::kError;
-  return error(StatusCode::kInvalidArgument,
-               "log.level '" + text + "' is none of debug, info, warning and error");
-}
-
 Result<std::unique_ptr<HostDaemon>> start(const DaemonRun& run, StopSignals& signals,
                                           KeptDescriptors& keeper) {
   LEAT_TRY(Config config, read_daemon_config(run));
-  LEAT_TRY(log::Level level, parse_level(config.text("log.level")));
-  log::set_up({level, run.log_file});
+  log::set_up({.file = run.log_file});
+  log::set_level(log_level_of(config));
   HostDaemonOptions options{.runtime = run.runtime,
                             .log_file = run.log_file,
                             .stays_when_empty = run.stays_when_empty,
                             .keeper = keeper,
                             .restarts = run.restarts,
-                            .on_stop = [&signals](std::string why) { signals.request(why); }};
+                            .on_stop = [&signals](std::string why) { signals.request(why); },
+                            .read_config = [run] { return read_daemon_config(run); }};
   LEAT_TRY(std::unique_ptr<HostDaemon> daemon,
            HostDaemon::start(std::move(options), std::move(config)));
   // A successor has it already.

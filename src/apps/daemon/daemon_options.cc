@@ -48,7 +48,8 @@ Schema daemon_schema() {
       {.name = "cache.directory",
        .type = kString,
        .default_text = default_cache_directory(),
-       .help = "where pages are kept; several: /a,/b=2TiB, with a size of its own"},
+       .help = "where pages are kept; several: /a,/b=2TiB, with a size of its own",
+       .default_help = "/var/cache/leat; of others than root ~/.cache/leat"},
       {.name = "cache.size",
        .type = kBytes,
        .default_text = "0",
@@ -60,7 +61,8 @@ Schema daemon_schema() {
       {.name = "cache.neighbours",
        .type = kBytes,
        .default_text = "512KiB",
-       .help = "read from a cold disk around a small object, at most 16 MiB; 0: it alone"},
+       .help = "read from a cold disk around a small object; 0: it alone",
+       .max = "16MiB"},
       {.name = "cache.scrub_period",
        .type = kDuration,
        .default_text = "14d",
@@ -68,7 +70,9 @@ Schema daemon_schema() {
       {.name = "snapshot.directory",
        .type = kString,
        .default_text = default_snapshot_directory(),
-       .help = "where snapshots are kept"},
+       .help = "where snapshots are kept",
+       .default_help =
+           "/var/lib/leat/snapshots; of others than root ~/.local/share/leat/snapshots"},
       {.name = "memory.size",
        .type = kBytes,
        .default_text = "0",
@@ -77,8 +81,9 @@ Schema daemon_schema() {
        .type = kInteger,
        .default_text = "32",
        .help = "requests to one store at once",
-       .min = 1,
-       .max = 4096},
+       .unit = "requests",
+       .min = "1",
+       .max = "4096"},
       {.name = "fuse.io_uring",
        .type = kBool,
        .default_text = "false",
@@ -87,8 +92,9 @@ Schema daemon_schema() {
        .type = kInteger,
        .default_text = "0",
        .help = "of each folder; 0: one per core",
-       .min = 0,
-       .max = 256},
+       .unit = "threads",
+       .min = "0",
+       .max = "256"},
       {.name = "fuse.without",
        .type = kString,
        .default_text = "",
@@ -104,7 +110,9 @@ Schema daemon_schema() {
       {.name = "log.level",
        .type = kString,
        .default_text = "info",
-       .help = "debug, info, warning or error"},
+       .help = "what is logged, and what is graver",
+       .hot = true,
+       .choices = {"debug", "info", "warning", "error"}},
   });
 }
 
@@ -138,6 +146,14 @@ Result<std::vector<PageStoreOptions>> cache_options(const Config& config) {
     directories.push_back(std::move(options));
   }
   return directories;
+}
+
+log::Level log_level_of(const Config& config) {
+  const std::string& text = config.text("log.level");
+  if (text == "debug") return log::Level::kDebug;
+  if (text == "warning") return log::Level::kWarning;
+  if (text == "error") return log::Level::kError;
+  return log::Level::kInfo;
 }
 
 Result<Config> read_daemon_config(const DaemonRun& run) {

@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "doors/admin/host.h"
+#include "telemetry/log.h"
 
 namespace leat {
 
@@ -32,6 +33,8 @@ struct DaemonRun {
 // The cache as it is configured: `cache.directory` names one directory or several, separated by
 // commas, each with a size of its own if need be: "/nvme0/leat,/nvme1/leat=2TiB".
 Result<std::vector<PageStoreOptions>> cache_options(const Config& config);
+
+log::Level log_level_of(const Config& config);
 
 // File, environment and settings together.
 Result<Config> read_daemon_config(const DaemonRun& run);

@@ -69,6 +69,7 @@ JobView view_of(const JobInfo& info) {
 HostDaemon::HostDaemon(HostDaemonOptions options, Config config, PidFile pid_file)
     : options_(std::move(options)),
       config_(std::move(config)),
+      hot_(config_),
       memory_bytes_max_(memory_bytes_of(config_)),
       pid_file_(std::move(pid_file)),
       kept_(options_.keeper),
@@ -290,9 +291,7 @@ HostStatus HostDaemon::status() const {
   status.memory_bytes = fetch.memory_bytes;
   status.memory_bytes_max = memory_bytes_max_;
   status.requests_in_flight = fetch.requests_in_flight;
-  for (const Option& option : config_.schema().options()) {
-    status.options[option.name] = format_value(config_.value(option.name));
-  }
+  for (OptionView& option : options()) status.options[option.name] = std::move(option.value);
   for (const MetricSample& sample : metrics_samples()) {
     std::string labels = sample.labels.empty() ? "" : fmt::format("{{{}}}", sample.labels);
     status.counters[sample.name + labels] = sample.value;
@@ -376,6 +375,36 @@ Task<Result<>> HostDaemon::use_snapshot(Context context, SnapshotUse use) {
 
 Task<Result<>> HostDaemon::remove_snapshot(Context, std::string name) {
   return snapshots_->remove(std::move(name));
+}
+
+std::vector<OptionView> HostDaemon::options() const {
+  std::lock_guard lock(hot_mutex_);
+  std::vector<OptionView> views;
+  for (const Option& option : config_.schema().options()) {
+    const Config& config = option.hot ? hot_ : config_;
+    const OptionSource& source = config.source(option.name);
+    views.push_back({.name = option.name,
+                     .value = format_value(config.value(option.name)),
+                     .origin = std::string(to_string(source.origin)),
+                     .place = source.place,
+                     .hot = option.hot});
+  }
+  return views;
+}
+
+Result<ReloadView> HostDaemon::reload_options() {
+  LEAT_TRY(Config read, options_.read_config());
+  ReloadView view;
+  for (const std::string& name : config_.differences(read)) {
+    if (!config_.schema().find(name)->hot) view.waiting.push_back(name);
+  }
+  std::lock_guard lock(hot_mutex_);
+  for (const std::string& name : hot_.differences(read)) {
+    if (config_.schema().find(name)->hot) view.changed.push_back(name);
+  }
+  hot_ = std::move(read);
+  log::set_level(log_level_of(hot_));
+  return view;
 }
 
 void HostDaemon::shut_down() {

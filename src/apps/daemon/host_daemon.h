@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "apps/daemon/inspection.h"
@@ -32,6 +33,8 @@ struct HostDaemonOptions {
   uint64_t restarts = 0;
   // Asked to end the process, with the reason; on any thread.
   std::function<void(std::string)> on_stop;
+  // File, environment and flags, as they are now.
+  std::function<Result<Config>()> read_config;
 };
 
 class HostDaemon : public Host {
@@ -64,6 +67,8 @@ class HostDaemon : public Host {
   Task<Result<std::vector<SnapshotView>>> snapshots(Context context) override;
   Task<Result<>> use_snapshot(Context context, SnapshotUse use) override;
   Task<Result<>> remove_snapshot(Context context, std::string name) override;
+  std::vector<OptionView> options() const override;
+  Result<ReloadView> reload_options() override;
   void shut_down() override;
   Result<> upgrade(UpgradeRequest request) override;
 
@@ -81,7 +86,9 @@ class HostDaemon : public Host {
   Task<> end_if_unused(Activity::Token token);
 
   const HostDaemonOptions options_;
-  const Config config_;
+  const Config config_;           // that it was started with
+  mutable std::mutex hot_mutex_;  // leaf
+  Config hot_;                    // what was read last; only of hot options
   const uint64_t memory_bytes_max_;
   const PidFile pid_file_;
   KeptMounts kept_;

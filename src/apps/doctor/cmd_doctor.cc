@@ -17,12 +17,15 @@ class DoctorCommand : public Command {
  public:
   void declare(CLI::App& app) override {
     app.add_flag("--fix", fix_, "Set what an administrator has to set once, and say what was set");
-    app.add_option("--config", run_.config, "Of the daemon: its configuration file");
+    app.add_option("--config", run_.config, "Of the daemon: its configuration file")
+        ->type_name("FILE");
     app.add_option("--cache-dir", directories_,
                    "Of the daemon: where pages are kept; may be given several times")
+        ->type_name("DIR")
         ->allow_extra_args(false);
     app.add_option("--cache-size", cache_size_,
-                   "Of the daemon: at most so many bytes in each of them");
+                   "Of the daemon: at most so many bytes in each of them")
+        ->type_name("SIZE");
   }
 
   Attempt<> run() override;

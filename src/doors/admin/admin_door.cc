@@ -64,6 +64,7 @@ HttpRouter AdminDoor::control_router() {
   tree_.add_to(router);
   cache_.add_to(router);
   snapshots_.add_to(router);
+  config_.add_to(router);
   return router;
 }
 

@@ -6,6 +6,7 @@
 #include "cache/page_store.h"
 #include "catalog/catalog.h"
 #include "doors/admin/cache_routes.h"
+#include "doors/admin/config_routes.h"
 #include "doors/admin/host.h"
 #include "doors/admin/mount_routes.h"
 #include "doors/admin/snapshot_routes.h"
@@ -23,7 +24,8 @@ class AdminDoor {
         mounts_(host),
         tree_(catalog, fetcher, store),
         cache_(host),
-        snapshots_(host) {}
+        snapshots_(host),
+        config_(host) {}
 
   // Everything: /v1/…, /metrics, /healthz. The door outlives the router's use.
   HttpRouter control_router();
@@ -47,6 +49,7 @@ class AdminDoor {
   TreeRoutes tree_;
   CacheRoutes cache_;
   SnapshotRoutes snapshots_;
+  ConfigRoutes config_;
 };
 
 }  // namespace leat

@@ -211,6 +211,12 @@ class RecordingHost : public Host {
     removed = name;
     co_return Result<>();
   }
+  std::vector<OptionView> options() const override {
+    return {{.name = "log.level", .value = "info", .origin = "file", .place = "/f:3", .hot = true}};
+  }
+  Result<ReloadView> reload_options() override {
+    return ReloadView{.changed = {"log.level"}, .waiting = {"cache.size"}};
+  }
   void shut_down() override { shut = true; }
 
   MountRequest mounted;
@@ -527,6 +533,17 @@ TEST(AdminTimes, WhatIsWrittenIsParsed) {
   }
   EXPECT_EQ(format_time(WallTime(std::chrono::milliseconds(1500))), "1970-01-01T00:00:01.5Z");
   EXPECT_FALSE(parse_time("yesterday"));
+}
+
+TEST_F(AdminDoorTest, OptionsAreListedAndReadAgain) {
+  const Json listed = ask_json("GET", "/v1/config");
+  auto option = from_json<OptionView>(listed["options"][0]);
+  ASSERT_TRUE(option);
+  EXPECT_EQ(*option, host_.options().front());
+  auto read = from_json<ReloadView>(ask_json("POST", "/v1/config/reload"));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->changed, std::vector<std::string>{"log.level"});
+  EXPECT_EQ(read->waiting, std::vector<std::string>{"cache.size"});
 }
 
 }  // namespace

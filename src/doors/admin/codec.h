@@ -85,6 +85,8 @@ Json to_json(const SnapshotView& snapshot);
 Json to_json(const SnapshotUse& use);
 Json to_json(const EvictRequest& request);
 Json to_json(const EvictView& view);
+Json to_json(const OptionView& option);
+Json to_json(const ReloadView& view);
 
 // kInvalidArgument says which member is wrong. T is one of the above.
 template <class T>

@@ -169,6 +169,23 @@ struct JobView {
   friend bool operator==(const JobView&, const JobView&) = default;
 };
 
+// An option of the daemon, as it is in effect.
+struct OptionView {
+  std::string name{};
+  std::string value{};   // as a configuration writes it
+  std::string origin{};  // "default", "file", "environment", "command line"
+  std::string place{};   // "/etc/leat/leat.toml:3", "LEAT_CACHE_SIZE"; empty for defaults
+  bool hot = false;      // a reload changes it
+
+  friend bool operator==(const OptionView&, const OptionView&) = default;
+};
+
+// What another look at the configuration came to: names of options.
+struct ReloadView {
+  std::vector<std::string> changed{};  // and in effect
+  std::vector<std::string> waiting{};  // for the next daemon
+};
+
 class Host {
  public:
   virtual ~Host() = default;
@@ -196,9 +213,12 @@ class Host {
   virtual Task<Result<>> use_snapshot(Context context, SnapshotUse use) = 0;
   // kBusy while a mount uses it.
   virtual Task<Result<>> remove_snapshot(Context context, std::string name) = 0;
-  // Starts to end the process and returns.
+  virtual std::vector<OptionView> options() const = 0;
+  // Reads file and environment again; nothing changes when anything is wrong in them.
+  virtual Result<ReloadView> reload_options() = 0;
   // Returns before it happens. kUnsupported where nobody would start the next one.
   virtual Result<> upgrade(UpgradeRequest request) = 0;
+  // Starts to end the process and returns.
   virtual void shut_down() = 0;
 };
 

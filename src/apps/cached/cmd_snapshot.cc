@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Snapshots: listings of whole data sets, as files that mounts go by and that people compare, keep
+// and give to other hosts.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include "apps/cached/job_command.h"
+#include "apps/client/daemon_client.h"
+#include "apps/command_table.h"
+#include "apps/daemon/daemon_options.h"
+#include "apps/daemon/snapshot_service.h"
+#include "apps/paths.h"
+#include "apps/text_table.h"
+#include "base/units.h"
+#include "catalog/snapshot/snapshot.h"
+#include "catalog/snapshot/snapshot_diff.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "mnt-train-20261122T083000Z"
+std::string default_name(const std::string& path) {
+  std::string name;
+  for (const char c : path) {
+    const bool fits = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+    if (fits) {
+      name += c;
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  if (name.empty() || name[0] == '.') name = "snapshot" + name;
+  name.resize(std::min<size_t>(name.size(), 150));
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  std::string time = format_time(now);
+  std::erase_if(time, [](char c) { return c == '-' || c == ':'; });
+  return fmt::format("{}-{}", name, time);
+}
+
+struct Counts {
+  uint64_t added = 0, removed = 0, changed = 0;
+};
+
+const char* name_of(SnapshotDifference::Kind kind) {
+  switch (kind) {
+    case SnapshotDifference::Kind::kAdded:
+      return "added";
+    case SnapshotDifference::Kind::kRemoved:
+      return "removed";
+    case SnapshotDifference::Kind::kChanged:
+      break;
+  }
+  return "changed";
+}
+
+class SnapshotCommand : public Command {
+ public:
+  void declare(CLI::App& app) override;
+  Attempt<> run() override { return action_(); }
+
+ private:
+  Attempt<> build();
+  Attempt<> list();
+  Attempt<> diff();
+  Attempt<> use();
+  Attempt<> release();
+  Attempt<> share();
+  Attempt<> add();
+  Attempt<> remove();
+
+  Attempt<> exchange(const SnapshotUse& use, const std::string& said);
+  Attempt<> copy(const std::string& from, const std::string& to);
+  Attempt<std::string> directory();
+  Attempt<std::string> file_of(const std::string& name_or_file);
+
+  std::function<Attempt<>()> action_;
+  std::string path_, name_, other_, file_;
+  bool use_ = false, summary_ = false;
+};
+
+void SnapshotCommand::declare(CLI::App& app) {
+  app.require_subcommand(1);
+  app.fallthrough();
+  auto add = [&](const char* name, const char* help, Attempt<> (SnapshotCommand::*action)()) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->callback([this, action] { action_ = [this, action] { return (this->*action)(); }; });
+    return sub;
+  };
+  CLI::App* build =
+      add("build", "List everything below a folder once, for good", &SnapshotCommand::build);
+  build->add_option("PATH", path_, "Folder of a mount")->type_name("MOUNT")->required();
+  build->add_option("--name", name_, "Of the snapshot (the folder and the time)")
+      ->type_name("NAME");
+  build->add_flag("--use", use_, "Let the mount go by it from then on");
+  add("ls", "The snapshots of this host", &SnapshotCommand::list);
+  CLI::App* diff = add("diff", "What came, went and changed between two", &SnapshotCommand::diff);
+  diff->add_option("BEFORE", name_, "Name or file of a snapshot")
+      ->type_name("SNAPSHOT")
+      ->required();
+  diff->add_option("AFTER", other_, "Name or file of another")->type_name("SNAPSHOT")->required();
+  diff->add_flag("--summary", summary_, "Numbers only");
+  CLI::App* use = add("use", "Let a mount go by a snapshot", &SnapshotCommand::use);
+  use->add_option("NAME", name_, "The snapshot")->type_name("SNAPSHOT")->required();
+  use->add_option("PATH", path_, "The mount's folder")->type_name("MOUNT")->required();
+  CLI::App* release =
+      add("release", "Let a mount go by its store again", &SnapshotCommand::release);
+  release->add_option("PATH", path_, "The mount's folder")->type_name("MOUNT")->required();
+  CLI::App* share =
+      add("share", "Write a snapshot to a file that other hosts can add", &SnapshotCommand::share);
+  share->add_option("NAME", name_, "The snapshot")->type_name("SNAPSHOT")->required();
+  share->add_option("FILE", file_, "To be")->type_name("FILE")->required();
+  CLI::App* adding = add("add", "Take in a snapshot of another host", &SnapshotCommand::add);
+  adding->add_option("FILE", file_, "That 'share' wrote")->type_name("FILE")->required();
+  adding->add_option("--name", name_, "That it gets here (the file's)")->type_name("NAME");
+  CLI::App* removing = add("rm", "Remove a snapshot that no mount uses", &SnapshotCommand::remove);
+  removing->add_option("NAME", name_, "The snapshot")->type_name("SNAPSHOT")->required();
+}
+
+Attempt<> SnapshotCommand::build() {
+  const std::string path = absolute_path(path_);
+  if (name_.empty()) name_ = default_name(path);
+  LEAT_CHECK_OK(check_snapshot_name(name_));
+  JobCommand job(JobRequest{"snapshot", path, name_});
+  job.json = json;
+  job.quiet = use_ && json;
+  LEAT_CHECK_OK(job.run());
+  if (!use_) return {};
+  return exchange({path, name_}, fmt::format("{} goes by {}", path, name_));
+}
+
+Attempt<> SnapshotCommand::list() {
+  LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get("/v1/snapshots"));
+  if (json) {
+    print_json(answer);
+    return {};
+  }
+  TextTable table("lrrlll");
+  for (const Json& item : answer["snapshots"]) {
+    LEAT_TRY(SnapshotView view, from_json<SnapshotView>(item));
+    if (!view.broken.empty()) {
+      table.add({view.name, "", "", "", "", view.broken});
+      continue;
+    }
+    const std::string users =
+        view.used_by.empty() ? "" : fmt::format("used by {}", fmt::join(view.used_by, ", "));
+    table.add({view.name, fmt::format("{} files", view.files), format_bytes(view.bytes),
+               format_time(std::chrono::floor<std::chrono::seconds>(view.created)), view.source,
+               users});
+  }
+  if (std::string text = table.to_string(); !text.empty()) print(text);
+  return {};
+}
+
+// The daemon's, if one runs.
+Attempt<std::string> SnapshotCommand::directory() {
+  DaemonClient client(runtime_directory());
+  if (client.running()) {
+    LEAT_TRY(HostStatus status, client.get_as<HostStatus>("/v1/status"));
+    auto option = status.options.find("snapshot.directory");
+    if (option != status.options.end()) return option->second;
+  }
+  LEAT_TRY(Config config, read_daemon_config({}));
+  return config.text("snapshot.directory");
+}
+
+Attempt<std::string> SnapshotCommand::file_of(const std::string& name_or_file) {
+  if (name_or_file.contains('/') || fs::exists(name_or_file)) return name_or_file;
+  LEAT_CHECK_OK(check_snapshot_name(name_or_file));
+  LEAT_TRY(std::string directory, this->directory());
+  return snapshot_file(directory, name_or_file);
+}
+
+Attempt<> SnapshotCommand::diff() {
+  LEAT_TRY(std::string before_file, file_of(name_));
+  LEAT_TRY(std::string after_file, file_of(other_));
+  LEAT_TRY(SnapshotPtr before, Snapshot::open(before_file));
+  LEAT_TRY(SnapshotPtr after, Snapshot::open(after_file));
+  Counts counts;
+  bool first = true;
+  if (json) std::fputs("{\"differences\":[", stdout);
+  diff_snapshots(*before, *after, [&](const SnapshotDifference& one) {
+    using Kind = SnapshotDifference::Kind;
+    ++(one.kind == Kind::kAdded     ? counts.added
+       : one.kind == Kind::kRemoved ? counts.removed
+                                    : counts.changed);
+    if (summary_) return true;
+    if (!json) {
+      print(describe_change(name_of(one.kind), one.path));
+      return true;
+    }
+    Json item = {{"kind", name_of(one.kind)}, {"path", one.path}};
+    if (!std::exchange(first, false)) std::fputc(',', stdout);
+    std::fputs(dump_json(item).c_str(), stdout);
+    return true;
+  });
+  if (json) {
+    std::fputs(fmt::format("],\"added\":{},\"removed\":{},\"changed\":{}}}\n", counts.added,
+                           counts.removed, counts.changed)
+                   .c_str(),
+               stdout);
+  } else {
+    print(fmt::format("{} added, {} removed, {} changed", counts.added, counts.removed,
+                      counts.changed));
+  }
+  return {};
+}
+
+Attempt<> SnapshotCommand::exchange(const SnapshotUse& use, const std::string& said) {
+  DaemonClient client(runtime_directory());
+  LEAT_TRY(Json answer, client.post("/v1/snapshots/use", to_json(use)));
+  if (json) {
+    print_json(to_json(use));
+  } else {
+    print(said);
+  }
+  return {};
+}
+
+Attempt<> SnapshotCommand::use() {
+  const std::string path = absolute_path(path_);
+  return exchange({path, name_}, fmt::format("{} goes by {}", path, name_));
+}
+
+Attempt<> SnapshotCommand::release() {
+  const std::string path = absolute_path(path_);
+  return exchange({path, ""}, fmt::format("{} goes by its store again", path));
+}
+
+// Verified on the way; there under its name only when it is whole.
+Attempt<> SnapshotCommand::copy(const std::string& from, const std::string& to) {
+  LEAT_TRY(SnapshotPtr whole, Snapshot::open(from));
+  const std::string partial = to + ".partial";
+  std::error_code failed;
+  fs::copy_file(from, partial, fs::copy_options::overwrite_existing, failed);
+  if (!failed) {
+    LEAT_CHECK_OK(Snapshot::open(partial));
+  }
+  if (!failed) fs::rename(partial, to, failed);
+  if (failed) {
+    std::error_code ignored;
+    fs::remove(partial, ignored);
+    return std::unexpected(
+        Failure(status_from_errno(failed.value(), fmt::format("cannot copy {} to {}", from, to))));
+  }
+  const SnapshotHead& head = whole->head();
+  if (json) {
+    print_json({{"file", to}, {"source", head.source}, {"files", head.files}});
+  } else {
+    print(fmt::format("{}: {} files of {}", to, head.files, head.source));
+  }
+  return {};
+}
+
+Attempt<> SnapshotCommand::share() {
+  LEAT_TRY(std::string from, file_of(name_));
+  return copy(from, absolute_path(file_));
+}
+
+Attempt<> SnapshotCommand::add() {
+  if (name_.empty()) name_ = fs::path(file_).stem();
+  LEAT_CHECK_OK(check_snapshot_name(name_));
+  LEAT_TRY(std::string directory, this->directory());
+  std::error_code failed;
+  fs::create_directories(directory, failed);
+  const std::string to = snapshot_file(directory, name_);
+  if (fs::exists(to)) {
+    return failure(
+        StatusCode::kExists,
+        fmt::format("there is a snapshot '{}' already; --name gives this one another", name_));
+  }
+  return copy(file_, to);
+}
+
+Attempt<> SnapshotCommand::remove() {
+  LEAT_TRY(Json answer,
+           DaemonClient(runtime_directory()).remove("/v1/snapshots", {{"name", name_}}));
+  if (json) {
+    print_json(answer);
+  } else {
+    print("removed " + name_);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_snapshot_command() {
+  return std::make_unique<SnapshotCommand>();
+}
+
+}  // namespace leat

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cached/job_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "apps/client/daemon_client.h"
+#include "apps/paths.h"
+#include "apps/progress.h"
+
+namespace leat {
+namespace {
+
+// Asked again at growing intervals: short jobs end at once, long ones cost nothing.
+constexpr auto kFirstPause = std::chrono::milliseconds(10);
+constexpr auto kLongestPause = std::chrono::milliseconds(250);
+
+ProgressState progress_of(const JobView& job) {
+  ProgressState state{.bytes_done = job.bytes_done,
+                      .bytes_total = std::nullopt,
+                      .files_done = job.files_done,
+                      .files_total = std::nullopt};
+  if (job.planned) {
+    state.bytes_total = job.bytes_total;
+    state.files_total = job.files_total;
+  }
+  return state;
+}
+
+}  // namespace
+
+std::string describe_job(const JobView& job) {
+  const std::string uncached =
+      fmt::format("{} files, {}", job.files_uncached, format_bytes(job.bytes_uncached));
+  if (job.files_uncached != 0 && job.files_total == 0) {
+    return fmt::format(
+        "nothing to load: {} are read where they are and not cached, since they lie "
+        "on a disk of this host or are mounted with cache=never; the mount option "
+        "cache=always would copy them",
+        uncached);
+  }
+  if (job.kind == "verify") {
+    return fmt::format("verified {} objects, {} in {:.1f}s", job.files_done,
+                       format_bytes(job.bytes_done), job.seconds);
+  }
+  if (job.kind == "snapshot") {
+    return fmt::format("listed {} files, {} in {:.1f}s", job.files_done,
+                       format_bytes(job.bytes_done), job.seconds);
+  }
+  if (job.kind == "refresh") {
+    return fmt::format("{} added, {} removed, {} changed; asked about {} directories in {:.1f}s",
+                       job.added, job.gone, job.changed, job.files_done, job.seconds);
+  }
+  std::string did = job.kind == "free" ? "freed" : "loaded";
+  std::string text =
+      fmt::format("{} {} files, {}", did, job.files_done, format_bytes(job.bytes_done));
+  if (job.kind == "load") text += fmt::format(" ({} fetched)", format_bytes(job.bytes_fetched));
+  text += fmt::format(" in {:.1f}s", job.seconds);
+  double rate = static_cast<double>(job.bytes_fetched) / std::max(job.seconds, 1e-3);
+  if (job.bytes_fetched != 0) {
+    text += fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(rate)));
+  }
+  if (job.files_uncached != 0) text += fmt::format("; {} are not cached by their mount", uncached);
+  return text;
+}
+
+std::string describe_change(std::string_view kind, std::string_view path) {
+  const char sign = kind == "added" ? '+' : kind == "removed" ? '-' : '~';
+  return fmt::format("{} {}", sign, path);
+}
+
+// Of a refresh, also of one that failed in part.
+void print_changes(const JobView& job) {
+  for (const ChangeView& change : job.changes) print(describe_change(change.kind, change.path));
+  const uint64_t all = job.added + job.changed + job.gone;
+  if (all > job.changes.size()) print(fmt::format("… and {} more", all - job.changes.size()));
+}
+
+void JobCommand::declare(CLI::App& app) {
+  app.add_option("PATH", path_, "Folder or file of a mount")->type_name("PATH")->required();
+  app.add_flag("--background", background_, "Print the job's number and return at once");
+}
+
+Attempt<> JobCommand::run() {
+  if (is_store_url(path_)) {
+    return failure(
+        StatusCode::kInvalidArgument,
+        fmt::format("{} works on folders of a mount, not on {}; mount it first", kind_, path_));
+  }
+  DaemonClient client(runtime_directory());
+  LEAT_TRY(Json answer,
+           client.post("/v1/jobs", to_json(JobRequest{kind_, absolute_path(path_), name_})));
+  LEAT_TRY(JobView job, from_json<JobView>(answer));
+  if (background_) {
+    if (json) {
+      print_json(to_json(job));
+    } else {
+      print(fmt::format("job {}; 'leat jobs' shows it", job.id));
+    }
+    return {};
+  }
+  LEAT_TRY(JobView ended, wait_for_job(client, std::move(job)));
+  Attempt<> done = report_job(ended, json, quiet);
+  if (done) return done;
+  return std::unexpected(client.explain_missing(std::move(done).error(), ended.path));
+}
+
+Attempt<JobView> wait_for_job(DaemonClient& client, JobView job) {
+  Progress progress(std::chrono::milliseconds(500));
+  std::chrono::milliseconds pause = kFirstPause;
+  std::string path = fmt::format("/v1/jobs/{}", job.id);
+  while (!job.ended()) {
+    progress.show(progress_of(job));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, kLongestPause);
+    LEAT_TRY(job, client.get_as<JobView>(path));
+  }
+  return job;
+}
+
+Attempt<> report_job(const JobView& job, bool json, bool quiet) {
+  if (!json && !quiet) print_changes(job);
+  if (job.state == "done" && job.files_failed == 0) {
+    if (quiet) return {};
+    if (json) {
+      print_json(to_json(job));
+    } else {
+      print(describe_job(job));
+    }
+    return {};
+  }
+  for (const std::string& error : job.errors) note(error);
+  const std::string of = job.kind == "verify" ? "the cache" : job.path;
+  std::string how = job.state == "cancelled" ? "was cancelled" : "is not complete";
+  if (job.kind == "verify" && job.code == StatusCode::kCorrupt) how = "found damage";
+  Failure incomplete(Status(job.code.value_or(StatusCode::kInternal),
+                            fmt::format("{} of {} {}: {}, {} failed", job.kind, of, how,
+                                        describe_job(job), job.files_failed)));
+  incomplete.document = to_json(job);
+  return std::unexpected(std::move(incomplete));
+}
+
+}  // namespace leat

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobCommand: what load, free and refresh have together: start a job, show its progress, report its
+// end.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "apps/command.h"
+
+namespace leat {
+
+class DaemonClient;
+
+class JobCommand : public Command {
+ public:
+  explicit JobCommand(std::string kind) : kind_(std::move(kind)) {}
+  // For another command, which took the words.
+  explicit JobCommand(JobRequest request)
+      : kind_(std::move(request.kind)),
+        path_(std::move(request.path)),
+        name_(std::move(request.name)) {}
+
+  void declare(CLI::App& app) override;
+  Attempt<> run() override;
+
+  bool quiet = false;  // says nothing when all went well
+
+ private:
+  const std::string kind_;
+  std::string path_, name_;
+  bool background_ = false;
+};
+
+// Shows progress until the job has ended.
+Attempt<JobView> wait_for_job(DaemonClient& client, JobView job);
+// What an ended job came to, for people or as JSON; a failure unless it did everything.
+Attempt<> report_job(const JobView& job, bool json, bool quiet = false);
+
+// "loaded 10 files, 1.0 GiB (0 B fetched) in 2.0s, 512.0 MiB/s"
+std::string describe_job(const JobView& job);
+// "+ path" of one that was "added", "- path" "removed", "~ path" "changed".
+std::string describe_change(std::string_view kind, std::string_view path);
+
+}  // namespace leat

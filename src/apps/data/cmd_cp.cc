@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "apps/command_table.h"
+#include "apps/data/selection_flags.h"
+#include "apps/data/tree_copy.h"
+#include "apps/paths.h"
+#include "base/units.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CpCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("SRC", source_, "File or folder: of a mount, local, or a store's URL")
+        ->type_name("PATH")
+        ->required();
+    app.add_option("DST", destination_, "Local file or directory, or a store's URL")
+        ->type_name("PATH")
+        ->required();
+    app.add_flag("-r,--recursive", recursive_, "Directories with all below them");
+    app.add_flag("-f,--force", options_.force, "Replace what is there");
+    app.add_flag(
+        "-u,--update", options_.update,
+        "Leave what is there with the same size and time, replace the rest: goes on with a "
+        "copy that was interrupted");
+    app.add_flag("--dry-run", options_.dry_run, "Say what would be copied, and copy nothing");
+    app.add_option("--parallel", options_.files_max, "Files at once (8)")
+        ->type_name("NUMBER")
+        ->check(CLI::Range(1, 256).description(""));
+    app.add_option("--bandwidth", bandwidth_, "At most so many bytes a second")->type_name("SIZE");
+    selection_.declare(app);
+  }
+
+  Attempt<> run() override;
+
+ private:
+  Attempt<Target> open_source();
+  Attempt<> report(CopyReport report);
+
+  std::string source_, destination_, bandwidth_;
+  bool recursive_ = false;
+  CopyOptions options_;
+  SelectionFlags selection_;
+};
+
+// A path that no mount shows is a local one.
+Attempt<Target> CpCommand::open_source() {
+  if (is_store_url(source_)) return open_target(source_);
+  const std::string path = absolute_path(source_);
+  if (is_in_namespace(path) || !fs::exists(path)) return open_target(source_);
+  LEAT_TRY(StoreUrl url, StoreUrl::parse("file:///"));
+  LEAT_TRY(std::unique_ptr<Tree> tree, make_store_tree(url));
+  return Target{std::move(tree), path};
+}
+
+Attempt<> CpCommand::run() {
+  if (!bandwidth_.empty()) {
+    LEAT_TRY(options_.bandwidth, parse_bytes(bandwidth_));
+  }
+  LEAT_TRY(options_.filter, selection_.filter());
+  LEAT_TRY(Target from, open_source());
+  std::unique_ptr<CopyTarget> target;
+  std::string to;
+  if (is_store_url(destination_)) {
+    LEAT_TRY(StoreUrl url, StoreUrl::parse(destination_));
+    LEAT_TRY(target, make_store_target(url));
+    to = "/" + url.prefix;
+    if (to.size() > 1) to.pop_back();
+  } else {
+    to = absolute_path(destination_);
+    if (is_in_namespace(to)) {
+      return failure(
+          StatusCode::kReadOnly,
+          fmt::format("cannot copy to {}: folders of mounts take no changes; copy to the "
+                      "store's URL ('leat stat' shows it), then 'leat refresh'",
+                      destination_));
+    }
+    target = make_local_target();
+  }
+  LEAT_TRY(StatView stat, from.tree->stat(from.path, recursive_));
+  const bool directory = stat.entry.kind == FileKind::kDirectory;
+  if (directory && !recursive_) {
+    return failure(StatusCode::kIsDirectory,
+                   fmt::format("cannot copy {}: it is a directory; add -r", source_));
+  }
+  // A folder's content goes into DST, so that the same command goes on; a file goes into a folder
+  // that is there, else it gets the new name.
+  if (!directory) {
+    const std::string plain = destination_.substr(
+        0, is_store_url(destination_) ? destination_.find('?') : std::string::npos);
+    LEAT_TRY(std::optional<EntryView> there, target->find(to));
+    const bool is_there = there && there->kind == FileKind::kDirectory;
+    if (plain.ends_with('/') && !is_there) LEAT_CHECK_OK(target->make_directory(to));
+    if (plain.ends_with('/') || is_there) to = target->child(to, stat.entry.name);
+  }
+  TreeCopy copy(*from.tree, *target, options_);
+  return report(directory ? copy.copy_directory(from.path, to)
+                          : copy.copy_file(stat.entry, from.path, to));
+}
+
+Attempt<> CpCommand::report(CopyReport report) {
+  Json told = {{"files", report.files},       {"bytes", report.bytes},
+               {"skipped", report.skipped},   {"failed", report.failed},
+               {"left_out", report.left_out}, {"errors", report.errors}};
+  std::string why;
+  StatusCode code = StatusCode::kUnsupported;
+  if (report.interrupted) {
+    code = StatusCode::kCancelled;
+    why = fmt::format("interrupted after {} files; --update goes on", report.files);
+  } else if (report.failed > 0) {
+    code = report.code;
+    why = fmt::format("{} could not be copied, {} were", report.failed, report.files);
+  } else if (report.left_out > 0) {
+    why = fmt::format("{} names were left out, everything else was copied", report.left_out);
+  }
+  if (!why.empty()) {
+    Failure some{Status(code, std::move(why)), ExitCode::kFailed};
+    some.document = std::move(told);
+    return std::unexpected(std::move(some));
+  }
+  if (json) print_json(told);
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_cp_command() {
+  return std::make_unique<CpCommand>();
+}
+
+}  // namespace leat

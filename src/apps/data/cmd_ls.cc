@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "apps/client/tree.h"
+#include "apps/command_table.h"
+#include "apps/text_table.h"
+
+namespace leat {
+namespace {
+
+std::string cached_share(const EntryView& entry) {
+  if (!entry.cached_bytes) return "-";
+  if (entry.size == 0) return "100%";
+  return fmt::format("{}%", *entry.cached_bytes * 100 / entry.size);
+}
+
+class LsCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("PATH", path_, "Folder or file, or a store's URL (.)")->type_name("PATH");
+    app.add_flag("-l,--long", long_, "Sizes, cached share and times as well");
+  }
+
+  Attempt<> run() override {
+    LEAT_TRY(Target target, open_target(path_));
+    Json entries = Json::array();
+    TextTable table("rrll");
+    EachEntry each = [&](const EntryView& entry) -> Attempt<> {
+      if (json) {
+        entries.push_back(to_json(entry));
+      } else {
+        show(entry, table);
+      }
+      return {};
+    };
+    LEAT_TRY(uint64_t left_out, target.tree->list(target.path, long_, each));
+    if (json) {
+      ListView itself{.path = target.path, .left_out = left_out};
+      Json document = to_json(itself);
+      document.erase("kind");
+      document["entries"] = std::move(entries);
+      print_json(document);
+    }
+    if (std::string text = table.to_string(); !text.empty()) print(text);
+    if (left_out != 0) note(fmt::format("{} names cannot be shown and were left out", left_out));
+    return {};
+  }
+
+ private:
+  void show(const EntryView& entry, TextTable& table) const {
+    bool directory = entry.kind == FileKind::kDirectory;
+    std::string name = entry.name + (directory ? "/" : "");
+    if (!long_) {
+      print(printable(name));
+      return;
+    }
+    table.add(
+        {directory ? "-" : format_bytes(entry.size), directory ? "-" : cached_share(entry),
+         entry.mtime ? format_time(std::chrono::floor<std::chrono::seconds>(*entry.mtime)) : "-",
+         name});
+  }
+
+  std::string path_ = ".";
+  bool long_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_ls_command() {
+  return std::make_unique<LsCommand>();
+}
+
+}  // namespace leat

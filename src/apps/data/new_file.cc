@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/data/new_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "base/id128.h"
+
+namespace leat {
+namespace {
+
+// The names to take away when a signal ends the process. More files than these at once are written
+// without that.
+std::array<std::atomic<const char*>, 64> doomed{};
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
+void doom(const char* name) {
+  for (auto& place : doomed) {
+    const char* none = nullptr;
+    if (place.compare_exchange_strong(none, name)) return;
+  }
+}
+
+void spare(const char* name) {
+  for (auto& place : doomed) {
+    const char* expected = name;
+    if (place.compare_exchange_strong(expected, nullptr)) return;
+  }
+}
+
+void on_end(int signal) {
+  for (auto& place : doomed) {
+    if (const char* name = place.exchange(nullptr)) ::unlink(name);
+  }
+  ::raise(signal);  // its default action, which SA_RESETHAND has put back
+}
+
+void watch_for_end() {
+  struct sigaction action{};
+  action.sa_handler = &on_end;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction now{};
+    if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
+      ::sigaction(signal, &action, nullptr);
+    }
+  }
+}
+
+std::string directory_of(const std::string& path) {
+  std::string directory = std::filesystem::path(path).parent_path();
+  return directory.empty() ? "." : directory;
+}
+
+// Short whatever the name of the file is: that may be as long as the file system takes.
+std::string temporary_beside(const std::string& path) {
+  return fmt::format("{}/.leat-{}", directory_of(path), Id128::random().to_hex().substr(0, 16));
+}
+
+Error exists(const std::string& path) {
+  return error(StatusCode::kExists, fmt::format("{} exists already", path));
+}
+
+Error failed_to_make(const std::string& path) {
+  if (errno == EEXIST) return exists(path);
+  return error(status_from_errno(errno, "cannot make " + path));
+}
+
+}  // namespace
+
+Result<NewFile> NewFile::create(const std::string& path, bool unnamed) {
+  NewFile made(path);
+  if (unnamed && made.open_unnamed()) return made;
+  LEAT_CHECK_OK(made.open_named());
+  return made;
+}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      file_(std::move(other.file_)),
+      mtime_(other.mtime_) {}
+
+NewFile::~NewFile() {
+  if (!temporary_) return;
+  ::unlink(temporary_->c_str());
+  spare(temporary_->c_str());
+}
+
+void NewFile::take_temporary_name() {
+  watch_for_end();
+  // Whose place in memory stays, whoever moves this.
+  temporary_ = std::make_unique<const std::string>(temporary_beside(path_));
+  doom(temporary_->c_str());
+}
+
+void NewFile::forget_temporary_name() {
+  spare(temporary_->c_str());
+  temporary_.reset();
+}
+
+Result<> NewFile::open_unnamed() {
+  file_ = File(::open(directory_of(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+  if (!file_) return error(status_from_errno(errno, "cannot make a file without a name"));
+  return {};
+}
+
+Result<> NewFile::open_named() {
+  take_temporary_name();
+  file_ = File(::open(temporary_->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file_) return {};
+  Result<> failed = error(status_from_errno(errno, "cannot make a file for " + path_));
+  forget_temporary_name();
+  return failed;
+}
+
+Result<> NewFile::write(std::span<const std::byte> data) {
+  while (!data.empty()) {
+    ssize_t n = ::write(file_.fd(), data.data(), data.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return error(status_from_errno(errno, "cannot write " + path_));
+    data = data.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+// Network file systems and quotas may say only now what became of the bytes.
+Result<> NewFile::finish_writing() {
+  if (::fdatasync(file_.fd()) != 0) {
+    return error(status_from_errno(errno, "cannot write " + path_));
+  }
+  const int copy = ::fcntl(file_.fd(), F_DUPFD_CLOEXEC, 0);
+  if (copy < 0 || ::close(copy) != 0) {
+    return error(status_from_errno(errno, "cannot write " + path_));
+  }
+  return {};
+}
+
+void NewFile::set_time(WallTime mtime) {
+  mtime_ = mtime;
+}
+
+Result<> NewFile::publish(bool replace) {
+  if (mtime_) {
+    const auto whole = std::chrono::floor<std::chrono::seconds>(*mtime_);
+    const timespec time{.tv_sec = whole.time_since_epoch().count(),
+                        .tv_nsec = (*mtime_ - whole).count()};
+    const timespec both[] = {time, time};
+    ::futimens(file_.fd(), both);
+  }
+  LEAT_CHECK_OK(finish_writing());
+  if (!temporary_) {
+    const std::string self = fmt::format("/proc/self/fd/{}", file_.fd());
+    auto link_to = [&](const std::string& name) {
+      return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    };
+    if (link_to(path_)) return {};
+    if (!replace || errno != EEXIST) return failed_to_make(path_);
+    take_temporary_name();
+    if (!link_to(*temporary_)) return failed_to_make(path_);
+  }
+  if (!replace) {
+    LEAT_CHECK_OK(rename_without_replacing(*temporary_, path_));
+  } else if (::rename(temporary_->c_str(), path_.c_str()) != 0) {
+    return failed_to_make(path_);
+  }
+  forget_temporary_name();
+  return {};
+}
+
+Result<> rename_without_replacing(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+  if (errno != EINVAL && errno != ENOSYS) return failed_to_make(to);
+  // NFS and others: a link never replaces anything.
+  if (::link(from.c_str(), to.c_str()) == 0) {
+    ::unlink(from.c_str());
+    return {};
+  }
+  if (errno == EEXIST) return exists(to);
+  // Neither (FAT): a file that appears between the next two lines is lost.
+  struct stat there{};
+  if (::lstat(to.c_str(), &there) == 0) return exists(to);
+  if (::rename(from.c_str(), to.c_str()) != 0) return failed_to_make(to);
+  return {};
+}
+
+}  // namespace leat

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/data/selection_flags.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+namespace leat {
+namespace {
+
+// Names are separated by NULs where there is one, else by line ends: `find -print0` gives the
+// first.
+std::vector<std::string> split_list(const std::string& text) {
+  const char end = text.contains('\0') ? '\0' : '\n';
+  std::vector<std::string> names;
+  for (size_t at = 0; at < text.size();) {
+    const size_t stop = std::min(text.find(end, at), text.size());
+    if (stop > at) names.push_back(text.substr(at, stop - at));
+    at = stop + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
+void SelectionFlags::declare(CLI::App& app) {
+  app.add_option(
+         "--include", given_.include,
+         "Only files that fit one of these: '*.jpg' in any folder, 'part-?/**' from the top")
+      ->type_name("PATTERN")
+      ->allow_extra_args(false);
+  app.add_option("--exclude", given_.exclude, "None that fits one of these")
+      ->type_name("PATTERN")
+      ->allow_extra_args(false);
+  app.add_option("--regex", given_.regex, "Only files in whose name below the folder this is found")
+      ->type_name("REGEX");
+  app.add_option("--files-from", list_,
+                 "Only files and folders that this file lists, one a line; -: standard input")
+      ->type_name("FILE");
+}
+
+Attempt<FileSelection> SelectionFlags::selection() const {
+  FileSelection all = given_;
+  if (list_.empty()) return all;
+  std::string text;
+  if (list_ == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    errno = 0;
+    std::ifstream file(list_, std::ios::binary);
+    if (!file) {
+      return std::unexpected(Failure(status_from_errno(errno, "cannot read the list " + list_)));
+    }
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  all.files = split_list(text);
+  if (all.files.empty()) {
+    return failure(StatusCode::kInvalidArgument, fmt::format("the list {} is empty", list_));
+  }
+  return all;
+}
+
+Attempt<FileFilter> SelectionFlags::filter() const {
+  LEAT_TRY(FileSelection wanted, selection());
+  LEAT_TRY(FileFilter made, FileFilter::make(wanted));
+  return made;
+}
+
+}  // namespace leat

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calling thread walks the tree and fills a bounded queue; the others take from it.
+#include "apps/data/tree_copy.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "apps/text_table.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kQueueMax = 1000;
+
+std::atomic<bool> interrupted = false;
+
+void on_interrupt(int) {
+  interrupted = true;
+}
+
+// Ends a copy in order on the first signal; the next one has its default action again.
+class InterruptWatch {
+ public:
+  InterruptWatch() {
+    interrupted = false;
+    struct sigaction action{};
+    action.sa_handler = &on_interrupt;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      struct sigaction now{};
+      // Who was started to ignore them goes on doing so.
+      if (sigaction(kSignals[i], nullptr, &now) != 0 || now.sa_handler != SIG_DFL) continue;
+      sigaction(kSignals[i], &action, nullptr);
+      taken_[i] = true;
+    }
+  }
+  ~InterruptWatch() {
+    struct sigaction action{};
+    action.sa_handler = SIG_DFL;
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      if (taken_[i]) sigaction(kSignals[i], &action, nullptr);
+    }
+  }
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  bool taken_[std::size(kSignals)] = {};
+};
+
+Result<> go_on() {
+  if (!interrupted) return {};
+  return error(StatusCode::kCancelled, "the copy was interrupted");
+}
+
+}  // namespace
+
+CopyReport TreeCopy::run(auto plan_all) {
+  InterruptWatch watch;
+  std::vector<std::jthread> workers;
+  for (unsigned i = 0; i < options_.files_max; ++i) workers.emplace_back([this] { work(); });
+  plan_all();
+  {
+    std::lock_guard lock(mutex_);
+    planned_ = true;
+    state_.files_total = state_.files_done + report_.failed + queue_.size();
+  }
+  changed_.notify_all();
+  workers.clear();
+  report_.interrupted = interrupted;
+  return std::move(report_);
+}
+
+CopyReport TreeCopy::copy_file(const EntryView& entry, const std::string& from,
+                               const std::string& to) {
+  return run([&] { plan({entry, from, to}); });
+}
+
+CopyReport TreeCopy::copy_directory(const std::string& from, const std::string& to) {
+  return run([&] { walk(from, to, ""); });
+}
+
+void TreeCopy::walk(const std::string& from, const std::string& to, const std::string& below) {
+  std::vector<EntryView> entries;
+  std::set<std::string> directories;
+  EachEntry each = [&](const EntryView& entry) -> Attempt<> {
+    if (entry.kind == FileKind::kDirectory) directories.insert(entry.name);
+    entries.push_back(entry);
+    LEAT_CHECK_OK(go_on());
+    return {};
+  };
+  Attempt<uint64_t> listed = from_.list(from, false, each);
+  if (!listed) return note_failure(from, listed.error());
+  if (*listed != 0)
+    leave_out(*listed, fmt::format("{} names in {} cannot be files", *listed, from));
+  // A folder is made for its files; with a filter, only where there are any.
+  if (options_.filter.everything() && !options_.dry_run) {
+    if (Attempt<> made = to_.make_directory(to); !made) return note_failure(to, made.error());
+  }
+  for (const EntryView& entry : entries) {
+    if (interrupted) return;
+    const std::string name = below.empty() ? entry.name : below + "/" + entry.name;
+    const std::string source = child_path(from, entry.name);
+    if (entry.kind == FileKind::kDirectory) {
+      if (entry.name.empty() || entry.name == "." || entry.name == "..") {
+        leave_out(1, fmt::format("'{}' in {} is no name for a folder", entry.name, from));
+      } else if (options_.filter.may_hold(name)) {
+        walk(source, to_.child(to, entry.name), name);
+      }
+      continue;
+    }
+    if (!options_.filter.matches(name)) continue;
+    // As the namespace has it: where an object and a prefix have one name, the prefix.
+    if (directories.contains(entry.name)) {
+      leave_out(1, fmt::format("the object {} is left out: a prefix has the same name", source));
+      continue;
+    }
+    if (!options_.filter.everything() && !options_.dry_run) {
+      if (Attempt<> made = to_.make_directory(to); !made) return note_failure(to, made.error());
+    }
+    plan({entry, source, to_.child(to, entry.name)});
+  }
+}
+
+void TreeCopy::plan(Work work) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return queue_.size() < kQueueMax || interrupted; });
+  queue_.push_back(std::move(work));
+  changed_.notify_all();
+}
+
+void TreeCopy::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    // A signal wakes nobody.
+    while (queue_.empty() && !planned_) changed_.wait_for(lock, std::chrono::milliseconds(200));
+    if (queue_.empty() || interrupted) return;
+    Work next = std::move(queue_.front());
+    queue_.pop_front();
+    changed_.notify_all();
+    lock.unlock();
+    copy(next);
+    lock.lock();
+  }
+}
+
+// Whether it is to be copied at all.
+Attempt<bool> TreeCopy::wanted(const Work& work, bool& replace) {
+  replace = options_.force;
+  if (!options_.update) return true;
+  LEAT_TRY(std::optional<EntryView> there, to_.find(work.to));
+  if (!there) return true;
+  if (there->kind == FileKind::kDirectory) {
+    return failure(StatusCode::kIsDirectory, to_.name_of(work.to) + " is a directory");
+  }
+  if (to_.same(work.entry, *there)) return false;
+  replace = true;
+  return true;
+}
+
+void TreeCopy::copy(const Work& work) {
+  bool replace = false;
+  Attempt<bool> meant = wanted(work, replace);
+  Attempt<> done;
+  if (!meant) {
+    done = std::unexpected(meant.error());
+  } else if (*meant && options_.dry_run) {
+    std::lock_guard lock(mutex_);
+    print(printable(fmt::format("{} -> {}", work.from, to_.name_of(work.to))));
+  } else if (*meant) {
+    done = transfer(work, replace);
+  }
+  if (!done) return note_failure(work.from, done.error());
+  std::lock_guard lock(mutex_);
+  ++state_.files_done;
+  if (*meant) {
+    ++report_.files;
+    report_.bytes += work.entry.size;
+  } else {
+    ++report_.skipped;
+  }
+  progress_.show(state_);
+}
+
+Attempt<> TreeCopy::transfer(const Work& work, bool replace) {
+  uint64_t came = 0;
+  Incoming file{.entry = work.entry, .read = {}, .object = from_.object_at(work.from)};
+  file.read = [&](const TakeBytes& take) {
+    TakeBytes counted = [&](std::span<const std::byte> data) -> Result<> {
+      LEAT_CHECK_OK(go_on());
+      LEAT_CHECK_OK(wait_for_turn(data.size()));
+      LEAT_CHECK_OK(take(data));
+      came += data.size();
+      std::lock_guard lock(mutex_);
+      state_.bytes_done += data.size();
+      progress_.show(state_);
+      return {};
+    };
+    return from_.read(work.from, 0, UINT64_MAX, counted);
+  };
+  Attempt<> written = to_.write(file, work.to, replace);
+  if (written) return {};
+  {
+    std::lock_guard lock(mutex_);
+    state_.bytes_done -= came;
+  }
+  if (written.error().status.code() != StatusCode::kExists) return written;
+  return failure(StatusCode::kExists,
+                 fmt::format("cannot copy {} to {}: that exists already; --force overwrites it, "
+                             "--update where it is another",
+                             work.from, to_.name_of(work.to)));
+}
+
+// As on a line of that speed: each piece is through when it and those before it can be.
+Result<> TreeCopy::wait_for_turn(uint64_t bytes) {
+  if (options_.bandwidth == 0) return {};
+  const std::chrono::duration<double> takes(double(bytes) / double(options_.bandwidth));
+  Clock::time_point through;
+  {
+    std::lock_guard lock(mutex_);
+    line_free_ = std::max(line_free_, Clock::now());
+    through = line_free_ += std::chrono::duration_cast<Clock::duration>(takes);
+  }
+  while (Clock::now() < through) {
+    LEAT_CHECK_OK(go_on());
+    std::this_thread::sleep_until(std::min(through, Clock::now() + std::chrono::milliseconds(200)));
+  }
+  return {};
+}
+
+void TreeCopy::note_failure(const std::string& what, const Failure& why) {
+  if (interrupted && why.status.code() == StatusCode::kCancelled) return;
+  std::string text = why.status.to_string();
+  if (!text.contains(what)) text = fmt::format("cannot copy {}: {}", what, text);
+  std::lock_guard lock(mutex_);
+  note(printable(text));
+  if (report_.failed++ == 0) report_.code = why.status.code();
+  if (report_.errors.size() < kErrorsKept) report_.errors.push_back(std::move(text));
+}
+
+void TreeCopy::leave_out(uint64_t count, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  report_.left_out += count;
+  note(printable(why));
+}
+
+}  // namespace leat

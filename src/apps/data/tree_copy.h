@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// TreeCopy: files from a tree to a target, several at a time. What fails is said and does not stop
+// the others.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "apps/client/tree.h"
+#include "apps/data/copy_target.h"
+#include "apps/progress.h"
+#include "model/file_filter.h"
+#include "runtime/context.h"
+
+namespace leat {
+
+struct CopyOptions {
+  bool force = false;      // what is there is replaced
+  bool update = false;     // what is there and the same is left; what is another is replaced
+  bool dry_run = false;    // says what it would do
+  unsigned files_max = 8;  // at once
+  uint64_t bandwidth = 0;  // bytes a second over all of them; 0: no limit
+  FileFilter filter{};     // of names below what is copied
+};
+
+struct CopyReport {
+  uint64_t files = 0, bytes = 0;            // copied
+  uint64_t skipped = 0;                     // there already
+  uint64_t failed = 0;                      // files and directories
+  uint64_t left_out = 0;                    // that are no files, or cannot be on the other side
+  std::vector<std::string> errors{};        // the first kErrorsKept
+  StatusCode code = StatusCode::kInternal;  // of the first failure
+  bool interrupted = false;
+};
+
+class TreeCopy {
+ public:
+  static constexpr size_t kErrorsKept = 100;
+
+  TreeCopy(Tree& from, CopyTarget& to, CopyOptions options)
+      : from_(from), to_(to), options_(std::move(options)) {}
+
+  // One file, or all below a directory. Once. SIGINT and SIGTERM end it after what is under way was
+  // taken back; a second one ends the process.
+  CopyReport copy_file(const EntryView& entry, const std::string& from, const std::string& to);
+  CopyReport copy_directory(const std::string& from, const std::string& to);
+
+ private:
+  struct Work {
+    EntryView entry;
+    std::string from, to;
+  };
+
+  CopyReport run(auto plan);
+  // Walks a directory, `below` being its name within what is copied.
+  void walk(const std::string& from, const std::string& to, const std::string& below);
+  void plan(Work work);
+  void work();
+  void copy(const Work& work);
+  Attempt<bool> wanted(const Work& work, bool& replace);
+  Attempt<> transfer(const Work& work, bool replace);
+  Result<> wait_for_turn(uint64_t bytes);
+  void note_failure(const std::string& what, const Failure& why);
+  void leave_out(uint64_t count, const std::string& why);
+
+  Tree& from_;
+  CopyTarget& to_;
+  const CopyOptions options_;
+
+  std::mutex mutex_;  // leaf
+  std::condition_variable changed_;
+  std::deque<Work> queue_;
+  bool planned_ = false;
+  CopyReport report_;
+  ProgressState state_;
+  Clock::time_point line_free_ = Clock::now();
+  Progress progress_;
+};
+
+}  // namespace leat

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "apps/client/daemon_client.h"
+#include "apps/client/daemon_start.h"
+#include "apps/command_table.h"
+#include "apps/daemon/daemon.h"
+#include "apps/daemon/mount_service.h"
+#include "apps/daemon/mount_target.h"
+#include "apps/daemon/supervision.h"
+#include "apps/paths.h"
+#include "apps/reference/command_description.h"
+#include "apps/supervisor/supervisor.h"
+#include "config/config.h"
+#include "model/mount_entry.h"
+#include "model/profile.h"
+
+namespace leat {
+namespace {
+
+class MountCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("SOURCE", source_, "Store URL (s3://bucket/prefix) or local directory")
+        ->type_name("DIR")
+        ->required();
+    app.add_option("DIR", directory_, "An existing directory")->type_name("DIR")->required();
+    app.add_option("-o,--option", options_,
+                   "Option of the store (endpoint, region …) or of the mount (quota, ttl, pin …), "
+                   "name=value")
+        ->type_name("NAME=VALUE");
+    app.add_option("--path-option", path_options_,
+                   "Option of a path below DIR, PATH:name=value (train/labels:pin=true)")
+        ->type_name("PATH:NAME=VALUE")
+        ->allow_extra_args(false);
+    app.add_option("--snapshot", request_.snapshot,
+                   "Take all names from this snapshot ('leat snapshot ls')")
+        ->type_name("SNAPSHOT");
+    app.add_flag("--read-only", read_only_, "Let the kernel refuse changes by itself");
+    app.add_flag("--allow-other", request_.allow_other, "Let other users in; modes decide");
+    app.add_option("--uid", request_.uid, "Owner shown for every name (yours)")
+        ->type_name("NUMBER");
+    app.add_option("--gid", request_.gid, "Group shown for every name (yours)")
+        ->type_name("NUMBER");
+    app.add_option("--umask", umask_, "Taken from 0666 and 0777, octal (022)")->type_name("MODE");
+    app.add_option("--freshness", request_.freshness,
+                   "max-age=DURATION, immutable or validate (max-age=60s)")
+        ->type_name("FRESHNESS");
+    std::vector<std::string> names;
+    for (const Profile& profile : profiles()) names.emplace_back(profile.name);
+    one_of(app.add_option("--profile", profile_, "Sets options that are not given"), names);
+    app.add_flag("--no-passthrough", no_passthrough_, "Serve complete files by the daemon, too");
+    app.add_flag("--no-inspection", no_inspection_,
+                 "Without .leat in its root, which tells of the mount and its errors");
+    app.add_flag("--no-probe", no_probe_, "Do not list the source first");
+    app.add_option("--cache-dir", cache_directories_,
+                   "Of the daemon: where pages are kept; may be given several times")
+        ->type_name("DIR")
+        ->allow_extra_args(false);
+    app.add_option("--cache-size", settings_["cache.size"],
+                   "Of the daemon: at most so many bytes in each of them")
+        ->type_name("SIZE");
+    app.add_option("--memory", settings_["memory.size"], "Of the daemon: for reads under way")
+        ->type_name("SIZE");
+    app.add_option("--config", config_, "Of the daemon: its configuration file")->type_name("FILE");
+    app.add_flag("--foreground", foreground_,
+                 "Be the daemon, until umount or a signal; prints nothing");
+  }
+
+  Attempt<> run() override;
+
+ private:
+  Attempt<> fill_request();
+  Attempt<> check_running(DaemonClient& client);
+  Attempt<> ensure_daemon(DaemonClient& client);
+  Attempt<MountView> mount_by(DaemonClient& client);
+  Attempt<> run_in_foreground();
+
+  std::string source_, directory_, umask_ = "022", config_, profile_;
+  std::vector<std::string> options_, path_options_, cache_directories_;
+  bool read_only_ = false, no_passthrough_ = false, no_probe_ = false, no_inspection_ = false;
+  bool foreground_ = false;
+  std::map<std::string, std::string> settings_;  // only those given are kept
+  MountRequest request_{.uid = geteuid(), .gid = getegid()};
+};
+
+Attempt<> MountCommand::fill_request() {
+  std::erase_if(settings_, [](const auto& setting) { return setting.second.empty(); });
+  // The daemon's working directory is another one.
+  std::vector<std::string> cache;
+  for (const std::string& directory : cache_directories_) cache.push_back(absolute_path(directory));
+  if (!cache.empty()) settings_["cache.directory"] = fmt::format("{}", fmt::join(cache, ","));
+  request_.source = is_store_url(source_) ? source_ : absolute_path(source_);
+  LEAT_TRY([[maybe_unused]] StoreUrl url, StoreUrl::parse(request_.source));
+  request_.path = absolute_path(directory_);
+  LEAT_TRY(request_.options, parse_options(options_));
+  if (!profile_.empty()) request_.options["folder_profile"] = profile_;
+  for (const std::string& option : path_options_) {
+    // Values have no colon, names of files may.
+    const size_t colon = option.rfind(':');
+    if (colon == std::string::npos || colon == 0) {
+      return failure(StatusCode::kInvalidArgument,
+                     fmt::format("--path-option {} is not of the form PATH:name=value", option));
+    }
+    LEAT_TRY(std::string below, normalise_path("/" + option.substr(0, colon)));
+    LEAT_TRY(OptionValues values, parse_options({option.substr(colon + 1)}));
+    request_.paths[below.substr(1)].merge(values);
+  }
+  LEAT_TRY(request_.umask, parse_umask(umask_));
+  request_.read_only = read_only_;
+  request_.passthrough = !no_passthrough_;
+  request_.inspection = !no_inspection_;
+  request_.probe = !no_probe_;
+  return {};
+}
+
+// Options of the daemon cannot be changed by a second mount; to ignore them would be a surprise.
+Attempt<> MountCommand::check_running(DaemonClient& client) {
+  if (settings_.empty() && config_.empty()) return {};
+  LEAT_TRY(HostStatus status, client.get_as<HostStatus>("/v1/status"));
+  Config wanted{daemon_schema()};
+  if (!config_.empty()) LEAT_CHECK_OK(wanted.read_file(config_));
+  for (const auto& [name, value] : settings_) LEAT_CHECK_OK(wanted.set(name, value, "--" + name));
+  for (const Option& option : wanted.schema().options()) {
+    const std::string& name = option.name;
+    if (wanted.source(name).origin == OptionOrigin::kDefault) continue;
+    std::string text = format_value(wanted.value(name));
+    std::string has = status.options.contains(name) ? status.options.at(name) : "";
+    if (text == has) continue;
+    return failure(
+        StatusCode::kBusy,
+        fmt::format("the daemon that runs here (pid {}) has {} = {}, not {} ({}); "
+                    "leave that out, unmount everything so that the daemon ends, or give this "
+                    "mount a daemon of its own with LEAT_RUNTIME_DIR",
+                    status.pid, name, has, text, wanted.source(name).place));
+  }
+  return {};
+}
+
+Attempt<> MountCommand::ensure_daemon(DaemonClient& client) {
+  if (client.running()) return check_running(client);
+  // No daemon, so this cannot be a folder inside another mount: say what is wrong with it before
+  // anything is started.
+  LEAT_TRY(bool dead, prepare_mount_target(request_.path));
+  if (dead) note(request_.path + " was the folder of a daemon that died; it was unmounted");
+  DaemonStart start{client.runtime(), config_.empty() ? "" : absolute_path(config_), settings_};
+  return start_daemon(start);
+}
+
+// Until a daemon that is ending has taken its socket away.
+void wait_until_gone(DaemonClient& client) {
+  auto deadline = Clock::now() + std::chrono::seconds(10);
+  while (client.running() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+// A daemon may be about to end after its last umount; then another one is started.
+Attempt<MountView> MountCommand::mount_by(DaemonClient& client) {
+  constexpr int kTries = 3;
+  for (int i = 1;; ++i) {
+    LEAT_CHECK_OK(ensure_daemon(client));
+    Attempt<Json> answer = client.post("/v1/mounts", to_json(request_));
+    if (answer) {
+      LEAT_TRY(MountView view, from_json<MountView>(*answer));
+      return view;
+    }
+    bool ending = answer.error().code == ExitCode::kNoDaemon ||
+                  answer.error().status.message().starts_with(kDaemonEnding);
+    if (!ending || i == kTries) return std::unexpected(answer.error());
+    wait_until_gone(client);
+  }
+}
+
+Attempt<> MountCommand::run_in_foreground() {
+  DaemonRun run{.runtime = runtime_directory(), .config = config_, .settings = settings_};
+  run.restarts = restarts_so_far();
+  // A client has threads, and a daemon begins without any: its signals are for its own.
+  if (!has_supervisor() && DaemonClient(run.runtime).running()) {
+    return failure(StatusCode::kBusy,
+                   fmt::format("a daemon runs already at {}; leave --foreground out to mount "
+                               "through it",
+                               run.runtime));
+  }
+  run.first_mount = request_;
+  LEAT_CHECK_OK(supervise_if_wanted(run, -1));
+  LEAT_TRY(DaemonEnd end, run_daemon(std::move(run)));
+  if (end == DaemonEnd::kHandedOver) _exit(kHandOver);
+  return {};
+}
+
+Attempt<> MountCommand::run() {
+  LEAT_CHECK_OK(fill_request());
+  if (foreground_) return run_in_foreground();
+  DaemonClient client(runtime_directory());
+  LEAT_TRY(MountView view, mount_by(client));
+  if (json) {
+    print_json(to_json(view));
+  } else {
+    print(fmt::format("mounted {} at {}", view.source, view.path));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_mount_command() {
+  return std::make_unique<MountCommand>();
+}
+
+}  // namespace leat

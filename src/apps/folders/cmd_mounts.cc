@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+
+#include "apps/client/daemon_client.h"
+#include "apps/command_table.h"
+#include "apps/paths.h"
+#include "apps/text_table.h"
+
+namespace leat {
+namespace {
+
+std::string features_of(const MountView& mount) {
+  std::vector<std::string> words;
+  if (!mount.door) words.emplace_back("nested");
+  if (mount.read_only) words.emplace_back("read-only");
+  if (mount.allow_other) words.emplace_back("allow-other");
+  for (const auto& [name, on] : mount.features) {
+    if (on) words.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(words, ","));
+}
+
+std::string values_of(const OptionValues& options) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : options) words.push_back(fmt::format("{}={}", name, value));
+  return fmt::format("{}", fmt::join(words, ","));
+}
+
+class MountsCommand : public Command {
+ public:
+  void declare(CLI::App& app) override;
+  Attempt<> run() override { return action_(); }
+
+ private:
+  Attempt<> list();
+  Attempt<> set();
+  Attempt<> unset();
+  Attempt<> move();
+  Attempt<> change(MountChange change);
+
+  std::function<Attempt<>()> action_ = [this] { return list(); };
+  std::string path_, to_;
+  std::vector<std::string> words_;
+};
+
+void MountsCommand::declare(CLI::App& app) {
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  auto add = [&](const char* name, const char* help, Attempt<> (MountsCommand::*action)()) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->callback([this, action] { action_ = [this, action] { return (this->*action)(); }; });
+    return sub;
+  };
+  add("list", "What is mounted (also without a word)", &MountsCommand::list);
+  CLI::App* set = add("set", "Change options of a mount, or of a path in one, while it is used",
+                      &MountsCommand::set);
+  set->add_option("PATH", path_, "A mount's folder, or a folder or file in it")
+      ->type_name("PATH")
+      ->required();
+  set->add_option("NAME=VALUE", words_,
+                  "freshness, negative_age, cache, quota, ttl, priority, pin; of a whole mount "
+                  "also uid, gid, umask")
+      ->type_name("NAME=VALUE")
+      ->required();
+  CLI::App* unset = add("unset", "Back to what it is without", &MountsCommand::unset);
+  unset->add_option("PATH", path_, "As for set")->type_name("PATH")->required();
+  unset->add_option("NAME", words_, "Options")->type_name("NAME")->required();
+  CLI::App* move = add("move", "Show a mount at another folder", &MountsCommand::move);
+  move->add_option("FROM", path_, "The mount's folder, which nobody uses")
+      ->type_name("MOUNT")
+      ->required();
+  move->add_option("TO", to_, "An existing folder")->type_name("DIR")->required();
+}
+
+Attempt<> MountsCommand::list() {
+  LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get("/v1/mounts"));
+  if (json) {
+    print_json(answer);
+    return {};
+  }
+  TextTable table("llll");
+  for (const Json& item : answer["mounts"]) {
+    LEAT_TRY(MountView mount, from_json<MountView>(item));
+    table.add({mount.path, mount.source, mount.freshness, features_of(mount)});
+    for (const auto& [below, options] : mount.paths) {
+      table.add({"  " + below, "", "", values_of(options)});
+    }
+  }
+  std::string text = table.to_string();
+  if (!text.empty()) print(text);
+  return {};
+}
+
+Attempt<> MountsCommand::set() {
+  MountChange wanted{.path = absolute_path(path_)};
+  LEAT_TRY(wanted.set, parse_options(words_));
+  return change(std::move(wanted));
+}
+
+Attempt<> MountsCommand::unset() {
+  return change({.path = absolute_path(path_), .unset = words_});
+}
+
+Attempt<> MountsCommand::change(MountChange change) {
+  LEAT_TRY(Json answer,
+           DaemonClient(runtime_directory()).post("/v1/mounts/change", to_json(change)));
+  if (json) {
+    print_json(answer);
+  } else {
+    print("changed " + change.path);
+  }
+  return {};
+}
+
+Attempt<> MountsCommand::move() {
+  const MountMove move{.from = absolute_path(path_), .to = absolute_path(to_)};
+  LEAT_TRY(Json answer, DaemonClient(runtime_directory()).post("/v1/mounts/move", to_json(move)));
+  if (json) {
+    print_json(answer);
+  } else {
+    print(fmt::format("moved {} to {}", move.from, move.to));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_mounts_command() {
+  return std::make_unique<MountsCommand>();
+}
+
+}  // namespace leat

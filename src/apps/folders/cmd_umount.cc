@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "apps/client/daemon_client.h"
+#include "apps/command_table.h"
+#include "apps/daemon/mount_target.h"
+#include "apps/paths.h"
+
+namespace leat {
+namespace {
+
+class UmountCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("DIR", directory_, "The folder")->type_name("MOUNT")->required();
+    app.add_flag("-l,--lazy", lazy_, "Take the name away now, let open files end later");
+  }
+
+  Attempt<> run() override {
+    std::string path = absolute_path(directory_);
+    DaemonClient client(runtime_directory());
+    Attempt<Json> gone = client.remove("/v1/mounts", {{"path", path}, {"lazy", lazy_ ? "1" : "0"}});
+    if (!gone) {
+      // The daemon was killed and left a folder that answers nothing.
+      LEAT_TRY(bool stale, remove_dead_mount(path));
+      if (!stale) return std::unexpected(gone.error());
+    }
+    if (json) {
+      print_json(Json{{"path", path}});
+    } else {
+      print(fmt::format("unmounted {}", path));
+    }
+    return {};
+  }
+
+ private:
+  std::string directory_;
+  bool lazy_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_umount_command() {
+  return std::make_unique<UmountCommand>();
+}
+
+}  // namespace leat

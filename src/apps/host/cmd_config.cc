@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's options: what is in effect, what a file would do, and their being read again.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "apps/client/daemon_client.h"
+#include "apps/command_table.h"
+#include "apps/daemon/daemon_options.h"
+#include "apps/paths.h"
+#include "apps/text_table.h"
+#include "config/nearest.h"
+
+namespace leat {
+namespace {
+
+std::vector<OptionView> views_of(const Config& config) {
+  std::vector<OptionView> views;
+  for (const Option& option : config.schema().options()) {
+    const OptionSource& source = config.source(option.name);
+    views.push_back({.name = option.name,
+                     .value = format_value(config.value(option.name)),
+                     .origin = std::string(to_string(source.origin)),
+                     .place = source.place,
+                     .hot = option.hot});
+  }
+  return views;
+}
+
+class ConfigCommand : public Command {
+ public:
+  void declare(CLI::App& app) override;
+  Attempt<> run() override { return action_(); }
+
+ private:
+  Attempt<> show();
+  Attempt<> check();
+  Attempt<> reload();
+  Attempt<> show_template();
+  Attempt<std::vector<OptionView>> in_effect();
+
+  std::function<Attempt<>()> action_ = [this] { return show(); };
+  std::string name_, file_;
+  bool changed_ = false;
+};
+
+void ConfigCommand::declare(CLI::App& app) {
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  auto add = [&](const char* name, const char* help, Attempt<> (ConfigCommand::*action)()) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->callback([this, action] { action_ = [this, action] { return (this->*action)(); }; });
+    return sub;
+  };
+  CLI::App* show = add("show",
+                       "Each option, its value, and where that is from: of the running "
+                       "daemon, else of one that would be started now",
+                       &ConfigCommand::show);
+  show->add_option("NAME", name_, "That option or section alone")->type_name("OPTION");
+  show->add_flag("--changed", changed_, "Only what is not the default");
+  CLI::App* check = add("check", "Whether a daemon would start with a file and this environment",
+                        &ConfigCommand::check);
+  check->add_option("FILE", file_, "The configuration (the one that a daemon would read)")
+      ->type_name("FILE");
+  add("reload", "Let the running daemon read its configuration again", &ConfigCommand::reload);
+  add("template", "A file with every option and its default, to be filled in",
+      &ConfigCommand::show_template);
+}
+
+Attempt<std::vector<OptionView>> ConfigCommand::in_effect() {
+  DaemonClient client(runtime_directory());
+  if (!client.running()) {
+    note("no daemon runs; this is what one would have that is started here and now");
+    LEAT_TRY(Config config, read_daemon_config({}));
+    return views_of(config);
+  }
+  LEAT_TRY(Json answer, client.get("/v1/config"));
+  std::vector<OptionView> options;
+  for (const Json& item : answer["options"]) {
+    LEAT_TRY(options.emplace_back(), from_json<OptionView>(item));
+  }
+  return options;
+}
+
+Attempt<> ConfigCommand::show() {
+  LEAT_TRY(std::vector<OptionView> options, in_effect());
+  if (!name_.empty()) {
+    std::vector<std::string> names;
+    for (const OptionView& option : options) names.push_back(option.name);
+    auto wanted = [&](const OptionView& option) {
+      return option.name == name_ || option.name.starts_with(name_ + ".");
+    };
+    if (std::ranges::none_of(options, wanted)) {
+      return failure(StatusCode::kInvalidArgument,
+                     fmt::format("there is no option '{}'{}", name_, did_you_mean(name_, names)));
+    }
+    std::erase_if(options, std::not_fn(wanted));
+  }
+  if (changed_) std::erase_if(options, [](const auto& one) { return one.origin == "default"; });
+  if (json) {
+    Json list = Json::array();
+    for (const OptionView& option : options) list.push_back(to_json(option));
+    print_json({{"options", list}});
+    return {};
+  }
+  TextTable table("lll");
+  for (const OptionView& option : options) {
+    table.add(
+        {option.name, option.value.empty() ? "\"\"" : option.value,
+         option.place.empty() ? option.origin : fmt::format("{} {}", option.origin, option.place)});
+  }
+  if (std::string text = table.to_string(); !text.empty()) print(text);
+  return {};
+}
+
+Attempt<> ConfigCommand::check() {
+  const std::string file = file_.empty() ? default_config_file() : absolute_path(file_);
+  LEAT_TRY(Config config, read_daemon_config({.config = file}));
+  const std::string what = file.empty() ? "there is no configuration file" : file;
+  if (json) {
+    Json options = Json::object();
+    for (const OptionView& option : views_of(config)) options[option.name] = option.value;
+    print_json({{"file", file}, {"options", options}});
+    return {};
+  }
+  print(fmt::format("{}: a daemon would start with it", what));
+  for (const OptionView& option : views_of(config)) {
+    if (option.origin == "default") continue;
+    print(fmt::format("  {} = {} ({} {})", option.name, option.value, option.origin, option.place));
+  }
+  return {};
+}
+
+Attempt<> ConfigCommand::reload() {
+  LEAT_TRY(Json answer,
+           DaemonClient(runtime_directory()).post("/v1/config/reload", Json::object()));
+  LEAT_TRY(ReloadView read, from_json<ReloadView>(answer));
+  if (json) {
+    print_json(answer);
+    return {};
+  }
+  if (!read.changed.empty()) print(fmt::format("changed: {}", fmt::join(read.changed, ", ")));
+  if (!read.waiting.empty()) {
+    print(fmt::format("waiting for 'leat upgrade', which takes no folder away: {}",
+                      fmt::join(read.waiting, ", ")));
+  }
+  if (read.changed.empty() && read.waiting.empty()) print("nothing is otherwise");
+  return {};
+}
+
+Attempt<> ConfigCommand::show_template() {
+  const std::string text = Config(daemon_schema()).to_template();
+  if (json) {
+    print_json({{"template", text}});
+  } else {
+    std::fputs(text.c_str(), stdout);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_config_command() {
+  return std::make_unique<ConfigCommand>();
+}
+
+}  // namespace leat

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include "apps/client/daemon_start.h"
+#include "apps/command_table.h"
+#include "apps/daemon/daemon.h"
+#include "apps/daemon/supervision.h"
+#include "apps/paths.h"
+#include "apps/supervisor/supervisor.h"
+
+namespace leat {
+namespace {
+
+Json options_of(const Config& config) {
+  Json options = Json::object();
+  for (const Option& option : config.schema().options()) {
+    options[option.name] = format_value(config.value(option.name));
+  }
+  return options;
+}
+
+class DaemonCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("--runtime-dir", run_.runtime, "For control socket, pid file and log")
+        ->type_name("DIR");
+    app.add_option("--config", run_.config, "Configuration file")->type_name("FILE");
+    app.add_option("--set", settings_, "One option, name=value; wins over file and environment")
+        ->type_name("OPTION=VALUE");
+    app.add_option("--log-file", run_.log_file, "Instead of standard error")->type_name("FILE");
+    app.add_option("--ready-fd", ready_fd_, "Say on this descriptor whether the start went well")
+        ->type_name("NUMBER");
+    app.add_flag("--dump-config", dump_, "Print every option with its value and where it is from");
+  }
+
+  Attempt<> run() override {
+    if (run_.runtime.empty()) run_.runtime = runtime_directory();
+    for (const std::string& setting : settings_) {
+      size_t equals = setting.find('=');
+      if (equals == std::string::npos) {
+        return failure(StatusCode::kInvalidArgument,
+                       fmt::format("--set {} is not of the form name=value", setting));
+      }
+      run_.settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+    }
+    if (dump_) {
+      LEAT_TRY(Config config, read_daemon_config(run_));
+      if (json) {
+        print_json({{"options", options_of(config)}});
+      } else {
+        print(config.to_toml());
+      }
+      return {};
+    }
+    run_.restarts = restarts_so_far();
+    // The starter has its answer from the first one, and the number is now something else's.
+    if (run_.restarts > 0 && ready_fd_ >= 0) {
+      ready_fd_ = -1;
+      started_for_a_mount_ = true;
+    }
+    started_for_a_mount_ |= ready_fd_ >= 0;
+    if (auto supervised = supervise_if_wanted(run_, ready_fd_); !supervised) {
+      report_ready(ready_fd_, supervised);
+      return std::unexpected(Failure(supervised.error()));
+    }
+    run_.on_ready = [fd = ready_fd_](const Result<>& outcome) { report_ready(fd, outcome); };
+    // Started by hand it waits for its mounts as long as it takes.
+    run_.stays_when_empty = !started_for_a_mount_;
+    LEAT_TRY(DaemonEnd end, run_daemon(run_));
+    if (end == DaemonEnd::kHandedOver) _exit(kHandOver);
+    return {};
+  }
+
+ private:
+  DaemonRun run_;
+  std::vector<std::string> settings_;
+  int ready_fd_ = -1;
+  bool started_for_a_mount_ = false;
+  bool dump_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_daemon_command() {
+  return std::make_unique<DaemonCommand>();
+}
+
+}  // namespace leat

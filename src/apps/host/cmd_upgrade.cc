@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "apps/client/daemon_client.h"
+#include "apps/command_table.h"
+#include "apps/paths.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Far more than a start with millions of cached objects takes.
+constexpr auto kPatience = 60s;
+constexpr auto kLookAgain = 20ms;
+
+class UpgradeCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("EXECUTABLE", executable_,
+                   "The program that takes over (this one, where it was started from)")
+        ->type_name("FILE");
+  }
+
+  Attempt<> run() override {
+    UpgradeRequest request;
+    if (!executable_.empty()) {
+      request.executable = absolute_path(executable_);
+      if (access(request.executable.c_str(), X_OK) != 0) {
+        return failure(StatusCode::kInvalidArgument,
+                       fmt::format("{} is no program that can be executed", request.executable));
+      }
+    }
+    DaemonClient client(runtime_directory());
+    LEAT_TRY(HostStatus before, client.get_as<HostStatus>("/v1/status"));
+    LEAT_TRY([[maybe_unused]] Json begun, client.post("/v1/upgrade", to_json(request)));
+    LEAT_TRY(HostStatus after, wait_for_next(client, before.pid));
+    if (json) {
+      print_json({{"from", {{"version", before.version}, {"pid", before.pid}}},
+                  {"to", {{"version", after.version}, {"pid", after.pid}}}});
+    } else {
+      print(fmt::format("leat {} (pid {}) has taken over from {} (pid {}), {} mounts",
+                        after.version, after.pid, before.version, before.pid, after.mounts.size()));
+    }
+    return {};
+  }
+
+ private:
+  static Attempt<HostStatus> wait_for_next(DaemonClient& client, int before) {
+    const auto start = Clock::now();
+    bool said = false;
+    while (Clock::now() - start < kPatience) {
+      Attempt<HostStatus> status = client.get_as<HostStatus>("/v1/status");
+      if (status && status->pid != before) return status;
+      if (!said && Clock::now() - start > 2s) {
+        said = true;
+        note("waiting for the next daemon");
+      }
+      std::this_thread::sleep_for(kLookAgain);
+    }
+    return failure(StatusCode::kTimedOut,
+                   fmt::format("no other daemon has come within {} s; {} says why", kPatience / 1s,
+                               daemon_log(client.runtime())));
+  }
+
+  std::string executable_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_upgrade_command() {
+  return std::make_unique<UpgradeCommand>();
+}
+
+}  // namespace leat

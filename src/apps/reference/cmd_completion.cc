@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The script for a shell, and what that script asks.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/client/daemon_client.h"
+#include "apps/paths.h"
+#include "apps/reference/command_description.h"
+#include "apps/reference/completion.h"
+#include "apps/text_table.h"
+
+namespace leat {
+namespace {
+
+// Somebody waits for a key to take effect.
+constexpr auto kPatience = std::chrono::milliseconds(300);
+
+class CompletionCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    one_of(app.add_option("SHELL", shell_, "Whose completion it is"), {"bash", "zsh", "fish"})
+        ->required();
+  }
+
+  Attempt<> run() override {
+    const std::string script = completion_script(shell_).value_or("");
+    if (json) {
+      print_json({{"shell", shell_}, {"script", script}});
+    } else {
+      std::fputs(script.c_str(), stdout);
+    }
+    return {};
+  }
+
+ private:
+  std::string shell_;
+};
+
+std::vector<Candidate> live_names(std::string_view kind) {
+  DaemonClient client(runtime_directory());
+  std::vector<Candidate> names;
+  auto each = [&](const char* path, const char* list, auto add) {
+    const std::optional<Json> answer = client.glance(path, kPatience);
+    if (!answer) return;
+    for (const Json& item : answer->value(list, Json::array())) add(item);
+  };
+  if (kind == value_name::kMount) {
+    each("/v1/mounts", "mounts", [&](const Json& item) {
+      auto mount = from_json<MountView>(item);
+      if (mount) names.push_back({mount->path, mount->source});
+    });
+  } else if (kind == value_name::kJob) {
+    each("/v1/jobs", "jobs", [&](const Json& item) {
+      auto job = from_json<JobView>(item);
+      if (!job || job->ended()) return;
+      names.push_back({std::to_string(job->id), fmt::format("{} {}", job->kind, job->path)});
+    });
+  } else if (kind == value_name::kSnapshot) {
+    each("/v1/snapshots", "snapshots", [&](const Json& item) {
+      auto snapshot = from_json<SnapshotView>(item);
+      if (snapshot) names.push_back({snapshot->name, snapshot->source});
+    });
+  }
+  return names;
+}
+
+class CompleteCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("--line", line_, "All that was typed, the program's name included")
+        ->type_name("LINE");
+    app.add_option("WORD", words_, "What was typed behind the program's name")->type_name("WORD");
+  }
+
+  Attempt<> run() override {
+    if (!line_.empty()) {
+      words_ = split_line(line_);
+      words_.erase(words_.begin());
+    }
+    if (words_.empty()) words_.emplace_back();
+    const Completion found = complete(words_, live_names);
+    const char* files = found.files == Completion::Files::kAll           ? "files"
+                        : found.files == Completion::Files::kDirectories ? "directories"
+                                                                         : "none";
+    if (json) {
+      Json candidates = Json::array();
+      for (const Candidate& one : found.candidates) {
+        candidates.push_back({{"word", one.word}, {"help", one.help}});
+      }
+      print_json({{"candidates", candidates}, {"files", files}, {"goes_on", found.goes_on}});
+      return {};
+    }
+    print(fmt::format("{}\t{}\t{}", files, found.goes_on ? "yes" : "no", words_.back()));
+    for (const Candidate& one : found.candidates) {
+      print(fmt::format("{}\t{}", printable(one.word), printable(one.help)));
+    }
+    return {};
+  }
+
+ private:
+  std::string line_;
+  std::vector<std::string> words_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_completion_command() {
+  return std::make_unique<CompletionCommand>();
+}
+
+std::unique_ptr<Command> make_complete_command() {
+  return std::make_unique<CompleteCommand>();
+}
+
+}  // namespace leat

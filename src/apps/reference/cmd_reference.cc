@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program described by itself: what tools/reference makes the pages of.
+#include <fmt/format.h>
+
+#include "apps/daemon/daemon_options.h"
+#include "apps/reference/command_description.h"
+
+namespace leat {
+namespace {
+
+Json to_json(const ArgumentDescription& argument) {
+  return {{"name", argument.name},        {"flags", argument.flags},
+          {"value", argument.value},      {"choices", argument.choices},
+          {"help", argument.help},        {"required", argument.required},
+          {"repeated", argument.repeated}};
+}
+
+Json to_json(const CommandDescription& command) {
+  Json arguments = Json::array(), parts = Json::array();
+  for (const ArgumentDescription& argument : command.arguments) {
+    arguments.push_back(to_json(argument));
+  }
+  for (const CommandDescription& part : command.parts) parts.push_back(to_json(part));
+  return {{"name", command.name},
+          {"summary", command.summary},
+          {"usage", usage_line(command)},
+          {"arguments", arguments},
+          {"parts", parts}};
+}
+
+Json to_json(const Option& option) {
+  return {{"name", option.name},
+          {"type", to_string(option.type)},
+          {"unit", unit_of(option)},
+          {"range", range_of(option)},
+          {"default", option.default_text},
+          {"default_help", option.default_help},
+          {"help", option.help},
+          {"hot", option.hot},
+          {"environment", environment_name(option.name)}};
+}
+
+class ReferenceCommand : public Command {
+ public:
+  void declare(CLI::App&) override {}
+
+  // There is no other form, with or without --json.
+  Attempt<> run() override {
+    Json commands = Json::array(), options = Json::array();
+    for (const CommandEntry& entry : command_table()) {
+      Json command = to_json(describe(entry));
+      command["group"] = entry.group;
+      command["hidden"] = entry.hidden;
+      command["example"] = entry.example;
+      commands.push_back(std::move(command));
+    }
+    for (const Option& option : daemon_schema().options()) options.push_back(to_json(option));
+    print_json({{"version", LEAT_VERSION}, {"commands", commands}, {"options", options}});
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_reference_command() {
+  return std::make_unique<ReferenceCommand>();
+}
+
+}  // namespace leat

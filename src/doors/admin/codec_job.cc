@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/admin/codec_job.h"
+
+#include "doors/admin/json_fields.h"
+
+namespace leat {
+
+StatusCode code_named(std::string_view name) {
+  for (int code = int(StatusCode::kInternal); code <= int(StatusCode::kBusy); ++code) {
+    if (to_string(StatusCode(code)) == name) return StatusCode(code);
+  }
+  return StatusCode::kInternal;
+}
+
+void decode(const Json& json, JobRequest& request) {
+  request.kind = json.at("kind").get<std::string>();
+  need_bytes(json, "path", request.path);
+  get(json, "name", request.name);
+}
+
+void decode(const Json& json, JobView& job) {
+  job.id = json.at("id").get<uint64_t>();
+  get(json, "kind", job.kind);
+  get_bytes(json, "path", job.path);
+  job.state = json.at("state").get<std::string>();
+  get(json, "planned", job.planned);
+  get(json, "files_total", job.files_total);
+  get(json, "files_done", job.files_done);
+  get(json, "files_failed", job.files_failed);
+  get(json, "bytes_total", job.bytes_total);
+  get(json, "bytes_done", job.bytes_done);
+  get(json, "bytes_fetched", job.bytes_fetched);
+  get(json, "files_uncached", job.files_uncached);
+  get(json, "bytes_uncached", job.bytes_uncached);
+  get(json, "added", job.added);
+  get(json, "changed", job.changed);
+  get(json, "gone", job.gone);
+  for (const Json& item : json.value("changes", Json::array())) {
+    ChangeView& change = job.changes.emplace_back();
+    get(item, "kind", change.kind);
+    need_bytes(item, "path", change.path);
+  }
+  get(json, "seconds", job.seconds);
+  get(json, "errors", job.errors);
+  std::string code;
+  get(json, "code", code);
+  if (!code.empty()) job.code = code_named(code);
+}
+
+Json to_json(const JobRequest& request) {
+  Json json = {{"kind", request.kind}};
+  if (!request.name.empty()) json["name"] = request.name;
+  put_bytes(json, "path", request.path);
+  return json;
+}
+
+Json to_json(const JobView& job) {
+  Json json = {{"id", job.id},
+               {"kind", job.kind},
+               {"state", job.state},
+               {"planned", job.planned},
+               {"files_total", job.files_total},
+               {"files_done", job.files_done},
+               {"files_failed", job.files_failed},
+               {"bytes_total", job.bytes_total},
+               {"bytes_done", job.bytes_done},
+               {"bytes_fetched", job.bytes_fetched},
+               {"files_uncached", job.files_uncached},
+               {"bytes_uncached", job.bytes_uncached},
+               {"seconds", job.seconds},
+               {"errors", job.errors}};
+  put_bytes(json, "path", job.path);
+  if (job.kind == "refresh") {
+    Json changes = Json::array();
+    for (const ChangeView& change : job.changes) {
+      put_bytes(changes.emplace_back(Json{{"kind", change.kind}}), "path", change.path);
+    }
+    json.update({{"added", job.added},
+                 {"changed", job.changed},
+                 {"gone", job.gone},
+                 {"changes", std::move(changes)}});
+  }
+  if (job.code) json["code"] = to_string(*job.code);
+  return json;
+}
+
+}  // namespace leat

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// ConfigRoutes: the daemon's options, and their being read again.
+#pragma once
+
+#include "doors/admin/host.h"
+#include "http/router.h"
+
+namespace leat {
+
+class ConfigRoutes {
+ public:
+  explicit ConfigRoutes(Host& host) : host_(host) {}
+  // The object outlives the router's use.
+  void add_to(HttpRouter& router);
+
+ private:
+  Task<HttpResponse> list(Context context, HttpRequest request);
+  Task<HttpResponse> reload(Context context, HttpRequest request);
+
+  Host& host_;
+};
+
+}  // namespace leat

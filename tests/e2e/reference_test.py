@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages say what the program says of itself."""
+
+import json
+import subprocess
+
+from rig.leat import ROOT, leat_program
+
+
+def test_pages_are_what_the_program_says():
+    done = subprocess.run([str(ROOT / "tools/reference"), "--check", "--leat", leat_program()],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_less_than_forty_options_and_each_is_described():
+    done = subprocess.run([leat_program(), "reference"], capture_output=True, check=True)
+    options = json.loads(done.stdout)["options"]
+    assert len(options) < 40
+    for option in options:
+        assert option["help"] and option["type"]
+        # What is counted has a name, and sizes and times a unit.
+        assert option["unit"] or option["type"] in ("text", "true or false"), option["name"]

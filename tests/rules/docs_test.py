@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links within the documentation lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def without_code(text):
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def anchors(page):
+    """As GitHub and GitLab make them of headings."""
+    found = set()
+    for line in re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL).splitlines():
+        if line.startswith("#"):
+            words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line.lstrip("#").strip())
+            found.add(re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links(page):
+    wrong = []
+    for target in LINK.findall(without_code(page.read_text())):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        to = (page.parent / path).resolve() if path else page
+        if not to.exists():
+            wrong.append(target)
+        elif anchor and to.suffix == ".md" and anchor not in anchors(to):
+            wrong.append(target)
+    assert not wrong
