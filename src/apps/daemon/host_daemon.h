@@ -9,6 +9,7 @@
 #include <string>
 
 #include "apps/daemon/inspection.h"
+#include "apps/daemon/kept_jobs.h"
 #include "apps/daemon/kept_mounts.h"
 #include "apps/daemon/mount_service.h"
 #include "apps/daemon/pid_file.h"
@@ -78,6 +79,8 @@ class HostDaemon : public Host {
   Result<> open_cache();
   Result<> serve();
   void take_over_mounts();
+  Result<JobView> begin_job(JobRequest request, std::optional<uint64_t> id);
+  void go_on_with_jobs();
   Task<Result<>> take_over(KeptMount kept);
   void end(Task<> doors);
   // What is told in the mount at `folder`.
@@ -92,6 +95,7 @@ class HostDaemon : public Host {
   const uint64_t memory_bytes_max_;
   const PidFile pid_file_;
   KeptMounts kept_;
+  KeptJobs kept_jobs_;
   ConnectionRecord connections_;
   const Clock::time_point started_ = Clock::now();
 
