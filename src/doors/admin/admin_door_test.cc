@@ -162,6 +162,9 @@ class RecordingHost : public Host {
     status.counters = {{"leat_x_total{origin=\"cache\"}", 3}};
     return status;
   }
+  std::vector<ErrorView> errors() const override {
+    return {{.mount = "/m", .path = "k\xff", .code = StatusCode::kUnavailable, .reason = "away"}};
+  }
   Result<JobView> start_job(JobRequest request) override {
     if (request.kind != "load") return error(StatusCode::kInvalidArgument, "unknown kind");
     return JobView{.id = 1, .kind = request.kind, .path = request.path, .state = "running"};
