@@ -11,6 +11,9 @@ export interface Line {
   values: (number | null)[];
 }
 
+/** Steps between ticks of an axis of bytes: 1, 2, 4 … of each unit, so that labels are round. */
+export const BYTE_STEPS = Array.from({ length: 60 }, (_value, i) => 2 ** i);
+
 const HEIGHT = 180;
 const AXIS_FONT = '11px system-ui, sans-serif';
 
@@ -51,7 +54,11 @@ function dataOf(times: readonly number[], lines: readonly Line[], stack: boolean
 
 export function Chart(props: {
   label: string; times: number[]; lines: Line[]; seconds: number; stack?: boolean;
-  format: (value: number | undefined | null) => string; floor?: number;
+  format: (value: number | undefined | null) => string;
+  tick?: (value: number | undefined | null) => string;
+  steps?: number[];  // between ticks
+  floor?: number;  // the least that the axis reaches to
+  top?: number;  // what it reaches to in any case
 }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
@@ -71,15 +78,20 @@ export function Chart(props: {
     const made = new uPlot({
       width: parent.clientWidth, height: HEIGHT, pxAlign: 1,
       legend: { show: false }, cursor: { show: false },
-      padding: [8, 4, 0, 0],
+      padding: [8, 28, 0, 0],
       scales: {
         x: { time: true, range: () => [now.current.last - now.current.seconds, now.current.last] },
-        y: { range: (_plot, _low, high) => [0, Math.max((high || 0) * 1.1, props.floor ?? 1)] },
+        y: { range: (_plot, _low, high) => [0, props.top ??
+          Math.max((high || 0) * 1.1, props.floor ?? 1)] },
       },
       axes: [
         { ...axis, space: 70, size: 24, values: (_plot, ticks) => ticks.map(clock) },
-        { ...axis, size: 74, space: 34, values: (_plot, ticks) => ticks.map((v) => props.format(v)) },
+        { ...axis, size: 66, space: 34, ...(props.steps ? { incrs: props.steps } : {}),
+          values: (_plot, ticks) => ticks.map((value) => (props.tick ?? props.format)(value)) },
       ],
+      // Each is filled down to the one below it and no further.
+      bands: stack ? ordered.slice(1).map((_line, i) => ({ series: [i + 1, i + 2] as [number, number] }))
+        : [],
       series: [{}, ...ordered.map((line) => ({
         stroke: colour(line.color), width: stack ? 1 : 1.5, points: { show: false },
         ...(stack ? { fill: colour(`${line.color}-fill`) } : {}),

@@ -3,7 +3,7 @@
 // says.
 import * as format from './format';
 import { total } from './counters';
-import { shown, wireOf } from './names';
+import { joined, shown, wireOf } from './names';
 import type { Mount, PathError, Status } from './types';
 
 export interface Finding {
@@ -13,9 +13,9 @@ export interface Finding {
   action: string;
 }
 
-// From here on a figure is worth a word.
+// From here on it is worth a word. Buffers are none: what is just done stays there until there is no
+// room, so they are mostly full.
 const OPEN_FILES_NEAR = 0.8;
-const MEMORY_NEAR = 0.95;
 
 export function findings(status: Status, errors: readonly PathError[]): Finding[] {
   const found = [
@@ -62,13 +62,20 @@ function ofCache(status: Status): Finding[] {
   return found;
 }
 
+/** Whole, in wire form. */
+export function pathOf(error: PathError): string {
+  const mount = wireOf(error, 'mount');
+  const path = wireOf(error, 'path');
+  return path === '.' ? mount : joined(mount, path);
+}
+
 function ofErrors(errors: readonly PathError[]): Finding[] {
   const first = errors[0];
   if (!first) return [];
   const what = errors.length === 1 ? 'A path could not be read'
     : `${format.count(errors.length)} paths could not be read`;
   return [problem(what,
-    `Last at ${format.time(first.time)} UTC: ${shown(wireOf(first, 'path'))}, ${first.code}.`,
+    `Last at ${format.time(first.time)} UTC: ${shown(pathOf(first))}, ${first.code}.`,
     'The reasons are listed on the health page, and in .leat/errors of the folder.')];
 }
 
@@ -98,12 +105,6 @@ function ofLimits(status: Status): Finding[] {
     found.push(problem(`${format.count(open)} of ${format.count(most)} files are open`,
       'At the limit, opens and requests to stores fail.',
       'Raise the limit of open files (ulimit -n, LimitNOFILE=) and let leat upgrade take over.'));
-  }
-  const { memory_bytes: used, memory_bytes_max: limit } = status.fetch;
-  if (limit > 0 && used >= limit * MEMORY_NEAR) {
-    found.push(note(`Buffers hold ${format.bytes(used)} of ${format.bytes(limit)}`,
-      'Reads wait for memory when it is used up.',
-      'memory.size gives the next daemon more, if the machine has it.'));
   }
   return found;
 }

@@ -28,6 +28,7 @@ test('counts, rates and times', () => {
   assert.equal(format.rate(0), '0');
   assert.equal(format.rate(2.345), '2.3');
   assert.equal(format.rate(234.5), '235');
+  assert.equal(format.duration(0.01), '<0.1 s');
   assert.equal(format.duration(3.14), '3.1 s');
   assert.equal(format.duration(185), '3 min 5 s');
   assert.equal(format.duration(7200), '2 h');

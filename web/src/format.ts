@@ -22,6 +22,11 @@ export function bytes(value: number | undefined | null): string {
   return `${unit === 0 ? String(Math.round(rest)) : rest.toFixed(1)} ${UNITS[unit] ?? ''}`;
 }
 
+/** At an axis: "512 MiB". */
+export function byteTick(value: number | undefined | null): string {
+  return bytes(value).replace('.0 ', ' ');
+}
+
 export function byteRate(value: number | undefined | null): string {
   const text = bytes(value);
   return text === NOTHING ? text : `${text}/s`;
@@ -39,6 +44,11 @@ export function rate(value: number | undefined | null): string {
   return value > 0 && value < 10 ? value.toFixed(1) : count(value);
 }
 
+/** At an axis: "5", "2.5". */
+export function tick(value: number | undefined | null): string {
+  return Number.isInteger(value) ? count(value) : rate(value);
+}
+
 /** 0.987 → "98 %": rounded down, so that 100 % means all. */
 export function share(value: number | undefined | null): string {
   if (value === undefined || value === null || !Number.isFinite(value)) return NOTHING;
@@ -50,6 +60,7 @@ export function share(value: number | undefined | null): string {
 /** Seconds as "42 s", "3 min 5 s", "2 h 10 min", "5 d 3 h". */
 export function duration(seconds: number | undefined | null): string {
   if (seconds === undefined || seconds === null || !Number.isFinite(seconds)) return NOTHING;
+  if (seconds > 0 && seconds < 0.05) return '<0.1 s';
   if (seconds < 10) return `${Math.max(0, seconds).toFixed(1)} s`;
   const whole = Math.round(seconds);
   const parts: [number, string][] = [

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { crumbs, joined, shown, textOf, toWire, visible, wireOf } from './names';
+import { crumbs, joined, pieces, shown, textOf, toWire, visible, wireOf } from './names';
 
 test('what is invisible or reorders is shown for what it is', () => {
-  assert.equal(visible('a\nb\u0000'), 'a\u240ab\u2400');
-  assert.equal(visible('\u007f'), '\u2421');
+  assert.equal(visible('a\nb\u0000'), 'a<U+000A>b<U+0000>');
+  assert.equal(visible('\u007f'), '<U+007F>');
   assert.equal(visible('gpj.\u202etxt'), 'gpj.<U+202E>txt');
   assert.equal(visible('a\u200bb\ufeff'), 'a<U+200B>b<U+FEFF>');
   assert.equal(visible('<b>&amp; \u00e4\u6f22\ud83d\ude00'), '<b>&amp; \u00e4\u6f22\ud83d\ude00');
+});
+
+test('a mark can be told from a name that looks like one', () => {
+  assert.deepEqual(pieces('%0A<U+000A>%E2%80%AEx'), [
+    { text: '<U+000A>', hidden: true }, { text: '<U+000A>', hidden: false },
+    { text: '<U+202E>', hidden: true }, { text: 'x', hidden: false }]);
+  assert.deepEqual(pieces(''), []);
 });
 
 test('bytes survive the way through the page, whatever they are', () => {
@@ -30,7 +37,7 @@ test('text that is none becomes what can be sent', () => {
 test('crumbs lead to each folder above', () => {
   assert.deepEqual(crumbs('/'), [{ name: '/', path: '/' }]);
   assert.deepEqual(crumbs('/mnt/a%20b'), [
-    { name: '/', path: '/' }, { name: 'mnt', path: '/mnt' }, { name: 'a b', path: '/mnt/a%20b' }]);
+    { name: '/', path: '/' }, { name: 'mnt', path: '/mnt' }, { name: 'a%20b', path: '/mnt/a%20b' }]);
   assert.equal(joined('/', 'mnt'), '/mnt');
   assert.equal(joined('/mnt', 'a%20b'), '/mnt/a%20b');
 });

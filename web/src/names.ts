@@ -9,14 +9,29 @@ const decoder = new TextDecoder('utf-8', { fatal: false });
 const HIDDEN =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
-/** Text as it can be shown: controls as their pictures, other invisible marks by number. */
+function numbered(mark: string): string {
+  return `<U+${mark.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}>`;
+}
+
+/** Text as it can be shown, what is invisible by number: by numbers every font can. */
 export function visible(text: string): string {
-  return text.replace(HIDDEN, (mark) => {
-    const code = mark.charCodeAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    if (code === 0x7f) return '\u2421';
-    return `<U+${code.toString(16).toUpperCase().padStart(4, '0')}>`;
-  });
+  return text.replace(HIDDEN, numbered);
+}
+
+export interface Piece { text: string; hidden: boolean; }
+
+/** The same in pieces, so that a number can be told from a name that holds such a text. */
+export function pieces(wire: string): Piece[] {
+  const text = textOf(wire);
+  const found: Piece[] = [];
+  let done = 0;
+  for (const match of text.matchAll(HIDDEN)) {
+    if (match.index > done) found.push({ text: text.slice(done, match.index), hidden: false });
+    found.push({ text: numbered(match[0]), hidden: true });
+    done = match.index + 1;
+  }
+  if (done < text.length) found.push({ text: text.slice(done), hidden: false });
+  return found;
 }
 
 /** The bytes of a wire form. A broken escape stands for itself. */
@@ -68,13 +83,13 @@ export function joined(directory: string, name: string): string {
 
 export interface Crumb { name: string; path: string; }
 
-/** "/mnt/a" → "/", "mnt", "a", each with the wire form of its path. */
+/** "/mnt/a" → "/", "mnt", "a", each with its path; all in wire form. */
 export function crumbs(path: string): Crumb[] {
   const found: Crumb[] = [{ name: '/', path: '/' }];
   let whole = '';
   for (const part of path.split('/').filter((name) => name !== '')) {
     whole = `${whole}/${part}`;
-    found.push({ name: shown(part), path: whole });
+    found.push({ name: part, path: whole });
   }
   return found;
 }

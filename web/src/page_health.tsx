@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wrong, in words, with what to do; limits; why paths could not be read.
 import { useErrors, useStatus } from './feed';
-import { findings } from './findings';
+import { findings, pathOf } from './findings';
 import * as format from './format';
-import { joined, shown, wireOf } from './names';
+import { shown, wireOf } from './names';
 import { Bar, FailureNote, Findings, Name, Panel, Table, Tag } from './parts';
 import { browseLink } from './route';
 import type { PathError, Status } from './types';
@@ -27,7 +27,7 @@ function Limits(props: { status: Status }) {
             <div key={name}>
               <dt>{name}</dt>
               <dd><span class="cached wide"><Bar label={name} share={part}
-                tone={name !== 'Cache' && (part ?? 0) >= 0.8 ? 'warn' : ''} />
+                tone={name === 'Open files' && (part ?? 0) >= 0.8 ? 'warn' : ''} />
                 <span>{text(used)} of {text(most)}</span></span></dd>
             </div>
           );
@@ -40,8 +40,7 @@ function Limits(props: { status: Status }) {
 
 function ErrorRow(props: { error: PathError }) {
   const { error } = props;
-  const path = wireOf(error, 'path');
-  const whole = path === '.' ? wireOf(error, 'mount') : joined(wireOf(error, 'mount'), path);
+  const whole = pathOf(error);
   return (
     <tr>
       <td class="number">{format.time(error.time)}</td>
@@ -69,7 +68,7 @@ export function HealthPage() {
         ? <span class="muted">the newest {SHOWN} of {format.count(list.length)}</span> : undefined}>
         <FailureNote failure={errors.failure} doing="Asking for errors" />
         {list.length === 0 ? <p class="empty">No path has failed since the daemon started.</p> : (
-          <Table label="Recent errors" head={<>
+          <Table label="Errors, the newest first" head={<>
             <th scope="col" class="number">Time (UTC)</th><th scope="col">Code</th>
             <th scope="col">Path</th><th scope="col">Reason</th></>}>
             {list.slice(0, SHOWN).map((one) => (

@@ -16,19 +16,21 @@ const FEATURES: Record<string, string> = {
 };
 
 function Features(props: { mount: Mount }) {
-  const names = Object.entries(props.mount.features);
-  if (!props.mount.door) {
+  const { mount } = props;
+  if (!mount.door) {
     return <span class="muted">shown by the mount around it, which has its own</span>;
   }
+  const names = Object.keys(mount.features);
+  const missing = names.filter((name) => !mount.features[name]);
   return (
-    <ul class="tags">
-      {names.map(([name, has]) => (
-        <li key={name}>
-          <Tag tone={has ? 'ok' : 'off'}>{has ? '' : 'no '}{name.replace(/_/g, ' ')}</Tag>
-          {has && FEATURES[name] && <span class="muted"> {FEATURES[name]}</span>}
-        </li>
-      ))}
-    </ul>
+    <>
+      <ul class="tags">
+        {names.filter((name) => mount.features[name]).map((name) => (
+          <li key={name}><Tag tone="ok">{name}</Tag> <span class="muted">{FEATURES[name]}</span></li>
+        ))}
+      </ul>
+      {missing.length > 0 && <span class="muted">not in use: {missing.join(', ')}</span>}
+    </>
   );
 }
 

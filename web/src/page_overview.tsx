@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the daemon does right now: problems first, then figures, then the last minutes.
 import { useMemo, useState } from 'preact/hooks';
-import { Chart } from './chart';
+import { BYTE_STEPS, Chart } from './chart';
 import { hitShare, oldestWithin, OPERATIONS, originCounter, ORIGINS, recent, requestCounter,
   series, total } from './counters';
 import type { Counters, Operation, Origin } from './counters';
@@ -96,10 +96,16 @@ function Charts() {
     { label: 'resident', color: '--memory', values: shown.slice(1).map((sample) => sample.rss) },
     { label: 'buffers', color: '--cache', values: shown.slice(1).map((sample) => sample.buffers) },
   ], [shown]);
-  const used = useMemo(() => [
-    { label: 'used', color: '--cache', values: shown.slice(1).map((sample) => sample.used) },
-  ], [shown]);
+  const hits = useMemo(() => [{
+    label: 'of the bytes of stores that were read', color: '--cache',
+    values: shown.slice(1).map((sample, i) => {
+      const before = shown[i];
+      if (!before || before.pid !== sample.pid) return null;
+      return hitShare(before.counters, sample.counters) ?? null;
+    }),
+  }], [shown]);
   const chart = { times, seconds };
+  const ofBytes = { tick: format.byteTick, steps: BYTE_STEPS };
   return (
     <>
       <Choice label="Show the last" value={seconds} onChange={setSeconds}
@@ -107,18 +113,19 @@ function Charts() {
       <div class="grid">
         <Panel title="Throughput by origin">
           <Chart {...chart} label="Throughput now" lines={origins} stack format={format.byteRate}
-            floor={1024 * 1024} />
+            floor={1024 * 1024} {...ofBytes} />
           <p class="hint">Reads that the daemon answered. What the kernel reads by itself of cached
             files (passthrough) goes past it and is in no figure.</p>
         </Panel>
         <Panel title="Store requests a second">
-          <Chart {...chart} label="Requests now" lines={operations} format={format.rate} floor={5} />
+          <Chart {...chart} label="Requests now" lines={operations} format={format.rate}
+            tick={format.tick} floor={5} />
         </Panel>
         <Panel title="Memory">
-          <Chart {...chart} label="Memory now" lines={memory} format={format.bytes} />
+          <Chart {...chart} label="Memory now" lines={memory} format={format.bytes} {...ofBytes} />
         </Panel>
-        <Panel title="Cache">
-          <Chart {...chart} label="Cache now" lines={used} format={format.bytes} />
+        <Panel title="Hits">
+          <Chart {...chart} label="Hits now" lines={hits} format={format.share} top={1} />
         </Panel>
       </div>
     </>

@@ -68,7 +68,7 @@ function PriceLists(props: { chosen: Chosen; keep: (next: Chosen) => void; forge
   const { chosen } = props;
   return (
     <form class="row" onSubmit={(event) => event.preventDefault()}>
-      <label class="field grow">Price list
+      <label class="field">Price list
         <select value={chosen.list} onChange={(event) => {
           const prices = LISTS[event.currentTarget.value];
           if (prices) props.keep({ list: event.currentTarget.value, prices });
@@ -79,7 +79,7 @@ function PriceLists(props: { chosen: Chosen; keep: (next: Chosen) => void; forge
           {chosen.list === OWN && <option value={OWN}>your own prices</option>}
         </select>
       </label>
-      <button type="button" onClick={props.forget}>Back to the list</button>
+      {chosen.list === OWN && <button type="button" onClick={props.forget}>Back to the list</button>}
     </form>
   );
 }
@@ -101,12 +101,12 @@ function Costs(props: { status: Status }) {
       <p class="hint"><strong>An estimate, no bill.</strong> Requests that this daemon counted since
         it started, {format.duration(status.uptime_seconds)} ago, times the prices below: public list
         prices of {PRICES_OF} for the United States, which you can change. It knows no discounts, free
-        tiers, classes of storage or taxes{perHour === undefined ? '' :
+        tiers, classes of storage or taxes{!perHour ? '' :
         `. At the rate of the last minute: about ${format.dollars(perHour * 3600)} an hour`}.</p>
       <PriceLists chosen={chosen} keep={keep} forget={forget} />
       <Table label="Requests by operation" head={<>
         <th scope="col">Operation</th><th scope="col" class="number">Requests</th>
-        <th scope="col" class="number">a second</th>
+        <th scope="col" class="number">Now, a second</th>
         <th scope="col" class="number">US$ for 1,000</th>
         <th scope="col" class="number">Cost</th></>}>
         {cost.operations.map(({ operation, requests, cost: each }) => (

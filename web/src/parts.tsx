@@ -5,7 +5,7 @@ import { useEffect, useId, useRef } from 'preact/hooks';
 import type { Failure } from './api';
 import type { Finding } from './findings';
 import * as format from './format';
-import { crumbs, shown } from './names';
+import { crumbs, pieces } from './names';
 import { browseLink } from './route';
 
 export function Panel(props: {
@@ -44,7 +44,11 @@ export function Bar(props: { label: string; share: number | undefined; mark?: nu
 
 /** A name or path in wire form. Isolated, so that its direction moves nothing around it. */
 export function Name(props: { wire: string }) {
-  return <bdi class="name">{shown(props.wire)}</bdi>;
+  return (
+    <bdi class="name">
+      {pieces(props.wire).map((one) => (one.hidden ? <i class="mark">{one.text}</i> : one.text))}
+    </bdi>
+  );
 }
 
 /** A path whose every folder can be browsed. */
@@ -56,8 +60,8 @@ export function PathLinks(props: { path: string; label: string }) {
         {parts.map((part, i) => (
           <li key={part.path}>
             {i === parts.length - 1
-              ? <a href={browseLink(part.path)} aria-current="page"><bdi>{part.name}</bdi></a>
-              : <a href={browseLink(part.path)}><bdi>{part.name}</bdi></a>}
+              ? <a href={browseLink(part.path)} aria-current="page"><Name wire={part.name} /></a>
+              : <a href={browseLink(part.path)}><Name wire={part.name} /></a>}
           </li>
         ))}
       </ol>
