@@ -238,7 +238,7 @@ def test_load_and_free_a_folder_from_where_it_is_shown(page, console):
     browser.wait_for("train.csv")
     assert browser.find("tbody tr")[0].text.split()[1:3] == ["0", "%"]
     browser.button("Load this folder").click()
-    browser.wait_for("load of 1 files")
+    browser.wait_for("load: 1 file")
     wait_until(lambda: "100 %" in browser.find("tbody tr")[0].text, "the file to be cached")
     browser.button("Free this folder").click()
     browser.wait_for("Nothing in the store")
@@ -247,7 +247,7 @@ def test_load_and_free_a_folder_from_where_it_is_shown(page, console):
     wait_until(lambda: not browser.find("dialog"), "the question to go")
     browser.button("Free this folder").click()
     browser.button("Free it").click()
-    browser.wait_for("free of 1 files")
+    browser.wait_for("free: 1 file")
     wait_until(lambda: "100 %" not in browser.find("tbody tr")[0].text, "the file to be gone")
 
 
@@ -266,7 +266,7 @@ def test_odd_names_are_text_and_lead_to_what_they_name(page, console, name):
     wanted = f"{(list(ODD_NAMES).index(name) + 1) * 1000:,} bytes"
     assert wanted in browser.text()
     browser.button("Load this file").click()
-    browser.wait_for("load of 1 files")
+    browser.wait_for("load: 1 file")
     browser.wait_for("100 %")
     assert not browser.script("return window.hacked")
 

@@ -66,8 +66,8 @@ export function Chart(props: {
   const stack = props.stack ?? false;
   const last = props.times[props.times.length - 1] ?? 0;
   // What the scales' functions look at: uPlot keeps those that it was made with.
-  const now = useRef({ last, seconds: props.seconds });
-  now.current = { last, seconds: props.seconds };
+  const now = useRef({ last, from: 0 });
+  now.current = { last, from: Math.max(last - props.seconds, Math.min(props.times[0] ?? 0, last - 60)) };
 
   useEffect(() => {
     const parent = place.current;
@@ -80,7 +80,7 @@ export function Chart(props: {
       legend: { show: false }, cursor: { show: false },
       padding: [8, 28, 0, 0],
       scales: {
-        x: { time: true, range: () => [now.current.last - now.current.seconds, now.current.last] },
+        x: { time: true, range: () => [now.current.from, now.current.last] },
         y: { range: (_plot, _low, high) => [0, props.top ??
           Math.max((high || 0) * 1.1, props.floor ?? 1)] },
       },

@@ -7,8 +7,9 @@ import type { Failure } from './api';
 import { useJobs } from './feed';
 import * as format from './format';
 import { joined, shown, wireOf } from './names';
-import { JobProgress, startJob } from './page_jobs';
+import { amounts, JobProgress, startJob } from './page_jobs';
 import { Bar, Confirm, Facts, FailureNote, Name, Panel, PathLinks, Table, Tag } from './parts';
+import type { Column, Row } from './parts';
 import { browseLink } from './route';
 import type { Entry, Job, Listing, Stat } from './types';
 
@@ -34,27 +35,25 @@ function cachedShare(entry: Entry): number | undefined {
   return entry.size === 0 ? 1 : entry.cached_bytes / entry.size;
 }
 
-function Row(props: { entry: Entry; directory: string }) {
-  const { entry } = props;
+function rowOf(entry: Entry, directory: string): Row {
   const name = wireOf(entry, 'name');
   const part = cachedShare(entry);
-  return (
-    <tr>
-      <th scope="row">
-        <a class={entry.kind} href={browseLink(joined(props.directory, name))}>
-          <Name wire={name} />{entry.kind === 'directory' ? '/' : ''}
-        </a>
-      </th>
-      <td>{part === undefined ? <span class="muted">{format.NOTHING}</span> : (
-        <span class="cached"><Bar label={`Cached of ${shown(name)}`} share={part} />
-          <span class="number">{format.share(part)}</span></span>
-      )}</td>
-      <td class="number">{entry.kind === 'file' ? format.bytes(entry.size) : format.NOTHING}</td>
-      <td class="muted">{entry.kind}</td>
-      <td class="number">{format.time(entry.mtime)}</td>
-    </tr>
-  );
+  return { key: name, cells: [
+    <a class={entry.kind} href={browseLink(joined(directory, name))}>
+      <Name wire={name} />{entry.kind === 'directory' ? '/' : ''}
+    </a>,
+    part === undefined ? <span class="muted">{format.NOTHING}</span> : (
+      <span class="cached"><Bar label={`Cached of ${shown(name)}`} share={part} />
+        <span class="number">{format.share(part)}</span></span>
+    ),
+    entry.kind === 'file' ? format.bytes(entry.size) : format.NOTHING,
+    <span class="muted">{entry.kind}</span>, format.time(entry.mtime),
+  ] };
 }
+
+const COLUMNS: Column[] = [
+  { title: 'Name' }, { title: 'Cached' }, { title: 'Size', number: true }, { title: 'Kind' },
+  { title: 'Changed (UTC)', number: true }];
 
 /** Load and free what is at `path`, and how far that is; `onDone` when such a job has ended. */
 function Actions(props: { path: string; what: string; onDone: () => void }) {
@@ -96,8 +95,7 @@ function Followed(props: { job: Job; onDone: () => void }) {
   if (!ended) return <JobProgress job={job} />;
   return (
     <p role="status">
-      <Tag tone={job.state === 'done' ? 'ok' : 'bad'}>{job.state}</Tag> {job.kind} of{' '}
-      {format.count(job.files_done)} files, {format.bytes(job.bytes_done)}, in{' '}
+      <Tag tone={job.state === 'done' ? 'ok' : 'bad'}>{job.state}</Tag> {job.kind}: {amounts(job)}, in{' '}
       {format.duration(job.seconds)}
       {job.errors.length > 0 && <>: <bdi>{job.errors[0]}</bdi> <a href="#/jobs">all errors</a></>}
     </p>
@@ -147,14 +145,8 @@ export function BrowsePage(props: { path: string }) {
           : <Actions path={path} what="this folder" onDone={refresh} />}>
           {list.entries.length === 0 ? <p class="empty">{path === '/'
             ? 'Nothing is mounted.' : 'This folder is empty.'}</p> : (
-            <Table label="Names in this folder" head={<>
-              <th scope="col">Name</th><th scope="col">Cached</th>
-              <th scope="col" class="number">Size</th><th scope="col">Kind</th>
-              <th scope="col" class="number">Changed (UTC)</th></>}>
-              {list.entries.map((entry) => (
-                <Row key={wireOf(entry, 'name')} entry={entry} directory={path} />
-              ))}
-            </Table>
+            <Table label="Names in this folder" columns={COLUMNS}
+              rows={list.entries.map((entry) => rowOf(entry, path))} />
           )}
           {list.left_out > 0 && <p class="notice">{format.count(list.left_out)} names of the store
             cannot be shown in a folder and are left out.</p>}

@@ -4,7 +4,8 @@ import { useStatus } from './feed';
 import * as format from './format';
 import { shown, wireOf } from './names';
 import { Bar, FailureNote, Name, Panel, Table, Tag, Tile } from './parts';
-import type { CacheDirectory, Pool, Status } from './types';
+import type { Column, Row } from './parts';
+import type { CacheDirectory, Pool } from './types';
 
 const TONES: Record<string, string> = { normal: 'ok', unstable: 'warn', down: 'bad' };
 
@@ -12,50 +13,47 @@ function ratio(part: number, whole: number): number | undefined {
   return whole > 0 ? part / whole : undefined;
 }
 
-function Directory(props: { directory: CacheDirectory }) {
-  const one = props.directory;
+function directoryRow(one: CacheDirectory): Row {
   const path = wireOf(one, 'path');
   const fill = ratio(one.used_bytes, one.capacity_bytes);
-  return (
-    <tr>
-      <th scope="row"><Name wire={path} />{one.why && <p class="why"><bdi>{one.why}</bdi></p>}</th>
-      <td><Tag tone={TONES[one.state] ?? ''}>{one.state}</Tag></td>
-      <td><Bar label={`Fill of ${shown(path)}`} share={fill} /> {format.share(fill)}</td>
-      <td class="number">{format.bytes(one.used_bytes)}</td>
-      <td class="number">{format.bytes(one.capacity_bytes)}</td>
-      <td class="number">{format.count(one.files)}</td>
-      <td class="number">{format.count(one.packed_objects)}</td>
-      <td class="number">{format.bytes(one.evicted_bytes)}</td>
-    </tr>
-  );
+  return { key: path, cells: [
+    <><Name wire={path} />{one.why && <p class="why"><bdi>{one.why}</bdi></p>}</>,
+    <Tag tone={TONES[one.state] ?? ''}>{one.state}</Tag>,
+    <><Bar label={`Fill of ${shown(path)}`} share={fill} /> {format.share(fill)}</>,
+    format.bytes(one.used_bytes), format.bytes(one.capacity_bytes), format.count(one.files),
+    format.count(one.packed_objects), format.bytes(one.evicted_bytes),
+  ] };
 }
 
-function PoolRow(props: { pool: Pool; cache: Status['cache'] }) {
-  const { pool, cache } = props;
+function poolRow(pool: Pool, capacity: number): Row {
   const path = wireOf(pool, 'mount');
   const name = path === '' ? 'mounts that are gone' : shown(path);
-  const limit = pool.quota_bytes || cache.capacity_bytes;
-  return (
-    <tr>
-      <th scope="row">{path === '' ? <span class="muted">{name}</span> : <Name wire={path} />}</th>
-      <td>
-        <Bar label={`Share of ${name}`} share={ratio(pool.used_bytes, cache.capacity_bytes)}
-          {...(pool.quota_bytes ? { mark: pool.quota_bytes / (cache.capacity_bytes || 1) } : {})} />
-      </td>
-      <td class="number">{format.bytes(pool.used_bytes)}</td>
-      <td class="number">{pool.quota_bytes
-        ? `${format.bytes(pool.quota_bytes)} (${format.share(ratio(pool.used_bytes, limit))})`
-        : format.NOTHING}</td>
-      <td>
-        {pool.pinned && <Tag tone="ok">pinned</Tag>}{' '}
-        {pool.priority !== 'normal' && <Tag>{pool.priority} priority</Tag>}{' '}
-        {pool.even && <Tag>read by epochs</Tag>}{' '}
-        {pool.ttl_seconds > 0 && <Tag>ttl {format.duration(pool.ttl_seconds)}</Tag>}
-      </td>
-      <td class="number">{format.bytes(pool.held_bytes)}</td>
-    </tr>
-  );
+  return { key: pool.id, cells: [
+    path === '' ? <span class="muted">{name}</span> : <Name wire={path} />,
+    <Bar label={`Share of ${name}`} share={ratio(pool.used_bytes, capacity)}
+      {...(pool.quota_bytes ? { mark: pool.quota_bytes / (capacity || 1) } : {})} />,
+    format.bytes(pool.used_bytes),
+    pool.quota_bytes
+      ? `${format.bytes(pool.quota_bytes)} (${format.share(ratio(pool.used_bytes, pool.quota_bytes))})`
+      : format.NOTHING,
+    <>
+      {pool.pinned && <Tag tone="ok">pinned</Tag>}{' '}
+      {pool.priority !== 'normal' && <Tag>{pool.priority} priority</Tag>}{' '}
+      {pool.even && <Tag>read by epochs</Tag>}{' '}
+      {pool.ttl_seconds > 0 && <Tag>ttl {format.duration(pool.ttl_seconds)}</Tag>}
+    </>,
+    format.bytes(pool.held_bytes),
+  ] };
 }
+
+const DIRECTORY_COLUMNS: Column[] = [
+  { title: 'Directory' }, { title: 'State' }, { title: 'Fill' }, { title: 'Used', number: true },
+  { title: 'Capacity', number: true }, { title: 'Files', number: true },
+  { title: 'Packed', number: true }, { title: 'Evicted', number: true }];
+const POOL_COLUMNS: Column[] = [
+  { title: 'Mount' }, { title: 'Share of the cache' }, { title: 'Used', number: true },
+  { title: 'Quota', number: true }, { title: 'Policy' },
+  { title: 'Held by open files', number: true }];
 
 export function CachePage() {
   const { value: status, failure } = useStatus();
@@ -79,22 +77,13 @@ export function CachePage() {
           detail="dropped and fetched again" />
       </dl>
       <Panel title="Directories" wide>
-        <Table label="Cache directories" head={<>
-          <th scope="col">Directory</th><th scope="col">State</th><th scope="col">Fill</th>
-          <th scope="col" class="number">Used</th><th scope="col" class="number">Capacity</th>
-          <th scope="col" class="number">Files</th><th scope="col" class="number">Packed</th>
-          <th scope="col" class="number">Evicted</th></>}>
-          {cache.directories.map((one) => <Directory key={wireOf(one, 'path')} directory={one} />)}
-        </Table>
+        <Table label="Cache directories" columns={DIRECTORY_COLUMNS}
+          rows={cache.directories.map(directoryRow)} />
       </Panel>
       <Panel title="Whose bytes they are" wide>
         {pools.length === 0 ? <p class="empty">Nothing is cached yet.</p> : (
-          <Table label="Cached bytes by mount" head={<>
-            <th scope="col">Mount</th><th scope="col">Share of the cache</th>
-            <th scope="col" class="number">Used</th><th scope="col" class="number">Quota</th>
-            <th scope="col">Policy</th><th scope="col" class="number">Held by open files</th></>}>
-            {pools.map((pool) => <PoolRow key={pool.id} pool={pool} cache={cache} />)}
-          </Table>
+          <Table label="Cached bytes by mount" columns={POOL_COLUMNS}
+            rows={pools.map((pool) => poolRow(pool, cache.capacity_bytes))} />
         )}
       </Panel>
     </>

@@ -5,6 +5,7 @@ import { findings, pathOf } from './findings';
 import * as format from './format';
 import { shown, wireOf } from './names';
 import { Bar, FailureNote, Findings, Name, Panel, Table, Tag } from './parts';
+import type { Column, Row } from './parts';
 import { browseLink } from './route';
 import type { PathError, Status } from './types';
 
@@ -38,18 +39,17 @@ function Limits(props: { status: Status }) {
   );
 }
 
-function ErrorRow(props: { error: PathError }) {
-  const { error } = props;
+function errorRow(error: PathError): Row {
   const whole = pathOf(error);
-  return (
-    <tr>
-      <td class="number">{format.time(error.time)}</td>
-      <td><Tag tone="bad">{error.code}</Tag></td>
-      <th scope="row"><a href={browseLink(whole)}><Name wire={whole} /></a></th>
-      <td class="reason"><bdi>{shown(wireOf(error, 'reason'))}</bdi></td>
-    </tr>
-  );
+  return { key: `${error.time}${whole}`, cells: [
+    format.time(error.time), <Tag tone="bad">{error.code}</Tag>,
+    <a href={browseLink(whole)}><Name wire={whole} /></a>,
+    <span class="reason"><bdi>{shown(wireOf(error, 'reason'))}</bdi></span>,
+  ] };
 }
+
+const ERROR_COLUMNS: Column[] = [
+  { title: 'Time (UTC)', number: true }, { title: 'Code' }, { title: 'Path' }, { title: 'Reason' }];
 
 export function HealthPage() {
   const { value: status, failure } = useStatus();
@@ -68,13 +68,8 @@ export function HealthPage() {
         ? <span class="muted">the newest {SHOWN} of {format.count(list.length)}</span> : undefined}>
         <FailureNote failure={errors.failure} doing="Asking for errors" />
         {list.length === 0 ? <p class="empty">No path has failed since the daemon started.</p> : (
-          <Table label="Errors, the newest first" head={<>
-            <th scope="col" class="number">Time (UTC)</th><th scope="col">Code</th>
-            <th scope="col">Path</th><th scope="col">Reason</th></>}>
-            {list.slice(0, SHOWN).map((one) => (
-              <ErrorRow key={`${one.time}${wireOf(one, 'path')}`} error={one} />
-            ))}
-          </Table>
+          <Table label="Errors, the newest first" columns={ERROR_COLUMNS} header={2}
+            rows={list.slice(0, SHOWN).map(errorRow)} />
         )}
       </Panel>
       <p class="hint">What this host offers and lacks (FUSE, kernel, limits, disks) is said by{' '}

@@ -8,6 +8,7 @@ import * as format from './format';
 import { shareOf } from './job_progress';
 import { shown, textOf, toWire, wireOf } from './names';
 import { Confirm, FailureNote, Name, Panel, Table, Tag } from './parts';
+import type { Column, Row } from './parts';
 import type { Job } from './types';
 
 const TONES: Record<string, string> = { running: '', done: 'ok', failed: 'bad', cancelled: 'warn' };
@@ -19,16 +20,25 @@ export async function startJob(kind: string, path: string): Promise<Job> {
   return job;
 }
 
-function amounts(job: Job): string {
-  const files = job.state === 'running' && !job.planned
-    ? `${format.count(job.files_done)} of at least ${format.count(job.files_total)} files`
-    : `${format.count(job.files_done)} of ${format.count(job.files_total)} files`;
+function filesOf(job: Job): string {
+  const [done, all] = [format.count(job.files_done), format.count(job.files_total)];
+  const word = job.files_total === 1 ? 'file' : 'files';
+  if (job.state === 'running' && !job.planned) return `${done} of at least ${all} ${word}`;
+  return done === all ? `${all} ${word}` : `${done} of ${all} ${word}`;
+}
+
+function bytesOf(job: Job): string {
+  const [done, all] = [format.bytes(job.bytes_done), format.bytes(job.bytes_total)];
+  if (job.kind === 'free') return `${done} given back`;
+  return job.bytes_done === job.bytes_total ? all : `${done} of ${all}`;
+}
+
+export function amounts(job: Job): string {
   if (job.kind === 'refresh') {
     return `${format.count(job.files_done)} directories asked about; ${format.count(job.added)} ` +
       `added, ${format.count(job.changed)} changed, ${format.count(job.gone)} gone`;
   }
-  if (job.kind === 'free') return `${files}, ${format.bytes(job.bytes_done)} given back`;
-  return `${files}, ${format.bytes(job.bytes_done)} of ${format.bytes(job.bytes_total)}`;
+  return `${filesOf(job)}, ${bytesOf(job)}`;
 }
 
 export function JobProgress(props: { job: Job }) {
@@ -96,20 +106,18 @@ function JobErrors(props: { job: Job }) {
   );
 }
 
-function Ended(props: { job: Job }) {
-  const { job } = props;
-  return (
-    <tr>
-      <td class="number">{job.id}</td>
-      <td>{job.kind}</td>
-      <th scope="row"><Name wire={wireOf(job, 'path')} /><JobErrors job={job} /></th>
-      <td><Tag tone={TONES[job.state] ?? ''}>{job.state}</Tag>{job.code && job.code !== job.state
-        ? <span class="muted"> {job.code}</span> : null}</td>
-      <td>{amounts(job)}</td>
-      <td class="number">{format.duration(job.seconds)}</td>
-    </tr>
-  );
+function endedRow(job: Job): Row {
+  return { key: job.id, cells: [
+    job.id, job.kind, <><Name wire={wireOf(job, 'path')} /><JobErrors job={job} /></>,
+    <><Tag tone={TONES[job.state] ?? ''}>{job.state}</Tag>{job.code && job.code !== job.state
+      ? <span class="muted"> {job.code}</span> : null}</>,
+    amounts(job), format.duration(job.seconds),
+  ] };
 }
+
+const ENDED_COLUMNS: Column[] = [
+  { title: 'Job', number: true }, { title: 'Kind' }, { title: 'Path' }, { title: 'State' },
+  { title: 'Done' }, { title: 'Took', number: true }];
 
 const KINDS: Record<string, string> = {
   load: 'Load: fetch everything below it into the cache',
@@ -185,12 +193,8 @@ export function JobsPage() {
         {ended.length === 0
           ? <p class="empty">None since the daemon started; the last 100 are remembered.</p>
           : (
-            <Table label="Jobs that have ended" head={<>
-              <th scope="col" class="number">Job</th><th scope="col">Kind</th>
-              <th scope="col">Path</th><th scope="col">State</th><th scope="col">Done</th>
-              <th scope="col" class="number">Took</th></>}>
-              {ended.map((job) => <Ended key={job.id} job={job} />)}
-            </Table>
+            <Table label="Jobs that have ended" columns={ENDED_COLUMNS} header={2}
+              rows={ended.map(endedRow)} />
           )}
       </Panel>
     </>

@@ -62,7 +62,7 @@ function facts(mount: Mount) {
     )]);
   }
   list.push(['Access', `${mount.read_only ? 'read-only, ' : ''}${mount.allow_other
-    ? 'other users too' : 'this user'}, owner ${mount.uid}:${mount.gid}, umask ${mount.umask}`]);
+    ? 'other users too' : 'this user only'}, owner ${mount.uid}:${mount.gid}, umask ${mount.umask}`]);
   if (mount.paths.length > 0) {
     list.push(['Paths of their own', (
       <ul class="plain">

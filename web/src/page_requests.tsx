@@ -7,6 +7,7 @@ import { history, useStatus } from './feed';
 import * as format from './format';
 import { FailureNote, Panel, Table, Tile } from './parts';
 import { estimate, LISTS, parsePrice, parsePrices, PRICES_OF, suggestedList } from './prices';
+import type { Column, Row } from './parts';
 import type { Prices } from './prices';
 import type { Status } from './types';
 
@@ -84,6 +85,10 @@ function PriceLists(props: { chosen: Chosen; keep: (next: Chosen) => void; forge
   );
 }
 
+const COLUMNS: Column[] = [
+  { title: 'Operation' }, { title: 'Requests', number: true }, { title: 'Now, a second', number: true },
+  { title: 'US$ for 1,000', number: true }, { title: 'Cost', number: true }];
+
 function Costs(props: { status: Status }) {
   const { status } = props;
   const [chosen, keep, forget] = usePrices(status);
@@ -95,6 +100,26 @@ function Costs(props: { status: Status }) {
   };
   const perHour = recent(samples, LATELY_SECONDS,
     (counters) => estimate(counters, prices).total);
+  const now = (value: (counters: Counters) => number) => recent(samples, LATELY_SECONDS, value);
+  const rows: Row[] = cost.operations.map(({ operation, requests, cost: each }) => ({
+    key: operation, cells: [
+      ASKED[operation], format.count(requests),
+      format.rate(now((counters) => counters[requestCounter(operation)] ?? 0)),
+      <PriceField label={`US dollars for 1,000 ${operation} requests`}
+        value={prices.per1000[operation]} onChange={(price) => change(
+          { per1000: { ...prices.per1000, [operation]: price } })} />,
+      format.dollars(each)],
+  }));
+  rows.push({ key: 'retries', cells: [
+    'sent again (priced as reads)', format.count(cost.retries.requests),
+    format.rate(now((counters) => total(counters, 'leat_source_retries_total'))),
+    format.NOTHING, format.dollars(cost.retries.cost)] });
+  rows.push({ key: 'bytes', cells: [
+    'bytes out of the stores', format.bytes(cost.transfer.bytes),
+    format.byteRate(now((counters) => total(counters, 'leat_source_bytes_total'))),
+    <><span class="muted">a GiB </span><PriceField label="US dollars for a GiB that leaves the store"
+      value={prices.perGiB} onChange={(price) => change({ perGiB: price })} /></>,
+    format.dollars(cost.transfer.cost)] });
   return (
     <Panel title="Requests and what they may have cost" wide aside={
       <strong id="estimate">about {format.dollars(cost.total)}</strong>}>
@@ -104,42 +129,7 @@ function Costs(props: { status: Status }) {
         tiers, classes of storage or taxes{!perHour ? '' :
         `. At the rate of the last minute: about ${format.dollars(perHour * 3600)} an hour`}.</p>
       <PriceLists chosen={chosen} keep={keep} forget={forget} />
-      <Table label="Requests by operation" head={<>
-        <th scope="col">Operation</th><th scope="col" class="number">Requests</th>
-        <th scope="col" class="number">Now, a second</th>
-        <th scope="col" class="number">US$ for 1,000</th>
-        <th scope="col" class="number">Cost</th></>}>
-        {cost.operations.map(({ operation, requests, cost: each }) => (
-          <tr key={operation}>
-            <th scope="row">{ASKED[operation]}</th>
-            <td class="number">{format.count(requests)}</td>
-            <td class="number">{format.rate(recent(samples, LATELY_SECONDS,
-              (counters) => counters[requestCounter(operation)] ?? 0))}</td>
-            <td class="number"><PriceField label={`US dollars for 1,000 ${operation} requests`}
-              value={prices.per1000[operation]} onChange={(price) => change(
-                { per1000: { ...prices.per1000, [operation]: price } })} /></td>
-            <td class="number">{format.dollars(each)}</td>
-          </tr>
-        ))}
-        <tr>
-          <th scope="row">sent again (priced as reads)</th>
-          <td class="number">{format.count(cost.retries.requests)}</td>
-          <td class="number">{format.rate(recent(samples, LATELY_SECONDS,
-            (counters) => total(counters, 'leat_source_retries_total')))}</td>
-          <td class="number">{format.NOTHING}</td>
-          <td class="number">{format.dollars(cost.retries.cost)}</td>
-        </tr>
-        <tr>
-          <th scope="row">bytes out of the stores</th>
-          <td class="number">{format.bytes(cost.transfer.bytes)}</td>
-          <td class="number">{format.byteRate(recent(samples, LATELY_SECONDS,
-            (counters) => total(counters, 'leat_source_bytes_total')))}</td>
-          <td class="number"><span class="muted">a GiB </span><PriceField
-            label="US dollars for a GiB that leaves the store" value={prices.perGiB}
-            onChange={(price) => change({ perGiB: price })} /></td>
-          <td class="number">{format.dollars(cost.transfer.cost)}</td>
-        </tr>
-      </Table>
+      <Table label="Requests by operation" columns={COLUMNS} rows={rows} />
     </Panel>
   );
 }

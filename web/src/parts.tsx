@@ -103,11 +103,42 @@ export function Findings(props: { findings: readonly Finding[] }) {
   );
 }
 
-/** A table that scrolls by itself where it does not fit; reachable with the keyboard then. */
-export function Table(props: { label: string; head: ComponentChildren; children: ComponentChildren }) {
+export interface Column { title: string; number?: boolean; }
+export interface Row { key: string | number; cells: ComponentChildren[]; }
+
+/** A table whose column `header` names its rows. Where it does not fit it scrolls by itself; on a
+ * narrow screen each row is a block of its own with its titles beside the figures (which takes the
+ * roles away that the elements have by themselves, so they are said). */
+export function Table(props: {
+  label: string; columns: readonly Column[]; rows: readonly Row[]; header?: number;
+}) {
+  const header = props.header ?? 0;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={props.label}>
-      <table><thead><tr>{props.head}</tr></thead><tbody>{props.children}</tbody></table>
+      <table role="table">
+        <thead role="rowgroup">
+          <tr role="row">
+            {props.columns.map((column) => (
+              <th key={column.title} role="columnheader" scope="col"
+                class={column.number ? 'number' : ''}>{column.title}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody role="rowgroup">
+          {props.rows.map((row) => (
+            <tr key={row.key} role="row">
+              {props.columns.map((column, i) => (i === header
+                ? <th key={column.title} role="rowheader" scope="row">{row.cells[i]}</th>
+                : (
+                  <td key={column.title} role="cell" class={column.number ? 'number' : ''}>
+                    <span class="title" aria-hidden="true">{column.title}</span>
+                    <span>{row.cells[i]}</span>
+                  </td>
+                )))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
     </div>
   );
 }

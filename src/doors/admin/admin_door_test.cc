@@ -294,6 +294,15 @@ TEST_F(AdminDoorTest, StatusAndMountsSurviveTheWay) {
   EXPECT_EQ(ask_json("GET", "/v1/mounts")["mounts"][0]["path"], "/m");
 }
 
+TEST_F(AdminDoorTest, TellsWhyPathsFailed) {
+  Json failed = ask_json("GET", "/v1/errors")["errors"][0];
+  EXPECT_EQ(failed["mount"], "/m");
+  EXPECT_EQ(failed["path_encoded"], "k%FF");
+  EXPECT_EQ(failed["code"], "unavailable");
+  EXPECT_EQ(failed["reason"], "away");
+  EXPECT_EQ(failed["time"], "1970-01-01T00:00:00Z");
+}
+
 TEST_F(AdminDoorTest, MountsAndUnmounts) {
   MountRequest request{.source = "s3://b", .path = "/x//y/", .options = {{"region", "r"}}};
   request.uid = 1000;
