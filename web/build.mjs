@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Usage: build.mjs bundle|test MODULES OUT
-//   bundle  writes the page's files to OUT, each also compressed, and console_bundle.h with their hash
+//   bundle  writes the files of the page to OUT, each also compressed, and their hash
 //   test    bundles src/*.test.ts for node and runs them
 // MODULES is the node_modules folder that `npm ci` made of package-lock.json; it need not be here.
 import { spawnSync } from 'node:child_process';

@@ -176,6 +176,8 @@ def shoot(browser, axe, name):
             assert browser.overflow() <= 0, f"{name} is too wide at {width}"
             browser.screenshot(SHOTS / f"{name}-{width}-{scheme}.png")
             assert browser.violations(axe) == [], f"{name}, {width}, {scheme}"
+    browser.width(1400)
+    browser.scheme("light")
 
 
 def test_overview(page, console, axe):

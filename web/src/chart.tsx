@@ -47,7 +47,8 @@ function stacked(lines: readonly Line[]): (number | null)[][] {
 }
 
 // The largest stands behind the others.
-function dataOf(times: readonly number[], lines: readonly Line[], stack: boolean): uPlot.AlignedData {
+function dataOf(times: readonly number[], lines: readonly Line[],
+  stack: boolean): uPlot.AlignedData {
   const values = stack ? stacked(lines).reverse() : lines.map((line) => line.values);
   return [times as number[], ...values] as uPlot.AlignedData;
 }
@@ -67,7 +68,9 @@ export function Chart(props: {
   const last = props.times[props.times.length - 1] ?? 0;
   // What the scales' functions look at: uPlot keeps those that it was made with.
   const now = useRef({ last, from: 0 });
-  now.current = { last, from: Math.max(last - props.seconds, Math.min(props.times[0] ?? 0, last - 60)) };
+  // A minute at least, and not more than there is.
+  const begun = Math.min(props.times[0] ?? 0, last - 60);
+  now.current = { last, from: Math.max(last - props.seconds, begun) };
 
   useEffect(() => {
     const parent = place.current;
@@ -90,8 +93,8 @@ export function Chart(props: {
           values: (_plot, ticks) => ticks.map((value) => (props.tick ?? props.format)(value)) },
       ],
       // Each is filled down to the one below it and no further.
-      bands: stack ? ordered.slice(1).map((_line, i) => ({ series: [i + 1, i + 2] as [number, number] }))
-        : [],
+      bands: !stack ? [] : ordered.slice(1).map((_line, i): uPlot.Band => (
+        { series: [i + 1, i + 2] })),
       series: [{}, ...ordered.map((line) => ({
         stroke: colour(line.color), width: stack ? 1 : 1.5, points: { show: false },
         ...(stack ? { fill: colour(`${line.color}-fill`) } : {}),

@@ -115,7 +115,9 @@ function Frame() {
         heading.current?.focus();
       }}>Skip to the content</a>
       <header class="top">
-        <a class="brand" href="#/overview"><img src="/icon.svg" alt="" width="22" height="22" />Leat</a>
+        <a class="brand" href="#/overview">
+          <img src="/icon.svg" alt="" width="22" height="22" />Leat
+        </a>
         <Daemon status={status} lost={lost} />
       </header>
       <nav class="pages" aria-label="Pages">

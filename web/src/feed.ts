@@ -22,7 +22,8 @@ class Feed<T> {
   private timer = 0;
   private busy = false;
 
-  constructor(private readonly target: string, private readonly take: (value: T) => void = () => {}) {
+  constructor(private readonly target: string,
+    private readonly take: (value: T) => void = () => {}) {
     document.addEventListener('visibilitychange', () => this.wake());
   }
 
@@ -69,7 +70,9 @@ const statusFeed = new Feed<Status>('/v1/status', (status) => {
     buffers: status.fetch.memory_bytes, used: status.cache.used_bytes,
   }], HISTORY_SECONDS, HISTORY_SECONDS + 1);
 });
-const jobsFeed = new Feed<{ jobs: Job[] }>('/v1/jobs', (answer) => jobRates.note(now(), answer.jobs));
+const jobsFeed = new Feed<{ jobs: Job[] }>('/v1/jobs', (answer) => {
+  jobRates.note(now(), answer.jobs);
+});
 const errorsFeed = new Feed<{ errors: PathError[] }>('/v1/errors');
 
 function useFeed<T>(feed: Feed<T>, period: number): View<T> {

@@ -13,8 +13,8 @@ export interface Finding {
   action: string;
 }
 
-// From here on it is worth a word. Buffers are none: what is just done stays there until there is no
-// room, so they are mostly full.
+// From here on it is worth a word. Buffers are none: what is just done stays there until there is
+// no room, so they are mostly full.
 const OPEN_FILES_NEAR = 0.8;
 
 export function findings(status: Status, errors: readonly PathError[]): Finding[] {

@@ -84,5 +84,6 @@ export function dollars(value: number): string {
   if (value === 0) return '$0';
   if (value < 0.000001) return '<$0.000001';
   if (value < 0.01) return `$${value.toFixed(Math.min(6, 1 - Math.floor(Math.log10(value))))}`;
-  return `$${value.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  const cents = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
+  return `$${value.toLocaleString('en-US', cents)}`;
 }

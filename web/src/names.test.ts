@@ -37,7 +37,8 @@ test('text that is none becomes what can be sent', () => {
 test('crumbs lead to each folder above', () => {
   assert.deepEqual(crumbs('/'), [{ name: '/', path: '/' }]);
   assert.deepEqual(crumbs('/mnt/a%20b'), [
-    { name: '/', path: '/' }, { name: 'mnt', path: '/mnt' }, { name: 'a%20b', path: '/mnt/a%20b' }]);
+    { name: '/', path: '/' }, { name: 'mnt', path: '/mnt' },
+    { name: 'a%20b', path: '/mnt/a%20b' }]);
   assert.equal(joined('/', 'mnt'), '/mnt');
   assert.equal(joined('/mnt', 'a%20b'), '/mnt/a%20b');
 });

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of files are bytes, and whoever writes to a store chooses them. Inside the page a path is in
-// its *wire* form: percent-encoded bytes, as the daemon's `path_encoded` and its queries have it.
-// What is shown is made of it by `shown`, in which nothing is invisible or reorders what is beside it.
+// Names of files are bytes, and whoever writes to a store chooses them. Inside the page a path is
+// in its *wire* form: percent-encoded bytes, as the daemon's `path_encoded` and its queries have
+// it. What is shown is made of it by `shown`, in which nothing is invisible or reorders what is
+// beside it.
 
 const decoder = new TextDecoder('utf-8', { fatal: false });
 
 // C0, DEL and C1 controls; separators that break lines; marks that reorder or join text.
-const HIDDEN =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const HIDDEN = new RegExp('[\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b-\\u200f' +
+  '\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]', 'g');
 
 function numbered(mark: string): string {
   return `<U+${mark.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}>`;

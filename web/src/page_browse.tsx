@@ -79,8 +79,8 @@ function Actions(props: { path: string; what: string; onDone: () => void }) {
           setSure(false);
           if (confirmed) void start('free');
         }}>
-          <p>What is cached of <Name wire={props.path} /> goes. Nothing in the store changes; what is
-            read again is fetched again.</p>
+          <p>What is cached of <Name wire={props.path} /> goes. Nothing in the store changes; what
+            is read again is fetched again.</p>
         </Confirm>
       )}
     </div>
@@ -95,8 +95,8 @@ function Followed(props: { job: Job; onDone: () => void }) {
   if (!ended) return <JobProgress job={job} />;
   return (
     <p role="status">
-      <Tag tone={job.state === 'done' ? 'ok' : 'bad'}>{job.state}</Tag> {job.kind}: {amounts(job)}, in{' '}
-      {format.duration(job.seconds)}
+      <Tag tone={job.state === 'done' ? 'ok' : 'bad'}>{job.state}</Tag>{' '}
+      {job.kind}: {amounts(job)}, in {format.duration(job.seconds)}
       {job.errors.length > 0 && <>: <bdi>{job.errors[0]}</bdi> <a href="#/jobs">all errors</a></>}
     </p>
   );

@@ -33,8 +33,9 @@ function poolRow(pool: Pool, capacity: number): Row {
     <Bar label={`Share of ${name}`} share={ratio(pool.used_bytes, capacity)}
       {...(pool.quota_bytes ? { mark: pool.quota_bytes / (capacity || 1) } : {})} />,
     format.bytes(pool.used_bytes),
-    pool.quota_bytes
-      ? `${format.bytes(pool.quota_bytes)} (${format.share(ratio(pool.used_bytes, pool.quota_bytes))})`
+    pool.quota_bytes > 0
+      ? <>{format.bytes(pool.quota_bytes)} ({
+        format.share(ratio(pool.used_bytes, pool.quota_bytes))})</>
       : format.NOTHING,
     <>
       {pool.pinned && <Tag tone="ok">pinned</Tag>}{' '}

@@ -157,7 +157,8 @@ function Start() {
         <label class="field grow">Path, as programs use it
           <input type="text" value={whole ? '/' : path} disabled={whole} required={!whole}
             placeholder="/mnt/train/images" pattern="/.*" spellcheck={false} autocomplete="off"
-            title="An absolute path in a mount" onInput={(event) => setPath(event.currentTarget.value)} />
+            title="An absolute path in a mount"
+            onInput={(event) => setPath(event.currentTarget.value)} />
         </label>
         <button type="submit" class="primary">Start</button>
       </form>

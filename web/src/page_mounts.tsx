@@ -26,7 +26,9 @@ function Features(props: { mount: Mount }) {
     <>
       <ul class="tags">
         {names.filter((name) => mount.features[name]).map((name) => (
-          <li key={name}><Tag tone="ok">{name}</Tag> <span class="muted">{FEATURES[name]}</span></li>
+          <li key={name}>
+            <Tag tone="ok">{name}</Tag> <span class="muted">{FEATURES[name]}</span>
+          </li>
         ))}
       </ul>
       {missing.length > 0 && <span class="muted">not in use: {missing.join(', ')}</span>}
@@ -61,8 +63,9 @@ function facts(mount: Mount) {
       </span>
     )]);
   }
-  list.push(['Access', `${mount.read_only ? 'read-only, ' : ''}${mount.allow_other
-    ? 'other users too' : 'this user only'}, owner ${mount.uid}:${mount.gid}, umask ${mount.umask}`]);
+  const who = mount.allow_other ? 'other users too' : 'this user only';
+  list.push(['Access', `${mount.read_only ? 'read-only, ' : ''}${who}, owner ${mount.uid}:${
+    mount.gid}, umask ${mount.umask}`]);
   if (mount.paths.length > 0) {
     list.push(['Paths of their own', (
       <ul class="plain">
@@ -81,8 +84,8 @@ export function MountsPage() {
   const { value: status, failure } = useStatus();
   if (!status) return <FailureNote failure={failure} doing="Asking for the mounts" />;
   if (status.mounts.length === 0) {
-    return <p class="empty">Nothing is mounted. On the host, <code>leat mount SOURCE DIR</code> shows
-      a store as a folder.</p>;
+    return <p class="empty">Nothing is mounted. On the host, <code>leat mount SOURCE DIR</code>{' '}
+      shows a store as a folder.</p>;
   }
   return (
     <div class="grid">

@@ -58,14 +58,17 @@ function Tiles(props: { status: Status }) {
   const fill = cache.capacity_bytes > 0 ? cache.used_bytes / cache.capacity_bytes : undefined;
   return (
     <dl class="tiles">
-      <Tile label="Read through the daemon" value={format.byteRate(recent(samples, NOW_SECONDS, reads))}
+      <Tile label="Read through the daemon"
+        value={format.byteRate(recent(samples, NOW_SECONDS, reads))}
         detail={`${format.bytes(reads(status.counters))} so far`} />
       <Tile label="Hits, last minute" value={format.share(lately)}
         detail={`${format.share(ever)} since the start`} />
-      <Tile label="Store requests a second" value={format.rate(recent(samples, NOW_SECONDS, requests))}
+      <Tile label="Store requests a second"
+        value={format.rate(recent(samples, NOW_SECONDS, requests))}
         detail={`${format.count(fetch.requests_in_flight)} under way`} />
       <Tile label="Memory" value={format.bytes(status.rss_bytes)}
-        detail={`${format.bytes(fetch.memory_bytes)} of ${format.bytes(fetch.memory_bytes_max)} in buffers`} />
+        detail={`${format.bytes(fetch.memory_bytes)} of ${
+          format.bytes(fetch.memory_bytes_max)} in buffers`} />
       <Tile label="Cache" value={format.share(fill)} detail={
         <>
           <Bar label="Cache fill" share={fill} />

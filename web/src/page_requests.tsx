@@ -80,13 +80,16 @@ function PriceLists(props: { chosen: Chosen; keep: (next: Chosen) => void; forge
           {chosen.list === OWN && <option value={OWN}>your own prices</option>}
         </select>
       </label>
-      {chosen.list === OWN && <button type="button" onClick={props.forget}>Back to the list</button>}
+      {chosen.list === OWN && (
+        <button type="button" onClick={props.forget}>Back to the list</button>
+      )}
     </form>
   );
 }
 
 const COLUMNS: Column[] = [
-  { title: 'Operation' }, { title: 'Requests', number: true }, { title: 'Now, a second', number: true },
+  { title: 'Operation' }, { title: 'Requests', number: true },
+  { title: 'Now, a second', number: true },
   { title: 'US$ for 1,000', number: true }, { title: 'Cost', number: true }];
 
 function Costs(props: { status: Status }) {
@@ -114,22 +117,24 @@ function Costs(props: { status: Status }) {
     'sent again (priced as reads)', format.count(cost.retries.requests),
     format.rate(now((counters) => total(counters, 'leat_source_retries_total'))),
     format.NOTHING, format.dollars(cost.retries.cost)] });
-  rows.push({ key: 'bytes', cells: [
-    'bytes out of the stores', format.bytes(cost.transfer.bytes),
-    format.byteRate(now((counters) => total(counters, 'leat_source_bytes_total'))),
-    <><span class="muted">a GiB </span><PriceField label="US dollars for a GiB that leaves the store"
-      value={prices.perGiB} onChange={(price) => change({ perGiB: price })} /></>,
-    format.dollars(cost.transfer.cost)] });
   return (
     <Panel title="Requests and what they may have cost" wide aside={
       <strong id="estimate">about {format.dollars(cost.total)}</strong>}>
-      <p class="hint"><strong>An estimate, no bill.</strong> Requests that this daemon counted since
-        it started, {format.duration(status.uptime_seconds)} ago, times the prices below: public list
-        prices of {PRICES_OF} for the United States, which you can change. It knows no discounts, free
-        tiers, classes of storage or taxes{!perHour ? '' :
+      <p class="hint"><strong>An estimate, no bill.</strong> Requests that this daemon counted
+        since it started, {format.duration(status.uptime_seconds)} ago, times the prices below:
+        public list prices of {PRICES_OF} for the United States, which you can change. It knows no
+        discounts, free tiers, classes of storage or taxes{!perHour ? '' :
         `. At the rate of the last minute: about ${format.dollars(perHour * 3600)} an hour`}.</p>
       <PriceLists chosen={chosen} keep={keep} forget={forget} />
       <Table label="Requests by operation" columns={COLUMNS} rows={rows} />
+      <p class="transfer">
+        {format.bytes(cost.transfer.bytes)} out of the stores, now{' '}
+        {format.byteRate(now((counters) => total(counters, 'leat_source_bytes_total')))}, at{' '}
+        <span class="price-of">$ <PriceField label="US dollars for a GiB that leaves the store"
+          value={prices.perGiB} onChange={(price) => change({ perGiB: price })} />{' '}
+          a GiB:</span>{' '}
+        <strong>{format.dollars(cost.transfer.cost)}</strong>
+      </p>
     </Panel>
   );
 }
@@ -151,7 +156,8 @@ export function RequestsPage() {
         <Tile label="Requests" value={format.count(requests)}
           detail={`${format.count(status.fetch.requests_in_flight)} under way`} />
         <Tile label="Bytes out of the stores"
-          value={format.bytes(total(counters, 'leat_source_bytes_total'))} detail="look-ahead included" />
+          value={format.bytes(total(counters, 'leat_source_bytes_total'))}
+          detail="look-ahead included" />
         <Tile label="Failed" value={format.count(failed)} detail={requests > 0
           ? `${format.share(failed / requests)} of requests` : 'of no requests'} />
         <Tile label="Throttled" value={format.count(total(counters, 'leat_source_throttled_total'))}

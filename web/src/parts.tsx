@@ -30,7 +30,9 @@ export function Tile(props: { label: string; value: string; detail?: ComponentCh
 }
 
 /** A part of a whole, as a bar; the figures stand beside it. */
-export function Bar(props: { label: string; share: number | undefined; mark?: number; tone?: string }) {
+export function Bar(props: {
+  label: string; share: number | undefined; mark?: number; tone?: string;
+}) {
   const value = Math.min(1, Math.max(0, props.share ?? 0));
   return (
     <span class={`bar ${props.tone ?? ''}`} role="meter" aria-label={props.label} aria-valuemin={0}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the requests to a store may have cost. An estimate: the daemon counts what it asked, not what
-// was billed, and knows no discounts, free tiers, classes of storage or taxes.
+// What the requests to a store may have cost. An estimate: the daemon counts what it asked, not
+// what was billed, and knows no discounts, free tiers, classes of storage or taxes.
 import { OPERATIONS, requestCounter, total } from './counters';
 import type { Counters, Operation } from './counters';
 
@@ -13,10 +13,10 @@ export interface Prices {
 /** When the lists below were looked up. */
 export const PRICES_OF = 'May 2026';
 
-// Public list prices in US dollars: S3 Standard in us-east-1, Cloud Storage Standard in a US region,
-// Azure Blob Storage hot tier with local redundancy in East US (whose list is per 10,000). Bytes cost nothing within the store's own region, which is the
-// case that Leat is for; over the Internet the first terabytes cost about $0.09 (S3), $0.12 (Google)
-// and $0.087 (Azure) a GB.
+// Public list prices in US dollars: S3 Standard in us-east-1, Cloud Storage Standard in a US
+// region, Azure Blob Storage hot tier with local redundancy in East US (whose list is per 10,000).
+// Bytes cost nothing within the store's own region, which is the case that Leat is for; over the
+// Internet the first terabytes cost about $0.09 (S3), $0.12 (Google) and $0.087 (Azure) a GB.
 export const LISTS: Record<string, Prices> = {
   s3: { name: 'Amazon S3 Standard, us-east-1',
     per1000: { read: 0.0004, list: 0.005, stat: 0.0004, write: 0.005, remove: 0 }, perGiB: 0 },

@@ -2,7 +2,8 @@
 // The page that the address names: "#/browse/mnt/train". Paths are in wire form (names.ts).
 import { useEffect, useState } from 'preact/hooks';
 
-export const PAGES = ['overview', 'mounts', 'cache', 'jobs', 'browse', 'requests', 'health'] as const;
+export const PAGES =
+  ['overview', 'mounts', 'cache', 'jobs', 'browse', 'requests', 'health'] as const;
 export type Page = (typeof PAGES)[number];
 
 export const TITLES: Record<Page, string> = {

@@ -4,7 +4,7 @@
 
 const KEY = 'leat.token';
 
-/** The token in what a person pasted: the address that `leat console` prints, or the token alone. */
+/** The token in what a person pasted: the address that `leat console` prints, or it alone. */
 export function tokenIn(text: string): string | undefined {
   return /(?:^|[#&]token=)([0-9a-f]{64})\s*$/.exec(text.trim())?.[1];
 }
