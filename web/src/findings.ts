@@ -76,7 +76,7 @@ function ofErrors(errors: readonly PathError[]): Finding[] {
     : `${format.count(errors.length)} paths could not be read`;
   return [problem(what,
     `Last at ${format.time(first.time)} UTC: ${shown(pathOf(first))}, ${first.code}.`,
-    'The reasons are listed on the health page, and in .leat/errors of the folder.')];
+    'Recent errors on the health page say why; so does .leat/errors of the folder.')];
 }
 
 function ofStores(status: Status): Finding[] {
