@@ -5,6 +5,7 @@ build/test-results/console afterwards."""
 import contextlib
 import http.client
 import http.server
+import json
 import os
 import threading
 from pathlib import Path
@@ -514,6 +515,8 @@ def test_leat_console_opens_a_browser_without_telling_others_the_token(leat, fol
     leat.settings["BROWSER"] = str(Path(folder) / "missing")
     failed = leat.run("console", "--open", check=False)
     assert failed.returncode == 1 and "BROWSER" in failed.stderr and address in failed.stdout
+    failed = json.loads(leat.run("console", "--open", "--json", check=False).stdout)
+    assert failed["address"] == address and failed["error"]["code"] == "unavailable"
 
 
 def mkdir(folder, name):

@@ -7,7 +7,7 @@ import type { Counters, Sample } from './counters';
 const value = (counters: Counters) => counters['n'] ?? 0;
 
 function sample(at: number, n: number, pid = 1): Sample {
-  return { at, pid, counters: { n }, rss: 0, buffers: 0, used: 0 };
+  return { at, pid, counters: { n }, rss: 0, buffers: 0 };
 }
 
 test('a rate is growth over time, and of one daemon', () => {

@@ -10,7 +10,6 @@ export interface Sample {
   counters: Counters;
   rss: number;
   buffers: number;
-  used: number;
 }
 
 export const ORIGINS = ['memory', 'cache', 'source', 'local_disk'] as const;

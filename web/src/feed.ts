@@ -6,7 +6,7 @@ import { ask, asFailure, linkState, onLink, QUICK_MS } from './api';
 import type { Failure, LinkState } from './api';
 import { JobRates } from './job_progress';
 import { trimmed } from './counters';
-import type { Sample } from './counters';
+import type { Counters, Sample } from './counters';
 import type { Job, PathError, Status } from './types';
 
 export interface View<T> { value: T | undefined; failure: Failure | undefined; }
@@ -64,10 +64,16 @@ let samples: Sample[] = [];
 export const jobRates = new JobRates();
 const now = () => Date.now() / 1000;
 
+/** Of some hundred counters those of which there is a history. */
+function charted(counters: Counters): Counters {
+  return Object.fromEntries(Object.entries(counters).filter(([name]) =>
+    name.startsWith('leat_fetch_bytes_total') || name.startsWith('leat_source_')));
+}
+
 const statusFeed = new Feed<Status>('/v1/status', (status) => {
   samples = trimmed([...samples, {
-    at: now(), pid: status.pid, counters: status.counters, rss: status.rss_bytes,
-    buffers: status.fetch.memory_bytes, used: status.cache.used_bytes,
+    at: now(), pid: status.pid, counters: charted(status.counters), rss: status.rss_bytes,
+    buffers: status.fetch.memory_bytes,
   }], HISTORY_SECONDS, HISTORY_SECONDS + 1);
 });
 const jobsFeed = new Feed<{ jobs: Job[] }>('/v1/jobs', (answer) => {

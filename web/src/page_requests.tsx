@@ -22,8 +22,18 @@ const ASKED: Record<Operation, string> = {
 
 interface Chosen { list: string; prices: Prices; }
 
+/** Of what the browser keeps; nothing where it keeps nothing. */
+function stored(change?: (storage: Storage) => void): string | null {
+  try {
+    change?.(window.localStorage);
+    return window.localStorage.getItem(KEPT);
+  } catch {
+    return null;
+  }
+}
+
 function chosenFrom(status: Status): Chosen {
-  const kept = parsePrices(window.localStorage.getItem(KEPT));
+  const kept = parsePrices(stored());
   if (kept) {
     const list = Object.keys(LISTS).find((name) => LISTS[name]?.name === kept.name);
     return { list: list ?? OWN, prices: kept };
@@ -35,11 +45,11 @@ function chosenFrom(status: Status): Chosen {
 function usePrices(status: Status): [Chosen, (chosen: Chosen) => void, () => void] {
   const [chosen, setChosen] = useState(() => chosenFrom(status));
   const keep = (next: Chosen) => {
-    window.localStorage.setItem(KEPT, JSON.stringify(next.prices));
+    stored((storage) => storage.setItem(KEPT, JSON.stringify(next.prices)));
     setChosen(next);
   };
   const forget = () => {
-    window.localStorage.removeItem(KEPT);
+    stored((storage) => storage.removeItem(KEPT));
     setChosen(chosenFrom(status));
   };
   return [chosen, keep, forget];

@@ -10,17 +10,30 @@ export function tokenIn(text: string): string | undefined {
 }
 
 export function takeToken(): boolean {
-  const token = tokenIn(window.location.hash);
-  if (!token) return false;
-  keepToken(token);
+  const given = tokenIn(window.location.hash);
+  if (!given) return false;
+  keepToken(given);
   window.history.replaceState(null, '', '#/overview');
   return true;
 }
 
-export function keepToken(token: string): void {
-  window.sessionStorage.setItem(KEY, token);
+// Where the browser keeps nothing, it is kept until the page is loaded anew.
+let kept = '';
+
+export function keepToken(given: string): void {
+  kept = given;
+  try {
+    window.sessionStorage.setItem(KEY, given);
+  } catch {
+    // Not allowed by the browser's settings.
+  }
 }
 
 export function token(): string {
-  return window.sessionStorage.getItem(KEY) ?? '';
+  try {
+    kept = window.sessionStorage.getItem(KEY) ?? kept;
+  } catch {
+    // As above.
+  }
+  return kept;
 }

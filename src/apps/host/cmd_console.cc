@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "apps/client/daemon_client.h"
 #include "apps/command_table.h"
@@ -21,6 +23,7 @@
 namespace leat {
 namespace {
 
+constexpr auto kPatience = std::chrono::seconds(3);
 constexpr const char* kForward =
     R"(<!doctype html><meta charset="utf-8"><title>Leat</title>)"
     R"(<meta http-equiv="refresh" content="0; url={0}"><a href="{0}">Leat's console</a>)";
@@ -35,12 +38,16 @@ class ConsoleCommand : public Command {
     DaemonClient client(runtime_directory());
     LEAT_TRY(HostStatus status, client.get_as<HostStatus>("/v1/status"));
     LEAT_TRY(std::string address, address_of(client.runtime(), status));
-    if (json) {
-      print_json({{"address", address}});
-    } else {
-      print(address);
+    const Json document = {{"address", address}};
+    if (!json) print(address);
+    if (open_) {
+      if (Attempt<> shown = show(client.runtime(), address); !shown) {
+        shown.error().document = document;
+        return shown;
+      }
     }
-    return open_ ? show(client.runtime(), address) : Attempt<>();
+    if (json) print_json(document);
+    return {};
   }
 
  private:
@@ -80,22 +87,33 @@ class ConsoleCommand : public Command {
     return start(browser, "file://" + page);
   }
 
+  // xdg-open ends at once; a browser may stay for as long as its window, which nobody waits for.
   static Attempt<> start(std::string browser, std::string url) {
     char* words[] = {browser.data(), url.data(), nullptr};
     pid_t pid = 0;
-    int ended = 0;
-    const int failed = posix_spawnp(&pid, browser.c_str(), nullptr, nullptr, words, environ);
-    if (failed == 0 && waitpid(pid, &ended, 0) == pid && WIFEXITED(ended) &&
-        WEXITSTATUS(ended) == 0) {
-      return {};
+    std::string why;
+    if (int failed = posix_spawnp(&pid, browser.c_str(), nullptr, nullptr, words, environ);
+        failed != 0) {
+      why = status_from_errno(failed, "it cannot be started").message();
+    } else if (int code = code_within(kPatience, pid); code != 0) {
+      why = fmt::format("it ended with {}", code);
     }
-    const std::string why = failed != 0
-                                ? status_from_errno(failed, "it cannot be started").message()
-                                : fmt::format("it ended with {}", WEXITSTATUS(ended));
+    if (why.empty()) return {};
     return failure(StatusCode::kUnavailable,
                    fmt::format("cannot open a browser with {}: {}; BROWSER names another one, or "
-                               "open the address above",
+                               "open the address by hand",
                                browser, why));
+  }
+
+  // With which code the process has ended; 0 also where it has not.
+  static int code_within(std::chrono::milliseconds patience, pid_t pid) {
+    const auto start = std::chrono::steady_clock::now();
+    int ended = 0;
+    while (waitpid(pid, &ended, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() - start > patience) return 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
   }
 
   bool open_ = false;

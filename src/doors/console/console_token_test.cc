@@ -34,7 +34,7 @@ class ConsoleTokenTest : public testing::Test {
     Result<std::string> made = make_console_token(folder_);
     ASSERT_TRUE(made) << made.error().to_string();
     EXPECT_NE(*made, before);
-    EXPECT_EQ(read_console_token(folder_), made);
+    EXPECT_EQ(*read_console_token(folder_), *made);
     EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(file())));
   }
 
