@@ -64,6 +64,8 @@ constexpr std::array kCommands = {
                  &make_status_command},
     CommandEntry{"jobs", kCache, "List running and ended jobs, or cancel one",
                  "leat jobs\n  leat jobs cancel 3", &make_jobs_command},
+    CommandEntry{"console", kOperation, "Say where the web console is, or open it",
+                 "leat console\n  leat console --open", &make_console_command},
     CommandEntry{"doctor", kOperation,
                  "Say what Leat can use on this host, what it cannot, and what that costs",
                  "leat doctor\n  sudo leat doctor --fix", &make_doctor_command, false, true},

@@ -12,6 +12,7 @@
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
 #include "base/buffer_pool.h"
+#include "doors/console/console_token.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -154,7 +155,7 @@ Result<> HostDaemon::serve() {
   admin_ = std::make_unique<AdminDoor>(*this, *catalog_, *fetcher_, store_.get());
   take_over_mounts();
   go_on_with_jobs();
-  listen_for_metrics();
+  listen_on_loopback();
   // `leat cat | less` takes as long as its reader likes.
   HttpServerOptions patient{.body_bytes_max = kControlBodyMax,
                             .write_timeout = Clock::duration::max()};
@@ -196,8 +197,8 @@ Task<Result<>> HostDaemon::take_over(KeptMount kept) {
   co_return co_await mounts_->take_over(Context::background(), std::move(kept), held.snapshot);
 }
 
-// Without metrics a daemon is still of use, so nothing here is an error.
-void HostDaemon::listen_for_metrics() {
+// Without metrics and console a daemon is still of use, so nothing here is an error.
+void HostDaemon::listen_on_loopback() {
   const std::string& listen = config_.text("telemetry.listen");
   if (listen == "off") {
     metrics_note_ = "off, by telemetry.listen";
@@ -210,7 +211,10 @@ void HostDaemon::listen_for_metrics() {
               fmt::format("{} is not a loopback address; metrics have no authentication", listen));
   }
   if (endpoint) {
-    auto server = HttpServer::start(*endpoint, AdminDoor::metrics_router(), {}, executor_);
+    Result<std::string> token = make_console_token(options_.runtime);
+    if (!token) log::warning("no console: {}", token.error().to_string());
+    console_ = std::make_unique<ConsoleDoor>(admin_->control_router(), token.value_or(""));
+    auto server = HttpServer::start(*endpoint, console_->router(), {}, executor_);
     if (server) {
       metrics_ = std::move(*server);
       return;
@@ -309,6 +313,10 @@ HostStatus HostDaemon::status() const {
   }
   status.mounts = mounts();
   return status;
+}
+
+std::vector<ErrorView> HostDaemon::errors() const {
+  return mounts_->errors();
 }
 
 // Also while the daemon starts: what is used here is there before its mounts are.

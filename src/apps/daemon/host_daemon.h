@@ -16,6 +16,7 @@
 #include "apps/daemon/snapshot_service.h"
 #include "config/config.h"
 #include "doors/admin/admin_door.h"
+#include "doors/console/console_door.h"
 #include "doors/fuse/connection/connection_record.h"
 #include "http/server.h"
 #include "jobs/job_table.h"
@@ -58,6 +59,7 @@ class HostDaemon : public Host {
   Task<Result<MountView>> move_mount(Context context, MountMove move) override;
   std::vector<MountView> mounts() const override;
   HostStatus status() const override;
+  std::vector<ErrorView> errors() const override;
   Result<JobView> start_job(JobRequest request) override;
   std::vector<JobView> jobs() const override;
   Result<JobView> job(uint64_t id) const override;
@@ -85,7 +87,7 @@ class HostDaemon : public Host {
   void end(Task<> doors);
   // What is told in the mount at `folder`.
   InspectionView inspection_of(const std::string& folder) const;
-  void listen_for_metrics();
+  void listen_on_loopback();
   Task<> end_if_unused(Activity::Token token);
 
   const HostDaemonOptions options_;
@@ -112,6 +114,7 @@ class HostDaemon : public Host {
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<MountService> mounts_;
   std::unique_ptr<AdminDoor> admin_;
+  std::unique_ptr<ConsoleDoor> console_;
   std::unique_ptr<HttpServer> control_;
   std::unique_ptr<HttpServer> metrics_;
   std::string metrics_note_;

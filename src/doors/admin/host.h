@@ -149,6 +149,15 @@ struct JobRequest {
   friend bool operator==(const JobRequest&, const JobRequest&) = default;
 };
 
+// Why a path could last not be looked up, listed, read or changed.
+struct ErrorView {
+  WallTime time{};
+  std::string mount{};  // the folder
+  std::string path{};   // in it; "." for the folder itself
+  StatusCode code = StatusCode::kInternal;
+  std::string reason{};
+};
+
 struct ChangeView {
   std::string kind{};  // "added", "changed", "removed"
   std::string path{};
@@ -207,6 +216,8 @@ class Host {
   virtual Task<Result<MountView>> move_mount(Context context, MountMove move) = 0;
   virtual std::vector<MountView> mounts() const = 0;
   virtual HostStatus status() const = 0;
+  // Of all mounts, the newest first.
+  virtual std::vector<ErrorView> errors() const = 0;
   // Returns as soon as the job runs.
   virtual Result<JobView> start_job(JobRequest request) = 0;
   virtual std::vector<JobView> jobs() const = 0;
