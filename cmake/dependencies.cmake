@@ -28,6 +28,7 @@ find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
 add_library(leat_re2 INTERFACE)
 target_link_libraries(leat_re2 INTERFACE ${RE2_LIBRARY} Threads::Threads)
 target_include_directories(leat_re2 SYSTEM INTERFACE ${RE2_INCLUDE_DIR})
+include(static_libraries)
 
 add_library(leat_asio INTERFACE)
 target_link_libraries(leat_asio INTERFACE Boost::headers Threads::Threads)
