@@ -18,6 +18,7 @@
 #include "apps/command.h"
 #include "apps/fstab/environment_file.h"
 #include "apps/paths.h"
+#include "model/store_url.h"
 #include "runtime/disk.h"
 
 namespace leat {
@@ -230,6 +231,20 @@ int run_words(const std::vector<std::string>& words) {
   return run_cli(static_cast<int>(argv.size()), argv.data());
 }
 
+// `mount -a` asks for what stands in fstab, and compares sources as they stand there: that of a
+// local directory, or with options in its query, is another one to the kernel.
+bool is_mounted_already(const FstabMount& mount) {
+  const std::string& source = mount.words[2];
+  Result<StoreUrl> url = StoreUrl::parse(is_store_url(source) ? source : absolute_path(source));
+  DaemonClient client(runtime_directory());
+  if (!url || !client.running()) return false;
+  Attempt<HostStatus> status = client.get_as<HostStatus>("/v1/status");
+  const std::string directory = absolute_path(mount.directory);
+  return status && std::ranges::any_of(status->mounts, [&](const MountView& one) {
+           return one.path == directory && one.source == url->to_string();
+         });
+}
+
 // Of this place alone, as mount(8) itself does with options that a file system does not know.
 int forbid_programs(const std::string& directory) {
   mount_attr wanted{};
@@ -275,7 +290,7 @@ int run_fstab_mount(int argc, const char* const* argv) {
     }
   }
   if (mount->verbose) note(fmt::format("{}", fmt::join(mount->words, " ")));
-  if (mount->fake) return 0;
+  if (mount->fake || is_mounted_already(*mount)) return 0;
   // mount(8) is silent when all is well.
   if (const File null(::open("/dev/null", O_WRONLY | O_CLOEXEC)); null && !mount->verbose) {
     ::dup2(null.fd(), STDOUT_FILENO);
