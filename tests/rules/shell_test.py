@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every shell script of the tree is one that shellcheck has nothing to say about."""
+"""shellcheck has nothing to say about any shell script of the tree, nor hadolint about the recipe of the
+container image."""
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,10 @@ def test_it_catches(tmp_path, text):
     path = Path(tmp_path) / "script"
     path.write_text(text)
     assert check(path).returncode == 1
+
+
+def test_container_recipe():
+    hadolint = Path(sys.executable).parent / "hadolint"
+    done = subprocess.run([hadolint, "deploy/container/Containerfile"], cwd=ROOT, check=False,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
