@@ -26,7 +26,6 @@ pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 find_library(RE2_LIBRARY re2 REQUIRED)
 find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
 add_library(leat_re2 INTERFACE)
-target_link_libraries(leat_re2 INTERFACE ${RE2_LIBRARY} Threads::Threads)
 target_include_directories(leat_re2 SYSTEM INTERFACE ${RE2_INCLUDE_DIR})
 include(static_libraries)
 
