@@ -69,7 +69,7 @@ need_static_libraries() {
   local name folder
   name=$(static_name)
   if [[ ! -d $deps/$name ]]; then
-    say "building fmt, spdlog, toml++ and ISA-L from Debian's source packages (about a minute)"
+    say "building fmt, spdlog, toml++ and ISA-L from Debian's source packages (about two minutes)"
     folder=$(mktemp -d "$deps/.static-result.XXXXXX")
     build_static fmt "$folder" fmtlib
     build_static spdlog "$folder" spdlog
