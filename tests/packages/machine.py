@@ -2,7 +2,6 @@
 """A machine to install packages on: this one's files with what is changed kept apart (overlayfs in
 memory), in namespaces of its own. Processes and mounts end with it, and nothing of this machine changes."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -50,9 +49,9 @@ class Machine:
 
     def _is_up(self):
         assert self.holder.poll() is None, "the machine did not come up"
-        children = Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children").read_text().split()
-        self.pid = int(children[0]) if children else 0
-        return self.pid and os.path.exists(f"/proc/{self.pid}/root/run/up")
+        children = Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children").read_text()
+        self.pid = int(children.split()[0]) if children else 0
+        return self.pid and self.path("run/up").exists()
 
     def words(self, *command):
         return ["nsenter", "--target", str(self.pid), "--mount", "--pid", "--ipc", "--root",

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from e2e.content import content
+from e2e.objects import client
 from packages.conftest import install
 from rig.process import wait_until
+from rig.store import REGION, Store
 
 READER = Path(__file__).resolve().parent / "steady_reader.py"
 NOBODY = 65534  # a user that is in every list, which fusermount3 asks for
@@ -149,10 +151,11 @@ def test_fstab(installed, data):
     first, second = "/mnt/first", "/mnt/my folder"
     installed.run("mkdir", "-p", first, second)
     cache = installed.shared / "cache"
-    installed.write("/run/fstab", f"""
-{data} {first} leat ro,allow_other,_netdev,nofail,cache=always,cache_dir={cache},freshness=immutable,profile=training 0 0
-{data} /mnt/my\\040folder leat noauto,user,exec,x-systemd.requires=leat.service,uid=7,umask=077 0 0
-""")
+    options = [f"ro,allow_other,_netdev,nofail,cache=always,cache_dir={cache},freshness=immutable,"
+               "profile=training",
+               "noauto,user,exec,x-systemd.requires=leat.service,uid=7,umask=077"]
+    installed.write("/run/fstab", f"{data} {first} leat {options[0]} 0 0\n"
+                                  f"{data} /mnt/my\\040folder leat {options[1]} 0 0\n")
     installed.run("mount", "-T", "/run/fstab", first)
     check_content(installed, first)
     installed.run("mount", "-T", "/run/fstab", "-a")  # what is mounted is left alone
@@ -167,6 +170,26 @@ def test_fstab(installed, data):
     for directory in (second, first):
         installed.run("umount", directory)
     wait_until(lambda: "leat" not in installed.programs(), "the daemon to end with its last folder")
+
+
+def test_fstab_of_a_bucket(installed):
+    server = Store(installed.folder / "store").start()
+    try:
+        client(server).put_object(Bucket=server.bucket("data"), Key="train/c", Body=b"12345")
+        keys = server.credentials
+        installed.write("/etc/leat/train.aws", "[default]\n" + "".join(
+            f"{name.lower()} = {value}\n" for name, value in keys.items()), 0o600)
+        installed.write("/run/fstab", f"s3://data/train /mnt/train leat ro,allow_other,_netdev,nofail,"
+                        f"x-systemd.requires=leat.service,profile=training,region={REGION},"
+                        f"endpoint={server.endpoint},credentials=/etc/leat/train.aws 0 0\n")
+        installed.run("mkdir", "-p", "/mnt/train")
+        for _ in range(2):
+            installed.run("mount", "-T", "/run/fstab", "-a")
+        assert installed.mounts() == ["/mnt/train"]
+        assert installed.run("cat", "/mnt/train/c").stdout == "12345"
+        installed.run("umount", "/mnt/train")
+    finally:
+        server.stop()
 
 
 def test_fstab_by_the_type_that_the_kernel_shows(installed, data):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The units: systemd's own check, and what they start, under a service manager that only listens.
 
-systemd itself does not run here: what it does when a process ends, and its options for hardening, are
-not tested.
+systemd itself does not run here: what it does when a process ends, and its options for hardening but
+capabilities, are not tested.
 """
 
 import configparser
@@ -75,12 +75,22 @@ class Manager:
             return None
 
 
+def rights(tree, name):
+    """Words before a command that leave it the capabilities that the unit does, and no others."""
+    lines = re.findall(r"^CapabilityBoundingSet=(.*)$", (tree / name).read_text(), re.MULTILINE)
+    if not lines:
+        return []
+    left = [f"+{word.removeprefix('CAP_').lower()}" for line in lines for word in line.split()]
+    return ["setpriv", "--no-new-privs", "--bounding-set", ",".join(["-all", *left])]
+
+
 @pytest.mark.parametrize("name", UNITS[:2])
 def test_what_the_unit_starts_is_a_service(installed, data, tree, name):  # noqa: F811
     service = unit(tree, name)["Service"]
     assert service["Type"] == "notify"
     manager = Manager(installed.shared / "notify")
-    process = installed.start(*shlex.split(service["ExecStart"]), NOTIFY_SOCKET=manager.path)
+    process = installed.start(*rights(tree, name), *shlex.split(service["ExecStart"]),
+                              NOTIFY_SOCKET=manager.path)
     assigned, main = manager.next()
     assert assigned == "READY=1"
     assert status(installed)["mounts"] == []

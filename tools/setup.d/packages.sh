@@ -10,7 +10,8 @@ build_packages=(
   liburing-dev libnuma-dev libre2-dev libssl-dev zlib1g-dev libisal-dev nasm
   libgtest-dev libgmock-dev
 )
-test_packages=(fuse3 attr curl openssh-client python3-venv e2fsprogs procps zsh fish shellcheck lintian systemd man-db)
+test_packages=(fuse3 attr curl openssh-client python3-venv e2fsprogs procps zsh fish
+  shellcheck lintian systemd man-db)
 package_packages=(debhelper go-md2man fuse3)
 demo_packages=(fuse3 procps python3-torch python3-torchvision python3-pil s3fs rclone)
 bench_packages=(fuse3 iproute2 s3fs rclone nginx-light libfuse2)
