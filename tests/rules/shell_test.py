@@ -2,9 +2,9 @@
 """shellcheck has nothing to say about any shell script of the tree, nor hadolint about the recipe of the
 container image."""
 
+import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,11 @@ SHELL = re.compile(r"^#!.*\b(ba|da)?sh\b")
 def first_line(name):
     with open(ROOT / name, "rb") as file:
         return file.readline(200).decode(errors="replace")
+
+
+def deps_folder():
+    return Path(os.environ.get("LEAT_DEPS_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "leat-build"))
 
 
 def check(*words):
@@ -52,7 +57,7 @@ def test_it_catches(tmp_path, text):
 
 
 def test_container_recipe():
-    hadolint = Path(sys.executable).parent / "hadolint"
+    hadolint = deps_folder() / "lint/bin/hadolint"
     done = subprocess.run([hadolint, "deploy/container/Containerfile"], cwd=ROOT, check=False,
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
