@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Python packages of the end-to-end tests and the benchmarks, and moto's S3 server, in virtual
 # environments that are named after what they hold.
-# Result: $deps/venv -> venv-<hash of tests/requirements.txt>, $deps/moto -> moto-<hash>
+# Result: $deps/venv -> venv-<hash of tests/requirements.txt>, $deps/moto -> moto-<hash>,
+# $deps/lint -> lint-<hash>
 
 # need_venv NAME REQUIREMENTS
 need_venv() {
@@ -22,3 +23,5 @@ need_python() { need_venv venv "$here/../tests/requirements.txt"; }
 
 # Beside the tests' own packages and not among them: a test must not import what it tests against.
 need_moto() { need_venv moto "$here/../tests/moto_requirements.txt"; }
+
+need_lint() { need_venv lint "$here/../tests/lint_requirements.txt"; }
