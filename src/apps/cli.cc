@@ -45,7 +45,7 @@ std::string overview() {
     text += fmt::format("\n{}:\n", group);
     for (const CommandEntry& entry : command_table()) {
       if (entry.hidden || entry.group != group) continue;
-      text += fmt::format("  {:<11} {}\n", entry.name, entry.summary);
+      text += fmt::format("  {:<15} {}\n", entry.name, entry.summary);
     }
   }
   text +=

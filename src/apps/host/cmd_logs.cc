@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <deque>
+#include <fstream>
+#include <thread>
+
+#include "apps/client/daemon_client.h"
+#include "apps/command_table.h"
+#include "apps/host/log_lines.h"
+#include "apps/paths.h"
+#include "apps/reference/command_description.h"
+#include "apps/text_table.h"
+
+namespace leat {
+namespace {
+
+constexpr auto kLookAgain = std::chrono::milliseconds(200);
+
+class LogsCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("-n,--lines", lines_, "The last so many lines (50); 0: all")
+        ->type_name("NUMBER")
+        ->check(CLI::Range(0u, 1'000'000u).description(""));
+    one_of(app.add_option("--level", level_, "Of this level and graver (debug)"),
+           {"debug", "info", "warning", "error"});
+    app.add_flag("-f,--follow", follow_, "Go on with what is logged from now on");
+  }
+
+  Attempt<> run() override {
+    LEAT_TRY(std::string path, log_file());
+    errno = 0;
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+      return std::unexpected(Failure(status_from_errno(errno, "cannot read the log " + path)));
+    }
+    std::deque<LogLine> last;
+    LogReader reader;
+    reader.read(file, [&](LogLine line) {
+      if (!is_wanted(line, level_)) return;
+      last.push_back(std::move(line));
+      if (lines_ > 0 && last.size() > lines_) last.pop_front();
+    });
+    if (json) {
+      Json list = Json::array();
+      for (const LogLine& line : last) {
+        list.push_back({{"time", line.time}, {"level", line.level}, {"text", line.text}});
+      }
+      print_json({{"file", path}, {"lines", list}});
+      return {};
+    }
+    for (const LogLine& line : last) show(line);
+    while (follow_) {
+      std::fflush(stdout);
+      if (std::ferror(stdout) != 0) return {};
+      std::this_thread::sleep_for(kLookAgain);
+      file.clear();
+      reader.read(file, [&](const LogLine& line) {
+        if (is_wanted(line, level_)) show(line);
+      });
+    }
+    return {};
+  }
+
+ private:
+  // The running daemon's; else the last one's, which says why it ended.
+  static Attempt<std::string> log_file() {
+    const std::string runtime = runtime_directory();
+    DaemonClient client(runtime);
+    if (client.running()) {
+      LEAT_TRY(HostStatus status, client.get_as<HostStatus>("/v1/status"));
+      if (!status.log_file.empty()) return status.log_file;
+      return failure(StatusCode::kUnsupported,
+                     fmt::format("the daemon (pid {}) logs to its standard error: of a service "
+                                 "'journalctl -u leat' shows it",
+                                 status.pid));
+    }
+    return daemon_log(runtime);
+  }
+
+  static void show(const LogLine& line) {
+    print(line.time.empty()
+              ? printable(line.text)
+              : fmt::format("{} {:<7} {}", line.time, line.level, printable(line.text)));
+  }
+
+  size_t lines_ = 50;
+  std::string level_ = "debug";
+  bool follow_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_logs_command() {
+  return std::make_unique<LogsCommand>();
+}
+
+}  // namespace leat

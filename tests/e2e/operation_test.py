@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator asks of a host: its log, and a file for whoever is to help."""
+
+import os
+import signal
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from rig.leat import leat_program
+from rig.store import SECRET_KEY
+
+
+@pytest.fixture
+def mounted(leat, store, s3, bucket, folder):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"a")
+    return leat.mount(store, bucket, os.path.join(folder, "mnt"))
+
+
+def test_the_log_of_the_daemon_that_runs_and_of_the_one_that_ended(leat, mounted):
+    told = leat.json("logs")
+    assert told["file"] == str(leat.runtime_dir / "daemon.log")
+    assert any(line["text"] == f"mounted s3://data/ at {mounted}" and line["level"] == "info"
+               for line in told["lines"])
+    assert len(leat.run("logs", "-n", 1).stdout.splitlines()) == 1
+    assert leat.run("logs", "--level", "error").stdout == ""
+    leat.stop()
+    assert leat.json("logs", "-n", 1)["lines"][0]["text"] == "ended"
+
+
+def test_a_log_is_followed(leat, mounted):
+    process = subprocess.Popen([leat_program(), "logs", "-f", "-n", "1"], env=leat.environment(),
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        process.stdout.readline()  # what was there
+        leat.run("mounts", "set", mounted, "freshness=immutable")
+        leat.umount(mounted)
+        seen = ""
+        while "ended" not in seen:
+            line = process.stdout.readline()
+            assert line
+            seen += line
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def test_a_bundle_has_what_helps_and_no_secret(leat, store, mounted, folder):
+    # The daemon has the secret in its environment, the caller another one, the configuration none.
+    other = "a-secret-of-the-caller"
+    leat.run("cat", mounted / "missing", check=False)
+    file = Path(folder) / "bundle.tar.gz"
+    told = leat.run("support-bundle", file, credentials={
+        **store.credentials, "AWS_SESSION_TOKEN": other, "HF_TOKEN": other}).stdout
+    assert str(file) in told
+    with tarfile.open(file) as bundle:
+        texts = {member.name.split("/", 1)[1]: bundle.extractfile(member).read().decode()
+                 for member in bundle.getmembers() if member.isfile()}
+    for part in ("README", "version", "doctor.json", "daemon/status.json", "daemon/config.json",
+                 "daemon/errors.json", "daemon/log", "host/mounts", "host/variables"):
+        assert texts[part], part
+    assert str(mounted) in texts["daemon/status.json"]
+    assert "AWS_SESSION_TOKEN is set" in texts["host/variables"]
+    whole = "".join(texts.values())
+    assert SECRET_KEY not in whole and other not in whole
+    token = (leat.runtime_dir / "console.token").read_text().strip()
+    assert token not in whole
+    assert leat.run("support-bundle", file, check=False).returncode == 1
+    assert not list(Path("/tmp").glob("leat-support-??????"))
+
+
+def test_a_bundle_needs_no_daemon(leat, folder):
+    file = Path(folder) / "bundle.tar.gz"
+    leat.run("support-bundle", file)
+    with tarfile.open(file) as bundle:
+        names = [member.name for member in bundle.getmembers()]
+    assert any(name.endswith("doctor.json") for name in names)
