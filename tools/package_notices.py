@@ -5,6 +5,7 @@ what Debian says, of crates what their own sources say. Usage: tools/package_not
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -42,8 +43,15 @@ def crates(cargo):
     return sorted(found, key=lambda package: (package["name"], package["version"]))
 
 
-def licence_files(package):
-    folder = Path(package["manifest_path"]).parent
+def web_packages():
+    """Folders of what is bundled into the console's page."""
+    deps = os.environ.get("LEAT_DEPS_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "leat-build")
+    wanted = json.loads((ROOT / "web/package.json").read_text())["dependencies"]
+    return [Path(deps) / "console/node_modules" / name for name in sorted(wanted)]
+
+
+def licence_files(folder):
     return sorted(path for path in folder.iterdir() if path.is_file() and FILES.match(path.name))
 
 
@@ -58,13 +66,17 @@ def main():
     out += [heading("Boost (Asio, Beast)"), boost_licence(), "\n"]
     out += [heading("libfuse (lib/): LGPL-2.1. Leat's sources are open: anyone can link it again"),
             Path("/usr/share/common-licenses/LGPL-2.1").read_text()]
+    for folder in web_packages():
+        version = json.loads((folder / "package.json").read_text())["version"]
+        out.append(heading(f"{folder.name} {version}, in the console's page"))
+        out += [path.read_text() for path in licence_files(folder)]
     packages = crates(sys.argv[1] if len(sys.argv) > 1 else "cargo")
     texts = {}  # of equal texts one, with all whose it is
     out.append(heading("Rust crates"))
     for package in packages:
         label = f"{package['name']} {package['version']}"
         out.append(f"{label}: {package['license'] or 'see its text'}\n")
-        for path in licence_files(package):
+        for path in licence_files(Path(package["manifest_path"]).parent):
             text = path.read_text(errors="replace").strip()
             texts.setdefault(hashlib.sha256(text.encode()).hexdigest(), (text, []))[1].append(label)
     for text, labels in texts.values():

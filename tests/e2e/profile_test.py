@@ -36,9 +36,9 @@ def read_ahead_of(directory):
 
 
 def table_of_profiles():
-    """Of docs/cli.md: profile -> what its row says that it sets."""
+    """Of docs/commands/mount.md: profile -> what its row says that it sets."""
     rows = re.findall(r"^\| `(training|serving|interactive|small-files)` \| .* \| (.*) \|$",
-                      (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE)
+                      (ROOT / "docs/commands/mount.md").read_text(), re.MULTILINE)
     return {name: dict(re.findall(r"`([a-z_]+)=([^`]+)`", text)) for name, text in rows}
 
 
@@ -79,7 +79,7 @@ def test_what_was_changed_since_outlives_the_daemon(leat, store, objects, folder
 
 
 @pytest.mark.parametrize("options, said", [
-    (("--profile", "fast"), "there is no profile 'fast'; there are training, serving"),
+    (("--profile", "fast"), "'fast' is none of training, serving, interactive, small-files"),
     (("--option", "no_open=perhaps"), "must be 'true' or 'false'"),
     (("--option", "read_ahead=1TiB"), "must be from"),
     (("--option", "no_open=true", "--option", "freshness=validate"), "opens are left out"),
