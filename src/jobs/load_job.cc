@@ -228,28 +228,22 @@ Task<Result<>> LoadJob::read_back(Context context, FileRefPtr ref) {
   co_return Result<>();
 }
 
-// How much of a piece is missing is known when it was fetched, so it is the next that waits.
-Task<Result<>> LoadJob::wait_for_turn(Context context) {
-  while (options_.bandwidth > 0) {
-    Clock::time_point free;
-    {
-      std::lock_guard lock(mutex_);
-      free = line_free_;
-    }
+// As on a line of that speed: a piece begins when what was missing of those before it is through.
+Task<Result<>> LoadJob::wait_for_turn(Context context, FileRefPtr ref, ByteRange piece) {
+  if (options_.bandwidth == 0) co_return Result<>();
+  uint64_t missing = 0;
+  for (const ByteRange& range : store_.missing(*ref, piece)) missing += range.size;
+  const std::chrono::duration<double> takes(double(missing) / double(options_.bandwidth));
+  Clock::duration wait;
+  {
+    std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
-    if (free <= now) break;
-    Result<> slept = co_await sleep_for(context, free - now);
-    if (!slept) co_return slept;
+    line_free_ = std::max(line_free_, now);
+    wait = line_free_ - now;
+    line_free_ += std::chrono::duration_cast<Clock::duration>(takes);
   }
-  co_return Result<>();
-}
-
-void LoadJob::take_turn(uint64_t fetched) {
-  if (options_.bandwidth == 0) return;
-  const std::chrono::duration<double> takes(double(fetched) / double(options_.bandwidth));
-  std::lock_guard lock(mutex_);
-  line_free_ =
-      std::max(line_free_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(takes);
+  if (wait <= Clock::duration::zero()) co_return Result<>();
+  co_return co_await sleep_for(context, wait);
 }
 
 void LoadJob::note_loaded(FileRefPtr ref) {
@@ -265,7 +259,7 @@ Task<> LoadJob::load_piece(Activity::Token token, Semaphore::Permit slot, Contex
                            Version* version, ByteRange piece) {
   Result<uint64_t> fetched = error(StatusCode::kCancelled, "the cache is full");
   if (!full_.stop_requested()) {
-    Result<> turn = co_await wait_for_turn(context);
+    Result<> turn = co_await wait_for_turn(context, version->ref, piece);
     if (turn) {
       fetched = co_await fetcher_.ensure(context, version->ref, piece);
     } else {
@@ -279,7 +273,6 @@ Task<> LoadJob::load_piece(Activity::Token token, Semaphore::Permit slot, Contex
     co_return;
   }
   refusals_ = 0;
-  take_turn(*fetched);
   update([&](JobProgress& progress) {
     progress.bytes_done += piece.size;
     progress.bytes_fetched += *fetched;

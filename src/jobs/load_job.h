@@ -46,8 +46,7 @@ class LoadJob : public Job {
   Task<Result<>> load_again(Context context, std::string path, FileRefPtr& ref);
   Task<Result<>> load_version(Context context, FileRefPtr ref);
   Task<Result<>> read_back(Context context, FileRefPtr ref);
-  Task<Result<>> wait_for_turn(Context context);
-  void take_turn(uint64_t fetched);
+  Task<Result<>> wait_for_turn(Context context, FileRefPtr ref, ByteRange piece);
   Task<> load_piece(Activity::Token token, Semaphore::Permit slot, Context context,
                     Version* version, ByteRange piece);
   void note_refusal();
@@ -68,7 +67,7 @@ class LoadJob : public Job {
   std::mutex mutex_;                // leaf
   std::vector<FileRefPtr> loaded_;  // those of which each stands for loaded_share_ files
   uint64_t loaded_share_ = 1;       // a power of two
-  Clock::time_point line_free_{};   // when what was fetched is through at that bandwidth
+  Clock::time_point line_free_{};   // when what was begun is through at that bandwidth
 };
 
 }  // namespace leat

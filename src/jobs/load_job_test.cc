@@ -245,5 +245,55 @@ TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {
   EXPECT_EQ(run(JobKind::kLoad, "/data").progress.bytes_fetched, 0u);
 }
 
+TEST_F(LoadJobTest, FilesAreChosenByTheirNamesBelowThePath) {
+  start();
+  for (const char* key : {"a/1.jpg", "a/2.txt", "b/deep/3.jpg", "4.jpg"}) {
+    source_->put(key, random_content(10'000, 1));
+  }
+  auto load = [&](std::string path, FileSelection selection) {
+    JobOrder order{.kind = JobKind::kLoad, .path = std::move(path)};
+    order.selection = std::move(selection);
+    return wait(jobs_->start(std::move(order))->id);
+  };
+  JobInfo job = load("/data", {.include = {"*.jpg"}, .exclude = {"deep/"}});
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.files_total, 2u);
+  EXPECT_TRUE(cached("/data/a/1.jpg"));
+  EXPECT_TRUE(cached("/data/4.jpg"));
+  EXPECT_FALSE(cached("/data/a/2.txt"));
+  EXPECT_FALSE(cached("/data/b/deep/3.jpg"));
+  // Below another path the names are others.
+  EXPECT_EQ(load("/data/b", {.files = {"deep"}}).progress.files_done, 1u);
+  EXPECT_EQ(load("/data/a/2.txt", {.include = {"*.txt"}}).progress.files_done, 1u);
+  JobOrder wrong{.kind = JobKind::kLoad, .path = "/data"};
+  wrong.selection.regex = "(";
+  EXPECT_EQ(jobs_->start(wrong).error().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(LoadJobTest, WhatDoesNotPassWhenItIsReadBackIsFetchedAgain) {
+  start();
+  const std::string content = random_content(3 * kMiB, 1);
+  source_->put("file", content);
+  run(JobKind::kLoad, "/data");
+  store_.corrupt_reads(1);
+  JobOrder order{.kind = JobKind::kLoad, .path = "/data"};
+  order.verify = true;
+  JobInfo job = wait(jobs_->start(order)->id);
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.bytes_verified, content.size());
+  EXPECT_GT(job.progress.bytes_fetched, 0u);
+  EXPECT_TRUE(cached("/data/file"));
+}
+
+TEST_F(LoadJobTest, AJobKeepsTheNumberThatItIsGiven) {
+  start();
+  source_->put("a", "text");
+  JobOrder order{.kind = JobKind::kLoad, .path = "/data"};
+  EXPECT_EQ(jobs_->start(order, 7)->id, 7u);
+  EXPECT_EQ(jobs_->start(order, 7).error().code(), StatusCode::kExists);
+  EXPECT_EQ(jobs_->start(order)->id, 8u);
+  wait(8);
+}
+
 }  // namespace
 }  // namespace leat
