@@ -63,7 +63,6 @@ def small():
         "0001.png": source.randbytes(5000),
         "0002.png": source.randbytes(7000),
         "data.bin": source.randbytes(3_000_000),
-        "labels/data.csv": b"name,label\n0001.png,0\n0002.png,1\n",
         "labels/train.txt": b"0 1\n1 0\n",
     }
 

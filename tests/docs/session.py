@@ -15,7 +15,10 @@ BY_NATURE = [(re.compile(pattern), shown) for pattern, shown in [
     (r"\b(pid|seed) \d+", r"\1 <number>"),
     (r"\b(up|in) (?:\d+(?:\.\d+)?(?:ms|[dhms]) ?)+", r"\1 <duration> "),
     (r"\b\d+(?:\.\d+)? (?:B|KiB|MiB|GiB|reads|files)/s", "<rate>"),
-    (r"\b\d+(?:\.\d+)? MiB resident", "<size> resident"),
+    (r"\b[\d.]+ MiB resident, [\d.]+ \w+ of [\d.]+ \w+ in buffers", "<memory>"),
+    (r"\b\d+ of \d+ open\b", "<open files>"),
+    # What the kernel of this machine offers.
+    (r"\b(?:(?:passthrough|readdirplus|survives|io_uring),?)+(?!\w)", "<features>"),
     (r'("(?:pid|supervisor_pid|rss_bytes|uptime_seconds|seconds)": )[\d.]+', r"\1<number>"),
 ]]
 
