@@ -7,7 +7,6 @@ without a change to the real ones. /fast, /mnt, /run and the reader's home are n
 a disk lies in the test's folder.
 """
 
-import ctypes
 import fcntl
 import os
 import shutil
@@ -18,6 +17,7 @@ import sys
 from pathlib import Path
 
 from docs.pages import ROOT
+from rig.mounts import MNT_DETACH, UMOUNT_NOFOLLOW, libc, mounts
 
 HOME = "/reader"
 HOST = "reader"
@@ -28,7 +28,6 @@ OWN = ("fast", "mnt", "proc", "run")
 ON_DISK = {"fast": "/fast", "home": HOME, "cache": "/var/cache/leat", "state": "/var/lib/leat"}
 SWITCH = "/sys/module/fuse/parameters/enable_uring"  # that `leat doctor --fix` sets
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
-PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
 
 def words(module, *arguments):
@@ -52,6 +51,13 @@ def cover(name, new):
         (above / folder).mkdir(parents=True)
     mount("-t", "overlay", "overlay", "-o",
           f"lowerdir=/{name},upperdir={above}/upper,workdir={above}/work", new / name)
+
+
+def forget_folders():
+    """FUSE mounts of others, of which this namespace got copies. Not by force: that would end them."""
+    for one in mounts()[::-1]:
+        if one.connection is not None:
+            libc.umount2(os.fsencode(one.point), MNT_DETACH | UMOUNT_NOFOLLOW)
 
 
 def lay_out(new):
@@ -110,7 +116,7 @@ def furnish(folder, leat):
 
 def become(folder, leat):
     """Makes this process, which `words` started, the first one of the machine."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
+    forget_folders()
     new = Path(folder, "root")
     new.mkdir()
     lay_out(new)

@@ -11,6 +11,7 @@ build_packages=(
   libgtest-dev libgmock-dev
 )
 test_packages=(fuse3 attr curl openssh-client python3-venv e2fsprogs procps zsh fish)
+docs_packages=(python3-torch python3-torchvision python3-pil s3fs jq xxd)
 demo_packages=(fuse3 procps python3-torch python3-torchvision python3-pil s3fs rclone)
 bench_packages=(fuse3 iproute2 s3fs rclone nginx-light libfuse2)
 
