@@ -52,14 +52,6 @@ def sets():
     leftovers.clear(folder)
 
 
-@pytest.fixture
-def folder():
-    path = leftovers.make_folder()
-    yield path
-    left = leftovers.clear(path)
-    assert not left, f"processes of the test will not end: {left}"
-
-
 def read(page, part, folder, sets):
     """Has a reader go through it; answers the steps, and what the daemon logged last."""
     deps = dependencies()

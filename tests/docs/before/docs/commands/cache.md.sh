@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 cat /mnt/train/0001.png >/dev/null
 leat cat --size 4KiB /mnt/train/data.bin >/dev/null
-shows leat cache ls shows 0001.png # small objects are listed when they have a segment
+# Small objects are listed when they have a segment.
+await 0001.png leat cache ls
 if [[ $1 == examples ]]; then
   cp -a "$STORE_DATA/my-bucket/train" "$STORE_DATA/my-bucket/old"
   mkdir -p /mnt/old /mnt/nvme

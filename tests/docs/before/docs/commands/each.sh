@@ -3,10 +3,11 @@
 mkdir -p /mnt/train
 leat mount s3://my-bucket/train /mnt/train --cache-size 8GiB --freshness immutable
 
-# Waits for what a command shows: until 'leat jobs' shows done
-shows() {
-  local tries=200
-  until "${@:1:$#-2}" 2>&1 | grep -q -- "${@: -1}"; do
+# await TEXT COMMAND…: until the command prints it
+await() {
+  local text=$1 tries=200
+  shift
+  until "$@" 2>&1 | grep -q -- "$text"; do
     ((tries--)) || return 1
     sleep 0.05
   done

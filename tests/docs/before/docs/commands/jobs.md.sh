@@ -5,4 +5,4 @@ leat free /mnt/train
 # One that runs for as long as the page is read: the store says nothing any more.
 kill -STOP "$STORE_PID"
 leat load --background /mnt/train
-shows leat jobs shows '4  load  running  0/4'
+await '4  load  running  0/4' leat jobs
