@@ -113,3 +113,13 @@ def wrong(reference, words):
     if rest and command["parts"] and not rest[0].startswith("-"):
         return [f"there is no command '{name} {rest[0]}'"]
     return [f"{name}: {what}" for what in Usage(command).wrong(rest)]
+
+
+def unknown(reference, words):
+    """Commands and flags that there are not, of a mention in prose: it may leave out what is needed."""
+    if not words or not re.fullmatch(r"[a-z][a-z-]*", words[0]):
+        return []  # leat COMMAND, leat 0.1.0
+    command, name, rest = command_of(reference, words)
+    if command is None:
+        return [f"there is no command {name!r}"]
+    return [f"{name}: {what}" for what in Usage(command).wrong(rest) if what.startswith("there is no")]

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from docs.command_lines import command_lines, wrong
-from docs.pages import READ, RUN, SHOWN, blocks, pages, shell_text
+from docs.command_lines import command_lines, unknown, wrong
+from docs.pages import READ, RUN, SHOWN, blocks, mentions, pages, shell_text
 from rig.leat import leat_program
 
 
@@ -42,6 +42,16 @@ def test_commands_and_flags_exist(page, reference):
     assert found == []
 
 
+# Pages of designs speak of what is to be, too.
+@pytest.mark.parametrize("page", [page for page in pages() if not page.startswith("docs/design/")])
+def test_commands_and_flags_that_prose_names_exist(page, reference):
+    found = [f"{page}:{line}: {code}: {what}"
+             for line, code in mentions(page)
+             for words in command_lines(code)
+             for what in unknown(reference, words)]
+    assert found == []
+
+
 LS = {"name": "ls", "parts": [], "arguments": [
     {"name": "PATH", "flags": [], "value": "PATH", "choices": [], "required": False, "repeated": False},
     {"name": "", "flags": ["-l", "--long"], "value": "", "choices": [], "required": False,
@@ -51,6 +61,20 @@ RUN_IT = {"name": "jobs", "arguments": [], "parts": [{"name": "jobs show", "part
     {"name": "", "flags": ["-n", "--as"], "value": "KIND", "choices": ["text", "table"],
      "required": False, "repeated": False}]}]}
 SMALL = {"commands": [LS, RUN_IT]}
+
+
+@pytest.mark.parametrize("mention, expected", [
+    ("leat ls", []),
+    ("leat COMMAND --help", []),
+    ("leat 0.1.0", []),
+    ("leat jobs show", []),
+    ("leat jobs …", []),
+    ("leat jobs shows", []),
+    ("leat load", ["there is no command 'load'"]),
+    ("leat ls --longer", ["ls: there is no flag --longer"]),
+])
+def test_a_mention(mention, expected):
+    assert [what for words in command_lines(mention) for what in unknown(SMALL, words)] == expected
 
 
 @pytest.mark.parametrize("line, expected", [

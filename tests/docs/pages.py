@@ -61,6 +61,16 @@ def blocks(page, text=None):
     return found
 
 
+def mentions(page):
+    """What stands as code within the prose of a page, with its line."""
+    lines, inside = (ROOT / page).read_text().splitlines(), False
+    for number, line in enumerate(lines, 1):
+        if FENCE.fullmatch(line):
+            inside = not inside
+        elif not inside:
+            yield from ((number, code) for code in re.findall(r"`([^`]+)`", line))
+
+
 class Command(NamedTuple):
     """Of a session: a command as it was typed, and what it said."""
     line: int
