@@ -5,8 +5,8 @@ DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-buil
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release demo test soak tsan bench bench-stores bench-files bench-cache bench-fuse \
-  format tidy clean
+.PHONY: help setup release package image demo test soak tsan bench bench-stores bench-files \
+  bench-cache bench-fuse format tidy clean
 
 help: ## this list
 	@echo "Leat. make COMMAND, where COMMAND is"
@@ -19,6 +19,15 @@ setup: ## install what building needs
 release: setup ## build the binary: build/release/leat
 	@cmake --preset release
 	@ninja -j$(JOBS) -C build/release leat
+
+package: ## a Debian package, a tarball and their symbols in build/package
+	@tools/setup package
+	@cmake --preset release
+	@ninja -j$(JOBS) -C build/release leat
+	@tools/package
+
+image: package ## a container image of build/package, where buildah, podman or docker can build
+	@tools/image
 
 demo: ## train a digit classifier from a mounted bucket, and compare (sets up all it needs)
 	@tools/setup demo

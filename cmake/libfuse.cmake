@@ -17,6 +17,7 @@ pkg_check_modules(libfuse REQUIRED fuse3>=3.17)
 add_library(leat_libfuse INTERFACE IMPORTED GLOBAL)
 # Without its compiler flag -pthread, which would not match the precompiled header's.
 target_include_directories(leat_libfuse SYSTEM INTERFACE ${libfuse_INCLUDE_DIRS})
-target_link_libraries(leat_libfuse INTERFACE ${libfuse_LINK_LIBRARIES} Threads::Threads ${CMAKE_DL_LIBS})
+leat_static_libraries(libfuse_archives ${libfuse_STATIC_LINK_LIBRARIES} ${libfuse_LINK_LIBRARIES})
+target_link_libraries(leat_libfuse INTERFACE ${libfuse_archives} Threads::Threads ${CMAKE_DL_LIBS})
 # 3.17's interface: FUSE_USE_VERSION names the API that the sources are written to.
 target_compile_definitions(leat_libfuse INTERFACE FUSE_USE_VERSION=317)

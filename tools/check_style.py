@@ -16,7 +16,7 @@ TEST_LINES_MAX = 800
 COLUMNS_MAX = 100
 SOURCES_PER_FOLDER_MAX = 25
 
-CODE = {".cc", ".h", ".py", ".sh", ".rs", ".cmake"}
+CODE = {".cc", ".h", ".py", ".sh", ".rs", ".cmake", ".ts", ".tsx", ".mjs", ".css"}
 # Shell and Python programs without an ending are known by their first line.
 SHEBANG = re.compile(r"^#!.*\b(python3|bash|sh)\b")
 SPDX = "SPDX-License-Identifier: Apache-2.0"

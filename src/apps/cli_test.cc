@@ -99,7 +99,7 @@ TEST_F(CliTest, WrongFlagsAreUsage) {
 }
 
 TEST_F(CliTest, WithoutADaemonTheCodeIsFour) {
-  for (const char* command : {"mounts", "status", "jobs"}) {
+  for (const char* command : {"mounts", "status", "jobs", "console"}) {
     Said none = leat({command});
     EXPECT_EQ(none.code, 4) << command;
     EXPECT_THAT(none.err, HasSubstr("no daemon runs at"));

@@ -19,8 +19,10 @@ constexpr std::array kCommands = {
                  &make_mount_command},
     CommandEntry{"umount", kFolders, "Take a folder away again", "leat umount /mnt/train",
                  &make_umount_command},
-    CommandEntry{"mounts", kFolders, "List the mounts of this host's daemon, change or move one",
+    CommandEntry{"mounts", kFolders,
+                 "List the mounts of this host's daemon, add, change, move or remove one",
                  "leat mounts\n"
+                 "  leat mounts add s3://my-bucket/val /mnt/val --profile training\n"
                  "  leat mounts set /mnt/train freshness=immutable quota=200GiB\n"
                  "  leat mounts set /mnt/train/labels pin=true\n"
                  "  leat mounts unset /mnt/train quota\n"
@@ -36,10 +38,18 @@ constexpr std::array kCommands = {
                  "leat cp -r s3://my-bucket/train/ ./train\n"
                  "  leat cp -r --update --exclude '*.tmp' ./results s3://my-bucket/results",
                  &make_cp_command},
-    CommandEntry{"load", kCache, "Fetch everything below a path into the cache",
-                 "leat load /mnt/train", &make_load_command},
-    CommandEntry{"free", kCache, "Drop everything below a path from the cache",
-                 "leat free /mnt/train", &make_free_command},
+    CommandEntry{"load", kCache, "Fetch files below a path into the cache",
+                 "leat load /mnt/train\n"
+                 "  leat load --include 'part-00*/**' --bandwidth 200MiB /mnt/train\n"
+                 "  leat load --files-from epoch.txt --verify --background /mnt/train",
+                 &make_load_command},
+    CommandEntry{"free", kCache, "Drop files below a path from the cache",
+                 "leat free /mnt/train\n  leat free --exclude 'labels/' /mnt/train",
+                 &make_free_command},
+    CommandEntry{"pin", kCache, "Keep what is cached of a path, whatever else needs room",
+                 "leat pin --load /mnt/train/labels\n  leat pin --off /mnt/train/labels\n"
+                 "  leat pin",
+                 &make_pin_command},
     CommandEntry{"refresh", kCache, "Ask the store now what has changed below a path, and say it",
                  "leat refresh /mnt/train", &make_refresh_command},
     CommandEntry{"cache", kCache, "List, verify, evict, move or format what is cached",
@@ -55,6 +65,8 @@ constexpr std::array kCommands = {
                  &make_status_command},
     CommandEntry{"jobs", kCache, "List running and ended jobs, or cancel one",
                  "leat jobs\n  leat jobs cancel 3", &make_jobs_command},
+    CommandEntry{"console", kOperation, "Say where the web console is, or open it",
+                 "leat console\n  leat console --open", &make_console_command},
     CommandEntry{"doctor", kOperation,
                  "Say what Leat can use on this host, what it cannot, and what that costs",
                  "leat doctor\n  sudo leat doctor --fix", &make_doctor_command, false, true},

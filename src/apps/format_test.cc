@@ -29,17 +29,30 @@ TEST(Progress, SaysWhatIsKnown) {
                                .bytes_total = std::nullopt,
                                .files_done = 0,
                                .files_total = std::nullopt},
-                              1s),
+                              512.0 * kMiB),
             "512.0 MiB, 512.0 MiB/s");
-  EXPECT_EQ(
-      describe_progress(
-          {.bytes_done = kGiB, .bytes_total = 4 * kGiB, .files_done = 3, .files_total = 10}, 2s),
-      "3 of 10 files, 1.0 GiB of 4.0 GiB, 512.0 MiB/s, 7s left");
+  EXPECT_EQ(describe_progress(
+                {.bytes_done = kGiB, .bytes_total = 4 * kGiB, .files_done = 3, .files_total = 10},
+                512.0 * kMiB),
+            "3 of 10 files, 1.0 GiB of 4.0 GiB, 512.0 MiB/s, 7s left");
   // Next to nothing done: no overflow, no promise of centuries.
   EXPECT_TRUE(
       describe_progress(
-          {.bytes_done = 1, .bytes_total = UINT64_MAX, .files_done = 0, .files_total = 1}, 1000000s)
+          {.bytes_done = 1, .bytes_total = UINT64_MAX, .files_done = 0, .files_total = 1}, 1e-6)
           .ends_with("B/s"));
+}
+
+TEST(Progress, ItsRateIsThatOfTheLastSeconds) {
+  RecentRate rate;
+  const RecentRate::Clock::time_point start{};
+  EXPECT_EQ(rate.at(start, 0), 0);
+  EXPECT_EQ(rate.at(start + 1s, 1000), 1000);
+  // What came at once in the beginning is forgotten after a while.
+  for (int i = 2; i <= 30; ++i) rate.at(start + i * 1s, 1000 + 10 * i);
+  EXPECT_EQ(rate.at(start + 31s, 1000 + 310), 10);
+  // Taken back: nothing is known, rather than a negative rate.
+  EXPECT_EQ(rate.at(start + 32s, 100), 0);
+  EXPECT_EQ(rate.at(start + 33s, 300), 200);
 }
 
 TEST(JobReport, IsOneLine) {

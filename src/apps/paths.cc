@@ -77,6 +77,10 @@ std::string daemon_log(const std::string& runtime) {
 std::string pid_file(const std::string& runtime) {
   return runtime + "/daemon.pid";
 }
+std::string kept_jobs(const std::string& runtime) {
+  return runtime + "/daemon.jobs";
+}
+
 std::string connection_record(const std::string& runtime) {
   return runtime + "/daemon.mounts";
 }

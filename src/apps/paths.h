@@ -19,6 +19,8 @@ Result<> make_runtime_directory(const std::string& path);
 std::string control_socket(const std::string& runtime);
 std::string daemon_log(const std::string& runtime);
 std::string pid_file(const std::string& runtime);
+// Loads that a successor goes on with.
+std::string kept_jobs(const std::string& runtime);
 // Which FUSE connections the daemon has (doors/fuse/connection/connection_record.h).
 std::string connection_record(const std::string& runtime);
 

@@ -11,7 +11,7 @@
 
 namespace leat {
 
-std::string describe_progress(const ProgressState& state, std::chrono::duration<double> elapsed) {
+std::string describe_progress(const ProgressState& state, double rate) {
   std::string text;
   if (state.files_total) {
     text = fmt::format("{} of {} files, ", state.files_done, *state.files_total);
@@ -20,8 +20,6 @@ std::string describe_progress(const ProgressState& state, std::chrono::duration<
   }
   text += format_bytes(state.bytes_done);
   if (state.bytes_total) text += " of " + format_bytes(*state.bytes_total);
-  double seconds = std::max(elapsed.count(), 1e-3);
-  double rate = static_cast<double>(state.bytes_done) / seconds;
   text += fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(rate)));
   if (state.bytes_total && rate >= 1 && *state.bytes_total > state.bytes_done) {
     double left = static_cast<double>(*state.bytes_total - state.bytes_done) / rate;
@@ -31,6 +29,17 @@ std::string describe_progress(const ProgressState& state, std::chrono::duration<
                         format_duration(std::chrono::seconds(static_cast<int64_t>(left) + 1)));
   }
   return text;
+}
+
+double RecentRate::at(Clock::time_point now, uint64_t bytes) {
+  constexpr auto kWindow = std::chrono::seconds(10);
+  // Bytes of a file that failed are taken back.
+  if (!seen_.empty() && bytes < seen_.back().second) seen_.clear();
+  seen_.emplace_back(now, bytes);
+  while (seen_.size() > 2 && now - seen_[1].first >= kWindow) seen_.pop_front();
+  const auto& [since, then] = seen_.front();
+  const double seconds = std::chrono::duration<double>(now - since).count();
+  return seconds > 0 ? static_cast<double>(bytes - then) / seconds : 0;
 }
 
 Progress::Progress(std::chrono::milliseconds after)
@@ -45,7 +54,8 @@ void Progress::show(const ProgressState& state) {
   if (!terminal_ || now < next_) return;
   next_ = now + std::chrono::milliseconds(200);
   shown_ = true;
-  std::fprintf(stderr, "\r\033[K%s", describe_progress(state, now - started_).c_str());
+  std::fprintf(stderr, "\r\033[K%s",
+               describe_progress(state, rate_.at(now, state.bytes_done)).c_str());
   std::fflush(stderr);
 }
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace leat {
 
@@ -17,7 +19,19 @@ struct ProgressState {
 };
 
 // "3 of 10 files, 1.0 GiB of 4.0 GiB, 512.0 MiB/s, 6s left"
-std::string describe_progress(const ProgressState& state, std::chrono::duration<double> elapsed);
+std::string describe_progress(const ProgressState& state, double bytes_per_second);
+
+// Of the last ten seconds: what was there already, or a store that has become slow, is not spread
+// over all that is still to come.
+class RecentRate {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // Bytes a second, `bytes` of all being done now.
+  double at(Clock::time_point now, uint64_t bytes);
+
+ private:
+  std::deque<std::pair<Clock::time_point, uint64_t>> seen_;
+};
 
 class Progress {
  public:
@@ -32,6 +46,7 @@ class Progress {
   const Clock::time_point started_ = Clock::now();
   const bool terminal_;
   Clock::time_point next_;
+  RecentRate rate_;
   bool shown_ = false;
 };
 

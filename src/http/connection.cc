@@ -56,6 +56,7 @@ struct Incoming {
   std::optional<HttpResponse> refusal;  // neither: the client is gone or said nothing
   bool keep_alive = false;
   bool chunks = true;  // HTTP/1.0 does not know them
+  bool head = false;   // HEAD: an answer without its body
 };
 
 class ConnectionImpl : public Connection, public std::enable_shared_from_this<ConnectionImpl> {
@@ -89,6 +90,7 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
   template <class Buffers>
   Task<ErrorCode> write_all(Buffers buffers);
   Task<bool> send(HttpResponse response, bool keep_alive, bool chunks);
+  Task<bool> send_head(HttpResponse response, bool keep_alive);
   Task<bool> send_stream(HttpResponse response, bool keep_alive, bool chunks);
   Task<> linger();
   bhttp::response<bhttp::string_body> make_head(const HttpResponse& response,
@@ -134,7 +136,12 @@ Task<> ConnectionImpl::serve() {
     HttpResponse response = co_await router_.handle(context, std::move(*incoming.request));
     requests_total.add();
     bool keep_alive = incoming.keep_alive && !stopping_.stop_requested();
-    bool sent = co_await send(std::move(response), keep_alive, incoming.chunks);
+    bool sent = false;
+    if (incoming.head || response.status == 304) {
+      sent = co_await send_head(std::move(response), keep_alive);
+    } else {
+      sent = co_await send(std::move(response), keep_alive, incoming.chunks);
+    }
     if (!sent || !keep_alive) break;
   }
   ErrorCode ignored;
@@ -165,6 +172,7 @@ Task<Incoming> ConnectionImpl::receive() {
   incoming.chunks = message.version() >= 11;
   HttpRequest request;
   request.method = std::string(view(message.method_string()));
+  incoming.head = request.method == "HEAD";
   if (auto parsed = parse_target(view(message.target()), request); !parsed) {
     incoming.refusal =
         HttpResponse::failure(400, to_string(parsed.error().code()), parsed.error().message());
@@ -242,6 +250,17 @@ Task<bool> ConnectionImpl::send(HttpResponse response, bool keep_alive, bool chu
   ErrorCode failed;
   give_time_to_write();
   co_await bhttp::async_write(stream_, message, redirect_error(use_awaitable, failed));
+  co_return !failed;
+}
+
+// To HEAD the length that GET would have had (RFC 9110, 9.3.2), where it is known; with 304 none.
+Task<bool> ConnectionImpl::send_head(HttpResponse response, bool keep_alive) {
+  auto message = make_head(response, keep_alive);
+  if (!response.stream && response.status != 304) message.content_length(response.body.size());
+  bhttp::response_serializer<bhttp::string_body> head(message);
+  ErrorCode failed;
+  give_time_to_write();
+  co_await bhttp::async_write_header(stream_, head, redirect_error(use_awaitable, failed));
   co_return !failed;
 }
 

@@ -48,16 +48,21 @@ void HttpRouter::add(std::string method, std::string pattern, HttpHandler handle
 
 Task<HttpResponse> HttpRouter::handle(Context context, HttpRequest request) const {
   std::vector<std::string> path = split(request.path);
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
   std::string allowed;
   for (const Route& route : routes_) {
     auto params = match(route.components, path);
     if (!params) continue;
-    if (route.method == request.method) {
+    if (route.method == method) {
       request.params = std::move(*params);
       HttpResponse response = co_await route.handler(std::move(context), std::move(request));
       co_return response;
     }
     allowed += (allowed.empty() ? "" : ", ") + route.method;
+  }
+  if (rest_) {
+    HttpResponse response = co_await rest_(std::move(context), std::move(request));
+    co_return response;
   }
   if (allowed.empty()) {
     co_return HttpResponse::failure(404, "not_found",

@@ -19,7 +19,10 @@ using HttpHandler = std::function<Task<HttpResponse>(Context, HttpRequest)>;
 class HttpRouter {
  public:
   // `pattern`: "/v1/jobs/{id}"; a {name} matches one component and lands in request.params.
+  // A GET route answers HEAD, too: the server leaves the body out.
   void add(std::string method, std::string pattern, HttpHandler handler);
+  // What answers everything that no route matches, in place of 404 and 405.
+  void add_rest(HttpHandler handler) { rest_ = std::move(handler); }
 
   // The handler's answer, or 404 or 405 (naming the methods that there are).
   Task<HttpResponse> handle(Context context, HttpRequest request) const;
@@ -31,6 +34,7 @@ class HttpRouter {
     HttpHandler handler;
   };
   std::vector<Route> routes_;
+  HttpHandler rest_;
 };
 
 }  // namespace leat

@@ -171,6 +171,51 @@ class HttpServerTest : public testing::Test {
   std::unique_ptr<HttpServer> server_;
 };
 
+TEST_F(HttpServerTest, HeadIsAnsweredAsGetWithoutABody) {
+  start();
+  RawClient client(port());
+  // The second answer begins where the first one's head ends.
+  std::string answer = client.ask(
+      "HEAD /echo?q=long HTTP/1.1\r\nHost: h\r\n\r\n"
+      "HEAD /stream HTTP/1.1\r\nHost: h\r\n\r\n"
+      "HEAD /nothing HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(answer.find("\r\n\r\nHTTP/1.1 200 OK\r\n"), answer.find("\r\n\r\n")) << answer;
+  EXPECT_NE(answer.find("Content-Length: 10\r\n"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("HTTP/1.1 404"), std::string::npos) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << answer;
+  EXPECT_EQ(answer.find("HEAD long"), std::string::npos) << answer;
+  EXPECT_EQ(*producer_.sent, 0);
+}
+
+TEST_F(HttpServerTest, NotModifiedHasNoBodyAndNoLength) {
+  HttpRouter router;
+  router.add("GET", "/same", [](Context, HttpRequest) -> Task<HttpResponse> {
+    co_return HttpResponse{.status = 304, .body = "never sent"};
+  });
+  server_ =
+      *HttpServer::start(*HttpEndpoint::parse("127.0.0.1:0"), std::move(router), {}, executor_);
+  std::string answer = RawClient(port()).ask(
+      "GET /same HTTP/1.1\r\nHost: h\r\n\r\n"
+      "GET /same HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(answer.find("\r\n\r\nHTTP/1.1 304"), answer.find("\r\n\r\n")) << answer;
+  EXPECT_EQ(answer.find("Content-Length"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find("never sent"), std::string::npos) << answer;
+}
+
+TEST_F(HttpServerTest, ARouterMayAnswerTheRestItself) {
+  HttpRouter router;
+  router.add("GET", "/echo", &echo);
+  router.add_rest([](Context, HttpRequest request) -> Task<HttpResponse> {
+    co_return HttpResponse::text(418, request.method + " " + request.path);
+  });
+  auto ask = [&](const char* method, const char* path) {
+    return executor_.wait(router.handle(Context::background(), {.method = method, .path = path}));
+  };
+  EXPECT_EQ(ask("GET", "/echo").status, 200);
+  EXPECT_EQ(ask("POST", "/echo").body, "POST /echo");
+  EXPECT_EQ(ask("GET", "/x").body, "GET /x");
+}
+
 TEST_F(HttpServerTest, AnswersRequestsAndKeepsTheConnection) {
   start();
   HttpRequest request;

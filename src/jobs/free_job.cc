@@ -14,16 +14,17 @@ constexpr size_t kBatchFiles = 256;
 
 }  // namespace
 
-FreeJob::FreeJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher,
-                 PageStore& store, Executor& executor)
+FreeJob::FreeJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
+                 Fetcher& fetcher, PageStore& store, Executor& executor)
     : Job(id, JobKind::kFree, std::move(path)),
+      filter_(std::move(filter)),
       catalog_(catalog),
       fetcher_(fetcher),
       store_(store),
       executor_(executor) {}
 
 Task<> FreeJob::work(Context context) {
-  TreeWalk walk(catalog_, executor_, activity_, path());
+  TreeWalk walk(catalog_, executor_, activity_, path(), filter_);
   while (!context.cancelled()) {
     std::optional<TreeWalk::Step> step = co_await walk.next(context);
     if (!step) {
@@ -31,7 +32,7 @@ Task<> FreeJob::work(Context context) {
       break;
     }
     if (step->listing) {
-      co_await free_listing(context, *step->listing);
+      co_await free_listing(context, step->path, *step->listing);
     } else {
       note_error(step->path, step->listing.error());
     }
@@ -40,11 +41,15 @@ Task<> FreeJob::work(Context context) {
   co_await activity_.wait_idle();
 }
 
-Task<> FreeJob::free_listing(Context context, ListingPtr listing) {
-  auto count = [listing] {
+Task<> FreeJob::free_listing(Context context, std::string directory, ListingPtr listing) {
+  const ChosenFiles chosen(filter_, path(), directory);
+  auto wanted = [&chosen](const NameView& name) {
+    return !name.is_directory() && chosen.contain(name.name);
+  };
+  auto count = [listing, &wanted] {
     uint64_t files = 0;
     for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
-      files += cursor.view().is_directory() ? 0 : 1;
+      files += wanted(cursor.view()) ? 1 : 0;
     }
     return files;
   };
@@ -52,10 +57,10 @@ Task<> FreeJob::free_listing(Context context, ListingPtr listing) {
   update([&](JobProgress& progress) { progress.files_total += files; });
   Listing::Cursor cursor = listing->from(0);
   for (bool more = true; more && !context.cancelled();) {
-    auto drop_batch = [this, &cursor, &more] {
+    auto drop_batch = [this, &cursor, &more, &wanted] {
       JobProgress done;
       while (done.files_done < kBatchFiles && (more = cursor.next())) {
-        if (cursor.view().is_directory()) continue;
+        if (!wanted(cursor.view())) continue;
         const FileRefPtr ref = cursor.entry().ref;
         // Memory last: a reader in between finds the bytes there rather than fetching them.
         done.bytes_done += store_.drop(ref->id);

@@ -9,6 +9,7 @@
 #include "catalog/catalog.h"
 #include "fetch/fetcher.h"
 #include "jobs/job.h"
+#include "model/file_filter.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
 
@@ -16,13 +17,14 @@ namespace leat {
 
 class FreeJob : public Job {
  public:
-  FreeJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher, PageStore& store,
-          Executor& executor);
+  FreeJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, Fetcher& fetcher,
+          PageStore& store, Executor& executor);
 
  private:
   Task<> work(Context context) override;
-  Task<> free_listing(Context context, ListingPtr listing);
+  Task<> free_listing(Context context, std::string directory, ListingPtr listing);
 
+  const FileFilter filter_;
   Catalog& catalog_;
   Fetcher& fetcher_;
   PageStore& store_;

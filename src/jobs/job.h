@@ -42,10 +42,11 @@ struct JobProgress {
   bool planned = false;  // the totals are final; refresh: directories are counted as files
   uint64_t files_total = 0;
   uint64_t files_done = 0;
-  uint64_t bytes_total = 0;    // load: of the files; free: as bytes_done; verify: about
-  uint64_t bytes_done = 0;     // load: known to be cached; free: given back; verify: compared
-  uint64_t bytes_fetched = 0;  // of these, asked of the store
-  uint64_t errors = 0;         // files and directories that failed
+  uint64_t bytes_total = 0;     // load: of the files; free: as bytes_done; verify: about
+  uint64_t bytes_done = 0;      // load: known to be cached; free: given back; verify: compared
+  uint64_t bytes_fetched = 0;   // of these, asked of the store
+  uint64_t bytes_verified = 0;  // load that verifies: read back
+  uint64_t errors = 0;          // files and directories that failed
   // load: of mounts that do not keep them in the cache; in none of the other numbers.
   uint64_t files_uncached = 0;
   uint64_t bytes_uncached = 0;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -16,44 +17,54 @@ namespace leat {
 
 JobTable::JobTable(JobTableOptions options, Catalog& catalog, Fetcher& fetcher, PageStore* store,
                    Executor& executor)
-    : options_(options), catalog_(catalog), fetcher_(fetcher), store_(store), executor_(executor) {}
+    : options_(std::move(options)),
+      catalog_(catalog),
+      fetcher_(fetcher),
+      store_(store),
+      executor_(executor) {}
 
 JobTable::~JobTable() {
   LEAT_CHECK(activity_.idle());
 }
 
-Result<JobInfo> JobTable::start(JobKind kind, std::string path, std::string output) {
-  LEAT_TRY(std::string normal, normalise_path(path));
-  const bool of_names = kind == JobKind::kSnapshot || kind == JobKind::kRefresh;
+Result<JobInfo> JobTable::start(JobOrder order, std::optional<uint64_t> given_id) {
+  LEAT_TRY(order.path, normalise_path(order.path));
+  LEAT_TRY(FileFilter filter, FileFilter::make(order.selection));
+  const bool of_names = order.kind == JobKind::kSnapshot || order.kind == JobKind::kRefresh;
+  const std::string what = fmt::format("{} '{}'", to_string(order.kind), order.path);
   if (store_ == nullptr && !of_names) {
-    return error(StatusCode::kUnsupported,
-                 fmt::format("cannot {} '{}': there is no cache; start Leat with a cache directory",
-                             to_string(kind), normal));
+    return error(
+        StatusCode::kUnsupported,
+        fmt::format("cannot {}: there is no cache; start Leat with a cache directory", what));
   }
   auto token = activity_.enter();
   if (!token) {
-    return error(StatusCode::kCancelled,
-                 fmt::format("cannot {} '{}': Leat is stopping", to_string(kind), normal));
+    return error(StatusCode::kCancelled, fmt::format("cannot {}: Leat is stopping", what));
   }
   Entry entry;
   {
     std::lock_guard lock(mutex_);
     if (running_locked() >= options_.running_max) {
       return error(StatusCode::kBusy,
-                   fmt::format("cannot {} '{}': {} jobs run already; wait for one or cancel it",
-                               to_string(kind), normal, options_.running_max));
+                   fmt::format("cannot {}: {} jobs run already; wait for one or cancel it", what,
+                               options_.running_max));
     }
-    if (kind == JobKind::kVerify && options_.cache == nullptr) {
+    if (order.kind == JobKind::kVerify && options_.cache == nullptr) {
       return error(StatusCode::kUnsupported, "there is no cache that could be verified");
     }
     for (const auto& [number, other] : jobs_) {
-      if (output.empty() || other.output != output || other.ended->ready()) continue;
+      if (order.output.empty() || other.output != order.output || other.ended->ready()) continue;
       return error(
           StatusCode::kBusy,
-          fmt::format("job {} is just writing {}; wait for it or cancel it", number, output));
+          fmt::format("job {} is just writing {}; wait for it or cancel it", number, order.output));
     }
-    uint64_t id = next_id_++;
-    entry = {make(kind, id, std::move(normal), output), SharedResult<bool>::make(), output};
+    const uint64_t id = given_id.value_or(next_id_);
+    if (jobs_.contains(id)) {
+      return error(StatusCode::kExists, fmt::format("cannot {}: there is a job {}", what, id));
+    }
+    next_id_ = std::max(next_id_, id + 1);
+    entry = {nullptr, SharedResult<bool>::make(), order.output};
+    entry.job = make(id, std::move(order), std::move(filter));
     jobs_.emplace(id, entry);
   }
   JobInfo info = entry.job->info();
@@ -61,24 +72,28 @@ Result<JobInfo> JobTable::start(JobKind kind, std::string path, std::string outp
   return info;
 }
 
-std::shared_ptr<Job> JobTable::make(JobKind kind, uint64_t id, std::string path,
-                                    std::string output) {
-  if (kind == JobKind::kFree) {
-    return std::make_shared<FreeJob>(id, std::move(path), catalog_, fetcher_, *store_, executor_);
+std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filter) {
+  if (order.kind == JobKind::kFree) {
+    return std::make_shared<FreeJob>(id, std::move(order.path), std::move(filter), catalog_,
+                                     fetcher_, *store_, executor_);
   }
-  if (kind == JobKind::kSnapshot) {
-    return std::make_shared<SnapshotJob>(id, std::move(path), std::move(output), catalog_,
-                                         executor_);
+  if (order.kind == JobKind::kSnapshot) {
+    return std::make_shared<SnapshotJob>(id, std::move(order.path), std::move(order.output),
+                                         catalog_, executor_);
   }
-  if (kind == JobKind::kRefresh) {
-    return std::make_shared<RefreshJob>(id, std::move(path), catalog_, executor_,
+  if (order.kind == JobKind::kRefresh) {
+    return std::make_shared<RefreshJob>(id, std::move(order.path), catalog_, executor_,
                                         options_.refreshed);
   }
-  if (kind == JobKind::kVerify) {
-    return std::make_shared<VerifyJob>(id, std::move(path), *options_.cache);
+  if (order.kind == JobKind::kVerify) {
+    return std::make_shared<VerifyJob>(id, std::move(order.path), *options_.cache);
   }
-  return std::make_shared<LoadJob>(id, std::move(path), catalog_, fetcher_, *store_, executor_,
-                                   options_.load);
+  LoadOptions load = options_.load;
+  load.verify = order.verify;
+  load.bandwidth = order.bandwidth;
+  if (order.requests > 0) load.pieces_max = order.requests;
+  return std::make_shared<LoadJob>(id, std::move(order.path), std::move(filter), catalog_, fetcher_,
+                                   *store_, executor_, load);
 }
 
 Task<> JobTable::run(Activity::Token token, Entry entry) {
@@ -89,6 +104,8 @@ Task<> JobTable::run(Activity::Token token, Entry entry) {
     std::lock_guard lock(mutex_);
     remember_end_locked(entry.job->id());
   }
+  // Before anybody hears of the end.
+  if (options_.ended) options_.ended(entry.job->id());
   entry.ended->set(true);
 }
 

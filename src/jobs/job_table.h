@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "catalog/catalog.h"
 #include "fetch/fetcher.h"
 #include "jobs/job.h"
+#include "jobs/job_order.h"
 #include "jobs/load_job.h"
 #include "jobs/refresh_job.h"
 #include "runtime/activity.h"
@@ -30,6 +33,8 @@ struct JobTableOptions {
   HostCache* cache = nullptr;  // that can be verified
   // What else there is to be done of a path that was refreshed; may be empty.
   Refreshed refreshed{};
+  // Told of each that has ended, on any thread; may be empty.
+  std::function<void(uint64_t id)> ended{};
 };
 
 class JobTable {
@@ -41,9 +46,12 @@ class JobTable {
   ~JobTable();
 
   // Returns as soon as it runs; whether the path exists shows in the job. kInvalidArgument for what
-  // is no namespace path, kBusy when running_max run, kUnsupported without a cache.
-  // `output`: of a snapshot, the file to be.
-  Result<JobInfo> start(JobKind kind, std::string path, std::string output = "");
+  // is no namespace path or no pattern, kBusy when running_max run, kUnsupported without a cache.
+  // `id`: the number of one that a predecessor began; later ones get greater numbers.
+  Result<JobInfo> start(JobOrder order, std::optional<uint64_t> id = std::nullopt);
+  Result<JobInfo> start(JobKind kind, std::string path) {
+    return start(JobOrder{.kind = kind, .path = std::move(path)});
+  }
 
   std::vector<JobInfo> list() const;  // oldest first
   // kNotFound for one that never was or was forgotten; also the two below.
@@ -64,7 +72,7 @@ class JobTable {
   };
 
   Task<> run(Activity::Token token, Entry entry);
-  std::shared_ptr<Job> make(JobKind kind, uint64_t id, std::string path, std::string output);
+  std::shared_ptr<Job> make(uint64_t id, JobOrder order, FileFilter filter);
   Result<Entry> entry(uint64_t id) const;
   size_t running_locked() const;
   void remember_end_locked(uint64_t id);

@@ -14,6 +14,7 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
+constexpr uint64_t kReadBackBytes = kMiB;
 constexpr uint64_t kCountedInPlace = 10'000;
 // Files that are looked at again when all are loaded; of more a part is, drawn by their ids.
 constexpr size_t kLookedAtAgain = 100'000;
@@ -23,11 +24,11 @@ bool is_kept(const NameView& file) {
   return !file.is_directory() && file.cache == CacheUse::kDisk;
 }
 
-JobProgress count_files(const Listing& listing) {
+JobProgress count_files(const Listing& listing, const ChosenFiles& chosen) {
   JobProgress found;
   for (Listing::Cursor cursor = listing.from(0); cursor.next();) {
     const NameView& file = cursor.view();
-    if (file.is_directory()) continue;
+    if (file.is_directory() || !chosen.contain(file.name)) continue;
     const bool kept = is_kept(file);
     ++(kept ? found.files_total : found.files_uncached);
     (kept ? found.bytes_total : found.bytes_uncached) += file.size;
@@ -52,9 +53,10 @@ struct LoadJob::Version {
   }
 };
 
-LoadJob::LoadJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher,
-                 PageStore& store, Executor& executor, LoadOptions options)
+LoadJob::LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
+                 Fetcher& fetcher, PageStore& store, Executor& executor, LoadOptions options)
     : Job(id, JobKind::kLoad, std::move(path)),
+      filter_(std::move(filter)),
       catalog_(catalog),
       fetcher_(fetcher),
       store_(store),
@@ -64,7 +66,7 @@ LoadJob::LoadJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetch
       pieces_(options.pieces_max) {}
 
 Task<> LoadJob::work(Context context) {
-  TreeWalk walk(catalog_, executor_, activity_, path());
+  TreeWalk walk(catalog_, executor_, activity_, path(), filter_);
   bool goes_on = true;
   while (goes_on) {
     std::optional<TreeWalk::Step> step = co_await walk.next(context);
@@ -113,8 +115,9 @@ Task<> LoadJob::check_cached() {
 
 // Starts its files; false when the job is to end.
 Task<bool> LoadJob::load_listing(Context context, std::string directory, ListingPtr listing) {
+  const ChosenFiles chosen(filter_, path(), directory);
   // Millions of names take a second to count.
-  auto count = [listing] { return count_files(*listing); };
+  auto count = [listing, &chosen] { return count_files(*listing, chosen); };
   JobProgress found;
   if (listing->size_hint() > kCountedInPlace) {
     found = co_await executor_.blocking(std::move(count));
@@ -134,7 +137,7 @@ Task<bool> LoadJob::load_listing(Context context, std::string directory, Listing
                                   listing->left_out(), directory)));
   }
   for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
-    if (!is_kept(cursor.view())) continue;
+    if (!is_kept(cursor.view()) || !chosen.contain(cursor.view().name)) continue;
     auto slot = co_await files_.acquire(context, 1, "a load");
     if (!slot || context.cancelled() || full_.stop_requested()) co_return false;
     auto token = activity_.enter();
@@ -146,10 +149,12 @@ Task<bool> LoadJob::load_listing(Context context, std::string directory, Listing
 
 Task<> LoadJob::load_file(Activity::Token token, Semaphore::Permit slot, Context context,
                           std::string path, FileRefPtr ref) {
-  Result<> loaded = co_await load_version(context, ref);
+  FileRefPtr now = ref;
+  Result<> loaded = co_await load_version(context, now);
   if (!loaded && loaded.error().code() == StatusCode::kChanged) {
-    loaded = co_await load_again(context, path, ref->size);
+    loaded = co_await load_again(context, path, now);
   }
+  if (loaded && options_.verify) loaded = co_await read_back(context, now);
   if (loaded) {
     update([](JobProgress& progress) { ++progress.files_done; });
   } else if (loaded.error().code() != StatusCode::kCancelled || !full_.stop_requested()) {
@@ -157,8 +162,8 @@ Task<> LoadJob::load_file(Activity::Token token, Semaphore::Permit slot, Context
   }
 }
 
-// The file changed under way: its present version, once.
-Task<Result<>> LoadJob::load_again(Context context, std::string path, uint64_t old_size) {
+// The file changed under way: its present version, once, which `ref` is from then on.
+Task<Result<>> LoadJob::load_again(Context context, std::string path, FileRefPtr& ref) {
   catalog_.report_changed(path);
   Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, path);
   if (!entry) co_return Error(entry.error());
@@ -168,8 +173,9 @@ Task<Result<>> LoadJob::load_again(Context context, std::string path, uint64_t o
                                 "it again",
                                 path));
   }
-  update([&](JobProgress& progress) { progress.bytes_total += entry->ref->size - old_size; });
-  co_return co_await load_version(context, entry->ref);
+  update([&](JobProgress& progress) { progress.bytes_total += entry->ref->size - ref->size; });
+  ref = entry->ref;
+  co_return co_await load_version(context, ref);
 }
 
 Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
@@ -202,6 +208,50 @@ Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
   co_return admitted;
 }
 
+// What comes out of the page store was compared with its checksums; what was not there any more or
+// did not pass is fetched once more.
+Task<Result<>> LoadJob::read_back(Context context, FileRefPtr ref) {
+  for (uint64_t at = 0; at < ref->size; at += kReadBackBytes) {
+    const ByteRange piece{at, std::min(kReadBackBytes, ref->size - at)};
+    auto slot = co_await pieces_.acquire(context, 1, "a load");
+    if (!slot) co_return Error(slot.error());
+    Result<Bytes> read = co_await store_.read(context, ref, piece);
+    if (!read && !context.cancelled()) {
+      Result<uint64_t> fetched = co_await fetcher_.ensure(context, ref, piece);
+      if (!fetched) co_return Error(fetched.error());
+      update([&](JobProgress& progress) { progress.bytes_fetched += *fetched; });
+      read = co_await store_.read(context, ref, piece);
+    }
+    if (!read) co_return Error(read.error());
+    update([&](JobProgress& progress) { progress.bytes_verified += piece.size; });
+  }
+  co_return Result<>();
+}
+
+// How much of a piece is missing is known when it was fetched, so it is the next that waits.
+Task<Result<>> LoadJob::wait_for_turn(Context context) {
+  while (options_.bandwidth > 0) {
+    Clock::time_point free;
+    {
+      std::lock_guard lock(mutex_);
+      free = line_free_;
+    }
+    const Clock::time_point now = Clock::now();
+    if (free <= now) break;
+    Result<> slept = co_await sleep_for(context, free - now);
+    if (!slept) co_return slept;
+  }
+  co_return Result<>();
+}
+
+void LoadJob::take_turn(uint64_t fetched) {
+  if (options_.bandwidth == 0) return;
+  const std::chrono::duration<double> takes(double(fetched) / double(options_.bandwidth));
+  std::lock_guard lock(mutex_);
+  line_free_ =
+      std::max(line_free_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(takes);
+}
+
 void LoadJob::note_loaded(FileRefPtr ref) {
   std::lock_guard lock(mutex_);
   auto drawn = [this](const FileRefPtr& one) { return one->id.hash64() % loaded_share_ == 0; };
@@ -214,7 +264,14 @@ void LoadJob::note_loaded(FileRefPtr ref) {
 Task<> LoadJob::load_piece(Activity::Token token, Semaphore::Permit slot, Context context,
                            Version* version, ByteRange piece) {
   Result<uint64_t> fetched = error(StatusCode::kCancelled, "the cache is full");
-  if (!full_.stop_requested()) fetched = co_await fetcher_.ensure(context, version->ref, piece);
+  if (!full_.stop_requested()) {
+    Result<> turn = co_await wait_for_turn(context);
+    if (turn) {
+      fetched = co_await fetcher_.ensure(context, version->ref, piece);
+    } else {
+      fetched = Error(turn.error());
+    }
+  }
   if (!fetched) {
     if (fetched.error().code() == StatusCode::kNoSpace) note_refusal();
     std::lock_guard lock(version->mutex);
@@ -222,6 +279,7 @@ Task<> LoadJob::load_piece(Activity::Token token, Semaphore::Permit slot, Contex
     co_return;
   }
   refusals_ = 0;
+  take_turn(*fetched);
   update([&](JobProgress& progress) {
     progress.bytes_done += piece.size;
     progress.bytes_fetched += *fetched;

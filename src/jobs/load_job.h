@@ -14,6 +14,7 @@
 #include "fetch/fetcher.h"
 #include "jobs/job.h"
 #include "jobs/tree_walk.h"
+#include "model/file_filter.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
 #include "runtime/semaphore.h"
@@ -26,12 +27,14 @@ struct LoadOptions {
   // So many pieces in a row for which the page store had no room end the job: it would fetch the
   // rest of the data for nothing.
   unsigned refusals_max = 32;
+  bool verify = false;     // as JobOrder
+  uint64_t bandwidth = 0;  // as JobOrder
 };
 
 class LoadJob : public Job {
  public:
-  LoadJob(uint64_t id, std::string path, Catalog& catalog, Fetcher& fetcher, PageStore& store,
-          Executor& executor, LoadOptions options = {});
+  LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, Fetcher& fetcher,
+          PageStore& store, Executor& executor, LoadOptions options = {});
 
  private:
   struct Version;  // one file version being loaded
@@ -40,14 +43,18 @@ class LoadJob : public Job {
   Task<bool> load_listing(Context context, std::string directory, ListingPtr listing);
   Task<> load_file(Activity::Token token, Semaphore::Permit slot, Context context, std::string path,
                    FileRefPtr ref);
-  Task<Result<>> load_again(Context context, std::string path, uint64_t old_size);
+  Task<Result<>> load_again(Context context, std::string path, FileRefPtr& ref);
   Task<Result<>> load_version(Context context, FileRefPtr ref);
+  Task<Result<>> read_back(Context context, FileRefPtr ref);
+  Task<Result<>> wait_for_turn(Context context);
+  void take_turn(uint64_t fetched);
   Task<> load_piece(Activity::Token token, Semaphore::Permit slot, Context context,
                     Version* version, ByteRange piece);
   void note_refusal();
   void note_loaded(FileRefPtr ref);
   Task<> check_cached();
 
+  const FileFilter filter_;
   Catalog& catalog_;
   Fetcher& fetcher_;
   PageStore& store_;
@@ -61,6 +68,7 @@ class LoadJob : public Job {
   std::mutex mutex_;                // leaf
   std::vector<FileRefPtr> loaded_;  // those of which each stands for loaded_share_ files
   uint64_t loaded_share_ = 1;       // a power of two
+  Clock::time_point line_free_{};   // when what was fetched is through at that bandwidth
 };
 
 }  // namespace leat

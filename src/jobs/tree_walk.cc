@@ -23,13 +23,32 @@ Task<> list_ahead(Activity::Token token, Catalog* catalog, Context context, std:
 
 }  // namespace
 
-TreeWalk::TreeWalk(Catalog& catalog, Executor& executor, Activity& activity, std::string root)
-    : catalog_(catalog), executor_(executor), activity_(activity), root_(std::move(root)) {}
+TreeWalk::TreeWalk(Catalog& catalog, Executor& executor, Activity& activity, std::string root,
+                   FileFilter filter)
+    : catalog_(catalog),
+      executor_(executor),
+      activity_(activity),
+      root_(std::move(root)),
+      filter_(std::move(filter)) {}
 
-void TreeWalk::Level::fill() {
+void TreeWalk::Level::fill(const FileFilter& filter, std::string_view root) {
   while (next.size() <= kListingsAhead && cursor.next()) {
-    if (cursor.view().is_directory()) next.push_back({join_path(path, cursor.view().name)});
+    if (!cursor.view().is_directory()) continue;
+    std::string below = join_path(path, cursor.view().name);
+    if (filter.may_hold(path_below(below, root))) next.push_back({std::move(below)});
   }
+}
+
+ChosenFiles::ChosenFiles(const FileFilter& filter, std::string_view root,
+                         std::string_view directory)
+    : filter_(filter) {
+  // A root that is a file is the only one in its directory's listing, and called by its name.
+  if (is_at_or_below(directory, root)) in_front_ = path_below(directory, root);
+  if (!in_front_.empty()) in_front_ += '/';
+}
+
+bool ChosenFiles::contain(std::string_view name) const {
+  return filter_.everything() || filter_.matches(in_front_ + std::string(name));
 }
 
 Task<std::optional<TreeWalk::Step>> TreeWalk::next(Context context) {
@@ -78,7 +97,7 @@ std::optional<std::string> TreeWalk::take_next() {
   if (!first_.empty()) return take_from(first_);
   while (!levels_.empty()) {
     Level& level = levels_.back();
-    level.fill();
+    level.fill(filter_, root_);
     if (!level.next.empty()) return take_from(level.next);
     levels_.pop_back();
   }

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "catalog/catalog.h"
+#include "model/file_filter.h"
 #include "runtime/activity.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
@@ -26,7 +27,9 @@ class TreeWalk {
   };
 
   // All must outlive `activity`'s end, in which listings that were asked for ahead are counted.
-  TreeWalk(Catalog& catalog, Executor& executor, Activity& activity, std::string root);
+  // Directories in which `filter` finds nothing are left out.
+  TreeWalk(Catalog& catalog, Executor& executor, Activity& activity, std::string root,
+           FileFilter filter = {});
 
   // Nothing after the last. A directory that cannot be listed is a step with its error; the walk
   // goes on after it. A file is a listing of itself alone.
@@ -44,7 +47,7 @@ class TreeWalk {
     Listing::Cursor cursor;
     std::deque<Pending> next;  // the first few of them
 
-    void fill();
+    void fill(const FileFilter& filter, std::string_view root);
   };
 
   Task<std::optional<Step>> begin(Context context);
@@ -55,9 +58,21 @@ class TreeWalk {
   Executor& executor_;
   Activity& activity_;
   const std::string root_;
+  const FileFilter filter_;
   bool begun_ = false;
   std::deque<Pending> first_;  // the root, before it is given
   std::vector<Level> levels_;  // the innermost last
+};
+
+// Which files of one directory a filter of names below `root` chooses.
+class ChosenFiles {
+ public:
+  ChosenFiles(const FileFilter& filter, std::string_view root, std::string_view directory);
+  bool contain(std::string_view name) const;
+
+ private:
+  const FileFilter& filter_;
+  std::string in_front_;  // of each name
 };
 
 }  // namespace leat

@@ -56,6 +56,22 @@ def test_a_daemon_in_the_foreground_ends_in_order_by_a_signal(leat, source, mnt,
     assert mounts_below(mnt) == []
 
 
+def test_a_daemon_in_the_foreground_is_upgraded_and_ends_in_order(leat, source, mnt):
+    """As in a container, whose first process it is."""
+    daemon = subprocess.Popen(
+        [leat_program(), "mount", source, mnt, "--foreground", "--cache-dir", leat.cache_dir],
+        env=leat.environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: (mnt / "file").exists(), "the folder")
+    with open(mnt / "file", "rb") as file:
+        leat.run("upgrade", timeout_s=30)
+        assert file.read() == b"text" * 1000
+    assert (mnt / "sub" / "inner").read_bytes() == b"inner" * 1000
+    daemon.send_signal(signal.SIGTERM)
+    log = daemon.communicate(timeout=30)[1]
+    assert daemon.returncode == 0, log
+    assert mounts_below(mnt) == []
+
+
 def test_umount_of_a_folder_that_is_mounted_elsewhere_too(leat, source, mnt, folder):
     mount(leat, source, mnt)
     other = Path(folder) / "other"

@@ -41,8 +41,8 @@ class Leat:
         # Any port for the metrics: that of the configuration may be another daemon's.
         kept.update(LEAT_RUNTIME_DIR=str(self.runtime_dir), LEAT_TELEMETRY_LISTEN="127.0.0.1:0",
                     LEAT_SNAPSHOT_DIRECTORY=str(self.folder / "snapshots"),
-                    LEAT_DAEMON_SUPERVISED=str(self.supervised).lower(), **self.settings,
-                    **(credentials or {}))
+                    LEAT_DAEMON_SUPERVISED=str(self.supervised).lower())
+        kept.update({**self.settings, **(credentials or {})})
         return kept
 
     def run(self, *arguments, credentials=None, check=True, timeout_s=120, text=True):

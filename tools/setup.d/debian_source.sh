@@ -3,6 +3,7 @@
 
 # The mirror that this machine's own apt uses for Debian's main archive.
 debian_mirror() {
+  # shellcheck disable=SC2016 # names of apt's, not of variables
   apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT)' 2>/dev/null |
     awk '$2 == "bookworm" && $3 == "main" { print $1; exit }'
 }

@@ -7,10 +7,14 @@ build_packages=(
   ca-certificates make cmake ninja-build ccache pkg-config dpkg-dev meson git python3
   clang-19 lld-19 llvm-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev
   libboost1.81-dev libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
-  liburing-dev libnuma-dev libre2-dev libssl-dev zlib1g-dev libisal-dev
+  liburing-dev libnuma-dev libre2-dev libssl-dev zlib1g-dev libisal-dev nasm
   libgtest-dev libgmock-dev
 )
-test_packages=(fuse3 attr curl openssh-client python3-venv e2fsprogs procps zsh fish)
+test_packages=(
+  fuse3 attr curl openssh-client python3-venv e2fsprogs procps zsh fish shellcheck lintian systemd
+  man-db chromium chromium-driver fonts-dejavu-core libfaketime dmsetup
+)
+package_packages=(debhelper go-md2man fuse3)
 docs_packages=(python3-torch python3-torchvision python3-pil s3fs jq xxd)
 demo_packages=(fuse3 procps python3-torch python3-torchvision python3-pil s3fs rclone)
 bench_packages=(fuse3 iproute2 s3fs rclone nginx-light libfuse2)

@@ -2,11 +2,11 @@
 # The Python packages of the end-to-end tests and the benchmarks, and moto's S3 server, in virtual
 # environments that are named after what they hold.
 # Result: $deps/venv -> venv-<hash of tests/requirements.txt>, $deps/moto -> moto-<hash>, and the same
-# of docs and docs-large
+# of lint, docs and docs-large
 
 # need_venv NAME REQUIREMENTS [HOW LONG [OPTION OF VENV]…]
 need_venv() {
-  local name=$1 requirements=$2 said=${3:-seconds} hash venv
+  local name=$1 requirements=$2 said=${3:-seconds} hash venv isolation= builders
   shift $(($# < 3 ? $# : 3))
   hash=$(sha256sum "$requirements" | cut -c1-12)
   venv=$deps/$name-$hash
@@ -14,13 +14,15 @@ need_venv() {
     say "installing the Python packages of tests/$(basename "$requirements") into $venv ($said)"
     rm -rf "$venv"
     quietly "making a virtual environment" /usr/bin/python3 -m venv "$@" "$venv"
-    # What one makes a package of is in the list as well; a copy of each in pip's cache helps nobody.
+    # What comes as sources is made with what the list has for it. pip's copies of it all help nobody.
+    mapfile -t builders < <(sed -n '/^\(setuptools\|wheel\|packaging\)==/p' "$requirements")
     if grep -q '^setuptools==' "$requirements"; then
       quietly "installing what builds packages" "$venv/bin/pip" install -q --no-deps --no-cache-dir \
-        $(sed -n '/^\(setuptools\|wheel\|packaging\)==/p' "$requirements")
+        "${builders[@]}"
+      isolation=--no-build-isolation
     fi
     quietly "installing Python packages" "$venv/bin/pip" install -q --no-deps --no-cache-dir \
-      --no-build-isolation -r "$requirements"
+      ${isolation:+"$isolation"} -r "$requirements"
     touch "$venv/.complete"
   fi
   ln -sfn "$name-$hash" "$deps/$name"
@@ -30,6 +32,8 @@ need_python() { need_venv venv "$here/../tests/requirements.txt"; }
 
 # Beside the tests' own packages and not among them: a test must not import what it tests against.
 need_moto() { need_venv moto "$here/../tests/moto_requirements.txt"; }
+
+need_lint() { need_venv lint "$here/../tests/lint_requirements.txt"; }
 
 # What the programs in the documentation import. Two environments: Debian's PyTorch wants Debian's NumPy,
 # TensorFlow a newer one.

@@ -9,6 +9,7 @@
 #include "apps/client/daemon_client.h"
 #include "apps/paths.h"
 #include "apps/progress.h"
+#include "base/units.h"
 
 namespace leat {
 namespace {
@@ -62,6 +63,9 @@ std::string describe_job(const JobView& job) {
   if (job.bytes_fetched != 0) {
     text += fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(rate)));
   }
+  if (job.bytes_verified != 0) {
+    text += fmt::format(", {} read back", format_bytes(job.bytes_verified));
+  }
   if (job.files_uncached != 0) text += fmt::format("; {} are not cached by their mount", uncached);
   return text;
 }
@@ -79,19 +83,33 @@ void print_changes(const JobView& job) {
 }
 
 void JobCommand::declare(CLI::App& app) {
-  app.add_option("PATH", path_, "Folder or file of a mount")->type_name("PATH")->required();
+  app.add_option("PATH", request_.path, "Folder or file of a mount")->type_name("PATH")->required();
+  if (request_.kind != "refresh") selection_.declare(app);
+  if (request_.kind == "load") {
+    app.add_flag("--verify", request_.verify,
+                 "Read everything back when it is there, and fetch again what does not pass");
+    app.add_option("--bandwidth", bandwidth_, "At most so many bytes a second of the store")
+        ->type_name("SIZE");
+    app.add_option("--requests", request_.requests, "At most so many requests at once (16)")
+        ->type_name("NUMBER")
+        ->check(CLI::Range(1, 256).description(""));
+  }
   app.add_flag("--background", background_, "Print the job's number and return at once");
 }
 
 Attempt<> JobCommand::run() {
-  if (is_store_url(path_)) {
-    return failure(
-        StatusCode::kInvalidArgument,
-        fmt::format("{} works on folders of a mount, not on {}; mount it first", kind_, path_));
+  if (is_store_url(request_.path)) {
+    return failure(StatusCode::kInvalidArgument,
+                   fmt::format("{} works on folders of a mount, not on {}; mount it first",
+                               request_.kind, request_.path));
+  }
+  request_.path = absolute_path(request_.path);
+  LEAT_TRY(request_.selection, selection_.selection());
+  if (!bandwidth_.empty()) {
+    LEAT_TRY(request_.bandwidth, parse_bytes(bandwidth_));
   }
   DaemonClient client(runtime_directory());
-  LEAT_TRY(Json answer,
-           client.post("/v1/jobs", to_json(JobRequest{kind_, absolute_path(path_), name_})));
+  LEAT_TRY(Json answer, client.post("/v1/jobs", to_json(request_)));
   LEAT_TRY(JobView job, from_json<JobView>(answer));
   if (background_) {
     if (json) {

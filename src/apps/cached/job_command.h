@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "apps/command.h"
+#include "apps/data/selection_flags.h"
 
 namespace leat {
 
@@ -14,12 +15,9 @@ class DaemonClient;
 
 class JobCommand : public Command {
  public:
-  explicit JobCommand(std::string kind) : kind_(std::move(kind)) {}
+  explicit JobCommand(std::string kind) { request_.kind = std::move(kind); }
   // For another command, which took the words.
-  explicit JobCommand(JobRequest request)
-      : kind_(std::move(request.kind)),
-        path_(std::move(request.path)),
-        name_(std::move(request.name)) {}
+  explicit JobCommand(JobRequest request) : request_(std::move(request)) {}
 
   void declare(CLI::App& app) override;
   Attempt<> run() override;
@@ -27,8 +25,9 @@ class JobCommand : public Command {
   bool quiet = false;  // says nothing when all went well
 
  private:
-  const std::string kind_;
-  std::string path_, name_;
+  JobRequest request_;
+  SelectionFlags selection_;
+  std::string bandwidth_;
   bool background_ = false;
 };
 

@@ -106,7 +106,7 @@ Schema daemon_schema() {
       {.name = "telemetry.listen",
        .type = kString,
        .default_text = "127.0.0.1:9464",
-       .help = "loopback address of /metrics, or off"},
+       .help = "loopback address of /metrics and the web console, or off"},
       {.name = "log.level",
        .type = kString,
        .default_text = "info",

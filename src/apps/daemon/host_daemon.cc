@@ -12,12 +12,17 @@
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
 #include "base/buffer_pool.h"
+#include "doors/console/console_token.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
 
+// Of one load at once.
+constexpr unsigned kJobRequestsMax = 256;
+// A list of files travels in one request.
+constexpr uint64_t kControlBodyMax = 256 * kMiB;
 // A daemon that ends closes its cache first, which takes as long as its last writes.
 constexpr auto kPredecessorPatience = std::chrono::seconds(20);
 // Started for a mount that never came.
@@ -47,6 +52,7 @@ JobView view_of(const JobInfo& info) {
   view.bytes_total = info.progress.bytes_total;
   view.bytes_done = info.progress.bytes_done;
   view.bytes_fetched = info.progress.bytes_fetched;
+  view.bytes_verified = info.progress.bytes_verified;
   view.files_uncached = info.progress.files_uncached;
   view.bytes_uncached = info.progress.bytes_uncached;
   view.added = info.progress.added;
@@ -73,6 +79,8 @@ HostDaemon::HostDaemon(HostDaemonOptions options, Config config, PidFile pid_fil
       memory_bytes_max_(memory_bytes_of(config_)),
       pid_file_(std::move(pid_file)),
       kept_(options_.keeper),
+      kept_jobs_(leat::kept_jobs(options_.runtime),
+                 options_.restarts > 0 || !options_.keeper.left().empty()),
       connections_(connection_record(options_.runtime),
                    kept_.kept() ? process_mark(::getppid()) : ProcessMark()),
       windows_(memory_bytes_max_ - memory_bytes_max_ / 4) {
@@ -127,6 +135,7 @@ Result<> HostDaemon::serve() {
   fetcher_ = Fetcher::create(fetch, store_.get(), sources_, executor_);
   JobTableOptions jobs{.cache = store_.get()};
   jobs.refreshed = [this](std::string path) { return mounts_->compare_held(std::move(path)); };
+  jobs.ended = [this](uint64_t id) { kept_jobs_.forget(id); };
   jobs_ =
       std::make_unique<JobTable>(std::move(jobs), *catalog_, *fetcher_, store_.get(), executor_);
   MountServiceOptions mounting;
@@ -145,9 +154,11 @@ Result<> HostDaemon::serve() {
                                            executor_);
   admin_ = std::make_unique<AdminDoor>(*this, *catalog_, *fetcher_, store_.get());
   take_over_mounts();
-  listen_for_metrics();
+  go_on_with_jobs();
+  listen_on_loopback();
   // `leat cat | less` takes as long as its reader likes.
-  HttpServerOptions patient{.write_timeout = Clock::duration::max()};
+  HttpServerOptions patient{.body_bytes_max = kControlBodyMax,
+                            .write_timeout = Clock::duration::max()};
   LEAT_TRY(control_, HttpServer::start(HttpEndpoint::unix_socket(control_socket(options_.runtime)),
                                        admin_->control_router(), patient, executor_));
   if (auto token = activity_.enter()) executor_.spawn(end_if_unused(std::move(*token)));
@@ -186,8 +197,8 @@ Task<Result<>> HostDaemon::take_over(KeptMount kept) {
   co_return co_await mounts_->take_over(Context::background(), std::move(kept), held.snapshot);
 }
 
-// Without metrics a daemon is still of use, so nothing here is an error.
-void HostDaemon::listen_for_metrics() {
+// Without metrics and console a daemon is still of use, so nothing here is an error.
+void HostDaemon::listen_on_loopback() {
   const std::string& listen = config_.text("telemetry.listen");
   if (listen == "off") {
     metrics_note_ = "off, by telemetry.listen";
@@ -200,7 +211,10 @@ void HostDaemon::listen_for_metrics() {
               fmt::format("{} is not a loopback address; metrics have no authentication", listen));
   }
   if (endpoint) {
-    auto server = HttpServer::start(*endpoint, AdminDoor::metrics_router(), {}, executor_);
+    Result<std::string> token = make_console_token(options_.runtime);
+    if (!token) log::warning("no console: {}", token.error().to_string());
+    console_ = std::make_unique<ConsoleDoor>(admin_->control_router(), token.value_or(""));
+    auto server = HttpServer::start(*endpoint, console_->router(), {}, executor_);
     if (server) {
       metrics_ = std::move(*server);
       return;
@@ -228,6 +242,7 @@ bool HostDaemon::has_mount(const std::string& path) const {
 }
 
 void HostDaemon::hand_over() {
+  kept_jobs_.close();
   end(mounts_->hand_over());
 }
 
@@ -300,6 +315,10 @@ HostStatus HostDaemon::status() const {
   return status;
 }
 
+std::vector<ErrorView> HostDaemon::errors() const {
+  return mounts_->errors();
+}
+
 // Also while the daemon starts: what is used here is there before its mounts are.
 InspectionView HostDaemon::inspection_of(const std::string& folder) const {
   InspectionView view{.version = LEAT_VERSION, .restarts = options_.restarts};
@@ -316,13 +335,43 @@ InspectionView HostDaemon::inspection_of(const std::string& folder) const {
 }
 
 Result<JobView> HostDaemon::start_job(JobRequest request) {
+  return begin_job(std::move(request), std::nullopt);
+}
+
+Result<JobView> HostDaemon::begin_job(JobRequest request, std::optional<uint64_t> id) {
   LEAT_TRY(JobKind kind, parse_job_kind(request.kind));
-  std::string output;
+  JobOrder order{.kind = kind,
+                 .path = request.path,
+                 .output = "",
+                 .selection = request.selection,
+                 .verify = request.verify,
+                 .bandwidth = request.bandwidth,
+                 .requests = std::min(request.requests, kJobRequestsMax)};
   if (kind == JobKind::kSnapshot) {
-    LEAT_TRY(output, snapshots_->file_for(request.name));
+    LEAT_TRY(order.output, snapshots_->file_for(request.name));
   }
-  LEAT_TRY(JobInfo info, jobs_->start(kind, std::move(request.path), std::move(output)));
+  LEAT_TRY(JobInfo info, jobs_->start(std::move(order), id));
+  if (kind == JobKind::kLoad) {
+    kept_jobs_.remember(info.id, request);
+    // It may have ended before that.
+    auto now = jobs_->find(info.id);
+    if (now && now->state != JobState::kRunning) kept_jobs_.forget(info.id);
+  }
   return view_of(info);
+}
+
+// What a predecessor had not finished; what is there already costs a look each.
+void HostDaemon::go_on_with_jobs() {
+  for (KeptJobs::Job& job : kept_jobs_.left()) {
+    const std::string path = job.request.path;
+    Result<JobView> begun = begin_job(std::move(job.request), job.id);
+    if (begun) {
+      log::info("job {}, the load of {}, goes on", job.id, path);
+    } else {
+      log::warning("job {}, the load of {}, does not go on: {}", job.id, path,
+                   begun.error().to_string());
+    }
+  }
 }
 
 std::vector<JobView> HostDaemon::jobs() const {

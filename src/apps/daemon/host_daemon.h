@@ -9,12 +9,14 @@
 #include <string>
 
 #include "apps/daemon/inspection.h"
+#include "apps/daemon/kept_jobs.h"
 #include "apps/daemon/kept_mounts.h"
 #include "apps/daemon/mount_service.h"
 #include "apps/daemon/pid_file.h"
 #include "apps/daemon/snapshot_service.h"
 #include "config/config.h"
 #include "doors/admin/admin_door.h"
+#include "doors/console/console_door.h"
 #include "doors/fuse/connection/connection_record.h"
 #include "http/server.h"
 #include "jobs/job_table.h"
@@ -57,6 +59,7 @@ class HostDaemon : public Host {
   Task<Result<MountView>> move_mount(Context context, MountMove move) override;
   std::vector<MountView> mounts() const override;
   HostStatus status() const override;
+  std::vector<ErrorView> errors() const override;
   Result<JobView> start_job(JobRequest request) override;
   std::vector<JobView> jobs() const override;
   Result<JobView> job(uint64_t id) const override;
@@ -78,11 +81,13 @@ class HostDaemon : public Host {
   Result<> open_cache();
   Result<> serve();
   void take_over_mounts();
+  Result<JobView> begin_job(JobRequest request, std::optional<uint64_t> id);
+  void go_on_with_jobs();
   Task<Result<>> take_over(KeptMount kept);
   void end(Task<> doors);
   // What is told in the mount at `folder`.
   InspectionView inspection_of(const std::string& folder) const;
-  void listen_for_metrics();
+  void listen_on_loopback();
   Task<> end_if_unused(Activity::Token token);
 
   const HostDaemonOptions options_;
@@ -92,6 +97,7 @@ class HostDaemon : public Host {
   const uint64_t memory_bytes_max_;
   const PidFile pid_file_;
   KeptMounts kept_;
+  KeptJobs kept_jobs_;
   ConnectionRecord connections_;
   const Clock::time_point started_ = Clock::now();
 
@@ -108,6 +114,7 @@ class HostDaemon : public Host {
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<MountService> mounts_;
   std::unique_ptr<AdminDoor> admin_;
+  std::unique_ptr<ConsoleDoor> console_;
   std::unique_ptr<HttpServer> control_;
   std::unique_ptr<HttpServer> metrics_;
   std::string metrics_note_;

@@ -77,6 +77,8 @@ class MountService {
   Task<Result<MountView>> move(Context context, MountMove move);
   Task<Result<>> unmount(Context context, std::string path, bool lazy);
   std::vector<MountView> views() const;
+  // What each folder remembers (vfs/error_memory.h), the newest first.
+  std::vector<ErrorView> errors() const;
   // The policy of a mount has changed in the catalog; nothing where there is none.
   void refresh_view(const std::string& path);
   // The mount at `path` goes by `snapshot`, which has that name, from now on; null and "": by its

@@ -8,10 +8,13 @@
 #include "apps/doctor/bounded_look.h"
 #include "apps/doctor/cache_findings.h"
 #include "apps/doctor/daemon_findings.h"
+#include "apps/doctor/disk_speed.h"
 #include "apps/doctor/fuse_findings.h"
 #include "apps/doctor/kernel_findings.h"
 #include "apps/doctor/limit_findings.h"
 #include "apps/doctor/process_rights.h"
+#include "apps/doctor/store_findings.h"
+#include "base/units.h"
 
 namespace leat {
 namespace {
@@ -20,6 +23,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kDiskPatience = 10s;
 constexpr auto kFolderPatience = 5s;
+constexpr auto kStorePatience = 30s;
+constexpr uint64_t kFreeToMeasure = kGiB;
 
 Result<Config> configuration(const DaemonRun& run, const DaemonFacts& daemon) {
   if (!daemon.status) return read_daemon_config(run);
@@ -78,7 +83,8 @@ bool has_problem(const Findings& findings) {
 
 }  // namespace
 
-Checkup check_host(const HostPlaces& places, const DaemonRun& run) {
+Checkup check_host(const HostPlaces& places, const CheckupOrder& order) {
+  const DaemonRun& run = order.run;
   const ProcessRights rights = parse_rights(whole_text(places.process_status), ::geteuid());
   const std::vector<MountinfoLine> mounts = parse_mountinfo(whole_text(places.mountinfo));
   const DaemonFacts daemon = ask_daemon(run.runtime);
@@ -109,9 +115,18 @@ Checkup check_host(const HostPlaces& places, const DaemonRun& run) {
   add(rights_findings(rights));
   add(limit_findings(limits, caches.size()));
   add(std::move(configured));
-  for (const CacheInspection& cache : caches) add(cache_findings(cache.facts, rights.sys_admin));
+  for (const CacheInspection& cache : caches) {
+    add(cache_findings(cache.facts, rights.sys_admin));
+    if (!order.speed || !cache.sample || cache.facts.usage.free_bytes < kFreeToMeasure) continue;
+    if (auto speed = measure_disk(cache.sample.fd())) {
+      add({speed_finding(cache.facts.directory, *speed)});
+    }
+  }
   add(daemon_findings(daemon, LEAT_VERSION));
   add(folder_findings(inspect_folders(mounts, kFolderPatience)));
+  for (const StoreUrl& source : order.sources) {
+    add(store_findings(inspect_store(source, kStorePatience)));
+  }
   return checkup;
 }
 

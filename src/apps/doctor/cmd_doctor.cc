@@ -16,6 +16,12 @@ namespace {
 class DoctorCommand : public Command {
  public:
   void declare(CLI::App& app) override {
+    app.add_option("SOURCE", sources_, "Stores to reach: URLs, asked with this user's credentials")
+        ->type_name("PATH");
+    app.add_option("-o,--option", options_, "Option of these stores, name=value")
+        ->type_name("NAME=VALUE")
+        ->allow_extra_args(false);
+    app.add_flag("--no-speed", no_speed_, "Measure no disk");
     app.add_flag("--fix", fix_, "Set what an administrator has to set once, and say what was set");
     app.add_option("--config", run_.config, "Of the daemon: its configuration file")
         ->type_name("FILE");
@@ -33,9 +39,11 @@ class DoctorCommand : public Command {
  private:
   static HostPlaces places();
   static std::string fixes_text(const std::vector<HostFix>& fixes);
+  Attempt<std::vector<StoreUrl>> sources() const;
   Attempt<> outcome(const Checkup& checkup, const std::vector<HostFix>& fixes, Json document) const;
 
-  bool fix_ = false;
+  bool fix_ = false, no_speed_ = false;
+  std::vector<std::string> sources_, options_;
   std::vector<std::string> directories_;
   std::string cache_size_;
   DaemonRun run_;
@@ -58,7 +66,23 @@ std::string DoctorCommand::fixes_text(const std::vector<HostFix>& fixes) {
   return table.to_string() + "\n";
 }
 
+Attempt<std::vector<StoreUrl>> DoctorCommand::sources() const {
+  LEAT_TRY(OptionValues options, parse_options(options_));
+  std::vector<StoreUrl> urls;
+  for (const std::string& source : sources_) {
+    if (!is_store_url(source)) {
+      return failure(StatusCode::kInvalidArgument,
+                     fmt::format("{} is no store's URL, such as s3://my-bucket/train", source));
+    }
+    LEAT_TRY(StoreUrl url, StoreUrl::parse(source));
+    for (const auto& [name, value] : options) url.options[name] = value;
+    urls.push_back(std::move(url));
+  }
+  return urls;
+}
+
 Attempt<> DoctorCommand::run() {
+  LEAT_TRY(std::vector<StoreUrl> urls, sources());
   run_.runtime = runtime_directory();
   for (std::string& directory : directories_) directory = absolute_path(directory);
   if (!directories_.empty()) {
@@ -67,7 +91,7 @@ Attempt<> DoctorCommand::run() {
   if (!cache_size_.empty()) run_.settings["cache.size"] = cache_size_;
   std::vector<HostFix> fixes;
   if (fix_) fixes = fix_host(places());
-  const Checkup checkup = check_host(places(), run_);
+  const Checkup checkup = check_host(places(), {run_, std::move(urls), !no_speed_});
   Json document = {{"findings", Json::array()},
                    {"fixes", Json::array()},
                    {"kernel", checkup.kernel},

@@ -235,8 +235,9 @@ TEST_F(Tree, SettingsOfTheKernelAreGathered) {
 }
 
 TEST(LimitFindings, WhatIsEnoughIsInOrder) {
-  EXPECT_THAT(verdicts(limit_findings({.open_files_max = 20'000, .memory_bytes = 24 * kGiB}, 1)),
-              ElementsAre("host.io_uring=ok", "host.open_files=ok", "host.memory=ok"));
+  EXPECT_THAT(
+      verdicts(limit_findings({.open_files_max = 20'000, .memory_bytes = 24 * kGiB}, 1)),
+      ElementsAre("host.io_uring=ok", "host.open_files=ok", "host.memory=ok", "host.clock=ok"));
   EXPECT_EQ(limit_findings({.memory_bytes = 24 * kGiB}, 1)[2].what,
             "768.0 MiB of 24.0 GiB for reads");
 }
@@ -246,10 +247,11 @@ TEST(LimitFindings, WhatIsShortSaysHowMuchIsWanted) {
                                             .io_uring_disabled = 2,
                                             .open_files_max = 20'000,
                                             .memory_bytes = 4 * kGiB,
-                                            .memory_wanted_bytes = 3 * kGiB},
+                                            .memory_wanted_bytes = 3 * kGiB,
+                                            .clock_synchronised = false},
                                            3);
-  EXPECT_THAT(verdicts(findings),
-              ElementsAre("host.io_uring=note", "host.open_files=note", "host.memory=note"));
+  EXPECT_THAT(verdicts(findings), ElementsAre("host.io_uring=note", "host.open_files=note",
+                                              "host.memory=note", "host.clock=note"));
   EXPECT_EQ(findings[0].action, "sudo sysctl -w kernel.io_uring_disabled=0");
   EXPECT_EQ(findings[1].what, "the hard limit is 20000; 26624 are wanted");
   EXPECT_EQ(findings[2].what, "3.0 GiB of 4.0 GiB for reads (memory.size)");

@@ -5,6 +5,7 @@
 #include <linux/io_uring.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -98,6 +99,16 @@ Finding memory_finding(const LimitFacts& facts) {
   return finding;
 }
 
+Finding clock_finding(const LimitFacts& facts) {
+  Finding finding{.name = "host.clock", .what = "synchronised"};
+  if (facts.clock_synchronised) return finding;
+  finding.level = Level::kNote;
+  finding.what = "nobody has told the kernel that its clock is right";
+  finding.cost = "stores refuse requests that are signed with a time more than some minutes off";
+  finding.action = "timedatectl set-ntp true (in a container: on its host)";
+  return finding;
+}
+
 }  // namespace
 
 LimitFacts gather_limits(const HostPlaces& places) {
@@ -109,11 +120,14 @@ LimitFacts gather_limits(const HostPlaces& places) {
     facts.open_files_max = limit.rlim_max;
   }
   facts.memory_bytes = usable_memory_bytes();
+  timex clock{};
+  facts.clock_synchronised = ::adjtimex(&clock) >= 0 && (clock.status & STA_UNSYNC) == 0;
   return facts;
 }
 
 Findings limit_findings(const LimitFacts& facts, size_t cache_directories) {
-  return {io_uring_finding(facts), files_finding(facts, cache_directories), memory_finding(facts)};
+  return {io_uring_finding(facts), files_finding(facts, cache_directories), memory_finding(facts),
+          clock_finding(facts)};
 }
 
 }  // namespace leat

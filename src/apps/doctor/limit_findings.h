@@ -15,6 +15,7 @@ struct LimitFacts {
   uint64_t open_files_max = 0;       // the hard limit, to which the daemon raises the soft one
   uint64_t memory_bytes = 0;         // that this process may use at all
   uint64_t memory_wanted_bytes = 0;  // memory.size of the configuration; 0: the default
+  bool clock_synchronised = true;    // as far as the kernel was told
 };
 
 LimitFacts gather_limits(const HostPlaces& places);

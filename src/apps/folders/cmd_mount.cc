@@ -179,8 +179,9 @@ Attempt<MountView> MountCommand::mount_by(DaemonClient& client) {
 Attempt<> MountCommand::run_in_foreground() {
   DaemonRun run{.runtime = runtime_directory(), .config = config_, .settings = settings_};
   run.restarts = restarts_so_far();
-  // A client has threads, and a daemon begins without any: its signals are for its own.
-  if (!has_supervisor() && DaemonClient(run.runtime).running()) {
+  // A client has threads, and a daemon begins without any: its signals are for its own. A
+  // supervisor that took over would wait for the daemon that it is to start itself.
+  if (run.restarts == 0 && !has_supervisor() && DaemonClient(run.runtime).running()) {
     return failure(StatusCode::kBusy,
                    fmt::format("a daemon runs already at {}; leave --foreground out to mount "
                                "through it",

@@ -36,12 +36,20 @@ class MountsCommand : public Command {
 
  private:
   Attempt<> list();
+  Attempt<> mount() { return run_other(*mount_); }
+  Attempt<> umount() { return run_other(*umount_); }
+  Attempt<> run_other(Command& command) {
+    command.json = json;
+    return command.run();
+  }
   Attempt<> set();
   Attempt<> unset();
   Attempt<> move();
   Attempt<> change(MountChange change);
 
   std::function<Attempt<>()> action_ = [this] { return list(); };
+  const std::unique_ptr<Command> mount_ = make_mount_command();
+  const std::unique_ptr<Command> umount_ = make_umount_command();
   std::string path_, to_;
   std::vector<std::string> words_;
 };
@@ -54,9 +62,12 @@ void MountsCommand::declare(CLI::App& app) {
     sub->callback([this, action] { action_ = [this, action] { return (this->*action)(); }; });
     return sub;
   };
-  add("list", "What is mounted (also without a word)", &MountsCommand::list);
-  CLI::App* set = add("set", "Change options of a mount, or of a path in one, while it is used",
-                      &MountsCommand::set);
+  add("ls", "What is mounted (also without a word)", &MountsCommand::list)->alias("list");
+  mount_->declare(*add("add", "As 'leat mount'", &MountsCommand::mount));
+  umount_->declare(*add("rm", "As 'leat umount'", &MountsCommand::umount));
+  CLI::App* set =
+      add("set", "Change options of a mount, or of a path in one, while it is used; also 'update'",
+          &MountsCommand::set);
   set->add_option("PATH", path_, "A mount's folder, or a folder or file in it")
       ->type_name("PATH")
       ->required();
@@ -65,6 +76,7 @@ void MountsCommand::declare(CLI::App& app) {
                   "also uid, gid, umask")
       ->type_name("NAME=VALUE")
       ->required();
+  set->alias("update");
   CLI::App* unset = add("unset", "Back to what it is without", &MountsCommand::unset);
   unset->add_option("PATH", path_, "As for set")->type_name("PATH")->required();
   unset->add_option("NAME", words_, "Options")->type_name("NAME")->required();

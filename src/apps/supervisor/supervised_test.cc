@@ -302,12 +302,14 @@ void Supervised::spawn(const SupervisedOptions& options) {
       options.pause_first_ms, options.end_patience_ms, options.ready_fd, options.executable);
   const std::string may = fmt::format("{}={:d}", kMayCloseAlive, options.may_close_alive);
   const std::string control = fmt::format("{}={}", kControl, path("control"));
+  const std::string manager = "NOTIFY_SOCKET=" + options.manager;
   std::string filter = "--gtest_filter=SupervisedProcess.Supervisor";
   std::string name = program();
   char* argv[] = {name.data(), filter.data(), nullptr};
   std::vector<char*> variables = {const_cast<char*>(arguments.c_str()),
                                   const_cast<char*>(may.c_str()),
                                   const_cast<char*>(control.c_str())};
+  if (!options.manager.empty()) variables.push_back(const_cast<char*>(manager.c_str()));
   for (char** one = environ; *one != nullptr; ++one) variables.push_back(*one);
   variables.push_back(nullptr);
 

@@ -22,6 +22,7 @@ struct SupervisedOptions {
   int end_patience_ms = 60'000;  // as long as it takes
   std::string executable{};      // none: the program of the test
   int ready_fd = -1;             // the write end of Supervised::ready()
+  std::string manager{};         // its NOTIFY_SOCKET; none: it is nobody's service
   bool may_close_alive = false;  // the daemons take the command `close-alive`
 };
 

@@ -106,9 +106,13 @@ class Supervisor {
   void ended(End end);
   void died(const std::string& how, int exit_status, Clock::duration lived);
   void hand_over(const std::string& next);
+  void tell_manager(const char* what);
 
   SupervisorOptions options_;
   std::optional<DescriptorStore> store_;
+  // Who started this process as a service: systemd, or what speaks its protocol.
+  KeptDescriptors manager_;
+  std::string manager_address_;
   File signals_;
   std::optional<rlimit> limit_before_;  // of open files, where it was raised
   std::optional<Daemon> daemon_;
@@ -140,6 +144,7 @@ Result<> Supervisor::set_up() {
     ready_once_ = true;
     options_.ready_fd = -1;
   }
+  if (const char* address = std::getenv("NOTIFY_SOCKET")) manager_address_ = address;
   KeptDescriptors left = KeptDescriptors::from_environment();
   if (!left.left().empty()) options_.ready_fd = -1;
   raise_limit();
@@ -159,6 +164,7 @@ Result<> Supervisor::set_up() {
       options_.say(fmt::format("'{}' of the supervisor before is not kept", name));
     }
   }
+  manager_ = std::move(left);
   return {};
 }
 
@@ -244,6 +250,8 @@ void Supervisor::hear() {
   if (!daemon_) return;
   if (said.ready && !daemon_->ready) {
     daemon_->ready = Clock::now();
+    // Once: what comes later a service manager would take for the end of a reload.
+    if (!ready_once_) tell_manager("READY=1");
     for (int number : std::exchange(waiting_signals_, {})) send_on(number);
   }
   daemon_->handing_over |= said.handing_over;
@@ -281,6 +289,7 @@ void Supervisor::on_signals() {
 }
 
 void Supervisor::send_on(int number) {
+  if (!daemon_->told_to_end) tell_manager("STOPPING=1");
   // Not reaped yet, so the number is still its own.
   daemon_->told_to_end = true;
   kill(daemon_->pid, number);
@@ -359,15 +368,23 @@ void Supervisor::hand_over(const std::string& next) {
   if (options_.lock) {
     store_->add(options_.lock_name, File(fcntl(options_.lock.fd(), F_DUPFD_CLOEXEC, 3)));
   }
+  std::vector<std::pair<std::string, std::string>> environment = {
+      {"LEAT_RESTARTS", std::to_string(starts_)}};
+  if (manager_.kept()) environment.emplace_back("NOTIFY_SOCKET", manager_address_);
   const Status why_not = ProgramStart{.executable = executable,
                                       .arguments = options_.self,
-                                      .environment = {{"LEAT_RESTARTS", std::to_string(starts_)}},
+                                      .environment = std::move(environment),
                                       .descriptors = store_->descriptors(),
                                       .open_files = limit_before_}
                              .execute();
   store_->remove(options_.lock_name);
   options_.say(fmt::format("{}; {} goes on", why_not.to_string(), options_.executable));
   next_start_ = Clock::now();
+}
+
+void Supervisor::tell_manager(const char* what) {
+  if (!manager_.kept()) return;
+  if (Result<> said = manager_.say(what); !said) options_.say(said.error().to_string());
 }
 
 }  // namespace

@@ -61,6 +61,10 @@ struct SupervisorOptions {
 // something is kept, not before READY=1, since only a daemon that has taken it over can end it in
 // order; and where there is no daemon, the next one is started for that.
 //
+// Where this process has a NOTIFY_SOCKET of its own, as a service of systemd's (Type=notify), it
+// says there READY=1 with its first daemon and STOPPING=1 with the first signal that it sends on.
+// What is executed in its place has the same.
+//
 // A daemon is dead when it is reaped, or `end_patience` after its sign of life ended: one that was
 // killed may not be reaped while a thread of it waits in the kernel for an answer on a FUSE
 // connection, which only the next daemon can give. It still has all its descriptors then, with the

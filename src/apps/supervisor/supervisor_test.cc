@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,6 +20,7 @@ namespace leat {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Supervisor, DescriptorsOutliveAKill) {
   Supervised supervised;
@@ -291,6 +295,62 @@ TEST(Supervisor, AHandOverExecutesTheNextSupervisorInTheSamePlace) {
   third.end("exit 0");
   EXPECT_EQ(supervised.wait(), 0);
   EXPECT_TRUE(fifo.closed());
+}
+
+// The socket of a service manager.
+class Manager {
+ public:
+  Manager() : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    // Abstract, and the kernel chooses the name.
+    EXPECT_EQ(bind(socket_.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)), 0);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(getsockname(socket_.fd(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = "@" + std::string(address.sun_path + 1, size - sizeof(sa_family_t) - 1);
+  }
+  const std::string& address() const { return address_; }
+  // The next message that comes within a minute.
+  std::string next() {
+    pollfd asked{socket_.fd(), POLLIN, 0};
+    EXPECT_EQ(poll(&asked, 1, 60'000), 1) << "nothing was said";
+    return now();
+  }
+  // What has come; empty: nothing.
+  std::string now() {
+    char text[4096];
+    const ssize_t n = recv(socket_.fd(), text, sizeof text, MSG_DONTWAIT);
+    return {text, n > 0 ? static_cast<size_t>(n) : 0};
+  }
+
+ private:
+  File socket_;
+  std::string address_;
+};
+
+TEST(Supervisor, AServiceManagerHearsOfTheFirstStartAndOfTheEnd) {
+  Manager manager;
+  Supervised supervised({.manager = manager.address()});
+  SupervisedDaemon first = supervised.daemon();
+  EXPECT_THAT(first.found("notify"), Not(manager.address()));
+  EXPECT_EQ(manager.now(), "");
+  first.ready();
+  EXPECT_EQ(manager.next(), "READY=1");
+  first.end("die");
+  SupervisedDaemon second = supervised.daemon();
+  second.ready();
+  second.end("exit 75");
+  // Another program, in the same place.
+  SupervisedDaemon third = supervised.daemon();
+  third.ready();
+  EXPECT_EQ(third.command("ping"), "pong");
+  EXPECT_EQ(manager.now(), "");
+  kill(supervised.pid(), SIGTERM);
+  EXPECT_EQ(third.next(), "signal 15");
+  EXPECT_EQ(manager.next(), "STOPPING=1");
+  third.end("exit 0");
+  EXPECT_EQ(supervised.wait(), 0);
+  EXPECT_EQ(manager.now(), "");
 }
 
 TEST(Supervisor, WhatWasReadyBeforeAHandOverIsStartedAgain) {

@@ -11,6 +11,9 @@
 namespace leat {
 namespace {
 
+// Each mount remembers as many (vfs/error_memory.h).
+constexpr size_t kErrorsMax = 1000;
+
 template <class T>
 HttpResponse answer(int status, const T& value) {
   return HttpResponse::json(status, dump_json(to_json(value)));
@@ -54,6 +57,7 @@ HttpRouter AdminDoor::control_router() {
   HttpRouter router;
   add_public_routes(router);
   route(router, "GET", "/v1/status", &AdminDoor::status);
+  route(router, "GET", "/v1/errors", &AdminDoor::errors);
   route(router, "GET", "/v1/jobs", &AdminDoor::list_jobs);
   route(router, "POST", "/v1/jobs", &AdminDoor::start_job);
   route(router, "GET", "/v1/jobs/{id}", &AdminDoor::show_job);
@@ -76,6 +80,15 @@ HttpRouter AdminDoor::metrics_router() {
 
 Task<HttpResponse> AdminDoor::status(Context, HttpRequest) {
   co_return answer(200, host_.status());
+}
+
+Task<HttpResponse> AdminDoor::errors(Context, HttpRequest) {
+  Json list = Json::array();
+  for (const ErrorView& failed : host_.errors()) {
+    if (list.size() == kErrorsMax) break;
+    list.push_back(to_json(failed));
+  }
+  co_return HttpResponse::json(200, dump_json({{"errors", list}}));
 }
 
 Task<HttpResponse> AdminDoor::start_job(Context, HttpRequest request) {

@@ -29,11 +29,12 @@ class AdminDoor {
 
   // Everything: /v1/…, /metrics, /healthz. The door outlives the router's use.
   HttpRouter control_router();
-  // /metrics and /healthz alone, for the loopback address.
+  // /metrics and /healthz alone, for whoever is on this host.
   static HttpRouter metrics_router();
 
  private:
   Task<HttpResponse> status(Context context, HttpRequest request);
+  Task<HttpResponse> errors(Context context, HttpRequest request);
   Task<HttpResponse> shut_down(Context context, HttpRequest request);
   Task<HttpResponse> upgrade(Context context, HttpRequest request);
   Task<HttpResponse> start_job(Context context, HttpRequest request);

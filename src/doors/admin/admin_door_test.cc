@@ -162,6 +162,9 @@ class RecordingHost : public Host {
     status.counters = {{"leat_x_total{origin=\"cache\"}", 3}};
     return status;
   }
+  std::vector<ErrorView> errors() const override {
+    return {{.mount = "/m", .path = "k\xff", .code = StatusCode::kUnavailable, .reason = "away"}};
+  }
   Result<JobView> start_job(JobRequest request) override {
     if (request.kind != "load") return error(StatusCode::kInvalidArgument, "unknown kind");
     return JobView{.id = 1, .kind = request.kind, .path = request.path, .state = "running"};
@@ -289,6 +292,15 @@ TEST_F(AdminDoorTest, StatusAndMountsSurviveTheWay) {
   EXPECT_EQ(status->counters, host_.status().counters);
   EXPECT_EQ(status->mounts, host_.mounts());
   EXPECT_EQ(ask_json("GET", "/v1/mounts")["mounts"][0]["path"], "/m");
+}
+
+TEST_F(AdminDoorTest, TellsWhyPathsFailed) {
+  Json failed = ask_json("GET", "/v1/errors")["errors"][0];
+  EXPECT_EQ(failed["mount"], "/m");
+  EXPECT_EQ(failed["path_encoded"], "k%FF");
+  EXPECT_EQ(failed["code"], "unavailable");
+  EXPECT_EQ(failed["reason"], "away");
+  EXPECT_EQ(failed["time"], "1970-01-01T00:00:00Z");
 }
 
 TEST_F(AdminDoorTest, MountsAndUnmounts) {

@@ -124,6 +124,14 @@ Json to_json(const EntryView& entry) {
   return json;
 }
 
+Json to_json(const ErrorView& failed) {
+  Json json = {{"time", format_time(failed.time)}, {"code", to_string(failed.code)}};
+  put_bytes(json, "mount", failed.mount);
+  put_bytes(json, "path", failed.path);
+  put_bytes(json, "reason", failed.reason);
+  return json;
+}
+
 Json to_json(const ListView& list) {
   Json entries = Json::array();
   for (const EntryView& entry : list.entries) entries.push_back(to_json(entry));

@@ -16,6 +16,13 @@ void decode(const Json& json, JobRequest& request) {
   request.kind = json.at("kind").get<std::string>();
   need_bytes(json, "path", request.path);
   get(json, "name", request.name);
+  get_each(json, "include", request.selection.include);
+  get_each(json, "exclude", request.selection.exclude);
+  get_bytes(json, "regex", request.selection.regex);
+  get_each(json, "files", request.selection.files);
+  get(json, "verify", request.verify);
+  get(json, "bandwidth", request.bandwidth);
+  get(json, "requests", request.requests);
 }
 
 void decode(const Json& json, JobView& job) {
@@ -30,6 +37,7 @@ void decode(const Json& json, JobView& job) {
   get(json, "bytes_total", job.bytes_total);
   get(json, "bytes_done", job.bytes_done);
   get(json, "bytes_fetched", job.bytes_fetched);
+  get(json, "bytes_verified", job.bytes_verified);
   get(json, "files_uncached", job.files_uncached);
   get(json, "bytes_uncached", job.bytes_uncached);
   get(json, "added", job.added);
@@ -51,6 +59,13 @@ Json to_json(const JobRequest& request) {
   Json json = {{"kind", request.kind}};
   if (!request.name.empty()) json["name"] = request.name;
   put_bytes(json, "path", request.path);
+  put_each(json, "include", request.selection.include);
+  put_each(json, "exclude", request.selection.exclude);
+  if (!request.selection.regex.empty()) put_bytes(json, "regex", request.selection.regex);
+  put_each(json, "files", request.selection.files);
+  if (request.verify) json["verify"] = true;
+  if (request.bandwidth > 0) json["bandwidth"] = request.bandwidth;
+  if (request.requests > 0) json["requests"] = request.requests;
   return json;
 }
 
@@ -65,6 +80,7 @@ Json to_json(const JobView& job) {
                {"bytes_total", job.bytes_total},
                {"bytes_done", job.bytes_done},
                {"bytes_fetched", job.bytes_fetched},
+               {"bytes_verified", job.bytes_verified},
                {"files_uncached", job.files_uncached},
                {"bytes_uncached", job.bytes_uncached},
                {"seconds", job.seconds},

@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "cache/host_cache.h"
+#include "model/file_filter.h"
 #include "model/file_info.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
@@ -136,9 +137,25 @@ struct SnapshotUse {
 };
 
 struct JobRequest {
-  std::string kind{};  // "load", "free", "verify", "snapshot", "refresh"
-  std::string path{};  // verify: "/", since it is all of the cache
-  std::string name{};  // snapshot: that it gets
+  std::string kind{};         // "load", "free", "verify", "snapshot", "refresh"
+  std::string path{};         // verify: "/", since it is all of the cache
+  std::string name{};         // snapshot: that it gets
+  FileSelection selection{};  // load, free: which files below the path
+  // Of a load:
+  bool verify = false;     // read everything back at its end
+  uint64_t bandwidth = 0;  // bytes a second asked of stores; 0: no limit
+  unsigned requests = 0;   // at once; 0: as many as are good
+
+  friend bool operator==(const JobRequest&, const JobRequest&) = default;
+};
+
+// Why a path could last not be looked up, listed, read or changed.
+struct ErrorView {
+  WallTime time{};
+  std::string mount{};  // the folder
+  std::string path{};   // in it; "." for the folder itself
+  StatusCode code = StatusCode::kInternal;
+  std::string reason{};
 };
 
 struct ChangeView {
@@ -155,7 +172,8 @@ struct JobView {
   bool planned = false;  // the totals are final
   uint64_t files_total = 0, files_done = 0, files_failed = 0;
   uint64_t bytes_total = 0, bytes_done = 0;
-  uint64_t bytes_fetched = 0;  // of these, asked of the store
+  uint64_t bytes_fetched = 0;   // of these, asked of the store
+  uint64_t bytes_verified = 0;  // of a load that verifies
   // load: of mounts that do not cache them; in none of the other numbers.
   uint64_t files_uncached = 0, bytes_uncached = 0;
   // refresh: names, and the first of them; directories end in '/'.
@@ -198,6 +216,8 @@ class Host {
   virtual Task<Result<MountView>> move_mount(Context context, MountMove move) = 0;
   virtual std::vector<MountView> mounts() const = 0;
   virtual HostStatus status() const = 0;
+  // Of all mounts, the newest first.
+  virtual std::vector<ErrorView> errors() const = 0;
   // Returns as soon as the job runs.
   virtual Result<JobView> start_job(JobRequest request) = 0;
   virtual std::vector<JobView> jobs() const = 0;

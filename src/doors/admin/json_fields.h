@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "doors/admin/codec.h"
 
@@ -18,6 +19,9 @@ void get(const Json& json, const char* name, T& out) {
 // Names and paths: the bytes themselves, where JSON cannot hold them.
 void get_bytes(const Json& json, const std::string& name, std::string& out);
 void put_bytes(Json& json, const std::string& name, const std::string& bytes);
+// The same for arrays; one that is empty is left out.
+void get_each(const Json& json, const std::string& name, std::vector<std::string>& out);
+void put_each(Json& json, const std::string& name, const std::vector<std::string>& all);
 // Throws where there is none.
 void need_bytes(const Json& json, const std::string& name, std::string& out);
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/daemon/kept_jobs.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+
+#include "doors/admin/codec.h"
+#include "telemetry/log.h"
+
+namespace leat {
+
+KeptJobs::KeptJobs(std::string file, bool follows) : file_(std::move(file)), follows_(follows) {
+  if (!follows_) ::unlink(file_.c_str());
+}
+
+std::vector<KeptJobs::Job> KeptJobs::left() {
+  std::vector<Job> jobs;
+  if (!follows_) return jobs;
+  std::ifstream file(file_, std::ios::binary);
+  if (!file) return jobs;
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Result<Json> json = parse_json(text, file_.c_str());
+  if (!json || !json->is_object()) return jobs;
+  for (const Json& item : json->value("jobs", Json::array())) {
+    Result<JobRequest> request = from_json<JobRequest>(item);
+    const uint64_t id = item.is_object() ? item.value("id", uint64_t{0}) : 0;
+    if (request && id > 0) jobs.push_back({id, *std::move(request)});
+  }
+  ::unlink(file_.c_str());
+  return jobs;
+}
+
+void KeptJobs::remember(uint64_t id, const JobRequest& request) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  jobs_[id] = request;
+  write_locked();
+}
+
+void KeptJobs::forget(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  if (closed_ || jobs_.erase(id) == 0) return;
+  write_locked();
+}
+
+void KeptJobs::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+void KeptJobs::write_locked() {
+  if (jobs_.empty()) {
+    ::unlink(file_.c_str());
+    return;
+  }
+  Json list = Json::array();
+  for (const auto& [id, request] : jobs_) {
+    Json item = to_json(request);
+    item["id"] = id;
+    list.push_back(std::move(item));
+  }
+  const std::string next = file_ + ".new";
+  std::ofstream file(next, std::ios::binary | std::ios::trunc);
+  file << dump_json({{"jobs", list}});
+  file.close();
+  if (file && ::rename(next.c_str(), file_.c_str()) == 0) return;
+  log::warning("loads that run would not go on after this daemon: {}",
+               status_from_errno(errno, "cannot write " + file_).to_string());
+  ::unlink(next.c_str());
+}
+
+}  // namespace leat

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The address holds the token, so it goes to standard output, which is the caller's, and never into
+// the arguments of a process, which every user of the host can read: a browser gets the name of a
+// file.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "apps/client/daemon_client.h"
+#include "apps/command_table.h"
+#include "apps/paths.h"
+#include "doors/console/console_token.h"
+#include "runtime/disk.h"
+
+namespace leat {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(3);
+constexpr const char* kForward =
+    R"(<!doctype html><meta charset="utf-8"><title>Leat</title>)"
+    R"(<meta http-equiv="refresh" content="0; url={0}"><a href="{0}">Leat's console</a>)";
+
+class ConsoleCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_flag("--open", open_, "Open it in a browser ($BROWSER, else xdg-open)");
+  }
+
+  Attempt<> run() override {
+    DaemonClient client(runtime_directory());
+    LEAT_TRY(HostStatus status, client.get_as<HostStatus>("/v1/status"));
+    LEAT_TRY(std::string address, address_of(client.runtime(), status));
+    const Json document = {{"address", address}};
+    if (!json) print(address);
+    if (open_) {
+      if (Attempt<> shown = show(client.runtime(), address); !shown) {
+        shown.error().document = document;
+        return shown;
+      }
+    }
+    if (json) print_json(document);
+    return {};
+  }
+
+ private:
+  static Attempt<std::string> address_of(const std::string& runtime, const HostStatus& status) {
+    if (status.metrics_address.empty()) {
+      return failure(StatusCode::kUnavailable,
+                     fmt::format("the daemon listens nowhere, so it has no console ({}); "
+                                 "telemetry.listen gives the next daemon an address",
+                                 status.metrics_note));
+    }
+    Result<std::string> token = read_console_token(runtime);
+    if (token) return fmt::format("http://{}/#token={}", status.metrics_address, *token);
+    if (token.error().code() == StatusCode::kNotFound) {
+      return failure(StatusCode::kUnsupported,
+                     fmt::format("the daemon (leat {}) has no console: {} is missing; 'leat "
+                                 "upgrade' lets this version take over",
+                                 status.version, console_token_file(runtime)));
+    }
+    return std::unexpected(
+        Failure(token.error().with_context("cannot use the console's token; remove the file, and "
+                                           "'leat upgrade' makes another one")));
+  }
+
+  static Attempt<> show(const std::string& runtime, const std::string& address) {
+    const std::string page = runtime + "/console.html";
+    unlink(page.c_str());
+    File file(open(page.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const std::string text = fmt::format(fmt::runtime(kForward), address);
+    if (!file || write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      return std::unexpected(Failure(status_from_errno(errno, "cannot write " + page)));
+    }
+    std::string browser = "xdg-open";
+    if (const char* wanted = std::getenv("BROWSER");  // NOLINT(concurrency-mt-unsafe)
+        wanted != nullptr && *wanted != '\0') {
+      browser = std::string(wanted).substr(0, std::string_view(wanted).find(':'));
+    }
+    return start(browser, "file://" + page);
+  }
+
+  // xdg-open ends at once; a browser may stay for as long as its window, which nobody waits for.
+  static Attempt<> start(std::string browser, std::string url) {
+    char* words[] = {browser.data(), url.data(), nullptr};
+    pid_t pid = 0;
+    std::string why;
+    if (int failed = posix_spawnp(&pid, browser.c_str(), nullptr, nullptr, words, environ);
+        failed != 0) {
+      why = status_from_errno(failed, "it cannot be started").message();
+    } else if (int code = code_within(kPatience, pid); code != 0) {
+      why = fmt::format("it ended with {}", code);
+    }
+    if (why.empty()) return {};
+    return failure(StatusCode::kUnavailable,
+                   fmt::format("cannot open a browser with {}: {}; BROWSER names another one, or "
+                               "open the address by hand",
+                               browser, why));
+  }
+
+  // With which code the process has ended; 0 also where it has not.
+  static int code_within(std::chrono::milliseconds patience, pid_t pid) {
+    const auto start = std::chrono::steady_clock::now();
+    int ended = 0;
+    while (waitpid(pid, &ended, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() - start > patience) return 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+  }
+
+  bool open_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_console_command() {
+  return std::make_unique<ConsoleCommand>();
+}
+
+}  // namespace leat

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/console/console_door.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "doors/admin/admin_door.h"
+#include "doors/admin/codec.h"
+#include "doors/console/console_page.h"
+#include "doors/console/console_token.h"
+#include "doors/console/host_field.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+Counter refused_total("leat_console_refused_total",
+                      "Requests to the console without its token or with a foreign Host.");
+
+struct Route {
+  const char* method;
+  const char* pattern;
+};
+
+// Looking, and jobs that fill or empty the cache. A token that got into wrong hands shows names and
+// figures, and costs speed; it yields no byte of a file, takes no folder away, and changes nothing
+// that outlives a job. So there is no cat, no change of mounts, snapshots or options, no evict, no
+// upgrade (which executes a program) and no shutdown; and what the control socket learns later is
+// not here until somebody has thought about it.
+constexpr std::array kRoutes = {
+    Route{"GET", "/v1/status"},    Route{"GET", "/v1/mounts"},
+    Route{"GET", "/v1/ls"},        Route{"GET", "/v1/stat"},
+    Route{"GET", "/v1/errors"},    Route{"GET", "/v1/jobs"},
+    Route{"GET", "/v1/jobs/{id}"}, Route{"DELETE", "/v1/jobs/{id}"},
+    Route{"GET", "/v1/snapshots"}, Route{"GET", "/v1/cache/objects"},
+};
+constexpr std::array kJobs = {"load", "free", "refresh", "verify"};
+
+HttpResponse refuse(int status, StatusCode code, std::string message) {
+  return HttpResponse::failure(status, to_string(code), message);
+}
+
+Task<HttpResponse> not_offered(Context, HttpRequest request) {
+  co_return refuse(403, StatusCode::kPermissionDenied,
+                   fmt::format("the console does not offer {} {}; use the command line or the "
+                               "control socket",
+                               request.method, request.path));
+}
+
+}  // namespace
+
+ConsoleDoor::ConsoleDoor(HttpRouter control, std::string token)
+    : control_(std::move(control)), token_(std::move(token)) {
+  for (const Route& route : kRoutes) {
+    api_.add(route.method, route.pattern, [this](Context context, HttpRequest request) {
+      return pass_on(std::move(context), std::move(request));
+    });
+  }
+  api_.add("POST", "/v1/jobs", [this](Context context, HttpRequest request) {
+    return start_job(std::move(context), std::move(request));
+  });
+  api_.add_rest(&not_offered);
+}
+
+HttpRouter ConsoleDoor::router() {
+  HttpRouter router = AdminDoor::metrics_router();
+  if (token_.empty()) return router;
+  router.add_rest([this](Context context, HttpRequest request) {
+    return answer(std::move(context), std::move(request));
+  });
+  return router;
+}
+
+Task<HttpResponse> ConsoleDoor::answer(Context context, HttpRequest request) {
+  HttpResponse response;
+  if (!names_loopback(request.headers.find("Host").value_or(""))) {
+    refused_total.add();
+    response = refuse(403, StatusCode::kPermissionDenied,
+                      "the console answers to localhost, 127.0.0.1 and [::1] only; open it by the "
+                      "address that 'leat console' prints, from another host through ssh -L");
+  } else if (request.path == "/v1" || request.path.starts_with("/v1/")) {
+    if (has_token(request)) {
+      response = co_await api_.handle(std::move(context), std::move(request));
+    } else {
+      refused_total.add();
+      response = refuse(401, StatusCode::kPermissionDenied,
+                        "this needs the console's token; 'leat console' prints an address with it");
+      response.headers.set("WWW-Authenticate", "Bearer realm=\"leat\"");
+    }
+    response.headers.set("Cache-Control", "no-store");
+  } else if (request.method != "GET" && request.method != "HEAD") {
+    response =
+        refuse(405, StatusCode::kUnsupported,
+               fmt::format("{} does not take {}; it takes GET", request.path, request.method));
+    response.headers.set("Allow", "GET, HEAD");
+  } else if (auto page = page_response(request)) {
+    response = std::move(*page);
+  } else {
+    response = refuse(404, StatusCode::kNotFound,
+                      fmt::format("there is nothing at {}; the console is at /", request.path));
+  }
+  set_page_headers(response);
+  co_return response;
+}
+
+bool ConsoleDoor::has_token(const HttpRequest& request) const {
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string_view given = request.headers.find("Authorization").value_or("");
+  return given.starts_with(kScheme) && same_token(token_, given.substr(kScheme.size()));
+}
+
+Task<HttpResponse> ConsoleDoor::pass_on(Context context, HttpRequest request) {
+  return control_.handle(std::move(context), std::move(request));
+}
+
+Task<HttpResponse> ConsoleDoor::start_job(Context context, HttpRequest request) {
+  Result<Json> body = parse_json(request.body, "the request's body");
+  if (!body) co_return error_response(body.error());
+  auto kind = body->is_object() ? body->find("kind") : body->end();
+  const std::string wanted =
+      kind != body->end() && kind->is_string() ? kind->get<std::string>() : "";
+  if (std::ranges::find(kJobs, wanted) == kJobs.end()) {
+    co_return refuse(403, StatusCode::kPermissionDenied,
+                     fmt::format("the console starts no job '{}'; it starts {}", wanted,
+                                 fmt::join(kJobs, ", ")));
+  }
+  HttpResponse response = co_await control_.handle(std::move(context), std::move(request));
+  co_return response;
+}
+
+}  // namespace leat

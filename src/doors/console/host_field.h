@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Host field of a request, as a defence against DNS rebinding: a foreign page can let its own
+// name point at 127.0.0.1, but it cannot make the browser send another name.
+#pragma once
+
+#include <string_view>
+
+namespace leat {
+
+// Whether it is localhost, an IPv4 address of 127.0.0.0/8 with all four numbers, or [::1]; with or
+// without a port, which may be another one than the daemon's (ssh -L).
+bool names_loopback(std::string_view host);
+
+}  // namespace leat

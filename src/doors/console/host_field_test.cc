@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/console/host_field.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace leat {
+namespace {
+
+TEST(NamesLoopback, WhatABrowserSendsForThisHost) {
+  for (const char* host :
+       {"localhost", "localhost:9464", "LocalHost:80", "127.0.0.1", "127.0.0.1:9464",
+        "127.1.2.3:65535", "127.255.255.255", "[::1]", "[::1]:9464"}) {
+    EXPECT_TRUE(names_loopback(host)) << host;
+  }
+}
+
+TEST(NamesLoopback, EverythingElseIsForeign) {
+  for (const char* host : {"",
+                           ":",
+                           ":80",
+                           "leat.example",
+                           "127.0.0.1.evil.example",
+                           "localhost.evil.example",
+                           "evil.example:127",
+                           "evil-localhost",
+                           "localhost.",
+                           "localhost:",
+                           "localhost:0",
+                           "localhost:65536",
+                           "localhost:9464x",
+                           "localhost:-1",
+                           "localhost: 80",
+                           " localhost",
+                           "localhost ",
+                           "localhost,evil.example",
+                           "user@localhost",
+                           "0.0.0.0",
+                           "10.0.0.1",
+                           "127",
+                           "127.1",
+                           "127.0.1",
+                           "0127.0.0.1",
+                           "127.0.0.01",
+                           "0x7f.0.0.1",
+                           "2130706433",
+                           "127.0.0.256",
+                           "126.255.255.255",
+                           "128.0.0.1",
+                           "::1",
+                           "[::1",
+                           "::1]",
+                           "[::1]x",
+                           "[::1]:",
+                           "[::2]:80",
+                           "[::]",
+                           "[::ffff:127.0.0.1]",
+                           "[0:0:0:0:0:0:0:1]",
+                           "[::1%lo]",
+                           "[]"}) {
+    EXPECT_FALSE(names_loopback(host)) << host;
+  }
+  EXPECT_FALSE(names_loopback(std::string_view("127.0.0.1\0.evil.example", 23)));
+  EXPECT_FALSE(names_loopback(std::string(10'000, '1')));
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Feeds: what is asked of the daemon again and again, for as long as somebody looks. One request is
+// under way at a time; a hidden page asks nothing.
+import { useEffect, useState } from 'preact/hooks';
+import { ask, asFailure, linkState, onLink, QUICK_MS } from './api';
+import type { Failure, LinkState } from './api';
+import { JobRates } from './job_progress';
+import { trimmed } from './counters';
+import type { Counters, Sample } from './counters';
+import type { Job, PathError, Status } from './types';
+
+export interface View<T> { value: T | undefined; failure: Failure | undefined; }
+
+const LIVE_MS = 1_000;
+const SLOW_MS = 5_000;
+// To one that does not answer.
+const AGAIN_MS = 2_000;
+
+class Feed<T> {
+  view: View<T> = { value: undefined, failure: undefined };
+  private readonly watchers = new Map<(view: View<T>) => void, number>();
+  private timer = 0;
+  private busy = false;
+
+  constructor(private readonly target: string,
+    private readonly take: (value: T) => void = () => {}) {
+    document.addEventListener('visibilitychange', () => this.wake());
+  }
+
+  watch(watcher: (view: View<T>) => void, period: number): () => void {
+    this.watchers.set(watcher, period);
+    this.wake();
+    return () => {
+      this.watchers.delete(watcher);
+      if (this.watchers.size === 0) window.clearTimeout(this.timer);
+    };
+  }
+
+  /** Asks now. */
+  wake(): void {
+    window.clearTimeout(this.timer);
+    if (!this.busy && this.watchers.size > 0 && !document.hidden) void this.refresh();
+  }
+
+  private async refresh(): Promise<void> {
+    this.busy = true;
+    try {
+      const value = await ask<T>('GET', this.target, undefined, QUICK_MS);
+      this.take(value);
+      this.view = { value, failure: undefined };
+    } catch (reason) {
+      this.view = { value: this.view.value, failure: asFailure(reason) };
+    }
+    this.busy = false;
+    for (const watcher of [...this.watchers.keys()]) watcher(this.view);
+    if (this.watchers.size === 0 || document.hidden || linkState() === 'denied') return;
+    const period = this.view.failure ? AGAIN_MS : Math.min(...this.watchers.values());
+    this.timer = window.setTimeout(() => this.wake(), period);
+  }
+}
+
+const HISTORY_SECONDS = 900;
+let samples: Sample[] = [];
+export const jobRates = new JobRates();
+const now = () => Date.now() / 1000;
+
+/** Of some hundred counters those of which there is a history. */
+function charted(counters: Counters): Counters {
+  return Object.fromEntries(Object.entries(counters).filter(([name]) =>
+    name.startsWith('leat_fetch_bytes_total') || name.startsWith('leat_source_')));
+}
+
+const statusFeed = new Feed<Status>('/v1/status', (status) => {
+  samples = trimmed([...samples, {
+    at: now(), pid: status.pid, counters: charted(status.counters), rss: status.rss_bytes,
+    buffers: status.fetch.memory_bytes,
+  }], HISTORY_SECONDS, HISTORY_SECONDS + 1);
+});
+const jobsFeed = new Feed<{ jobs: Job[] }>('/v1/jobs', (answer) => {
+  jobRates.note(now(), answer.jobs);
+});
+const errorsFeed = new Feed<{ errors: PathError[] }>('/v1/errors');
+
+function useFeed<T>(feed: Feed<T>, period: number): View<T> {
+  const [view, setView] = useState(feed.view);
+  useEffect(() => feed.watch(setView, period), [feed, period]);
+  return view;
+}
+
+/** `live`: each second; otherwise as often as the frame around the page needs. */
+export const useStatus = (live = true) => useFeed(statusFeed, live ? LIVE_MS : SLOW_MS);
+export const useJobs = (live = true) => useFeed(jobsFeed, live ? LIVE_MS : SLOW_MS);
+export const useErrors = () => useFeed(errorsFeed, SLOW_MS);
+/** What the daemon said in the last minutes; grows with useStatus. */
+export const history = () => samples;
+
+export function wakeAll(): void {
+  statusFeed.wake();
+  jobsFeed.wake();
+  errorsFeed.wake();
+}
+
+export function useLink(): LinkState {
+  const [state, setState] = useState(linkState());
+  useEffect(() => onLink(setState), []);
+  return state;
+}

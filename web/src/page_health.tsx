@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is wrong, in words, with what to do; limits; why paths could not be read.
+import { useErrors, useStatus } from './feed';
+import { findings, pathOf } from './findings';
+import * as format from './format';
+import { shown, wireOf } from './names';
+import { Bar, FailureNote, Findings, Name, Panel, Table, Tag } from './parts';
+import type { Column, Row } from './parts';
+import { browseLink } from './route';
+import type { PathError, Status } from './types';
+
+// More is a matter for the log.
+const SHOWN = 100;
+
+function Limits(props: { status: Status }) {
+  const { status } = props;
+  const rows: [string, number, number, (value: number) => string][] = [
+    ['Open files', status.open_files, status.open_files_max, format.count],
+    ['Buffers', status.fetch.memory_bytes, status.fetch.memory_bytes_max, format.bytes],
+    ['Cache', status.cache.used_bytes, status.cache.capacity_bytes, format.bytes],
+  ];
+  return (
+    <Panel title="Limits" wide>
+      <dl class="facts">
+        {rows.map(([name, used, most, text]) => {
+          const part = most > 0 ? used / most : undefined;
+          return (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd><span class="cached wide"><Bar label={name} share={part}
+                tone={name === 'Open files' && (part ?? 0) >= 0.8 ? 'warn' : ''} />
+                <span>{text(used)} of {text(most)}</span></span></dd>
+            </div>
+          );
+        })}
+        <div><dt>Resident memory</dt><dd>{format.bytes(status.rss_bytes)}</dd></div>
+      </dl>
+    </Panel>
+  );
+}
+
+function errorRow(error: PathError): Row {
+  const whole = pathOf(error);
+  return { key: `${error.time}${whole}`, cells: [
+    format.time(error.time), <Tag tone="bad">{error.code}</Tag>,
+    <a href={browseLink(whole)}><Name wire={whole} /></a>,
+    <span class="reason"><bdi>{shown(wireOf(error, 'reason'))}</bdi></span>,
+  ] };
+}
+
+const ERROR_COLUMNS: Column[] = [
+  { title: 'Time (UTC)', number: true }, { title: 'Code' }, { title: 'Path' }, { title: 'Reason' }];
+
+export function HealthPage() {
+  const { value: status, failure } = useStatus();
+  const errors = useErrors();
+  if (!status) return <FailureNote failure={failure} doing="Asking the daemon" />;
+  const list = errors.value?.errors ?? [];
+  const found = findings(status, list);
+  return (
+    <>
+      {found.length === 0
+        ? <p class="notice good"><strong>Nothing to mend.</strong> Cache directories are normal,
+          nothing was refused or corrupt, and no path failed.</p>
+        : <Panel title="Findings" wide><Findings findings={found} /></Panel>}
+      <Limits status={status} />
+      <Panel title="Recent errors" wide aside={list.length > SHOWN
+        ? <span class="muted">the newest {SHOWN} of {format.count(list.length)}</span> : undefined}>
+        <FailureNote failure={errors.failure} doing="Asking for errors" />
+        {list.length === 0 ? <p class="empty">No path has failed since the daemon started.</p> : (
+          <Table label="Errors, the newest first" columns={ERROR_COLUMNS} header={2}
+            rows={list.slice(0, SHOWN).map(errorRow)} />
+        )}
+      </Panel>
+      <p class="hint">What this host offers and lacks (FUSE, kernel, limits, disks) is said by{' '}
+        <code>leat doctor</code> on the command line.</p>
+    </>
+  );
+}

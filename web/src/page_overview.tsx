@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the daemon does right now: problems first, then figures, then the last minutes.
+import { useMemo, useState } from 'preact/hooks';
+import { BYTE_STEPS, Chart } from './chart';
+import { hitShare, oldestWithin, OPERATIONS, originCounter, ORIGINS, recent, requestCounter,
+  series, total } from './counters';
+import type { Counters, Operation, Origin } from './counters';
+import { history, useErrors, useStatus } from './feed';
+import { findings } from './findings';
+import * as format from './format';
+import { Bar, Choice, FailureNote, Findings, Panel, PathLink, Tile } from './parts';
+import { wireOf } from './names';
+import { pageLink } from './route';
+import type { Status } from './types';
+
+const ORIGIN_NAMES: Record<Origin, string> = {
+  memory: 'memory', cache: 'cache', source: 'store', local_disk: 'local files',
+};
+const OPERATION_NAMES: Record<Operation, string> = {
+  read: 'read', list: 'list', stat: 'stat', write: 'write', remove: 'remove',
+};
+
+// A figure of one second jumps too much to be read.
+const NOW_SECONDS = 5;
+const LATELY_SECONDS = 60;
+
+const reads = (counters: Counters) => total(counters, 'leat_fetch_bytes_total');
+const requests = (counters: Counters) => total(counters, 'leat_source_requests_total');
+
+function Attention(props: { status: Status }) {
+  const errors = useErrors();
+  const all = findings(props.status, errors.value?.errors ?? []);
+  const problems = all.filter((one) => one.level === 'problem');
+  const notes = all.length - problems.length;
+  const rest = notes === 0 ? '' : `${notes} ${notes === 1 ? 'note' : 'notes'} on the health page`;
+  if (problems.length === 0) {
+    return (
+      <p class="notice good" id="attention">
+        <strong>No problems.</strong> {rest && <a href={pageLink('health')}>{rest}</a>}
+      </p>
+    );
+  }
+  return (
+    <section class="panel wide attention" id="attention" aria-label="Problems">
+      <Findings findings={problems} />
+      <p><a href={pageLink('health')}>{rest || 'All on the health page'}</a></p>
+    </section>
+  );
+}
+
+function Tiles(props: { status: Status }) {
+  const { status } = props;
+  const samples = history();
+  const before = oldestWithin(samples, LATELY_SECONDS)?.counters;
+  const lately = hitShare(before, status.counters);
+  const ever = hitShare(undefined, status.counters);
+  const { cache, fetch } = status;
+  const fill = cache.capacity_bytes > 0 ? cache.used_bytes / cache.capacity_bytes : undefined;
+  return (
+    <dl class="tiles">
+      <Tile label="Read through the daemon"
+        value={format.byteRate(recent(samples, NOW_SECONDS, reads))}
+        detail={`${format.bytes(reads(status.counters))} so far`} />
+      <Tile label="Hits, last minute" value={format.share(lately)}
+        detail={`${format.share(ever)} since the start`} />
+      <Tile label="Store requests a second"
+        value={format.rate(recent(samples, NOW_SECONDS, requests))}
+        detail={`${format.count(fetch.requests_in_flight)} under way`} />
+      <Tile label="Memory" value={format.bytes(status.rss_bytes)}
+        detail={`${format.bytes(fetch.memory_bytes)} of ${
+          format.bytes(fetch.memory_bytes_max)} in buffers`} />
+      <Tile label="Cache" value={format.share(fill)} detail={
+        <>
+          <Bar label="Cache fill" share={fill} />
+          {format.bytes(cache.used_bytes)} of {format.bytes(cache.capacity_bytes)}
+        </>} />
+    </dl>
+  );
+}
+
+function Charts() {
+  const [seconds, setSeconds] = useState(300);
+  const samples = history();
+  const shown = useMemo(() => {
+    const last = samples[samples.length - 1]?.at ?? 0;
+    return samples.filter((sample) => last - sample.at <= seconds + 2);
+  }, [samples, seconds]);
+  const times = useMemo(() => shown.slice(1).map((sample) => sample.at), [shown]);
+  const origins = useMemo(() => ORIGINS.map((origin) => ({
+    label: ORIGIN_NAMES[origin], color: `--${origin.replace('_', '-')}`,
+    values: series(shown, (counters) => counters[originCounter(origin)] ?? 0),
+  })), [shown]);
+  const operations = useMemo(() => OPERATIONS.filter((one) => one !== 'write' && one !== 'remove')
+    .map((operation) => ({
+      label: OPERATION_NAMES[operation], color: `--${operation}`,
+      values: series(shown, (counters) => counters[requestCounter(operation)] ?? 0),
+    })), [shown]);
+  const memory = useMemo(() => [
+    { label: 'resident', color: '--memory', values: shown.slice(1).map((sample) => sample.rss) },
+    { label: 'buffers', color: '--cache', values: shown.slice(1).map((sample) => sample.buffers) },
+  ], [shown]);
+  const hits = useMemo(() => [{
+    label: 'of the bytes of stores that were read', color: '--cache',
+    values: shown.slice(1).map((sample, i) => {
+      const before = shown[i];
+      if (!before || before.pid !== sample.pid) return null;
+      return hitShare(before.counters, sample.counters) ?? null;
+    }),
+  }], [shown]);
+  const chart = { times, seconds };
+  const ofBytes = { tick: format.byteTick, steps: BYTE_STEPS };
+  return (
+    <>
+      <Choice label="Show the last" value={seconds} onChange={setSeconds}
+        options={[[60, '1 min'], [300, '5 min'], [900, '15 min']]} />
+      <div class="grid">
+        <Panel title="Throughput by origin">
+          <Chart {...chart} label="Throughput now" lines={origins} stack format={format.byteRate}
+            floor={1024 * 1024} {...ofBytes} />
+          <p class="hint">Reads that the daemon answered. What the kernel reads by itself of cached
+            files (passthrough) goes past it and is in no figure.</p>
+        </Panel>
+        <Panel title="Store requests a second">
+          <Chart {...chart} label="Requests now" lines={operations} format={format.rate}
+            tick={format.tick} floor={5} />
+        </Panel>
+        <Panel title="Memory">
+          <Chart {...chart} label="Memory now" lines={memory} format={format.bytes} {...ofBytes} />
+        </Panel>
+        <Panel title="Hits">
+          <Chart {...chart} label="Hits now" lines={hits} format={format.share} top={1} />
+        </Panel>
+      </div>
+    </>
+  );
+}
+
+function Folders(props: { status: Status }) {
+  return (
+    <Panel title="Mounts" wide>
+      {props.status.mounts.length === 0
+        ? <p class="empty">Nothing is mounted. <code>leat mount SOURCE DIR</code> shows a store as
+          a folder.</p>
+        : (
+          <ul class="plain">
+            {props.status.mounts.map((mount) => (
+              <li key={wireOf(mount, 'path')}>
+                <PathLink path={wireOf(mount, 'path')} /> <span class="muted">from</span>{' '}
+                <bdi>{mount.source}</bdi>
+              </li>
+            ))}
+          </ul>
+        )}
+    </Panel>
+  );
+}
+
+export function OverviewPage() {
+  const { value: status, failure } = useStatus();
+  if (!status) return <FailureNote failure={failure} doing="Asking the daemon" />;
+  return (
+    <>
+      <Attention status={status} />
+      <Tiles status={status} />
+      <Charts />
+      <Folders status={status} />
+    </>
+  );
+}
