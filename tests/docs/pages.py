@@ -12,7 +12,8 @@ EXAMPLES = "Examples:"
 # Run as they stand, top to bottom, in one shell.
 RUN = {"sh", "python", "console"}
 # Commands that need what a test has not got; they are read and not run.
-READ = {"sh cloud-only", "sh other-program", "sh checkout"}
+READ = {f"{kind} {needs}" for kind in ("sh", "console")
+        for needs in ("cloud-only", "other-program", "checkout", "administrator")}
 SHOWN = {"text", "toml", "ini", "json", "yaml"}
 
 
@@ -96,7 +97,7 @@ def session(block):
 
 def shell_text(block):
     """The block as a shell would be given it, its lines where they are; empty where it is no shell's."""
-    if block.info == "console":
+    if block.info.split()[:1] == ["console"]:
         at = {command.line: command.text for command in session(block)}
         last, lines = block.line, []
         for number in sorted(at):

@@ -12,12 +12,14 @@ BY_NATURE = [(re.compile(pattern), shown) for pattern, shown in [
     (r"\bmtime:\d+(?:-\d+)+", "<version of the object>"),
     (r"\bgeneration:\d+", "<version of the object>"),
     (r'\betag:(\\?")0x[0-9A-F]+\1', "<version of the object>"),
+    (r"#token=[0-9a-f]+", "#token=<token>"),
     (r"\b(pid|seed) \d+", r"\1 <number>"),
     (r"\b(up|in) (?:\d+(?:\.\d+)?(?:ms|[dhms]) ?)+", r"\1 <duration> "),
     (r"\b\d+(?:\.\d+)? (?:B|KiB|MiB|GiB|reads|files)/s", "<rate>"),
     (r"\b[\d.]+ MiB resident, [\d.]+ \w+ of [\d.]+ \w+ in buffers", "<memory>"),
     (r"\b\d+ of \d+ open\b", "<open files>"),
-    # What the kernel of this machine offers.
+    # What the kernel and the set-up of this machine offer.
+    (r"\bno problems, \d+ notes?", "no problems, <notes>"),
     (r"\b(?:(?:passthrough|readdirplus|survives|io_uring),?)+(?!\w)", "<features>"),
     (r'("(?:pid|supervisor_pid|rss_bytes|uptime_seconds|seconds)": )[\d.]+', r"\1<number>"),
 ]]

@@ -6,7 +6,7 @@
 
 # need_venv NAME REQUIREMENTS [HOW LONG [OPTION OF VENV]…]
 need_venv() {
-  local name=$1 requirements=$2 said=${3:-seconds} hash venv isolation= builders
+  local name=$1 requirements=$2 said=${3:-seconds} hash venv isolation='' builders
   shift $(($# < 3 ? $# : 3))
   hash=$(sha256sum "$requirements" | cut -c1-12)
   venv=$deps/$name-$hash
