@@ -31,9 +31,8 @@ SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 def words(module, *arguments):
     """The command line that runs a Python module as the first process of such a machine."""
-    whose = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    return ["unshare", *whose, "--mount", "--propagation", "private", "--net", "--pid", "--uts",
-            "--fork", "--kill-child=KILL", sys.executable, "-m", module, *map(str, arguments)]
+    return ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--uts", "--fork",
+            "--kill-child=KILL", sys.executable, "-m", module, *map(str, arguments)]
 
 
 def mount(*arguments):

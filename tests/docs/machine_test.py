@@ -10,7 +10,7 @@ import pytest
 
 from docs import machine
 from docs.pages import blocks, session, shell_text
-from docs.pages_test import dependencies
+from docs.pages_test import dependencies, needs_root
 from docs.session import fits, is_within
 from rig.leat import leat_program
 from rig.process import is_alive, wait_until
@@ -44,6 +44,7 @@ def pids_at(folder):
     return found
 
 
+@needs_root
 def test_a_machine_that_is_killed_leaves_nothing(folder):
     (Path(folder) / "inside.py").write_text(INSIDE)
     before = sorted(os.listdir("/mnt"))

@@ -15,6 +15,7 @@ from rig import leftovers
 from rig.leat import leat_program
 
 LIMIT_S = 240
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a machine out of namespaces needs root")
 
 # Pages of single commands show a handful of files, the others the sets of a training.
 SMALL = ("docs/commands/", "docs/cli.md", "docs/inspection.md", "docs/control-socket.md",
@@ -110,6 +111,7 @@ def check(page, part, steps, log):
             fail(step, "The page says that it prints:\n" + "\n".join(said), log)
 
 
+@needs_root
 @pytest.mark.parametrize("page", runnable())
 def test_page(page, folder, sets):
     steps, log = read(page, "page", folder, sets)
@@ -118,6 +120,7 @@ def test_page(page, folder, sets):
     assert ran >= {block.line for block in blocks(page) if block.info in RUN}
 
 
+@needs_root
 @pytest.mark.parametrize("page", with_examples())
 def test_examples_of_help(page, folder, sets):
     steps, log = read(page, "examples", folder, sets)
