@@ -10,6 +10,7 @@ import pytest
 
 from docs import data, machine
 from docs.pages import ROOT, RUN, blocks, pages, session
+from docs.reader import MARK
 from docs.session import fits, is_within
 from rig import leftovers
 from rig.leat import leat_program
@@ -63,14 +64,28 @@ def read(page, part, folder, sets):
            "java": {"JAVA_HOME": java.removesuffix("/bin/java")}}
     path = Path(folder, "job.json")
     path.write_text(json.dumps(job))
-    done = subprocess.run(machine.words("docs.reader", path), timeout=LIMIT_S, text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          env=machine.outside(deps, folder), check=False)
+    try:
+        done = subprocess.run(machine.words("docs.reader", path), timeout=LIMIT_S, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, env=machine.outside(deps, folder), check=False)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"{page}: not at its end after {LIMIT_S} s. {printed_last(folder)}", pytrace=False)
     result = Path(folder, "result.json")
-    assert result.exists(), f"{page}: the reader's machine ended with {done.returncode}: {done.stdout}"
+    if not result.exists():
+        pytest.fail(f"{page}: the reader's machine ended with {done.returncode}: {done.stdout}\n"
+                    + printed_last(folder), pytrace=False)
     answer = json.loads(result.read_text())
     assert "error" not in answer, f"{page}: {answer['error']}"
     return answer["steps"], answer["log"]
+
+
+def printed_last(folder, lines=30):
+    """Of a page that did not come to its end; `begin N` is its N-th block or command of a session."""
+    try:
+        said = Path(folder, "output").read_text(errors="replace")
+    except FileNotFoundError:
+        return "Nothing of it was run."
+    return "\n".join(["It printed last:", *said.replace(MARK, "== ").splitlines()[-lines:]])
 
 
 def fail(step, what, log):

@@ -22,10 +22,10 @@ SCHEME = re.compile(r"\b(gs|az|hdfs)://")
 LARGE = re.compile(r"^(?:import|from) (?:tensorflow|pyspark)", re.MULTILINE)
 
 # An exit status that is not 0 ends the shell, and is told with the line of the page.
-WATCH = f"""set -eE
+WATCH = f"""set -eE -o pipefail
 trap 'code=$?; printf "{MARK}failed %s %s\\n" "$LINENO" "$code"' ERR
 """
-LET_GO = "set +eE\ntrap - ERR\n"
+LET_GO = "set +eE +o pipefail\ntrap - ERR\n"
 
 
 class Step:
@@ -85,10 +85,11 @@ def shell(steps, job, environment):
                 f"printf '{MARK}ended 0\\n'\n"
     text += "".join(step.script(number) for number, step in enumerate(steps))
     (SCRIPTS / "all.sh").write_text(text)
-    with open(SCRIPTS / "output", "wb") as output:
+    said = Path(job["folder"], "output")  # where it can be read when this machine is gone
+    with open(said, "wb") as output:
         subprocess.run(["bash", SCRIPTS / "all.sh"], stdout=output, stderr=output, check=False,
                        cwd=machine.HOME, env=environment)
-    return (SCRIPTS / "output").read_text(errors="replace")
+    return said.read_text(errors="replace")
 
 
 def log_of_the_daemon():
