@@ -70,7 +70,7 @@ std::optional<Finding> kind_finding(const CacheFacts& facts) {
     finding.cost = "memory that programs cannot have; nothing is left after a reboot";
     finding.action = kElsewhere;
   } else if (std::ranges::find(kNetworkFileSystems, type) != kNetworkFileSystems.end() ||
-             type.starts_with("fuse.")) {
+             type == "fuse" || type.starts_with("fuse.")) {
     finding.what = type + ": not a disk of this host";
     finding.cost = "cached reads go over the network, or through another daemon, too";
     finding.action = kElsewhere;

@@ -89,8 +89,8 @@ bool wants_other_addressing(const StoreFacts& facts, const std::string& text) {
   if (!facts.s3) return false;
   const std::string bucket = facts.source.substr(facts.source.find("://") + 3);
   const std::string host = bucket.substr(0, bucket.find('/')) + ".";
-  const bool no_name = text.contains("dns error") || text.contains("invalid IPv4 address") ||
-                       text.contains("failed to lookup address");
+  if (text.contains("invalid IPv4 address")) return true;  // "my-bucket.127.0.0.1"
+  const bool no_name = text.contains("dns error") || text.contains("failed to lookup address");
   return no_name && text.contains(host);
 }
 
