@@ -23,8 +23,9 @@ HOST = "reader"
 HOSTS = f"127.0.0.1 localhost {HOST} namenode\n"
 COVERED = ("etc", "opt", "usr", "var")  # by an overlay that takes what is written
 OWN = ("fast", "mnt", "proc", "run")
-# On the disk, since the kernel reads cached files by itself from there alone.
-ON_DISK = {"fast": "/fast", "home": HOME, "cache": "/var/cache/leat", "state": "/var/lib/leat"}
+# On the disk: the kernel reads cached files by itself from there alone, and stores keep attributes.
+ON_DISK = {"fast": "/fast", "home": HOME, "stores": "/stores", "cache": "/var/cache/leat",
+           "state": "/var/lib/leat"}
 SWITCH = "/sys/module/fuse/parameters/enable_uring"  # that `leat doctor --fix` sets
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 

@@ -72,7 +72,7 @@ def put_all(folder, put):
 
 def s3(sets):
     """`sets`: folder below the bucket -> files."""
-    store = Store("/run/s3", port=S3_PORT)
+    store = Store("/stores/s3", port=S3_PORT)
     for name, files in sets.items():
         shutil.copytree(files, store.data / BUCKET / name, symlinks=True)
     store.start()
@@ -164,7 +164,7 @@ def takes_files(web):
 
 
 def hdfs(sets):
-    home, installed = Path("/fast/.hdfs"), deps() / "hdfs"
+    home, installed = Path("/stores/hdfs"), deps() / "hdfs"
     home.mkdir()
     shutil.copytree(installed / "name", home / "name")
     for name in ("core-site.xml", "hdfs-site.xml"):
