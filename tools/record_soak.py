@@ -46,7 +46,7 @@ One of them alone: `LEAT_TORTURE_KILLS=1000 build/dev/src/cache/leat_cache_test
 | machine | {os.cpu_count()} cores, Linux {platform.release().split("-")[0]} |
 | took | {seconds // 60} min {seconds % 60} s |
 
-```
+```text
 {result_file.read_text().rstrip()}
 ```
 """

@@ -14,7 +14,8 @@ constexpr const char* kOperation = "Operation";
 constexpr std::array kCommands = {
     CommandEntry{"mount", kFolders, "Show a store's prefix as a folder",
                  "leat mount s3://my-bucket/train /mnt/train\n"
-                 "  leat mount 's3://b/x?endpoint=http://127.0.0.1:7070&region=us-east-1' /mnt/x",
+                 "  leat mount 's3://my-bucket/x?endpoint=http://127.0.0.1:7070&region=us-east-1' "
+                 "/mnt/x",
                  &make_mount_command},
     CommandEntry{"umount", kFolders, "Take a folder away again", "leat umount /mnt/train",
                  &make_umount_command},

@@ -15,6 +15,7 @@ test_packages=(
   man-db chromium chromium-driver fonts-dejavu-core libfaketime bindfs
 )
 package_packages=(debhelper go-md2man fuse3)
+docs_packages=(python3-torch python3-torchvision python3-pil s3fs jq xxd)
 demo_packages=(fuse3 procps python3-torch python3-torchvision python3-pil s3fs rclone)
 bench_packages=(fuse3 iproute2 s3fs rclone nginx-light libfuse2)
 
