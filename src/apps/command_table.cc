@@ -71,7 +71,7 @@ constexpr std::array kCommands = {
                  "Say what Leat can use on this host, what it cannot, and what that costs",
                  "leat doctor\n  sudo leat doctor --fix", &make_doctor_command, false, true},
     CommandEntry{"logs", kOperation, "Show the daemon's log",
-                 "leat logs --level warning\n  leat logs -f", &make_logs_command},
+                 "leat logs --level warning\n  leat logs -n 200", &make_logs_command},
     CommandEntry{"support-bundle", kOperation,
                  "Put what helps to find a fault into one file, without secrets",
                  "leat support-bundle\n  leat support-bundle /tmp/leat.tar.gz",
