@@ -65,7 +65,7 @@ def in_bash(shell, line):
 
 def test_bash(shell, mounted):
     assert in_bash(shell, "leat mo") == ["mount", "mounts"]
-    assert in_bash(shell, "leat load --ba") == ["--background"]
+    assert in_bash(shell, "leat load --back") == ["--background"]
     assert in_bash(shell, "leat umount ") == [str(mounted)]
     assert in_bash(shell, f"leat mounts set {mounted} priority=h") == ["high"]
     assert in_bash(shell, f"leat mounts set {mounted} priority=") == ["low", "normal", "high"]
@@ -105,7 +105,7 @@ def in_fish(shell, line):
 
 def test_fish(shell, mounted):
     assert sorted(in_fish(shell, "leat mo")) == ["mount", "mounts"]
-    assert in_fish(shell, "leat load --ba") == ["--background"]
+    assert in_fish(shell, "leat load --back") == ["--background"]
     assert in_fish(shell, "leat umount ") == [str(mounted)]
     assert in_fish(shell, "leat load fi") == ["files/"]
 
