@@ -74,7 +74,7 @@ constexpr std::array kCommands = {
                  "leat logs --level warning\n  leat logs -n 200", &make_logs_command},
     CommandEntry{"support-bundle", kOperation,
                  "Put what helps to find a fault into one file, without secrets",
-                 "leat support-bundle\n  leat support-bundle /tmp/leat.tar.gz",
+                 "leat support-bundle\n  leat support-bundle host7.tar.gz",
                  &make_support_bundle_command},
     CommandEntry{"config", kOperation, "Show, check and reload the daemon's options",
                  "leat config show --changed\n"
