@@ -148,6 +148,15 @@ Result<std::vector<PageStoreOptions>> cache_options(const Config& config) {
   return directories;
 }
 
+OptionView view_of(const Option& option, const Config& config) {
+  const OptionSource& source = config.source(option.name);
+  return {.name = option.name,
+          .value = format_value(config.value(option.name)),
+          .origin = std::string(to_string(source.origin)),
+          .place = source.place,
+          .hot = option.hot};
+}
+
 log::Level log_level_of(const Config& config) {
   const std::string& text = config.text("log.level");
   if (text == "debug") return log::Level::kDebug;

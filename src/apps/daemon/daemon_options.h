@@ -36,6 +36,9 @@ Result<std::vector<PageStoreOptions>> cache_options(const Config& config);
 
 log::Level log_level_of(const Config& config);
 
+// What `config` says of an option of its schema.
+OptionView view_of(const Option& option, const Config& config);
+
 // File, environment and settings together.
 Result<Config> read_daemon_config(const DaemonRun& run);
 

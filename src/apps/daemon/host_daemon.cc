@@ -430,13 +430,7 @@ std::vector<OptionView> HostDaemon::options() const {
   std::lock_guard lock(hot_mutex_);
   std::vector<OptionView> views;
   for (const Option& option : config_.schema().options()) {
-    const Config& config = option.hot ? hot_ : config_;
-    const OptionSource& source = config.source(option.name);
-    views.push_back({.name = option.name,
-                     .value = format_value(config.value(option.name)),
-                     .origin = std::string(to_string(source.origin)),
-                     .place = source.place,
-                     .hot = option.hot});
+    views.push_back(leat::view_of(option, option.hot ? hot_ : config_));
   }
   return views;
 }

@@ -19,12 +19,7 @@ namespace {
 std::vector<OptionView> views_of(const Config& config) {
   std::vector<OptionView> views;
   for (const Option& option : config.schema().options()) {
-    const OptionSource& source = config.source(option.name);
-    views.push_back({.name = option.name,
-                     .value = format_value(config.value(option.name)),
-                     .origin = std::string(to_string(source.origin)),
-                     .place = source.place,
-                     .hot = option.hot});
+    views.push_back(view_of(option, config));
   }
   return views;
 }
