@@ -17,13 +17,13 @@ constexpr size_t kOpenObjectsMax = 4096;
 // The file system's free space is looked at again after so many bytes.
 constexpr uint64_t kProbeEveryBytes = 64 * kMiB;
 
-Counter evicted_total("leat_cache_evicted_bytes_total", "Bytes evicted from the cache.");
+Counter evicted_total("leat_cache_evicted_bytes_total", "Bytes evicted from the cache");
 Counter expired_total("leat_cache_expired_bytes_total",
-                      "Bytes that went from the cache because they were too old for their mount.");
+                      "Bytes that went from the cache because they were too old for their mount");
 Counter corrupt_total("leat_cache_corrupt_blocks_total",
-                      "Cached blocks dropped because their bytes could not be read or were wrong.");
+                      "Cached blocks dropped because their bytes could not be read or were wrong");
 Counter refused_total("leat_cache_refused_bytes_total",
-                      "Bytes not kept because the cache had no room for them at the time.");
+                      "Bytes not kept because the cache had no room for them at the time");
 
 }  // namespace
 

@@ -16,21 +16,27 @@ constexpr uint64_t kDirectoryOverheadBytes = 6 * kPageBytes;
 constexpr uint64_t kDefaultShare = 10;  // of the file system
 constexpr auto kHouseEvery = std::chrono::seconds(1);
 
+const MetricFamily kCapacity(MetricType::kGauge, "leat_cache_capacity_bytes",
+                             "Bytes that the cache may use", "directory");
+const MetricFamily kUsed(MetricType::kGauge, "leat_cache_used_bytes",
+                         "Bytes counted against the capacity", "directory");
+const MetricFamily kHeld(MetricType::kGauge, "leat_cache_held_bytes",
+                         "Of the used bytes: unlinked, but still held open", "directory");
+const MetricFamily kFiles(MetricType::kGauge, "leat_cache_file_objects",
+                          "Objects with a file of their own", "directory");
+const MetricFamily kPacked(MetricType::kGauge, "leat_cache_packed_objects", "Objects in segments",
+                           "directory");
+
 }  // namespace
 
 struct DirectoryStore::Gauges {
   explicit Gauges(const DirectoryStore& store)
-      : label(fmt::format(R"(directory="{}")", store.options().directory)),
-        capacity{"leat_cache_capacity_bytes", "Bytes the cache may use.",
-                 [&store] { return static_cast<double>(store.stats().capacity_bytes); }, label},
-        used{"leat_cache_used_bytes", "Bytes counted against the capacity.",
-             [&store] { return static_cast<double>(store.stats().used_bytes); }, label},
-        held{"leat_cache_held_bytes", "Of the used bytes: unlinked, but still held open.",
-             [&store] { return static_cast<double>(store.stats().held_bytes); }, label},
-        files{"leat_cache_file_objects", "Objects with a file of their own.",
-              [&store] { return static_cast<double>(store.stats().files); }, label},
-        packed{"leat_cache_packed_objects", "Objects in segments.",
-               [&store] { return static_cast<double>(store.stats().packed_objects); }, label} {}
+      : label(metric_label("directory", store.options().directory)),
+        capacity{kCapacity, [&store] { return double(store.stats().capacity_bytes); }, label},
+        used{kUsed, [&store] { return double(store.stats().used_bytes); }, label},
+        held{kHeld, [&store] { return double(store.stats().held_bytes); }, label},
+        files{kFiles, [&store] { return double(store.stats().files); }, label},
+        packed{kPacked, [&store] { return double(store.stats().packed_objects); }, label} {}
 
   const std::string label;
   Gauge capacity, used, held, files, packed;

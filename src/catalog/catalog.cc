@@ -105,7 +105,7 @@ class CatalogImpl : public Catalog {
       : tree_(std::make_shared<Tree>(std::move(options))),
         sources_(sources),
         executor_(executor),
-        names_gauge_("leat_catalog_names", "Names and directories kept in memory.",
+        names_gauge_(catalog_metrics::names,
                      [tree = tree_] { return static_cast<double>(tree->names()); }) {}
 
   ~CatalogImpl() override {

@@ -11,5 +11,6 @@ extern Counter lookup_misses;
 extern Counter listings;
 extern Counter checks;
 extern Counter hidden_names;
+extern const MetricFamily names;  // a gauge
 
 }  // namespace leat::catalog_metrics

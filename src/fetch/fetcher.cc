@@ -30,15 +30,25 @@ constexpr unsigned kCacheTries = 2;
 // fetched twice.
 constexpr unsigned kClaimTries = 16;
 
-constexpr const char* kBytesHelp = "Bytes handed to readers, by where they came from.";
+constexpr const char* kBytesHelp = "Bytes handed to readers, by where they came from";
 Counter bytes_memory("leat_fetch_bytes_total", kBytesHelp, R"(origin="memory")");
 Counter bytes_cache("leat_fetch_bytes_total", kBytesHelp, R"(origin="cache")");
 Counter bytes_source("leat_fetch_bytes_total", kBytesHelp, R"(origin="source")");
 Counter bytes_direct("leat_fetch_bytes_total", kBytesHelp, R"(origin="local_disk")");
-Counter joined_total("leat_fetch_joined_total",
-                     "Waits for a request that another reader had made.");
+Counter joined_total("leat_fetch_joined_total", "Waits for a request that another reader had made",
+                     "", Stability::kExperimental);
 Counter cache_retries("leat_fetch_cache_retries_total",
-                      "Reads that the page store could not answer although it had said so.");
+                      "Reads that the page store could not answer although it had said so", "",
+                      Stability::kExperimental);
+
+const MetricFamily kMemory(MetricType::kGauge, "leat_fetch_memory_bytes",
+                           "Bytes under way or recently fetched, in memory");
+const MetricFamily kReadsWaiting(MetricType::kGauge, "leat_fetch_reads_waiting",
+                                 "Reads that wait for memory");
+const MetricFamily kReadBytes(MetricType::kGauge, "leat_fetch_read_bytes",
+                              "Bytes of reads under way", "", Stability::kExperimental);
+const MetricFamily kRequestsInFlight(MetricType::kGauge, "leat_fetch_requests_in_flight",
+                                     "Requests to stores under way");
 
 void count_joined(const std::vector<ReadPart>& parts, size_t own) {
   size_t awaited = std::ranges::count_if(parts, &ReadPart::under_way);
@@ -113,13 +123,10 @@ class ChainFetcher final : public Fetcher {
   RecentRanges memory_;
   FairGate reads_;  // bytes of reads under way
   FlightRunner runner_;
-  Gauge memory_gauge_{"leat_fetch_memory_bytes", "Bytes under way or recently fetched, in memory.",
-                      [this] { return static_cast<double>(memory_.bytes()); }};
-  Gauge reads_gauge_{"leat_fetch_reads_waiting", "Reads that wait for memory.",
-                     [this] { return static_cast<double>(reads_.waiting()); }};
-  Gauge read_bytes_gauge_{"leat_fetch_read_bytes", "Bytes of reads under way.",
-                          [this] { return static_cast<double>(reads_.in_use()); }};
-  Gauge requests_gauge_{"leat_fetch_requests_in_flight", "Requests to stores under way.",
+  Gauge memory_gauge_{kMemory, [this] { return static_cast<double>(memory_.bytes()); }};
+  Gauge reads_gauge_{kReadsWaiting, [this] { return static_cast<double>(reads_.waiting()); }};
+  Gauge read_bytes_gauge_{kReadBytes, [this] { return static_cast<double>(reads_.in_use()); }};
+  Gauge requests_gauge_{kRequestsInFlight,
                         [this] { return static_cast<double>(runner_.requests_in_flight()); }};
 };
 

@@ -23,12 +23,11 @@ FairGate::Limits under_way_limits(uint64_t memory_bytes_max) {
   return {all, all - all / 4, all - all / 4};
 }
 
-Counter flights_total("leat_fetch_flights_total", "Requests to stores.");
-Counter flights_failed("leat_fetch_flights_failed_total", "Requests to stores that failed.");
-Counter source_bytes("leat_fetch_source_bytes_total",
-                     "Bytes got from stores, look-ahead included.");
+Counter flights_total("leat_fetch_flights_total", "Requests to stores");
+Counter flights_failed("leat_fetch_flights_failed_total", "Requests to stores that failed");
+Counter source_bytes("leat_fetch_source_bytes_total", "Bytes got from stores, look-ahead included");
 Counter unstored_bytes("leat_fetch_unstored_bytes_total",
-                       "Fetched bytes that the page store had no room for or could not write.");
+                       "Fetched bytes that the page store had no room for or could not write");
 
 // Gone or shorter now: either way not the version any more that was opened.
 Status as_gone(const Source& source, const FileRef& file, const Status& why) {

@@ -14,6 +14,11 @@
 #include "model/mount_entry.h"
 
 namespace leat {
+namespace {
+
+const MetricFamily kRunning(MetricType::kGauge, "leat_jobs_running", "Jobs that run");
+
+}  // namespace
 
 JobTable::JobTable(JobTableOptions options, Catalog& catalog, Fetcher& fetcher, PageStore* store,
                    Executor& executor)
@@ -21,7 +26,11 @@ JobTable::JobTable(JobTableOptions options, Catalog& catalog, Fetcher& fetcher, 
       catalog_(catalog),
       fetcher_(fetcher),
       store_(store),
-      executor_(executor) {}
+      executor_(executor),
+      running_gauge_(kRunning, [this] {
+        std::lock_guard lock(mutex_);
+        return static_cast<double>(running_locked());
+      }) {}
 
 JobTable::~JobTable() {
   LEAT_CHECK(activity_.idle());

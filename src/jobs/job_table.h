@@ -87,10 +87,7 @@ class JobTable {
   std::map<uint64_t, Entry> jobs_;
   std::deque<uint64_t> ended_;  // the first to end first; all are in jobs_
   uint64_t next_id_ = 1;
-  Gauge running_{"leat_jobs_running", "Jobs that run.", [this] {
-                   std::lock_guard lock(mutex_);
-                   return static_cast<double>(running_locked());
-                 }};
+  const Gauge running_gauge_;
 };
 
 }  // namespace leat

@@ -10,7 +10,7 @@ constexpr char kRequests[] = "leat_source_requests_total";
 constexpr char kRequestsHelp[] = "Requests asked of the stores, retries not counted";
 constexpr char kRetries[] = "leat_source_retries_total";
 constexpr char kRetriesHelp[] = "Requests sent again after a temporary failure";
-constexpr char kWaits[] = "leat_source_wait_microseconds_total";
+constexpr char kWaits[] = "leat_source_wait_seconds_total";
 constexpr char kWaitsHelp[] =
     "Time in which requests waited for their turn at a store, or for their next attempt";
 
@@ -25,7 +25,8 @@ Counter retries(kRetries, kRetriesHelp, R"(reason="unavailable")");
 Counter retries_throttled(kRetries, kRetriesHelp, R"(reason="throttled")");
 Counter retries_silent(kRetries, kRetriesHelp, R"(reason="silent")");
 Counter retries_held_back("leat_source_retries_held_back_total",
-                          "Retries not sent because the store fails most requests");
+                          "Retries not sent because the store fails most requests", "",
+                          Stability::kExperimental);
 Counter throttled("leat_source_throttled_total",
                   "Answers by which the stores asked for fewer requests");
 Counter silences("leat_source_silences_total", "Attempts ended because the store fell silent");
@@ -33,19 +34,21 @@ Counter circuit_openings("leat_source_circuit_openings_total",
                          "Times that a store was left alone because it failed every request");
 Counter circuit_refusals("leat_source_circuit_refusals_total",
                          "Requests failed unasked while a store was left alone");
-Counter turn_wait_us(kWaits, kWaitsHelp, R"(wait="turn")");
-Counter retry_wait_us(kWaits, kWaitsHelp, R"(wait="retry")");
+Counter turn_wait(kWaits, kWaitsHelp, R"(wait="turn")");
+Counter retry_wait(kWaits, kWaitsHelp, R"(wait="retry")");
 Counter bytes("leat_source_bytes_total", "Bytes read from the stores");
 Counter written_bytes("leat_source_written_bytes_total", "Bytes written to the stores");
 Counter errors("leat_source_errors_total", "Requests that the stores failed");
 Counter left_out("leat_source_left_out_total",
                  "Names left out of listings because they cannot be addressed");
 
+bool is_failure(StatusCode code) {
+  return code != StatusCode::kNotFound && code != StatusCode::kChanged &&
+         code != StatusCode::kCancelled;
+}
+
 void count_failure(StatusCode code) {
-  if (code != StatusCode::kNotFound && code != StatusCode::kChanged &&
-      code != StatusCode::kCancelled) {
-    errors.add();
-  }
+  if (is_failure(code)) errors.add();
 }
 
 void report_left_out(std::once_flag& said, std::string_view store, const LeftOut& names,

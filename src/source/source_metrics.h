@@ -19,13 +19,15 @@ extern Counter retries_held_back;                   // that the retry budget did
 extern Counter throttled;                           // answers that asked for fewer requests
 extern Counter silences;                            // attempts that ended in silence
 extern Counter circuit_openings, circuit_refusals;  // of all stores
-extern Counter turn_wait_us, retry_wait_us;         // waited for the pace, and between attempts
+extern Counter turn_wait, retry_wait;               // waited for the pace, and between attempts
 extern Counter bytes;                               // of reads that succeeded
 extern Counter written_bytes;                       // that the stores took, parts included
 extern Counter errors;                              // requests that failed for the store's sake
 extern Counter left_out;                            // names in listings that cannot be addressed
 
-// Adds to `errors` unless the code is an ordinary answer or the caller's own doing.
+// Not an ordinary answer, nor the caller's own doing.
+bool is_failure(StatusCode code);
+// Adds to `errors` if it is one.
 void count_failure(StatusCode code);
 
 // Names that a listing had to leave out: counted always, said once for each store.

@@ -1,75 +1,160 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics: counters that cost one uncontended add on the hot path and are gathered when scraped,
-// gauges that are read when scraped, and the Prometheus text form of both.
+// Metrics: counters and histograms that cost one uncontended add on the hot path and are gathered
+// when scraped, gauges that are read when scraped, and the Prometheus text form of all.
 //
-// A room declares its metrics as constants of namespace scope in one .cc file; names are
-// leat_<room>_<what>_<unit>[_total], label sets are fixed when declared.
+// A room declares its families as constants of namespace scope in one .cc file, so that the
+// catalogue (docs/metrics.md) is known before anything is counted. Names are
+// leat_<room>_<what>_<unit>[_total], in base units (bytes, seconds); label sets are fixed where a
+// metric is made.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace leat {
 
-// Monotone. Sharded by thread, so that two cores never write one cache line. Registers itself for
-// the life of the process.
+enum class MetricType : uint8_t { kCounter, kGauge, kHistogram };
+std::string_view to_string(MetricType type);
+
+// Stable: name, labels, unit and meaning stay within a major version. Experimental: they follow the
+// way the program works and may change with each.
+enum class Stability : uint8_t { kStable, kExperimental };
+std::string_view to_string(Stability stability);
+
+// What all metrics of a name have in common. Is in the catalogue for the life of the process;
+// declared twice, it has to be the same.
+class MetricFamily {
+ public:
+  // `labels`: their names, "store,store_id", in the order in which each metric gives them.
+  MetricFamily(MetricType type, std::string name, std::string help, std::string labels = "",
+               Stability stability = Stability::kStable);
+
+  MetricType type() const { return type_; }
+  const std::string& name() const { return name_; }
+  const std::string& help() const { return help_; }
+  const std::string& labels() const { return labels_; }
+  Stability stability() const { return stability_; }
+  // By the name: "bytes", "seconds", "requests_per_second"; empty: it counts what it names.
+  std::string_view unit() const;
+
+ private:
+  MetricType type_;
+  std::string name_, help_, labels_;
+  Stability stability_;
+};
+
+// All that were declared, by name.
+std::vector<MetricFamily> metric_catalogue();
+
+// `name="value"`, escaped as the exposition format wants it; several are joined by commas.
+std::string metric_label(std::string_view name, std::string_view value);
+
+// Monotone. Sharded by thread, so that two cores never write one cache line.
 class Counter {
  public:
   // `labels` in exposition form without braces: R"(origin="cache")". May be empty.
-  Counter(std::string name, std::string help, std::string labels = "");
+  Counter(const MetricFamily& family, std::string labels);
+  // Of a family that is declared with it.
+  Counter(std::string name, std::string help, std::string labels = "",
+          Stability stability = Stability::kStable);
   ~Counter();
   Counter(const Counter&) = delete;
 
   void add(uint64_t amount = 1) {
-    shards_[thread_shard()].value.fetch_add(amount, std::memory_order_relaxed);
+    shards_[thread_shard() % kShards].value.fetch_add(amount, std::memory_order_relaxed);
   }
+  // Of a family in seconds, which is counted in microseconds.
+  void add(std::chrono::nanoseconds time) {
+    if (time.count() > 0) add(static_cast<uint64_t>(time.count() / 1000));
+  }
+  // As it was added.
   uint64_t value() const;
 
-  const std::string& name() const { return name_; }
-  const std::string& help() const { return help_; }
+  const MetricFamily& family() const { return family_; }
   const std::string& labels() const { return labels_; }
+
+  // A number of the calling thread, dense from 0.
+  static size_t thread_shard();
 
  private:
   static constexpr size_t kShards = 16;
   struct alignas(64) Shard {
     std::atomic<uint64_t> value = 0;
   };
-  static size_t thread_shard();
 
-  const std::string name_, help_, labels_;
+  const MetricFamily family_;
+  const std::string labels_;
   std::array<Shard, kShards> shards_;
 };
 
-// A value read at scrape time from its owner. Unregisters itself.
+// A value read at scrape time from its owner. Of a family that is a counter where it never falls.
 class Gauge {
  public:
-  Gauge(std::string name, std::string help, std::function<double()> read, std::string labels = "");
+  Gauge(const MetricFamily& family, std::function<double()> read, std::string labels = "");
   ~Gauge();
   Gauge(const Gauge&) = delete;
 
   double value() const { return read_(); }
-  const std::string& name() const { return name_; }
-  const std::string& help() const { return help_; }
+  const MetricFamily& family() const { return family_; }
   const std::string& labels() const { return labels_; }
 
  private:
-  const std::string name_, help_, labels_;
+  const MetricFamily family_;
+  const std::string labels_;
   const std::function<double()> read_;
 };
 
+// Durations, in buckets that are the same in all of Leat.
+class Histogram {
+ public:
+  // Upper bounds in seconds, beside which there is the infinite one.
+  static constexpr std::array<double, 13> kBounds = {
+      0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30};
+
+  Histogram(const MetricFamily& family, std::string labels);
+  ~Histogram();
+  Histogram(const Histogram&) = delete;
+
+  void observe(std::chrono::nanoseconds time);
+
+  struct Value {
+    std::array<uint64_t, kBounds.size() + 1> buckets{};  // each for itself
+    uint64_t count = 0;
+    double sum = 0;  // seconds
+  };
+  Value value() const;
+
+  const MetricFamily& family() const { return family_; }
+  const std::string& labels() const { return labels_; }
+
+ private:
+  static constexpr size_t kShards = 4;
+  struct alignas(64) Shard {
+    std::array<std::atomic<uint64_t>, kBounds.size() + 1> buckets{};
+    std::atomic<uint64_t> nanoseconds = 0;
+  };
+
+  const MetricFamily family_;
+  const std::string labels_;
+  std::array<Shard, kShards> shards_;
+};
+
 // All metrics in Prometheus text exposition format 0.0.4, sorted by name.
-std::string metrics_text();
+// `shown`, which may be empty: whether those of these labels are.
+std::string metrics_text(const std::function<bool(std::string_view labels)>& shown = {});
 
 struct MetricSample {
   std::string name;
   std::string labels;
   double value;
 };
-// The same as data, for `leat status`.
+// The same as data, for `leat status`; of histograms NAME_count and NAME_sum.
 std::vector<MetricSample> metrics_samples();
 
 }  // namespace leat

@@ -38,7 +38,8 @@ class CatalogFileSystem : public FileSystem {
                .look_ahead_bytes = options.look_ahead_bytes,
                .read_around_bytes = options.read_around_bytes,
                .next = NextFiles::of(options.executor, catalog, fetcher, store,
-                                     [this](const Node& node) { return path_of(node); })} {}
+                                     [this](const Node& node) { return path_of(node); }),
+               .metrics = std::make_unique<FolderMetrics>(root_path_)} {}
 
   std::vector<ReopenedFile> take_over() override;
 

@@ -42,13 +42,18 @@ constexpr size_t kRefusedMax = 256;
 constexpr size_t kSuccessorsMax = 8;
 
 constexpr const char* kNamesHelp = "Files that look-ahead in name order chose, and what came of it";
-Counter predicted_total("leat_vfs_next_files_total", kNamesHelp, R"(what="predicted")");
-Counter used_total("leat_vfs_next_files_total", kNamesHelp, R"(what="used")");
-Counter wasted_total("leat_vfs_next_files_total", kNamesHelp, R"(what="wasted")");
+Counter predicted_total("leat_vfs_next_files_total", kNamesHelp, R"(what="predicted")",
+                        Stability::kExperimental);
+Counter used_total("leat_vfs_next_files_total", kNamesHelp, R"(what="used")",
+                   Stability::kExperimental);
+Counter wasted_total("leat_vfs_next_files_total", kNamesHelp, R"(what="wasted")",
+                     Stability::kExperimental);
 Counter fetched_total("leat_vfs_next_files_started_total",
-                      "Files that look-ahead in name order began to bring", R"(from="store")");
+                      "Files that look-ahead in name order began to bring", R"(from="store")",
+                      Stability::kExperimental);
 Counter cold_bytes("leat_vfs_next_files_disk_bytes_total",
-                   "Bytes that look-ahead in name order brought from the cache's disk");
+                   "Bytes that look-ahead in name order brought from the cache's disk", "",
+                   Stability::kExperimental);
 
 using DirectoryNode = std::shared_ptr<const Node>;
 

@@ -8,14 +8,9 @@
 namespace leat {
 namespace {
 
-Counter reads_in_place("leat_vfs_reads_total", "Reads of open files", R"(answered="in_place")");
-Counter reads_from_disk("leat_vfs_reads_total", "Reads of open files", R"(answered="from_disk")");
-Counter reads_from_store("leat_vfs_reads_total", "Reads of open files", R"(answered="from_store")");
-Counter reads_local("leat_vfs_reads_total", "Reads of open files", R"(answered="from_local_file")");
 Counter reads_refused("leat_vfs_reads_refused_total",
-                      "Reads around a page of a mapping, in place of which the page alone is read");
-Counter read_bytes("leat_vfs_read_bytes_total", "Bytes that reads of open files returned");
-Counter read_errors("leat_vfs_read_errors_total", "Reads of open files that failed");
+                      "Reads around a page of a mapping, in place of which the page alone is read",
+                      "", Stability::kExperimental);
 
 // What the kernel reads by itself of a file that is not the cache's.
 class LocalBacking : public BackingFile {
@@ -52,15 +47,15 @@ std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
   if (local_) {
     Buffer buffer(range.size);
     if (!local_->try_read(range.offset, buffer.span())) return std::nullopt;
-    reads_local.add();
-    read_bytes.add(range.size);
+    parts_.metrics->from_local_file.add();
+    parts_.metrics->bytes.add(range.size);
     return Bytes(std::move(buffer));
   }
   std::optional<Bytes> bytes = parts_.fetcher.try_read(*ref_, range);
   if (!bytes) return std::nullopt;  // read() follows and notes the stream
   look_ahead(range);
-  reads_in_place.add();
-  read_bytes.add(range.size);
+  parts_.metrics->in_place.add();
+  parts_.metrics->bytes.add(range.size);
   return bytes;
 }
 
@@ -68,23 +63,27 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
   const ByteRange range = within(offset, size);
   if (range.empty()) co_return Bytes();
   const bool cached = on_disk(range);
+  const Clock::time_point begin = Clock::now();
   Result<Bytes> bytes = co_await read_range(context, range);
+  FolderMetrics& metrics = *parts_.metrics;
   if (!bytes) {
-    read_errors.add();
+    metrics.errors.add();
     Status status = bytes.error().with_context("cannot read " + parts_.path(*node_));
     if (status.code() == StatusCode::kChanged) parts_.changed(*node_, status);
     co_return error(std::move(status));
   }
   if (local_) {
-    reads_local.add();
+    metrics.from_local_file.add();
   } else if (cached) {
-    reads_from_disk.add();
+    metrics.from_disk.add();
+    metrics.disk_seconds.observe(Clock::now() - begin);
   } else {
-    reads_from_store.add();
+    metrics.from_store.add();
+    metrics.store_seconds.observe(Clock::now() - begin);
     streams_.reader_waited(range);
   }
   if (parts_.next && !local_) parts_.next->waited(*node_);
-  read_bytes.add(range.size);
+  metrics.bytes.add(range.size);
   co_return std::move(*bytes);
 }
 

@@ -11,6 +11,7 @@
 #include "prefetch/fault_guess.h"
 #include "prefetch/stream.h"
 #include "vfs/file_system.h"
+#include "vfs/folder_metrics.h"
 #include "vfs/next_files.h"
 #include "vfs/node_table.h"
 
@@ -26,6 +27,7 @@ struct VersionedFileParts {
   uint64_t look_ahead_bytes = StreamOptions{}.window_bytes_max;  // of each reader; 0: none
   uint64_t read_around_bytes = 0;                                // FileSystemOptions
   std::unique_ptr<NextFiles> next{};                             // may be null
+  std::unique_ptr<FolderMetrics> metrics{};
 };
 
 class VersionedFile : public OpenFile {

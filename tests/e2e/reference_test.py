@@ -21,3 +21,18 @@ def test_there_are_less_than_forty_options_and_each_is_described():
         assert option["help"] and option["type"]
         # What is counted has a name, and sizes and times a unit.
         assert option["unit"] or option["type"] in ("text", "true or false"), option["name"]
+
+
+def test_names_of_metrics_tell_type_and_unit():
+    done = subprocess.run([leat_program(), "reference"], capture_output=True, check=True)
+    metrics = json.loads(done.stdout)["metrics"]
+    assert len(metrics) > 50
+    for metric in metrics:
+        name = metric["name"]
+        assert name.startswith(("leat_", "process_")), name
+        assert name.endswith("_total") == (metric["type"] == "counter"), name
+        assert metric["type"] != "histogram" or metric["unit"] == "seconds", name
+        # Base units alone.
+        assert not set(name.split("_")) & {"ms", "us", "microseconds", "milliseconds", "kib", "mb"}
+        assert metric["help"] and not metric["help"].endswith("."), name
+        assert metric["stability"] in ("stable", "experimental"), name

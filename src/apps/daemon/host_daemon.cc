@@ -146,7 +146,7 @@ Result<> HostDaemon::serve() {
   mounting.connections = &connections_;
   mounting.kept = &kept_;
   mounting.inspection = [this](const std::string& folder, const FileSystem& files) {
-    return inspection_files(files, [this, folder] { return inspection_of(folder); });
+    return inspection_files(folder, files, [this, folder] { return inspection_of(folder); });
   };
   mounting.windows = &windows_;
   mounting.on_empty = [this] { options_.on_stop("nothing is mounted any more"); };

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "apps/daemon/daemon_metrics.h"
 #include "apps/daemon/inspection.h"
 #include "apps/daemon/kept_jobs.h"
 #include "apps/daemon/kept_mounts.h"
@@ -100,6 +101,7 @@ class HostDaemon : public Host {
   KeptJobs kept_jobs_;
   ConnectionRecord connections_;
   const Clock::time_point started_ = Clock::now();
+  const DaemonMetrics process_metrics_{options_.restarts};
 
   // Three quarters of the memory, which is what look-ahead gets of it.
   WindowBudget windows_;

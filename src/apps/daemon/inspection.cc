@@ -20,10 +20,11 @@ constexpr const char* kReadme =
     "moment.\n"
     "\n"
     "  status    this mount, as JSON: source, options, freshness, what it uses of the kernel,\n"
-    "            what is cached of it, and how reads were answered (of all mounts of its daemon)\n"
+    "            what is cached of it, and how reads were answered\n"
     "  errors    why paths could not be looked up, listed, read or changed: a line of JSON each,\n"
     "            the newest last, 1,000 at most, since the daemon started\n"
-    "  metrics   counters of the daemon, as Prometheus takes them\n"
+    "  metrics   of the daemon, without those of other folders and stores, as Prometheus takes "
+    "them\n"
     "\n"
     "Of one file: getfattr -d FILE, and getfattr -n user.leat.last_error FILE.\n"
     "To be without it: leat mount --no-inspection. A name .leat in the store hides it.\n";
@@ -80,19 +81,32 @@ Json cache_json(const InspectionView& view) {
           {"directories_failing", failing}};
 }
 
-// How reads were answered, by all mounts of the daemon since it started.
-Json reads_json() {
+// How reads of the folder were answered.
+Json reads_json(const std::string& folder) {
+  const std::string before = metric_label("folder", folder) + R"(,answered=")";
   Json reads = Json::object();
   for (const MetricSample& sample : metrics_samples()) {
-    if (sample.name != "leat_vfs_reads_total") continue;
-    const size_t begin = sample.labels.find('"'), end = sample.labels.rfind('"');
-    if (begin == std::string::npos || end <= begin) continue;
-    reads[sample.labels.substr(begin + 1, end - begin - 1)] = sample.value;
+    if (sample.name != "leat_vfs_reads_total" || !sample.labels.starts_with(before)) continue;
+    const size_t size = sample.labels.size() - before.size() - 1;
+    reads[sample.labels.substr(before.size(), size)] = sample.value;
   }
   return reads;
 }
 
-std::string status_text(const FileSystem& files, const InspectionView& view) {
+// Whoever may enter one folder learns nothing of the others.
+bool concerns(std::string_view labels, const std::string& folder, const InspectionView& view) {
+  constexpr std::string_view kFolder = R"(folder=")", kStore = R"(store=")";
+  if (labels.starts_with(kFolder)) return labels.starts_with(metric_label("folder", folder));
+  if (!labels.starts_with(kStore)) return true;
+  labels.remove_prefix(kStore.size());
+  const std::string store(labels.substr(0, labels.find('"')));
+  return std::ranges::any_of(view.mounts, [&store](const MountView& mount) {
+    return mount.source == store || mount.source.starts_with(store + "/");
+  });
+}
+
+std::string status_text(const std::string& folder, const FileSystem& files,
+                        const InspectionView& view) {
   Json status = {{"version", view.version},
                  {"time", time_text(std::chrono::system_clock::now())},
                  {"uptime_seconds", view.uptime_seconds},
@@ -102,7 +116,7 @@ std::string status_text(const FileSystem& files, const InspectionView& view) {
                   {{"memory_bytes", view.memory_bytes},
                    {"memory_bytes_max", view.memory_bytes_max},
                    {"requests_in_flight", view.requests_in_flight}}},
-                 {"reads", reads_json()},
+                 {"reads", reads_json(folder)},
                  {"inside", Json::array()}};
   for (const MountView& mount : view.mounts) {
     if (&mount == &view.mounts.front()) {
@@ -118,12 +132,17 @@ std::string status_text(const FileSystem& files, const InspectionView& view) {
 
 }  // namespace
 
-std::vector<InspectionFile> inspection_files(const FileSystem& files,
+std::vector<InspectionFile> inspection_files(std::string folder, const FileSystem& files,
                                              std::function<InspectionView()> view) {
   return {{"README", [] { return std::string(kReadme); }},
           {"errors", [&files] { return errors_text(files); }},
-          {"metrics", [] { return metrics_text(); }},
-          {"status", [&files, view = std::move(view)] { return status_text(files, view()); }}};
+          {"metrics",
+           [folder, view] {
+             return metrics_text([&folder, now = view()](std::string_view labels) {
+               return concerns(labels, folder, now);
+             });
+           }},
+          {"status", [folder, &files, view] { return status_text(folder, files, view()); }}};
 }
 
 }  // namespace leat

@@ -24,8 +24,8 @@ struct InspectionView {
   uint64_t requests_in_flight = 0;
 };
 
-// `files` outlives what is answered; `view` is called for each look.
-std::vector<InspectionFile> inspection_files(const FileSystem& files,
+// `folder`: what the mount is; `files` outlives what is answered; `view` is called for each look.
+std::vector<InspectionFile> inspection_files(std::string folder, const FileSystem& files,
                                              std::function<InspectionView()> view);
 
 }  // namespace leat

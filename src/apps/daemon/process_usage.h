@@ -12,6 +12,8 @@ struct ProcessUsage {
   uint64_t open_files_max;
 };
 ProcessUsage process_usage();
+// User and system.
+double process_cpu_seconds();
 
 // Every open file of a folder may hold a cache file: raises the soft limit to the hard one.
 void raise_open_files_limit();

@@ -4,6 +4,7 @@
 
 #include "apps/daemon/daemon_options.h"
 #include "apps/reference/command_description.h"
+#include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
@@ -40,13 +41,22 @@ Json to_json(const Option& option) {
           {"environment", environment_name(option.name)}};
 }
 
+Json to_json(const MetricFamily& family) {
+  return {{"name", family.name()},
+          {"type", to_string(family.type())},
+          {"unit", family.unit()},
+          {"labels", family.labels()},
+          {"stability", to_string(family.stability())},
+          {"help", family.help()}};
+}
+
 class ReferenceCommand : public Command {
  public:
   void declare(CLI::App&) override {}
 
   // There is no other form, with or without --json.
   Attempt<> run() override {
-    Json commands = Json::array(), options = Json::array();
+    Json commands = Json::array(), options = Json::array(), metrics = Json::array();
     for (const CommandEntry& entry : command_table()) {
       Json command = to_json(describe(entry));
       command["group"] = entry.group;
@@ -55,7 +65,11 @@ class ReferenceCommand : public Command {
       commands.push_back(std::move(command));
     }
     for (const Option& option : daemon_schema().options()) options.push_back(to_json(option));
-    print_json({{"version", LEAT_VERSION}, {"commands", commands}, {"options", options}});
+    for (const MetricFamily& family : metric_catalogue()) metrics.push_back(to_json(family));
+    print_json({{"version", LEAT_VERSION},
+                {"commands", commands},
+                {"options", options},
+                {"metrics", metrics}});
     return {};
   }
 };

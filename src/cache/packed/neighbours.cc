@@ -11,10 +11,10 @@ namespace {
 
 Counter pieces_used("leat_cache_neighbour_pieces_total",
                     "Pieces of segments that were brought into the page cache around a read",
-                    R"(use="used")");
+                    R"(use="used")", Stability::kExperimental);
 Counter pieces_wasted("leat_cache_neighbour_pieces_total",
                       "Pieces of segments that were brought into the page cache around a read",
-                      R"(use="wasted")");
+                      R"(use="wasted")", Stability::kExperimental);
 
 // A piece that was of no use has cost the disk several times what was asked of it, one that was
 // has saved a request at least: two of three have to be. Some tens of them decide.

@@ -39,9 +39,11 @@ constexpr size_t kIndexBytesMax = size_t{1} << 30;
 constexpr uint64_t kRecordBytes = 512;  // about
 
 Counter compacted_total("leat_cache_compacted_bytes_total",
-                        "Bytes of segments removed after what was left of them had moved on.");
+                        "Bytes of segments removed after what was left of them had moved on", "",
+                        Stability::kExperimental);
 Counter moved_total("leat_cache_compaction_moved_bytes_total",
-                    "Bytes of small objects moved on from segments that are mostly dead.");
+                    "Bytes of small objects moved on from segments that are mostly dead", "",
+                    Stability::kExperimental);
 
 }  // namespace
 

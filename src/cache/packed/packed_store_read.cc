@@ -14,7 +14,8 @@ namespace leat {
 namespace {
 
 Counter neighbour_bytes("leat_cache_neighbour_bytes_total",
-                        "Bytes brought into the page cache beside small objects that were read.");
+                        "Bytes brought into the page cache beside small objects that were read", "",
+                        Stability::kExperimental);
 
 // Of a place: a copy of at most 1 GiB, mostly a few KiB.
 constexpr auto kFillingTime = std::chrono::milliseconds(1);

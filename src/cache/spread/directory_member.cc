@@ -59,6 +59,9 @@ Task<Result<uint64_t>> evict_from(DirectoryStore* store, std::optional<PoolId> p
   co_return co_await store->evict(pool, bytes);
 }
 
+const MetricFamily kState(MetricType::kGauge, "leat_cache_directory_state",
+                          "0: normal, 1: unstable, 2: down", "directory");
+
 }  // namespace
 
 DirectoryMember::DirectoryMember(PageStoreOptions options, HostCache::DiskMaker make_disk,
@@ -70,9 +73,8 @@ DirectoryMember::DirectoryMember(PageStoreOptions options, HostCache::DiskMaker 
       plain_(make_disk_()),
       next_(new_opening(plain_)),
       state_gauge_(
-          "leat_cache_directory_state", "0: normal, 1: unstable, 2: down.",
-          [held = health_] { return static_cast<double>(held->state()); },
-          fmt::format(R"(directory="{}")", options_.directory)) {}
+          kState, [held = health_] { return static_cast<double>(held->state()); },
+          metric_label("directory", options_.directory)) {}
 
 // A probe may hang, and keeps the disk.
 DirectoryMember::~DirectoryMember() {

@@ -25,7 +25,7 @@ constexpr auto kSaveEvery = std::chrono::minutes(1);
 constexpr Clock::duration kShortestPeriod = std::chrono::milliseconds(100);
 
 Counter scrubbed_total("leat_cache_scrubbed_bytes_total",
-                       "Bytes of the cache compared with their checksums in the background.");
+                       "Bytes of the cache compared with their checksums in the background");
 
 }  // namespace
 

@@ -17,7 +17,7 @@ namespace leat {
 namespace {
 
 Counter refused_total("leat_console_refused_total",
-                      "Requests to the console without its token or with a foreign Host.");
+                      "Requests to the console without its token or with a foreign Host");
 
 struct Route {
   const char* method;

@@ -45,7 +45,8 @@ constexpr std::chrono::milliseconds kInitPatience = std::chrono::seconds(30);
 const int kWakeSignal = SIGRTMIN;
 
 Counter requests_again("leat_fuse_requests_again_total",
-                       "Requests that a predecessor had not answered");
+                       "Requests that a predecessor had not answered", "",
+                       Stability::kExperimental);
 
 // The last thing that libfuse said on this thread: it explains failures in its log only.
 thread_local std::string last_words;

@@ -21,11 +21,6 @@ struct SteadySource::Leave {
   Circuit::Pass pass;
 };
 
-inline void count_wait(Counter& counter, Clock::duration waited) {
-  auto us = std::chrono::duration_cast<std::chrono::microseconds>(waited).count();
-  if (us > 0) counter.add(static_cast<uint64_t>(us));
-}
-
 template <class T>
 Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T> attempt) {
   auto self = shared_from_this();
@@ -46,12 +41,14 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
     Result<Pace::Slot> slot =
         co_await pace_.enter(context, question.bytes, "the wait for a turn at the store");
     Clock::time_point now = clock_->now();
-    count_wait(source_metrics::turn_wait_us, now - queued_at);
+    source_metrics::turn_wait.add(now - queued_at);
     if (!slot) co_return ended(slot.error());
     auto pass = circuit_.admit(now);
     if (!pass) co_return Error(refused(question, attempts, pass.error()));
 
     Result<T> outcome = co_await attempt(context, terms_of(question, attempts));
+    metrics_.attempt(question.verb, clock_->now() - now, outcome ? nullptr : &outcome.error(),
+                     question.bytes);
     Leave leave{*std::move(slot), *std::move(pass)};
     bool again = learn(question, attempts, std::move(leave), outcome ? nullptr : &outcome.error());
     if (!outcome && attempts.met == Attempts::Met::kNothing) {
@@ -66,7 +63,7 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
     if (attempts.met == Attempts::Met::kThrottling) want.emplace(pace_.want());
     Result<bool> waited = co_await clock_->wait(context, SharedResult<bool>::make(), *next_at,
                                                 "the wait for the next attempt");
-    count_wait(source_metrics::retry_wait_us, clock_->now() - now);
+    source_metrics::retry_wait.add(clock_->now() - now);
     if (!waited) co_return ended(waited.error());
   }
 }

@@ -23,6 +23,13 @@ using Met = Attempts::Met;
 
 constexpr Clock::duration kThrottledDelayMax = std::chrono::seconds(1);
 
+const MetricFamily kWindow(MetricType::kGauge, "leat_source_window_requests",
+                           "Requests that the store takes at a time now", "store,store_id",
+                           Stability::kExperimental);
+const MetricFamily kRate(MetricType::kGauge, "leat_source_rate_limit_requests_per_second",
+                         "Requests a second that the store was seen to take; 0: no limit met",
+                         "store,store_id", Stability::kExperimental);
+
 Counter& retries_after(Met met) {
   if (met == Met::kThrottling) return source_metrics::retries_throttled;
   return met == Met::kSilence ? source_metrics::retries_silent : source_metrics::retries;
@@ -37,12 +44,8 @@ std::string told(const Circuit::Refusal& refusal) {
 }
 
 std::string labels_of(const Source& source) {
-  std::string name;
-  for (char c : source.name()) {
-    if (c == '"' || c == '\\') name += '\\';
-    name += c;
-  }
-  return fmt::format(R"(store="{}",store_id="{}")", name, source.id().to_hex());
+  return metric_label("store", source.name()) + "," +
+         metric_label("store_id", source.id().to_hex());
 }
 
 }  // namespace
@@ -61,12 +64,10 @@ SteadySource::SteadySource(SourcePtr inner, SteadyOptions options)
       listings_(options_.list_silence_min, options_.silence_max),
       random_(options_.seed != 0 ? options_.seed : std::random_device{}()),
       window_gauge_(
-          "leat_source_window_requests", "Requests that the store takes at a time now.",
-          [this] { return static_cast<double>(window()); }, labels_of(*inner_)),
+          kWindow, [this] { return static_cast<double>(window()); }, labels_of(*inner_)),
       rate_gauge_(
-          "leat_source_rate_limit_requests_per_second",
-          "Requests a second that the store was seen to take; 0: no limit met.",
-          [this] { return pace_.rate(); }, labels_of(*inner_)) {
+          kRate, [this] { return pace_.rate(); }, labels_of(*inner_)),
+      metrics_(labels_of(*inner_)) {
   LEAT_CHECK(options_.attempts_max >= 1);
 }
 

@@ -19,6 +19,7 @@
 #include "source/steady/first_byte_history.h"
 #include "source/steady/pace.h"
 #include "source/steady/retry_budget.h"
+#include "source/steady/store_metrics.h"
 #include "source/steady/wait_clock.h"
 #include "telemetry/metrics.h"
 
@@ -122,6 +123,7 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   std::mutex random_mutex_;  // leaf
   std::mt19937_64 random_;
   const Gauge window_gauge_, rate_gauge_;
+  StoreMetrics metrics_;
 };
 
 }  // namespace leat
