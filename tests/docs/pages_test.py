@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from docs import data, machine
+from docs.command_lines import command_lines
 from docs.pages import ROOT, RUN, blocks, pages, session
 from docs.reader import MARK
 from docs.session import fits, is_within
-from rig import leftovers
+from rig import leftovers, schemas
 from rig.leat import leat_program
 
 LIMIT_S = 240
@@ -126,11 +127,22 @@ def check(page, part, steps, log):
             fail(step, "The page says that it prints:\n" + "\n".join(said), log)
 
 
+def check_json(page, steps):
+    """What was printed is of its schema, also where the page leaves some of it out."""
+    commands = {one.line: command_lines(one.text) for block in blocks(page) if block.info == "console"
+                for one in session(block) if "|" not in one.text}
+    for step in steps:
+        called = commands.get(step["line"], []) if step["page"] == page else []
+        if len(called) == 1 and "--json" in called[0]:
+            schemas.check(called[0], step["output"][step["output"].index("{\n"):])
+
+
 @needs_root
 @pytest.mark.parametrize("page", runnable())
 def test_page(page, folder, sets):
     steps, log = read(page, "page", folder, sets)
     check(page, "page", steps, log)
+    check_json(page, steps)
     ran = {step["line"] for step in steps if step["page"] == page}
     assert ran >= {block.line for block in blocks(page) if block.info in RUN}
 

@@ -7,8 +7,11 @@ import random
 import pytest
 
 from e2e.objects import client
+from rig import schemas
 from rig.leat import Leat
 from rig.store import Store
+
+Leat.listener = schemas.check_if_json
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from rig import schemas
 from rig.faulty import FaultyFront
 from rig.leat import leat_program
 from rig.store import SECRET_KEY
@@ -28,7 +29,7 @@ def doctor(leat):
                               env=leat.environment(credentials), stdin=subprocess.DEVNULL, **options)
         assert done.returncode == (0 if ok else 5), done.stderr + done.stdout
         found = {}
-        for finding in json.loads(done.stdout)["findings"]:
+        for finding in schemas.check(["doctor"], done.stdout)["findings"]:
             if finding["level"] != "ok":
                 assert finding["cost"] and finding["action"], finding
                 found[finding["name"]] = finding

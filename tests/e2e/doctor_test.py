@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from rig import schemas
 from rig.leat import leat_program
 from rig.process import wait_until
 
@@ -105,7 +106,7 @@ def test_a_running_daemon_says_what_its_mounts_use(leat, store, bucket, folder):
     done = subprocess.run([leat_program(), "doctor", "--json", "--cache-dir", leat.cache_dir],
                           capture_output=True, text=True, env=other, timeout=120, check=False)
     assert done.returncode == PROBLEM
-    found = named(json.loads(done.stdout), "cache.directory", str(leat.cache_dir))
+    found = named(schemas.check(["doctor"], done.stdout), "cache.directory", str(leat.cache_dir))
     assert f"in use by process {leat.daemon_pid()}" in found["what"]
 
 
@@ -162,7 +163,7 @@ def test_an_ordinary_user_sees_what_it_may_do(folder, device_for_all):
         assert done.returncode in (0, PROBLEM), done.stderr
         return done
 
-    told = json.loads(doctor("--json").stdout)
+    told = schemas.check(["doctor"], doctor("--json").stdout)
     rights = named(told, "host.rights")
     assert (rights["level"], "65534" in rights["what"]) == ("note", True)
     # Whoever may open the device asks the kernel by fusermount3; nobody else can.

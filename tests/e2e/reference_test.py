@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages say what the program says of itself."""
 
-import json
 import subprocess
 
+from rig import schemas
 from rig.leat import ROOT, leat_program
 
 
@@ -15,7 +15,7 @@ def test_pages_are_what_the_program_says():
 
 def test_there_are_less_than_forty_options_and_each_is_described():
     done = subprocess.run([leat_program(), "reference"], capture_output=True, check=True)
-    options = json.loads(done.stdout)["options"]
+    options = schemas.check(["reference"], done.stdout)["options"]
     assert len(options) < 40
     for option in options:
         assert option["help"] and option["type"]
@@ -25,7 +25,7 @@ def test_there_are_less_than_forty_options_and_each_is_described():
 
 def test_names_of_metrics_tell_type_and_unit():
     done = subprocess.run([leat_program(), "reference"], capture_output=True, check=True)
-    metrics = json.loads(done.stdout)["metrics"]
+    metrics = schemas.check(["reference"], done.stdout)["metrics"]
     assert len(metrics) > 50
     for metric in metrics:
         name = metric["name"]

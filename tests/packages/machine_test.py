@@ -11,6 +11,7 @@ import pytest
 from e2e.content import content
 from e2e.objects import client
 from packages.conftest import install
+from rig import schemas
 from rig.process import wait_until
 from rig.store import REGION, Store
 
@@ -60,7 +61,7 @@ class SteadyReader:
 
 
 def status(machine):
-    return json.loads(machine.run("leat", "status", "--json").stdout)
+    return schemas.check(["status"], machine.run("leat", "status", "--json").stdout)
 
 
 def test_it_installs_and_a_folder_can_be_read(installed, data):

@@ -24,6 +24,10 @@ def leat_program():
 
 
 class Leat:
+    # Of all: is given each command line with what it printed. The tests compare documents with their
+    # schemas by it; the demo and the benchmarks do without.
+    listener = None
+
     def __init__(self, folder, cache_dir=None, cache_size="1GiB"):
         self.folder = Path(folder)
         self.runtime_dir = self.folder / "run"
@@ -50,6 +54,8 @@ class Leat:
                               env=self.environment(credentials), timeout=timeout_s,
                               stdin=subprocess.DEVNULL,
                               preexec_fn=self.group.enter if self.group else None)
+        if Leat.listener:
+            Leat.listener([str(one) for one in arguments], done.stdout)
         if check and done.returncode != 0:
             raise AssertionError(f"leat {' '.join(map(str, arguments))} ended with "
                                  f"{done.returncode}: {done.stderr}{done.stdout if text else ''}")
