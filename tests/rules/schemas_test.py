@@ -86,6 +86,14 @@ def test_each_is_of_a_command():
     assert set(NAMES) - used == {"error", "values"}
 
 
+def test_each_has_its_table_on_one_page():
+    """But those of commands that have no page."""
+    pages = [*schemas.FOLDER.parent.rglob("*.md")]
+    shown = sorted(name for page in pages
+                   for name in re.findall(r"<!-- generated: schema (\S+) -->", page.read_text()))
+    assert shown == sorted(set(NAMES) - {"complete", "reference", "values"})
+
+
 @pytest.mark.parametrize("command, document", GOOD)
 def test_what_is_of_it_is_taken(command, document):
     schemas.check([command, "--json"], json.dumps(document))
