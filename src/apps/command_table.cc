@@ -70,6 +70,10 @@ constexpr std::array kCommands = {
     CommandEntry{"doctor", kOperation,
                  "Say what Leat can use on this host, what it cannot, and what that costs",
                  "leat doctor\n  sudo leat doctor --fix", &make_doctor_command, false, true},
+    CommandEntry{"trace", kOperation, "Show where the time of one read goes, from folder to store",
+                 "leat trace /mnt/train/data.bin\n"
+                 "  leat trace --offset 1MiB --size 4KiB --otlp trace.json /mnt/train/data.bin",
+                 &make_trace_command},
     CommandEntry{"logs", kOperation, "Show the daemon's log",
                  "leat logs --level warning\n  leat logs -n 200", &make_logs_command},
     CommandEntry{"support-bundle", kOperation,

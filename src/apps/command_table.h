@@ -30,6 +30,7 @@ std::unique_ptr<Command> make_jobs_command();
 std::unique_ptr<Command> make_console_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_bench_command();
+std::unique_ptr<Command> make_trace_command();
 std::unique_ptr<Command> make_logs_command();
 std::unique_ptr<Command> make_support_bundle_command();
 std::unique_ptr<Command> make_version_command();

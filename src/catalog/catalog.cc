@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who waits for a store waits for a flight: a task of its own that asks, enters what it learnt, and
-// then tells everybody. Flights hold the tree, not the catalog, which may end before them.
 #include "catalog/catalog.h"
 
 #include <fmt/format.h>
@@ -11,48 +9,14 @@
 #include "catalog/directory.h"
 #include "catalog/snapshot_mount.h"
 #include "catalog/snapshot_switch.h"
-#include "catalog/store_query.h"
+#include "catalog/store_flights.h"
 #include "catalog/tree.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
+#include "runtime/traced.h"
 
 namespace leat {
 namespace {
-
-// Of more names the comparison with those known before is no work for a thread that may not wait.
-constexpr uint64_t kComparedInPlace = 20'000;
-
-Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight,
-                   Executor* executor) {
-  Context context = Context::background().with_cancel(tree->stopping());
-  const CatalogOptions& options = tree->options();
-  LargeListings large{executor, options.names_in_memory_max, options.scratch_directory};
-  Result<std::shared_ptr<NameTable>> table =
-      co_await list_directory(context, directory, flight->known, std::move(large));
-  auto enter = [directory, flight, table] { return directory->finish_listing(*flight, table); };
-  DirectoryNews news;
-  if (flight->known && flight->known->size() > kComparedInPlace) {
-    news = co_await executor->blocking(std::move(enter));
-  } else {
-    news = enter();
-  }
-  flight->known = nullptr;
-  flight->news = std::move(news.learnt);
-  tree->forget(news.gone_directories);
-  flight->result->set(table ? Result<bool>(true) : Result<bool>(Error(table.error())));
-  tree->take(news);
-  flight->told->set(true);
-}
-
-Task<> fly_check(Activity::Token, TreePtr tree, DirectoryPtr directory, std::string name,
-                 CheckFlightPtr flight) {
-  Context context = Context::background().with_cancel(tree->stopping());
-  Result<CheckedName> checked = co_await check_name(context, directory, name, flight->was_file);
-  DirectoryNews news = directory->finish_check(flight, name, checked);
-  tree->forget(news.gone_directories);
-  flight->result->set(std::move(checked));
-  tree->take(news);
-}
 
 bool is_missing(const Status& status) {
   return status.code() == StatusCode::kNotFound || status.code() == StatusCode::kNotDirectory;
@@ -371,7 +335,10 @@ Task<Result<>> CatalogImpl::ask_for_listing(Context context, DirectoryPtr direct
   if (!flight) co_return still_serves(*directory);
   auto result = flight->result;
   if (ours) executor_.spawn(fly_listing(*std::move(token), tree_, directory, flight, &executor_));
+  Traced span(context, "wait for the listing");
+  span.note([&] { return directory->path(); });
   Result<bool> listed = co_await result->wait(context, "listing a directory");
+  span.adopt(flight->trace);
   if (!listed) co_return Error(listed.error());
   co_return still_serves(*directory);
 }
@@ -384,7 +351,9 @@ Task<Result<CatalogEntry>> CatalogImpl::ask_about(Context context, DirectoryPtr 
   auto result = flight->result;
   Clock::time_point asked_at = flight->started_at;
   if (ours) executor_.spawn(fly_check(*std::move(token), tree_, directory, name, flight));
+  Traced span(context, "wait for the name");
   Result<CheckedName> checked = co_await result->wait(context, "looking up a name");
+  span.adopt(flight->trace);
   if (!checked) {
     co_return Error(explain(checked.error(), fmt::format("{}/{}", directory->path(), name)));
   }

@@ -16,6 +16,7 @@
 #include "catalog/catalog.h"
 #include "catalog/name_table.h"
 #include "runtime/shared_result.h"
+#include "telemetry/trace_desk.h"
 
 namespace leat {
 
@@ -32,7 +33,8 @@ struct ListingFlight {
   uint64_t epoch = 0;
   Clock::time_point started_at;
   NameTablePtr known;  // the listing before
-  RefreshNews news;    // there when the result is
+  const std::shared_ptr<Trace> trace = trace_of_shared_work();
+  RefreshNews news;  // there when the result is
   std::shared_ptr<SharedResult<bool>> result = SharedResult<bool>::make();
   std::shared_ptr<SharedResult<bool>> told = SharedResult<bool>::make();  // the listener, too
 };
@@ -42,6 +44,7 @@ struct CheckFlight {
   uint64_t epoch = 0;
   Clock::time_point started_at;
   bool was_file = false;
+  const std::shared_ptr<Trace> trace = trace_of_shared_work();
   std::shared_ptr<SharedResult<CheckedName>> result = SharedResult<CheckedName>::make();
 };
 using CheckFlightPtr = std::shared_ptr<CheckFlight>;

@@ -16,6 +16,7 @@
 #include "fetch/flight_runner.h"
 #include "fetch/flight_table.h"
 #include "fetch/recent_ranges.h"
+#include "runtime/traced.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -156,7 +157,9 @@ Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRang
   if (PageStore* store = runner_.store_for(*ref); store && store->missing(*ref, range).empty()) {
     ask.group ^= 1;
   }
+  std::optional<Traced> memory(std::in_place, context, "wait for memory");
   auto permit = co_await reads_.acquire(context, ask, "a read that waits for memory");
+  memory.reset();
   if (!permit) co_return Error(permit.error());
   if (ref->cache == CacheUse::kNone) {
     Result<Bytes> bytes = co_await runner_.read_source(ref, range, context);
@@ -208,13 +211,17 @@ Task<Result<>> ChainFetcher::gather(Context context, FileRefPtr ref, std::vector
   for (ReadPart& part : parts) {
     const FlightPtr& flight = part.reader.flight();
     if (part.in_memory()) {
+      const Traced span(context, "take from memory");
       bytes_memory.add(part.range.size);
     } else if (part.under_way()) {
+      Traced span(context, "wait for the store");
       Result<Bytes> landed = co_await await_landed(context, flight, part.range);
+      span.adopt(flight->trace);
       if (!landed) co_return Error(landed.error());
       part.bytes = *std::move(landed);
       bytes_source.add(part.range.size);
     } else {
+      Traced span(context, "read from the cache");
       Result<Bytes> cached = co_await read_cached(context, ref, part.range);
       if (!cached) {
         cache_retries.add();

@@ -18,6 +18,7 @@
 #include "model/file_ref.h"
 #include "runtime/context.h"
 #include "runtime/shared_result.h"
+#include "telemetry/trace_desk.h"
 
 namespace leat {
 
@@ -29,6 +30,8 @@ struct Flight {
 
   const FileRefPtr file;
   const ByteRange range;  // starts at a block and ends at one or at the end of the file
+  // What happens to it until it has landed, for those who wait.
+  const std::shared_ptr<Trace> trace = trace_of_shared_work();
   // Set when the bytes are in memory, or when they will not come.
   const std::shared_ptr<SharedResult<Bytes>> landed = SharedResult<Bytes>::make();
   // Set when the page store has answered, always after `landed`.

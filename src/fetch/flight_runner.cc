@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "base/units.h"
+#include "runtime/traced.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -83,7 +85,9 @@ std::optional<RequestLimits::Ticket> FlightRunner::try_ahead(const FileRef& file
 // The order is the same for all, and whoever has memory waits for neither: it is given back in the
 // time of a request and a write, whatever readers do.
 Task<Result<RequestLimits::Ticket>> FlightRunner::admit(FlightPtr flight, bool yields) {
-  Context context = Context::background().with_cancel(flight->cancel.get_token());
+  Context context =
+      Context::background().with_cancel(flight->cancel.get_token()).with_trace(flight->trace);
+  Traced span(context, "wait for a turn");
   FairGate::Ask bytes = fair_ask(*flight->file, flight->range.size);
   bytes.yields = yields;
   FairGate::Ask one = bytes;
@@ -151,8 +155,10 @@ Result<SourcePtr> FlightRunner::source_of(const FileRef& file) const {
 }
 
 Task<Result<Bytes>> FlightRunner::request(FlightPtr flight) {
-  Context context =
-      Context::background().with_timeout(request_timeout_).with_cancel(flight->cancel.get_token());
+  Context context = Context::background()
+                        .with_timeout(request_timeout_)
+                        .with_cancel(flight->cancel.get_token())
+                        .with_trace(flight->trace);
   ++requests_in_flight_;
   Result<Bytes> bytes = co_await read_source(flight->file, flight->range, context);
   --requests_in_flight_;
@@ -162,6 +168,11 @@ Task<Result<Bytes>> FlightRunner::request(FlightPtr flight) {
 Task<Result<Bytes>> FlightRunner::read_source(FileRefPtr file, ByteRange range, Context context) {
   Result<SourcePtr> source = source_of(*file);
   if (!source) co_return Error(source.error());
+  Traced span(context, "read from the store");
+  span.note([&] {
+    return fmt::format("{} at {} of {}/{}", format_bytes(range.size), range.offset,
+                       (*source)->name(), file->key);
+  });
   Buffer buffer(range.size);
   ReadRequest read{file->key, range, file->version};
   auto got = co_await (*source)->read(context, std::move(read), buffer.span());

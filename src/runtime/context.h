@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <stop_token>
 #include <string>
 
 #include "base/status.h"
+#include "telemetry/trace.h"
 
 namespace leat {
 
@@ -19,13 +21,20 @@ struct Context {
   Clock::time_point deadline = Clock::time_point::max();
   // Asked to stop when the caller gave up (interrupt, closed connection, shutdown).
   std::stop_token cancel;
-  // 0 when the request is not traced.
-  uint64_t trace_id = 0;
+  // Null where nobody wants to know; else what is done now is part of `span` (runtime/traced.h).
+  std::shared_ptr<Trace> trace;
+  uint32_t span = Span::kTop;
 
   static Context background() { return {}; }
   Context with_timeout(Clock::duration timeout) const {
     Context copy = *this;
     copy.deadline = std::min(deadline, Clock::now() + timeout);
+    return copy;
+  }
+  Context with_trace(std::shared_ptr<Trace> wanted) const {
+    Context copy = *this;
+    copy.trace = std::move(wanted);
+    copy.span = Span::kTop;
     return copy;
   }
   Context with_cancel(std::stop_token token) const {

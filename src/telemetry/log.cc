@@ -5,7 +5,9 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 namespace leat::log {
 namespace {
@@ -24,12 +26,29 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::err;
 }
 
+constexpr const char* kTextPattern = "%Y-%m-%dT%H:%M:%S.%f%z %l %v";
+// The message is the rest of the object.
+constexpr const char* kJsonPattern = R"({"time":"%Y-%m-%dT%H:%M:%S.%f%z","level":"%l",%v})";
+
+std::atomic<Format> written_as = Format::kText;
+
+std::string in_json(std::string_view text, const std::vector<Field>& fields) {
+  nlohmann::ordered_json line = {{"message", text}};
+  for (const auto& [name, value] : fields) {
+    if (const auto* words = std::get_if<std::string>(&value); words && words->empty()) continue;
+    std::visit([&](const auto& known) { line[std::string(name)] = known; }, value);
+  }
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  const std::string object = line.dump(-1, ' ', false, Handler::replace);
+  return object.substr(1, object.size() - 2);
+}
+
 std::shared_ptr<spdlog::logger>& logger() {
   static std::shared_ptr<spdlog::logger> instance = [] {
     auto made =
         std::make_shared<spdlog::logger>("leat", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_level(spdlog::level::warn);
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%f%z %l %v");
+    made->set_pattern(kTextPattern);
     return made;
   }();
   return instance;
@@ -41,7 +60,7 @@ void set_up(const Options& options) {
   if (!options.file.empty()) {
     logger() = std::make_shared<spdlog::logger>(
         "leat", std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
-    logger()->set_pattern("%Y-%m-%dT%H:%M:%S.%f%z %l %v");
+    logger()->set_pattern(kTextPattern);
   }
   logger()->set_level(to_spdlog(options.level));
   logger()->flush_on(spdlog::level::info);
@@ -51,12 +70,26 @@ void set_level(Level level) {
   logger()->set_level(to_spdlog(level));
 }
 
+void set_format(Format format) {
+  written_as = format;
+  logger()->set_pattern(format == Format::kJson ? kJsonPattern : kTextPattern);
+}
+
 bool enabled(Level level) {
   return logger()->should_log(to_spdlog(level));
 }
 
 void write(Level level, std::string_view text) {
-  logger()->log(to_spdlog(level), text);
+  event(level, text, {});
+}
+
+void event(Level level, std::string_view text, const std::vector<Field>& fields) {
+  if (!enabled(level)) return;
+  if (written_as == Format::kJson) {
+    logger()->log(to_spdlog(level), in_json(text, fields));
+  } else {
+    logger()->log(to_spdlog(level), text);
+  }
 }
 
 }  // namespace leat::log

@@ -37,6 +37,12 @@ std::string CatalogFileSystem::path_of(const Node& node) const {
   return path.empty() ? "/" : path;
 }
 
+std::string CatalogFileSystem::path_of(NodeId id, std::string_view name) const {
+  const NodePtr node = nodes_.find(id);
+  if (!node) return {};
+  return name.empty() ? path_of(*node) : child_path(*node, name);
+}
+
 std::string CatalogFileSystem::child_path(const Node& parent, std::string_view name) const {
   return join_path(path_of(parent), name);
 }

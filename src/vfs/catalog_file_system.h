@@ -67,6 +67,7 @@ class CatalogFileSystem : public FileSystem {
   void note_error(NodeId node, std::string_view name, const Status& status) override;
   std::vector<PathError> errors() const override { return errors_.all(); }
 
+  std::string path_of(NodeId node, std::string_view name) const override;
   FileSystemUsage usage() override;
   uint64_t nodes() const override { return nodes_.size(); }
 

@@ -199,6 +199,10 @@ class FileSystem {
   // The last 1,000 of them, oldest first.
   virtual std::vector<PathError> errors() const = 0;
 
+  // Where `node`, or with a name that name in it, is seen: absolute. Empty for a node that is not
+  // held.
+  virtual std::string path_of(NodeId node, std::string_view name = {}) const = 0;
+
   virtual FileSystemUsage usage() = 0;
   // Nodes that the kernel holds, the root included.
   virtual uint64_t nodes() const = 0;

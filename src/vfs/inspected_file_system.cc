@@ -83,6 +83,9 @@ class InspectedFileSystem : public FileSystem {
   }
   std::vector<PathError> errors() const override { return inner_->errors(); }
 
+  std::string path_of(NodeId node, std::string_view name) const override {
+    return inner_->path_of(node, name);
+  }
   FileSystemUsage usage() override { return inner_->usage(); }
   uint64_t nodes() const override { return inner_->nodes(); }
 

@@ -7,7 +7,7 @@ import type { Failure, LinkState } from './api';
 import { JobRates } from './job_progress';
 import { trimmed } from './counters';
 import type { Counters, Sample } from './counters';
-import type { Job, PathError, Status } from './types';
+import type { Job, PathError, SlowOperation, Status } from './types';
 
 export interface View<T> { value: T | undefined; failure: Failure | undefined; }
 
@@ -80,6 +80,7 @@ const jobsFeed = new Feed<{ jobs: Job[] }>('/v1/jobs', (answer) => {
   jobRates.note(now(), answer.jobs);
 });
 const errorsFeed = new Feed<{ errors: PathError[] }>('/v1/errors');
+const slowFeed = new Feed<{ operations: SlowOperation[] }>('/v1/slow');
 
 function useFeed<T>(feed: Feed<T>, period: number): View<T> {
   const [view, setView] = useState(feed.view);
@@ -91,6 +92,7 @@ function useFeed<T>(feed: Feed<T>, period: number): View<T> {
 export const useStatus = (live = true) => useFeed(statusFeed, live ? LIVE_MS : SLOW_MS);
 export const useJobs = (live = true) => useFeed(jobsFeed, live ? LIVE_MS : SLOW_MS);
 export const useErrors = () => useFeed(errorsFeed, SLOW_MS);
+export const useSlow = () => useFeed(slowFeed, SLOW_MS);
 /** What the daemon said in the last minutes; grows with useStatus. */
 export const history = () => samples;
 
@@ -98,6 +100,7 @@ export function wakeAll(): void {
   statusFeed.wake();
   jobsFeed.wake();
   errorsFeed.wake();
+  slowFeed.wake();
 }
 
 export function useLink(): LinkState {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong, in words, with what to do; limits; why paths could not be read.
-import { useErrors, useStatus } from './feed';
+// What is wrong, in words, with what to do; limits; what was slow; why paths could not be read.
+import { useErrors, useSlow, useStatus } from './feed';
 import { findings, pathOf } from './findings';
 import * as format from './format';
 import { shown, wireOf } from './names';
 import { Bar, FailureNote, Findings, Name, Panel, Table, Tag } from './parts';
 import type { Column, Row } from './parts';
 import { browseLink } from './route';
-import type { PathError, Status } from './types';
+import type { PathError, SlowOperation, Status } from './types';
 
 // More is a matter for the log.
 const SHOWN = 100;
@@ -51,6 +51,34 @@ function errorRow(error: PathError): Row {
 const ERROR_COLUMNS: Column[] = [
   { title: 'Time (UTC)', number: true }, { title: 'Code' }, { title: 'Path' }, { title: 'Reason' }];
 
+function slowRow(slow: SlowOperation): Row {
+  const whole = wireOf(slow, 'path');
+  return { key: `${slow.time}${slow.operation}${slow.path}`, cells: [
+    format.time(slow.time), `${slow.seconds.toFixed(2)} s`, slow.operation,
+    <a href={browseLink(whole)}><Name wire={whole} /></a>,
+    <span class="reason"><bdi>{slow.failure ?? slow.reason}</bdi></span>,
+  ] };
+}
+
+const SLOW_COLUMNS: Column[] = [{ title: 'Time (UTC)', number: true },
+  { title: 'Took', number: true }, { title: 'Operation' }, { title: 'Path' },
+  { title: 'Waited for' }];
+
+function Slow() {
+  const { value, failure } = useSlow();
+  const list = value?.operations ?? [];
+  return (
+    <Panel title="Slow operations" wide aside={list.length > SHOWN
+      ? <span class="muted">the newest {SHOWN} of {format.count(list.length)}</span> : undefined}>
+      <FailureNote failure={failure} doing="Asking for slow operations" />
+      {list.length === 0
+        ? <p class="empty">Nothing took longer than <code>log.slow_operation</code>.</p>
+        : <Table label="Slow operations, the newest first" columns={SLOW_COLUMNS} header={3}
+            rows={list.slice(0, SHOWN).map(slowRow)} />}
+    </Panel>
+  );
+}
+
 export function HealthPage() {
   const { value: status, failure } = useStatus();
   const errors = useErrors();
@@ -72,6 +100,7 @@ export function HealthPage() {
             rows={list.slice(0, SHOWN).map(errorRow)} />
         )}
       </Panel>
+      <Slow />
       <p class="hint">What this host offers and lacks (FUSE, kernel, limits, disks) is said by{' '}
         <code>leat doctor</code> on the command line.</p>
     </>

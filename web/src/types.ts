@@ -73,6 +73,16 @@ export interface Job {
   added?: number; changed?: number; gone?: number;
 }
 
+export interface SlowOperation {
+  time: string;
+  operation: string;
+  path: string;
+  path_encoded?: string;
+  seconds: number;
+  reason: string;
+  failure?: string;
+}
+
 export interface PathError {
   time: string; code: string;
   mount: string; mount_encoded?: string;

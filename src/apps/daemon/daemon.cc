@@ -15,7 +15,8 @@ Result<std::unique_ptr<HostDaemon>> start(const DaemonRun& run, StopSignals& sig
                                           KeptDescriptors& keeper) {
   LEAT_TRY(Config config, read_daemon_config(run));
   log::set_up({.file = run.log_file});
-  log::set_level(log_level_of(config));
+  if (config.text("log.format") == "json") log::set_format(log::Format::kJson);
+  apply_hot_options(config);
   HostDaemonOptions options{.runtime = run.runtime,
                             .log_file = run.log_file,
                             .stays_when_empty = run.stays_when_empty,

@@ -12,6 +12,7 @@
 #include "apps/paths.h"
 #include "base/units.h"
 #include "doors/fuse/feature_set.h"
+#include "telemetry/slow_log.h"
 
 namespace leat {
 namespace {
@@ -38,6 +39,14 @@ std::span<const char* const> whole_environment() {
   size_t count = 0;
   while (environ[count] != nullptr) ++count;
   return {environ, count};
+}
+
+log::Level log_level_of(const Config& config) {
+  const std::string& text = config.text("log.level");
+  if (text == "debug") return log::Level::kDebug;
+  if (text == "warning") return log::Level::kWarning;
+  if (text == "error") return log::Level::kError;
+  return log::Level::kInfo;
 }
 
 }  // namespace
@@ -113,6 +122,16 @@ Schema daemon_schema() {
        .help = "what is logged, and what is graver",
        .hot = true,
        .choices = {"debug", "info", "warning", "error"}},
+      {.name = "log.format",
+       .type = kString,
+       .default_text = "text",
+       .help = "json: an object a line, for programs that gather logs",
+       .choices = {"text", "json"}},
+      {.name = "log.slow_operation",
+       .type = kDuration,
+       .default_text = "1s",
+       .help = "a read or look-up that takes as long is logged, with what it waited for; 0s: none",
+       .hot = true},
   });
 }
 
@@ -157,12 +176,9 @@ OptionView view_of(const Option& option, const Config& config) {
           .hot = option.hot};
 }
 
-log::Level log_level_of(const Config& config) {
-  const std::string& text = config.text("log.level");
-  if (text == "debug") return log::Level::kDebug;
-  if (text == "warning") return log::Level::kWarning;
-  if (text == "error") return log::Level::kError;
-  return log::Level::kInfo;
+void apply_hot_options(const Config& config) {
+  log::set_level(log_level_of(config));
+  slow_log().set_threshold(config.duration("log.slow_operation"));
 }
 
 Result<Config> read_daemon_config(const DaemonRun& run) {

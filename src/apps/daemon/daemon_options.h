@@ -34,7 +34,8 @@ struct DaemonRun {
 // commas, each with a size of its own if need be: "/nvme0/leat,/nvme1/leat=2TiB".
 Result<std::vector<PageStoreOptions>> cache_options(const Config& config);
 
-log::Level log_level_of(const Config& config);
+// What hot options say, from now on.
+void apply_hot_options(const Config& config);
 
 // What `config` says of an option of its schema.
 OptionView view_of(const Option& option, const Config& config);

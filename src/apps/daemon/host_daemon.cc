@@ -446,7 +446,7 @@ Result<ReloadView> HostDaemon::reload_options() {
     if (config_.schema().find(name)->hot) view.changed.push_back(name);
   }
   hot_ = std::move(read);
-  log::set_level(log_level_of(hot_));
+  apply_hot_options(hot_);
   return view;
 }
 

@@ -132,7 +132,7 @@ class SupportBundleCommand : public Command {
 
   void gather_daemon() {
     DaemonClient client(runtime_directory());
-    for (const char* what : {"status", "config", "jobs", "snapshots", "errors"}) {
+    for (const char* what : {"status", "config", "jobs", "snapshots", "errors", "slow"}) {
       Attempt<Json> answer = client.get(fmt::format("/v1/{}", what));
       add_json(fmt::format("daemon/{}.json", what),
                answer ? *answer : Json{{"error", answer.error().status.to_string()}});

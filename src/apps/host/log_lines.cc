@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 namespace leat {
@@ -43,6 +44,12 @@ constexpr std::array kSecrets = {
 }  // namespace
 
 LogLine parse_log_line(const std::string& line) {
+  if (line.starts_with('{')) {
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    if (object.is_object() && object.contains("message")) {
+      return {object.value("time", ""), object.value("level", "info"), object.value("message", "")};
+    }
+  }
   const size_t time_end = line.find(' ');
   const size_t level_end =
       time_end == std::string::npos ? std::string::npos : line.find(' ', time_end + 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's log, read back: "TIME LEVEL TEXT" a line (docs/cli.md).
+// The daemon's log, read back: "TIME LEVEL TEXT" a line, or an object with time, level and message
+// (log.format).
 #pragma once
 
 #include <functional>

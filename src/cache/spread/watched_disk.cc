@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "base/id128.h"
+#include "base/units.h"
 #include "cache/capacity.h"
+#include "runtime/traced.h"
 
 namespace leat {
 namespace {
@@ -56,7 +58,9 @@ Task<Result<size_t>> WatchedDisk::read(Context context, int fd, std::span<std::b
                                        uint64_t offset) {
   if (fenced_off_) co_return refused();
   const CallTimes::Place place = calls_.began(Clock::now());
-  Result<size_t> got = co_await disk_->read(std::move(context), fd, into, offset);
+  Traced span(context, "read from the disk");
+  span.note([&] { return fmt::format("{} at {}", format_bytes(into.size()), offset); });
+  Result<size_t> got = co_await disk_->read(context, fd, into, offset);
   ended(place, got ? nullptr : &got.error());
   co_return got;
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "doors/admin/request_body.h"
+#include "doors/admin/trace_routes.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -69,6 +70,7 @@ HttpRouter AdminDoor::control_router() {
   cache_.add_to(router);
   snapshots_.add_to(router);
   config_.add_to(router);
+  add_trace_routes(router);
   return router;
 }
 

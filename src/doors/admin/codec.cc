@@ -14,6 +14,7 @@
 #include "doors/admin/codec_job.h"
 #include "doors/admin/codec_mount.h"
 #include "doors/admin/json_fields.h"
+#include "doors/admin/trace_view.h"
 
 namespace leat {
 namespace {
@@ -178,6 +179,8 @@ template Result<SnapshotView> from_json(const Json&);
 template Result<SnapshotUse> from_json(const Json&);
 template Result<OptionView> from_json(const Json&);
 template Result<ReloadView> from_json(const Json&);
+template Result<TraceView> from_json(const Json&);
+template Result<SlowView> from_json(const Json&);
 
 Result<Json> parse_json(const std::string& text, const char* what) {
   Json json = Json::parse(text, nullptr, false);

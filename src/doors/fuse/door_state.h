@@ -27,8 +27,9 @@ struct DoorState {
   static DoorState& of(fuse_req_t request) {
     return *static_cast<DoorState*>(fuse_req_userdata(request));
   }
-  std::unique_ptr<WaitingRequest> wait(fuse_req_t request) {
-    return waiting.add(executor, request);
+  std::unique_ptr<WaitingRequest> wait(fuse_req_t request, RequestLabel label) {
+    return waiting.add(executor, request,
+                       std::make_unique<RequestTrace>(file_system, std::move(label)));
   }
 
   const FuseDoorOptions options;

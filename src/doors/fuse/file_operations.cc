@@ -38,6 +38,7 @@ Task<> open_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, No
                     fuse_file_info info) {
   Result<std::shared_ptr<OpenFile>> opened =
       co_await door->file_system.open(request->context(), node, info.flags);
+  if (!opened) request->failed(opened.error());
   const uint64_t unique = request->unique();
   reply_open(*door, request->answer(), unique, node, info, std::move(opened));
 }
@@ -50,10 +51,13 @@ void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
     fuse_reply_err(request, ENOSYS);
     return;
   }
+  const RequestLabel label{.kind = RequestKind::kOpen, .node = node};
+  const PlaceTrace trace;
   if (auto opened = door.file_system.try_open(node, info->flags)) {
+    trace.answered(door.file_system, label);
     return reply_open(door, request, current_unique, node, *info, *std::move(opened));
   }
-  door.executor.spawn(open_waiting(door.wait(request), &door, node, *info));
+  door.executor.spawn(open_waiting(door.wait(request, label), &door, node, *info));
 }
 
 Task<> read_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door,
@@ -62,6 +66,7 @@ Task<> read_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door,
   if (bytes) {
     reply_bytes(request->answer(), *bytes);
   } else {
+    request->failed(bytes.error());
     reply_error(*door, request->answer(), file->node(), bytes.error());
   }
 }
@@ -72,6 +77,7 @@ Task<> read_unopened_waiting(std::unique_ptr<WaitingRequest> request, DoorState*
   Result<std::shared_ptr<OpenFile>> file =
       co_await door->file_system.open(request->context(), node, O_RDONLY);
   if (!file) {
+    request->failed(file.error());
     reply_error(*door, request->answer(), node, file.error());
     co_return;
   }
@@ -93,10 +99,13 @@ std::shared_ptr<OpenFile> find_file(DoorState& door, NodeId node) {
 void read(fuse_req_t request, fuse_ino_t node, size_t size, off_t at, fuse_file_info* info) {
   DoorState& door = DoorState::of(request);
   const auto offset = static_cast<uint64_t>(at);
+  const RequestLabel label{
+      .kind = RequestKind::kRead, .node = node, .offset = offset, .bytes = size};
+  const PlaceTrace trace;
   std::shared_ptr<OpenFile> file = find_file(door, node);
   if (!file) {
     return door.executor.spawn(
-        read_unopened_waiting(door.wait(request), &door, node, offset, size));
+        read_unopened_waiting(door.wait(request, label), &door, node, offset, size));
   }
   // Where there is no page cache between, a program would get the error: then the kernel says whose
   // read it is, which may be direct without the flag (a loop device).
@@ -107,10 +116,12 @@ void read(fuse_req_t request, fuse_ino_t node, size_t size, off_t at, fuse_file_
   }
   if (auto bytes = file->try_read(offset, size)) {
     reads_in_place.add();
+    trace.answered(door.file_system, label);
     return reply_bytes(request, *bytes);
   }
   reads_waited.add();
-  door.executor.spawn(read_waiting(door.wait(request), &door, std::move(file), offset, size));
+  door.executor.spawn(
+      read_waiting(door.wait(request, label), &door, std::move(file), offset, size));
 }
 
 void release(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {

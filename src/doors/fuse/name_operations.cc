@@ -33,21 +33,27 @@ Task<> lookup_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, 
   FileSystem& files = door->file_system;
   Result<NodeAttributes> found = co_await files.lookup(request->context(), parent, name);
   Clock::duration missing_for{};
-  if (!found) missing_for = files.missing_age(parent, name) - (Clock::now() - asked);
+  if (!found) {
+    missing_for = files.missing_age(parent, name) - (Clock::now() - asked);
+    request->failed(found.error());
+  }
   const uint64_t unique = request->unique();
   reply_entry(*door, request->answer(), unique, parent, name, found, missing_for);
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   DoorState& door = DoorState::of(request);
+  const RequestLabel label{.kind = RequestKind::kLookup, .node = parent, .name = name};
+  const PlaceTrace trace;
   if (auto found = door.file_system.try_lookup(parent, name)) {
     lookups_in_place.add();
+    trace.answered(door.file_system, label);
     // How old a missing name in memory is nobody knows here: the kernel may not keep it.
     return reply_entry(door, request, current_unique, parent, name, *found,
                        Clock::duration::zero());
   }
   lookups_waited.add();
-  door.executor.spawn(lookup_waiting(door.wait(request), &door, parent, name));
+  door.executor.spawn(lookup_waiting(door.wait(request, label), &door, parent, name));
 }
 
 void forget(fuse_req_t request, fuse_ino_t node, uint64_t count) {
@@ -64,6 +70,7 @@ void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgets) {
 Task<> getattr_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId node) {
   Result<NodeAttributes> attributes =
       co_await door->file_system.attributes(request->context(), node);
+  if (!attributes) request->failed(attributes.error());
   reply_attributes(*door, request->answer(), node, attributes);
 }
 
@@ -72,7 +79,8 @@ void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
   if (auto known = door.file_system.try_attributes(node)) {
     return reply_attributes(door, request, node, *known);
   }
-  door.executor.spawn(getattr_waiting(door.wait(request), &door, node));
+  const RequestLabel label{.kind = RequestKind::kAttributes, .node = node};
+  door.executor.spawn(getattr_waiting(door.wait(request, label), &door, node));
 }
 
 // ---- directories
@@ -82,6 +90,7 @@ Task<> opendir_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door,
   Result<std::shared_ptr<OpenDirectory>> opened =
       co_await door->file_system.open_directory(request->context(), node);
   if (!opened) {
+    request->failed(opened.error());
     reply_error(*door, request->answer(), node, opened.error());
     co_return;
   }
@@ -94,7 +103,8 @@ Task<> opendir_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door,
 void opendir(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
   DoorState& door = DoorState::of(request);
   directories_opened.add();
-  door.executor.spawn(opendir_waiting(door.wait(request), &door, node, *info));
+  const RequestLabel label{.kind = RequestKind::kList, .node = node};
+  door.executor.spawn(opendir_waiting(door.wait(request, label), &door, node, *info));
 }
 
 void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
@@ -221,6 +231,7 @@ Task<> reopen_and_read(std::unique_ptr<WaitingRequest> request, DoorState* door,
   Result<std::shared_ptr<OpenDirectory>> opened =
       co_await door->file_system.open_directory(request->context(), node);
   if (!opened) {
+    request->failed(opened.error());
     reply_error(*door, request->answer(), node, opened.error());
     co_return;
   }
@@ -243,8 +254,9 @@ void read_directory(fuse_req_t request, NodeId node, size_t size, off_t at, fuse
     DirectoryAnswer answer(door, request, *handle, *directory, size, plus);
     return answer.fill_and_reply(offset);
   }
+  const RequestLabel label{.kind = RequestKind::kList, .node = node};
   door.executor.spawn(
-      reopen_and_read(door.wait(request), &door, std::move(handle), size, offset, plus));
+      reopen_and_read(door.wait(request, label), &door, std::move(handle), size, offset, plus));
 }
 
 void readdir(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset, fuse_file_info* info) {

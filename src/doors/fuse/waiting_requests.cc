@@ -54,11 +54,13 @@ bool is_to_end(pid_t thread) {
 
 }  // namespace
 
-WaitingRequest::WaitingRequest(WaitingRequests& all, Executor& executor, fuse_req_t request)
+WaitingRequest::WaitingRequest(WaitingRequests& all, Executor& executor, fuse_req_t request,
+                               std::unique_ptr<RequestTrace> trace)
     : all_(all),
       executor_(executor),
       request_(request),
-      caller_(request == nullptr ? 0 : fuse_req_ctx(request)->pid) {
+      caller_(request == nullptr ? 0 : fuse_req_ctx(request)->pid),
+      trace_(std::move(trace)) {
   bool cancelled;
   {
     std::lock_guard lock(all_.mutex_);
@@ -80,6 +82,7 @@ WaitingRequest::~WaitingRequest() {
 fuse_req_t WaitingRequest::answer() {
   // Waits for an interrupted() that is running, which may not find us gone.
   fuse_req_interrupt_func(request_, nullptr, nullptr);
+  if (trace_ != nullptr) trace_->ended();
   return std::exchange(request_, nullptr);
 }
 

@@ -22,6 +22,7 @@
 
 #include "doors/fuse/libfuse.h"
 #include "doors/fuse/request_mark.h"
+#include "doors/fuse/request_trace.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
 #include "runtime/task.h"
@@ -32,11 +33,19 @@ class WaitingRequests;
 
 class WaitingRequest {
  public:
-  WaitingRequest(WaitingRequests& all, Executor& executor, fuse_req_t request);
+  WaitingRequest(WaitingRequests& all, Executor& executor, fuse_req_t request,
+                 std::unique_ptr<RequestTrace> trace = nullptr);
   ~WaitingRequest();
   WaitingRequest(const WaitingRequest&) = delete;
 
-  Context context() const { return Context::background().with_cancel(stop_.get_token()); }
+  Context context() const {
+    const Context context = Context::background().with_cancel(stop_.get_token());
+    return trace_ == nullptr ? context : context.with_trace(trace_->trace());
+  }
+  // Why the answer will be an error.
+  void failed(const Status& status) {
+    if (trace_ != nullptr) trace_->failed(status);
+  }
   // The kernel's number for it; 0 where that is not known.
   uint64_t unique() const { return unique_; }
   // Once, last: the request, for exactly one fuse_reply call.
@@ -52,14 +61,16 @@ class WaitingRequest {
   fuse_req_t request_;
   const pid_t caller_;
   const uint64_t unique_ = current_unique;
+  const std::unique_ptr<RequestTrace> trace_;  // null: nobody counts it
   std::stop_source stop_;
   std::stop_source answered_;
 };
 
 class WaitingRequests {
  public:
-  std::unique_ptr<WaitingRequest> add(Executor& executor, fuse_req_t request) {
-    return std::make_unique<WaitingRequest>(*this, executor, request);
+  std::unique_ptr<WaitingRequest> add(Executor& executor, fuse_req_t request,
+                                      std::unique_ptr<RequestTrace> trace = nullptr) {
+    return std::make_unique<WaitingRequest>(*this, executor, request, std::move(trace));
   }
   // Those under way and all that come later are cancelled.
   void cancel_all();

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/traced.h"
 #include "source/source_metrics.h"
 #include "source/steady/steady_source.h"
 
@@ -38,15 +39,25 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
     if (auto refusal = circuit_.refusal(queued_at)) {
       co_return Error(refused(question, attempts, *refusal));
     }
+    std::optional<Traced> turn(std::in_place, context, "wait for the store's pace");
     Result<Pace::Slot> slot =
         co_await pace_.enter(context, question.bytes, "the wait for a turn at the store");
+    turn.reset();
     Clock::time_point now = clock_->now();
     source_metrics::turn_wait.add(now - queued_at);
     if (!slot) co_return ended(slot.error());
     auto pass = circuit_.admit(now);
     if (!pass) co_return Error(refused(question, attempts, pass.error()));
 
+    std::optional<Traced> asking(std::in_place, context, "request");
+    asking->note([&] { return fmt::format("{} {}/{}", question.verb, name(), question.key); });
+    const Clock::time_point asked_at = Clock::now();
     Result<T> outcome = co_await attempt(context, terms_of(question, attempts));
+    if (attempts.report.first_byte > Clock::duration::zero()) {
+      asking->part("first byte", asked_at, asked_at + attempts.report.first_byte);
+    }
+    if (!outcome) asking->failed(outcome.error());
+    asking.reset();
     metrics_.attempt(question.verb, clock_->now() - now, outcome ? nullptr : &outcome.error(),
                      question.bytes);
     Leave leave{*std::move(slot), *std::move(pass)};
@@ -59,6 +70,7 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
     Result<Clock::time_point> next_at = next(context, question, attempts);
     if (!next_at) co_return Error(next_at.error());
     now = clock_->now();
+    const Traced pause(context, "pause before the next attempt");
     std::optional<Pace::Want> want;
     if (attempts.met == Attempts::Met::kThrottling) want.emplace(pace_.want());
     Result<bool> waited = co_await clock_->wait(context, SharedResult<bool>::make(), *next_at,

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces in the JSON of OpenTelemetry's protocol (OTLP 1.x, ExportTraceServiceRequest), as
+// collectors take them at /v1/traces and as tools read them from a file.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "doors/admin/trace_view.h"
+
+namespace leat {
+
+struct OtlpResource {
+  std::string version{};  // of Leat
+  std::string host{};
+};
+
+// Each request is a trace of its own with one root span. `random` gives bytes for ids.
+Json to_otlp(const std::string& path, const std::vector<RequestView>& requests,
+             const OtlpResource& resource, const std::function<uint64_t()>& random);
+
+}  // namespace leat

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the control socket tells of single requests: traces that were asked for, and operations that
+// were slow.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "doors/admin/codec.h"
+#include "telemetry/slow_log.h"
+#include "telemetry/trace_desk.h"
+
+namespace leat {
+
+struct SpanView {
+  std::string what{};
+  std::optional<uint64_t> parent{};  // place in the list; none: within no other
+  double begin = 0;                  // seconds since the request came; others' work began before
+  std::optional<double> seconds{};   // none: it was not over
+  std::string note{};
+
+  friend bool operator==(const SpanView&, const SpanView&) = default;
+};
+
+struct RequestView {
+  WallTime time{};  // when it came
+  std::string operation{};
+  uint64_t offset = 0, bytes = 0;  // of a read
+  double seconds = 0;
+  std::vector<SpanView> spans{};  // none: it was answered in place, from memory
+  uint64_t spans_lost = 0;
+  std::string failure{};
+
+  friend bool operator==(const RequestView&, const RequestView&) = default;
+};
+
+struct TraceView {
+  uint64_t id = 0;
+  std::vector<RequestView> requests{};
+};
+
+struct SlowView {
+  WallTime time{};  // when it ended
+  std::string operation{};
+  std::string path{};
+  uint64_t offset = 0, bytes = 0;
+  double seconds = 0;
+  std::string reason{};  // the parts that it mostly waited for
+  std::string failure{};
+
+  friend bool operator==(const SlowView&, const SlowView&) = default;
+};
+
+RequestView view_of(const TracedRequest& request);
+SlowView view_of(const SlowOperation& operation);
+Json to_json(const TraceView& view);
+Json to_json(const SlowView& view);
+
+void decode(const Json& json, TraceView& view);
+void decode(const Json& json, SlowView& view);
+
+}  // namespace leat

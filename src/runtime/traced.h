@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traced: a span for as long as this lives. What is called with the same Context meanwhile lies
+// within it. Nothing where the context carries no trace.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "runtime/context.h"
+#include "telemetry/trace.h"
+
+namespace leat {
+
+class Traced {
+ public:
+  // `context` outlives this. `what` is of static life.
+  Traced(Context& context, const char* what) : context_(context), trace_(context.trace) {
+    if (trace_ == nullptr) return;
+    before_ = context.span;
+    span_ = context.span = trace_->begin(before_, what);
+  }
+  Traced(const Traced&) = delete;
+  ~Traced() {
+    if (trace_ == nullptr) return;
+    trace_->end(span_);
+    context_.span = before_;
+  }
+
+  // `text()` is called, and shown, where somebody wants to know.
+  template <class Text>
+  void note(const Text& text) {
+    if (trace_ != nullptr && trace_->detailed()) trace_->note(span_, text());
+  }
+  void failed(const Status& status) {
+    if (trace_ != nullptr) trace_->note(span_, status.to_string());
+  }
+  // Within this span, and over.
+  void part(const char* what, Clock::time_point begin, Clock::time_point end) {
+    if (trace_ != nullptr) trace_->add(span_, what, begin, end);
+  }
+  // What was done for others as well.
+  void adopt(const std::shared_ptr<Trace>& other) {
+    if (trace_ != nullptr && other != nullptr) trace_->adopt(*other, span_);
+  }
+
+ private:
+  Context& context_;
+  const std::shared_ptr<Trace> trace_;
+  uint32_t span_ = 0, before_ = 0;
+};
+
+}  // namespace leat

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SlowLog: the operations that took longer than a program should have to wait, with what they
+// waited for: a line in the log, and the last ones kept for who looks. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "telemetry/trace.h"
+
+namespace leat {
+
+struct SlowOperation {
+  std::chrono::system_clock::time_point time{};  // when it ended
+  std::string operation{};                       // "read", "lookup", "open", "list", "attributes"
+  std::string path{};
+  uint64_t offset = 0, bytes = 0;  // of a read
+  std::chrono::nanoseconds took{};
+  Span::Time end{};
+  std::vector<Span> parts{};
+  std::string failure{};  // empty: it succeeded
+
+  // "request to the store 1.92 s, wait for a turn 0.31 s": the parts that it mostly waited for, the
+  // longest first; time of a part that its own parts explain is theirs.
+  std::string reason() const;
+};
+
+class SlowLog {
+ public:
+  static constexpr size_t kKept = 200;
+  // Lines a second in the log; more are only kept.
+  static constexpr unsigned kLinesMax = 5;
+
+  // Zero: nothing is slow.
+  void set_threshold(std::chrono::nanoseconds threshold) { threshold_ = threshold.count(); }
+  bool is_slow(std::chrono::nanoseconds took) const {
+    const int64_t threshold = threshold_.load(std::memory_order_relaxed);
+    return threshold > 0 && took.count() >= threshold;
+  }
+
+  void add(SlowOperation operation);
+  // The newest first.
+  std::vector<SlowOperation> operations() const;
+
+ private:
+  std::atomic<int64_t> threshold_ = 0;
+  mutable std::mutex mutex_;  // leaf
+  std::deque<SlowOperation> kept_;
+  std::chrono::steady_clock::time_point second_{};
+  unsigned lines_ = 0;
+};
+
+// Of the process: a daemon has one.
+SlowLog& slow_log();
+
+}  // namespace leat

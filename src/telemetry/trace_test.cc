@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "telemetry/trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "telemetry/log.h"
+#include "telemetry/slow_log.h"
+#include "telemetry/trace_desk.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Span::Time kStart = std::chrono::steady_clock::now();
+
+TEST(Trace, SpansLieWithinTheirParents) {
+  Trace trace(true);
+  const uint32_t whole = trace.begin(Span::kTop, "whole");
+  const uint32_t part = trace.begin(whole, "part");
+  trace.note(part, "why");
+  trace.end(part);
+  const std::vector<Span> spans = trace.spans();
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0].parent, Span::kTop);
+  EXPECT_FALSE(spans[0].over());
+  EXPECT_EQ(spans[1].parent, whole);
+  EXPECT_TRUE(spans[1].over());
+  EXPECT_EQ(spans[1].note, "why");
+}
+
+TEST(Trace, WorkOfOthersIsAdoptedWithItsOrder) {
+  Trace shared(false), own(false);
+  const uint32_t outer = shared.begin(Span::kTop, "outer");
+  shared.begin(outer, "inner");
+  const uint32_t wait = own.begin(Span::kTop, "wait");
+  own.adopt(shared, wait);
+  const std::vector<Span> spans = own.spans();
+  ASSERT_EQ(spans.size(), 3u);
+  EXPECT_EQ(spans[1].parent, wait);
+  EXPECT_EQ(spans[2].parent, 1u);
+}
+
+TEST(Trace, WhatIsTooMuchIsCountedAndLost) {
+  Trace trace(false);
+  uint32_t last = 0;
+  for (size_t i = 0; i < Trace::kSpansMax + 5; ++i) last = trace.begin(Span::kTop, "one");
+  trace.end(last);
+  trace.note(last, "nowhere");
+  EXPECT_EQ(trace.spans().size(), Trace::kSpansMax);
+  EXPECT_EQ(trace.lost(), 5u);
+}
+
+TEST(SlowLog, ReasonIsWhatWasWaitedForItself) {
+  SlowOperation slow{.operation = "read", .path = "/a", .took = 10s, .end = kStart + 10s};
+  slow.parts = {
+      {.what = "wait for the store", .begin = kStart, .end = kStart + 9s},
+      {.what = "request", .parent = 0, .begin = kStart - 5s, .end = kStart + 6s},
+      {.what = "pause", .parent = 0, .begin = kStart + 6s, .end = kStart + 9s},
+      {.what = "checksum", .begin = kStart + 9s, .end = kStart + 9s + 1ms},
+      {.what = "never over", .begin = kStart + 9s, .end = Span::Time::max()},
+  };
+  EXPECT_EQ(slow.reason(), "request 6.00 s, pause 3.00 s, never over 1.00 s");
+}
+
+TEST(SlowLog, KeepsTheLastOnes) {
+  SlowLog log;
+  EXPECT_FALSE(log.is_slow(1h));
+  log.set_threshold(1s);
+  EXPECT_FALSE(log.is_slow(999ms));
+  EXPECT_TRUE(log.is_slow(1s));
+  log::set_level(log::Level::kError);
+  for (uint64_t i = 0; i < SlowLog::kKept + 10; ++i) log.add({.operation = "read", .offset = i});
+  const auto kept = log.operations();
+  ASSERT_EQ(kept.size(), SlowLog::kKept);
+  EXPECT_EQ(kept.front().offset, SlowLog::kKept + 9);
+}
+
+TEST(TraceDesk, RecordsWhatConcernsAWatchedPath) {
+  TraceDesk desk;
+  EXPECT_FALSE(desk.watching());
+  const uint64_t id = desk.watch("/mnt/a");
+  EXPECT_TRUE(desk.watching());
+  EXPECT_TRUE(desk.wants("/mnt/a"));
+  EXPECT_FALSE(desk.wants("/mnt/ab"));
+  desk.add("/mnt/b", {.operation = "read"});
+  desk.add("/mnt/a", {.operation = "open"});
+  ASSERT_EQ(desk.requests(id)->size(), 1u);
+  EXPECT_EQ(desk.requests(id)->front().operation, "open");
+  EXPECT_TRUE(desk.end(id));
+  EXPECT_FALSE(desk.end(id));
+  EXPECT_FALSE(desk.watching());
+  EXPECT_FALSE(desk.requests(id).has_value());
+}
+
+TEST(TraceDesk, AWatchThatIsFullStandsInFrontOfNobody) {
+  TraceDesk desk;
+  const uint64_t id = desk.watch("/mnt/a");
+  for (size_t i = 0; i < TraceDesk::kRequestsMax + 3; ++i) desk.add("/mnt/a", {});
+  EXPECT_EQ(desk.requests(id)->size(), TraceDesk::kRequestsMax);
+  EXPECT_FALSE(desk.wants("/mnt/a"));
+  EXPECT_FALSE(desk.watching());
+}
+
+}  // namespace
+}  // namespace leat
