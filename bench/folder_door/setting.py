@@ -138,6 +138,8 @@ class Setting:
     def prepare(self, *names):
         self.serve()
         for name in names:
+            if not self.data.is_there(name):
+                self.unmount()  # an immutable folder shows nothing of what comes later
             self.data.prepare(name, self.store)
             folders = [self.data.native, self.store.data / BUCKET]
             self.fixtures.use(name, folders, self.data.names[name], self.data.digest_of(name))
