@@ -5,8 +5,7 @@ DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-buil
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release package image demo test soak tsan bench bench-stores bench-files \
-  bench-cache bench-fuse format tidy clean
+.PHONY: help setup release package image demo test soak tsan bench format tidy clean
 
 help: ## this list
 	@echo "Leat. make COMMAND, where COMMAND is"
@@ -47,36 +46,13 @@ tsan: ## the rooms' tests under ThreadSanitizer
 	@ninja -j$(JOBS) -C build/tsan
 	@ctest --preset tsan -j$(JOBS)
 
-bench: ## the figures of docs/performance.md; BENCH="hot cold" picks rows
+bench: ## what is promised, measured (root); BENCH="stores fuse:hot" picks, RUNS=5, SMOKE=1
+	@python3 bench/run --programs $(BENCH) >/dev/null
 	@tools/setup bench
 	@cmake --preset release
-	@ninja -j$(JOBS) -C build/release leat
-	@LEAT_DEPS_DIR=$(DEPS) $(DEPS)/venv/bin/python bench/run $(BENCH)
-
-bench-stores: ## the store client alone; STORES="plain list stalls" picks rows
-	@tools/setup bench
-	@cmake --preset release
-	@ninja -j$(JOBS) -C build/release leat_bench_client leat_bench_curl leat_bench_list \
-	  leat_bench_bad_store
-	@bench/stores $(STORES)
-
-bench-files: ## reads of local files, alone and mounted; FILES="cold mount_hot" picks rows
-	@tools/setup bench
-	@cmake --preset release
-	@ninja -j$(JOBS) -C build/release leat leat_bench_file
-	@$(DEPS)/venv/bin/python bench/files $(FILES)
-
-bench-cache: ## page store and snapshots; CACHE="restart write" picks rows
-	@tools/setup bench
-	@cmake --preset release
-	@ninja -j$(JOBS) -C build/release leat leat_bench_cache leat_bench_hits leat_bench_names
-	@$(DEPS)/venv/bin/python bench/cache $(CACHE)
-
-bench-fuse: ## the mounted folder, beside other programs; FUSE="hot small" picks rows (root)
-	@tools/setup bench
-	@cmake --preset release
-	@ninja -j$(JOBS) -C build/release leat leat_bench_curl
-	@LEAT_DEPS_DIR=$(DEPS) $(DEPS)/venv/bin/python bench/fuse $(FUSE)
+	@ninja -j$(JOBS) -C build/release $$(python3 bench/run --programs $(BENCH))
+	@LEAT_DEPS_DIR=$(DEPS) $(DEPS)/venv/bin/python bench/run $(if $(RUNS),--runs $(RUNS)) \
+	  $(if $(SMOKE),--smoke) $(BENCH_FLAGS) $(BENCH)
 
 format: ## lay out the C++ sources
 	@git ls-files -z '*.cc' '*.h' | xargs -0 clang-format-19 -i

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mount of a server that has nothing but a listing, for `bench/cache` and `bench/fuse`."""
+"""A mount of a server that has nothing but a listing, for the layers `names` and `fuse`."""
 
 import contextlib
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `bench/run` and `bench/fuse` measure with: the readers, ratios, and the store's raw streams.
+"""What the layers measure with: the readers, ratios, and the store's raw streams.
 
 A measurement is a dictionary with at least `bytes`, `seconds` and `cpu_s` (of the reader, seconds).
 """
@@ -16,6 +16,10 @@ KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 STREAMS, RANGE_BYTES = 8, 8 * MIB
+
+
+class NotRun(Exception):
+    """A row, or a part of it, that this machine or binary has not got what it takes for."""
 
 
 def say(text):
@@ -86,7 +90,7 @@ class Reader:
         if not first["bytes"] == result["bytes"] == last["bytes"]:
             raise RuntimeError(f"not the same bytes were read: {first} {result} {last}")
         return {"ratio": (first["seconds"] + last["seconds"]) / 2 / result["seconds"],
-                "reference_s": [first["seconds"], last["seconds"]], "seconds": result["seconds"],
+                "reference": [first["seconds"], last["seconds"]], "seconds": result["seconds"],
                 "bytes": result["bytes"], "reader_cpu_s": result["cpu_s"]}
 
     def close(self):

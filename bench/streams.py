@@ -2,7 +2,7 @@
 """The raw baseline: signed ranged GETs in parallel streams, whose bytes are received and dropped.
 
 Usage: streams.py ENDPOINT BUCKET KEY SIZE STREAMS RANGE_BYTES  (credentials from the environment)
-A loop over recv_into(2) costs less than any client library; `bench/run` also runs as many curl
+A loop over recv_into(2) costs less than any client library; `measure.py` also runs as many curl
 processes and takes the faster of the two. Prints one JSON line.
 """
 

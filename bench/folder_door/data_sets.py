@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of `bench/fuse`: on the disk (`native`) and, under the same names, in a bucket. Each set
+"""The data of the mounted folder: on the disk (`native`) and, under the same names, in a bucket. Each set
 is made when a row first needs it and kept from then on."""
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 import boto3
 from botocore.config import Config
 
+from hygiene.fixtures import digest
 from measure import GIB, MIB, say
 from rig.store import ACCESS_KEY, REGION, SECRET_KEY
 
@@ -30,14 +31,15 @@ class Sizes:
     streams: int = 200
     random_reads: int = 400  # of the amplification rows
     interactive_count: int = 150
-    quick: bool = False  # then what is too short to mean anything is no failure
+    capacity_bytes: int = 512 * MIB
+    smoke: bool = False  # then what is too short to mean anything is no failure
     pass_seconds: float = 2.5  # the least that a timing of hot reads should last
     held_bytes_max: int = 64 * GIB  # of free memory, see Ballast
 
 
-QUICK = Sizes(large_bytes=64 * MIB, stream_bytes=64 * MIB, small_count=500, first_count=500,
-              names=20_000, streams=50, random_reads=40, interactive_count=5, quick=True,
-              pass_seconds=0.2, held_bytes_max=0)
+SMOKE = Sizes(large_bytes=64 * MIB, stream_bytes=64 * MIB, small_count=500, first_count=500,
+              names=20_000, streams=50, random_reads=40, interactive_count=5, smoke=True,
+              capacity_bytes=64 * MIB, pass_seconds=0.2, held_bytes_max=0)
 
 
 class DataSets:
@@ -47,7 +49,7 @@ class DataSets:
     def __init__(self, folder, sizes):
         self.folder, self.sizes = Path(folder), sizes
         self.native = self.folder / "native"
-        self.random = random.Random(SEED)
+        self.random = None
         self.names = {
             "large": ["large.safetensors"],
             "stream": ["stream.bin"],
@@ -60,8 +62,15 @@ class DataSets:
                 "small": self.sizes.small_count * SMALL_BYTES,
                 "first": self.sizes.first_count * FIRST_BYTES}[name]
 
+    def stamp_of(self, name):
+        """Holds the set's digest once the set is complete."""
+        return self.folder / f"{name}.sha256"
+
     def is_there(self, name):
-        return (self.folder / f"{name}.complete").exists()
+        return self.stamp_of(name).exists()
+
+    def digest_of(self, name):
+        return self.stamp_of(name).read_text().strip()
 
     def file_of(self, name):
         """The name of the one file of `large` or `stream`."""
@@ -75,6 +84,8 @@ class DataSets:
         if self.is_there(name):
             return
         say(f"writing and uploading the set '{name}', {self.bytes_of(name) / MIB:,.0f} MiB")
+        # Of the set alone, whichever sets were made before it.
+        self.random = random.Random(f"{SEED} {name}")
         for path in map(self.native.joinpath, self.names[name]):
             path.parent.mkdir(parents=True, exist_ok=True)
         {"large": self._write_large, "stream": self._write_stream, "small": self._write_small,
@@ -82,7 +93,7 @@ class DataSets:
         self._write_lists(name)
         self._upload(name, store)
         os.sync()
-        (self.folder / f"{name}.complete").touch()
+        self.stamp_of(name).write_text(digest(self.native, self.names[name]) + "\n")
 
     def _write_blocks(self, name, head, size):
         with open(self.native / self.file_of(name), "wb") as file:

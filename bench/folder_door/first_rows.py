@@ -123,7 +123,7 @@ def beside_streams(setting, streams, work):
         running = pool.submit(streams)
         time.sleep(1)  # until they are under way
         result = work()
-        if running.done() and not setting.sizes.quick:
+        if running.done() and not setting.sizes.smoke:
             raise RuntimeError("the streams ended first")
         return result, running.result()
 

@@ -32,6 +32,11 @@ class Peer:
         self.processes = []
         self.binary = os.environ.get(self.variable) if self.variable else shutil.which(self.program)
 
+    @classmethod
+    def is_wanted(cls):
+        """False for one that only the environment could name, and does not."""
+        return not cls.variable or cls.variable in os.environ
+
     def missing(self):
         """Why it cannot run; empty where it can."""
         if self.binary and os.access(self.binary, os.X_OK):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs that are measured beside Leat. s3fs, rclone and Alluxio must be there; the others
-are run where the environment names their binary."""
+are run where the environment names their binary. JuiceFS is none of them: it reads only what was
+written through it, in a format of its own."""
 
 from folder_door.alluxio import Alluxio
 from folder_door.data_sets import BUCKET
@@ -63,11 +64,4 @@ class MountpointS3(Peer):
                 "--endpoint-url", self.setting.store.endpoint, BUCKET, self.point]
 
 
-class JuiceFS(Peer):
-    name = "juicefs"
-
-    def missing(self):
-        return "it reads only what was written through it, in a format of its own"
-
-
-PEERS = [S3fs, Rclone, RcloneCached, Alluxio, Geesefs, MountpointS3, Goofys, JuiceFS]
+PEERS = [S3fs, Rclone, RcloneCached, Alluxio, Geesefs, MountpointS3, Goofys]

@@ -3,9 +3,9 @@
 
 import os
 
-from folder_door.setting import LeatMount, NotRun
+from folder_door.setting import LeatMount
 from listing import mounted_listing
-from measure import KIB, MIB, say
+from measure import KIB, MIB, NotRun, say
 from rig import leftovers
 from rig.memory_group import MemoryGroup, NoGroups
 

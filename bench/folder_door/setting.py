@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the rows of `bench/fuse` are measured: store, data, a mount of Leat's, readers."""
+"""Where the rows of the mounted folder are measured: store, data, a mount of Leat's, readers."""
 
 import contextlib
 import fcntl
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from folder_door import link
 from folder_door.data_sets import BUCKET, FIRST_BYTES, DataSets
-from measure import GIB, ROOT, RawStreams, Reader, compiled, run_json, say
+from hygiene.fixtures import Fixtures
+from measure import GIB, ROOT, NotRun, RawStreams, Reader, compiled, run_json, say
 from rig import leftovers
 from rig.leat import Leat, leat_program
 from rig.process import cpu_seconds, disk_bytes, wait_until
@@ -22,10 +23,6 @@ SMALL_THREADS, FIRST_THREADS = 4, 8
 READ_TIMEOUT_S = 900
 # Of processes and mounts, in a bench's folder.
 PLACES = ("leat", "listing", "peers", "store")
-
-
-class NotRun(Exception):
-    """A row, or a part of it, that this machine or binary has not got what it takes for."""
 
 
 @dataclass(frozen=True)
@@ -65,24 +62,33 @@ class LeatMount:
 
     name = "leat"
 
-    def __init__(self, setting, mode="default", group=None):
+    def __init__(self, setting, mode="default", group=None, cache_bytes=24 * GIB):
         self.setting, self.mode, self.group = setting, MODES[mode], group
+        self.cache_bytes = cache_bytes
         self.leat, self.point, self.daemon = None, None, None
 
     def start(self):
         folder = self.setting.folder / "leat"
         leftovers.clear(folder)
-        self.leat = Leat(folder, cache_size=str(24 * GIB))
+        self.leat = Leat(folder, cache_size=str(self.cache_bytes))
         self.leat.group = self.group
+        self.show()
+        return self
+
+    def show(self):
         store = self.setting.store
         # What is free of the disk is for the bench to watch.
         environment = dict(store.credentials, LEAT_CACHE_FREE_MIN="256MiB",
                            **dict(self.mode.environment))
-        self.point = self.leat.mount(store, BUCKET, folder / "mnt", *self.mode.words,
+        self.point = self.leat.mount(store, BUCKET, self.leat.folder / "mnt", *self.mode.words,
                                      freshness="immutable",
                                      credentials=environment)
         self.daemon = self.leat.daemon_pid()
-        return self
+
+    def anew(self):
+        """The folder once more, from another daemon over the same cache."""
+        self.leat.stop()
+        self.show()
 
     def features(self):
         return self.leat.json("mounts")["mounts"][0]["features"]
@@ -115,6 +121,7 @@ class Setting:
             leftovers.end(self.folder / name)
         link.remove_abandoned()
         self.data = DataSets(self.folder / "data", sizes)
+        self.fixtures = Fixtures(say)
         self.reader = Reader(self.folder, sizes.held_bytes_max)
         self.patterns = compiled("fuse_reader.cc", self.folder / "fuse_reader")
         self.store = Store(self.folder / "store")
@@ -131,7 +138,11 @@ class Setting:
     def prepare(self, *names):
         self.serve()
         for name in names:
+            if not self.data.is_there(name):
+                self.unmount()  # an immutable folder shows nothing of what comes later
             self.data.prepare(name, self.store)
+            folders = [self.data.native, self.store.data / BUCKET]
+            self.fixtures.use(name, folders, self.data.names[name], self.data.digest_of(name))
 
     @contextlib.contextmanager
     def behind_link(self, rate_bits=0):
@@ -184,6 +195,16 @@ class Setting:
             self.filled.add(name)
         self.store.stop()
         return self.mounted.point
+
+    def cached_anew(self, name):
+        """The same, mounted anew since the last run, and read once since then: a daemon asks the store
+        for names, and compares each file with its checksum when that is read first."""
+        if self.cached_mode == "default" and name in self.filled:
+            self.serve()
+            self.mounted.anew()
+            self.read_set(self.mounted.point, name)
+            self.filled = {name}
+        return self.cached(name)
 
     def close(self):
         with contextlib.ExitStack() as stack:

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make bench` measures and what is promised of it: layers, their rows, the figures of a row.
+Only declarations, so that the page can be written, and rows chosen, where nothing is installed. How
+a layer measures its rows is in layers/NAME.py."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`target` is the least value, or the most where `at_most`; None: nothing is promised. `tie`: so
+    little below a peer counts as above it, where something else than the programs sets the bound.
+    unit `ratio`: ÷ the layer's reference, and drawn in its picture. `beside`: another figure, in whose
+    line of the table this one stands."""
+
+    title: str
+    target: float | None = None
+    at_most: bool = False
+    tie: float = 0
+    unit: str = "ratio"
+    beside: str = ""
+
+    def promise(self):
+        if self.target is None:
+            return "–"
+        return f"{'≤' if self.at_most else '≥'} {self.target:,g}"
+
+    def met(self, value):
+        if self.target is None:
+            return None
+        return value <= self.target if self.at_most else value >= self.target
+
+    def is_above(self, ours, theirs):
+        return ours < theirs if self.at_most else ours > theirs - self.tie
+
+
+@dataclass(frozen=True)
+class Row:
+    """`seconds`: one run, roughly, until one has been measured. `peers`: other programs are measured
+    beside it. `root`: it drops page caches or mounts what only root may."""
+
+    about: str
+    figures: dict[str, Figure]
+    seconds: float
+    peers: bool = False
+    root: bool = False
+    runs_max: int = 100
+
+
+@dataclass(frozen=True)
+class Layer:
+    """`reference` is what its ratios are against; `programs` are ninja's targets beside leat."""
+
+    title: str
+    reference: str
+    rows: dict[str, Row]
+    programs: tuple[str, ...] = field(default=())
+
+    def figures(self):
+        return {key: figure for row in self.rows.values() for key, figure in row.figures.items()}
+
+    def row_of(self, key):
+        return next(name for name, row in self.rows.items() if key in row.figures)
+
+
+def most(title, target, unit="ratio"):
+    return Figure(title, target, at_most=True, unit=unit)
+
+
+STORES = Layer("The store client alone", "libcurl", {
+    "plain": Row("CPU of 4 MiB ranges × 16 in flight ÷ libcurl's", {
+        "plain": most("4 MiB ranges × 16 in flight, CPU ÷ libcurl's", 0.95),
+        "cpu_plain": most("4 MiB ranges: CPU", None, "s/GiB")}, 12, peers=True),
+    "tls": Row("the same with TLS 1.3", {
+        "tls": most("the same with TLS 1.3", 1.1),
+        "cpu_tls": most("4 MiB ranges with TLS 1.3: CPU", None, "s/GiB")}, 16, peers=True),
+    "small": Row("CPU of 100 KB objects × 32 in flight ÷ libcurl's", {
+        "small": most("100 KB objects × 32 in flight, CPU ÷ libcurl's", 0.7),
+        "cpu_small": most("100 KB objects: CPU", None, "ms each")}, 15, peers=True),
+    "list": Row("listing a million keys from a server that answers from memory", {
+        "list": Figure("1,000,000 keys listed", 150_000, unit="keys/s")}, 15),
+    "throttled": Row("reads from a store that throttles to 200 requests/s", {
+        "throttled": Figure("store throttles to 200/s: goodput ÷ 200", 0.9, unit="share"),
+        "slowest_throttled": most("store throttles to 200/s: slowest read", None, "s")}, 22),
+    "stalls": Row("reads from a store where one connection in ten falls silent", {
+        "stalls": most("one connection in ten stalls for 60 s: slowest read", 5, "s")}, 12),
+}, ("leat_bench_client", "leat_bench_curl", "leat_bench_list", "leat_bench_bad_store"))
+
+
+def cpu_beside(name, native, ways):
+    """CPU of each way in the line of its speed, that of the reference in the first one's."""
+    return {f"cpu_{name}_{native}": Figure(f"CPU of {native}", None, True, 0, "s/GiB",
+                                           f"{name}_{next(iter(ways))}"),
+            **{f"cpu_{name}_{way}": Figure("CPU", None, True, 0, "s/GiB", f"{name}_{way}")
+               for way in ways}}
+
+
+def source_row(name, title, about, seconds):
+    ways = {"pool": "pool", "source": "source", "file": "open file"}
+    figures = {f"{name}_{way}": Figure(f"{title}: {word} ÷ pread") for way, word in ways.items()}
+    figures |= cpu_beside(name, "pread", ways)
+    return Row(about, figures, seconds, root=True)
+
+
+def local_mount_row(name, title, about, seconds):
+    ways = ("cached", "default", "immutable")
+    figures = {f"{name}_{way}": Figure(f"{title}: {way} ÷ the folder itself") for way in ways}
+    figures |= cpu_beside(name, "native", ways)
+    return Row(about, figures, seconds, root=True)
+
+
+FILES = Layer("Local files", "", {
+    "cold": source_row("cold", "1 GiB, page cache cold, 1 MiB × 4 in flight",
+                       "1 GiB by room source alone, page cache cold", 12),
+    "hot": source_row("hot", "the same, hot", "the same, hot", 4),
+    "random": source_row("random", "4 KiB at random, cold, 32 in flight",
+                         "4 KiB at random, 32 in flight, cold", 16),
+    "mount_cold": local_mount_row("mount_cold", "a mounted folder, 1 GiB, page cache cold",
+                                  "a mounted local folder, 1 GiB, page cache cold", 40),
+    "mount_hot": local_mount_row("mount_hot", "a mounted folder, 1 GiB hot", "the same, hot", 30),
+    "mount_small": local_mount_row("mount_small", "a mounted folder, 5,000 × 110 KB hot, 4 threads",
+                                   "5,000 files of 110 KB, hot, 4 threads", 30),
+}, ("leat_bench_file",))
+
+
+def hit_figures():
+    """The largest difference from what can be had, over caches of a quarter, half, three quarters."""
+    works = {"permuted": ("permuted epochs", 0.02), "in_order": ("epochs in order", 0.02),
+             "resharded": ("re-sharded epochs", 0.02), "zipf0.8": ("Zipf 0.8", 0.03),
+             "zipf1.1": ("Zipf 1.1", 0.03), "scan+zipf": ("scan+zipf", 0.03)}
+    return {f"hits_{kind}_{work}": most(f"hit rate, {title}, {kind}: most beside the best", within,
+                                        "share")
+            for kind in ("files", "packed") for work, (title, within) in works.items()}
+
+
+CACHE = Layer("The page store", "one file of as many bytes", {
+    "restart": Row("a store of a million objects of 4 KiB is opened, and one is read", {
+        "restart": most("1,000,000 objects: open to the first hit", 3, "s"),
+        "heap": most("heap of it, bytes an object", 64, "bytes")}, 5),
+    "write": Row("objects into a new store until they are durable ÷ one file, synced", {
+        "write_4k": Figure("first write of 100,000 × 4 KiB, durable ÷ one file, synced", 0.7),
+        "write_110k": Figure("first write of 20,000 × 110 KB, durable ÷ one file, synced", 0.7)},
+        20),
+    "hits": Row("share of traces that is served, beside what can be had", hit_figures(), 240,
+                runs_max=1),
+}, ("leat_bench_cache", "leat_bench_hits"))
+
+NAMES = Layer("Snapshots and names", "", {
+    "snapshot": Row("a snapshot of a million names is built, opened, looked into and listed", {
+        "heap": most("heap of a snapshot, bytes a name", 32, "bytes"),
+        "catalog_heap": most("heap of a catalog in which it is mounted, bytes a name", 32, "bytes"),
+        "lookups": Figure("looked up at random in a snapshot", 1, unit="M/s"),
+        "listed": Figure("listed in a snapshot", 1, unit="M/s"),
+        "catalog_lookups": Figure("looked up at random through the catalog", 1, unit="M/s"),
+        "catalog_listed": Figure("listed through the catalog", 1, unit="M/s"),
+        "build": most("built", None, "s")}, 15),
+    "daemon": Row("memory of a daemon with a mount that goes by such a snapshot", {
+        "daemon": most("daemon with a snapshot of a million names, resident", 250, "MB"),
+        "daemon_walked": most("the same after all of them were walked through the folder", None,
+                              "MB")}, 60, runs_max=1, root=True),
+    "folder": Row("ten million names in one folder, listed twice", {
+        "folder_first": most("a folder of ten million names: first listing", None, "s"),
+        "folder_again": most("the next listing", None, "s"),
+        "folder_memory": most("the daemon's own memory meanwhile, at most", None, "MB")}, 140,
+        runs_max=1, root=True),
+}, ("leat_bench_names",))
+
+FUSE = Layer("The mounted folder", "ext4", {
+    "hot": Row("sequential 4 GiB, page cache hot", {
+        "hot": Figure("4 GiB sequential, page cache hot ÷ ext4", 0.95)}, 25, root=True),
+    "disk": Row("the same with the page cache dropped", {
+        "disk": Figure("4 GiB sequential, page cache dropped ÷ ext4", 0.95)}, 20, root=True),
+    "random": Row("preads of 4 KiB at random in the 4 GiB file, 1 and 4 threads, hot and cold", {
+        f"random_{state}_{threads}": Figure(
+            f"4 KiB random, {state}, {threads} thread{'s' * (threads > 1)} ÷ ext4",
+            0.9 if state == "hot" else 0.8)
+        for state in ("hot", "cold") for threads in (1, 4)}, 60, root=True),
+    "small": Row("12,000 files of 110 KB opened, read, closed, hot, 4 threads, by mount mode", {
+        "small_default": Figure("12,000 × 110 KB hot, 4 threads, default ÷ ext4", 0.55),
+        "small_io_uring": Figure("12,000 × 110 KB hot, 4 threads, io_uring ÷ ext4", 0.58),
+        "small_no_open": Figure("12,000 × 110 KB hot, 4 threads, no_open ÷ ext4", 0.88)},
+        75, root=True),
+    "small_cold": Row("the same files, page cache dropped, shuffled and by name", {
+        "small_cold_random": Figure("the same, page cache dropped, shuffled ÷ ext4", 0.7),
+        "small_cold_name": Figure("the same, page cache dropped, by name ÷ ext4", 0.9)},
+        25, root=True),
+    "names": Row("readdir and stat of a million names that a snapshot holds, warm", {
+        "names": Figure("readdir and stat of 1 M names ÷ ext4, warm", 0.5)}, 60, root=True),
+    "streams200": Row("200 descriptors of the 4 GiB file read in turn, daemon in 512 MiB", {
+        "streams200": most("200 streams in 512 MiB: ended for want of memory", 0, "times")},
+        30, root=True),
+}, ("leat_bench_curl",))
+
+WHOLE = Layer("The whole: a bucket as programs see it", "", {
+    "first": Row("a file of 2 GiB read for the first time ÷ 8 signed raw streams; CPU", {
+        "first": Figure("first read of 2 GiB ÷ 8 signed streams", 0.5),
+        "cpu_first": most("first read of 2 GiB: CPU", 1.1, "s/GiB")}, 25, peers=True, root=True),
+    "first_shaped": Row("the same behind a link of 2 Gbit/s ÷ raw streams", {
+        "first_shaped": Figure("first read of 2 GiB behind 2 Gbit/s ÷ the link", 0.95, tie=0.03)},
+        40, peers=True, root=True),
+    "first_small": Row("10,000 files of 100 KB for the first time, shuffled, 8 readers; CPU", {
+        "first_small": Figure("first read of 10,000 × 100 KB, 8 readers ÷ signed GETs", 0.5),
+        "cpu_first_small": most("first read of 10,000 × 100 KB: CPU", 0.35, "ms each")},
+        25, peers=True, root=True),
+    "again": Row("the file of 2 GiB again at once, and with the page cache dropped", {
+        "again": Figure("the same 2 GiB again, page cache hot ÷ ext4", 0.9),
+        "again_cold": Figure("the same 2 GiB again, page cache dropped ÷ ext4", 0.85)},
+        30, peers=True, root=True),
+    "small_again": Row("the 10,000 files again, 4 readers", {
+        "small_again": Figure("the 10,000 × 100 KB again, hot, 4 readers ÷ ext4", 0.5)},
+        30, peers=True, root=True),
+    "amplification": Row("bytes from the store ÷ bytes asked, random reads of a file of 4 GiB", {
+        "amplification_pread": most("bytes from the store ÷ asked, random 128 KiB preads", 1.1,
+                                    "times"),
+        "amplification_mmap": most("bytes from the store ÷ asked, random 4 KiB by mmap", 20,
+                                   "times")}, 30, peers=True, root=True),
+    "interactive": Row("150 files one by one beside a scan, behind 2 Gbit/s ÷ raw GETs", {
+        "interactive": Figure("files of 100 KB for the first time beside 8 streams, behind 2 Gbit/s "
+                              "÷ raw GETs beside raw streams")}, 60, root=True),
+    "safetensors": Row("4 GiB in order by 16 threads in preads of 2 MiB, behind 2 Gbit/s", {
+        "safetensors": Figure("4 GiB in 16 × 2 MiB preads behind 2 Gbit/s ÷ the link", 0.95)},
+        70, root=True),
+    "capacity": Row("3 GiB go through a cache of 512 MiB, twice: most above its size", {
+        "capacity": most("capacity: most above the configured size", 8, "MiB")}, 40, root=True),
+}, ("leat_bench_curl",))
+
+# From the lowest to what programs see, which is the order in which they are run.
+LAYERS = {"stores": STORES, "files": FILES, "cache": CACHE, "names": NAMES, "fuse": FUSE,
+          "whole": WHOLE}
+
+
+def figure_of(record_id):
+    """Of `LAYER:FIGURE`; None where there is none any more."""
+    layer, _, key = record_id.partition(":")
+    return LAYERS[layer].figures().get(key) if layer in LAYERS else None
+
+
+def programs_of(chosen):
+    """What ninja has to build for the chosen rows."""
+    return sorted({"leat", *(name for layer in chosen for name in LAYERS[layer].programs)})
