@@ -15,6 +15,8 @@ BY_NATURE = [(re.compile(pattern), shown) for pattern, shown in [
     (r"#token=[0-9a-f]+", "#token=<token>"),
     (r"\b(pid|seed) \d+", r"\1 <number>"),
     (r"\b(up|in) (?:\d+(?:\.\d+)?(?:ms|[dhms]) ?)+", r"\1 <duration> "),
+    (r"\bin \d+\.\d ms\b", "in <milliseconds>"),
+    (r"^ *-?\d+\.\d +\d+\.\d  (?=\S| )", "<begin and took> "),  # of a trace
     (r"\b\d+(?:\.\d+)? (?:B|KiB|MiB|GiB|reads|files)/s", "<rate>"),
     (r"\b[\d.]+ MiB resident, [\d.]+ \w+ of [\d.]+ \w+ in buffers", "<memory>"),
     (r"\b\d+ of \d+ open\b", "<open files>"),

@@ -24,16 +24,16 @@ RequestView a_read() {
 
 TEST(Trace, TextShowsWhatLiesWithinWhat) {
   EXPECT_EQ(trace_text(a_read()),
-            "   0.0  250.0  read of 128.0 KiB at 4096\n"
-            "   1.0    0.0  ├ wait for memory\n"
-            "   2.0  240.0  └ wait for the store\n"
-            "-100.0  300.0    └ request: s3\n"
-            "   3.0      …      └ first byte");
+            "    0.0    250.0  read of 128.0 KiB at 4096\n"
+            "    1.0      0.0  ├ wait for memory\n"
+            "    2.0    240.0  └ wait for the store\n"
+            " -100.0    300.0    └ request: s3\n"
+            "    3.0        …      └ first byte");
 }
 
 TEST(Trace, TextOfAnAnswerFromMemoryIsOneLine) {
   EXPECT_EQ(trace_text({.operation = "open", .seconds = 0.0001}),
-            "0.0  0.1  open: answered in place, from memory");
+            "    0.0      0.1  open: answered in place, from memory");
 }
 
 TEST(Trace, SpansThatNameThemselvesEnd) {

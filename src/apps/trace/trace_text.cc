@@ -14,8 +14,9 @@
 namespace leat {
 namespace {
 
+// Wide enough for some seconds, so that the columns of several requests stand below each other.
 std::string milliseconds(double seconds) {
-  return fmt::format("{:.1f}", seconds * 1e3);
+  return fmt::format("{:7.1f}", seconds * 1e3);
 }
 
 class Writer {
