@@ -336,6 +336,7 @@ def test_health_tells_of_errors_and_what_to_do(page, console, axe):
     lost = console.train / "labels" / "lost.csv"
     client(console.store).put_object(Bucket="data", Key="labels/lost.csv", Body=b"x" * 100)
     console.leat.run("refresh", console.train / "labels")
+    assert lost.name in os.listdir(lost.parent)
     (console.store.data / "data" / "labels" / "lost.csv").unlink()
     with pytest.raises(OSError):
         lost.read_bytes()
