@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room's counters; every source adds to the same ones.
+// The room's counters; every source adds to the same ones. What went over HTTP is the shim's, and
+// is read when metrics are.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ extern Counter circuit_openings, circuit_refusals;  // of all stores
 extern Counter turn_wait, retry_wait;               // waited for the pace, and between attempts
 extern Counter bytes;                               // of reads that succeeded
 extern Counter written_bytes;                       // that the stores took, parts included
-extern Counter errors;                              // requests that failed for the store's sake
+extern Counter errors;                              // attempts that failed for the store's sake
 extern Counter left_out;                            // names in listings that cannot be addressed
 
 // Not an ordinary answer, nor the caller's own doing.

@@ -91,6 +91,15 @@ def test_the_tarball_is_the_same_program_for_usr_local(packages, tree, tmp_path)
     assert {line.split()[1] for line in owners.splitlines()} == {"0/0"}
 
 
+def test_alerts_and_dashboard_are_there(packages, tree, tmp_path):
+    subprocess.run(["tar", "-C", tmp_path, "--strip-components=1", "-xf", packages.tarball],
+                   check=True)
+    for file in ("prometheus/leat-alerts.yml", "prometheus/prometheus.yml",
+                 "grafana/leat-dashboard.json"):
+        for share in (tree / "usr/share", tmp_path / "share"):
+            assert (share / "leat" / file).read_bytes() == (ROOT / "deploy" / file).read_bytes()
+
+
 def test_sums_are_those_of_the_files(packages):
     subprocess.run(["sha256sum", "--strict", "-c", "SHA256SUMS"], cwd=packages.folder, check=True,
                    stdout=subprocess.DEVNULL)

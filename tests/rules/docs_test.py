@@ -38,3 +38,20 @@ def test_links(page):
         elif anchor and to.suffix == ".md" and anchor not in anchors(to):
             wrong.append(target)
     assert not wrong
+
+
+def test_alerts_lead_to_what_is_to_be_done():
+    text = (ROOT / "deploy/prometheus/leat-alerts.yml").read_text()
+    targets = re.findall(r"runbook_url: (\S+)", text)
+    assert len(targets) == text.count("- alert: ")
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        assert anchor in anchors(ROOT / path), target
+
+
+def test_the_table_of_alerts_is_that_of_the_file():
+    text = (ROOT / "deploy/prometheus/leat-alerts.yml").read_text()
+    alerts = dict(re.findall(r"- alert: (\w+)\n.*?runbook_url: docs/(\S+)", text, re.DOTALL))
+    table = dict(re.findall(r"^\| `(Leat\w+)` \|.*\]\((\S+)\) \|$",
+                            (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+    assert table == alerts

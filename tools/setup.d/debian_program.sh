@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Servers out of Debian's packages without installing them: an installed nginx-common or
-# openssh-server starts a service, now or at the next boot, which nobody who runs tests asked for.
-# Result: $deps/nginx/usr/sbin/nginx, $deps/sshd/usr/sbin/sshd, each a link to <name>-<version>
+# Servers out of Debian's packages without installing them: an installed nginx-common, openssh-server
+# or prometheus starts a service, now or at the next boot, which nobody who runs tests asked for.
+# Result: $deps/nginx/usr/sbin/nginx, $deps/sshd/usr/sbin/sshd, $deps/prometheus/usr/bin/prometheus
+# (and promtool), each below a link to <name>-<version>
 
 # unpack_debian_program NAME PACKAGE PROGRAM: the package as Debian has it today; kept from then on.
 unpack_debian_program() {
@@ -14,9 +15,9 @@ unpack_debian_program() {
   version=$(dpkg-deb -f "$work/$package"_*.deb Version | tr -c 'A-Za-z0-9.+\n' '-')
   quietly "unpacking $package" dpkg -x "$work/$package"_*.deb "$work/tree"
   [[ -x $work/tree/$program ]] || fail "Debian's $package $version does not hold $program as expected"
-  # Of what the package depends on, the libraries alone.
+  # Of what the package depends on, the libraries alone, and none of web pages.
   mapfile -t missing < <(dpkg-deb -f "$work/$package"_*.deb Depends | tr ',' '\n' |
-    sed -n 's/^ *\(lib[^ |(]*\).*/\1/p')
+    sed -n -e '/^ *libjs-/d' -e 's/^ *\(lib[^ |(]*\).*/\1/p')
   mapfile -t missing < <(missing_packages "${missing[@]}")
   if ((${#missing[@]})); then
     install_packages "${missing[@]}"
@@ -31,3 +32,5 @@ unpack_debian_program() {
 need_nginx() { unpack_debian_program nginx nginx usr/sbin/nginx; }
 
 need_sshd() { unpack_debian_program sshd openssh-server usr/sbin/sshd; }
+
+need_prometheus() { unpack_debian_program prometheus prometheus usr/bin/prometheus; }

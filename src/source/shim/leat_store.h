@@ -205,6 +205,18 @@ leat_request* leat_writer_abandon(const leat_writer* writer, leat_terms terms, l
  * abandoned in the background. */
 void leat_writer_close(leat_writer* writer);
 
+/* What went over HTTP since the process started, of all stores together, credentials included. Not
+ * in it: requests by which a redirection is followed, CONNECTs of proxies. Bodies count as far as
+ * they were received, in the bytes that they stand for. */
+typedef struct leat_http_traffic {
+  uint64_t requests[6]; /* GET, HEAD, PUT, POST, DELETE, others; those that found a connection */
+  uint64_t received_bytes;
+  uint64_t sent_bytes; /* of requests that were sent; those cut short count whole */
+  uint64_t connections;
+} leat_http_traffic;
+
+leat_http_traffic leat_http_traffic_now(void);
+
 /* Asks the request to end soon. The callback still comes, with LEAT_CANCELLED unless the request
  * ended by itself at the same moment. May be called at any time until leat_request_free. */
 void leat_request_cancel(const leat_request* request);

@@ -3,8 +3,8 @@
 //! what is asked, `services` opens, `store` reads and `write` and `writer` change, `listing` makes
 //! pages, `web` is what OpenDAL lacks of web servers, `hdfs` and `name_nodes` of HDFS, and `hub` speaks
 //! with Hugging Face Hubs.
-//! `transport` and `exchange` watch what goes over the wire; `get` carries the bytes of reads, which
-//! `template` writes where they are all alike.
+//! `transport` and `exchange` watch what goes over the wire, `traffic` counts it; `get` carries the
+//! bytes of reads, which `template` writes where they are all alike.
 //! `sign`, `credentials`, `role` and `env_file` say who asks and `reload` when that has changed,
 //! `failure` says what went wrong.
 mod abi;
@@ -34,6 +34,7 @@ mod sign;
 mod store;
 mod target;
 mod template;
+mod traffic;
 mod transport;
 mod trust;
 mod web;

@@ -14,13 +14,13 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use opendal::raw::Operation;
 use opendal::raw::oio::ReadStream;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, Result};
-use opendal_http_transport_reqwest::ReqwestTransport;
 
 use crate::entry::VersionKind;
 use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
 use crate::failure::with_sources;
 use crate::get::{Getter, Got, TEXT_MAX, Way};
 use crate::page::check_listing;
+use crate::traffic::{self, Stock};
 use crate::trust::tls_config;
 
 /// An answer that is no object's bytes. A page of a listing: 1,000 names of 1,024 bytes and what is
@@ -28,7 +28,7 @@ use crate::trust::tls_config;
 const PAGE_MAX: usize = 32 << 20;
 
 pub struct WatchedTransport {
-    stock: ReqwestTransport,
+    stock: Stock,
     /// Everything through the stock client.
     stock_only: bool,
 }
@@ -385,13 +385,14 @@ fn client(redirections: reqwest::redirect::Policy) -> reqwest::Client {
         .pool_idle_timeout(Duration::from_secs(30))
         .tcp_nodelay(true)
         .connect_timeout(Duration::from_secs(5))
+        .connector_layer(traffic::connections())
         .build()
         .expect("constant settings of the HTTP client are valid")
 }
 
 fn watched(client: &reqwest::Client) -> HttpTransporter {
     HttpTransporter::new(WatchedTransport {
-        stock: ReqwestTransport::new(client.clone()),
+        stock: Stock::new(client.clone()),
         stock_only: is_stock_only(),
     })
 }

@@ -8,6 +8,7 @@ use super::*;
 use crate::entry::VersionKind;
 use crate::store::{Store, Trace};
 use crate::target::Target;
+use crate::traffic::{self, Traffic};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leat_store_open(
@@ -142,6 +143,11 @@ pub unsafe extern "C" fn leat_store_read(
         };
         (filled.map(|()| Page::default()), trace)
     })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn leat_http_traffic_now() -> Traffic {
+    traffic::now()
 }
 
 #[unsafe(no_mangle)]

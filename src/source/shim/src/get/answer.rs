@@ -10,6 +10,7 @@ use http::StatusCode;
 use super::connection::{Connection, within};
 use super::head::{Framing, Head, bad_answer, parse};
 use crate::target::Target;
+use crate::traffic::Received;
 
 const HEAD_MAX: usize = 64 << 10;
 /// Read at once while the head is awaited: what comes of the body in it has to be copied.
@@ -32,6 +33,8 @@ pub struct Answer<'a> {
     at: usize,
     begun: bool,
     silence: Duration,
+    /// Of the body.
+    received: Received,
 }
 
 impl<'a> Answer<'a> {
@@ -42,6 +45,7 @@ impl<'a> Answer<'a> {
             at: 0,
             begun: false,
             silence,
+            received: Received::default(),
         }
     }
 
@@ -137,6 +141,7 @@ impl<'a> Answer<'a> {
                 if received == 0 {
                     return Err(sink.cut());
                 }
+                self.received.add(received);
                 sink.filled(received);
                 count -= received as u64;
                 continue;
@@ -146,6 +151,7 @@ impl<'a> Answer<'a> {
                 continue;
             }
             let taken = waiting.min(usize::try_from(count).unwrap_or(usize::MAX));
+            self.received.add(taken);
             sink.take(&self.inbox[self.at..self.at + taken])?;
             self.at += taken;
             count -= taken as u64;
@@ -217,7 +223,9 @@ impl<'a> Answer<'a> {
 
     async fn until_closed(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
         loop {
-            sink.take(&self.inbox[self.at..])?;
+            let come = &self.inbox[self.at..];
+            self.received.add(come.len());
+            sink.take(come)?;
             self.at = self.inbox.len();
             match self.fill(self.silence).await {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::connection::{Connection, until};
 use super::way::Origin;
+use crate::traffic;
 use crate::trust::tls_config;
 
 /// For one address; the next one may answer.
@@ -123,6 +124,7 @@ impl Resolver {
             let step = patience.step(count - index, "no answer to a connection", attempt);
             match step.await {
                 Ok(socket) => {
+                    traffic::note_connection();
                     socket.set_nodelay(true)?;
                     return Ok(socket);
                 }

@@ -14,12 +14,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{HeaderMap, Method, Response, StatusCode, header};
 
 use tokio::time::Instant;
 
 use crate::lanes::{self, LANES_MAX};
 use crate::target::Target;
+use crate::traffic;
 use answer::{Answer, Sink};
 use connect::{Patience, Resolver, connect};
 use connection::until;
@@ -113,6 +114,7 @@ impl Getter {
 
 async fn ask(answer: &mut Answer<'_>, request: &[u8]) -> io::Result<Head> {
     answer.send(request).await?;
+    traffic::note_sent(&Method::GET, 0);
     answer.head().await
 }
 

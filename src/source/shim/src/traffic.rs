@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Traffic: what went over HTTP since the process started, of all stores together. Bodies count as
+//! far as they were taken from the wire, in the bytes that they stand for, without chunks' sizes.
+use std::error::Error as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use futures::TryStreamExt;
+use http::{Method, Request, Response};
+use opendal::{Buffer, Error, HttpBody, HttpTransport, Result};
+use opendal_http_transport_reqwest::ReqwestTransport;
+use tower::util::MapResponseLayer;
+
+/// GET, HEAD, PUT, POST, DELETE, others: as leat_http_traffic has them.
+pub const METHODS: usize = 6;
+
+static REQUESTS: [AtomicU64; METHODS] = [const { AtomicU64::new(0) }; METHODS];
+static RECEIVED: AtomicU64 = AtomicU64::new(0);
+static SENT: AtomicU64 = AtomicU64::new(0);
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+
+#[repr(C)]
+pub struct Traffic {
+    requests: [u64; METHODS],
+    received_bytes: u64,
+    sent_bytes: u64,
+    connections: u64,
+}
+
+pub fn now() -> Traffic {
+    Traffic {
+        requests: std::array::from_fn(|index| REQUESTS[index].load(Relaxed)),
+        received_bytes: RECEIVED.load(Relaxed),
+        sent_bytes: SENT.load(Relaxed),
+        connections: CONNECTIONS.load(Relaxed),
+    }
+}
+
+pub fn note_sent(method: &Method, body: usize) {
+    let index = match *method {
+        Method::GET => 0,
+        Method::HEAD => 1,
+        Method::PUT => 2,
+        Method::POST => 3,
+        Method::DELETE => 4,
+        _ => 5,
+    };
+    REQUESTS[index].fetch_add(1, Relaxed);
+    SENT.fetch_add(body as u64, Relaxed);
+}
+
+pub fn note_connection() {
+    CONNECTIONS.fetch_add(1, Relaxed);
+}
+
+/// Bytes of one body, noted together when it ends in whatever way: pieces of large ones are many.
+#[derive(Default)]
+pub struct Received(u64);
+
+impl Received {
+    pub fn add(&mut self, bytes: usize) {
+        self.0 += bytes as u64;
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            RECEIVED.fetch_add(self.0, Relaxed);
+        }
+    }
+}
+
+/// Noted when it ends: then it is known whether it found a connection. One that is given up did, as
+/// far as we know.
+struct Sending {
+    method: Method,
+    body: usize,
+    was_sent: bool,
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if self.was_sent {
+            note_sent(&self.method, self.body);
+        }
+    }
+}
+
+/// The stock client. Requests by which it follows redirections are its own, and not seen here.
+pub struct Stock(ReqwestTransport);
+
+impl Stock {
+    pub fn new(client: reqwest::Client) -> Self {
+        Self(ReqwestTransport::new(client))
+    }
+
+    pub async fn fetch(&self, request: Request<Buffer>) -> Result<Response<HttpBody>> {
+        let mut sending = Sending {
+            method: request.method().clone(),
+            body: request.body().len(),
+            was_sent: true,
+        };
+        let response = self.0.fetch(request).await;
+        sending.was_sent = !response.as_ref().is_err_and(was_not_sent);
+        drop(sending);
+        let mut received = Received::default();
+        Ok(response?.map(|body| {
+            body.map_inner(|pieces| {
+                Box::new(pieces.inspect_ok(move |piece| received.add(piece.len())))
+            })
+        }))
+    }
+}
+
+/// There was no connection, or nothing that could be sent.
+fn was_not_sent(error: &Error) -> bool {
+    let mut below = error.source();
+    while let Some(cause) = below {
+        if let Some(cause) = cause.downcast_ref::<reqwest::Error>() {
+            return cause.is_connect() || cause.is_builder();
+        }
+        below = cause.source();
+    }
+    true
+}
+
+/// Sees the connections of a client.
+pub fn connections<C>() -> MapResponseLayer<fn(C) -> C> {
+    MapResponseLayer::new(|connection| {
+        note_connection();
+        connection
+    })
+}

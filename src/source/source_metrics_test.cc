@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What went over HTTP is counted to the request and the byte, whichever way it went.
+#include "source/source_metrics.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <map>
+#include <string>
+
+#include "source/store_reader_test.h"
+
+namespace leat {
+namespace {
+
+using testing::content;
+using ::testing::HasSubstr;
+using testing::lawful;
+using testing::LyingServer;
+using ::testing::Pair;
+using testing::partial_head;
+using testing::run_again;
+using testing::StoreReader;
+using ::testing::UnorderedElementsAre;
+
+using Exchange = LyingServer::Exchange;
+using Figures = std::map<std::string, double>;
+
+constexpr uint64_t kLarge = 100'000;  // does not come along with the head
+
+Figures figures() {
+  Figures found;
+  for (const MetricSample& sample : metrics_samples()) {
+    if (sample.name.starts_with("leat_source_http_")) {
+      found[sample.name.substr(sizeof "leat_source_http_" - 1) + sample.labels] = sample.value;
+    }
+  }
+  return found;
+}
+
+class HttpFigures : public ::testing::Test {
+ protected:
+  // Since the last call, without what stayed the same.
+  Figures grown() {
+    Figures now = figures(), more;
+    for (const auto& [name, value] : now) {
+      if (value != before_[name]) more[name] = value - before_[name];
+    }
+    before_ = std::move(now);
+    return more;
+  }
+  template <class T>
+  auto ask(Task<Result<T>> task) {
+    return reader_.executor.wait(std::move(task));
+  }
+
+  LyingServer server_;
+  StoreReader reader_{server_.endpoint()};
+  Figures before_ = figures();
+};
+
+constexpr char kGet[] = R"(requests_totalmethod="GET")";
+constexpr char kReceived[] = "received_bytes_total";
+constexpr char kConnections[] = "connections_total";
+
+TEST_F(HttpFigures, OfReads) {
+  server_.then_send_and_keep(lawful(0, kLarge));
+  server_.then_send_and_keep(lawful(5, 16));
+  EXPECT_TRUE(reader_.reads(0, kLarge));
+  EXPECT_TRUE(reader_.reads(5, 16));
+  EXPECT_THAT(grown(), UnorderedElementsAre(Pair(kGet, 2), Pair(kReceived, kLarge + 16),
+                                            Pair(kConnections, 1)));
+}
+
+TEST_F(HttpFigures, OfRefusalsAndOfWhatIsCutShort) {
+  server_.then_send_and_keep("HTTP/1.1 503 Slow Down\r\nContent-Length: 9\r\n\r\nslow down");
+  EXPECT_EQ(reader_.failure(0, kLarge).code(), StatusCode::kThrottled);
+  EXPECT_THAT(grown(),
+              UnorderedElementsAre(Pair(kGet, 1), Pair(kReceived, 9), Pair(kConnections, 1)));
+  const std::string answer = lawful(0, kLarge);
+  server_.then_send(answer.substr(0, answer.size() - 40'000));
+  EXPECT_EQ(reader_.failure(0, kLarge).code(), StatusCode::kUnavailable);
+  EXPECT_THAT(grown(), UnorderedElementsAre(Pair(kGet, 1), Pair(kReceived, kLarge - 40'000)));
+}
+
+TEST_F(HttpFigures, OfChunksAreThoseOfTheirBytes) {
+  server_.then_send(partial_head(0, 20) + "Transfer-Encoding: chunked\r\n\r\n" + "c\r\n" +
+                    content(0, 12) + "\r\n8\r\n" + content(12, 8) + "\r\n0\r\n\r\n");
+  server_.then_send(partial_head(0, 20) + "Connection: close\r\n\r\n" + content(0, 20));
+  EXPECT_TRUE(reader_.reads(0, 20));
+  EXPECT_TRUE(reader_.reads(0, 20));
+  EXPECT_THAT(grown(),
+              UnorderedElementsAre(Pair(kGet, 2), Pair(kReceived, 40), Pair(kConnections, 2)));
+}
+
+TEST_F(HttpFigures, OfOtherMethods) {
+  server_.then_send_and_keep(
+      "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nETag: \"1\"\r\n"
+      "Last-Modified: Fri, 02 Jan 2026 03:04:05 GMT\r\n\r\n");
+  EXPECT_TRUE(ask(reader_.source().stat(Context::background(), {.key = "key"})));
+  EXPECT_THAT(grown(), UnorderedElementsAre(Pair(R"(requests_totalmethod="HEAD")", 1),
+                                            Pair(kConnections, 1)));
+  const std::string page = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+  server_.then_send(
+      fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", page.size(), page));
+  EXPECT_TRUE(ask(reader_.source().list(Context::background(), {.prefix = ""})));
+  EXPECT_THAT(grown(), UnorderedElementsAre(Pair(kGet, 1), Pair(kReceived, page.size())));
+  server_.then_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"1\"\r\n\r\n");
+  const std::string object = content(0, 1234);
+  EXPECT_TRUE(ask(reader_.source().write(Context::background(), {.key = "key"},
+                                         std::as_bytes(std::span(object)))));
+  EXPECT_THAT(grown(), UnorderedElementsAre(Pair(R"(requests_totalmethod="PUT")", 1),
+                                            Pair("sent_bytes_total", 1234), Pair(kConnections, 1)));
+}
+
+TEST_F(HttpFigures, OfARequestThatGotNoAnswerAndOfOneThatFoundNoConnection) {
+  server_.then([](const Exchange&) {});
+  EXPECT_EQ(reader_.failure(0, 16).code(), StatusCode::kUnavailable);
+  EXPECT_THAT(grown(), UnorderedElementsAre(Pair(kGet, 1), Pair(kConnections, 1)));
+  server_.refuse();
+  EXPECT_EQ(reader_.failure(0, 16).code(), StatusCode::kUnavailable);
+  EXPECT_THAT(grown(), UnorderedElementsAre());
+}
+
+TEST(HttpFiguresOfTheStockClient, AreTheSame) {
+  auto child = run_again("HttpFigures.*", {"LEAT_TRANSPORT=stock"});
+  EXPECT_EQ(child.status, 0) << child.output;
+  EXPECT_THAT(child.output, HasSubstr("5 tests"));
+}
+
+}  // namespace
+}  // namespace leat
