@@ -103,7 +103,7 @@ TEST_F(HttpFigures, OfOtherMethods) {
   const std::string page = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
   server_.then_send(
       fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", page.size(), page));
-  EXPECT_TRUE(ask(reader_.source().list(Context::background(), {.prefix = ""})));
+  EXPECT_TRUE(ask(reader_.source().list(Context::background(), {.prefix = "", .token = ""})));
   EXPECT_THAT(grown(), UnorderedElementsAre(Pair(kGet, 1), Pair(kReceived, page.size())));
   server_.then_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"1\"\r\n\r\n");
   const std::string object = content(0, 1234);
