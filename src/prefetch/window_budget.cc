@@ -7,9 +7,22 @@
 #include "base/check.h"
 
 namespace leat {
+namespace {
+
+const MetricFamily kStreams(MetricType::kGauge, "leat_prefetch_streams",
+                            "Sequential streams that have read within the last 5 s");
+const MetricFamily kWindowBytes(MetricType::kGauge, "leat_prefetch_window_bytes",
+                                "Bytes that these streams may have fetched ahead of their readers");
+
+}  // namespace
 
 WindowBudget::WindowBudget(uint64_t bytes_max, std::function<Time()> now)
-    : bytes_max_(bytes_max), now_(std::move(now)), swept_at_(now_()) {}
+    : bytes_max_(bytes_max),
+      now_(std::move(now)),
+      swept_at_(now_()),
+      streams_gauge_(kStreams, [this] { return static_cast<double>(use().streams); }),
+      window_bytes_gauge_(kWindowBytes,
+                          [this] { return static_cast<double>(use().window_bytes); }) {}
 
 WindowBudget::~WindowBudget() {
   LEAT_CHECK(entries_.empty());
@@ -26,20 +39,32 @@ uint64_t WindowBudget::ask(Share& share, uint64_t bytes) {
   entry.used_at = now;
   if (entry.wanted != bytes) change_locked(entry, bytes);
   if (tight() && now - swept_at_ >= std::chrono::seconds(1)) sweep_locked(now);
-  const uint64_t most = std::min(bytes, level_.load(std::memory_order_relaxed));
+  return granted_locked(bytes);
+}
+
+uint64_t WindowBudget::granted_locked(uint64_t wanted) const {
+  const uint64_t most = std::min(wanted, level_.load(std::memory_order_relaxed));
   // A share that was cut below the smallest is none.
-  return most < std::min(bytes, kShareMin) ? 0 : most;
+  return most < std::min(wanted, kShareMin) ? 0 : most;
 }
 
 uint64_t WindowBudget::granted_bytes() const {
   std::lock_guard lock(mutex_);
   uint64_t sum = 0;
-  const uint64_t level = level_;
-  for (const auto& [wanted, streams] : wants_) {
-    const uint64_t most = std::min(wanted, level);
-    if (most >= std::min(wanted, kShareMin)) sum += most * streams;
-  }
+  for (const auto& [wanted, streams] : wants_) sum += granted_locked(wanted) * streams;
   return sum;
+}
+
+WindowBudget::Use WindowBudget::use() const {
+  const Time now = now_();
+  std::lock_guard lock(mutex_);
+  Use use;
+  for (const Entry& entry : entries_) {
+    if (entry.wanted == 0 || now - entry.used_at >= kIdle) continue;
+    ++use.streams;
+    use.window_bytes += granted_locked(entry.wanted);
+  }
+  return use;
 }
 
 size_t WindowBudget::streams() const {

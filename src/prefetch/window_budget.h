@@ -13,6 +13,8 @@
 #include <mutex>
 #include <utility>
 
+#include "telemetry/metrics.h"
+
 namespace leat {
 
 class WindowBudget {
@@ -71,7 +73,15 @@ class WindowBudget {
   uint64_t granted_bytes() const;
   size_t streams() const;  // with a share
 
+  // Of streams that have read within kIdle; the others have given their share back or soon will.
+  struct Use {
+    size_t streams = 0;
+    uint64_t window_bytes = 0;
+  };
+  Use use() const;
+
  private:
+  uint64_t granted_locked(uint64_t wanted) const;
   void give_back(Place place);
   void change_locked(Entry& entry, uint64_t wanted);
   void sweep_locked(Time now);
@@ -85,6 +95,7 @@ class WindowBudget {
   Time swept_at_;
   std::atomic<uint64_t> wanted_ = 0;
   std::atomic<uint64_t> level_ = UINT64_MAX;  // the most that one stream gets
+  Gauge streams_gauge_, window_bytes_gauge_;
 };
 
 }  // namespace leat

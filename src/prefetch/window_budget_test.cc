@@ -83,6 +83,21 @@ TEST_F(WindowBudgetTest, WhoDoesNotReadGivesItsShareBack) {
   EXPECT_EQ(budget.ask(idle, 64 * kMiB), 32 * kMiB);
 }
 
+TEST_F(WindowBudgetTest, StreamsInUseAreThoseThatReadLately) {
+  WindowBudget budget(64 * kMiB, clock());
+  WindowBudget::Share idle, busy, other;
+  budget.ask(idle, 8 * kMiB);
+  now_ += WindowBudget::kIdle;
+  budget.ask(busy, 16 * kMiB);
+  budget.ask(other, 8 * kMiB);
+  EXPECT_EQ(budget.streams(), 3u);
+  EXPECT_EQ(budget.use().streams, 2u);
+  EXPECT_EQ(budget.use().window_bytes, 24 * kMiB);
+  // What is granted counts, and not what is wanted.
+  EXPECT_EQ(budget.ask(busy, 128 * kMiB), 56 * kMiB);
+  EXPECT_EQ(budget.use().window_bytes, 64 * kMiB);
+}
+
 TEST_F(WindowBudgetTest, TheSumOfAllSharesStaysWithinIt) {
   const auto seed =
       static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
