@@ -27,6 +27,10 @@ find_library(RE2_LIBRARY re2 REQUIRED)
 find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
 add_library(leat_re2 INTERFACE)
 target_include_directories(leat_re2 SYSTEM INTERFACE ${RE2_INCLUDE_DIR})
+# The same is true of what its pkg-config file asks to define.
+find_library(NCURSESW_LIBRARY ncursesw REQUIRED)
+find_library(TINFO_LIBRARY tinfo REQUIRED)
+add_library(leat_ncursesw INTERFACE)
 include(static_libraries)
 
 add_library(leat_asio INTERFACE)

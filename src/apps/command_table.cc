@@ -63,6 +63,8 @@ constexpr std::array kCommands = {
                  &make_snapshot_command},
     CommandEntry{"status", kOperation, "Show the daemon, its cache and its counters", "leat status",
                  &make_status_command},
+    CommandEntry{"top", kOperation, "Show what the daemon does, live",
+                 "leat top --once\n  leat top --interval 5s", &make_top_command},
     CommandEntry{"jobs", kCache, "List running and ended jobs, or cancel one",
                  "leat jobs\n  leat jobs cancel 3", &make_jobs_command},
     CommandEntry{"console", kOperation, "Say where the web console is, or open it",

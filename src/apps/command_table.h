@@ -26,6 +26,7 @@ std::unique_ptr<Command> make_pin_command();
 std::unique_ptr<Command> make_cache_command();
 std::unique_ptr<Command> make_snapshot_command();
 std::unique_ptr<Command> make_status_command();
+std::unique_ptr<Command> make_top_command();
 std::unique_ptr<Command> make_jobs_command();
 std::unique_ptr<Command> make_console_command();
 std::unique_ptr<Command> make_doctor_command();

@@ -111,6 +111,7 @@ def use_snapshots(call, mount, folder):
 
 def use_host(call, folder):
     call("status")
+    call("top", "--interval", "100ms")
     call("trace", folder / "mnt")
     call("console")
     call("doctor", "--no-speed", check=False)

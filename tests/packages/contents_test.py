@@ -110,7 +110,7 @@ def test_licences_of_all_that_is_in_it_are_there(packages, tmp_path):
                    check=True)
     text = (tmp_path / "share/doc/leat/third-party-licences").read_text()
     for name in ("libfuse", "OpenSSL", "Boost Software License", "liburing", "libnuma", "ISA-L",
-                 "opendal", "tokio", "rustls",
+                 "ncurses", "opendal", "tokio", "rustls",
                  "preact", "uplot", "GNU LESSER GENERAL PUBLIC LICENSE"):
         assert name in text, name
     lock = (ROOT / "src/source/shim/Cargo.lock").read_text()

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sample as lines of text, for the screen and for --once. Plain functions: what a terminal is
+// they do not know.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/top/top_sample.h"
+
+namespace leat {
+
+enum class TopView : uint8_t { kOverview, kMounts, kSlow };
+std::string_view to_string(TopView view);
+
+// Throughput of the last minute.
+class TopHistory {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr size_t kSeconds = 60;
+
+  void add(Time at, double seconds, double bytes_per_second);
+  // One value a second, the oldest first; none where nothing was seen.
+  std::vector<std::optional<double>> by_second(Time now) const;
+
+ private:
+  struct Span {
+    Time from, to;
+    double bytes_per_second;
+  };
+  std::deque<Span> spans_;
+};
+
+struct TopStyle {
+  bool utf8 = true;  // else ASCII alone
+  size_t columns = 100;
+};
+
+// "█████▌    " or "#####     ", `columns` wide; `share` is 0 to 1.
+std::string bar(double share, const TopStyle& style, size_t columns);
+// "▁▂▃▅▇█", of the largest value; the newest `columns` of them, or all.
+std::string sparkline(const std::vector<std::optional<double>>& values, const TopStyle& style,
+                      size_t columns);
+
+// "1.5 GiB/s", "12.5/s", "250 us", "1.20 s"
+std::string format_byte_rate(double bytes_per_second);
+std::string format_rate(double per_second);
+std::string format_seconds(double seconds);
+
+// Without control characters, but lines may be longer than the style's columns: names are not cut
+// here. `history` may be empty.
+std::vector<std::string> top_lines(const TopSample& sample, TopView view, const TopStyle& style,
+                                   const std::vector<std::optional<double>>& history);
+
+}  // namespace leat

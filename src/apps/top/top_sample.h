@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// TopSample: what a daemon did between two looks at it, as `leat top` shows it. Plain data and
+// plain functions; who looks is top_feed.h.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "doors/admin/codec.h"
+#include "doors/admin/trace_view.h"
+
+namespace leat {
+
+// At one moment.
+struct TopLook {
+  std::chrono::steady_clock::time_point at{};
+  WallTime time{};
+  HostStatus status{};
+  std::vector<JobView> jobs{};
+  std::vector<SlowView> slow{};  // newest first
+};
+
+struct TopSample {
+  struct Origin {
+    std::string origin{};  // "memory", "cache", "source", "local_disk"
+    double bytes_per_second = 0;
+  };
+  struct Operation {
+    std::string operation{};  // "read", "list", "stat", "write", "remove"
+    double requests_per_second = 0;
+  };
+  struct Store {
+    std::string store{}, store_id{};  // "s3://bucket"; tells equal names apart
+    double requests_per_second = 0;   // each attempt for itself
+    double bytes_per_second = 0;
+    std::optional<double> mean_seconds{};  // none: no request ended
+  };
+  struct Folder {
+    std::string path{}, source{};  // the source is empty where it is mounted no more
+    double bytes_per_second = 0;
+    double reads_per_second = 0;
+    double errors_per_second = 0;
+    std::optional<double> mean_seconds{};  // of reads that waited
+  };
+
+  WallTime time{};     // of the second look
+  double seconds = 0;  // between the looks
+  std::string version{};
+  int pid = 0;
+  uint64_t restarts = 0;
+  double uptime_seconds = 0;
+
+  double bytes_per_second = 0;  // of all origins
+  std::vector<Origin> origins{};
+  std::optional<double> hit_share{};  // of bytes of stores; none: nothing was read
+  double requests_per_second = 0;
+  std::vector<Operation> operations{};
+  double retries_per_second = 0, throttled_per_second = 0, failed_per_second = 0;
+  std::vector<Store> stores{};    // by name
+  std::vector<Folder> folders{};  // who reads most comes first
+
+  uint64_t rss_bytes = 0, memory_bytes = 0, memory_bytes_max = 0;
+  uint64_t cache_used_bytes = 0, cache_capacity_bytes = 0;
+  uint64_t reads_waiting = 0, requests_in_flight = 0;
+  uint64_t streams = 0, window_bytes = 0;
+  uint64_t passthrough_opens = 0;  // since the daemon started
+  double passthrough_opens_per_second = 0;
+  std::vector<JobView> jobs{};  // that run
+  std::vector<SlowView> slow{};
+};
+
+// None where the looks are at two daemons, or at the same moment.
+std::optional<TopSample> sample_between(const TopLook& before, const TopLook& after);
+
+Json to_json(const TopSample& sample);
+
+}  // namespace leat
