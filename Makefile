@@ -5,7 +5,7 @@ DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-buil
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release package image demo test soak tsan bench format tidy clean
+.PHONY: help setup release package image demo newcomer test soak tsan bench format tidy clean
 
 help: ## this list
 	@echo "Leat. make COMMAND, where COMMAND is"
@@ -33,6 +33,9 @@ demo: ## train a digit classifier from a mounted bucket, and compare (sets up al
 	@cmake --preset release
 	@ninja -j$(JOBS) -C build/release leat
 	@LEAT_DEPS_DIR=$(DEPS) examples/mnist/demo
+
+newcomer: ## the README's commands on a fresh Debian 12, timed (root); records them in docs/newcomer.md
+	@tools/newcomer
 
 test: ## everything that must pass (sets up all it needs); ends with "N passed, N failed"
 	@tools/run_tests test
