@@ -91,13 +91,17 @@ def test_the_tarball_is_the_same_program_for_usr_local(packages, tree, tmp_path)
     assert {line.split()[1] for line in owners.splitlines()} == {"0/0"}
 
 
-def test_alerts_and_dashboard_are_there(packages, tree, tmp_path):
+def test_alerts_dashboard_and_schemas_are_there(packages, tree, tmp_path):
     subprocess.run(["tar", "-C", tmp_path, "--strip-components=1", "-xf", packages.tarball],
                    check=True)
-    for file in ("prometheus/leat-alerts.yml", "prometheus/prometheus.yml",
-                 "grafana/leat-dashboard.json"):
+    files = {file: ROOT / "deploy" / file
+             for file in ("prometheus/leat-alerts.yml", "prometheus/prometheus.yml",
+                          "grafana/leat-dashboard.json")}
+    files |= {f"schemas/{file.name}": file for file in (ROOT / "docs/schemas").glob("*.json")}
+    assert "schemas/status.json" in files
+    for name, file in files.items():
         for share in (tree / "usr/share", tmp_path / "share"):
-            assert (share / "leat" / file).read_bytes() == (ROOT / "deploy" / file).read_bytes()
+            assert (share / "leat" / name).read_bytes() == file.read_bytes()
 
 
 def test_sums_are_those_of_the_files(packages):
