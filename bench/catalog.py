@@ -202,7 +202,8 @@ WHOLE = Layer("The whole: a bucket as programs see it", "", {
         "first_small": Figure("first read of 10,000 × 100 KB, 8 readers ÷ signed GETs", 0.5),
         "cpu_first_small": most("first read of 10,000 × 100 KB: CPU", 0.35, "ms each")},
         25, peers=True, root=True),
-    "again": Row("the file of 2 GiB again at once, and with the page cache dropped", {
+    "again": Row("the file of 2 GiB again at once, once more, and with the page cache dropped", {
+        "second": Figure("the same 2 GiB a second time, at once ÷ ext4, page cache hot", None),
         "again": Figure("the same 2 GiB again, page cache hot ÷ ext4", 0.9),
         "again_cold": Figure("the same 2 GiB again, page cache dropped ÷ ext4", 0.85)},
         30, peers=True, root=True),
