@@ -7,7 +7,7 @@
 #include <string>
 
 #include "source/opendal_source.h"
-#include "source/server_process_test.h"
+#include "runtime/server_process_test.h"
 
 namespace leat::testing {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "source/server_process_test.h"
+#include "runtime/server_process_test.h"
 
 namespace leat::testing {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "source/server_process_test.h"
+#include "runtime/server_process_test.h"
 
 namespace leat::testing {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "source/server_process_test.h"
+#include "runtime/server_process_test.h"
 
 namespace leat::testing {
 

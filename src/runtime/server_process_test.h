@@ -168,12 +168,7 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
   ~ServerProcess() {
-    if (process_ > 0) kill(-process_, SIGKILL);
-    for (pid_t started : {process_, keeper_}) {
-      if (started <= 0) continue;
-      kill(started, SIGKILL);
-      waitpid(started, nullptr, 0);
-    }
+    reap();
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
@@ -195,6 +190,10 @@ class ServerProcess {
     if (!up) std::cerr << command[0] << " did not start:\n" << std::ifstream(log).rdbuf() << "\n";
     return up;
   }
+
+  // Kill -9. What the folder holds stays, and launch() may follow.
+  void end() { reap(); }
+  void send_signal(int signal) const { kill(-process_, signal); }
 
   // A server's port is asked until it is open, and what follows from that likewise.
   template <typename Condition>
@@ -238,6 +237,16 @@ class ServerProcess {
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return address;
+  }
+
+  void reap() {
+    if (process_ > 0) kill(-process_, SIGKILL);
+    for (pid_t* started : {&process_, &keeper_}) {
+      if (*started <= 0) continue;
+      kill(*started, SIGKILL);
+      waitpid(*started, nullptr, 0);
+      *started = -1;
+    }
   }
 
   // The second removal is for what the killed group was still writing.
