@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Servers out of Debian's packages without installing them: an installed nginx-common, openssh-server
-# or prometheus starts a service, now or at the next boot, which nobody who runs tests asked for.
+# Servers out of Debian's packages without installing them: an installed nginx-common, openssh-server,
+# prometheus or etcd-server starts a service, now or at the next boot, which nobody who runs tests asked for.
 # Result: $deps/nginx/usr/sbin/nginx, $deps/sshd/usr/sbin/sshd, $deps/prometheus/usr/bin/prometheus
-# (and promtool), each below a link to <name>-<version>
+# (and promtool), $deps/etcd/usr/bin/etcd, each below a link to <name>-<version>
 
 # unpack_debian_program NAME PACKAGE PROGRAM: the package as Debian has it today; kept from then on.
 unpack_debian_program() {
@@ -34,3 +34,5 @@ need_nginx() { unpack_debian_program nginx nginx usr/sbin/nginx; }
 need_sshd() { unpack_debian_program sshd openssh-server usr/sbin/sshd; }
 
 need_prometheus() { unpack_debian_program prometheus prometheus usr/bin/prometheus; }
+
+need_etcd() { unpack_debian_program etcd etcd-server usr/bin/etcd; }

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whoever puts the key first leads, for as long as its lease lasts. That we lead is read from the
+// registry's own entry, so it does not matter whether the answer to our claim was lost.
+#include "cluster/election.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "cluster/registry_mirror.h"
+#include "runtime/shared_result.h"
+
+namespace leat {
+namespace {
+
+// Looked at again even if nothing was told: our lease may have ended by our clock, or our claim may
+// have failed.
+constexpr Clock::duration kLookAgain = std::chrono::milliseconds(500);
+
+using Signal = SharedResult<bool>;
+
+class ElectionImpl : public Election {
+ public:
+  ElectionImpl(Registry& registry, RegistrySession& session, ElectionOptions options,
+               Executor& executor)
+      : registry_(registry), session_(session), options_(std::move(options)) {
+    RegistryMirrorOptions mirrored;
+    mirrored.changed = [this](const RegistryView&) { wake(); };
+    mirror_ = RegistryMirror::start(registry, options_.key, std::move(mirrored), executor);
+  }
+
+  std::optional<RegistryChange::Condition> condition() const override {
+    const auto entry = claim();
+    const RegistryLease ours = session_.lease();
+    if (!entry || ours == 0 || entry->lease != ours) return std::nullopt;
+    return RegistryChange::Condition{entry->key, entry->changed};
+  }
+
+  std::string leader() const override {
+    const auto entry = claim();
+    return entry ? entry->value : std::string();
+  }
+
+  Task<> stop(Context context) override {
+    stopping_.request_stop();
+    Result<bool> ended = co_await ended_->wait(Context::background(), "the end of an election");
+    static_cast<void>(ended);
+    if (auto ours = condition()) {
+      RegistryChange change{.conditions = {*ours}, .removals = {options_.key}};
+      // Where it is not heard the lease ends by itself.
+      Result<RegistryRevision> given_up = co_await registry_.commit(context, std::move(change));
+      static_cast<void>(given_up);
+    }
+    co_await mirror_->stop();
+    tell(false);
+  }
+
+  // Until stop().
+  Task<> stand() {
+    const Context context = Context::background().with_cancel(stopping_.get_token());
+    while (!context.cancelled()) {
+      const std::shared_ptr<Signal> news = signal();
+      const bool known = mirror_->view()->revision != 0;
+      const RegistryLease lease = session_.lease();
+      if (known && lease != 0 && !claim()) {
+        RegistryChange change{.conditions = {{options_.key, 0}},
+                              .puts = {{options_.key, options_.name, lease}}};
+        Result<RegistryRevision> claimed = co_await registry_.commit(context, std::move(change));
+        static_cast<void>(claimed);  // what came of it is in the mirror
+      }
+      tell(leads());
+      Result<bool> woken = co_await news->wait(context.with_timeout(kLookAgain), "an election");
+      static_cast<void>(woken);
+    }
+    ended_->set(true);
+  }
+
+ private:
+  std::optional<RegistryEntry> claim() const {
+    const auto view = mirror_->view();
+    const auto found = std::ranges::find(view->entries, options_.key, &RegistryEntry::key);
+    if (found == view->entries.end()) return std::nullopt;
+    return *found;
+  }
+
+  void wake() {
+    std::shared_ptr<Signal> told;
+    {
+      std::lock_guard lock(mutex_);
+      told = std::exchange(news_, Signal::make());
+    }
+    told->set(true);
+  }
+  std::shared_ptr<Signal> signal() const {
+    std::lock_guard lock(mutex_);
+    return news_;
+  }
+
+  // From stand(), and from stop() after its end.
+  void tell(bool leads) {
+    if (std::exchange(told_, leads) != leads && options_.changed) options_.changed(leads);
+  }
+
+  Registry& registry_;
+  RegistrySession& session_;
+  const ElectionOptions options_;
+  std::stop_source stopping_;
+  const std::shared_ptr<Signal> ended_ = Signal::make();
+  bool told_ = false;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<Signal> news_ = Signal::make();
+
+  std::unique_ptr<RegistryMirror> mirror_;  // last: it calls us
+};
+
+}  // namespace
+
+std::unique_ptr<Election> Election::start(Registry& registry, RegistrySession& session,
+                                          ElectionOptions options, Executor& executor) {
+  auto election = std::make_unique<ElectionImpl>(registry, session, std::move(options), executor);
+  executor.spawn(election->stand());
+  return election;
+}
+
+}  // namespace leat

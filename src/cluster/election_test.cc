@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions and elections while the registry is there, gone, and forgetful.
+#include "cluster/election.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "cluster/embedded_registry.h"
+#include "cluster/registry_door_test.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::RegistryDoor;
+
+constexpr auto kPatience = seconds(30);
+constexpr auto kTtl = seconds(2);
+
+class ElectionTest : public ::testing::Test {
+ protected:
+  ElectionTest() : registry_(EmbeddedRegistry::open({}, make_disk(executor_), executor_).value()) {}
+
+  // One who stands for election through a door of its own.
+  struct Candidate {
+    Candidate(Registry& registry, const std::string& name, Executor& on)
+        : executor(on), door(registry) {
+      session = RegistrySession::start(door, {.ttl = kTtl}, executor);
+      session->put("workers/" + name, name);
+      election = Election::start(door, *session, {.name = name}, executor);
+    }
+    ~Candidate() {
+      const Context context = Context::background().with_timeout(seconds(5));
+      executor.wait(election->stop(context));
+      executor.wait(session->stop(context));
+    }
+
+    Executor& executor;
+    RegistryDoor door;
+    std::unique_ptr<RegistrySession> session;
+    std::unique_ptr<Election> election;
+  };
+
+  std::unique_ptr<Candidate> candidate(const std::string& name) {
+    return std::make_unique<Candidate>(*registry_, name, executor_);
+  }
+  template <class F>
+  static bool wait_until(F condition) {
+    for (const auto end = Clock::now() + kPatience; Clock::now() < end;) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return false;
+  }
+  std::vector<std::string> keys() {
+    std::vector<std::string> names;
+    auto view = executor_.wait(registry_->list(Context::background(), ""));
+    for (const auto& entry : view->entries) names.push_back(entry.key);
+    return names;
+  }
+
+  Executor executor_;
+  std::unique_ptr<Registry> registry_;
+};
+
+TEST_F(ElectionTest, OneLeadsAndTheNextOneAfterIt) {
+  auto a = candidate("a");
+  ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
+  auto b = candidate("b");
+  ASSERT_TRUE(wait_until([&] { return b->election->leader() == "a"; }));
+  EXPECT_FALSE(b->election->leads());
+  a.reset();
+  ASSERT_TRUE(wait_until([&] { return b->election->leads(); }));
+  ASSERT_TRUE(
+      wait_until([&] { return keys() == std::vector<std::string>{"leader", "workers/b"}; }));
+}
+
+TEST_F(ElectionTest, WhoIsCutOffStopsLeadingBeforeAnotherOneBegins) {
+  auto a = candidate("a");
+  ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
+  const auto before = a->election->condition();
+  auto b = candidate("b");
+  a->door.close();
+  std::atomic<bool> two = false;
+  ASSERT_TRUE(wait_until([&] {
+    const bool b_leads = b->election->leads();
+    if (b_leads && a->election->leads()) two = true;
+    return b_leads;
+  }));
+  EXPECT_FALSE(two);
+  EXPECT_EQ(a->session->lease(), 0);
+  auto late = executor_.wait(registry_->commit(
+      Context::background(), {.conditions = {*before}, .puts = {{"ring", "of a"}}}));
+  ASSERT_FALSE(late) << "what a began while it led is refused afterwards";
+  EXPECT_EQ(late.error().code(), StatusCode::kChanged);
+  a->door.open();
+  ASSERT_TRUE(wait_until([&] { return a->election->leader() == "b" && a->session->lease() != 0; }));
+  EXPECT_TRUE(b->election->leads());
+  ASSERT_TRUE(wait_until([&] {
+    return keys() == std::vector<std::string>{"leader", "workers/a", "workers/b"};
+  })) << "its entries are there again";
+}
+
+TEST_F(ElectionTest, AShortAbsenceChangesNothing) {
+  auto a = candidate("a");
+  ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
+  const RegistryLease lease = a->session->lease();
+  a->door.close();
+  ASSERT_TRUE(wait_until([&] { return a->session->trouble().has_value(); }));
+  a->door.open();
+  ASSERT_TRUE(wait_until([&] { return !a->session->trouble(); }));
+  EXPECT_EQ(a->session->lease(), lease);
+}
+
+TEST_F(ElectionTest, ALeaseThatIsForgottenIsTakenAnew) {
+  auto a = candidate("a");
+  ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
+  const RegistryLease lease = a->session->lease();
+  ASSERT_TRUE(executor_.wait(registry_->revoke(Context::background(), lease)));
+  ASSERT_TRUE(wait_until([&] { return a->session->lease() != lease && a->election->leads(); }));
+  EXPECT_EQ(keys(), (std::vector<std::string>{"leader", "workers/a"}));
+}
+
+TEST_F(ElectionTest, EntriesOfASessionChangeAndGo) {
+  auto a = candidate("a");
+  a->session->put("workers/a", "elsewhere");
+  a->session->put("extra", "x");
+  ASSERT_TRUE(wait_until([&] { return keys().size() == 3; }));
+  a->session->remove("extra");
+  a->session->remove("never there");
+  ASSERT_TRUE(wait_until([&] { return keys().size() == 2; }));
+  auto view = executor_.wait(registry_->list(Context::background(), "workers/a"));
+  EXPECT_EQ(view->entries.at(0).value, "elsewhere");
+  EXPECT_EQ(view->entries.at(0).lease, a->session->lease());
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Leat says to etcd and is told by it, as JSON: the gateway of etcd's v3 API (etcd ≥ 3.4,
+// api/etcdserverpb/rpc.proto). Bytes are base64, 64-bit numbers are strings, fields that are zero
+// are left out. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cluster/registry.h"
+
+namespace leat::etcd {
+
+// /v3/kv/range: up to `entries_max` keys that begin with `prefix`, from `from` on, as they were at
+// `revision` (0: now).
+std::string range_request(std::string_view prefix, std::string_view from, RegistryRevision revision,
+                          size_t entries_max);
+struct RangeAnswer {
+  RegistryView view;
+  bool more = false;
+};
+Result<RangeAnswer> range_answer(std::string_view body);
+
+// /v3/kv/txn
+std::string commit_request(const RegistryChange& change);
+struct CommitAnswer {
+  RegistryRevision revision = 0;
+  bool succeeded = false;  // whether all conditions held
+};
+Result<CommitAnswer> commit_answer(std::string_view body);
+
+// /v3/lease/grant, /v3/lease/keepalive and /v3/lease/revoke
+struct LeaseAnswer {
+  RegistryLease lease = 0;
+  std::chrono::seconds ttl{0};  // 0: it is gone
+};
+std::string grant_request(std::chrono::seconds ttl);
+Result<LeaseAnswer> grant_answer(std::string_view body);
+std::string lease_request(RegistryLease lease);
+Result<LeaseAnswer> keep_alive_answer(std::string_view body);
+
+// /v3/watch: everything from `from` on.
+std::string watch_request(std::string_view prefix, RegistryRevision from);
+struct WatchAnswer {
+  // `revision`: up to which all is told, 0 where nothing is said of it.
+  RegistryEvents events;
+  bool created = false;   // the watch stands
+  bool fragment = false;  // more of the same revision follows
+  // Why the watch has ended, if it has: kOutOfRange for what was compacted.
+  std::optional<Status> ended;
+};
+// One line of the stream.
+Result<WatchAnswer> watch_answer(std::string_view line);
+
+// /v3/auth/authenticate
+std::string login_request(std::string_view user, std::string_view password);
+Result<std::string> login_answer(std::string_view body);
+
+// What an answer other than 200 says.
+Status refusal(int http_status, std::string_view body);
+
+}  // namespace leat::etcd

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/etcd_registry.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "base/check.h"
+#include "cluster/etcd_codec.h"
+#include "http/client.h"
+#include "runtime/executor.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kPageEntries = 1000;
+constexpr uint64_t kAnswerBytesMax = 64 * kMiB;
+constexpr size_t kWatchLineBytesMax = 16 * kMiB;  // etcd cuts what is over its 2 MiB
+constexpr Clock::duration kPauseBetweenRounds = std::chrono::milliseconds(100);
+
+// What a request may have done where its answer did not come.
+enum class Repeatable : uint8_t { kYes, kNo };
+
+bool is_no_answer(StatusCode code) {
+  return code == StatusCode::kUnavailable || code == StatusCode::kTimedOut;
+}
+
+// The name and the token of whoever logged in.
+class Login {
+ public:
+  explicit Login(bool needed) : needed_(needed) {}
+
+  bool needed() const { return needed_; }
+  std::string token() const {
+    std::lock_guard lock(mutex_);
+    return token_;
+  }
+  void keep(std::string token) {
+    std::lock_guard lock(mutex_);
+    token_ = std::move(token);
+  }
+  // Of one that etcd refused, unless there is another one by now.
+  void drop(const std::string& refused) {
+    std::lock_guard lock(mutex_);
+    if (token_ == refused) token_.clear();
+  }
+
+ private:
+  const bool needed_;
+  mutable std::mutex mutex_;
+  std::string token_;
+};
+
+// Takes the stream of a watch apart into its lines, and hands on what they say.
+class WatchLines {
+ public:
+  WatchLines(size_t prefix_size, RegistryRevision after, RegistrySink sink)
+      : prefix_size_(prefix_size), after_(after), sink_(std::move(sink)) {}
+
+  Task<Result<>> take(Bytes piece) {
+    text_ += piece.to_string();
+    for (size_t end; (end = text_.find('\n')) != text_.npos;) {
+      const std::string line = text_.substr(0, end);
+      text_.erase(0, end + 1);
+      if (line.empty()) continue;
+      LEAT_CO_CHECK_OK(co_await take_line(line));
+    }
+    if (text_.size() > kWatchLineBytesMax) {
+      co_return error(StatusCode::kInternal, "etcd sends a line without an end");
+    }
+    co_return Result<>();
+  }
+
+ private:
+  Task<Result<>> take_line(std::string line) {
+    LEAT_CO_TRY(etcd::WatchAnswer answer, etcd::watch_answer(line));
+    if (answer.ended) co_return Error(std::move(*answer.ended));
+    for (RegistryEvent& event : answer.events.events) {
+      if (event.entry.changed <= after_) continue;
+      event.entry.key.erase(0, std::min(prefix_size_, event.entry.key.size()));
+      gathered_.events.push_back(std::move(event));
+    }
+    gathered_.revision = std::max(gathered_.revision, answer.events.revision);
+    if (answer.fragment) co_return Result<>();
+    if (answer.created) co_return co_await sink_({.revision = after_});
+    RegistryEvents whole = std::exchange(gathered_, {});
+    after_ = std::max(after_, whole.revision);
+    if (whole.events.empty()) co_return Result<>();
+    co_return co_await sink_(std::move(whole));
+  }
+
+  const size_t prefix_size_;
+  RegistryRevision after_;
+  const RegistrySink sink_;
+  std::string text_;
+  RegistryEvents gathered_;
+};
+
+Task<Result<>> pass_to(std::shared_ptr<WatchLines> lines, Bytes piece) {
+  return lines->take(std::move(piece));
+}
+
+class EtcdRegistryImpl : public EtcdRegistry {
+ public:
+  explicit EtcdRegistryImpl(EtcdOptions options)
+      : options_(std::move(options)), login_(!options_.user.empty()) {
+    LEAT_CHECK(!options_.endpoints.empty());
+  }
+
+  Task<Result<RegistryView>> list(Context context, std::string prefix) override {
+    const std::string whole = options_.prefix + prefix;
+    RegistryView view;
+    std::string from = whole;
+    for (;;) {
+      std::string question = etcd::range_request(whole, from, view.revision, kPageEntries);
+      LEAT_CO_TRY(const std::string body,
+                  co_await ask(context, "/v3/kv/range", question, Repeatable::kYes));
+      LEAT_CO_TRY(etcd::RangeAnswer page, etcd::range_answer(body));
+      if (view.revision == 0) view.revision = page.view.revision;
+      for (RegistryEntry& entry : page.view.entries) {
+        from = entry.key + '\0';
+        entry.key.erase(0, options_.prefix.size());
+        view.entries.push_back(std::move(entry));
+      }
+      if (!page.more || page.view.entries.empty()) co_return view;
+    }
+  }
+
+  Task<Result<RegistryRevision>> commit(Context context, RegistryChange change) override {
+    LEAT_CO_CHECK_OK(check_sizes(change));
+    for (auto& condition : change.conditions) condition.key.insert(0, options_.prefix);
+    for (auto& put : change.puts) put.key.insert(0, options_.prefix);
+    for (std::string& key : change.removals) key.insert(0, options_.prefix);
+    const std::string question = etcd::commit_request(change);
+    LEAT_CO_TRY(const std::string body,
+                co_await ask(context, "/v3/kv/txn", question, Repeatable::kNo));
+    LEAT_CO_TRY(const etcd::CommitAnswer answer, etcd::commit_answer(body));
+    if (answer.succeeded) co_return answer.revision;
+    co_return error(
+        StatusCode::kChanged,
+        fmt::format("{} is not as it was any more",
+                    change.conditions.empty() ? "the registry" : change.conditions[0].key));
+  }
+
+  Task<Result<RegistryLease>> grant(Context context, std::chrono::seconds ttl) override {
+    if (ttl < std::chrono::seconds(1)) {
+      co_return error(StatusCode::kInvalidArgument, "a lease lasts for a second at least");
+    }
+    const std::string question = etcd::grant_request(ttl);
+    // One that was granted without our knowing ends by itself.
+    LEAT_CO_TRY(const std::string body,
+                co_await ask(context, "/v3/lease/grant", question, Repeatable::kYes));
+    LEAT_CO_TRY(const etcd::LeaseAnswer answer, etcd::grant_answer(body));
+    if (answer.lease == 0) co_return error(StatusCode::kInternal, "etcd granted no lease");
+    co_return answer.lease;
+  }
+
+  Task<Result<std::chrono::seconds>> keep_alive(Context context, RegistryLease lease) override {
+    const std::string question = etcd::lease_request(lease);
+    LEAT_CO_TRY(const std::string body,
+                co_await ask(context, "/v3/lease/keepalive", question, Repeatable::kYes));
+    LEAT_CO_TRY(const etcd::LeaseAnswer answer, etcd::keep_alive_answer(body));
+    if (answer.ttl.count() > 0) co_return answer.ttl;
+    co_return error(StatusCode::kNotFound, fmt::format("lease {} is gone", lease));
+  }
+
+  Task<Result<>> revoke(Context context, RegistryLease lease) override {
+    const std::string question = etcd::lease_request(lease);
+    Result<std::string> body =
+        co_await ask(context, "/v3/lease/revoke", question, Repeatable::kYes);
+    if (body || body.error().code() == StatusCode::kNotFound) co_return Result<>();
+    co_return Error(body.error());
+  }
+
+  Task<Result<>> watch(Context context, std::string prefix, RegistryRevision after,
+                       RegistrySink sink) override {
+    const HttpEndpoint endpoint = current();
+    LEAT_CO_TRY(HttpRequest request,
+                co_await signed_request(context, endpoint, "/v3/watch",
+                                        etcd::watch_request(options_.prefix + prefix, after + 1)));
+    // Else a member that was cut off would be silent for as long as it is.
+    request.headers.set("Grpc-Metadata-hasleader", "true");
+    const std::string token = login_.token();
+    auto lines = std::make_shared<WatchLines>(options_.prefix.size(), after, std::move(sink));
+    const HttpClient client(endpoint);
+    Result<HttpResponse> response = co_await client.request_streamed(
+        context, std::move(request),
+        [lines](Bytes piece) { return pass_to(lines, std::move(piece)); });
+    if (response && response->status != 200) {
+      response = Error(etcd::refusal(response->status, response->body));
+      login_.drop(token);
+    }
+    if (!response) {
+      if (is_no_answer(response.error().code())) pass_by(endpoint);
+      co_return Error(response.error());
+    }
+    pass_by(endpoint);
+    co_return error(StatusCode::kUnavailable, "etcd ended the watch");
+  }
+
+ private:
+  static Result<> check_sizes(const RegistryChange& change) {
+    for (const auto& put : change.puts) {
+      if (put.value.size() <= kValueBytesMax) continue;
+      return error(StatusCode::kInvalidArgument,
+                   fmt::format("the value of {} has {} bytes, more than {}", put.key,
+                               put.value.size(), kValueBytesMax));
+    }
+    return {};
+  }
+
+  HttpEndpoint current() const {
+    return options_.endpoints[current_.load(std::memory_order_relaxed) % options_.endpoints.size()];
+  }
+  // The next one is asked from now on, unless somebody else went on already.
+  void pass_by(const HttpEndpoint& endpoint) {
+    size_t at = current_.load(std::memory_order_relaxed);
+    const HttpEndpoint& asked = options_.endpoints[at % options_.endpoints.size()];
+    if (asked.to_string() == endpoint.to_string()) current_.compare_exchange_strong(at, at + 1);
+  }
+
+  Task<Result<HttpRequest>> signed_request(Context context, HttpEndpoint endpoint, std::string path,
+                                           std::string body) {
+    HttpRequest request{.method = "POST", .path = std::move(path), .body = std::move(body)};
+    if (login_.needed()) {
+      if (login_.token().empty()) {
+        LEAT_CO_CHECK_OK(co_await log_in(context, endpoint));
+      }
+      request.headers.set("Authorization", login_.token());
+    }
+    co_return request;
+  }
+
+  Task<Result<>> log_in(Context context, HttpEndpoint endpoint) {
+    HttpRequest request{.method = "POST",
+                        .path = "/v3/auth/authenticate",
+                        .body = etcd::login_request(options_.user, options_.password)};
+    LEAT_CO_TRY(const std::string body, co_await post(context, endpoint, std::move(request)));
+    LEAT_CO_TRY(std::string token, etcd::login_answer(body));
+    login_.keep(std::move(token));
+    co_return Result<>();
+  }
+
+  // The body of a good answer.
+  static Task<Result<std::string>> post(Context context, HttpEndpoint endpoint,
+                                        HttpRequest request) {
+    const HttpClient client(std::move(endpoint));
+    LEAT_CO_TRY(HttpResponse response,
+                co_await client.request(context, std::move(request), kAnswerBytesMax));
+    if (response.status == 200) co_return std::move(response.body);
+    co_return Error(etcd::refusal(response.status, response.body));
+  }
+
+  Task<Result<std::string>> ask_at(Context context, HttpEndpoint endpoint, std::string path,
+                                   std::string question) {
+    for (int attempt = 0;; ++attempt) {
+      LEAT_CO_TRY(HttpRequest request, co_await signed_request(context, endpoint, path, question));
+      const std::string token = login_.token();
+      Result<std::string> body = co_await post(context, endpoint, std::move(request));
+      const bool refused = !body && body.error().code() == StatusCode::kPermissionDenied;
+      if (!refused || attempt > 0 || !login_.needed()) co_return body;
+      login_.drop(token);  // tokens end after minutes, and with etcd's process
+    }
+  }
+
+  // At one endpoint after the other, each of them twice.
+  Task<Result<std::string>> ask(Context context, std::string path, std::string question,
+                                Repeatable repeatable) {
+    const size_t attempts = options_.endpoints.size() * 2;
+    for (size_t attempt = 1;; ++attempt) {
+      const HttpEndpoint endpoint = current();
+      const Context limited = context.with_timeout(options_.request_timeout);
+      Result<std::string> body = co_await ask_at(limited, endpoint, path, question);
+      if (body || !is_no_answer(body.error().code())) co_return body;
+      LEAT_CO_CHECK_OK(context.check("a request to etcd"));
+      pass_by(endpoint);
+      if (repeatable == Repeatable::kNo || attempt >= attempts) {
+        co_return error(Status(StatusCode::kUnavailable, "etcd does not answer", body.error()));
+      }
+      if (attempt % options_.endpoints.size() == 0) {
+        LEAT_CO_CHECK_OK(co_await sleep_for(context, kPauseBetweenRounds));
+      }
+    }
+  }
+
+  const EtcdOptions options_;
+  std::atomic<size_t> current_ = 0;
+  Login login_;
+};
+
+}  // namespace
+
+std::unique_ptr<EtcdRegistry> EtcdRegistry::create(EtcdOptions options) {
+  return std::make_unique<EtcdRegistryImpl>(std::move(options));
+}
+
+}  // namespace leat

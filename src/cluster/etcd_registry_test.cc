@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registry on an etcd that fails: members that die, hang or lose their leader, users that are
+// refused. What it promises in good times is in registry_contract_test.cc.
+#include "cluster/etcd_registry.h"
+
+#include <gtest/gtest.h>
+
+#include "cluster/etcd_test.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::seconds;
+using testing::EtcdServers;
+
+constexpr auto kPatience = seconds(30);
+
+class EtcdRegistryTest : public ::testing::Test {
+ protected:
+  Context patient() { return Context::background().with_timeout(kPatience); }
+  Result<RegistryRevision> put(Registry& registry, const std::string& key) {
+    return executor_.wait(registry.commit(patient(), {.puts = {{key, "x"}}}));
+  }
+  Result<RegistryView> list(Registry& registry) {
+    return executor_.wait(registry.list(patient(), ""));
+  }
+  // As its users do: again, for as long as nobody answers.
+  Result<RegistryRevision> put_patiently(Registry& registry, const std::string& key) {
+    const auto end = Clock::now() + kPatience;
+    for (;;) {
+      auto revision = put(registry, key);
+      const bool again = !revision && revision.error().code() == StatusCode::kUnavailable;
+      if (!again || Clock::now() > end) return revision;
+    }
+  }
+
+  Executor executor_;
+};
+
+TEST_F(EtcdRegistryTest, AnotherMemberLeadsWhenTheLeaderIsKilled) {
+  auto servers = EtcdServers::start(3);
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  ASSERT_TRUE(put(*registry, "before"));
+  servers->end(servers->leader());
+  auto after = put_patiently(*registry, "after");
+  ASSERT_TRUE(after) << after.error().to_string();
+  auto view = list(*registry);
+  ASSERT_TRUE(view) << view.error().to_string();
+  EXPECT_EQ(view->entries.size(), 2u);
+}
+
+TEST_F(EtcdRegistryTest, AMemberThatHangsIsPassedBy) {
+  auto servers = EtcdServers::start(3);
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  ASSERT_TRUE(put(*registry, "before"));
+  for (size_t member = 0; member < 3; ++member) {
+    servers->send_signal(member, SIGSTOP);
+    auto put_meanwhile = put_patiently(*registry, fmt::format("without {}", member));
+    EXPECT_TRUE(put_meanwhile) << put_meanwhile.error().to_string();
+    servers->send_signal(member, SIGCONT);
+  }
+  auto view = list(*registry);
+  ASSERT_TRUE(view) << view.error().to_string();
+  EXPECT_EQ(view->entries.size(), 4u);
+}
+
+TEST_F(EtcdRegistryTest, AMemberThatIsCutOffAnswersNothingAndEndsItsWatches) {
+  auto servers = EtcdServers::start(3);
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto alone = EtcdRegistry::create(servers->options_of(0));
+  auto revision = put(*alone, "before");
+  ASSERT_TRUE(revision);
+  servers->end(1);
+  servers->end(2);
+  auto watched = executor_.wait(alone->watch(
+      patient(), "", *revision, [](RegistryEvents) -> Task<Result<>> { co_return Result<>(); }));
+  ASSERT_FALSE(watched);
+  EXPECT_EQ(watched.error().code(), StatusCode::kUnavailable) << watched.error().to_string();
+  auto listed = list(*alone);
+  ASSERT_FALSE(listed) << "one of three is no majority";
+  EXPECT_EQ(listed.error().code(), StatusCode::kUnavailable) << listed.error().to_string();
+  EXPECT_EQ(put(*alone, "lost").error().code(), StatusCode::kUnavailable);
+
+  ASSERT_TRUE(servers->launch(1));
+  auto healed = put_patiently(*alone, "after");
+  EXPECT_TRUE(healed) << healed.error().to_string();
+}
+
+TEST_F(EtcdRegistryTest, WhatEtcdHeldIsThereWhenItComesBack) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  ASSERT_TRUE(put(*registry, "kept"));
+  servers->end(0);
+  auto gone = list(*registry);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code(), StatusCode::kUnavailable) << gone.error().to_string();
+  ASSERT_TRUE(servers->launch(0));
+  ASSERT_TRUE(servers->wait_until_healthy());
+  auto view = list(*registry);
+  ASSERT_TRUE(view) << view.error().to_string();
+  EXPECT_EQ(view->entries.at(0).key, "kept");
+}
+
+TEST_F(EtcdRegistryTest, ATokenThatEtcdForgotIsFetchedAnew) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  servers->add_user();
+  EtcdOptions options = servers->options();
+  options.user = EtcdServers::kUser;
+  options.password = EtcdServers::kPassword;
+  auto registry = EtcdRegistry::create(options);
+  ASSERT_TRUE(put(*registry, "before"));
+  servers->end(0);
+  ASSERT_TRUE(servers->launch(0));
+  ASSERT_TRUE(servers->wait_until_healthy());
+  auto after = put(*registry, "after");
+  EXPECT_TRUE(after) << after.error().to_string();
+}
+
+TEST_F(EtcdRegistryTest, WhoHasNoRightIsRefusedAndTold) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  servers->add_user();
+  const EtcdOptions nobody = servers->options();
+  EtcdOptions wrong = nobody, elsewhere = nobody;
+  wrong.user = elsewhere.user = EtcdServers::kUser;
+  wrong.password = "wrong";
+  elsewhere.password = EtcdServers::kPassword;
+  elsewhere.prefix = "/other/";
+  for (const EtcdOptions& options : {nobody, wrong, elsewhere}) {
+    auto listed = list(*EtcdRegistry::create(options));
+    ASSERT_FALSE(listed);
+    EXPECT_EQ(listed.error().code(), StatusCode::kPermissionDenied) << listed.error().to_string();
+    EXPECT_FALSE(listed.error().to_string().contains(EtcdServers::kPassword));
+  }
+}
+
+}  // namespace
+}  // namespace leat

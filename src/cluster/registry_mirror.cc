@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/registry_mirror.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <random>
+
+#include "runtime/shared_result.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+// Made anew at each change: there are a few a minute, and readers go on with what they have.
+std::shared_ptr<const RegistryView> applied(const RegistryView& before,
+                                            const RegistryEvents& changes) {
+  auto after = std::make_shared<RegistryView>(before);
+  after->revision = changes.revision;
+  for (const RegistryEvent& change : changes.events) {
+    auto at = std::ranges::lower_bound(after->entries, change.entry.key, {}, &RegistryEntry::key);
+    const bool there = at != after->entries.end() && at->key == change.entry.key;
+    if (change.kind == RegistryEvent::Kind::kRemoved) {
+      if (there) after->entries.erase(at);
+    } else if (there) {
+      *at = change.entry;
+    } else {
+      after->entries.insert(at, change.entry);
+    }
+  }
+  return after;
+}
+
+class RegistryMirrorImpl : public RegistryMirror {
+ public:
+  RegistryMirrorImpl(Registry& registry, std::string prefix, RegistryMirrorOptions options)
+      : registry_(registry), prefix_(std::move(prefix)), options_(std::move(options)) {}
+
+  std::shared_ptr<const RegistryView> view() const override {
+    std::lock_guard lock(mutex_);
+    return view_;
+  }
+
+  std::optional<Status> trouble() const override {
+    std::lock_guard lock(mutex_);
+    return trouble_;
+  }
+
+  Task<Result<>> first_view(Context context) override {
+    Result<bool> seen = co_await first_->wait(context, "the first listing of the registry");
+    if (seen) co_return Result<>();
+    const auto why = trouble();
+    if (!why) co_return Error(seen.error());
+    co_return error(Status(seen.error().code(), seen.error().message(), *why));
+  }
+
+  Task<> stop() override {
+    stopping_.request_stop();
+    Result<bool> ended = co_await ended_->wait(Context::background(), "the end of a mirror");
+    static_cast<void>(ended);
+  }
+
+  // Until stop().
+  Task<> follow() {
+    const Context context = Context::background().with_cancel(stopping_.get_token());
+    Clock::duration pause = options_.pause_min;
+    while (!context.cancelled()) {
+      const RegistryRevision before = view()->revision;
+      Result<> ended = co_await follow_once(context);
+      if (context.cancelled()) break;
+      note(ended.error());
+      if (view()->revision != before) pause = options_.pause_min;
+      Result<> slept = co_await sleep_for(context, shortened(pause));
+      if (!slept) break;
+      pause = std::min(pause * 2, options_.pause_max);
+    }
+    ended_->set(true);
+  }
+
+ private:
+  // Lists, if it must, and watches; never succeeds.
+  Task<Result<>> follow_once(Context context) {
+    if (must_list_) {
+      LEAT_CO_TRY(RegistryView listed, co_await registry_.list(context, prefix_));
+      must_list_ = false;
+      become(std::make_shared<const RegistryView>(std::move(listed)));
+    }
+    const RegistryRevision from = view()->revision;
+    Result<> ended = co_await registry_.watch(
+        context, prefix_, from, [this](RegistryEvents events) { return take(std::move(events)); });
+    must_list_ = ended.error().code() == StatusCode::kOutOfRange;
+    co_return ended;
+  }
+
+  Task<Result<>> take(RegistryEvents events) {
+    if (events.events.empty()) {
+      std::lock_guard lock(mutex_);
+      trouble_.reset();
+    } else {
+      become(applied(*view(), events));
+    }
+    co_return Result<>();
+  }
+
+  // Only ever on follow()'s coroutine, so those told are told in order.
+  void become(std::shared_ptr<const RegistryView> view) {
+    {
+      std::lock_guard lock(mutex_);
+      view_ = view;
+      trouble_.reset();
+    }
+    if (!first_->ready()) first_->set(true);
+    if (options_.changed) options_.changed(*view);
+  }
+
+  void note(const Status& why) {
+    // Compaction is nothing that anybody must know of, and mended at once.
+    if (why.code() == StatusCode::kOutOfRange) return;
+    std::lock_guard lock(mutex_);
+    if (!trouble_) {
+      log::warning("registry: changes of '{}' are not followed: {}; trying again", prefix_,
+                   why.to_string());
+    }
+    trouble_ = why;
+  }
+
+  Clock::duration shortened(Clock::duration pause) {
+    return pause - pause * std::uniform_int_distribution<int>(0, 50)(random_) / 100;
+  }
+
+  Registry& registry_;
+  const std::string prefix_;
+  const RegistryMirrorOptions options_;
+  std::stop_source stopping_;
+  const std::shared_ptr<SharedResult<bool>> first_ = SharedResult<bool>::make();
+  const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
+  // Of follow() alone.
+  bool must_list_ = true;
+  std::minstd_rand random_{std::random_device()()};
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<const RegistryView> view_ = std::make_shared<const RegistryView>();
+  std::optional<Status> trouble_;
+};
+
+}  // namespace
+
+std::unique_ptr<RegistryMirror> RegistryMirror::start(Registry& registry, std::string prefix,
+                                                      RegistryMirrorOptions options,
+                                                      Executor& executor) {
+  auto mirror =
+      std::make_unique<RegistryMirrorImpl>(registry, std::move(prefix), std::move(options));
+  executor.spawn(mirror->follow());
+  return mirror;
+}
+
+}  // namespace leat

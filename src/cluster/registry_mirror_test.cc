@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mirror of a real etcd that goes and comes back, and of one whose past is forgotten meanwhile.
+#include "cluster/registry_mirror.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "cluster/embedded_registry.h"
+#include "cluster/etcd_test.h"
+#include "cluster/registry_door_test.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::EtcdServers;
+using testing::RegistryDoor;
+
+constexpr auto kPatience = seconds(30);
+
+class RegistryMirrorTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    if (mirror_) executor_.wait(mirror_->stop());
+  }
+
+  void mirror(Registry& registry) {
+    RegistryMirrorOptions options{.pause_min = milliseconds(20), .pause_max = milliseconds(200)};
+    options.changed = [this](const RegistryView& view) {
+      std::lock_guard lock(mutex_);
+      EXPECT_GT(view.revision, told_);
+      told_ = view.revision;
+      more_.notify_all();
+    };
+    mirror_ = RegistryMirror::start(registry, "w/", options, executor_);
+    auto seen = executor_.wait(mirror_->first_view(Context::background().with_timeout(kPatience)));
+    ASSERT_TRUE(seen) << seen.error().to_string();
+  }
+  RegistryRevision put(Registry& registry, const std::string& key, const std::string& value) {
+    auto revision = executor_.wait(
+        registry.commit(Context::background().with_timeout(kPatience), {.puts = {{key, value}}}));
+    EXPECT_TRUE(revision) << revision.error().to_string();
+    return revision.value_or(0);
+  }
+  bool wait_for(RegistryRevision revision) {
+    std::unique_lock lock(mutex_);
+    return more_.wait_for(lock, kPatience, [&] { return told_ >= revision; });
+  }
+  std::string text() const {
+    std::string all;
+    for (const auto& entry : mirror_->view()->entries) all += entry.key + "=" + entry.value + " ";
+    return all;
+  }
+
+  Executor executor_;
+  std::unique_ptr<RegistryMirror> mirror_;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable more_;
+  RegistryRevision told_ = 0;
+};
+
+TEST_F(RegistryMirrorTest, FollowsWhatChanges) {
+  auto registry = EmbeddedRegistry::open({}, make_disk(executor_), executor_);
+  ASSERT_TRUE(registry);
+  put(**registry, "w/b", "1");
+  put(**registry, "v", "1");
+  mirror(**registry);
+  EXPECT_EQ(text(), "w/b=1 ");
+  put(**registry, "w/c", "1");
+  put(**registry, "w/a", "1");
+  ASSERT_TRUE(wait_for(put(**registry, "w/b", "2")));
+  EXPECT_EQ(text(), "w/a=1 w/b=2 w/c=1 ");
+  auto removed = executor_.wait((*registry)->commit(Context::background(), {.removals = {"w/b"}}));
+  ASSERT_TRUE(removed);
+  ASSERT_TRUE(wait_for(*removed));
+  EXPECT_EQ(text(), "w/a=1 w/c=1 ");
+}
+
+TEST_F(RegistryMirrorTest, KeepsWhatItHadWhileEtcdIsGoneAndGoesOnAfterwards) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  put(*registry, "w/a", "1");
+  mirror(*registry);
+  servers->end(0);
+  while (!mirror_->trouble()) std::this_thread::yield();
+  EXPECT_EQ(text(), "w/a=1 ");
+  ASSERT_TRUE(servers->launch(0));
+  ASSERT_TRUE(servers->wait_until_healthy());
+  ASSERT_TRUE(wait_for(put(*registry, "w/a", "2")));
+  EXPECT_EQ(text(), "w/a=2 ");
+  EXPECT_FALSE(mirror_->trouble());
+}
+
+TEST_F(RegistryMirrorTest, ListsAgainWhatWasCompactedMeanwhile) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  put(*registry, "w/a", "1");
+  put(*registry, "w/gone", "1");
+  RegistryDoor door(*registry);
+  mirror(door);
+  door.close();
+  while (!mirror_->trouble()) std::this_thread::yield();
+  auto removed = executor_.wait(registry->commit(Context::background(), {.removals = {"w/gone"}}));
+  ASSERT_TRUE(removed);
+  const RegistryRevision last = put(*registry, "w/a", "2");
+  servers->ask("/v3/kv/compaction", fmt::format(R"({{"revision":"{}"}})", last));
+  door.open();
+  ASSERT_TRUE(wait_for(last));
+  EXPECT_EQ(text(), "w/a=2 ");
+}
+
+TEST_F(RegistryMirrorTest, SaysWhyThereIsNoFirstView) {
+  EtcdOptions options{.endpoints = {{{}, "127.0.0.1", testing::ServerProcess::free_port()}}};
+  auto registry = EtcdRegistry::create(options);
+  mirror_ = RegistryMirror::start(*registry, "w/", {}, executor_);
+  auto seen =
+      executor_.wait(mirror_->first_view(Context::background().with_timeout(milliseconds(500))));
+  ASSERT_FALSE(seen);
+  EXPECT_EQ(seen.error().code(), StatusCode::kTimedOut);
+  EXPECT_TRUE(seen.error().to_string().contains("cannot connect")) << seen.error().to_string();
+  EXPECT_EQ(mirror_->view()->revision, 0);
+}
+
+}  // namespace
+}  // namespace leat

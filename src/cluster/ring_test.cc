@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a ring promises, over a million files of made-up names.
+#include "cluster/ring.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "base/units.h"
+
+namespace leat {
+namespace {
+
+constexpr uint32_t kFiles = 1'000'000;
+
+WorkerId worker(uint64_t number) {
+  const std::string text = std::to_string(number);
+  const std::string_view part = text;
+  return WorkerId(Id128::digest({&part, 1}));
+}
+
+const StoreId kStore = make_store_id("s3", "http://127.0.0.1:7070", "", "train");
+
+PlacementKey file(uint32_t number) {
+  return PlacementKey::stripe(kStore, fmt::format("train/n{:08}/img_{}.jpg", number % 1000, number),
+                              0);
+}
+
+std::vector<RingMember> equal_members(size_t count) {
+  std::vector<RingMember> members;
+  for (size_t i = 0; i < count; ++i) members.push_back({worker(i), 100});
+  return members;
+}
+
+std::map<WorkerId, uint32_t> shares(const Ring& ring) {
+  std::map<WorkerId, uint32_t> counts;
+  for (uint32_t i = 0; i < kFiles; ++i) ++counts[ring.owner(file(i))];
+  return counts;
+}
+
+TEST(Ring, SixteenWorkersHaveEquallyMuch) {
+  const auto counts = shares(Ring(1, equal_members(16)));
+  ASSERT_EQ(counts.size(), 16u);
+  uint32_t most = 0;
+  for (const auto& [id, count] : counts) most = std::max(most, count);
+  EXPECT_LE(most / (kFiles / 16.0), 1.1);
+}
+
+TEST(Ring, AWorkersShareIsItsWeight) {
+  const Ring ring(1, {{worker(0), 100}, {worker(1), 300}, {worker(2), 1}, {worker(3), 599}});
+  auto counts = shares(ring);
+  EXPECT_NEAR(counts[worker(0)], kFiles * 0.1, kFiles * 0.002);
+  EXPECT_NEAR(counts[worker(1)], kFiles * 0.3, kFiles * 0.002);
+  EXPECT_NEAR(counts[worker(2)], kFiles * 0.001, kFiles * 0.0003);
+  EXPECT_NEAR(counts[worker(3)], kFiles * 0.599, kFiles * 0.002);
+}
+
+TEST(Ring, OneWorkerMoreMovesItsShareAndNothingElse) {
+  const Ring before(1, equal_members(16));
+  const Ring after(2, equal_members(17));
+  uint32_t moved = 0;
+  for (uint32_t i = 0; i < kFiles; ++i) {
+    const WorkerId was = before.owner(file(i));
+    const WorkerId is = after.owner(file(i));
+    if (was == is) continue;
+    ++moved;
+    ASSERT_EQ(is, worker(16));
+  }
+  EXPECT_NEAR(moved, kFiles / 17.0, kFiles / 17.0 * 0.1);
+}
+
+TEST(Ring, OneWorkerLessMovesItsShareToTheNextCandidates) {
+  const Ring before(1, equal_members(16));
+  auto members = equal_members(16);
+  members.erase(members.begin() + 5);
+  const Ring after(2, members);
+  uint32_t moved = 0;
+  std::map<WorkerId, uint32_t> heirs;
+  for (uint32_t i = 0; i < kFiles; ++i) {
+    const auto order = before.candidates(file(i), 2);
+    const WorkerId is = after.owner(file(i));
+    if (order[0] != worker(5)) {
+      ASSERT_EQ(is, order[0]);
+      continue;
+    }
+    ++moved;
+    ++heirs[is];
+    ASSERT_EQ(is, order[1]);
+  }
+  EXPECT_NEAR(moved, kFiles / 16.0, kFiles / 16.0 * 0.1);
+  EXPECT_EQ(heirs.size(), 15u) << "all others take a part each";
+}
+
+TEST(Ring, TheOrderWithoutAWorkerIsTheOrderWithItLeftOut) {
+  const Ring all(1, equal_members(40));
+  for (uint32_t gone = 0; gone < 40; ++gone) {
+    auto members = equal_members(40);
+    members[gone].weight = 0;
+    const Ring without(2, members);
+    for (uint32_t i = 0; i < 200; ++i) {
+      auto order = all.candidates(file(i), 40);
+      std::erase(order, worker(gone));
+      ASSERT_EQ(without.candidates(file(i), 40), order);
+    }
+  }
+}
+
+TEST(Ring, TheOrderOfMembersDoesNotCount) {
+  auto members = equal_members(9);
+  const Ring one(1, members);
+  std::ranges::reverse(members);
+  const Ring other(1, members);
+  for (uint32_t i = 0; i < 1000; ++i) {
+    EXPECT_EQ(one.candidates(file(i), 3), other.candidates(file(i), 3));
+  }
+}
+
+TEST(Ring, StripesOfOneFileAreSpread) {
+  const Ring ring(1, equal_members(16));
+  std::map<WorkerId, uint32_t> counts;
+  for (uint32_t i = 0; i < 16'000; ++i) {
+    ++counts[ring.owner(PlacementKey::stripe(kStore, "model/weights.safetensors", i))];
+  }
+  ASSERT_EQ(counts.size(), 16u);
+  for (const auto& [id, count] : counts) EXPECT_NEAR(count, 1000, 150);
+}
+
+TEST(Ring, ADirectoryIsPlacedApartFromAFileOfItsName) {
+  EXPECT_NE(PlacementKey::listing(kStore, "a").hash, PlacementKey::stripe(kStore, "a", 0).hash);
+}
+
+TEST(Ring, OfNobodyHasNoOwner) {
+  EXPECT_TRUE(Ring().owner(file(1)).is_zero());
+  EXPECT_TRUE(Ring(3, {{worker(1), 0}}).owner(file(1)).is_zero());
+  EXPECT_EQ(Ring(3, equal_members(2)).candidates(file(1), 5).size(), 2u);
+}
+
+// The number of each file's owner.
+std::string owners(const Ring& ring, uint32_t files) {
+  std::string numbers;
+  for (uint32_t i = 0; i < files; ++i) {
+    for (uint64_t number = 0; number < ring.members().size(); ++number) {
+      if (ring.owner(file(i)) == worker(number)) numbers += std::to_string(number);
+    }
+  }
+  return numbers;
+}
+
+// Placement is kept between versions: these must never change.
+TEST(Ring, GoldenOwners) {
+  const Ring weighted(1, {{worker(0), 100}, {worker(1), 200}, {worker(2), 50}, {worker(3), 400}});
+  EXPECT_EQ(owners(Ring(1, equal_members(5)), 40), "GOLDEN");
+  EXPECT_EQ(owners(weighted, 40), "GOLDEN");
+  EXPECT_EQ(PlacementKey::stripe(kStore, "a/b", 7).hash, 0u);
+  EXPECT_EQ(PlacementKey::listing(kStore, "a/b").hash, 0u);
+}
+
+TEST(RingWeights, AreGibibytesAndBounded) {
+  EXPECT_EQ(ring_weights({100 * kGiB, 200 * kGiB, 100 * kGiB, 9000 * kGiB}),
+            (std::vector<uint32_t>{100, 200, 100, 800}));
+  EXPECT_EQ(ring_weights({kMiB, 0, 5 * kGiB}), (std::vector<uint32_t>{1, 0, 5}));
+  EXPECT_EQ(ring_weights({0, 0}), (std::vector<uint32_t>{0, 0}));
+  EXPECT_EQ(ring_weights({}), std::vector<uint32_t>{});
+}
+
+}  // namespace
+}  // namespace leat
