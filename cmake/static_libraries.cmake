@@ -29,6 +29,8 @@ string(REGEX REPLACE "\\.so$" ".a" re2_archive "${RE2_LIBRARY}")
 target_link_libraries(leat_re2 INTERFACE "${re2_archive}" Threads::Threads)
 string(REGEX REPLACE "\\.so$" ".a" crypto_archive "${OPENSSL_CRYPTO_LIBRARY}")
 leat_use_archive(OpenSSL::Crypto "${crypto_archive}")
+string(REGEX REPLACE "\\.so$" ".a" ssl_archive "${OPENSSL_SSL_LIBRARY}")
+leat_use_archive(OpenSSL::SSL "${ssl_archive}")
 set_property(TARGET OpenSSL::Crypto APPEND PROPERTY INTERFACE_LINK_LIBRARIES Threads::Threads
              ${CMAKE_DL_LIBS})
 set_target_properties(PkgConfig::isal PROPERTIES INTERFACE_LINK_LIBRARIES "${LEAT_STATIC_DIR}/libisal.a")

@@ -1,189 +1,214 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: everything here runs on the socket's strand, so a connection needs no lock; wake() and
-// cut() only post there.
+// Invariant: one coroutine, serve(), does everything; wake() and cut() only shut the socket down.
 #include "http/connection.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
-#include <boost/asio/bind_executor.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/beast/core/basic_stream.hpp>
-#include <boost/beast/core/buffers_prefix.hpp>
-#include <boost/beast/core/buffers_suffix.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http.hpp>
+#include <array>
+#include <atomic>
 
+#include "http/message_parser.h"
+#include "http/response_sender.h"
+#include "http/stream.h"
+#include "http/tls.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
-using asio::redirect_error;
-using asio::use_awaitable;
 using ErrorCode = boost::system::error_code;
-using Stream = beast::basic_stream<asio::generic::stream_protocol>;
 
 Counter requests_total("leat_http_requests_total", "Requests that were answered");
 Counter refused_total("leat_http_refused_total",
                       "Requests refused as broken, too large or too slow");
 
-std::string_view view(beast::string_view text) {
-  return {text.data(), text.size()};
-}
-
-Result<> to_result(const ErrorCode& failed, const char* what) {
-  if (!failed) return {};
-  if (failed == beast::error::timeout) {
-    return error(StatusCode::kTimedOut, fmt::format("{}: the client took too long", what));
-  }
-  return error(StatusCode::kUnavailable, fmt::format("{}: {}", what, failed.message()));
-}
-
-std::vector<asio::const_buffer> buffers_of(const Bytes& data) {
-  std::vector<asio::const_buffer> buffers;
-  buffers.reserve(data.slices().size());
-  for (const Slice& slice : data.slices()) buffers.emplace_back(slice.data, slice.size);
-  return buffers;
-}
-
 // What came of waiting for a request.
 struct Incoming {
   std::optional<HttpRequest> request;
   std::optional<HttpResponse> refusal;  // neither: the client is gone or said nothing
-  bool keep_alive = false;
-  bool chunks = true;  // HTTP/1.0 does not know them
-  bool head = false;   // HEAD: an answer without its body
+  ResponseSender::Terms terms;
 };
+
+// "10.0.0.7:40312", "[::1]:40312", or "unix".
+std::string peer_of(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return {};
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (storage.ss_family == AF_INET) {
+    const auto* address = reinterpret_cast<const sockaddr_in*>(&storage);
+    inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size());
+    return fmt::format("{}:{}", text.data(), ntohs(address->sin_port));
+  }
+  if (storage.ss_family == AF_INET6) {
+    const auto* address = reinterpret_cast<const sockaddr_in6*>(&storage);
+    inet_ntop(AF_INET6, &address->sin6_addr, text.data(), text.size());
+    return fmt::format("[{}]:{}", text.data(), ntohs(address->sin6_port));
+  }
+  return "unix";
+}
 
 class ConnectionImpl : public Connection, public std::enable_shared_from_this<ConnectionImpl> {
  public:
-  ConnectionImpl(asio::generic::stream_protocol::socket socket, const HttpRouter& router,
-                 const HttpServerOptions& options, std::stop_token stopping)
-      : stream_(std::move(socket)),
-        buffer_(options.header_bytes_max + kReadAhead),
-        router_(router),
-        options_(options),
-        stopping_(std::move(stopping)) {}
+  ConnectionImpl(Stream::Socket socket, Surroundings around, std::stop_token stopping)
+      : stream_(std::make_shared<Stream>(std::move(socket))),
+        router_(around.router),
+        options_(around.options),
+        sender_(stream_, options_.write_timeout, around.executor),
+        context_(Context::background().with_cancel(stopping)),
+        stopping_(std::move(stopping)),
+        peer_(peer_of(stream_->fd())) {}
 
   Task<> serve() override;
   void wake() override {
-    asio::post(stream_.get_executor(), [self = shared_from_this()] {
-      if (self->waiting_) self->stream_.cancel();
-    });
+    Phase waiting = kWaiting;
+    if (phase_.compare_exchange_strong(waiting, kWoken)) stream_->end_reading();
   }
-  void cut() override {
-    asio::post(stream_.get_executor(), [self = shared_from_this()] { self->stream_.close(); });
-  }
-
-  Task<Result<>> write_chunk(Bytes data, bool chunked);
+  void cut() override { stream_->cut(Stream::Cut::kCancelled); }
 
  private:
-  using Parser = bhttp::request_parser<bhttp::string_body>;
+  enum Phase : uint8_t { kAnswering, kWaiting, kWoken };
 
+  Task<bool> begin();
+  Task<> refuse_clear_text();
+  Task<> answer_all();
   Task<Incoming> receive();
+  Incoming accepted(HttpRequest request, const RequestParser& parser) const;
   Incoming refuse(const ErrorCode& failed) const;
-  void give_time_to_write();
-  template <class Buffers>
-  Task<ErrorCode> write_all(Buffers buffers);
-  Task<bool> send(HttpResponse response, bool keep_alive, bool chunks);
-  Task<bool> send_head(HttpResponse response, bool keep_alive);
-  Task<bool> send_stream(HttpResponse response, bool keep_alive, bool chunks);
   Task<> linger();
-  bhttp::response<bhttp::string_body> make_head(const HttpResponse& response,
-                                                bool keep_alive) const;
+
+  // False when it was woken up meanwhile. A header has come, or nothing is waited for.
+  bool header_came() {
+    Phase waiting = kWaiting;
+    return phase_.compare_exchange_strong(waiting, kAnswering);
+  }
 
   static constexpr size_t kReadAhead = 64 * kKiB;
-  static constexpr size_t kPieceBytes = 64 * kKiB;  // that a client must take in one timeout
 
-  Stream stream_;
-  beast::flat_buffer buffer_;
+  const std::shared_ptr<Stream> stream_;
   const HttpRouter& router_;
   const HttpServerOptions& options_;
+  ResponseSender sender_;
+  const Context context_;
   const std::stop_token stopping_;
-  bool waiting_ = false;  // for a request's first byte
-};
-
-class ChunkWriter : public BodyWriter {
- public:
-  ChunkWriter(std::shared_ptr<ConnectionImpl> connection, bool chunked)
-      : connection_(std::move(connection)), chunked_(chunked) {}
-
-  Task<Result<>> write(Bytes data) override {
-    return connection_->write_chunk(std::move(data), chunked_);
-  }
-
- private:
-  const std::shared_ptr<ConnectionImpl> connection_;
-  const bool chunked_;
+  const std::string peer_;
+  std::string certificate_;
+  std::atomic<Phase> phase_ = kAnswering;
 };
 
 Task<> ConnectionImpl::serve() {
   auto self = shared_from_this();
+  const bool begun = co_await begin();
+  if (begun) co_await answer_all();
+  stream_->end_writing();
+  stream_->close();
+}
+
+// The handshake has as long as a header.
+Task<bool> ConnectionImpl::begin() {
+  if (options_.tls == nullptr) co_return true;
+  Result<std::unique_ptr<TlsSession>> session = options_.tls->server_session(stream_->fd());
+  if (!session) {
+    log::warning("cannot answer {}: {}", peer_, session.error().to_string());
+    co_return false;
+  }
+  stream_->begin_tls(std::move(*session));
+  stream_->expires_after(options_.idle_timeout);
+  phase_ = kWaiting;
+  IoResult shaken{.state = IoResult::kEnd};
+  if (!stopping_.stop_requested()) shaken = co_await stream_->shake_hands();
+  if (!header_came()) co_return false;
+  if (shaken.done()) {
+    certificate_ = stream_->tls()->peer_name();
+    co_return true;
+  }
+  refused_total.add();
+  log::info("no TLS with {}: {}", peer_, stream_->reason(shaken));
+  if (stream_->tls()->spoken_to_in_clear()) co_await refuse_clear_text();
+  co_return false;
+}
+
+// Whoever forgot the "s" of https should be told so and not see noise.
+Task<> ConnectionImpl::refuse_clear_text() {
+  stream_->end_tls();
+  HttpResponse refusal = HttpResponse::failure(
+      400, "invalid_argument", "this port speaks TLS and the request came in clear; use https");
+  co_await sender_.send(std::move(refusal), {.keep_alive = false});
+  co_await linger();
+}
+
+Task<> ConnectionImpl::answer_all() {
   while (!stopping_.stop_requested()) {
     Incoming incoming = co_await receive();
+    stream_->expires_never();
     if (incoming.refusal) {
       refused_total.add();
-      co_await send(std::move(*incoming.refusal), false, incoming.chunks);
+      incoming.terms.keep_alive = false;
+      co_await sender_.send(std::move(*incoming.refusal), incoming.terms);
       co_await linger();
-      break;
+      co_return;
     }
-    if (!incoming.request) break;
-    Context context = Context::background().with_cancel(stopping_);
-    HttpResponse response = co_await router_.handle(context, std::move(*incoming.request));
+    if (!incoming.request) co_return;
+    HttpResponse response = co_await router_.handle(context_, std::move(*incoming.request));
     requests_total.add();
-    bool keep_alive = incoming.keep_alive && !stopping_.stop_requested();
-    bool sent = false;
-    if (incoming.head || response.status == 304) {
-      sent = co_await send_head(std::move(response), keep_alive);
-    } else {
-      sent = co_await send(std::move(response), keep_alive, incoming.chunks);
-    }
-    if (!sent || !keep_alive) break;
+    if (stopping_.stop_requested()) incoming.terms.keep_alive = false;
+    const bool goes_on = co_await sender_.send(std::move(response), incoming.terms);
+    if (!goes_on) co_return;
   }
-  ErrorCode ignored;
-  stream_.socket().shutdown(asio::socket_base::shutdown_send, ignored);
-  stream_.close();
 }
 
 // A header and a body have `idle_timeout` each, however slowly they trickle.
 Task<Incoming> ConnectionImpl::receive() {
-  Parser parser;
+  HttpRequest request;
+  RequestParser parser(request);
   parser.header_limit(options_.header_bytes_max);
   parser.body_limit(options_.body_bytes_max);
-  ErrorCode failed;
-  waiting_ = true;
-  stream_.expires_after(options_.idle_timeout);
-  co_await bhttp::async_read_header(stream_, buffer_, parser,
-                                    redirect_error(use_awaitable, failed));
-  waiting_ = false;
-  if (!failed) {
-    stream_.expires_after(options_.idle_timeout);
-    co_await bhttp::async_read(stream_, buffer_, parser, redirect_error(use_awaitable, failed));
+  InputBuffer& input = stream_->input();
+  phase_ = kWaiting;
+  if (stopping_.stop_requested()) co_return Incoming();
+  stream_->expires_after(options_.idle_timeout);
+  for (bool header = true;;) {
+    if (!input.empty()) {
+      ErrorCode failed;
+      input.consume(parse(parser, input.filled(), failed));
+      if (failed) co_return refuse(failed);
+    }
+    if (header && parser.is_header_done()) {
+      header = false;
+      if (!header_came()) co_return Incoming();
+      if (!parser.is_done()) stream_->expires_after(options_.idle_timeout);
+    }
+    if (parser.is_done()) co_return accepted(std::move(request), parser);
+    const std::span<std::byte> room = input.room(options_.header_bytes_max + kReadAhead);
+    if (room.empty()) co_return refuse(bhttp::make_error_code(bhttp::error::buffer_overflow));
+    const IoResult got = co_await stream_->read_some(room);
+    if (!got.done()) {
+      if (stream_->cut_reason() == Stream::Cut::kTimedOut) refused_total.add();
+      co_return Incoming();
+    }
+    input.commit(got.bytes);
   }
-  if (failed) co_return refuse(failed);
+}
 
+Incoming ConnectionImpl::accepted(HttpRequest request, const RequestParser& parser) const {
   Incoming incoming;
-  auto& message = parser.get();
-  incoming.keep_alive = message.keep_alive();
-  incoming.chunks = message.version() >= 11;
-  HttpRequest request;
-  request.method = std::string(view(message.method_string()));
-  incoming.head = request.method == "HEAD";
-  if (auto parsed = parse_target(view(message.target()), request); !parsed) {
+  incoming.terms = {.keep_alive = parser.keep_alive(),
+                    .chunks = parser.knows_chunks(),
+                    .head_only = request.method == "HEAD"};
+  if (auto parsed = parse_target(request.target, request); !parsed) {
     incoming.refusal =
         HttpResponse::failure(400, to_string(parsed.error().code()), parsed.error().message());
-    co_return incoming;
+    return incoming;
   }
-  for (const auto& field : message) {
-    request.headers.set(std::string(view(field.name_string())), std::string(view(field.value())));
-  }
-  request.body = std::move(message.body());
+  request.peer = peer_;
+  request.certificate = certificate_;
   incoming.request = std::move(request);
-  co_return incoming;
+  return incoming;
 }
 
 Incoming ConnectionImpl::refuse(const ErrorCode& failed) const {
@@ -196,131 +221,32 @@ Incoming ConnectionImpl::refuse(const ErrorCode& failed) const {
     incoming.refusal = HttpResponse::failure(
         413, "invalid_argument",
         fmt::format("the request's body is larger than {}", format_bytes(options_.body_bytes_max)));
-  } else if (failed.category() == bhttp::make_error_code(bhttp::error::bad_method).category() &&
-             failed != bhttp::error::end_of_stream && failed != bhttp::error::partial_message) {
+  } else {
     incoming.refusal = HttpResponse::failure(400, "invalid_argument",
                                              "this is not an HTTP request: " + failed.message());
-  } else if (failed == beast::error::timeout) {
-    refused_total.add();
   }
   return incoming;
-}
-
-bhttp::response<bhttp::string_body> ConnectionImpl::make_head(const HttpResponse& response,
-                                                              bool keep_alive) const {
-  bhttp::response<bhttp::string_body> head;
-  head.version(11);
-  head.result(static_cast<unsigned>(response.status));
-  for (const auto& [name, value] : response.headers.all()) head.insert(name, value);
-  head.keep_alive(keep_alive);
-  return head;
-}
-
-void ConnectionImpl::give_time_to_write() {
-  if (options_.write_timeout == Clock::duration::max()) {
-    stream_.expires_never();
-  } else {
-    stream_.expires_after(options_.write_timeout);
-  }
-}
-
-// A slow client is none that has gone: each piece that it takes gives it time for the next.
-template <class Buffers>
-Task<ErrorCode> ConnectionImpl::write_all(Buffers buffers) {
-  beast::buffers_suffix<Buffers> left(std::move(buffers));
-  ErrorCode failed;
-  while (!failed && beast::buffer_bytes(left) != 0) {
-    give_time_to_write();
-    size_t taken = co_await stream_.async_write_some(beast::buffers_prefix(kPieceBytes, left),
-                                                     redirect_error(use_awaitable, failed));
-    left.consume(taken);
-  }
-  co_return failed;
-}
-
-// True when the answer went out whole.
-Task<bool> ConnectionImpl::send(HttpResponse response, bool keep_alive, bool chunks) {
-  if (response.stream) {
-    bool sent = co_await send_stream(std::move(response), keep_alive, chunks);
-    co_return sent;
-  }
-  auto message = make_head(response, keep_alive);
-  message.body() = std::move(response.body);
-  message.prepare_payload();
-  ErrorCode failed;
-  give_time_to_write();
-  co_await bhttp::async_write(stream_, message, redirect_error(use_awaitable, failed));
-  co_return !failed;
-}
-
-// To HEAD the length that GET would have had (RFC 9110, 9.3.2), where it is known; with 304 none.
-Task<bool> ConnectionImpl::send_head(HttpResponse response, bool keep_alive) {
-  auto message = make_head(response, keep_alive);
-  if (!response.stream && response.status != 304) message.content_length(response.body.size());
-  bhttp::response_serializer<bhttp::string_body> head(message);
-  ErrorCode failed;
-  give_time_to_write();
-  co_await bhttp::async_write_header(stream_, head, redirect_error(use_awaitable, failed));
-  co_return !failed;
-}
-
-Task<bool> ConnectionImpl::send_stream(HttpResponse response, bool keep_alive, bool chunks) {
-  auto message = make_head(response, keep_alive && chunks);
-  if (chunks) {
-    message.chunked(true);
-    message.set(bhttp::field::trailer, "leat-error");
-  }
-  bhttp::response_serializer<bhttp::string_body> head(message);
-  ErrorCode failed;
-  give_time_to_write();
-  co_await bhttp::async_write_header(stream_, head, redirect_error(use_awaitable, failed));
-  if (failed) co_return false;
-
-  std::shared_ptr<BodyWriter> writer = std::make_shared<ChunkWriter>(shared_from_this(), chunks);
-  Result<> produced = co_await response.stream(std::move(writer));
-  if (!produced) log::info("an answer ended early: {}", produced.error().to_string());
-  if (!chunks) co_return false;  // the close is the end mark
-
-  bhttp::fields trailer;
-  if (!produced) trailer.set("leat-error", percent_encode(produced.error().to_string()));
-  failed = co_await write_all(bhttp::make_chunk_last(trailer));
-  co_return produced && !failed;
-}
-
-Task<Result<>> ConnectionImpl::write_chunk(Bytes data, bool chunked) {
-  if (data.empty()) co_return Result<>();  // an empty chunk would end the body
-  auto self = shared_from_this();
-  std::vector<asio::const_buffer> buffers = buffers_of(data);
-  ErrorCode failed;
-  if (chunked) {
-    failed = co_await write_all(bhttp::make_chunk(buffers));
-  } else {
-    failed = co_await write_all(buffers);
-  }
-  co_return to_result(failed, "cannot send an answer");
 }
 
 // Closing with unread bytes makes the kernel send a reset, which may overtake the refusal that the
 // client should see; so take what it still sends, within limits.
 Task<> ConnectionImpl::linger() {
   constexpr size_t kBytesMax = 8 * kMiB;
-  ErrorCode failed;
-  stream_.socket().shutdown(asio::socket_base::shutdown_send, failed);
+  stream_->end_writing();
   std::vector<std::byte> sink(64 * kKiB);
-  stream_.expires_after(std::min<Clock::duration>(options_.idle_timeout, std::chrono::seconds(2)));
-  for (size_t taken = 0; !failed && taken < kBytesMax;) {
-    taken +=
-        co_await stream_.async_read_some(asio::buffer(sink), redirect_error(use_awaitable, failed));
+  stream_->expires_after(std::min<Clock::duration>(options_.idle_timeout, std::chrono::seconds(2)));
+  for (size_t taken = 0; taken < kBytesMax;) {
+    const IoResult got = co_await stream_->read_some(sink);
+    if (!got.done()) co_return;
+    taken += got.bytes;
   }
 }
 
 }  // namespace
 
-std::shared_ptr<Connection> Connection::create(asio::generic::stream_protocol::socket socket,
-                                               const HttpRouter& router,
-                                               const HttpServerOptions& options,
-                                               std::stop_token stopping) {
-  return std::make_shared<ConnectionImpl>(std::move(socket), router, options, std::move(stopping));
+std::shared_ptr<Connection> Connection::create(boost::asio::generic::stream_protocol::socket socket,
+                                               Surroundings around, std::stop_token stopping) {
+  return std::make_shared<ConnectionImpl>(std::move(socket), around, std::move(stopping));
 }
 
 }  // namespace leat

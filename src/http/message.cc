@@ -13,10 +13,6 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-bool same_name(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
-
 std::optional<int> hex_digit(char c) {
   c = lower(c);
   if (c >= '0' && c <= '9') return c - '0';
@@ -31,9 +27,13 @@ bool unreserved(char c) {
 
 }  // namespace
 
+bool same_field_name(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && std::ranges::equal(a, b, {}, lower, lower);
+}
+
 void HttpHeaders::set(std::string name, std::string value) {
   for (auto& field : fields_) {
-    if (same_name(field.first, name)) {
+    if (same_field_name(field.first, name)) {
       field.second = std::move(value);
       return;
     }
@@ -43,7 +43,7 @@ void HttpHeaders::set(std::string name, std::string value) {
 
 std::optional<std::string_view> HttpHeaders::find(std::string_view name) const {
   for (const auto& field : fields_) {
-    if (same_name(field.first, name)) return field.second;
+    if (same_field_name(field.first, name)) return field.second;
   }
   return std::nullopt;
 }
@@ -101,7 +101,9 @@ std::string percent_encode(std::string_view text) {
     if (unreserved(c) || c == '/') {
       out += c;
     } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+      constexpr std::string_view kHex = "0123456789ABCDEF";
+      const auto byte = static_cast<unsigned char>(c);
+      out += {'%', kHex[byte / 16], kHex[byte % 16]};
     }
   }
   return out;

@@ -3,6 +3,7 @@
 // the acceptor is touched on its strand only.
 #include "http/server.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <boost/asio/basic_socket_acceptor.hpp>
@@ -29,7 +30,7 @@ struct ServerState {
   ServerState(Listener listener, HttpRouter routes, HttpServerOptions limits, Executor& on)
       : endpoint(std::move(listener.endpoint)),
         router(std::move(routes)),
-        options(limits),
+        options(std::move(limits)),
         executor(on),
         strand(asio::make_strand(on.any())),
         acceptor(strand, Protocol(listener.family, 0), listener.fd),
@@ -69,8 +70,9 @@ void welcome(const StatePtr& state, Protocol::socket socket, Semaphore::Permit p
   ErrorCode ignored;
   if (state->endpoint.unix_path.empty()) socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   auto executor = socket.get_executor();
-  auto connection = Connection::create(std::move(socket), state->router, state->options,
-                                       state->stopping.get_token());
+  auto connection =
+      Connection::create(std::move(socket), {state->router, state->options, state->executor},
+                         state->stopping.get_token());
   {
     std::lock_guard lock(state->mutex);
     state->connections.insert(connection);
@@ -87,7 +89,7 @@ Task<> accept_loop(StatePtr state) {
     auto place = co_await state->places.acquire(context, 1, "a place for a connection");
     // stop() cancels the accept that it finds; one that begins later would wait for ever.
     if (!place || state->stopping.stop_requested()) break;
-    Protocol::socket socket(asio::make_strand(state->executor.any()));
+    Protocol::socket socket(state->executor.any());
     ErrorCode failed;
     co_await state->acceptor.async_accept(socket,
                                           asio::redirect_error(asio::use_awaitable, failed));
@@ -149,9 +151,15 @@ Task<> HttpServerImpl::stop() {
 Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpEndpoint endpoint, HttpRouter router,
                                                       HttpServerOptions options,
                                                       Executor& executor) {
+  if (options.tls != nullptr && !options.tls->has_certificate()) {
+    return error(
+        StatusCode::kInvalidArgument,
+        fmt::format("cannot listen at {} with TLS: a server needs a certificate and its key",
+                    endpoint.to_string()));
+  }
   LEAT_TRY(Listener listener, open_listener(std::move(endpoint)));
-  auto state =
-      std::make_shared<ServerState>(std::move(listener), std::move(router), options, executor);
+  auto state = std::make_shared<ServerState>(std::move(listener), std::move(router),
+                                             std::move(options), executor);
   asio::co_spawn(state->strand, accept_loop(state), [](std::exception_ptr failure) {
     if (failure) std::rethrow_exception(failure);
   });

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "http/endpoint.h"
 #include "http/router.h"
+#include "http/tls.h"
 #include "runtime/executor.h"
 
 namespace leat {
@@ -21,10 +22,12 @@ struct HttpServerOptions {
   uint64_t body_bytes_max = 1 * kMiB;
   unsigned connections_max = 256;
   Clock::duration idle_timeout = std::chrono::seconds(60);
-  // For each piece of an answer, at most 64 KiB, to be taken; max(): as long as the client likes.
+  // For the client to take any more of an answer; max(): as long as it likes.
   Clock::duration write_timeout = std::chrono::seconds(60);
   // How long stop() waits for answers under way before it cuts their connections.
   Clock::duration stop_timeout = std::chrono::seconds(2);
+  // Null: in clear. Else it must have a certificate; with a CA, clients must have one as well.
+  std::shared_ptr<const HttpTls> tls{};
 };
 
 class HttpServer {

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/body_writers.h"
+
+#include <fmt/format.h>
+
+namespace leat {
+namespace {
+
+Result<> to_result(const Stream& stream, const IoResult& written) {
+  if (written.done()) return {};
+  if (stream.cut_reason() == Stream::Cut::kTimedOut) {
+    return error(StatusCode::kTimedOut, "cannot send an answer: the client took too long");
+  }
+  return error(StatusCode::kUnavailable,
+               fmt::format("cannot send an answer: {}", stream.reason(written)));
+}
+
+// Whoever writes may let go of the writer before it is awaited, so nothing here refers to one.
+Task<Result<>> write_pieces(std::shared_ptr<Stream> stream, Clock::duration patience, Bytes data,
+                            bool chunked) {
+  const std::string begin = chunked ? fmt::format("{:x}\r\n", data.size()) : std::string();
+  Pieces pieces(begin);
+  pieces.add(data);
+  if (chunked) pieces.add("\r\n");
+  const IoResult written = co_await stream->write_all(std::move(pieces), {.patience = patience});
+  co_return to_result(*stream, written);
+}
+
+Task<Result<>> at_once(Result<> result) {
+  co_return result;
+}
+
+}  // namespace
+
+Task<Result<>> ChunkWriter::write(Bytes data) {
+  if (data.empty()) return at_once({});  // an empty chunk would end the body
+  return write_pieces(stream_, patience_, std::move(data), chunked_);
+}
+
+Task<Result<>> LengthWriter::write(Bytes data) {
+  if (data.size() > left_) {
+    left_ = UINT64_MAX;  // never right again
+    return at_once(error(StatusCode::kInternal, "an answer is longer than was announced"));
+  }
+  left_ -= data.size();
+  return write_pieces(stream_, patience_, std::move(data), false);
+}
+
+}  // namespace leat

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClientPool: the connections of a client: how many there may be, and which are kept. Private to
+// this room. Thread-safe.
+//
+// Invariant: requests under way hold a place each; what is kept and what is under way are never
+// more than connections_max together, since a request dials only where nothing is kept or in place
+// of a kept one that was dead.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "http/client.h"
+#include "http/stream.h"
+#include "runtime/semaphore.h"
+
+namespace leat {
+
+class ClientPool : public std::enable_shared_from_this<ClientPool> {
+ public:
+  ClientPool(HttpEndpoint endpoint, HttpClientOptions options);
+
+  const HttpEndpoint& endpoint() const { return endpoint_; }
+  const HttpClientOptions& options() const { return options_; }
+  // What the field Host says, and what is dialled, as messages name it.
+  const std::string& host() const { return host_; }
+  const std::string& name() const { return name_; }
+  bool keeps() const { return options_.connections_max > 0; }
+
+  // The right to one connection.
+  Semaphore& places() { return places_; }
+
+  // One that was kept, of the same executor's context; null: dial.
+  std::shared_ptr<Stream> take(const boost::asio::any_io_executor& executor);
+  // Keeps one that is in order and between two requests, and unused from now on.
+  void give(std::shared_ptr<Stream> stream);
+  // A new one, connected.
+  Task<Result<>> dial(std::shared_ptr<Stream> stream, Context context);
+
+ private:
+  struct Kept {
+    std::shared_ptr<Stream> stream;
+    const void* context;  // of its executor
+    Clock::time_point since;
+  };
+  struct Shelter;
+
+  void sweep_later(std::shared_ptr<boost::asio::steady_timer> timer, Clock::time_point when);
+  void sweep(std::shared_ptr<boost::asio::steady_timer> timer);
+  void drop(const void* context);
+
+  Task<Result<>> connect(std::shared_ptr<Stream> stream, Context context);
+  Task<Result<>> begin_tls(std::shared_ptr<Stream> stream, Context context);
+  Clock::time_point deadline_of_dial(const Context& context) const;
+  Status cannot_connect(const Stream& stream, const Context& context, std::string reason) const;
+
+  const HttpEndpoint endpoint_;
+  const HttpClientOptions options_;
+  const std::string name_;
+  const std::string host_;
+  Semaphore places_;
+
+  std::mutex mutex_;        // leaf
+  std::vector<Kept> kept_;  // the longest unused first
+  bool sweeping_ = false;
+  std::vector<const void*> sheltered_;  // contexts whose end is watched
+};
+
+}  // namespace leat

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/exchange.h"
+
+#include <fmt/format.h>
+
+namespace leat {
+namespace {
+
+using ErrorCode = boost::system::error_code;
+
+constexpr uint32_t kHeaderBytesMax = 64 * kKiB;
+constexpr size_t kInputBytesMax = kHeaderBytesMax + 16 * kKiB;
+
+std::string in_ms(Clock::duration time) {
+  return fmt::format("{} ms", std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+}
+
+}  // namespace
+
+Task<Result<HttpResponse>> Exchange::run() {
+  LEAT_CO_CHECK_OK(co_await send());
+  LEAT_CO_CHECK_OK(co_await read_head());
+  LEAT_CO_CHECK_OK(co_await read_body());
+  reusable_ = parser_->keep_alive() && stream_.input().empty();
+  co_return std::move(response_);
+}
+
+Task<Result<>> Exchange::send() {
+  limit(question_.terms.first_byte_max > Clock::duration::zero() ? Limit::kFirstByte
+                                                                 : Limit::kDeadline);
+  Pieces pieces(question_.head);
+  pieces.add(question_.body);
+  IoResult sent = stream_.write_now(pieces, false);
+  if (sent.waits()) sent = co_await stream_.write_all(std::move(pieces), {});
+  if (!sent.done()) co_return Error(failure(sent, "send a request to"));
+  co_return Result<>();
+}
+
+Task<Result<>> Exchange::read_head() {
+  InputBuffer& input = stream_.input();
+  const auto begin = [this] {
+    response_ = HttpResponse();
+    parser_.emplace(response_);
+    parser_->header_limit(kHeaderBytesMax);
+    if (question_.is_head) parser_->skip(true);
+  };
+  begin();
+  for (;;) {
+    if (!input.empty()) {
+      ErrorCode failed;
+      input.consume(parse(*parser_, input.filled(), failed));
+      if (failed) co_return Error(broken(failed.message()));
+      if (parser_->is_header_done() && response_.status / 100 != 1) co_return Result<>();
+      // 1xx comes before the answer; it may be in the buffer already.
+      if (parser_->is_header_done()) {
+        begin();
+        continue;
+      }
+    }
+    const std::span<std::byte> room = input.room(kInputBytesMax);
+    if (room.empty()) co_return Error(broken("its header is too large"));
+    const IoResult got = co_await stream_.read_some(room);
+    if (!got.done()) co_return Error(failure(got, "read the answer of"));
+    heard();
+    input.commit(got.bytes);
+  }
+}
+
+void Exchange::limit(Limit by) {
+  limited_by_ = by;
+  Clock::time_point until = context_.deadline;
+  if (by == Limit::kFirstByte) {
+    until = std::min(until, Stream::after(question_.terms.first_byte_max));
+  } else if (by == Limit::kSilence) {
+    until = std::min(until, Stream::after(question_.terms.silence_max));
+  }
+  stream_.expires_at(until);
+}
+
+void Exchange::heard() {
+  if (question_.terms.silence_max > Clock::duration::zero()) {
+    limit(Limit::kSilence);
+  } else if (limited_by_ == Limit::kFirstByte) {
+    limit(Limit::kDeadline);
+  }
+  heard_ = true;
+}
+
+Status Exchange::failure(const IoResult& failed, const char* doing) const {
+  const std::string what = fmt::format("cannot {} {}", doing, name_);
+  if (stream_.cut_reason() == Stream::Cut::kCancelled) {
+    return {StatusCode::kCancelled, what + ": cancelled"};
+  }
+  if (stream_.cut_reason() == Stream::Cut::kTimedOut) {
+    if (context_.expired() || limited_by_ == Limit::kDeadline) {
+      return {StatusCode::kTimedOut, what + ": no answer in time"};
+    }
+    if (limited_by_ == Limit::kFirstByte) {
+      return {StatusCode::kTimedOut, fmt::format("{}: no byte of an answer within {}", what,
+                                                 in_ms(question_.terms.first_byte_max))};
+    }
+    return {StatusCode::kTimedOut, fmt::format("{}: it fell silent for {} in mid-answer", what,
+                                               in_ms(question_.terms.silence_max))};
+  }
+  const bool distrusted = stream_.is_secure() && stream_.tls()->distrusted();
+  return {distrusted ? StatusCode::kPermissionDenied : StatusCode::kUnavailable,
+          fmt::format("{}: {}", what, stream_.reason(failed))};
+}
+
+Status Exchange::broken(std::string_view reason) const {
+  return {StatusCode::kUnavailable, fmt::format("cannot read the answer of {}: {}", name_, reason)};
+}
+
+}  // namespace leat

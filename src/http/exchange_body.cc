@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of Exchange that reads bodies. Where the length is known the parser sees nothing of
+// them: they go from the socket to where they belong.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "http/exchange.h"
+
+namespace leat {
+namespace {
+
+using ErrorCode = boost::system::error_code;
+
+constexpr size_t kPieceBytes = 256 * kKiB;  // of a streamed body, at most
+// What is read without a pause for others on this thread.
+constexpr size_t kReadInTurnMax = 1 * kMiB;
+
+}  // namespace
+
+Task<Result<>> Exchange::read_body() {
+  if (question_.into_pieces && successful()) return read_pieces();
+  const auto length = parser_->content_length();
+  if (parser_->is_done()) return read_gathered(0);
+  if (parser_->chunked() || !length) return read_unknown();
+  if (successful() && question_.sink) return read_streamed(*length);
+  return read_gathered(*length);
+}
+
+Task<Result<>> Exchange::read_pieces() {
+  Pieces into;
+  for (std::span<std::byte> piece : question_.pieces) into.add(piece.data(), piece.size());
+  const auto length = parser_->content_length();
+  const bool known = !parser_->chunked() && length;
+  if (!known) {
+    co_return Error(broken(
+        fmt::format("it does not say how long it is, {} bytes were asked for", into.left())));
+  }
+  if (*length != into.left()) {
+    co_return Error(
+        broken(fmt::format("it has {} bytes, {} were asked for", *length, into.left())));
+  }
+  if (parser_->is_done()) co_return Result<>();
+  Result<> filled = co_await fill(std::move(into));
+  co_return filled;
+}
+
+Result<> Exchange::check_gathered(uint64_t bytes) const {
+  if (bytes <= question_.gathered_bytes_max) return {};
+  return error(StatusCode::kOutOfRange, fmt::format("the answer of {} is larger than {}", name_,
+                                                    format_bytes(question_.gathered_bytes_max)));
+}
+
+Task<Result<>> Exchange::read_gathered(uint64_t length) {
+  LEAT_CO_CHECK_OK(check_gathered(length));
+  response_.body.resize(length);
+  Pieces into(response_.body);
+  Result<> filled = co_await fill(std::move(into));
+  co_return filled;
+}
+
+// Whatever has come is passed on before more is waited for.
+Task<Result<>> Exchange::read_streamed(uint64_t length) {
+  while (length > 0) {
+    Buffer piece(std::min<uint64_t>(length, kPieceBytes));
+    Pieces into;
+    into.add(piece.data(), piece.size());
+    copy_from_input(into);
+    IoResult got;
+    while (into.left() > 0 && got.done()) {
+      got = stream_.read_now(into);
+      if (got.waits() && into.left() == piece.size()) {
+        co_await stream_.wait_for(got.state);
+        got = IoResult();
+      }
+    }
+    if (!got.done() && !got.waits()) {
+      co_return Error(got.state == IoResult::kEnd && stream_.cut_reason() == Stream::Cut::kNone
+                          ? broken(fmt::format("it ended {} bytes early", length))
+                          : failure(got, "read the answer of"));
+    }
+    heard();
+    piece.truncate(piece.size() - into.left());
+    length -= piece.size();
+    LEAT_CO_CHECK_OK(co_await pass(std::move(piece)));
+  }
+  co_return Result<>();
+}
+
+// Chunks, or what goes on until the connection closes: the parser takes them apart.
+Task<Result<>> Exchange::read_unknown() {
+  InputBuffer& input = stream_.input();
+  parser_->eager(true);
+  while (!parser_->is_done()) {
+    ErrorCode failed;
+    if (!input.empty()) {
+      input.consume(parse(*parser_, input.filled(), failed));
+      if (failed) co_return Error(broken(failed.message()));
+      LEAT_CO_CHECK_OK(co_await pass_parsed());
+      if (parser_->is_done()) break;
+    }
+    const std::span<std::byte> room = input.room(kPieceBytes);
+    if (room.empty()) co_return Error(broken("a chunk's header is too large"));
+    const IoResult got = co_await stream_.read_some(room);
+    if (got.done()) {
+      heard();
+      input.commit(got.bytes);
+      continue;
+    }
+    if (got.state == IoResult::kEnd && stream_.cut_reason() == Stream::Cut::kNone) {
+      parser_->put_eof(failed);
+      if (failed) co_return Error(broken("it ended early"));
+    } else {
+      co_return Error(failure(got, "read the answer of"));
+    }
+  }
+  if (!parser_->failure()) co_return Result<>();
+  auto reason = percent_decode(*parser_->failure(), false);
+  co_return error(StatusCode::kUnavailable, reason.value_or("the answer ended early"));
+}
+
+// What the parser has put into the body, if it is to go elsewhere.
+Task<Result<>> Exchange::pass_parsed() {
+  if (!successful() || !question_.sink) co_return check_gathered(response_.body.size());
+  if (response_.body.empty()) co_return Result<>();
+  auto text = std::make_shared<const std::string>(std::exchange(response_.body, {}));
+  Bytes piece;
+  piece.append({text, reinterpret_cast<const std::byte*>(text->data()), text->size()});
+  Result<> passed = co_await pass(std::move(piece));
+  co_return passed;
+}
+
+Task<Result<>> Exchange::pass(Bytes piece) {
+  const bool watched = limited_by_ == Limit::kSilence;
+  if (watched) limit(Limit::kDeadline);
+  Result<> taken = co_await question_.sink(std::move(piece));
+  if (watched) limit(Limit::kSilence);
+  co_return taken;
+}
+
+void Exchange::copy_from_input(Pieces& into) {
+  InputBuffer& input = stream_.input();
+  while (!input.empty() && into.left() > 0) {
+    const iovec& piece = into.next()[0];
+    const size_t bytes = std::min(piece.iov_len, input.filled().size());
+    std::memcpy(piece.iov_base, input.filled().data(), bytes);
+    input.consume(bytes);
+    into.consume(bytes);
+  }
+}
+
+Task<Result<>> Exchange::fill(Pieces into) {
+  const uint64_t length = into.left();
+  copy_from_input(into);
+  for (size_t in_turn = 0; into.left() > 0;) {
+    IoResult got{.state = IoResult::kWaitRead};
+    if (in_turn < kReadInTurnMax) got = stream_.read_now(into);
+    if (got.done()) {
+      heard();
+      in_turn += got.bytes;
+    } else if (got.waits()) {
+      co_await stream_.wait_for(got.state);
+      in_turn = 0;
+    } else if (got.state == IoResult::kEnd && stream_.cut_reason() == Stream::Cut::kNone) {
+      co_return Error(
+          broken(fmt::format("it ended after {} of {} bytes", length - into.left(), length)));
+    } else {
+      co_return Error(failure(got, "read the answer of"));
+    }
+  }
+  co_return Result<>();
+}
+
+}  // namespace leat

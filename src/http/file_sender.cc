@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariant: nothing here waits for a disk on an executor's thread. What is not in the page cache
+// is moved by a thread that may block.
+#include "http/file_sender.h"
+
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <optional>
+
+#include "base/units.h"
+#include "runtime/blocking_pool.h"
+#include "runtime/page_cache.h"
+
+namespace leat {
+namespace {
+
+// Up to here copying costs less than sendfile(2), whose pipe and page references cost 3 µs.
+constexpr size_t kCopiedBytesMax = 32 * kKiB;
+// That a thread moves, or that is looked for in the page cache, at once.
+constexpr size_t kPieceBytes = 1 * kMiB;
+constexpr size_t kCopiedPieceBytes = 256 * kKiB;
+
+// sendfile(2) to a client that is gone raises SIGPIPE and has no flag against it.
+void ignore_broken_pipes() {
+  thread_local const bool blocked = [] {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    return pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0;
+  }();
+  static_cast<void>(blocked);
+}
+
+}  // namespace
+
+template <class Call>
+Task<FileSender::Moved> FileSender::where_it_may_block(Call call) {
+  stream_.expires_never();  // a slow disk is not the client's fault
+  if (file_.threads == nullptr) {
+    Moved moved = co_await executor_.blocking(std::move(call));
+    co_return moved;
+  }
+  auto job = [call = std::move(call)]() mutable -> Result<Moved> { return call(); };
+  Result<Moved> moved = co_await file_.threads->run(std::move(job));
+  co_return moved.value_or(Moved{-1, EIO});
+}
+
+Task<bool> FileSender::send(std::string head) {
+  if (stream_.is_secure() || file_.size <= kCopiedBytesMax) return send_copied(std::move(head));
+  return send_in_kernel(std::move(head));
+}
+
+Task<FileSender::Moved> FileSender::read_some(std::byte* into, size_t size) {
+  iovec piece{into, size};
+  const auto offset = static_cast<off_t>(file_.offset);
+  const ssize_t now = ::preadv2(file_.fd, &piece, 1, offset, RWF_NOWAIT);
+  if (now > 0) co_return Moved{now, 0};
+  const int fd = file_.fd;
+  auto read = [fd, into, size, offset]() -> Moved {
+    const ssize_t bytes = ::pread(fd, into, size, offset);
+    return {bytes, bytes < 0 ? errno : 0};
+  };
+  Moved moved = co_await where_it_may_block(read);
+  co_return moved;
+}
+
+Task<bool> FileSender::send_copied(std::string head) {
+  const size_t piece_bytes = std::min<uint64_t>(file_.size, kCopiedPieceBytes);
+  const auto piece = std::make_unique_for_overwrite<std::byte[]>(piece_bytes);
+  bool whole = true;
+  do {
+    const size_t wanted = std::min<uint64_t>(file_.size, piece_bytes);
+    size_t filled = 0;
+    while (whole && filled < wanted) {
+      const Moved moved = co_await read_some(piece.get() + filled, wanted - filled);
+      whole = moved.bytes > 0;
+      if (!whole) break;
+      filled += static_cast<size_t>(moved.bytes);
+      file_.offset += static_cast<uint64_t>(moved.bytes);
+      file_.size -= static_cast<uint64_t>(moved.bytes);
+    }
+    Pieces pieces(head);
+    pieces.add(piece.get(), filled);
+    IoResult sent = stream_.write_now(pieces, false);
+    if (sent.waits()) {
+      sent = co_await stream_.write_all(std::move(pieces), {.patience = patience_});
+    }
+    if (!sent.done()) co_return false;
+    head.clear();
+  } while (whole && file_.size > 0);
+  co_return whole;
+}
+
+// Errors of the socket and of the file look alike; both end the connection.
+Task<FileSender::Moved> FileSender::move_some(size_t size) {
+  const int socket = stream_.fd(), fd = file_.fd;
+  auto offset = static_cast<off_t>(file_.offset);
+  auto move = [socket, fd, offset, size]() mutable -> Moved {
+    ignore_broken_pipes();
+    const ssize_t bytes = ::sendfile(socket, fd, &offset, size);
+    return {bytes, bytes < 0 ? errno : 0};
+  };
+  if (file_.offset + size > warm_until_ && all_cached(fd, file_.offset, size)) {
+    warm_until_ = file_.offset + size;
+  }
+  if (file_.offset + size <= warm_until_) co_return move();
+  auto bring_and_move = [fd, offset, size, move]() mutable -> Moved {
+    ::posix_fadvise(fd, offset, static_cast<off_t>(size), POSIX_FADV_WILLNEED);
+    return move();
+  };
+  Moved moved = co_await where_it_may_block(bring_and_move);
+  co_return moved;
+}
+
+Task<bool> FileSender::send_in_kernel(std::string head) {
+  Pieces pieces(head);
+  IoResult sent =
+      co_await stream_.write_all(std::move(pieces), {.more = true, .patience = patience_});
+  if (!sent.done()) co_return false;
+  std::optional<Clock::time_point> until;  // the client must have taken something
+  size_t piece = 0;                        // what is left of it
+  while (file_.size > 0) {
+    if (piece == 0) piece = std::min<uint64_t>(file_.size, kPieceBytes);
+    const Moved moved = co_await move_some(piece);
+    if (moved.bytes > 0) {
+      file_.offset += static_cast<uint64_t>(moved.bytes);
+      file_.size -= static_cast<uint64_t>(moved.bytes);
+      piece -= static_cast<size_t>(moved.bytes);
+      until.reset();
+      continue;
+    }
+    // At the end of a file that is shorter than was said there is nothing to send in its place.
+    if (moved.bytes == 0 || (moved.error != EAGAIN && moved.error != EINTR)) co_return false;
+    if (!until) until = Stream::after(patience_);
+    stream_.expires_at(*until);
+    co_await stream_.wait_for(IoResult::kWaitWrite);
+  }
+  co_return true;
+}
+
+}  // namespace leat

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileSender: a part of a file as the body of an answer. Private to this room.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "http/message.h"
+#include "http/stream.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+class FileSender {
+ public:
+  // All of them outlive it.
+  FileSender(Stream& stream, HttpFileBody file, Clock::duration patience, Executor& executor)
+      : stream_(stream), file_(std::move(file)), patience_(patience), executor_(executor) {}
+
+  // `head`, and then the file. False when not all of it went out.
+  Task<bool> send(std::string head);
+
+ private:
+  // Bytes that a call moved, or an errno.
+  struct Moved {
+    ssize_t bytes;
+    int error;
+  };
+
+  Task<bool> send_copied(std::string head);
+  Task<bool> send_in_kernel(std::string head);
+  Task<Moved> move_some(size_t size);
+  Task<Moved> read_some(std::byte* into, size_t size);
+  template <class Call>
+  Task<Moved> where_it_may_block(Call call);
+
+  Stream& stream_;
+  HttpFileBody file_;  // what is left
+  const Clock::duration patience_;
+  Executor& executor_;
+  uint64_t warm_until_ = 0;  // in the page cache when it was last looked at
+};
+
+}  // namespace leat

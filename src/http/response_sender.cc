@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/response_sender.h"
+
+#include "http/body_writers.h"
+#include "http/file_sender.h"
+#include "http/message_head.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+// Nothing of a streamed one, unless it was told.
+std::optional<uint64_t> length_of(const HttpResponse& response) {
+  if (response.stream_bytes) return response.stream_bytes;
+  if (response.stream) return std::nullopt;
+  if (response.file) return response.file->size;
+  if (!response.bytes.empty()) return response.bytes.size();
+  return response.body.size();
+}
+
+}  // namespace
+
+// To HEAD the length that GET would have had (RFC 9110, 9.3.2), where it is known; with 304 none.
+Task<bool> ResponseSender::send(HttpResponse response, Terms terms) {
+  const bool with_body = has_body(response.status);
+  ResponseHead how{.keep_alive = terms.keep_alive};
+  if (with_body) how.content_length = length_of(response);
+  if (!with_body || terms.head_only) {
+    std::string head = make_head(response, how);
+    return send_memory(HttpResponse(), std::move(head), terms.keep_alive);
+  }
+  if (!how.content_length) {
+    how.chunked = terms.chunks;
+    how.keep_alive = terms.keep_alive = terms.keep_alive && terms.chunks;
+  }
+  std::string head = make_head(response, how);
+  if (!how.content_length) return send_chunks(std::move(response), std::move(head), terms);
+  if (response.stream || response.stream_bytes) {
+    return send_length(std::move(response), std::move(head), terms.keep_alive);
+  }
+  if (response.file) {
+    return send_file(std::move(*response.file), std::move(head), terms.keep_alive);
+  }
+  return send_memory(std::move(response), std::move(head), terms.keep_alive);
+}
+
+Task<bool> ResponseSender::send_memory(HttpResponse response, std::string head, bool keep_alive) {
+  Pieces pieces(head);
+  if (!response.bytes.empty()) {
+    pieces.add(response.bytes);
+  } else {
+    pieces.add(response.body);
+  }
+  IoResult sent = stream_->write_now(pieces, false);
+  if (sent.waits()) {
+    sent = co_await stream_->write_all(std::move(pieces), {.patience = patience_});
+  }
+  co_return sent.done() && keep_alive;
+}
+
+Task<bool> ResponseSender::send_file(HttpFileBody file, std::string head, bool keep_alive) {
+  FileSender sender(*stream_, std::move(file), patience_, executor_);
+  const bool sent = co_await sender.send(std::move(head));
+  co_return sent&& keep_alive;
+}
+
+Task<bool> ResponseSender::send_chunks(HttpResponse response, std::string head, Terms terms) {
+  IoResult sent = co_await stream_->write_all(Pieces(head), {.patience = patience_});
+  if (!sent.done()) co_return false;
+  auto writer = std::make_shared<ChunkWriter>(stream_, terms.chunks, patience_);
+  Result<> produced = co_await response.stream(std::move(writer));
+  if (!produced) log::info("an answer ended early: {}", produced.error().to_string());
+  if (!terms.chunks) co_return false;  // the close is the end mark
+
+  std::string end = "0\r\n";
+  if (!produced) end += "leat-error: " + percent_encode(produced.error().to_string()) + "\r\n";
+  end += "\r\n";
+  sent = co_await stream_->write_all(Pieces(end), {.patience = patience_});
+  co_return produced&& sent.done() && terms.keep_alive;
+}
+
+// Whoever reads has been told how much there will be, so there is no place for a reason.
+Task<bool> ResponseSender::send_length(HttpResponse response, std::string head, bool keep_alive) {
+  const IoResult sent = co_await stream_->write_all(Pieces(head), {.patience = patience_});
+  if (!sent.done() || !response.stream) co_return false;
+  auto writer = std::make_shared<LengthWriter>(stream_, *response.stream_bytes, patience_);
+  Result<> produced = co_await response.stream(writer);
+  if (produced && writer->left() != 0) {
+    produced = error(StatusCode::kInternal, "it is not as long as was announced");
+  }
+  if (!produced) log::info("an answer ended early: {}", produced.error().to_string());
+  co_return produced&& keep_alive;
+}
+
+}  // namespace leat

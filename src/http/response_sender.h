@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// ResponseSender: answers of one connection, whatever their bodies come from. Private to this room.
+#pragma once
+
+#include <memory>
+
+#include "http/message.h"
+#include "http/stream.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+class ResponseSender {
+ public:
+  // What the request has to say about its answer.
+  struct Terms {
+    bool keep_alive = true;
+    bool chunks = true;      // HTTP/1.0 does not know them
+    bool head_only = false;  // HEAD
+  };
+
+  // `executor` outlives it.
+  ResponseSender(std::shared_ptr<Stream> stream, Clock::duration patience, Executor& executor)
+      : stream_(std::move(stream)), patience_(patience), executor_(executor) {}
+
+  // True when all of it went out and the connection may go on.
+  Task<bool> send(HttpResponse response, Terms terms);
+
+ private:
+  Task<bool> send_memory(HttpResponse response, std::string head, bool keep_alive);
+  Task<bool> send_file(HttpFileBody file, std::string head, bool keep_alive);
+  Task<bool> send_chunks(HttpResponse response, std::string head, Terms terms);
+  Task<bool> send_length(HttpResponse response, std::string head, bool keep_alive);
+
+  const std::shared_ptr<Stream> stream_;
+  const Clock::duration patience_;
+  Executor& executor_;
+};
+
+}  // namespace leat
