@@ -20,9 +20,6 @@
 namespace leat {
 namespace {
 
-namespace bhttp = boost::beast::http;
-using ErrorCode = boost::system::error_code;
-
 Counter requests_total("leat_http_requests_total", "Requests that were answered");
 Counter refused_total("leat_http_refused_total",
                       "Requests refused as broken, too large or too slow");
@@ -79,7 +76,7 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
   Task<> answer_all();
   Task<Incoming> receive();
   Incoming accepted(HttpRequest request, const RequestParser& parser) const;
-  Incoming refuse(const ErrorCode& failed) const;
+  Incoming refuse(const ParseFault& fault) const;
   Task<> linger();
 
   // False when it was woken up meanwhile. A header has come, or nothing is waited for.
@@ -165,27 +162,24 @@ Task<> ConnectionImpl::answer_all() {
 // A header and a body have `idle_timeout` each, however slowly they trickle.
 Task<Incoming> ConnectionImpl::receive() {
   HttpRequest request;
-  RequestParser parser(request);
-  parser.header_limit(options_.header_bytes_max);
-  parser.body_limit(options_.body_bytes_max);
+  RequestParser parser(request, {options_.header_bytes_max, options_.body_bytes_max});
   InputBuffer& input = stream_->input();
   phase_ = kWaiting;
   if (stopping_.stop_requested()) co_return Incoming();
   stream_->expires_after(options_.idle_timeout);
   for (bool header = true;;) {
     if (!input.empty()) {
-      ErrorCode failed;
-      input.consume(parse(parser, input.filled(), failed));
-      if (failed) co_return refuse(failed);
+      input.consume(parser.put(input.filled()));
+      if (parser.fault()) co_return refuse(*parser.fault());
     }
-    if (header && parser.is_header_done()) {
+    if (header && parser.header_done()) {
       header = false;
       if (!header_came()) co_return Incoming();
-      if (!parser.is_done()) stream_->expires_after(options_.idle_timeout);
+      if (!parser.done()) stream_->expires_after(options_.idle_timeout);
     }
-    if (parser.is_done()) co_return accepted(std::move(request), parser);
+    if (parser.done()) co_return accepted(std::move(request), parser);
     const std::span<std::byte> room = input.room(options_.header_bytes_max + kReadAhead);
-    if (room.empty()) co_return refuse(bhttp::make_error_code(bhttp::error::buffer_overflow));
+    if (room.empty()) co_return refuse({ParseFault::kHeaderTooLarge, {}});
     const IoResult got = co_await stream_->read_some(room);
     if (!got.done()) {
       if (stream_->cut_reason() == Stream::Cut::kTimedOut) refused_total.add();
@@ -211,20 +205,18 @@ Incoming ConnectionImpl::accepted(HttpRequest request, const RequestParser& pars
   return incoming;
 }
 
-Incoming ConnectionImpl::refuse(const ErrorCode& failed) const {
+Incoming ConnectionImpl::refuse(const ParseFault& fault) const {
   Incoming incoming;
-  if (failed == bhttp::error::header_limit || failed == bhttp::error::buffer_overflow) {
-    incoming.refusal = HttpResponse::failure(431, "invalid_argument",
-                                             fmt::format("the request's header is larger than {}",
-                                                         format_bytes(options_.header_bytes_max)));
-  } else if (failed == bhttp::error::body_limit) {
-    incoming.refusal = HttpResponse::failure(
-        413, "invalid_argument",
-        fmt::format("the request's body is larger than {}", format_bytes(options_.body_bytes_max)));
-  } else {
-    incoming.refusal = HttpResponse::failure(400, "invalid_argument",
-                                             "this is not an HTTP request: " + failed.message());
+  int status = 400;
+  std::string why = "this is not an HTTP request: " + fault.reason;
+  if (fault.kind == ParseFault::kHeaderTooLarge) {
+    status = 431;
+    why = "the request's header is larger than " + format_bytes(options_.header_bytes_max);
+  } else if (fault.kind == ParseFault::kBodyTooLarge) {
+    status = 413;
+    why = "the request's body is larger than " + format_bytes(options_.body_bytes_max);
   }
+  incoming.refusal = HttpResponse::failure(status, "invalid_argument", why);
   return incoming;
 }
 

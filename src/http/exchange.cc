@@ -6,8 +6,6 @@
 namespace leat {
 namespace {
 
-using ErrorCode = boost::system::error_code;
-
 constexpr uint32_t kHeaderBytesMax = 64 * kKiB;
 constexpr size_t kInputBytesMax = kHeaderBytesMax + 16 * kKiB;
 
@@ -40,19 +38,16 @@ Task<Result<>> Exchange::read_head() {
   InputBuffer& input = stream_.input();
   const auto begin = [this] {
     response_ = HttpResponse();
-    parser_.emplace(response_);
-    parser_->header_limit(kHeaderBytesMax);
-    if (question_.is_head) parser_->skip(true);
+    parser_.emplace(response_, kHeaderBytesMax, question_.is_head);
   };
   begin();
   for (;;) {
     if (!input.empty()) {
-      ErrorCode failed;
-      input.consume(parse(*parser_, input.filled(), failed));
-      if (failed) co_return Error(broken(failed.message()));
-      if (parser_->is_header_done() && response_.status / 100 != 1) co_return Result<>();
+      input.consume(parser_->put(input.filled()));
+      if (parser_->fault()) co_return Error(broken(parser_->fault()->reason));
+      if (parser_->header_done() && response_.status / 100 != 1) co_return Result<>();
       // 1xx comes before the answer; it may be in the buffer already.
-      if (parser_->is_header_done()) {
+      if (parser_->header_done()) {
         begin();
         continue;
       }

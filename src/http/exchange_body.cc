@@ -11,8 +11,6 @@
 namespace leat {
 namespace {
 
-using ErrorCode = boost::system::error_code;
-
 constexpr size_t kPieceBytes = 256 * kKiB;  // of a streamed body, at most
 // What is read without a pause for others on this thread.
 constexpr size_t kReadInTurnMax = 1 * kMiB;
@@ -22,8 +20,8 @@ constexpr size_t kReadInTurnMax = 1 * kMiB;
 Task<Result<>> Exchange::read_body() {
   if (question_.into_pieces && successful()) return read_pieces();
   const auto length = parser_->content_length();
-  if (parser_->is_done()) return read_gathered(0);
-  if (parser_->chunked() || !length) return read_unknown();
+  if (parser_->done()) return read_gathered(0);
+  if (!length) return read_unknown();
   if (successful() && question_.sink) return read_streamed(*length);
   return read_gathered(*length);
 }
@@ -32,8 +30,7 @@ Task<Result<>> Exchange::read_pieces() {
   Pieces into;
   for (std::span<std::byte> piece : question_.pieces) into.add(piece.data(), piece.size());
   const auto length = parser_->content_length();
-  const bool known = !parser_->chunked() && length;
-  if (!known) {
+  if (!length) {
     co_return Error(broken(
         fmt::format("it does not say how long it is, {} bytes were asked for", into.left())));
   }
@@ -41,7 +38,7 @@ Task<Result<>> Exchange::read_pieces() {
     co_return Error(
         broken(fmt::format("it has {} bytes, {} were asked for", *length, into.left())));
   }
-  if (parser_->is_done()) co_return Result<>();
+  if (parser_->done()) co_return Result<>();
   Result<> filled = co_await fill(std::move(into));
   co_return filled;
 }
@@ -91,14 +88,13 @@ Task<Result<>> Exchange::read_streamed(uint64_t length) {
 // Chunks, or what goes on until the connection closes: the parser takes them apart.
 Task<Result<>> Exchange::read_unknown() {
   InputBuffer& input = stream_.input();
-  parser_->eager(true);
-  while (!parser_->is_done()) {
-    ErrorCode failed;
+  parser_->take_body();
+  while (!parser_->done()) {
     if (!input.empty()) {
-      input.consume(parse(*parser_, input.filled(), failed));
-      if (failed) co_return Error(broken(failed.message()));
+      input.consume(parser_->put(input.filled()));
+      if (parser_->fault()) co_return Error(broken(parser_->fault()->reason));
       LEAT_CO_CHECK_OK(co_await pass_parsed());
-      if (parser_->is_done()) break;
+      if (parser_->done()) break;
     }
     const std::span<std::byte> room = input.room(kPieceBytes);
     if (room.empty()) co_return Error(broken("a chunk's header is too large"));
@@ -109,8 +105,7 @@ Task<Result<>> Exchange::read_unknown() {
       continue;
     }
     if (got.state == IoResult::kEnd && stream_.cut_reason() == Stream::Cut::kNone) {
-      parser_->put_eof(failed);
-      if (failed) co_return Error(broken("it ended early"));
+      if (!parser_->put_eof()) co_return Error(broken("it ended early"));
     } else {
       co_return Error(failure(got, "read the answer of"));
     }
