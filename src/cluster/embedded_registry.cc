@@ -64,11 +64,8 @@ Result<RegistryState> restored(Disk& disk, const EmbeddedRegistryOptions& option
 // What leases and watches share with the registry, which they may outlive.
 class Shared {
  public:
-  Shared(std::string path, std::shared_ptr<Disk> disk, RegistryState state, File lock)
-      : path_(std::move(path)),
-        disk_(std::move(disk)),
-        state_(std::move(state)),
-        lock_(std::move(lock)) {}
+  Shared(std::string path, std::shared_ptr<Disk> disk, RegistryState state)
+      : path_(std::move(path)), disk_(std::move(disk)), state_(std::move(state)) {}
 
   // One change of the state at a time, from its copy to its end.
   Semaphore& changing() { return changing_; }
@@ -145,13 +142,13 @@ class Shared {
   RegistryState state_;
   std::map<RegistryLease, Held> leases_;
   std::shared_ptr<Signal> changed_ = Signal::make();
-  const File lock_;
 };
 
 using SharedPtr = std::shared_ptr<Shared>;
 
 Task<Result<Semaphore::Permit>> turn(SharedPtr shared, Context context) {
-  return shared->changing().acquire(std::move(context), 1, "a change of the registry");
+  LEAT_CO_CHECK_OK(context.check("a change of the registry"));
+  co_return co_await shared->changing().acquire(context, 1, "a change of the registry");
 }
 
 // Ends the lease when its time is over; goes when the lease has gone.
@@ -176,8 +173,8 @@ Task<> watch_over(SharedPtr shared, RegistryLease lease, Context context) {
 
 class EmbeddedRegistryImpl : public EmbeddedRegistry {
  public:
-  EmbeddedRegistryImpl(SharedPtr shared, Executor& executor)
-      : shared_(std::move(shared)), spawner_(executor) {}
+  EmbeddedRegistryImpl(SharedPtr shared, File lock, Executor& executor)
+      : shared_(std::move(shared)), lock_(std::move(lock)), spawner_(executor) {}
   ~EmbeddedRegistryImpl() override { stopping_.request_stop(); }
 
   Task<Result<RegistryView>> list(Context context, std::string prefix) override {
@@ -252,6 +249,7 @@ class EmbeddedRegistryImpl : public EmbeddedRegistry {
 
  private:
   const SharedPtr shared_;
+  const File lock_;  // of the file; what watches over leases writes none
   const Spawner spawner_;
   std::stop_source stopping_;
 };
@@ -266,9 +264,8 @@ Result<std::unique_ptr<EmbeddedRegistry>> EmbeddedRegistry::open(EmbeddedRegistr
     LEAT_TRY(lock, lock_beside(*disk, options.path));
   }
   LEAT_TRY(RegistryState state, restored(*disk, options));
-  auto shared =
-      std::make_shared<Shared>(options.path, std::move(disk), std::move(state), std::move(lock));
-  return std::make_unique<EmbeddedRegistryImpl>(std::move(shared), executor);
+  auto shared = std::make_shared<Shared>(options.path, std::move(disk), std::move(state));
+  return std::make_unique<EmbeddedRegistryImpl>(std::move(shared), std::move(lock), executor);
 }
 
 }  // namespace leat

@@ -120,6 +120,7 @@ Result<RangeAnswer> read_range(const Json& answer) {
   RangeAnswer read;
   LEAT_TRY(read.view.revision, revision_of(answer));
   for (const Json& kv : list(answer, "kvs")) {
+    if (!kv.is_object()) return error(StatusCode::kInternal, "an entry that is no object");
     LEAT_TRY(RegistryEntry entry, entry_of(kv));
     read.view.entries.push_back(std::move(entry));
   }
@@ -174,6 +175,7 @@ Result<WatchAnswer> read_watch(const Json& line) {
     return read;
   }
   for (const Json& one : list(result, "events")) {
+    if (!one.is_object()) return error(StatusCode::kInternal, "an event that is no object");
     LEAT_TRY(RegistryEvent event, event_of(one));
     read.events.events.push_back(std::move(event));
   }
@@ -201,8 +203,8 @@ StatusCode code_of(int64_t grpc, int http_status, std::string_view message) {
   // Of authentication that is off, and of a token that was good before a restart.
   switch (grpc) {
     case kGrpcInvalidArgument:
-      if (message.find("authentication failed") != message.npos) {
-        return StatusCode::kPermissionDenied;
+      for (const char* refused : {"authentication failed", "user name is empty"}) {
+        if (message.find(refused) != message.npos) return StatusCode::kPermissionDenied;
       }
       return StatusCode::kInvalidArgument;
     case kGrpcNotFound:

@@ -88,7 +88,8 @@ class EtcdServers {
 
   // From then on etcd wants a user: root, and kUser for what is below kPrefix.
   void add_user() const {
-    const std::string end = std::string(kPrefix.substr(0, kPrefix.size() - 1)) + "0";  // '0' follows '/'
+    const std::string end =
+        std::string(kPrefix.substr(0, kPrefix.size() - 1)) + "0";  // '0' follows '/'
     for (const char* user : {"root", kUser}) {
       ask("/v3/auth/user/add", fmt::format(R"({{"name":"{}","password":"{}"}})", user, kPassword));
       ask("/v3/auth/role/add", fmt::format(R"({{"name":"{}"}})", user));

@@ -24,9 +24,13 @@ constexpr auto kPatience = seconds(30);
 
 class RegistryMirrorTest : public ::testing::Test {
  protected:
-  void TearDown() override {
-    if (mirror_) executor_.wait(mirror_->stop());
-  }
+  // Before what a test mirrors goes.
+  struct Ending {
+    RegistryMirrorTest& test;
+    ~Ending() {
+      if (test.mirror_) test.executor_.wait(test.mirror_->stop());
+    }
+  };
 
   void mirror(Registry& registry) {
     RegistryMirrorOptions options{.pause_min = milliseconds(20), .pause_max = milliseconds(200)};
@@ -68,6 +72,7 @@ class RegistryMirrorTest : public ::testing::Test {
 TEST_F(RegistryMirrorTest, FollowsWhatChanges) {
   auto registry = EmbeddedRegistry::open({}, make_disk(executor_), executor_);
   ASSERT_TRUE(registry);
+  const Ending ending{*this};
   put(**registry, "w/b", "1");
   put(**registry, "v", "1");
   mirror(**registry);
@@ -86,6 +91,7 @@ TEST_F(RegistryMirrorTest, KeepsWhatItHadWhileEtcdIsGoneAndGoesOnAfterwards) {
   auto servers = EtcdServers::start();
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
   auto registry = EtcdRegistry::create(servers->options());
+  const Ending ending{*this};
   put(*registry, "w/a", "1");
   mirror(*registry);
   servers->end(0);
@@ -105,6 +111,7 @@ TEST_F(RegistryMirrorTest, ListsAgainWhatWasCompactedMeanwhile) {
   put(*registry, "w/a", "1");
   put(*registry, "w/gone", "1");
   RegistryDoor door(*registry);
+  const Ending ending{*this};
   mirror(door);
   door.close();
   while (!mirror_->trouble()) std::this_thread::yield();
@@ -120,6 +127,7 @@ TEST_F(RegistryMirrorTest, ListsAgainWhatWasCompactedMeanwhile) {
 TEST_F(RegistryMirrorTest, SaysWhyThereIsNoFirstView) {
   EtcdOptions options{.endpoints = {{{}, "127.0.0.1", testing::ServerProcess::free_port()}}};
   auto registry = EtcdRegistry::create(options);
+  const Ending ending{*this};
   mirror_ = RegistryMirror::start(*registry, "w/", {}, executor_);
   auto seen =
       executor_.wait(mirror_->first_view(Context::background().with_timeout(milliseconds(500))));

@@ -152,10 +152,10 @@ std::string owners(const Ring& ring, uint32_t files) {
 // Placement is kept between versions: these must never change.
 TEST(Ring, GoldenOwners) {
   const Ring weighted(1, {{worker(0), 100}, {worker(1), 200}, {worker(2), 50}, {worker(3), 400}});
-  EXPECT_EQ(owners(Ring(1, equal_members(5)), 40), "GOLDEN");
-  EXPECT_EQ(owners(weighted, 40), "GOLDEN");
-  EXPECT_EQ(PlacementKey::stripe(kStore, "a/b", 7).hash, 0u);
-  EXPECT_EQ(PlacementKey::listing(kStore, "a/b").hash, 0u);
+  EXPECT_EQ(owners(Ring(1, equal_members(5)), 40), "2414403301241222102330020242421231334043");
+  EXPECT_EQ(owners(weighted, 40), "0311333331231333103333030132301231333313");
+  EXPECT_EQ(PlacementKey::stripe(kStore, "a/b", 7).hash, 6802213214870278837u);
+  EXPECT_EQ(PlacementKey::listing(kStore, "a/b").hash, 7096489252312732626u);
 }
 
 TEST(RingWeights, AreGibibytesAndBounded) {

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers that join, leave, drain, restart and are cut off, as all of them see it.
+#include "cluster/cluster_member.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/units.h"
+#include "cluster/cluster_records.h"
+#include "cluster/embedded_registry.h"
+#include "cluster/registry_door_test.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::RegistryDoor;
+
+constexpr auto kGivenUpAfter = seconds(30);
+
+WorkerId worker(const std::string& name) {
+  const std::string_view part = name;
+  return WorkerId(Id128::digest({&part, 1}));
+}
+
+class ClusterMemberTest : public ::testing::Test {
+ protected:
+  ClusterMemberTest()
+      : registry_(EmbeddedRegistry::open({}, make_disk(executor_), executor_).value()) {}
+
+  struct Member {
+    Member(Registry& registry, const std::string& name, Clock::duration patience, Executor& on)
+        : executor(on), door(registry) {
+      ClusterMemberOptions options{.cluster = "test", .ttl = seconds(2)};
+      options.self = {.id = worker(name), .address = name + ":7480", .capacity_bytes = kTiB};
+      options.ring = {.patience = patience, .settle = milliseconds(10)};
+      member = ClusterMember::start(door, std::move(options), executor);
+    }
+    ~Member() { executor.wait(member->stop(Context::background().with_timeout(seconds(5)))); }
+    ClusterViewPtr view() const { return member->map().view(); }
+
+    Executor& executor;
+    RegistryDoor door;
+    std::unique_ptr<ClusterMember> member;
+  };
+
+  std::unique_ptr<Member> member(const std::string& name,
+                                 Clock::duration patience = std::chrono::minutes(10)) {
+    return std::make_unique<Member>(*registry_, name, patience, executor_);
+  }
+  template <class F>
+  static bool wait_until(F condition) {
+    for (const auto end = Clock::now() + kGivenUpAfter; Clock::now() < end;) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return false;
+  }
+  static std::vector<WorkerId> ring_of(const Member& of) {
+    std::vector<WorkerId> ids;
+    for (const RingMember& one : of.view()->ring.members()) ids.push_back(one.worker);
+    return ids;
+  }
+  static bool has_ring(const Member& of, std::vector<std::string> names) {
+    std::vector<WorkerId> ids;
+    for (const std::string& name : names) ids.push_back(worker(name));
+    std::ranges::sort(ids);
+    return ring_of(of) == ids;
+  }
+
+  Executor executor_;
+  std::unique_ptr<Registry> registry_;
+};
+
+TEST_F(ClusterMemberTest, OneAloneIsARing) {
+  auto a = member("a");
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a"}); }));
+  EXPECT_EQ(a->view()->worker(worker("a"))->address, "a:7480");
+  EXPECT_EQ(a->view()->leader, worker("a").to_hex());
+  EXPECT_EQ(a->view()->cluster, "test");
+}
+
+TEST_F(ClusterMemberTest, AllSeeTheSameRing) {
+  std::vector<std::unique_ptr<Member>> members;
+  for (const char* name : {"a", "b", "c"}) members.push_back(member(name));
+  ASSERT_TRUE(wait_until([&] {
+    return std::ranges::all_of(members,
+                               [](const auto& one) { return has_ring(*one, {"a", "b", "c"}); });
+  }));
+  const auto epoch = members.front()->view()->ring.epoch();
+  for (const auto& one : members) EXPECT_EQ(one->view()->ring.epoch(), epoch);
+}
+
+TEST_F(ClusterMemberTest, ALeaverKeepsItsPlaceForAWhileAndIsNotThere) {
+  auto a = member("a");
+  auto b = member("b");
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}); }));
+  const auto epoch = a->view()->ring.epoch();
+  b.reset();
+  ASSERT_TRUE(wait_until([&] { return a->view()->worker(worker("b")) == nullptr; }));
+  EXPECT_TRUE(has_ring(*a, {"a", "b"}));
+  b = member("b");
+  ASSERT_TRUE(wait_until([&] { return a->view()->worker(worker("b")) != nullptr; }));
+  EXPECT_EQ(a->view()->ring.epoch(), epoch) << "a restart moves nothing";
+}
+
+TEST_F(ClusterMemberTest, WhoStaysAwayLosesItsPlace) {
+  auto a = member("a", milliseconds(100));
+  auto b = member("b", milliseconds(100));
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}); }));
+  b.reset();
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a"}); }));
+  ASSERT_TRUE(a->view()->previous);
+  EXPECT_EQ(a->view()->previous->members().size(), 2u);
+}
+
+TEST_F(ClusterMemberTest, WhoDrainsIsThereAndHoldsNothingNew) {
+  auto a = member("a");
+  auto b = member("b");
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}); }));
+  WorkerInfo self = b->member->self();
+  self.state = WorkerState::kDraining;
+  b->member->publish(self);
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a"}); }));
+  ASSERT_NE(a->view()->worker(worker("b")), nullptr);
+  EXPECT_EQ(a->view()->worker(worker("b"))->state, WorkerState::kDraining);
+}
+
+TEST_F(ClusterMemberTest, AnotherOneLeadsAndKeepsTheRing) {
+  auto a = member("a");
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a"}); }));
+  auto b = member("b");
+  ASSERT_TRUE(wait_until([&] { return has_ring(*b, {"a", "b"}); }));
+  a.reset();
+  ASSERT_TRUE(wait_until([&] { return b->view()->leader == worker("b").to_hex(); }));
+  auto c = member("c");
+  ASSERT_TRUE(wait_until([&] { return has_ring(*c, {"a", "b", "c"}); }));
+}
+
+TEST_F(ClusterMemberTest, WithoutARegistryAllStaysAsItWas) {
+  auto a = member("a");
+  auto b = member("b");
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}) && has_ring(*b, {"a", "b"}); }));
+  a->door.close();
+  b->door.close();
+  ASSERT_TRUE(wait_until([&] { return a->member->trouble().has_value(); }));
+  EXPECT_TRUE(has_ring(*a, {"a", "b"}));
+  EXPECT_NE(a->view()->worker(worker("b")), nullptr);
+  // Until long after the leases have gone there.
+  ASSERT_TRUE(wait_until([&] {
+    auto left = executor_.wait(registry_->list(Context::background(), std::string(kWorkerKeys)));
+    return left && left->entries.empty();
+  }));
+  EXPECT_NE(a->view()->worker(worker("b")), nullptr);
+  a->door.open();
+  b->door.open();
+  ASSERT_TRUE(wait_until([&] {
+    return !a->member->trouble() && !b->member->trouble() && a->view()->workers.size() == 2 &&
+           b->view()->workers.size() == 2;
+  }));
+  EXPECT_TRUE(has_ring(*a, {"a", "b"}));
+}
+
+TEST_F(ClusterMemberTest, WhoWaitsForNewsGetsThem) {
+  auto a = member("a");
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a"}); }));
+  const RegistryRevision seen = a->view()->revision;
+  auto waiting =
+      boost::asio::co_spawn(executor_.any(), a->member->map().newer(Context::background(), seen),
+                            boost::asio::use_future);
+  auto b = member("b");
+  const auto news = waiting.get();
+  ASSERT_TRUE(news);
+  EXPECT_GT((*news)->revision, seen);
+  const auto nothing = executor_.wait(a->member->map().newer(
+      Context::background().with_timeout(milliseconds(1)), RegistryRevision{1} << 60));
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().code(), StatusCode::kTimedOut);
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/cluster_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+using Json = nlohmann::json;
+
+// What `read` makes of the object in `text`; nlohmann throws for members that are missing or of
+// another type, and its exceptions end here.
+template <class T, class Read>
+Result<T> read_record(std::string_view text, const char* what, Read read) {
+  try {
+    const Json json = Json::parse(text);
+    if (const int version = json.value("v", kRecordVersion); version > kRecordVersion) {
+      return error(StatusCode::kUnsupported,
+                   fmt::format("{} is of version {}, this program knows {}; upgrade it", what,
+                               version, kRecordVersion));
+    }
+    return read(json);
+  } catch (const Json::exception& failed) {
+    return error(StatusCode::kCorrupt, fmt::format("{} cannot be read: {}", what, failed.what()));
+  }
+}
+
+// UTF-8 or not: paths and options of people are bytes.
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+template <class Id>
+Id id_of(const Json& json) {
+  const auto id = Id128::from_hex(json.get<std::string>());
+  if (!id) throw Json::other_error::create(501, "this is not an id", &json);
+  return Id(*id);
+}
+
+Json members_json(const std::vector<RingRecord::Member>& members) {
+  Json list = Json::array();
+  for (const auto& member : members) {
+    list.push_back({{"worker", member.worker.to_hex()}, {"capacity", member.capacity_bytes}});
+  }
+  return list;
+}
+
+std::vector<RingRecord::Member> members_of(const Json& list) {
+  std::vector<RingRecord::Member> members;
+  for (const Json& one : list) {
+    members.push_back({id_of<WorkerId>(one.at("worker")), one.at("capacity").get<uint64_t>()});
+  }
+  std::ranges::sort(members, {}, &RingRecord::Member::worker);
+  const auto twice = std::ranges::adjacent_find(members, {}, &RingRecord::Member::worker);
+  if (twice != members.end()) throw Json::other_error::create(501, "a member comes twice", &list);
+  return members;
+}
+
+Json worker_json(const WorkerInfo& worker) {
+  return {{"v", kRecordVersion},
+          {"id", worker.id.to_hex()},
+          {"address", worker.address},
+          {"host_id", worker.host_id},
+          {"host_name", worker.host_name},
+          {"socket", worker.socket},
+          {"capacity", worker.capacity_bytes},
+          {"state", worker.state == WorkerState::kDraining ? "draining" : "active"},
+          {"version", worker.version}};
+}
+
+WorkerInfo worker_of(const Json& json) {
+  return {.id = id_of<WorkerId>(json.at("id")),
+          .address = json.at("address").get<std::string>(),
+          .host_id = json.value("host_id", ""),
+          .host_name = json.value("host_name", ""),
+          .socket = json.value("socket", ""),
+          .capacity_bytes = json.at("capacity").get<uint64_t>(),
+          .state =
+              json.value("state", "") == "draining" ? WorkerState::kDraining : WorkerState::kActive,
+          .version = json.value("version", "")};
+}
+
+Json mount_json(const ClusterMount& mount) {
+  return {{"v", kRecordVersion},           {"path", mount.path},
+          {"source", mount.source},        {"options", mount.options},
+          {"store", mount.store.to_hex()}, {"prefix", mount.prefix}};
+}
+
+ClusterMount mount_of_json(const Json& json) {
+  return {.path = json.at("path").get<std::string>(),
+          .source = json.at("source").get<std::string>(),
+          .options = json.value("options", std::map<std::string, std::string>()),
+          .store = id_of<StoreId>(json.at("store")),
+          .prefix = json.at("prefix").get<std::string>()};
+}
+
+Json ring_json(const RingRecord& ring) {
+  return {{"v", kRecordVersion},
+          {"members", members_json(ring.members)},
+          {"previous", members_json(ring.previous)},
+          {"previous_epoch", ring.previous_epoch}};
+}
+
+RingRecord ring_of(const Json& json) {
+  return {.members = members_of(json.at("members")),
+          .previous = members_of(json.value("previous", Json::array())),
+          .previous_epoch = json.value("previous_epoch", RegistryRevision{0})};
+}
+
+void set_ring(ClusterView& view, RegistryRevision epoch, const RingRecord& record) {
+  view.ring = make_ring(epoch, record.members);
+  if (record.previous_epoch != 0) {
+    view.previous = make_ring(record.previous_epoch, record.previous);
+  }
+}
+
+Result<> take_entry(ClusterView& view, const RegistryEntry& entry) {
+  if (entry.key.starts_with(kWorkerKeys)) {
+    LEAT_TRY(WorkerInfo worker, decode_worker(entry.value));
+    const WorkerId id = worker.id;
+    view.workers[id] = std::move(worker);
+  } else if (entry.key.starts_with(kMountKeys)) {
+    LEAT_TRY(ClusterMount mount, decode_mount(entry.value));
+    std::string path = mount.path;
+    view.mounts[std::move(path)] = std::move(mount);
+  } else if (entry.key == kRingKey) {
+    LEAT_TRY(RingRecord ring, decode_ring(entry.value));
+    set_ring(view, entry.changed, ring);
+  } else if (entry.key == kLeaderKey) {
+    view.leader = entry.value;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string worker_key(const WorkerId& id) {
+  return std::string(kWorkerKeys) + id.to_hex();
+}
+
+std::string mount_key(std::string_view path) {
+  return std::string(kMountKeys) + std::string(path);
+}
+
+Ring make_ring(RegistryRevision epoch, const std::vector<RingRecord::Member>& members) {
+  std::vector<uint64_t> capacities;
+  for (const auto& member : members) capacities.push_back(member.capacity_bytes);
+  const std::vector<uint32_t> weights = ring_weights(capacities);
+  std::vector<RingMember> weighted;
+  for (size_t i = 0; i < members.size(); ++i) {
+    weighted.push_back({members[i].worker, weights[i]});
+  }
+  return {epoch, std::move(weighted)};
+}
+
+std::string encode_worker(const WorkerInfo& worker) {
+  return dump(worker_json(worker));
+}
+Result<WorkerInfo> decode_worker(std::string_view text) {
+  return read_record<WorkerInfo>(text, "a worker's record", worker_of);
+}
+std::string encode_mount(const ClusterMount& mount) {
+  return dump(mount_json(mount));
+}
+Result<ClusterMount> decode_mount(std::string_view text) {
+  return read_record<ClusterMount>(text, "a mount's record", mount_of_json);
+}
+std::string encode_ring(const RingRecord& ring) {
+  return dump(ring_json(ring));
+}
+Result<RingRecord> decode_ring(std::string_view text) {
+  return read_record<RingRecord>(text, "the ring's record", ring_of);
+}
+
+ClusterView view_of(const RegistryView& entries, std::string cluster) {
+  ClusterView view{.revision = entries.revision, .cluster = std::move(cluster)};
+  for (const RegistryEntry& entry : entries.entries) {
+    if (auto taken = take_entry(view, entry); !taken) {
+      log::warning("the registry's entry {} is left out: {}", entry.key, taken.error().to_string());
+    }
+  }
+  return view;
+}
+
+namespace {
+
+// As weights, which all must agree on, and not as the capacities that they were made of.
+Json weights_json(const Ring& ring) {
+  Json members = Json::array();
+  for (const RingMember& member : ring.members()) {
+    members.push_back({{"worker", member.worker.to_hex()}, {"weight", member.weight}});
+  }
+  return members;
+}
+
+Ring weighted_ring(RegistryRevision epoch, const Json& list) {
+  std::vector<RingMember> members;
+  for (const Json& one : list) {
+    const auto weight = one.at("weight").get<uint32_t>();
+    if (weight > kRingWeightMax) throw Json::other_error::create(501, "too great a weight", &one);
+    members.push_back({id_of<WorkerId>(one.at("worker")), weight});
+  }
+  return {epoch, std::move(members)};
+}
+
+ClusterView view_of_json(const Json& json) {
+  ClusterView view{.revision = json.at("revision").get<RegistryRevision>(),
+                   .cluster = json.value("cluster", ""),
+                   .leader = json.value("leader", "")};
+  view.ring = weighted_ring(json.at("epoch").get<RegistryRevision>(), json.at("ring"));
+  if (const auto before = json.value("previous_epoch", RegistryRevision{0}); before != 0) {
+    view.previous = weighted_ring(before, json.at("previous"));
+  }
+  for (const Json& one : json.at("workers")) {
+    WorkerInfo worker = worker_of(one);
+    const WorkerId id = worker.id;
+    view.workers[id] = std::move(worker);
+  }
+  for (const Json& one : json.at("mounts")) {
+    ClusterMount mount = mount_of_json(one);
+    std::string path = mount.path;
+    view.mounts[std::move(path)] = std::move(mount);
+  }
+  return view;
+}
+
+}  // namespace
+
+std::string encode_view(const ClusterView& view) {
+  Json json = {
+      {"v", kRecordVersion},        {"revision", view.revision},       {"cluster", view.cluster},
+      {"epoch", view.ring.epoch()}, {"ring", weights_json(view.ring)}, {"leader", view.leader},
+      {"workers", Json::array()},   {"mounts", Json::array()}};
+  if (view.previous) {
+    json["previous"] = weights_json(*view.previous);
+    json["previous_epoch"] = view.previous->epoch();
+  }
+  for (const auto& [id, worker] : view.workers) json["workers"].push_back(worker_json(worker));
+  for (const auto& [path, mount] : view.mounts) json["mounts"].push_back(mount_json(mount));
+  return dump(json);
+}
+
+Result<ClusterView> decode_view(std::string_view text) {
+  return read_record<ClusterView>(text, "the cluster's view", view_of_json);
+}
+
+}  // namespace leat

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// ViewSignal: the newest view, and those who wait for one that is newer. Thread-safe; its mutex is
+// a leaf.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "cluster/cluster_view.h"
+#include "runtime/shared_result.h"
+
+namespace leat {
+
+class ViewSignal {
+ public:
+  ClusterViewPtr view() const {
+    std::lock_guard lock(mutex_);
+    return view_;
+  }
+
+  void set(ClusterViewPtr view) {
+    std::shared_ptr<SharedResult<bool>> next;
+    {
+      std::lock_guard lock(mutex_);
+      view_ = std::move(view);
+      next = std::exchange(changed_, SharedResult<bool>::make());
+    }
+    next->set(true);
+  }
+
+  Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) {
+    while (true) {
+      std::shared_ptr<SharedResult<bool>> next;
+      {
+        std::lock_guard lock(mutex_);
+        if (view_->revision > after) co_return view_;
+        next = changed_;
+      }
+      Result<bool> changed = co_await next->wait(context, "a change of the cluster");
+      if (!changed) co_return Error(changed.error());
+    }
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  ClusterViewPtr view_ = std::make_shared<const ClusterView>();
+  std::shared_ptr<SharedResult<bool>> changed_ = SharedResult<bool>::make();
+};
+
+}  // namespace leat
