@@ -63,6 +63,8 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   const PageStoreOptions& options() const { return directory_->options; }
   // Of the directory, for as long as it exists.
   const Id128& uuid() const { return directory_->uuid; }
+  // The worker that it belongs to, likewise.
+  const Id128& worker() const { return superblock_.worker; }
   // The next start shall not take its files on trust, however this one ends.
   void distrust() { directory_->left_behind = true; }
   // Ends what runs, without waiting for it and without a mark of a clean stop, and gives the

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cache/page_store.h"
+#include "model/worker_id.h"
 
 namespace leat {
 
@@ -63,6 +64,9 @@ class HostCache : public PageStore {
 
   // PageStore::stats() and pools() are those of all directories that are not down.
   virtual std::vector<DirectoryStats> directories() const = 0;
+  // The worker that the cache makes of its host: that of the first directory that is open. It was
+  // drawn when the directory was made, and stays with it wherever it goes.
+  virtual WorkerId worker() const = 0;
 
   // What is there, about `limit` objects at a time, from `after` on ("" or a page's `next`; else
   // kInvalidArgument). What comes or goes meanwhile may be among them or not; small objects of the

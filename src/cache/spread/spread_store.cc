@@ -378,6 +378,13 @@ std::vector<DirectoryStats> SpreadStore::directories() const {
   return all;
 }
 
+WorkerId SpreadStore::worker() const {
+  for (const MemberPtr& member : members_) {
+    if (const DirectoryStore* store = member->store()) return WorkerId(store->worker());
+  }
+  return {};
+}
+
 Task<> SpreadStore::watch() {
   const Context until_stop = Context::background().with_cancel(stopping_.get_token());
   for (Clock::time_point last = Clock::now(); co_await sleep_for(until_stop, look_every_);) {

@@ -48,6 +48,7 @@ class SpreadStore : public HostCache {
   PageStoreStats stats() const override;
   std::vector<PoolStats> pools() const override;
   std::vector<DirectoryStats> directories() const override;
+  WorkerId worker() const override;
   Task<Result<ObjectPage>> objects(Context context, std::string after, size_t limit) override;
   Task<Result<>> verify(Context context, StepListener listener) override;
   Task<uint64_t> evict(std::optional<PoolId> pool, uint64_t bytes) override;
