@@ -239,7 +239,9 @@ std::pair<ListingFlightPtr, bool> Directory::join_listing(uint64_t seen, Clock::
   if (listed_by_ != seen && !expired_ && !missing_) return {nullptr, false};
   // One that began before an expire() may bring what was there before it.
   if (listing_flight_ && listing_flight_->epoch == epoch_) return {listing_flight_, false};
-  return {begin_listing_locked(now), true};
+  ListingFlightPtr flight = begin_listing_locked(now);
+  flight->age_max = policy_.freshness.answer_age_max();
+  return {flight, true};
 }
 
 ListingFlightPtr Directory::begin_listing(Clock::time_point now) {
@@ -268,8 +270,14 @@ std::pair<CheckFlightPtr, bool> Directory::join_check(const std::string& name, b
   flight->started_at = now;
   std::optional<CheckedName> known = known_state(name);
   flight->was_file = known && known->exists && known->ref != nullptr;
+  if (shared && !doubtful_locked(name)) flight->age_max = policy_.freshness.answer_age_max();
   check_flights_[name] = flight;
   return {flight, true};
+}
+
+bool Directory::doubtful_locked(std::string_view name) const {
+  const auto single = singles_.find(name);
+  return single != singles_.end() && single->second.doubtful;
 }
 
 std::optional<CheckedName> Directory::known_state(std::string_view name) const {

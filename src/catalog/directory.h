@@ -32,7 +32,8 @@ struct ListingFlight {
   uint64_t number = 0;
   uint64_t epoch = 0;
   Clock::time_point started_at;
-  NameTablePtr known;  // the listing before
+  Clock::duration age_max{0};  // of what the source may answer from memory
+  NameTablePtr known;          // the listing before
   const std::shared_ptr<Trace> trace = trace_of_shared_work();
   RefreshNews news;  // there when the result is
   std::shared_ptr<SharedResult<bool>> result = SharedResult<bool>::make();
@@ -43,6 +44,7 @@ using ListingFlightPtr = std::shared_ptr<ListingFlight>;
 struct CheckFlight {
   uint64_t epoch = 0;
   Clock::time_point started_at;
+  Clock::duration age_max{0};
   bool was_file = false;
   const std::shared_ptr<Trace> trace = trace_of_shared_work();
   std::shared_ptr<SharedResult<CheckedName>> result = SharedResult<CheckedName>::make();
@@ -149,6 +151,8 @@ class Directory {
   bool listing_is_fresh(Clock::time_point now) const;
   ListingFlightPtr begin_listing_locked(Clock::time_point now);
   std::optional<CheckedName> known_state(std::string_view name) const;
+  // It was seen to be otherwise than it was known, so no answer from before will do.
+  bool doubtful_locked(std::string_view name) const;
   // `told`: others were told already.
   void note_change(DirectoryNews& news, const NamedChange& change, bool told = false) const;
   void settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news);

@@ -16,8 +16,11 @@ Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, Listin
   Context context = Context::background().with_cancel(tree->stopping()).with_trace(flight->trace);
   const CatalogOptions& options = tree->options();
   LargeListings large{executor, options.names_in_memory_max, options.scratch_directory};
+  Clock::duration age = flight->age_max;
   Result<std::shared_ptr<NameTable>> table =
-      co_await list_directory(context, directory, flight->known, std::move(large));
+      co_await list_directory(context, directory, flight->known, std::move(large), &age);
+  // Who asked the store for us asked earlier than we did.
+  flight->started_at -= age;
   auto enter = [directory, flight, table] { return directory->finish_listing(*flight, table); };
   DirectoryNews news;
   if (flight->known && flight->known->size() > kComparedInPlace) {
@@ -36,7 +39,8 @@ Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, Listin
 Task<> fly_check(Activity::Token, TreePtr tree, DirectoryPtr directory, std::string name,
                  CheckFlightPtr flight) {
   Context context = Context::background().with_cancel(tree->stopping()).with_trace(flight->trace);
-  Result<CheckedName> checked = co_await check_name(context, directory, name, flight->was_file);
+  Result<CheckedName> checked =
+      co_await check_name(context, directory, name, flight->was_file, flight->age_max);
   DirectoryNews news = directory->finish_check(flight, name, checked);
   tree->forget(news.gone_directories);
   flight->result->set(std::move(checked));

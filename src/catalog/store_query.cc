@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "catalog/catalog_metrics.h"
 #include "catalog/scratch_names.h"
 #include "telemetry/log.h"
@@ -109,8 +112,9 @@ Task<Result<>> explain_empty(Context context, DirectoryPtr directory) {
 
 // Success with exists = false when the store says that there is none.
 Task<Result<CheckedName>> check_object(Context context, SourcePtr source, std::string key,
-                                       PathPolicy policy) {
-  Result<SourceObject> object = co_await source->stat(context, {std::move(key)});
+                                       PathPolicy policy, Clock::duration age_max) {
+  StatRequest request{.key = std::move(key), .age_max = age_max};
+  Result<SourceObject> object = co_await source->stat(context, std::move(request));
   CheckedName checked;
   if (!object) {
     // A directory was asked for by a file's key.
@@ -128,8 +132,10 @@ Task<Result<CheckedName>> check_object(Context context, SourcePtr source, std::s
   co_return checked;
 }
 
-Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std::string key) {
-  Result<CheckedName> directory = co_await check_object(context, source, std::move(key), {});
+Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std::string key,
+                                          Clock::duration age_max) {
+  Result<CheckedName> directory =
+      co_await check_object(context, source, std::move(key), {}, age_max);
   if (directory) directory->ref = nullptr;  // a marker may look like an object of no bytes
   co_return directory;
 }
@@ -137,14 +143,17 @@ Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std
 }  // namespace
 
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
-                                                        NameTablePtr known, LargeListings large) {
+                                                        NameTablePtr known, LargeListings large,
+                                                        Clock::duration* age) {
   SourcePtr source = directory->mount()->source;
+  const Clock::duration age_max = std::exchange(*age, Clock::duration{0});
   catalog_metrics::listings.add();
   ListedNames names(directory, std::move(known), std::move(large));
   bool any = false;
   std::string token;
   do {
     ListRequest request{.prefix = directory->key(), .recursive = false, .token = token};
+    request.age_max = age_max;
     Result<ListPage> page = co_await source->list(context, std::move(request));
     if (!page && page.error().code() == StatusCode::kUnsupported && !directory->is_mount_root()) {
       co_return Error(missing_directory(*directory));
@@ -158,6 +167,7 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
                                   source->name(), directory->key()));
     }
     token = page->next_token;
+    *age = std::max(*age, page->age);
     Result<> added = co_await names.add(*std::move(page));
     if (!added) co_return Error(added.error());
   } while (!token.empty());
@@ -169,19 +179,19 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
 }
 
 Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
-                                     bool was_file) {
+                                     bool was_file, Clock::duration age_max) {
   catalog_metrics::checks.add();
   SourcePtr source = directory->mount()->source;
   const PathPolicy policy = directory->policy().of_file(name);
   std::string key = directory->key() + name;
   if (was_file) {
-    Result<CheckedName> checked = co_await check_object(context, source, key, policy);
+    Result<CheckedName> checked = co_await check_object(context, source, key, policy, age_max);
     if (!checked || checked->exists) co_return checked;
-    co_return co_await check_directory(context, source, key + "/");
+    co_return co_await check_directory(context, source, key + "/", age_max);
   }
-  Result<CheckedName> checked = co_await check_directory(context, source, key + "/");
+  Result<CheckedName> checked = co_await check_directory(context, source, key + "/", age_max);
   if (!checked || checked->exists) co_return checked;
-  co_return co_await check_object(context, source, std::move(key), policy);
+  co_return co_await check_object(context, source, std::move(key), policy, age_max);
 }
 
 }  // namespace leat

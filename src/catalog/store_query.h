@@ -23,12 +23,14 @@ struct LargeListings {
 
 // All pages. kNotFound when the directory is not there or cannot be addressed, kNotDirectory when
 // it is a file. Names that cannot be shown are left out, counted and logged once.
+// `age`: what may be answered from before, and afterwards how long before it was.
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
-                                                        NameTablePtr known, LargeListings large);
+                                                        NameTablePtr known, LargeListings large,
+                                                        Clock::duration* age);
 
 // Asks first for a directory, as a listing would show it, unless the name was a file. A name that
 // the store cannot address does not exist.
 Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
-                                     bool was_file);
+                                     bool was_file, Clock::duration age_max);
 
 }  // namespace leat

@@ -143,7 +143,8 @@ std::vector<ByteRange> ChainFetcher::missing(const FileRef& ref, ByteRange range
   PageStore* store = runner_.store_for(ref);
   if (store != nullptr && ask_store) return store->missing(ref, range);
   if (store != nullptr && store->packed(ref)) return {ByteRange{0, ref.size}};
-  return {range.widen(kBlockBytes, ref.size)};
+  const uint64_t unit = store == nullptr ? runner_.read_bytes_min(ref) : kBlockBytes;
+  return {range.widen(unit, ref.size)};
 }
 
 // --- reading -------------------------------------------------------------------------------------

@@ -69,6 +69,11 @@ RequestLimits& FlightRunner::limits(const StoreId& store) {
   return *limits;
 }
 
+uint64_t FlightRunner::read_bytes_min(const FileRef& file) const {
+  const SourcePtr source = sources_.find(file.store);
+  return source == nullptr ? kBlockBytes : source->capabilities().read_bytes_min;
+}
+
 std::optional<RequestLimits::Ticket> FlightRunner::try_ahead(const FileRef& file, uint64_t bytes) {
   const SourcePtr source = sources_.find(file.store);
   if (source == nullptr) return std::nullopt;
@@ -175,6 +180,7 @@ Task<Result<Bytes>> FlightRunner::read_source(FileRefPtr file, ByteRange range, 
   });
   Buffer buffer(range.size);
   ReadRequest read{file->key, range, file->version};
+  read.object_size = file->size;
   auto got = co_await (*source)->read(context, std::move(read), buffer.span());
   if (got) co_return Bytes(std::move(buffer));
   co_return Error(as_gone(**source, *file, got.error()));

@@ -46,6 +46,8 @@ class FlightRunner {
   PageStore* store_for(const FileRef& ref) const {
     return ref.version.known() && ref.cache == CacheUse::kDisk ? store_ : nullptr;
   }
+  // To what a read is widened of which nothing goes to the page store.
+  uint64_t read_bytes_min(const FileRef& file) const;
   // For look-ahead of `bytes`; nothing when the store has enough to do or memory is short.
   std::optional<RequestLimits::Ticket> try_ahead(const FileRef& file, uint64_t bytes);
   // Takes evicted ranges out of the table.

@@ -9,6 +9,19 @@
 
 namespace leat {
 
+std::chrono::nanoseconds Freshness::answer_age_max() const {
+  switch (mode) {
+    case Mode::kMaxAge:
+      return max_age / 2;
+    case Mode::kValidate:
+      return std::chrono::nanoseconds(0);
+    case Mode::kImmutable:
+    case Mode::kSnapshot:
+      break;
+  }
+  return std::chrono::hours(24);
+}
+
 Result<Freshness> Freshness::parse(std::string_view text) {
   Freshness freshness;
   if (text == "immutable") {

@@ -36,6 +36,10 @@ struct Freshness {
     return ages ? std::min(negative_age, max_age) : negative_age;
   }
 
+  // How old an answer may be that somebody else asked the store for, so that half of what it may be
+  // believed is left.
+  std::chrono::nanoseconds answer_age_max() const;
+
   // "max-age=60s", "immutable", "validate", "snapshot".
   static Result<Freshness> parse(std::string_view text);
   std::string to_string() const;

@@ -29,6 +29,9 @@ struct SourceCapabilities {
   // A ranged read can demand a version. Where it cannot, the source itself does stat, read, stat
   // and answers kChanged on difference; docs/semantics.md names the window that remains.
   bool conditional_read = false;
+  // Reads of which nothing is kept on disk are made at least so large. Where a request is cheap and
+  // the other end has read the neighbourhood anyway, small ones stay small.
+  uint64_t read_bytes_min = kBlockBytes;
   // Directories exist by themselves, also when empty (POSIX, HDFS).
   bool real_directories = false;
 
@@ -70,6 +73,8 @@ struct AttemptTerms {
 struct StatRequest {
   std::string key;
   AttemptTerms terms = {};
+  // Of a source that remembers answers for many: what it heard of its store so long ago will do.
+  Clock::duration age_max{0};
 };
 
 struct ListRequest {
@@ -77,6 +82,7 @@ struct ListRequest {
   bool recursive = false;  // false: one level, deeper keys folded into prefixes
   std::string token;       // from the page before; empty for the first
   AttemptTerms terms = {};
+  Clock::duration age_max{0};  // as in StatRequest
 };
 
 // Entries of one page are sorted by key and never repeat; the prefix itself is not among them.
@@ -86,6 +92,7 @@ struct ListPage {
   // What is there but is not among the objects: keys that cannot be addressed, things that are
   // neither file nor directory. Counted once over the pages of a listing.
   uint64_t left_out = 0;
+  Clock::duration age{0};  // how long ago the store was asked; at most the request's age_max
 };
 
 struct ReadRequest {
@@ -93,6 +100,7 @@ struct ReadRequest {
   ByteRange range;     // within the object; the caller knows its size
   Version if_version;  // kNone: whatever is there now
   AttemptTerms terms = {};
+  uint64_t object_size = 0;  // as far as the caller knows it; 0: it does not
 };
 
 // On what a write depends; neither: on nothing.
