@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/server.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 
 #include "base/id128.h"
 #include "http/client.h"
+#include "http/raw_sockets_test.h"
 #include "runtime/shared_result.h"
 
 namespace leat {
@@ -83,59 +83,6 @@ Task<Result<>> check_piece(Totals* totals, Bytes piece) {
 Task<Result<>> refuse_piece(Bytes) {
   co_return error(StatusCode::kNoSpace, "no room for it");
 }
-
-// A client that says exactly what a test wants it to.
-class RawClient {
- public:
-  explicit RawClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-  }
-  explicit RawClient(const std::string& path)
-      : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un to{.sun_family = AF_UNIX, .sun_path = {}};
-    path.copy(to.sun_path, sizeof to.sun_path - 1);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-  }
-  ~RawClient() { close(fd_); }
-
-  // False when the server has closed.
-  bool say(std::string_view text) {
-    while (!text.empty()) {
-      ssize_t n = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
-      if (n <= 0) return false;
-      text.remove_prefix(static_cast<size_t>(n));
-    }
-    return true;
-  }
-  void end_sending() { shutdown(fd_, SHUT_WR); }
-  // Everything until the server closes.
-  std::string hear() {
-    std::string all;
-    char piece[4096];
-    for (ssize_t n; (n = recv(fd_, piece, sizeof piece, 0)) > 0;) all.append(piece, size_t(n));
-    return all;
-  }
-  // The same at some 10 MiB/s at most.
-  std::string hear_slowly() {
-    std::string all;
-    std::vector<char> piece(64 * kKiB);
-    for (ssize_t n; (n = recv(fd_, piece.data(), piece.size(), 0)) > 0; poll(nullptr, 0, 5)) {
-      all.append(piece.data(), size_t(n));
-    }
-    return all;
-  }
-  std::string ask(std::string_view text) {
-    say(text);
-    return hear();
-  }
-
- private:
-  const int fd_;
-};
 
 class HttpServerTest : public testing::Test {
  protected:

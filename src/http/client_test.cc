@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/client.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <set>
+
+#include "http/raw_sockets_test.h"
+#include "http/server.h"
+#include "runtime/shared_result.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using Gate = std::shared_ptr<SharedResult<bool>>;
+
+HttpRequest get(std::string path = "/") {
+  return {.path = std::move(path)};
+}
+
+HttpRequest post(std::string body) {
+  return {.method = "POST", .body = std::move(body)};
+}
+
+// Who asked, and what.
+class Seen {
+ public:
+  void add(const HttpRequest& request) {
+    std::lock_guard lock(mutex_);
+    ++requests_;
+    peers_.insert(request.peer);
+  }
+  size_t connections() const {
+    std::lock_guard lock(mutex_);
+    return peers_.size();
+  }
+  size_t requests() const {
+    std::lock_guard lock(mutex_);
+    return requests_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> peers_;
+  size_t requests_ = 0;
+};
+
+Task<HttpResponse> answer(Seen* seen, Context, HttpRequest request) {
+  seen->add(request);
+  co_return HttpResponse::text(200, request.target + request.body);
+}
+
+Task<HttpResponse> wait_for(Gate inside, Gate release, Context context, HttpRequest) {
+  inside->set(true);
+  auto released = co_await release->wait(context, "a test");
+  co_return HttpResponse::text(200, released ? "released" : "ended");
+}
+
+class HttpClientTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    HttpRouter router;
+    router.add("GET", "/hang", [this](Context context, HttpRequest request) {
+      return wait_for(inside_, release_, std::move(context), std::move(request));
+    });
+    router.add_rest([this](Context context, HttpRequest request) {
+      return answer(&seen_, std::move(context), std::move(request));
+    });
+    server_ = *HttpServer::start(*HttpEndpoint::parse("127.0.0.1:0"), std::move(router),
+                                 {.stop_timeout = 0s}, executor_);
+  }
+  void TearDown() override { executor_.wait(server_->stop()); }
+
+  HttpClient kept(unsigned connections) {
+    return HttpClient(server_->endpoint(), {.connections_max = connections});
+  }
+  Result<HttpResponse> ask(const HttpClient& client, HttpRequest request, Context context = {}) {
+    return executor_.wait(client.request(context, std::move(request)));
+  }
+
+  Executor executor_;
+  Seen seen_;
+  Gate inside_ = SharedResult<bool>::make(), release_ = SharedResult<bool>::make();
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpClientTest, AConnectionOfItsOwnForEachRequestUnlessAskedOtherwise) {
+  HttpClient client(server_->endpoint());
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(ask(client, get())->status, 200);
+  EXPECT_EQ(seen_.connections(), 3u);
+}
+
+TEST_F(HttpClientTest, AKeptConnectionCarriesOneRequestAfterAnother) {
+  HttpClient client = kept(4);
+  const HttpClient copy = client;
+  for (int i = 0; i < 100; ++i) {
+    auto response = ask(i % 2 == 0 ? client : copy, post(std::to_string(i)));
+    ASSERT_TRUE(response) << response.error().to_string();
+    EXPECT_EQ(response->body, "/" + std::to_string(i));
+  }
+  EXPECT_EQ(ask(client, {.method = "HEAD"})->body, "");
+  EXPECT_EQ(ask(client, get("/last"))->body, "/last");
+  EXPECT_EQ(seen_.connections(), 1u);
+}
+
+TEST_F(HttpClientTest, TheTargetIsSentAsItIsWhereThereIsOne) {
+  HttpRequest request{.path = "/not/this", .target = "/a%2Fb?x=%20&y"};
+  EXPECT_EQ(ask(kept(1), request)->body, "/a%2Fb?x=%20&y");
+  HttpRequest made{.path = "/a b", .query = {{"q", "1&2"}}};
+  EXPECT_EQ(ask(kept(1), made)->body, "/a%20b?q=1%262");
+}
+
+Task<> ask_often(HttpClient client, int number, int times, std::atomic<int>* wrong,
+                 std::atomic<int>* running, Gate ended) {
+  for (int i = 0; i < times; ++i) {
+    const std::string body =
+        std::string(static_cast<size_t>(i % 7) * 1000, 'x') + std::to_string(number * 100'000 + i);
+    Result<HttpResponse> response = co_await client.request({}, post(body));
+    if (!response || response->body != "/" + body) ++*wrong;
+  }
+  if (--*running == 0) ended->set(true);
+}
+
+TEST_F(HttpClientTest, ManyRequestsShareFewConnections) {
+  constexpr int kAskers = 32, kTimes = 100;
+  std::atomic<int> wrong = 0, running = kAskers;
+  Gate ended = SharedResult<bool>::make();
+  HttpClient client = kept(3);
+  for (int i = 0; i < kAskers; ++i) {
+    executor_.spawn(ask_often(client, i, kTimes, &wrong, &running, ended));
+  }
+  executor_.wait(ended->wait({}, "the askers")).value();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(seen_.requests(), size_t{kAskers} * kTimes);
+  EXPECT_LE(seen_.connections(), 3u);
+}
+
+TEST_F(HttpClientTest, WhoWaitsForAConnectionKeepsItsDeadlineAndGetsItsTurn) {
+  HttpClient client = kept(1);
+  auto first = std::async([&] { return ask(client, get("/hang")); });
+  executor_.wait(inside_->wait({}, "the first")).value();
+  auto late = ask(client, get(), Context::background().with_timeout(5ms));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code(), StatusCode::kTimedOut);
+  auto second = std::async([&] { return ask(client, get("/second")); });
+  release_->set(true);
+  EXPECT_EQ(first.get()->body, "released");
+  EXPECT_EQ(second.get()->body, "/second");
+}
+
+TEST_F(HttpClientTest, ARequestThatIsGivenUpTakesItsConnectionWithIt) {
+  HttpClient client = kept(1);
+  EXPECT_EQ(ask(client, get("/before"))->body, "/before");
+  std::stop_source stop;
+  auto hanging = std::async([&] {
+    return ask(client, get("/hang"), Context::background().with_cancel(stop.get_token()));
+  });
+  executor_.wait(inside_->wait({}, "the first")).value();
+  stop.request_stop();
+  EXPECT_EQ(hanging.get().error().code(), StatusCode::kCancelled);
+  release_->set(true);
+  EXPECT_EQ(ask(client, get("/after"))->body, "/after");
+  EXPECT_EQ(seen_.connections(), 2u);
+}
+
+TEST_F(HttpClientTest, MayOutliveItsExecutor) {
+  HttpClient client = kept(2);
+  {
+    Executor other;
+    EXPECT_EQ(other.wait(client.request({}, get("/1")))->body, "/1");
+  }
+  EXPECT_EQ(ask(client, get("/2"))->body, "/2");
+}
+
+// `ended` once the first connection is closed by the server, which happens after its first answer,
+// or when a second request has come.
+void close_after_one(RawServer& server, bool read_another, std::promise<void>* ended) {
+  {
+    RawConnection first = server.accept();
+    first.read_head();
+    first.answer("one");
+    if (read_another) first.read_head();
+  }
+  ended->set_value();
+  RawConnection second = server.accept();
+  if (second.read_head().empty()) return;
+  second.answer("two");
+  second.await_end();
+}
+
+struct StaleCase {
+  HttpRequest request;
+  bool read_another;
+};
+
+Result<HttpResponse> ask_twice(StaleCase stale) {
+  Executor executor;
+  std::promise<void> ended;
+  RawServer server([&](RawServer& self) { close_after_one(self, stale.read_another, &ended); });
+  Result<HttpResponse> second = error(StatusCode::kInternal, "not asked");
+  {
+    HttpClient client(server.endpoint(), {.connections_max = 1});
+    EXPECT_EQ(executor.wait(client.request({}, get()))->body, "one");
+    if (!stale.read_another) ended.get_future().wait();
+    second = executor.wait(client.request({}, std::move(stale.request)));
+  }
+  if (!second) RawClient(server.endpoint().port).end_sending();
+  return second;
+}
+
+TEST(HttpKeptConnection, ThatWasClosedIsReplacedWhereTheRequestMayBeSentAgain) {
+  EXPECT_EQ(ask_twice({get(), false})->body, "two");
+  EXPECT_EQ(ask_twice({get(), true})->body, "two");
+  HttpRequest repeatable = post("");
+  repeatable.repeatable = true;
+  EXPECT_EQ(ask_twice({repeatable, true})->body, "two");
+  // Seen before anything is sent.
+  EXPECT_EQ(ask_twice({post(""), false})->body, "two");
+  auto sent = ask_twice({post(""), true});
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().code(), StatusCode::kUnavailable);
+}
+
+TEST(HttpKeptConnection, IsRetriedOnlyOnceAndOnlyBeforeTheFirstByte) {
+  Executor executor;
+  RawServer server([](RawServer& self) {
+    for (const char* last : {"", "HTTP/1.1 200"}) {
+      RawConnection kept = self.accept();
+      kept.read_head();
+      kept.answer("one");
+      kept.read_head();
+      kept.say(last);
+      kept.end();
+      if (*last == '\0') self.accept().read_head();
+    }
+  });
+  for (int round = 0; round < 2; ++round) {
+    HttpClient client(server.endpoint(), {.connections_max = 1});
+    EXPECT_EQ(executor.wait(client.request({}, get()))->body, "one");
+    EXPECT_EQ(executor.wait(client.request({}, get())).error().code(), StatusCode::kUnavailable);
+  }
+}
+
+TEST(HttpKeptConnection, IsClosedWhenItIsIdleForLong) {
+  Executor executor;
+  RawServer server([](RawServer& self) {
+    RawConnection connection = self.accept();
+    connection.read_head();
+    connection.answer("one");
+    connection.await_end();  // or the test does not end
+  });
+  HttpClient client(server.endpoint(), {.connections_max = 1, .idle_max = 1ms});
+  EXPECT_EQ(executor.wait(client.request({}, get()))->body, "one");
+}
+
+TEST(HttpKeptConnection, IsNotKeptWhereMoreCameThanWasAskedForOrTheServerSaysSo) {
+  Executor executor;
+  RawServer server([](RawServer& self) {
+    for (const char* text : {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 200 OK\r\n",
+                             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\na",
+                             "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na",
+                             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\na"}) {
+      RawConnection connection = self.accept();
+      connection.read_head();
+      connection.say(text);
+      if (std::string_view(text).contains("100 Continue")) connection.end();
+      connection.await_end();
+    }
+  });
+  HttpClient client(server.endpoint(), {.connections_max = 1});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(executor.wait(client.request({}, get()))->body, "a");
+}
+
+TEST(HttpTermsTest, SayWhichOfThemEndedARequest) {
+  Executor executor;
+  RawServer server([](RawServer& self) {
+    self.accept().await_end();
+    RawConnection half = self.accept();
+    half.read_head();
+    half.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+    half.await_end();
+    self.accept().await_end();
+  });
+  HttpClient client(server.endpoint());
+  auto ask = [&](Context context, HttpTerms terms) {
+    auto response = executor.wait(client.request(context, get(), kMiB, terms));
+    EXPECT_FALSE(response);
+    EXPECT_EQ(response.error().code(), StatusCode::kTimedOut);
+    return response.error().message();
+  };
+  const Context patient = Context::background().with_timeout(1h);
+  EXPECT_TRUE(ask(patient, {.first_byte_max = 5ms}).contains("no byte of an answer within 5 ms"));
+  EXPECT_TRUE(ask(patient, {.first_byte_max = 1h, .silence_max = 5ms}).contains("silent for 5 ms"));
+  const HttpTerms generous{.first_byte_max = 1h, .silence_max = 1h};
+  EXPECT_TRUE(ask(Context::background().with_timeout(5ms), generous).contains("in time"));
+}
+
+TEST(HttpConnectTimeout, MakesTheEndpointUnavailable) {
+  Executor executor;
+  // Its queue is full, so the kernel lets the next one wait.
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  ASSERT_EQ(listen(fd, 0), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size), 0);
+  const uint16_t port = ntohs(at.sin_port);
+  RawClient only(port);
+  HttpClient client(*HttpEndpoint::parse("127.0.0.1:" + std::to_string(port)),
+                    {.connect_timeout = 5ms});
+  auto response = executor.wait(client.request({}, get()));
+  EXPECT_EQ(response.error().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(response.error().message().contains("no connection within 5 ms"));
+  auto late = executor.wait(client.request(Context::background().with_timeout(1ms), get()));
+  EXPECT_EQ(late.error().code(), StatusCode::kTimedOut);
+  close(fd);
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ends of connections that say exactly what a test wants them to.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "http/endpoint.h"
+
+namespace leat {
+
+// A client that says exactly what a test wants it to.
+class RawClient {
+ public:
+  explicit RawClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  }
+  explicit RawClient(const std::string& path)
+      : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un to{.sun_family = AF_UNIX, .sun_path = {}};
+    path.copy(to.sun_path, sizeof to.sun_path - 1);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  }
+  ~RawClient() { close(fd_); }
+
+  // False when the server has closed.
+  bool say(std::string_view text) {
+    while (!text.empty()) {
+      ssize_t n = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      text.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  void end_sending() { shutdown(fd_, SHUT_WR); }
+  // Everything until the server closes.
+  std::string hear() {
+    std::string all;
+    char piece[4096];
+    for (ssize_t n; (n = recv(fd_, piece, sizeof piece, 0)) > 0;) all.append(piece, size_t(n));
+    return all;
+  }
+  // The same at some 10 MiB/s at most.
+  std::string hear_slowly() {
+    std::string all;
+    std::vector<char> piece(64 * kKiB);
+    for (ssize_t n; (n = recv(fd_, piece.data(), piece.size(), 0)) > 0; poll(nullptr, 0, 5)) {
+      all.append(piece.data(), size_t(n));
+    }
+    return all;
+  }
+  std::string ask(std::string_view text) {
+    say(text);
+    return hear();
+  }
+
+ private:
+  const int fd_;
+};
+
+// One connection of a RawServer.
+class RawConnection {
+ public:
+  explicit RawConnection(int fd) : fd_(fd) {}
+  RawConnection(RawConnection&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~RawConnection() { end(); }
+
+  // The head of the next request; empty when the client has closed.
+  std::string read_head() {
+    std::string head;
+    for (char c; !head.ends_with("\r\n\r\n") && recv(fd_, &c, 1, 0) == 1;) head += c;
+    return head;
+  }
+  bool say(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t n = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      text.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  void answer(std::string_view body) {
+    say("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n");
+    say(body);
+  }
+  // Returns when the client has closed.
+  void await_end() {
+    char piece[4096];
+    while (recv(fd_, piece, sizeof piece, 0) > 0) {
+    }
+  }
+  void end() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+};
+
+// Runs `script` on a thread of its own; ends when that has come to its end.
+class RawServer {
+ public:
+  using Script = std::function<void(RawServer&)>;
+
+  explicit RawServer(Script script) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+    EXPECT_EQ(listen(fd_, 16), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &size), 0);
+    port_ = ntohs(at.sin_port);
+    thread_ = std::thread([this, script = std::move(script)] { script(*this); });
+  }
+  ~RawServer() {
+    thread_.join();
+    close(fd_);
+  }
+
+  RawConnection accept() {
+    ++accepted_;
+    return RawConnection(::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
+  }
+  HttpEndpoint endpoint() const {
+    return *HttpEndpoint::parse("127.0.0.1:" + std::to_string(port_));
+  }
+  // Once the script has ended.
+  int accepted() const { return accepted_; }
+
+ private:
+  const int fd_;
+  uint16_t port_ = 0;
+  int accepted_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace leat
