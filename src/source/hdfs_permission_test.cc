@@ -32,8 +32,10 @@ TEST_F(HdfsPermission, ARefusalIsToldAsOne) {
   EXPECT_EQ(read.error().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(read.error().to_string(), HasSubstr("Permission denied: user=alice"));
   EXPECT_THAT(read.error().to_string(), Not(HasSubstr("org.apache.hadoop")));
-  const Result<ListPage> listed =
-      reader.executor.wait(reader.source().list(Context::background(), {.prefix = "secret/"}));
+  ListRequest below;
+  below.prefix = "secret/";
+  auto list = reader.source().list(Context::background(), below);
+  const Result<ListPage> listed = reader.executor.wait(std::move(list));
   ASSERT_FALSE(listed);
   EXPECT_EQ(listed.error().code(), StatusCode::kPermissionDenied);
 }
