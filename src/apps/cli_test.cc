@@ -78,6 +78,14 @@ TEST_F(CliTest, EveryCommandHasHelpWithAnExampleAndTakesJson) {
   }
 }
 
+TEST_F(CliTest, AnAliasHasThePageOfWhatItStandsFor) {
+  const std::string page = leat({"mounts", "update", "--help"}).out;
+  EXPECT_THAT(page, HasSubstr("Usage: leat mounts set "));
+  EXPECT_EQ(page, leat({"mounts", "set", "--help"}).out);
+  EXPECT_THAT(leat({"jobs", "list", "--help"}).out, HasSubstr("Usage: leat jobs ls"));
+  EXPECT_THAT(leat({"mounts", "update", "/x"}).err, HasSubstr("'leat mounts set --help'"));
+}
+
 TEST_F(CliTest, AMistypedCommandIsCorrected) {
   Said wrong = leat({"muont"});
   EXPECT_EQ(wrong.code, 2);
@@ -174,7 +182,7 @@ TEST_F(CliTest, WhatCannotBeAFileIsLeftOutAndSaid) {
   Said list = leat({"ls", "--json", url_.c_str()});
   EXPECT_EQ(list.code, 0);
   EXPECT_EQ(Json::parse(list.out)["left_out"], 1);
-  EXPECT_THAT(list.err, HasSubstr("1 names"));
+  EXPECT_THAT(list.err, HasSubstr("1 name,"));
   Said copied = leat({"cp", "-r", "--json", url_.c_str(), path("copy").c_str()});
   EXPECT_EQ(copied.code, 1);
   EXPECT_EQ(Json::parse(copied.out)["files"], 2);

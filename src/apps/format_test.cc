@@ -75,7 +75,7 @@ TEST(JobReport, SaysWhatIsNotCachedByItsMount) {
   job.files_total = job.files_done = 1;
   job.seconds = 1;
   EXPECT_EQ(describe_job(job),
-            "loaded 1 files, 0 B (0 B fetched) in 1.0s; 3 files, 1.0 MiB are not cached by their "
+            "loaded 1 file, 0 B (0 B fetched) in 1.0s; 3 files, 1.0 MiB are not cached by their "
             "mount");
 }
 

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
+#include "base/counted.h"
 #include "base/units.h"
 
 namespace leat {
@@ -14,9 +16,9 @@ namespace leat {
 std::string describe_progress(const ProgressState& state, double rate) {
   std::string text;
   if (state.files_total) {
-    text = fmt::format("{} of {} files, ", state.files_done, *state.files_total);
+    text = fmt::format("{} of {}, ", state.files_done, counted(*state.files_total, "file"));
   } else if (state.files_done != 0) {
-    text = fmt::format("{} files, ", state.files_done);
+    text = counted(state.files_done, "file") + ", ";
   }
   text += format_bytes(state.bytes_done);
   if (state.bytes_total) text += " of " + format_bytes(*state.bytes_total);
@@ -46,7 +48,13 @@ Progress::Progress(std::chrono::milliseconds after)
     : terminal_(isatty(STDERR_FILENO) == 1), next_(started_ + after) {}
 
 Progress::~Progress() {
-  if (shown_) std::fputs("\r\033[K", stderr);
+  clear();
+}
+
+void Progress::clear() {
+  if (!std::exchange(shown_, false)) return;
+  std::fputs("\r\033[K", stderr);
+  std::fflush(stderr);
 }
 
 void Progress::show(const ProgressState& state) {

@@ -40,6 +40,8 @@ class Progress {
   ~Progress();  // takes the line away
 
   void show(const ProgressState& state);
+  // Takes the line away until it is shown again: before anything else is written.
+  void clear();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -58,21 +58,30 @@ TEST(Schema, BoundsHoldForSizesDurationsAndWords) {
   size.min = "4MiB";
   size.max = "1GiB";
   EXPECT_TRUE(parse_option(size, "4MiB"));
-  EXPECT_TRUE(parse_option(size, "0"));  // which is the default, and means something else
+  EXPECT_FALSE(parse_option(size, "0"));
   EXPECT_FALSE(parse_option(size, "4095KiB"));
   EXPECT_THAT(parse_option(size, "2GiB").error().message(), HasSubstr("it must be 4MiB to 1GiB"));
-  size.default_text = "8MiB";
-  EXPECT_FALSE(parse_option(size, "0"));
+  size.or_zero = true;  // which means something else
+  EXPECT_TRUE(parse_option(size, "0"));
+  EXPECT_EQ(range_of(size), "4MiB to 1GiB, or 0");
   Option time{.name = "b", .type = OptionType::kDuration, .default_text = "1s", .help = ""};
   time.max = "1h";
   EXPECT_TRUE(parse_option(time, "60m"));
   EXPECT_FALSE(parse_option(time, "61m"));
   EXPECT_EQ(range_of(time), "at most 1h");
   EXPECT_EQ(unit_of(time), "seconds");
+  time.min = "1m";
+  time.or_zero = true;
+  EXPECT_EQ(range_of(time), "1m to 1h, or 0s");
+  EXPECT_TRUE(parse_option(time, "0s"));
   Option word{.name = "c", .type = OptionType::kString, .default_text = "info", .help = ""};
   word.choices = {"debug", "info", "error"};
   EXPECT_THAT(parse_option(word, "inof").error().message(),
               HasSubstr("it must be debug, info or error; did you mean 'info'?"));
+  Option text{.name = "d", .default_text = "", .help = "", .form = "an absolute path"};
+  EXPECT_EQ(range_of(text), "an absolute path");
+  EXPECT_EQ(range_of({.name = "e", .type = OptionType::kBool, .default_text = "false", .help = ""}),
+            "true or false");
 }
 
 TEST(Config, WithoutLayersEverythingIsDefault) {

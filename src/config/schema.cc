@@ -91,7 +91,7 @@ bool is_zero(const OptionValue& value) {
 bool within_bounds(const Option& option, const OptionValue& value) {
   if (!option.max.empty() && less(parse_unbounded(option, option.max).value(), value)) return false;
   if (option.min.empty() || !less(value, parse_unbounded(option, option.min).value())) return true;
-  return is_zero(value) && is_zero(parse_unbounded(option, option.default_text).value());
+  return option.or_zero && is_zero(value);
 }
 
 std::string format_byte_count(uint64_t bytes) {
@@ -148,10 +148,14 @@ std::string range_of(const Option& option) {
     const std::span words(option.choices);
     return fmt::format("{} or {}", fmt::join(words.first(words.size() - 1), ", "), words.back());
   }
+  if (option.type == OptionType::kBool) return "true or false";
+  if (option.type == OptionType::kString) return option.form;
   if (option.min.empty() && option.max.empty()) return "";
   if (option.min.empty()) return "at most " + option.max;
-  if (option.max.empty()) return "at least " + option.min;
-  return fmt::format("{} to {}", option.min, option.max);
+  const char* zero = option.type == OptionType::kDuration ? ", or 0s" : ", or 0";
+  const std::string range = option.max.empty() ? "at least " + option.min
+                                               : fmt::format("{} to {}", option.min, option.max);
+  return option.or_zero ? range + zero : range;
 }
 
 Result<OptionValue> parse_option(const Option& option, std::string_view text) {

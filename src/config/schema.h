@@ -34,18 +34,19 @@ struct Option {
   std::string help;          // one line
   std::string unit{};        // of whole numbers: what is counted
   bool hot = false;          // a change takes effect without a restart
-  // As they would be written, of sizes, durations and whole numbers; empty: no bound. A size or
-  // duration of 0 is no less than the least where 0 is the default, since it means something else
-  // then.
+  // As they would be written, of sizes, durations and whole numbers; empty: no bound.
   std::string min{}, max{};
+  bool or_zero = false;  // 0 is taken though it is less than the least: it means something else
   std::vector<std::string> choices{};  // of text: nothing else; empty: any
+  std::string form{};  // of text without choices: what it has to look like, in words
   // Of a default that is another one on other hosts: what it is, for pages that hold for all.
   std::string default_help{};
 };
 
 // "bytes", "seconds", what is counted; empty of text, and of true and false.
 std::string unit_of(const Option& option);
-// "1 to 4096", "at most 16MiB", "debug, info, warning or error"; empty where there is no bound.
+// "1 to 4096", "at most 16MiB", "debug, info, warning or error", "true or false", a text's form;
+// with ", or 0" where that means something else. Empty where there is no bound.
 std::string range_of(const Option& option);
 
 // Reads `text` as people write it. kInvalidArgument names the option, what was read and what would

@@ -2,6 +2,7 @@
 // Order of waiting: a slot for the file, then one for the piece. Pieces wait for nothing of the
 // job, so that files which hold slots always get on.
 #include "jobs/load_job.h"
+#include "base/counted.h"
 
 #include <fmt/format.h>
 
@@ -107,9 +108,10 @@ Task<> LoadJob::check_cached() {
     progress.bytes_done -= std::min(gone.bytes_total, progress.bytes_done);
   });
   note_error(path(), Status(StatusCode::kNoSpace,
-                            fmt::format("the cache does not hold all of '{}': of {}{} files {} are "
+                            fmt::format("the cache does not hold all of '{}': of {}{} {} are "
                                         "missing again; make it larger, or load less",
-                                        path(), loaded_share_ > 1 ? "about " : "", gone.files_total,
+                                        path(), loaded_share_ > 1 ? "about " : "",
+                                        counted(gone.files_total, "file"),
                                         format_bytes(gone.bytes_total))));
 }
 
@@ -131,10 +133,9 @@ Task<bool> LoadJob::load_listing(Context context, std::string directory, Listing
     progress.bytes_uncached += found.bytes_uncached;
   });
   if (listing->left_out() != 0) {
-    note_error(directory,
-               Status(StatusCode::kUnsupported,
-                      fmt::format("{} names in '{}' cannot be shown as files and were left out",
-                                  listing->left_out(), directory)));
+    note_error(directory, Status(StatusCode::kUnsupported,
+                                 fmt::format("left out {} in '{}', which cannot be shown as files",
+                                             counted(listing->left_out(), "name"), directory)));
   }
   for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
     if (!is_kept(cursor.view()) || !chosen.contain(cursor.view().name)) continue;

@@ -210,7 +210,7 @@ TEST_F(LoadJobTest, WhatIsNotThereAnyMoreAtTheEndFailsTheJob) {
   ASSERT_EQ(job.errors.size(), 1u);
   EXPECT_EQ(job.errors[0].path, "/data");
   EXPECT_EQ(job.errors[0].status.code(), StatusCode::kNoSpace);
-  EXPECT_THAT(job.errors[0].status.message(), HasSubstr("of 1 files 4.9 KiB are missing"));
+  EXPECT_THAT(job.errors[0].status.message(), HasSubstr("of 1 file 4.9 KiB are missing"));
 }
 
 TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jobs/verify_job.h"
+#include "base/counted.h"
 
 #include <fmt/format.h>
 
@@ -23,11 +24,12 @@ Task<> VerifyJob::work(Context context) {
   Result<> verified = co_await cache_.verify(context, listener);
   if (!verified) note_error("cache", verified.error());
   if (corrupt > 0) {
-    note_error("cache", Status(StatusCode::kCorrupt,
-                               fmt::format("{} blocks of the cache were not what they should be; "
-                                           "they are gone and will be fetched again, and the log "
-                                           "names them",
-                                           corrupt)));
+    note_error(
+        "cache",
+        Status(StatusCode::kCorrupt,
+               fmt::format(
+                   "{} of the cache did not pass and will be fetched again; the log says which",
+                   counted(corrupt, "block"))));
   }
 }
 

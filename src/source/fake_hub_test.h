@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "source/opendal_source.h"
 #include "runtime/server_process_test.h"
+#include "source/opendal_source.h"
 
 namespace leat::testing {
 

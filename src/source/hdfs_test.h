@@ -30,6 +30,14 @@ class HdfsCluster {
     return shared;
   }
 
+  // Another one, with permissions: whoever asks is who he says he is, and may do what that one may.
+  // Ends with the last who has it.
+  static std::shared_ptr<HdfsCluster> start_guarded() {
+    auto cluster = std::shared_ptr<HdfsCluster>(new HdfsCluster());
+    cluster->guarded_ = true;
+    return cluster->launch() ? cluster : nullptr;
+  }
+
   // WebHDFS. Whoever asks is taken for who he says he is and may do everything.
   std::string endpoint() const { return process_.endpoint(); }
   // Hadoop's own protocol.
@@ -41,7 +49,12 @@ class HdfsCluster {
   }
 
   std::string url(const std::string& key, const std::string& operation) const {
-    return endpoint() + "/webhdfs/v1/" + percent_encoded(key) + "?op=" + operation;
+    return endpoint() + "/webhdfs/v1/" + percent_encoded(key) + "?user.name=" + kOwner +
+           "&op=" + operation;
+  }
+  // "700", of a file or directory.
+  void set_mode(const std::string& key, const std::string& mode) const {
+    curl({"-X", "PUT", url(key, "SETPERMISSION&permission=" + mode)});
   }
 
  private:
@@ -56,7 +69,7 @@ class HdfsCluster {
     std::string folders = installed.string();
     return process_.launch({"/bin/sh", "-c", kBothNodes, java,
                             home.string() + ":" + folders + ":" + folders + "/lib/*"},
-                           {}, kStartLimit_s) &&
+                           {std::string("HADOOP_USER_NAME=") + kOwner}, kStartLimit_s) &&
            process_.wait_until([this] { return takes_files(); }, kStartLimit_s, 100);
   }
 
@@ -84,7 +97,7 @@ class HdfsCluster {
         {"dfs.namenode.datanode.registration.ip-hostname-check", "false"},
         {"dfs.namenode.edits.noeditlogchannelflush", "true"},
         {"dfs.namenode.safemode.extension", "0"},
-        {"dfs.permissions.enabled", "false"},
+        {"dfs.permissions.enabled", guarded_ ? "true" : "false"},
         {"dfs.replication", "1"},
         {"dfs.ls.limit", std::to_string(kPageEntries)},
         {"hadoop.tmp.dir", home + "/tmp"},
@@ -106,7 +119,9 @@ class HdfsCluster {
     java=$0 classes=$1
     node namenode.NameNode & node datanode.DataNode & wait)";
   static constexpr int kStartLimit_s = 120;
+  static constexpr char kOwner[] = "hdfs";  // who may do everything
 
+  bool guarded_ = false;
   ServerProcess process_{"hdfs"};
   uint16_t rpc_port_ = ServerProcess::free_port();
 };

@@ -3,11 +3,13 @@
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
 
 from rig.leat import leat_program
+from rig.process import wait_until
 
 MIB = 1024 * 1024
 
@@ -34,10 +36,41 @@ def test_ls(leat, mount):
     assert "one" in leat.run("ls", mount / "a").stdout
 
 
-def test_stat(leat, mount):
+def test_stat(leat, mount, objects):
     told = leat.json("stat", mount / "a/two")
     assert told["size"] == 3 * MIB
     assert told["kind"] == "file"
+    assert told["version"].startswith('etag:"')
+    assert told["source"] == f"s3://{objects}/a/two"
+    assert told["cached_bytes"] == 0
+    assert told["mount"] == told["door"] == str(mount)
+    assert told["read_by"] == "daemon"
+    assert "cached   0 % (0 B)" in leat.run("stat", mount / "a/two").stdout
+    assert f"door     {mount} (the daemon answers)" in leat.run("stat", mount / "a/two").stdout
+    with open(mount / "a/two", "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        file.read(4096)
+    assert re.search(r"cached   \d{1,2} % \(\d+\.0 \w+\)", leat.run("stat", mount / "a/two").stdout)
+
+
+def test_stat_of_what_the_kernel_reads_by_itself(leat, mount):
+    if not leat.json("mounts")["mounts"][0]["features"]["passthrough"]:
+        pytest.skip("this kernel has no passthrough")
+    leat.run("load", mount / "a")
+    wait_until(lambda: leat.json("stat", mount / "a/two")["read_by"] == "kernel", "passthrough")
+    text = leat.run("stat", mount / "a/two").stdout
+    assert "cached   100 % (3.0 MiB)" in text
+    assert f"door     {mount} (the kernel reads it by itself: passthrough)" in text
+    # A small file lies in a segment with others.
+    assert leat.json("stat", mount / "a/one")["read_by"] == "daemon"
+    assert "read_by" not in leat.json("stat", mount / "a")
+
+
+def test_stat_of_a_store_has_no_door(leat, store, objects):
+    source = f"s3://{objects}/a/two?endpoint={store.endpoint}&region=us-east-1"
+    told = json.loads(leat.run("stat", "--json", source, credentials=store.credentials).stdout)
+    assert told["door"] == told["mount"] == "" and "read_by" not in told
+    assert "door" not in leat.run("stat", source, credentials=store.credentials).stdout
 
 
 def test_cat(leat, mount):

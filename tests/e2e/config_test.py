@@ -75,6 +75,10 @@ def test_check_reads_as_a_daemon_would(leat, file):
     assert done.returncode == 2
     assert f"{file}:2" in done.stderr
     assert "it must be 1 to 4096" in done.stderr
+    file.write_text('[memory]\nsize = "1MiB"\n')
+    done = leat.run("config", "check", file, check=False)
+    assert f"{file}:2" in done.stderr
+    assert "it must be 32MiB to 1TiB, or 0" in done.stderr
     file.write_text('[log]\nlevel = "verbose"\n')
     assert "debug, info, warning or error" in leat.run("config", "check", check=False).stderr
 

@@ -7,6 +7,7 @@ import http.client
 import http.server
 import json
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -174,7 +175,8 @@ def shoot(browser, axe, name):
         for width in (1400, 360):
             browser.width(width)
             wait_until(lambda: browser.script("return window.innerWidth") == width, "the width")
-            assert browser.overflow() <= 0, f"{name} is too wide at {width}"
+            # Charts follow a frame later.
+            wait_until(lambda: browser.overflow() <= 0, f"{name} to fit into {width}")
             browser.screenshot(SHOTS / f"{name}-{width}-{scheme}.png")
             assert browser.violations(axe) == [], f"{name}, {width}, {scheme}"
     browser.width(1400)
@@ -349,6 +351,25 @@ def test_health_tells_of_errors_and_what_to_do(page, console, axe):
     browser.link("Overview").click()
     browser.wait_for("could not be read")
     shoot(browser, axe, "overview-problem")
+
+
+def test_health_tells_what_was_slow_and_what_it_waited_for(page, console, axe):
+    console.leat.run("free", console.slow)
+    # More than its store gives in a second, at once.
+    readers = [threading.Thread(target=(console.slow / f"{i:02}.tar").read_bytes) for i in range(4)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    browser = page("health")
+    browser.wait_for("Slow operations")
+    browser.wait_for("Where the time went")
+    table = browser.the("[aria-label='Slow operations, the newest first']")
+    rows = [row.text for row in table.find_elements("css selector", "tbody tr")]
+    slow = [row for row in rows if str(console.slow) in row]
+    assert slow, rows
+    assert all(re.search(r" \d+\.\d\d s read ", row.replace("\n", " ")) for row in slow), slow
+    shoot(browser, axe, "health-slow")
 
 
 def test_wrong_and_missing_tokens_say_how_to_get_one(browser, console, axe):

@@ -26,9 +26,10 @@ def no_probe_is_mounted():
     return "leat-doctor" not in Path("/proc/self/mountinfo").read_text()
 
 
-def look(leat, *arguments):
+def look(leat, *arguments, timeout_s=120):
     """What doctor finds, by its JSON; its exit code says whether there is a problem."""
-    done = leat.run("doctor", "--json", "--cache-dir", leat.cache_dir, *arguments, check=False)
+    done = leat.run("doctor", "--json", "--cache-dir", leat.cache_dir, *arguments, check=False,
+                    timeout_s=timeout_s)
     told = json.loads(done.stdout)
     levels = [finding["level"] for finding in told["findings"]]
     assert set(levels) <= LEVELS
@@ -92,6 +93,7 @@ def test_a_configuration_that_is_not_understood_is_a_problem(leat, folder):
     found = named(look(leat, "--config", config), "config")
     assert found["level"] == "problem"
     assert "leat.toml:2" in found["what"]
+    assert f"leat config check {config}" in found["action"]
 
 
 def test_a_running_daemon_says_what_its_mounts_use(leat, store, bucket, folder):
@@ -125,7 +127,8 @@ def test_a_daemon_that_stands_still_is_told_and_not_waited_for(leat, store, buck
     os.kill(daemon, signal.SIGSTOP)
     try:
         # A pipeline with it ends, too: nothing that was left behind holds its output open.
-        found = named(look(leat), "daemon")
+        # Nor is it asked again and again: that took 55 s.
+        found = named(look(leat, timeout_s=40), "daemon")
     finally:
         os.kill(daemon, signal.SIGCONT)
     assert found["level"] == "problem"

@@ -59,7 +59,7 @@ def test_a_bundle_has_what_helps_and_no_secret(leat, store, mounted, folder):
         texts = {member.name.split("/", 1)[1]: bundle.extractfile(member).read().decode()
                  for member in bundle.getmembers() if member.isfile()}
     for part in ("README", "version", "doctor.json", "daemon/status.json", "daemon/config.json",
-                 "daemon/errors.json", "daemon/log", "host/mounts", "host/variables"):
+                 "daemon/errors.json", "daemon/slow.json", "daemon/log", "host/mounts", "host/variables"):
         assert texts[part], part
     assert str(mounted) in texts["daemon/status.json"]
     assert "AWS_SESSION_TOKEN is set" in texts["host/variables"]
@@ -69,6 +69,23 @@ def test_a_bundle_has_what_helps_and_no_secret(leat, store, mounted, folder):
     assert token not in whole
     assert leat.run("support-bundle", file, check=False).returncode == 1
     assert not list(Path("/tmp").glob("leat-support-??????"))
+
+
+def test_a_bundle_of_a_service_has_its_journal(leat, folder):
+    programs = Path(folder) / "programs"
+    programs.mkdir()
+    journalctl = programs / "journalctl"
+    journalctl.write_text('#!/bin/sh\necho "asked for $*"\n'
+                          'echo "leat[7]: HF_TOKEN hf_aaaaaaaaaaaaaaaaaaaaaaaa"\n')
+    journalctl.chmod(0o755)
+    file = Path(folder) / "bundle.tar.gz"
+    leat.run("support-bundle", file,
+             credentials={"PATH": f"{programs}:{os.environ['PATH']}"})
+    with tarfile.open(file) as bundle:
+        name = next(name for name in bundle.getnames() if name.endswith("daemon/log"))
+        log = bundle.extractfile(name).read().decode()
+    assert "asked for -u leat " in log
+    assert "leat[7]: HF_TOKEN ***" in log
 
 
 def test_a_bundle_needs_no_daemon(leat, folder):

@@ -19,6 +19,8 @@ def test_there_are_less_than_forty_options_and_each_is_described():
     assert len(options) < 40
     for option in options:
         assert option["help"] and option["type"]
+        # Numbers from where to where, words of which form.
+        assert option["range"], option["name"]
         # What is counted has a name, and sizes and times a unit.
         assert option["unit"] or option["type"] in ("text", "true or false"), option["name"]
 

@@ -2,6 +2,7 @@
 """What the packages hold, without installing them."""
 
 import hashlib
+import os
 import re
 import subprocess
 import tomllib
@@ -84,7 +85,7 @@ def test_the_tarball_is_the_same_program_for_usr_local(packages, tree, tmp_path)
     assert (tmp_path / "sbin/mount.leat").samefile(tmp_path / "bin/leat")
     unit = (tmp_path / "lib/systemd/system/leat.service").read_text()
     assert "ExecStart=/usr/local/bin/leat daemon" in unit and "/usr/bin/" not in unit
-    for page in ("LICENSE", "install.md", "CHANGELOG.md", "third-party-licences"):
+    for page in ("LICENSE", "docs/install.md", "CHANGELOG.md", "third-party-licences"):
         assert (tmp_path / "share/doc/leat" / page).is_file()
     assert output_of(tmp_path / "bin/leat", "version").startswith("leat ")
     owners = output_of("tar", "--numeric-owner", "-tvf", packages.tarball)
@@ -102,6 +103,20 @@ def test_alerts_dashboard_and_schemas_are_there(packages, tree, tmp_path):
     for name, file in files.items():
         for share in (tree / "usr/share", tmp_path / "share"):
             assert (share / "leat" / name).read_bytes() == file.read_bytes()
+
+
+def test_links_between_the_pages_hold(packages, tree, tmp_path):
+    subprocess.run(["tar", "-C", tmp_path, "--strip-components=1", "-xf", packages.tarball],
+                   check=True)
+    for documents in (tree / "usr/share/doc/leat", tmp_path / "share/doc/leat"):
+        pages = [documents / "README.md", *(documents / "docs").rglob("*.md")]
+        assert len(pages) == 1 + len(list((ROOT / "docs").rglob("*.md")))
+        links = {(page.parent / link).resolve() for page in pages
+                 for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)", page.read_text())}
+        missing = {os.path.relpath(link, documents) for link in links if not link.exists()}
+        # Those are in the sources alone.
+        assert missing == {"CONTRIBUTING.md", "src/doors/admin/README.md",
+                           "src/doors/console/README.md"}
 
 
 def test_sums_are_those_of_the_files(packages):

@@ -110,7 +110,8 @@ function FileDetails(props: { path: string }) {
   return (
     <Panel title={shown(props.path.split('/').pop() ?? '')} wide>
       <Facts facts={[
-        ['Size', `${format.bytes(stat.size)} (${format.count(stat.size)} bytes)`],
+        ['Size', (stat.size ?? 0) < 1024 ? `${format.count(stat.size)} bytes`
+          : `${format.bytes(stat.size)} (${format.count(stat.size)} bytes)`],
         ['Cached', part === undefined ? 'nothing is known of a cache' : (
           <span class="cached wide"><Bar label="Cached" share={part} />
             <span>{format.share(part)}, {format.bytes(stat.cached_bytes)}</span></span>)],
@@ -118,6 +119,8 @@ function FileDetails(props: { path: string }) {
         ['Version', <code class="name">{stat.version}</code>],
         ['Source', <Name wire={wireOf(stat, 'source')} />],
         ['Mount', <Name wire={wireOf(stat, 'mount')} />],
+        ['Read by', stat.read_by === 'kernel'
+          ? 'the kernel, which has the cached file (passthrough)' : 'the daemon'],
       ]} />
       <Actions path={props.path} what="this file" onDone={() => setAgain(again + 1)} />
     </Panel>

@@ -62,7 +62,7 @@ function slowRow(slow: SlowOperation): Row {
 
 const SLOW_COLUMNS: Column[] = [{ title: 'Time (UTC)', number: true },
   { title: 'Took', number: true }, { title: 'Operation' }, { title: 'Path' },
-  { title: 'Waited for' }];
+  { title: 'Where the time went' }];
 
 function Slow() {
   const { value, failure } = useSlow();

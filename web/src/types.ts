@@ -61,6 +61,8 @@ export interface Stat extends Entry {
   path: string; path_encoded?: string;
   source: string; source_encoded?: string;
   mount: string; mount_encoded?: string;
+  door: string; door_encoded?: string;
+  read_by?: 'kernel' | 'daemon';
 }
 
 export interface Job {

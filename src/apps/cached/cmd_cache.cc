@@ -13,6 +13,7 @@
 #include "apps/command_table.h"
 #include "apps/paths.h"
 #include "apps/progress.h"
+#include "base/counted.h"
 #include "base/units.h"
 #include "cache/upkeep/directory_move.h"
 
@@ -160,16 +161,16 @@ Attempt<> CacheCommand::verify_offline() {
       {"objects", state.files_done}, {"bytes", state.bytes_done}, {"corrupt_blocks", corrupt}};
   if (corrupt > 0) {
     Failure wrong(Status(StatusCode::kCorrupt,
-                         fmt::format("{} blocks were not what they should be; they are gone and "
-                                     "will be fetched again",
-                                     corrupt)));
+                         fmt::format("{} of the cache did not pass and will be fetched again",
+                                     counted(corrupt, "block"))));
     wrong.document = document;
     return std::unexpected(std::move(wrong));
   }
   if (json) {
     print_json(document);
   } else {
-    print(fmt::format("verified {} objects, {}", state.files_done, format_bytes(state.bytes_done)));
+    print(fmt::format("verified {}, {}", counted(state.files_done, "object"),
+                      format_bytes(state.bytes_done)));
   }
   return {};
 }
@@ -225,8 +226,8 @@ Attempt<> CacheCommand::move() {
     print_json(
         {{"from", from}, {"to", to}, {"files", done.files_done}, {"bytes", done.bytes_done}});
   } else {
-    print(fmt::format("moved {} in {} files to {}; name it with --cache-dir or cache.directory",
-                      format_bytes(done.bytes_done), done.files_done, to));
+    print(fmt::format("moved {} in {} to {}; name it with --cache-dir or cache.directory",
+                      format_bytes(done.bytes_done), counted(done.files_done, "file"), to));
   }
   return {};
 }

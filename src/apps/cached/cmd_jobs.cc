@@ -8,6 +8,7 @@
 #include "apps/command_table.h"
 #include "apps/paths.h"
 #include "apps/text_table.h"
+#include "base/counted.h"
 
 namespace leat {
 namespace {
@@ -45,7 +46,7 @@ class JobsCommand : public Command {
     for (const Json& item : answer["jobs"]) {
       LEAT_TRY(JobView job, from_json<JobView>(item));
       table.add({std::to_string(job.id), job.kind, job.state,
-                 fmt::format("{}/{} files", job.files_done, job.files_total),
+                 fmt::format("{}/{}", job.files_done, counted(job.files_total, "file")),
                  format_bytes(job.bytes_done), job.path});
     }
     if (std::string text = table.to_string(); !text.empty()) print(text);

@@ -15,6 +15,7 @@
 #include "apps/daemon/snapshot_service.h"
 #include "apps/paths.h"
 #include "apps/text_table.h"
+#include "base/counted.h"
 #include "base/units.h"
 #include "catalog/snapshot/snapshot.h"
 #include "catalog/snapshot/snapshot_diff.h"
@@ -149,7 +150,7 @@ Attempt<> SnapshotCommand::list() {
     }
     const std::string users =
         view.used_by.empty() ? "" : fmt::format("used by {}", fmt::join(view.used_by, ", "));
-    table.add({view.name, fmt::format("{} files", view.files), format_bytes(view.bytes),
+    table.add({view.name, counted(view.files, "file"), format_bytes(view.bytes),
                format_time(std::chrono::floor<std::chrono::seconds>(view.created)), view.source,
                users});
   }
@@ -252,7 +253,7 @@ Attempt<> SnapshotCommand::copy(const std::string& from, const std::string& to) 
   if (json) {
     print_json({{"file", to}, {"source", head.source}, {"files", head.files}});
   } else {
-    print(fmt::format("{}: {} files of {}", to, head.files, head.source));
+    print(fmt::format("{}: {} of {}", to, counted(head.files, "file"), head.source));
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include "apps/client/daemon_client.h"
 #include "apps/paths.h"
 #include "apps/progress.h"
+#include "base/counted.h"
 #include "base/units.h"
 
 namespace leat {
@@ -34,7 +35,7 @@ ProgressState progress_of(const JobView& job) {
 
 std::string describe_job(const JobView& job) {
   const std::string uncached =
-      fmt::format("{} files, {}", job.files_uncached, format_bytes(job.bytes_uncached));
+      fmt::format("{}, {}", counted(job.files_uncached, "file"), format_bytes(job.bytes_uncached));
   if (job.files_uncached != 0 && job.files_total == 0) {
     return fmt::format(
         "nothing to load: {} are read where they are and not cached, since they lie "
@@ -43,20 +44,21 @@ std::string describe_job(const JobView& job) {
         uncached);
   }
   if (job.kind == "verify") {
-    return fmt::format("verified {} objects, {} in {:.1f}s", job.files_done,
+    return fmt::format("verified {}, {} in {:.1f}s", counted(job.files_done, "object"),
                        format_bytes(job.bytes_done), job.seconds);
   }
   if (job.kind == "snapshot") {
-    return fmt::format("listed {} files, {} in {:.1f}s", job.files_done,
+    return fmt::format("listed {}, {} in {:.1f}s", counted(job.files_done, "file"),
                        format_bytes(job.bytes_done), job.seconds);
   }
   if (job.kind == "refresh") {
-    return fmt::format("{} added, {} removed, {} changed; asked about {} directories in {:.1f}s",
-                       job.added, job.gone, job.changed, job.files_done, job.seconds);
+    return fmt::format("{} added, {} removed, {} changed; asked about {} in {:.1f}s", job.added,
+                       job.gone, job.changed, counted(job.files_done, "directory", "directories"),
+                       job.seconds);
   }
   std::string did = job.kind == "free" ? "freed" : "loaded";
   std::string text =
-      fmt::format("{} {} files, {}", did, job.files_done, format_bytes(job.bytes_done));
+      fmt::format("{} {}, {}", did, counted(job.files_done, "file"), format_bytes(job.bytes_done));
   if (job.kind == "load") text += fmt::format(" ({} fetched)", format_bytes(job.bytes_fetched));
   text += fmt::format(" in {:.1f}s", job.seconds);
   double rate = static_cast<double>(job.bytes_fetched) / std::max(job.seconds, 1e-3);

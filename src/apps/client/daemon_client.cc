@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -19,6 +20,9 @@ constexpr auto kPatience = std::chrono::minutes(3);
 // A start takes well under a second, and some seconds with millions of cached objects.
 constexpr auto kSuccessorPatience = std::chrono::seconds(30);
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
+// One that lives and is not stopped says that it is there in milliseconds.
+constexpr auto kAnswer = std::chrono::seconds(10);
+constexpr auto kLastLook = std::chrono::milliseconds(500);
 
 HttpRequest make_request(std::string method, std::string path, Query query) {
   HttpRequest request{.method = std::move(method), .path = std::move(path)};
@@ -36,17 +40,18 @@ bool nobody_listens(const Status& status) {
 DaemonClient::DaemonClient(std::string runtime)
     : runtime_(std::move(runtime)), http_(HttpEndpoint::unix_socket(control_socket(runtime_))) {}
 
-bool DaemonClient::running() {
+bool DaemonClient::running(Clock::duration patience) {
   if (!check_place()) return false;
-  return answers() || successor_answers();
+  const Clock::time_point until = Clock::now() + patience;
+  return answers(until) || successor_answers(until);
 }
 
 // Whether there is one that did not answer at first.
-bool DaemonClient::successor_answers() {
+bool DaemonClient::successor_answers(Clock::time_point until) {
   const auto start = Clock::now();
   bool said = false;
-  while (is_supervised(runtime_) && Clock::now() - start < kSuccessorPatience) {
-    if (answers()) return true;
+  while (is_supervised(runtime_) && Clock::now() < until) {
+    if (answers(until)) return true;
     if (!said && Clock::now() - start > std::chrono::seconds(2)) {
       said = true;
       note("waiting for the next daemon");
@@ -54,11 +59,12 @@ bool DaemonClient::successor_answers() {
     std::this_thread::sleep_for(kLookAgain);
   }
   // It may have come to stay just now.
-  return answers();
+  return answers(until);
 }
 
-bool DaemonClient::answers() {
-  auto context = Context::background().with_timeout(std::chrono::seconds(10));
+bool DaemonClient::answers(Clock::time_point until) {
+  const Clock::duration left = std::max<Clock::duration>(until - Clock::now(), kLastLook);
+  auto context = Context::background().with_timeout(std::min<Clock::duration>(left, kAnswer));
   auto answer = executor_.wait(http_.request(context, make_request("GET", "/healthz", {})));
   return answer && answer->status == 200;
 }
@@ -103,7 +109,8 @@ Attempt<Json> DaemonClient::ask(HttpRequest request) {
   auto context = Context::background().with_timeout(kPatience);
   auto answer = executor_.wait(http_.request(context, request));
   // What did not reach one daemon may be said to the next.
-  if (!answer && nobody_listens(answer.error()) && successor_answers()) {
+  if (!answer && nobody_listens(answer.error()) &&
+      successor_answers(Clock::now() + kSuccessorPatience)) {
     answer = executor_.wait(http_.request(context, std::move(request)));
   }
   if (!answer) return std::unexpected(explain(answer.error()));

@@ -2,6 +2,7 @@
 // DaemonClient: the control socket as plain calls that wait. For the command line's one thread.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,8 +22,9 @@ class DaemonClient {
   explicit DaemonClient(std::string runtime);
 
   const std::string& runtime() const { return runtime_; }
-  // One that has just died or makes way for the next one is waited for.
-  bool running();
+  // One that has just died or makes way for the next one is waited for, as long as the patience
+  // lasts; so is one that says nothing.
+  bool running(Clock::duration patience = std::chrono::seconds(30));
 
   // Each fails with ExitCode::kNoDaemon when none runs, or not any more, else with what the daemon
   // said. A socket that someone else could have made is not talked to.
@@ -46,8 +48,8 @@ class DaemonClient {
 
  private:
   Attempt<Json> ask(HttpRequest request);
-  bool answers();
-  bool successor_answers();
+  bool answers(Clock::time_point until);
+  bool successor_answers(Clock::time_point until);
   Attempt<> check_place() const;
   Failure no_daemon() const;
   Failure explain(Status status);

@@ -7,6 +7,7 @@
 #include "apps/data/selection_flags.h"
 #include "apps/data/tree_copy.h"
 #include "apps/paths.h"
+#include "base/counted.h"
 #include "base/units.h"
 
 namespace leat {
@@ -112,12 +113,13 @@ Attempt<> CpCommand::report(CopyReport report) {
   StatusCode code = StatusCode::kUnsupported;
   if (report.interrupted) {
     code = StatusCode::kCancelled;
-    why = fmt::format("interrupted after {} files; --update goes on", report.files);
+    why = fmt::format("interrupted after {}; --update goes on", counted(report.files, "file"));
   } else if (report.failed > 0) {
     code = report.code;
     why = fmt::format("{} could not be copied, {} were", report.failed, report.files);
   } else if (report.left_out > 0) {
-    why = fmt::format("{} names were left out, everything else was copied", report.left_out);
+    why = fmt::format("all was copied but {}, which cannot be files",
+                      counted(report.left_out, "name"));
   }
   if (!why.empty()) {
     Failure some{Status(code, std::move(why)), ExitCode::kFailed};

@@ -4,6 +4,7 @@
 #include "apps/client/tree.h"
 #include "apps/command_table.h"
 #include "apps/text_table.h"
+#include "base/counted.h"
 
 namespace leat {
 namespace {
@@ -42,7 +43,8 @@ class LsCommand : public Command {
       print_json(document);
     }
     if (std::string text = table.to_string(); !text.empty()) print(text);
-    if (left_out != 0) note(fmt::format("{} names cannot be shown and were left out", left_out));
+    if (left_out != 0)
+      note(fmt::format("left out {}, which cannot be shown", counted(left_out, "name")));
     return {};
   }
 

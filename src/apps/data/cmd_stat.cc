@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "apps/client/tree.h"
 #include "apps/command_table.h"
 #include "apps/text_table.h"
 
 namespace leat {
 namespace {
+
+// "2 % (64.0 KiB)"; 100 % only where nothing is missing.
+std::string cached_share(uint64_t cached, uint64_t size) {
+  const std::string bytes = format_bytes(cached);
+  if (cached >= size) return fmt::format("100 % ({})", bytes);
+  const double share = 100.0 * static_cast<double>(cached) / static_cast<double>(size);
+  if (cached != 0 && share < 1) return fmt::format("below 1 % ({})", bytes);
+  return fmt::format("{} % ({})", std::min(99, static_cast<int>(share)), bytes);
+}
+
+std::string door_line(const StatView& stat) {
+  if (stat.read_by.empty()) return stat.door;
+  return fmt::format("{} ({})", stat.door,
+                     stat.read_by == "kernel" ? "the kernel reads it by itself: passthrough"
+                                              : "the daemon answers");
+}
 
 class StatCommand : public Command {
  public:
@@ -30,9 +48,12 @@ class StatCommand : public Command {
       table.add({"version", entry.version});
     }
     if (entry.mtime) table.add({"mtime", format_time(*entry.mtime)});
-    if (entry.cached_bytes) table.add({"cached", format_bytes(*entry.cached_bytes)});
+    if (entry.cached_bytes) {
+      table.add({"cached", cached_share(*entry.cached_bytes, entry.size)});
+    }
     if (!stat.source.empty()) table.add({"source", stat.source});
     if (!stat.mount.empty()) table.add({"mount", stat.mount});
+    if (!stat.door.empty()) table.add({"door", door_line(stat)});
     print(table.to_string());
     return {};
   }

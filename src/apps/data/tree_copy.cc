@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "apps/text_table.h"
+#include "base/counted.h"
 
 namespace leat {
 namespace {
@@ -66,7 +67,6 @@ CopyReport TreeCopy::run(auto plan_all) {
   {
     std::lock_guard lock(mutex_);
     planned_ = true;
-    state_.files_total = state_.files_done + report_.failed + queue_.size();
   }
   changed_.notify_all();
   workers.clear();
@@ -95,7 +95,7 @@ void TreeCopy::walk(const std::string& from, const std::string& to, const std::s
   Attempt<uint64_t> listed = from_.list(from, false, each);
   if (!listed) return note_failure(from, listed.error());
   if (*listed != 0)
-    leave_out(*listed, fmt::format("{} names in {} cannot be files", *listed, from));
+    leave_out(*listed, fmt::format("{} in {} cannot be files", counted(*listed, "name"), from));
   // A folder is made for its files; with a filter, only where there are any.
   if (options_.filter.everything() && !options_.dry_run) {
     if (Attempt<> made = to_.make_directory(to); !made) return note_failure(to, made.error());
@@ -128,6 +128,8 @@ void TreeCopy::walk(const std::string& from, const std::string& to, const std::s
 void TreeCopy::plan(Work work) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return queue_.size() < kQueueMax || interrupted; });
+  ++files_found_;
+  bytes_found_ += work.entry.size;
   queue_.push_back(std::move(work));
   changed_.notify_all();
 }
@@ -169,11 +171,17 @@ void TreeCopy::copy(const Work& work) {
     done = std::unexpected(meant.error());
   } else if (*meant && options_.dry_run) {
     std::lock_guard lock(mutex_);
+    progress_.clear();
     print(printable(fmt::format("{} -> {}", work.from, to_.name_of(work.to))));
   } else if (*meant) {
     done = transfer(work, replace);
   }
-  if (!done) return note_failure(work.from, done.error());
+  if (!done) {
+    note_failure(work.from, done.error());
+    std::lock_guard lock(mutex_);
+    bytes_found_ -= work.entry.size;
+    return;
+  }
   std::lock_guard lock(mutex_);
   ++state_.files_done;
   if (*meant) {
@@ -181,6 +189,15 @@ void TreeCopy::copy(const Work& work) {
     report_.bytes += work.entry.size;
   } else {
     ++report_.skipped;
+    bytes_found_ -= work.entry.size;
+  }
+  show_progress();
+}
+
+void TreeCopy::show_progress() {
+  if (planned_) {
+    state_.files_total = files_found_;
+    state_.bytes_total = bytes_found_;
   }
   progress_.show(state_);
 }
@@ -196,17 +213,19 @@ Attempt<> TreeCopy::transfer(const Work& work, bool replace) {
       came += data.size();
       std::lock_guard lock(mutex_);
       state_.bytes_done += data.size();
-      progress_.show(state_);
+      show_progress();
       return {};
     };
     return from_.read(work.from, 0, UINT64_MAX, counted);
   };
   Attempt<> written = to_.write(file, work.to, replace);
-  if (written) return {};
   {
     std::lock_guard lock(mutex_);
     state_.bytes_done -= came;
+    // Also what a store copied by itself, of which no byte came here.
+    if (written) state_.bytes_done += work.entry.size;
   }
+  if (written) return {};
   if (written.error().status.code() != StatusCode::kExists) return written;
   return failure(StatusCode::kExists,
                  fmt::format("cannot copy {} to {}: that exists already; --force overwrites it, "
@@ -236,6 +255,7 @@ void TreeCopy::note_failure(const std::string& what, const Failure& why) {
   std::string text = why.status.to_string();
   if (!text.contains(what)) text = fmt::format("cannot copy {}: {}", what, text);
   std::lock_guard lock(mutex_);
+  progress_.clear();
   note(printable(text));
   if (report_.failed++ == 0) report_.code = why.status.code();
   if (report_.errors.size() < kErrorsKept) report_.errors.push_back(std::move(text));
@@ -244,6 +264,7 @@ void TreeCopy::note_failure(const std::string& what, const Failure& why) {
 void TreeCopy::leave_out(uint64_t count, const std::string& why) {
   std::lock_guard lock(mutex_);
   report_.left_out += count;
+  progress_.clear();
   note(printable(why));
 }
 

@@ -64,6 +64,7 @@ class TreeCopy {
   Attempt<bool> wanted(const Work& work, bool& replace);
   Attempt<> transfer(const Work& work, bool replace);
   Result<> wait_for_turn(uint64_t bytes);
+  void show_progress();  // with mutex_ held
   void note_failure(const std::string& what, const Failure& why);
   void leave_out(uint64_t count, const std::string& why);
 
@@ -74,7 +75,9 @@ class TreeCopy {
   std::mutex mutex_;  // leaf
   std::condition_variable changed_;
   std::deque<Work> queue_;
-  bool planned_ = false;
+  bool planned_ = false;  // nothing more comes
+  // Planned, but what was given up or is there already.
+  uint64_t files_found_ = 0, bytes_found_ = 0;
   CopyReport report_;
   ProgressState state_;
   Clock::time_point line_free_ = Clock::now();

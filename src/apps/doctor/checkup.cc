@@ -40,6 +40,11 @@ Result<Config> configuration(const DaemonRun& run, const DaemonFacts& daemon) {
   return config;
 }
 
+// The command that says the same of the same file.
+std::string config_check(const DaemonRun& run) {
+  return run.config.empty() ? "leat config check" : "leat config check " + run.config;
+}
+
 std::optional<uint64_t> used_by_daemon(const DaemonFacts& daemon, const std::string& directory) {
   if (!daemon.status) return std::nullopt;
   for (const DirectoryStats& of : daemon.status->cache.directories) {
@@ -104,7 +109,7 @@ Checkup check_host(const HostPlaces& places, const CheckupOrder& order) {
                           .name = "config",
                           .what = config.error().to_string(),
                           .cost = "no daemon starts",
-                          .action = "leat daemon --dump-config, until it is understood"});
+                          .action = config_check(run) + ", until it is understood"});
   }
   const Result<KernelOffer> offer = ask_about(caches, places);
 

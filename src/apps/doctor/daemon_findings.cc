@@ -6,7 +6,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <span>
+#include <thread>
 
 #include "apps/client/daemon_client.h"
 #include "apps/daemon/dead_daemon.h"
@@ -19,6 +22,10 @@
 
 namespace leat {
 namespace {
+
+constexpr auto kDaemonPatience = std::chrono::seconds(10);
+// Each has a process of its own.
+constexpr size_t kLooksAtOnce = 16;
 
 // A daemon holds the lock of its pid file for as long as it lives.
 bool lives(const std::string& runtime) {
@@ -35,7 +42,10 @@ Finding running_finding(const HostStatus& status, const std::string& own_version
   finding.level = Level::kNote;
   finding.what += fmt::format("; this program is {}", own_version);
   finding.cost = "what came with the newer one is not in use";
-  finding.action = "leat umount its folders when nobody uses them, and mount them again";
+  finding.action = status.supervisor_pid != 0
+                       ? "leat upgrade, under the programs that read"
+                       : "leat umount its folders when nobody uses them, and mount them again: "
+                         "without a supervisor nobody starts the next daemon";
   return finding;
 }
 
@@ -121,7 +131,7 @@ DaemonFacts ask_daemon(const std::string& runtime) {
     return facts;
   }
   DaemonClient daemon(runtime);
-  if (!daemon.running()) {
+  if (!daemon.running(kDaemonPatience)) {
     Result<> safe = check_runtime_directory(runtime);
     if (!safe && safe.error().code() != StatusCode::kNotFound) {
       facts.unanswered = safe.error().message();
@@ -172,9 +182,16 @@ std::vector<Folder> inspect_folders(const std::vector<MountinfoLine>& mounts,
                                     std::chrono::milliseconds patience) {
   std::vector<Folder> folders;
   for (const MountinfoLine& mount : mounts) {
-    if (mount.type != "fuse.leat") continue;
-    const std::string path = unescape_mount(mount.point);
-    folders.push_back({.path = path, .state = state_of_folder(path, patience)});
+    if (mount.type == "fuse.leat") folders.push_back({.path = unescape_mount(mount.point)});
+  }
+  // Those of a daemon that stands still are silent all at once.
+  for (size_t begin = 0; begin < folders.size(); begin += kLooksAtOnce) {
+    std::vector<std::jthread> looks;
+    for (Folder& folder :
+         std::span(folders).subspan(begin).first(std::min(kLooksAtOnce, folders.size() - begin))) {
+      looks.emplace_back(
+          [&folder, patience] { folder.state = state_of_folder(folder.path, patience); });
+    }
   }
   return folders;
 }

@@ -56,6 +56,9 @@ TEST(DaemonFindings, EachMountSaysWhatItUsesAndWhyNot) {
                           "ok daemon.mount /c: no passthrough: it was not asked for"));
   status.options = {{"fuse.io_uring", "true"}};
   status.mounts = {{.path = "/d", .features = {{"passthrough", true}, {"io_uring", false}}}};
+  EXPECT_THAT(daemon_findings({.status = status}, "1.1.0")[0].action, HasSubstr("leat umount"));
+  status.supervisor_pid = 6;
+  EXPECT_THAT(daemon_findings({.status = status}, "1.1.0")[0].action, HasSubstr("leat upgrade"));
   EXPECT_THAT(lines(daemon_findings({.status = status}, "1.1.0")),
               ElementsAre("note daemon : leat 1.0.0, pid 7, up 1m1s; this program is 1.1.0",
                           "note daemon.mount /d: passthrough; no FUSE over io_uring, though "

@@ -65,9 +65,8 @@ void MountsCommand::declare(CLI::App& app) {
   add("ls", "What is mounted (also without a word)", &MountsCommand::list)->alias("list");
   mount_->declare(*add("add", "As 'leat mount'", &MountsCommand::mount));
   umount_->declare(*add("rm", "As 'leat umount'", &MountsCommand::umount));
-  CLI::App* set =
-      add("set", "Change options of a mount, or of a path in one, while it is used; also 'update'",
-          &MountsCommand::set);
+  CLI::App* set = add("set", "Change options of a mount, or of a path in one, while it is used",
+                      &MountsCommand::set);
   set->add_option("PATH", path_, "A mount's folder, or a folder or file in it")
       ->type_name("PATH")
       ->required();

@@ -16,6 +16,7 @@
 #include "apps/command_table.h"
 #include "apps/paths.h"
 #include "apps/reference/command_description.h"
+#include "base/counted.h"
 #include "base/crc32c.h"
 #include "runtime/disk.h"
 
@@ -204,9 +205,9 @@ class BenchCommand : public Command {
       print_json(result);
       return;
     }
-    print(fmt::format("{} files, {} in {:.2f}s: {:.1f} MiB/s, {:.0f} reads/s, checksum {}{}",
-                      outcome.files, format_bytes(outcome.bytes), outcome.seconds, mib, ops,
-                      checksum, random_ ? fmt::format(", seed {}", outcome.seed) : ""));
+    print(fmt::format("{}, {} in {:.2f}s: {:.1f} MiB/s, {:.0f} reads/s, checksum {}{}",
+                      counted(outcome.files, "file"), format_bytes(outcome.bytes), outcome.seconds,
+                      mib, ops, checksum, random_ ? fmt::format(", seed {}", outcome.seed) : ""));
   }
 
   std::string kind_, path_, block_ = "1MiB";

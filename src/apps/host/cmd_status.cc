@@ -5,22 +5,24 @@
 #include "apps/command_table.h"
 #include "apps/paths.h"
 #include "apps/text_table.h"
+#include "base/counted.h"
 
 namespace leat {
 namespace {
 
 std::string directory_line(const DirectoryStats& directory) {
   const PageStoreStats& stats = directory.stats;
-  std::string text = fmt::format("{}, {} of {} used, {} files, {} packed objects", directory.path,
-                                 format_bytes(stats.used_bytes), format_bytes(stats.capacity_bytes),
-                                 stats.files, stats.packed_objects);
+  std::string text =
+      fmt::format("{}, {} of {} used, {}, {}", directory.path, format_bytes(stats.used_bytes),
+                  format_bytes(stats.capacity_bytes), counted(stats.files, "file"),
+                  counted(stats.packed_objects, "packed object"));
   if (directory.state != DirectoryState::kNormal) {
     text = fmt::format("{}, {}: {}", directory.path, to_string(directory.state), directory.why);
   }
   if (stats.refused_bytes != 0) {
     text += fmt::format(", {} refused for want of space", format_bytes(stats.refused_bytes));
   }
-  if (stats.corrupt_blocks != 0) text += fmt::format(", {} corrupt blocks", stats.corrupt_blocks);
+  if (stats.corrupt_blocks != 0) text += ", " + counted(stats.corrupt_blocks, "corrupt block");
   return text;
 }
 

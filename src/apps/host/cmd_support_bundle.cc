@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "apps/command_table.h"
 #include "apps/doctor/checkup.h"
 #include "apps/host/log_lines.h"
+#include "apps/host/service_journal.h"
 #include "apps/paths.h"
 
 extern char** environ;
@@ -26,6 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr auto kDaemonPatience = std::chrono::seconds(10);
 constexpr uint64_t kLogBytesMax = 5 * 1024 * 1024;
 constexpr const char* kReadme =
     "A support bundle of Leat: what 'leat support-bundle' found on a host.\n"
@@ -132,12 +135,24 @@ class SupportBundleCommand : public Command {
 
   void gather_daemon() {
     DaemonClient client(runtime_directory());
+    // One that lives and says nothing is not asked once more for each.
+    const bool answers = client.running(kDaemonPatience);
     for (const char* what : {"status", "config", "jobs", "snapshots", "errors", "slow"}) {
-      Attempt<Json> answer = client.get(fmt::format("/v1/{}", what));
-      add_json(fmt::format("daemon/{}.json", what),
-               answer ? *answer : Json{{"error", answer.error().status.to_string()}});
+      Json document = {{"error", "no daemon answers at " + runtime_directory()}};
+      if (answers) {
+        Attempt<Json> answer = client.get(fmt::format("/v1/{}", what));
+        document = answer ? *answer : Json{{"error", answer.error().status.to_string()}};
+        if (answer && document.contains("log_file")) log_file_ = document.value("log_file", "");
+      }
+      add_json(fmt::format("daemon/{}.json", what), document);
     }
-    add("daemon/log", whole_file(daemon_log(runtime_directory()), kLogBytesMax));
+    add("daemon/log", log());
+  }
+
+  // The running daemon's; else the last one's. Of a service it is in the journal.
+  std::string log() {
+    std::string text = log_file_.empty() ? "" : whole_file(log_file_, kLogBytesMax);
+    return text.empty() ? service_journal(kLogBytesMax) : text;
   }
 
   // By tar, as everybody unpacks it.
@@ -185,6 +200,7 @@ class SupportBundleCommand : public Command {
   }
 
   std::string file_;
+  std::string log_file_ = daemon_log(runtime_directory());  // empty: it has none
   std::map<std::string, std::string> parts_;
 };
 

@@ -9,6 +9,7 @@
 #include "apps/client/daemon_client.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
+#include "base/counted.h"
 
 namespace leat {
 namespace {
@@ -44,8 +45,9 @@ class UpgradeCommand : public Command {
       print_json({{"from", {{"version", before.version}, {"pid", before.pid}}},
                   {"to", {{"version", after.version}, {"pid", after.pid}}}});
     } else {
-      print(fmt::format("leat {} (pid {}) has taken over from {} (pid {}), {} mounts",
-                        after.version, after.pid, before.version, before.pid, after.mounts.size()));
+      print(fmt::format("leat {} (pid {}) has taken over from {} (pid {}), {}", after.version,
+                        after.pid, before.version, before.pid,
+                        counted(after.mounts.size(), "mount")));
     }
     return {};
   }

@@ -22,11 +22,9 @@ Json to_json(const CommandDescription& command) {
     arguments.push_back(to_json(argument));
   }
   for (const CommandDescription& part : command.parts) parts.push_back(to_json(part));
-  return {{"name", command.name},
-          {"summary", command.summary},
-          {"usage", usage_line(command)},
-          {"arguments", arguments},
-          {"parts", parts}};
+  return {{"name", command.name},       {"aliases", command.aliases},
+          {"summary", command.summary}, {"usage", usage_line(command)},
+          {"arguments", arguments},     {"parts", parts}};
 }
 
 Json to_json(const Option& option) {

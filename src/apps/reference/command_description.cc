@@ -41,7 +41,8 @@ ArgumentDescription describe(const CLI::Option& option) {
 
 CommandDescription describe(const CLI::App& app, std::string name,
                             std::vector<ArgumentDescription> inherited = {}) {
-  CommandDescription command{.name = std::move(name), .summary = app.get_description()};
+  CommandDescription command{
+      .name = std::move(name), .aliases = app.get_aliases(), .summary = app.get_description()};
   command.part_needed = app.get_require_subcommand_min() > 0;
   // CLI11 has a flag where it may stand; --help is said of all commands at once.
   for (bool positionals : {true, false}) {
@@ -102,8 +103,10 @@ std::string row(std::string_view left, std::string_view right, size_t columns) {
 }  // namespace
 
 const CommandDescription* CommandDescription::part(std::string_view wanted) const {
-  const std::string whole = fmt::format("{} {}", name, wanted);
-  auto found = std::ranges::find(parts, whole, &CommandDescription::name);
+  auto found = std::ranges::find_if(parts, [wanted](const CommandDescription& part) {
+    return part_word(part) == wanted ||
+           std::ranges::find(part.aliases, wanted) != part.aliases.end();
+  });
   return found == parts.end() ? nullptr : &*found;
 }
 
@@ -119,6 +122,10 @@ CommandDescription describe(const CommandEntry& entry) {
   CLI::App app(entry.summary);
   declare_all(*command, app);
   return describe(app, entry.name);
+}
+
+std::string part_word(const CommandDescription& part) {
+  return part.name.substr(part.name.rfind(' ') + 1);
 }
 
 std::string usage_line(const CommandDescription& command) {
@@ -147,6 +154,10 @@ std::string usage_line(const CommandDescription& command) {
 std::string help_text(const CommandDescription& command, std::string_view example, size_t columns) {
   std::string text = command.summary + ".\n\nUsage: ";
   text += wrapped(usage_line(command), 7, columns) + "\n";
+  if (!command.aliases.empty()) {
+    text += fmt::format("\n'{}' may be written '{}'.\n", part_word(command),
+                        fmt::join(command.aliases, "', '"));
+  }
   auto section = [&](const char* title, bool positional) {
     bool any = false;
     for (const ArgumentDescription& argument : command.arguments) {
@@ -160,7 +171,9 @@ std::string help_text(const CommandDescription& command, std::string_view exampl
   if (!command.parts.empty()) {
     text += "\nCommands:\n";
     for (const CommandDescription& part : command.parts) {
-      text += row(part.name.substr(command.name.size() + 1), part.summary, columns);
+      std::vector<std::string> words = {part_word(part)};
+      std::ranges::copy(part.aliases, std::back_inserter(words));
+      text += row(fmt::format("{}", fmt::join(words, ", ")), part.summary, columns);
     }
   }
   section("Flags", false);

@@ -36,13 +36,14 @@ struct ArgumentDescription {
 };
 
 struct CommandDescription {
-  std::string name{};  // "snapshot build"
+  std::string name{};                  // "snapshot build"
+  std::vector<std::string> aliases{};  // of a part: words that mean it as well
   std::string summary{};
   std::vector<ArgumentDescription> arguments{};  // positionals in their order, then flags
   std::vector<CommandDescription> parts{};       // "build", "ls" … of "snapshot"
   bool part_needed = false;
 
-  // Null when there is none of that name.
+  // By its name or an alias; null when there is none.
   const CommandDescription* part(std::string_view name) const;
   // By "-o" or "--option"; null when there is none.
   const ArgumentDescription* flag(std::string_view word) const;
@@ -50,6 +51,8 @@ struct CommandDescription {
 
 CommandDescription describe(const CommandEntry& entry);
 
+// The last word of a part's name: "build".
+std::string part_word(const CommandDescription& part);
 // "leat snapshot build [--name NAME] [--use] PATH"
 std::string usage_line(const CommandDescription& command);
 // What --help prints, in lines of at most `columns`.

@@ -49,7 +49,10 @@ void Completer::offer_commands() {
 
 void Completer::offer_parts(const CommandDescription& command) {
   for (const CommandDescription& part : command.parts) {
-    offer(part.name.substr(command.name.size() + 1), part.summary);
+    offer(part_word(part), part.summary);
+    // An alias is offered to those alone who have begun to write it.
+    if (part_word(part).starts_with(typed_)) continue;
+    for (const std::string& alias : part.aliases) offer(alias, part.summary);
   }
 }
 

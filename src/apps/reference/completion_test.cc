@@ -67,6 +67,14 @@ TEST(Completion, OptionsGoOnWithTheirValue) {
   EXPECT_THAT(words_for({"daemon", "--set", "cache.fr"}), ElementsAre("cache.free_min="));
 }
 
+TEST(Completion, AliasesForThoseWhoWriteThem) {
+  EXPECT_THAT(words_for({"mounts", ""}), Not(Contains("update")));
+  EXPECT_THAT(words_for({"mounts", "upd"}), ElementsAre("update"));
+  EXPECT_THAT(words_for({"jobs", "l"}), ElementsAre("ls"));
+  EXPECT_THAT(words_for({"jobs", "li"}), ElementsAre("list"));
+  EXPECT_THAT(words_for({"mounts", "update", "/mnt/train", "qu"}), ElementsAre("quota="));
+}
+
 TEST(Completion, NamesOfFilesAreTheShells) {
   EXPECT_EQ(complete({"load", ""}, live).files, Completion::Files::kAll);
   EXPECT_EQ(complete({"mount", "s3://b", ""}, live).files, Completion::Files::kDirectories);
@@ -124,6 +132,16 @@ TEST(CommandDescription, KnowsPartsAndTheirFlags) {
   EXPECT_EQ(snapshot.part("bild"), nullptr);
 }
 
+TEST(CommandDescription, AnAliasIsThePartThatItStandsFor) {
+  const CommandDescription mounts = describe(entry("mounts"));
+  ASSERT_NE(mounts.part("update"), nullptr);
+  EXPECT_EQ(mounts.part("update"), mounts.part("set"));
+  EXPECT_EQ(mounts.part("list")->name, "mounts ls");
+  EXPECT_THAT(help_text(mounts, "", 100), HasSubstr("  ls, list "));
+  EXPECT_THAT(help_text(*mounts.part("set"), "", 100), HasSubstr("'set' may be written 'update'."));
+  EXPECT_EQ(describe(entry("jobs")).part("list")->name, "jobs ls");
+}
+
 TEST(CommandDescription, HelpFitsTheColumns) {
   for (const CommandEntry& one : command_table()) {
     const std::string text = help_text(describe(one), "", 80);
@@ -151,6 +169,13 @@ TEST(UsageError, LeadsToWhatWasMeant) {
   EXPECT_EQ(said("cache", {"evict", "--al"}),
             "cache evict: there is no flag '--al'; did you mean '--all'?; 'leat cache evict "
             "--help' shows what it takes");
+  EXPECT_EQ(
+      said("mounts", {"update", "--jsn"}),
+      "mounts set: there is no flag '--jsn'; did you mean '--json'?; 'leat mounts set --help' "
+      "shows what it takes");
+  EXPECT_EQ(said("mounts", {"updtae"}),
+            "there is no 'leat mounts updtae'; did you mean 'update'?; 'leat mounts --help' lists "
+            "what there is");
   EXPECT_EQ(said("load", {"--", "--odd"}),
             "load: complaint; 'leat load --help' shows what it takes");
 }

@@ -14,7 +14,8 @@ namespace {
 std::vector<std::string> names_of(const CommandDescription& command) {
   std::vector<std::string> names;
   for (const CommandDescription& part : command.parts) {
-    names.push_back(part.name.substr(command.name.size() + 1));
+    names.push_back(part_word(part));
+    std::ranges::copy(part.aliases, std::back_inserter(names));
   }
   return names;
 }

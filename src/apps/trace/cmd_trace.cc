@@ -18,6 +18,7 @@
 #include "apps/paths.h"
 #include "apps/trace/otlp.h"
 #include "apps/trace/trace_text.h"
+#include "base/counted.h"
 #include "base/units.h"
 #include "doors/admin/json_fields.h"
 
@@ -195,7 +196,7 @@ class TraceCommand : public Command {
 
   std::string own_line(const OwnRead& read) const {
     const std::string what = read.directory
-                                 ? fmt::format("{} names", read.bytes)
+                                 ? counted(read.bytes, "name")
                                  : fmt::format("{} at {}", format_bytes(read.bytes), offset_bytes_);
     return fmt::format("{}: {} in {:.1f} ms, as a program sees it\nbegin ms, took ms", path_, what,
                        read.seconds * 1e3);

@@ -22,7 +22,7 @@ class AdminDoor {
   AdminDoor(Host& host, Catalog& catalog, Fetcher& fetcher, PageStore* store)
       : host_(host),
         mounts_(host),
-        tree_(catalog, fetcher, store),
+        tree_(host, catalog, fetcher, store),
         cache_(host),
         snapshots_(host),
         config_(host) {}

@@ -33,17 +33,16 @@ class NamedSource : public Source {
 class FixedCatalog : public Catalog {
  public:
   FixedCatalog() {
-    auto mount = std::make_shared<Mount>();
-    mount->entry.path = "/m";
-    mount->source = std::make_shared<NamedSource>();
-    mount_ = mount;
+    mount_->entry.path = "/m";
+    mount_->source = std::make_shared<NamedSource>();
   }
-  void add_file(const std::string& name, uint64_t size) {
+  void set_freshness(Freshness freshness) { mount_->entry.policy.freshness = freshness; }
+  void add_file(const std::string& name, uint64_t size, CacheUse cache = CacheUse::kDisk) {
     CatalogEntry entry;
     entry.info = {name, FileKind::kFile, size, WallTime{}};
     entry.mount = mount_;
     entry.ref = std::make_shared<FileRef>(
-        FileRef::make(mount_->source->id(), "data/" + name, Version::etag("\"1\""), size));
+        FileRef::make(mount_->source->id(), "data/" + name, Version::etag("\"1\""), size, cache));
     files_[name] = entry;
   }
   std::atomic<int> lists = 0;
@@ -89,7 +88,7 @@ class FixedCatalog : public Catalog {
   Task<> stop() override { co_return; }
 
  private:
-  MountPtr mount_;
+  const std::shared_ptr<Mount> mount_ = std::make_shared<Mount>();
   std::map<std::string, CatalogEntry> files_;  // sorted by bytes, as listings are
 };
 
@@ -137,12 +136,7 @@ class RecordingHost : public Host {
     moved = move;
     co_return MountView{.path = move.to};
   }
-  std::vector<MountView> mounts() const override {
-    return {{.path = "/m",
-             .source = "test://b/data/",
-             .features = {{"passthrough", false}},
-             .passthrough_off = "it was not asked for"}};
-  }
+  std::vector<MountView> mounts() const override { return shown; }
   HostStatus status() const override {
     HostStatus status{.version = "1.2.3", .pid = 7, .mounts = mounts()};
     status.cache.directories = {
@@ -222,6 +216,10 @@ class RecordingHost : public Host {
   }
   void shut_down() override { shut = true; }
 
+  std::vector<MountView> shown = {{.path = "/m",
+                                   .source = "test://b/data/",
+                                   .features = {{"passthrough", false}},
+                                   .passthrough_off = "it was not asked for"}};
   MountRequest mounted;
   MountChange changed;
   MountMove moved;
@@ -474,6 +472,30 @@ TEST_F(AdminDoorTest, StatSaysWhereTheBytesComeFrom) {
   EXPECT_EQ(stat->mount, "/m");
   EXPECT_EQ(stat->entry.size, 5u);
   EXPECT_EQ(stat->entry.mtime, WallTime{});
+  EXPECT_EQ(stat->door, "/m");
+  EXPECT_EQ(stat->read_by, "daemon");  // the mount has no passthrough
+  auto folder = from_json<StatView>(ask_json("GET", "/v1/stat", {{"path", "/m"}}));
+  EXPECT_EQ(folder->door, "/m");
+  EXPECT_EQ(folder->read_by, "");
+}
+
+TEST_F(AdminDoorTest, StatSaysWhichDoorShowsItAndWhoAnswers) {
+  catalog_.add_file("f", 5, CacheUse::kNone);
+  catalog_.set_freshness({.mode = Freshness::Mode::kImmutable});
+  host_.shown = {{.path = "/", .features = {{"passthrough", true}}},
+                 {.path = "/m", .door = false},  // inside the outer one
+                 {.path = "/m/f/x", .features = {{"passthrough", false}}}};
+  auto stat = from_json<StatView>(ask_json("GET", "/v1/stat", {{"path", "/m/f"}}));
+  ASSERT_TRUE(stat);
+  EXPECT_EQ(stat->mount, "/m");
+  EXPECT_EQ(stat->door, "/");
+  EXPECT_EQ(stat->read_by, "kernel");
+  // Another one may write into it while it is open.
+  catalog_.set_freshness({.mode = Freshness::Mode::kValidate});
+  stat = from_json<StatView>(ask_json("GET", "/v1/stat", {{"path", "/m/f"}}));
+  EXPECT_EQ(stat->read_by, "daemon");
+  host_.shown = {};
+  EXPECT_EQ(from_json<StatView>(ask_json("GET", "/v1/stat", {{"path", "/m/f"}}))->door, "");
 }
 
 TEST_F(AdminDoorTest, CatGivesTheBytesOfTheRange) {

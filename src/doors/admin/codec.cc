@@ -52,6 +52,8 @@ void decode(const Json& json, StatView& stat) {
   get_bytes(json, "path", stat.path);
   get_bytes(json, "mount", stat.mount);
   get_bytes(json, "source", stat.source);
+  get_bytes(json, "door", stat.door);
+  get(json, "read_by", stat.read_by);
 }
 
 void decode(const Json& json, HostStatus& status) {
@@ -147,6 +149,8 @@ Json to_json(const StatView& stat) {
   put_bytes(json, "path", stat.path);
   put_bytes(json, "mount", stat.mount);
   put_bytes(json, "source", stat.source);
+  put_bytes(json, "door", stat.door);
+  if (!stat.read_by.empty()) json["read_by"] = stat.read_by;
   return json;
 }
 

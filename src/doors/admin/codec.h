@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON of the control socket, both ways: the door encodes what the command line decodes. The
-// schemas stand in docs/cli.md. Unknown members are ignored, missing ones keep their defaults, so
+// schemas stand in docs/schemas. Unknown members are ignored, missing ones keep their defaults, so
 // that neighbouring versions understand each other.
 //
 // JSON is UTF-8 and names are bytes: a name or path that would not survive has a member
@@ -43,6 +43,10 @@ struct StatView {
   std::string path{};
   std::string mount{};   // path of the mount, empty above all mounts
   std::string source{};  // URL of the object
+  std::string door{};    // folder whose door shows it; empty above all mounts, and of a store
+  // Of a file: "kernel" where an open of now would be read by the kernel alone (passthrough),
+  // "daemon" where that answers; empty without a door.
+  std::string read_by{};
 };
 
 // What `cache ls` says of an object; `mount` is empty for mounts that are gone.

@@ -151,7 +151,31 @@ Task<HttpResponse> TreeRoutes::stat(Context context, HttpRequest request) {
   if (!found) co_return error_response(found.error());
   StatView answer{.entry = view(*found, true), .path = *path, .source = source_url(*found)};
   if (found->mount) answer.mount = found->mount->entry.path;
+  find_door(answer, *found);
   co_return HttpResponse::json(200, dump_json(to_json(answer)));
+}
+
+void TreeRoutes::find_door(StatView& view, const CatalogEntry& entry) const {
+  bool passthrough = false;
+  for (const MountView& mount : host_.mounts()) {
+    if (!mount.door || !is_at_or_below(view.path, mount.path)) continue;
+    if (mount.path.size() < view.door.size()) continue;
+    view.door = mount.path;
+    auto feature = mount.features.find("passthrough");
+    passthrough = feature != mount.features.end() && feature->second;
+  }
+  if (view.door.empty() || !entry.ref) return;
+  view.read_by = passthrough && kernel_may_read(entry, view.path) ? "kernel" : "daemon";
+}
+
+// As an open decides it (vfs/versioned_file.cc).
+bool TreeRoutes::kernel_may_read(const CatalogEntry& entry, const std::string& path) const {
+  if (entry.ref->cache == CacheUse::kNone) {
+    const std::string_view below = path_below(path, entry.mount->entry.path);
+    return entry.mount->freshness_of(below).mode == Freshness::Mode::kImmutable;
+  }
+  return entry.ref->cache == CacheUse::kDisk && store_ != nullptr &&
+         store_->backing(*entry.ref) != nullptr;
 }
 
 Task<HttpResponse> TreeRoutes::cat(Context context, HttpRequest request) {

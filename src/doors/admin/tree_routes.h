@@ -5,6 +5,7 @@
 #include "cache/page_store.h"
 #include "catalog/catalog.h"
 #include "doors/admin/codec.h"
+#include "doors/admin/host.h"
 #include "doors/admin/paged_listings.h"
 #include "fetch/fetcher.h"
 #include "http/router.h"
@@ -14,8 +15,8 @@ namespace leat {
 class TreeRoutes {
  public:
   // `store` may be null; the others outlive the routes.
-  TreeRoutes(Catalog& catalog, Fetcher& fetcher, PageStore* store)
-      : catalog_(catalog), fetcher_(fetcher), store_(store) {}
+  TreeRoutes(const Host& host, Catalog& catalog, Fetcher& fetcher, PageStore* store)
+      : host_(host), catalog_(catalog), fetcher_(fetcher), store_(store) {}
 
   void add_to(HttpRouter& router);
 
@@ -25,9 +26,12 @@ class TreeRoutes {
   Task<HttpResponse> cat(Context context, HttpRequest request);
 
   EntryView view(const CatalogEntry& entry, bool with_cached) const;
+  void find_door(StatView& view, const CatalogEntry& entry) const;
+  bool kernel_may_read(const CatalogEntry& entry, const std::string& path) const;
   ListView page(const HttpRequest& request, std::string path, const ListingPtr& listing,
                 uint64_t limit);
 
+  const Host& host_;
   Catalog& catalog_;
   Fetcher& fetcher_;
   PageStore* const store_;

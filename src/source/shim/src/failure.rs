@@ -6,6 +6,7 @@ use std::time::Duration;
 use opendal::ErrorKind;
 
 use crate::exchange::{Answer, EXCHANGE};
+use crate::hdfs;
 
 /// Characters of a text that a provider of credentials was answered.
 const CAUSE_MAX: usize = 400;
@@ -65,6 +66,9 @@ impl Failure {
                 false => Code::PermissionDenied,
             };
             return Self::new(code, describe_unsigned(error));
+        }
+        if let Some(thrown) = hdfs::thrown(error) {
+            return thrown;
         }
         let (store_code, store_text) = store_error(error.message());
         let code = code_of(error, store_code.as_deref(), answer);

@@ -2,11 +2,13 @@
 //! Changes of HDFS, by its own client: OpenDAL's rename takes the old file away before the new one
 //! is there, and its removal takes whole directories along.
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::sync::Arc;
 
 use hdfs_native::client::WriteOptions;
 use hdfs_native::file::FileWriter;
 use hdfs_native::{Client, ClientBuilder, HdfsError};
+use opendal::ErrorKind;
 
 use crate::entry::check_kind;
 use crate::failure::{Code, Failure};
@@ -105,6 +107,21 @@ pub fn failure(error: HdfsError) -> Failure {
         _ => Code::Internal,
     };
     Failure::new(code, error.to_string())
+}
+
+/// What a NameNode threw, which OpenDAL does not tell apart but for missing files.
+pub fn thrown(error: &opendal::Error) -> Option<Failure> {
+    if error.kind() != ErrorKind::Unexpected {
+        return None;
+    }
+    match error.source()?.downcast_ref::<HdfsError>()? {
+        HdfsError::RPCError(class, text) | HdfsError::FatalRPCError(class, text) => {
+            // Its stack, in Java, stands behind the first line.
+            let line = text.lines().next().unwrap_or(class);
+            Some(Failure::new(code_of_class(class), line))
+        }
+        _ => None,
+    }
 }
 
 /// What a NameNode throws.

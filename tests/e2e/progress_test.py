@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line that long commands write over and over on a terminal: how far, how fast, how long yet."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+from rig.faulty import FaultyFront
+from rig.leat import leat_program
+
+FILES, SIZE = 200, 100 * 1024
+LINE = re.compile(r"\r\x1b\[K(\d+) of 200 files, ([\d.]+ \wi?B|\d+ B) of 19\.5 MiB, [1-9][\d.]* [KM]iB/s, "
+                  r"\d+(?:ms|s|m\d*s?) left")
+
+
+class SlowFront(FaultyFront):
+    """Each connection gets 160 KiB/s."""
+
+    def pass_body(self, wire, upstream, rest, size):
+        wire.sendall(rest)
+        left = size - len(rest)
+        while left > 0:
+            piece = upstream.recv(min(left, 1 << 14))
+            if not piece:
+                return False
+            self.ended.wait(len(piece) / (160 * 1024))
+            wire.sendall(piece)
+            left -= len(piece)
+        return True
+
+
+@pytest.fixture
+def front(store, s3, bucket, folder):
+    for number in range(FILES):
+        s3.put_object(Bucket=bucket, Key=f"part/{number:03}", Body=os.urandom(SIZE))
+    slow = SlowFront(store, folder, seed=0, share=0)
+    yield slow
+    slow.stop()
+
+
+class Terminal:
+    """A command with all its streams on a terminal of its own."""
+
+    def __init__(self, leat, *words, credentials=None):
+        self.ours, terminal = pty.openpty()
+        self.process = subprocess.Popen(
+            [leat_program(), *map(str, words)], env=leat.environment(credentials), stdin=terminal,
+            stdout=terminal, stderr=terminal, start_new_session=True)
+        os.close(terminal)
+        self.seen = ""
+
+    def read(self):
+        if select.select([self.ours], [], [], 0.2)[0]:
+            try:
+                self.seen += os.read(self.ours, 1 << 16).decode()
+            except OSError:  # the program has ended
+                return False
+        return True
+
+    def wait_for(self, pattern, timeout_s=60):
+        deadline = time.monotonic() + timeout_s
+        while not (found := pattern.search(self.seen)):
+            assert time.monotonic() < deadline and self.read(), f"not among {self.seen!r}"
+        return found
+
+    def end(self):
+        """What it has written, after it was interrupted as by Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        while self.read() and self.process.poll() is None:
+            pass
+        self.process.wait(timeout=60)
+        os.close(self.ours)
+        return self.seen
+
+
+def test_a_load_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
+    mounted = leat.mount(front, bucket, os.path.join(folder, "mnt"))
+    shown = Terminal(leat, "load", mounted)
+    first = int(shown.wait_for(LINE)[1])
+    shown.seen = ""
+    wait_for_more(shown, first)
+    shown.end()
+
+
+def test_a_copy_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
+    source = f"s3://{bucket}/part?endpoint={front.endpoint}&region=us-east-1"
+    shown = Terminal(leat, "cp", "-r", source, os.path.join(folder, "copy"),
+                     credentials=front.credentials)
+    first = int(shown.wait_for(LINE)[1])
+    shown.seen = ""
+    wait_for_more(shown, first)
+    # The line goes before anything else is said.
+    assert re.search(r"\r\x1b\[Kleat: interrupted after \d+ files?; --update goes on", shown.end())
+
+
+def wait_for_more(shown, first):
+    while int(shown.wait_for(LINE)[1]) <= first:
+        shown.seen = ""
+
+
+def test_in_a_pipe_there_is_no_such_line(leat, front, bucket, folder):
+    mounted = leat.mount(front, bucket, os.path.join(folder, "mnt"))
+    assert "\x1b" not in leat.run("load", mounted).stderr
