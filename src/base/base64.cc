@@ -3,6 +3,8 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace leat {
@@ -49,6 +51,25 @@ std::optional<std::string> from_base64(std::string_view text) {
     bytes += decoded;
   }
   bytes.resize(bytes.size() - padding);
+  return bytes;
+}
+
+std::string base64url(std::string_view bytes) {
+  std::string text = base64(bytes);
+  text.erase(std::min(text.find('='), text.size()));
+  std::ranges::replace(text, '+', '-');
+  std::ranges::replace(text, '/', '_');
+  return text;
+}
+
+std::optional<std::string> from_base64url(std::string_view text) {
+  if (text.find_first_of("+/=") != text.npos) return std::nullopt;
+  std::string padded(text);
+  std::ranges::replace(padded, '-', '+');
+  std::ranges::replace(padded, '_', '/');
+  padded.append((4 - text.size() % 4) % 4, '=');
+  std::optional<std::string> bytes = from_base64(padded);
+  if (bytes && base64url(*bytes) != text) return std::nullopt;
   return bytes;
 }
 

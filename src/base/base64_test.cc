@@ -37,5 +37,21 @@ TEST(Base64, RefusesWhatIsNone) {
   }
 }
 
+TEST(Base64Url, HasNoPaddingAndItsOwnAlphabet) {
+  EXPECT_EQ(base64url("fo"), "Zm8");
+  EXPECT_EQ(base64url("\xfb\xff\xfe"), "-__-");
+  std::string bytes;
+  for (int i = 0; i < 600; ++i) {
+    EXPECT_EQ(from_base64url(base64url(bytes)), bytes);
+    bytes += static_cast<char>(i * 7);
+  }
+}
+
+TEST(Base64Url, RefusesWhatIsNone) {
+  for (const char* text : {"Z", "Zg==", "Zm+v", "Zm/v", "Zm9v\n", "Zh", "Zm9", "Zm 8"}) {
+    EXPECT_EQ(from_base64url(text), std::nullopt) << text;
+  }
+}
+
 }  // namespace
 }  // namespace leat
