@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The log, and the document that it is told in.
+#include "peer/change_log.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <future>
+#include <map>
+
+#include "peer/random_test.h"
+#include "runtime/executor.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = PeerChange::Kind;
+using Answer = Result<std::optional<PeerChanges>>;
+
+PeerChange object(std::string key) {
+  return {"/data", std::move(key), Kind::kObject};
+}
+
+class ChangeLogTest : public ::testing::Test {
+ protected:
+  std::future<Answer> ask(uint64_t after, Context context = Context::background(),
+                          Clock::duration wait = 1h) {
+    return boost::asio::co_spawn(executor_.any(), log_.wait_after(context, after, wait),
+                                 boost::asio::use_future);
+  }
+  PeerChanges answer_of(std::future<Answer> asked) {
+    Answer answer = asked.get();
+    EXPECT_TRUE(answer) << answer.error().to_string();
+    EXPECT_TRUE(answer && *answer);
+    return answer && *answer ? **answer : PeerChanges{};
+  }
+
+  Executor executor_{{.threads = 2}};
+  ChangeLog log_{
+      {.changes_max = 5, .mounts = [] { return std::vector<std::string>{"/data", "/out"}; }}};
+};
+
+TEST_F(ChangeLogTest, TellsWhatChangedSince) {
+  const uint64_t begin = log_.number();
+  log_.append({object("a"), object("b")});
+  log_.append({{"/out", "d/", Kind::kDirectory}});
+  EXPECT_EQ(answer_of(ask(begin)),
+            (PeerChanges{begin + 3, {object("a"), object("b"), {"/out", "d/", Kind::kDirectory}}}));
+  EXPECT_EQ(answer_of(ask(begin + 2)),
+            (PeerChanges{begin + 3, {{"/out", "d/", Kind::kDirectory}}}));
+}
+
+TEST_F(ChangeLogTest, WhoeverCannotBeToldMoreIsToldThatAllMayHaveChanged) {
+  const std::vector<PeerChange> all = {{"/data", "", Kind::kAll}, {"/out", "", Kind::kAll}};
+  const uint64_t begin = log_.number();
+  for (const uint64_t number : {uint64_t{0}, begin - 1, begin + 1, UINT64_MAX}) {
+    EXPECT_EQ(answer_of(ask(number)), (PeerChanges{begin, all})) << number;
+  }
+  for (int i = 0; i < 6; ++i) log_.append({object("k")});
+  EXPECT_EQ(answer_of(ask(begin)), (PeerChanges{begin + 6, all}));
+  EXPECT_EQ(answer_of(ask(begin + 1)).changes.size(), 5u);
+  log_.append(std::vector<PeerChange>(20, object("k")));
+  EXPECT_EQ(answer_of(ask(begin + 6)), (PeerChanges{begin + 26, all}));
+  EXPECT_EQ(answer_of(ask(begin + 21)).changes.size(), 5u);
+}
+
+TEST_F(ChangeLogTest, AllWhoWaitAreTold) {
+  const uint64_t begin = log_.number();
+  std::vector<std::future<Answer>> waiting;
+  for (int i = 0; i < 500; ++i) waiting.push_back(ask(begin));
+  log_.append({object("a")});
+  for (auto& one : waiting) {
+    EXPECT_EQ(answer_of(std::move(one)), (PeerChanges{begin + 1, {object("a")}}));
+  }
+}
+
+TEST_F(ChangeLogTest, SaysNothingAfterAWhileAndStopsWithTheContext) {
+  const uint64_t begin = log_.number();
+  Answer quiet = ask(begin, Context::background(), 1ms).get();
+  ASSERT_TRUE(quiet);
+  EXPECT_EQ(*quiet, std::nullopt);
+  std::stop_source stop;
+  auto waiting = ask(begin, Context::background().with_cancel(stop.get_token()));
+  stop.request_stop();
+  EXPECT_EQ(waiting.get().error().code(), StatusCode::kCancelled);
+  auto late = ask(begin, Context::background().with_timeout(1ms));
+  EXPECT_EQ(late.get().error().code(), StatusCode::kTimedOut);
+}
+
+TEST_F(ChangeLogTest, NumbersOfAnotherProcessAreNotTakenForOurs) {
+  ChangeLog other({.mounts = [] { return std::vector<std::string>{}; }});
+  EXPECT_NE(log_.number(), other.number());
+  EXPECT_LT(other.number(), uint64_t{1} << 52);
+}
+
+// Each of several followers sees all changes in order, or is told that it missed some.
+TEST_F(ChangeLogTest, FollowersMissNothingWhileManyAppend) {
+  ChangeLog log({.changes_max = 100'000, .mounts = [] { return std::vector<std::string>{}; }});
+  const uint64_t begin = log.number();
+  constexpr int kWriters = 3, kEach = 1000;
+  auto follow = [&] {
+    std::map<std::string, int> next;
+    int seen = 0;
+    for (uint64_t at = begin; seen < kWriters * kEach;) {
+      Answer answer = executor_.wait(log.wait_after(Context::background(), at, 1h));
+      if (!answer || !*answer) return false;
+      if ((*answer)->number != at + (*answer)->changes.size()) return false;
+      at = (*answer)->number;
+      for (const PeerChange& change : (*answer)->changes) {
+        if (change.key != std::to_string(next[change.mount]++)) return false;
+        ++seen;
+      }
+    }
+    return true;
+  };
+  std::vector<std::future<bool>> followers;
+  for (int i = 0; i < 3; ++i) followers.push_back(std::async(std::launch::async, follow));
+  std::vector<std::future<void>> writers;
+  for (int w = 0; w < kWriters; ++w) {
+    writers.push_back(std::async(std::launch::async, [&log, w] {
+      for (int i = 0; i < kEach; ++i) {
+        log.append({{"/" + std::to_string(w), std::to_string(i), Kind::kObject}});
+      }
+    }));
+  }
+  for (auto& follower : followers) EXPECT_TRUE(follower.get());
+}
+
+TEST(Changes, RandomDocumentsComeBack) {
+  testing::Random random;
+  for (int i = 0; i < 200; ++i) {
+    PeerChanges changes{random.upto(UINT64_MAX), {}};
+    for (uint64_t left = random.upto(8); left > 0; --left) {
+      const std::string name = "k" + random.bytes(20, std::string_view("\0/", 2));
+      switch (random.upto(2)) {
+        case 0:
+          changes.changes.push_back({"/m", name, Kind::kObject});
+          break;
+        case 1:
+          changes.changes.push_back({"/m", name + "/", Kind::kDirectory});
+          break;
+        default:
+          changes.changes.push_back({"/m/n", "", Kind::kAll});
+      }
+    }
+    ASSERT_EQ(decode_changes(encode_changes(changes)), changes);
+  }
+  EXPECT_EQ(encode_changes({7, {{"/data", "a", Kind::kObject}, {"/data", "", Kind::kAll}}}),
+            R"({"number":7,"changes":[{"mount":"/data","key":"a","kind":"object"},)"
+            R"({"mount":"/data","kind":"all"}]})");
+}
+
+TEST(Changes, WhatIsNotKnownHereMayBeEverything) {
+  auto changes =
+      decode_changes(R"({"number":1,"changes":[{"mount":"/d","key":"k","kind":"owner"}]})");
+  ASSERT_TRUE(changes);
+  EXPECT_EQ(changes->changes[0], (PeerChange{"/d", "", Kind::kAll}));
+  for (const char* text :
+       {"", "[]", R"({"changes":[{"mount":"/d"}]})", R"({"changes":[{"kind":"all"}]})",
+        R"({"changes":[{"mount":"d","kind":"all"}]})",
+        R"({"changes":[{"mount":"/d","kind":"object"}]})",
+        R"({"changes":[{"mount":"/d","kind":"object","key":"../x"}]})",
+        R"({"changes":[{"mount":"/d","kind":"directory","key":"x"}]})", R"({"number":-1})"}) {
+    EXPECT_FALSE(decode_changes(text)) << text;
+  }
+}
+
+TEST(Changes, QueriesComeBack) {
+  const HttpRequest http = to_http(ChangesQuery{7, std::chrono::milliseconds(20)});
+  auto query = changes_query_from(http);
+  ASSERT_TRUE(query);
+  EXPECT_EQ(query->after, 7u);
+  EXPECT_EQ(query->wait, 20ms);
+  HttpRequest bare;
+  EXPECT_EQ(changes_query_from(bare)->wait, kChangesWait);
+  bare.query["wait-ms"] = "99999999";
+  EXPECT_EQ(changes_query_from(bare)->wait, kChangesWaitMax);
+  bare.query["wait-ms"] = "-1";
+  EXPECT_FALSE(changes_query_from(bare));
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer/peer_error.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/base64.h"
+#include "peer/flat_json.h"
+#include "peer/peer_terms.h"
+
+namespace leat {
+namespace {
+
+using Json = nlohmann::json;
+
+std::optional<StatusCode> find_code(std::string_view name) {
+  for (int code = static_cast<int>(StatusCode::kInternal);
+       code <= static_cast<int>(StatusCode::kBusy); ++code) {
+    if (to_string(static_cast<StatusCode>(code)) == name) return static_cast<StatusCode>(code);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> text_of(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+std::optional<std::string> message_of(const Json& json) {
+  if (auto message = text_of(json, "message")) return message;
+  const auto encoded = text_of(json, "message_base64");
+  return encoded ? from_base64(*encoded) : std::nullopt;
+}
+
+}  // namespace
+
+int peer_error_http(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotDirectory:
+    case StatusCode::kIsDirectory:
+      return 400;
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kReadOnly:
+      return 403;
+    case StatusCode::kNotFound:
+      return 404;
+    case StatusCode::kExists:
+    case StatusCode::kChanged:
+      return 409;
+    case StatusCode::kOutOfRange:
+      return 416;
+    case StatusCode::kBusy:
+      return kHttpMisdirected;
+    case StatusCode::kThrottled:
+      return 429;
+    case StatusCode::kUnsupported:
+      return 501;
+    case StatusCode::kUnavailable:
+    case StatusCode::kCancelled:
+      return 503;
+    case StatusCode::kTimedOut:
+      return 504;
+    case StatusCode::kNoSpace:
+      return 507;
+    case StatusCode::kInternal:
+    case StatusCode::kCorrupt:
+      break;
+  }
+  return 500;
+}
+
+std::string encode_peer_error(const Status& status) {
+  FlatJsonWriter json;
+  json.text("code", to_string(status.code()));
+  json.bytes("message", status.to_string());
+  return "{\"error\":" + json.take() + "}";
+}
+
+Status decode_peer_error(int http, std::string_view body) {
+  const Json json = Json::parse(body.begin(), body.end(), nullptr, false);
+  const auto reason = json.is_object() ? json.find("error") : json.end();
+  if (reason != json.end() && reason->is_object()) {
+    const auto code = text_of(*reason, "code");
+    auto message = message_of(*reason);
+    if (code && message) {
+      return {find_code(*code).value_or(StatusCode::kInternal), *std::move(message)};
+    }
+  }
+  return {StatusCode::kUnavailable,
+          fmt::format("it answered {} without saying why, as no worker does", http)};
+}
+
+HttpResponse peer_error_response(int http, const Status& status, int64_t epoch) {
+  HttpResponse response = HttpResponse::json(http, encode_peer_error(status));
+  put_epoch(epoch, response);
+  return response;
+}
+
+}  // namespace leat
