@@ -22,6 +22,8 @@ SHEBANG = re.compile(r"^#!.*\b(python3|bash|sh)\b")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 VAGUE_NAME = re.compile(r"(^|_)(utils?|helpers?|common|misc|manager)(_|$)")
+# Out of it a stream throws when a read fails.
+THROWING_READ = re.compile(r"istreambuf_" r"iterator")
 MACHINE_PATH = re.compile(r"(/home/\w+|/root)/")
 
 
@@ -62,6 +64,8 @@ def check_file(name, text):
             yield f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}"
         if LEFTOVER.search(line):
             yield f"{name}:{number}: leftover '{LEFTOVER.search(line).group(0)}'"
+        if THROWING_READ.search(line) and name.startswith("src/") and not is_test(name):
+            yield f"{name}:{number}: throws where a read fails; base/whole_file.h does not"
         if MACHINE_PATH.search(line):
             yield f"{name}:{number}: a path of one machine"
 

@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
 
 #include "base/check.h"
+#include "base/whole_file.h"
 #include "config/nearest.h"
 #include "config/toml_document.h"
 
@@ -59,14 +57,9 @@ Result<> check_kind(const Option& option, const TomlValue& value) {
 }
 
 Result<std::string> read_whole(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error(status_from_errno(errno, "cannot open the configuration file " + path));
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (file.bad()) {
-    return Error(status_from_errno(EIO, "cannot read the configuration file " + path));
-  }
-  return text;
+  Result<std::string> text = read_whole_file(path);
+  if (text) return text;
+  return error(text.error().with_context("the configuration file cannot be used"));
 }
 
 }  // namespace

@@ -83,6 +83,14 @@ def test_check_reads_as_a_daemon_would(leat, file):
     assert "debug, info, warning or error" in leat.run("config", "check", check=False).stderr
 
 
+def test_a_folder_is_no_configuration(leat, folder):
+    done = leat.run("config", "check", folder, check=False)
+    assert done.returncode == 1 and f"cannot read {folder}: Is a directory" in done.stderr
+    done = leat.run("cp", "-r", "--files-from", folder, f"file://{folder}", f"{folder}/copy",
+                    check=False)
+    assert done.returncode == 1 and f"cannot read {folder}: Is a directory" in done.stderr
+
+
 def test_the_template_is_a_configuration_once_its_comments_are_gone(leat, file):
     template = leat.run("config", "template").stdout
     lines = [line[1:] if line.startswith("#") and not line.startswith("# ") else line

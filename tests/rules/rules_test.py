@@ -84,6 +84,8 @@ def test_style_of_this_tree():
     ("src/r/str_utils.cc", "// SPDX-License-Identifier: Apache-2.0\n", "names nothing"),
     ("src/r/a.cc", "// SPDX-License-Identifier: Apache-2.0\n// TO" "DO later\n", "leftover"),
     ("src/r/a.cc", "// SPDX-License-Identifier: Apache-2.0\n//" + "x" * 100 + "\n", "columns"),
+    ("src/r/a.cc", "// SPDX-License-Identifier: Apache-2.0\nstd::istreambuf_" "iterator<char> x;\n",
+     "throws where a read fails"),
 ])
 def test_style_catches(tmp_path, name, text, expected):
     write_tree(tmp_path, {name: text})

@@ -5,8 +5,8 @@
 
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 
+#include "base/whole_file.h"
 #include "doors/admin/codec.h"
 #include "telemetry/log.h"
 
@@ -19,10 +19,9 @@ KeptJobs::KeptJobs(std::string file, bool follows) : file_(std::move(file)), fol
 std::vector<KeptJobs::Job> KeptJobs::left() {
   std::vector<Job> jobs;
   if (!follows_) return jobs;
-  std::ifstream file(file_, std::ios::binary);
-  if (!file) return jobs;
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  Result<Json> json = parse_json(text, file_.c_str());
+  Result<std::string> text = read_whole_file(file_);
+  if (!text) return jobs;
+  Result<Json> json = parse_json(*text, file_.c_str());
   if (!json || !json->is_object()) return jobs;
   for (const Json& item : json->value("jobs", Json::array())) {
     Result<JobRequest> request = from_json<JobRequest>(item);

@@ -2,11 +2,11 @@
 #include "apps/data/selection_flags.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <cerrno>
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <algorithm>
+
+#include "base/whole_file.h"
 
 namespace leat {
 namespace {
@@ -45,17 +45,8 @@ void SelectionFlags::declare(CLI::App& app) {
 Attempt<FileSelection> SelectionFlags::selection() const {
   FileSelection all = given_;
   if (list_.empty()) return all;
-  std::string text;
-  if (list_ == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    errno = 0;
-    std::ifstream file(list_, std::ios::binary);
-    if (!file) {
-      return std::unexpected(Failure(status_from_errno(errno, "cannot read the list " + list_)));
-    }
-    text.assign(std::istreambuf_iterator<char>(file), {});
-  }
+  LEAT_TRY(std::string text,
+           list_ == "-" ? read_to_end(STDIN_FILENO, "standard input") : read_whole_file(list_));
   all.files = split_list(text);
   if (all.files.empty()) {
     return failure(StatusCode::kInvalidArgument, fmt::format("the list {} is empty", list_));

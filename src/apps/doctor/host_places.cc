@@ -2,13 +2,13 @@
 #include "apps/doctor/host_places.h"
 
 #include <fstream>
-#include <iterator>
+
+#include "base/whole_file.h"
 
 namespace leat {
 
 std::string whole_text(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return read_whole_file(path).value_or("");
 }
 
 std::string first_line(const std::string& path) {

@@ -11,7 +11,6 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 
 #include "apps/client/daemon_client.h"
@@ -20,6 +19,7 @@
 #include "apps/host/log_lines.h"
 #include "apps/host/service_journal.h"
 #include "apps/paths.h"
+#include "base/whole_file.h"
 
 extern char** environ;
 
@@ -38,14 +38,7 @@ constexpr const char* kReadme =
     "and what looks like a secret anywhere is '***'. Look through it before you pass it on.\n";
 
 std::string whole_file(const std::string& path, uint64_t last_bytes = UINT64_MAX) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return "";
-  file.seekg(0, std::ios::end);
-  const auto size = static_cast<uint64_t>(std::max<std::streamoff>(file.tellg(), 0));
-  file.clear();
-  // Files of /proc have no size.
-  file.seekg(static_cast<std::streamoff>(size > last_bytes ? size - last_bytes : 0));
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_whole_file(path, last_bytes).value_or("");
 }
 
 std::string variables() {

@@ -6,9 +6,9 @@
 
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
+#include "base/whole_file.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::string_view kHead = "leat-connections 1";
 
+// Empty for what has just gone.
 std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return read_whole_file(path).value_or("");
 }
 
 }  // namespace

@@ -13,10 +13,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <sstream>
 #include <thread>
 
+#include "base/whole_file.h"
 #include "runtime/disk.h"
 #include "telemetry/log.h"
 
@@ -29,9 +29,9 @@ constexpr const char* kControls = "/sys/fs/fuse/connections";
 constexpr uint64_t kExiting = 4;  // PF_EXITING of include/linux/sched.h, in field 9 of stat
 constexpr auto kLook = std::chrono::milliseconds(10);
 
+// Empty for what has just gone.
 std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return read_whole_file(path).value_or("");
 }
 
 void for_each_in(const fs::path& folder, const std::function<void(const fs::path&)>& take) {

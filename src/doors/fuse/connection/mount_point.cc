@@ -12,11 +12,10 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <system_error>
 
+#include "base/whole_file.h"
 #include "telemetry/log.h"
 
 extern char** environ;
@@ -147,9 +146,7 @@ std::vector<MountinfoLine> parse_mountinfo(std::string_view mountinfo) {
 }
 
 std::vector<MountinfoLine> mounts_of_this_namespace() {
-  std::ifstream table("/proc/self/mountinfo");
-  const std::string text{std::istreambuf_iterator<char>(table), std::istreambuf_iterator<char>()};
-  return parse_mountinfo(text);
+  return parse_mountinfo(read_whole_file("/proc/self/mountinfo").value_or(""));
 }
 
 std::string device_of_mount(const std::vector<MountinfoLine>& mounts, std::string_view mountpoint) {
