@@ -9,6 +9,7 @@ namespace {
 constexpr const char* kFolders = "Folders";
 constexpr const char* kData = "Data";
 constexpr const char* kCache = "Cache";
+constexpr const char* kCluster = "Cluster";
 constexpr const char* kOperation = "Operation";
 
 constexpr std::array kCommands = {
@@ -62,6 +63,18 @@ constexpr std::array kCommands = {
                  "leat snapshot build /mnt/train --name monday --use\n"
                  "  leat snapshot diff monday tuesday\n  leat snapshot release /mnt/train",
                  &make_snapshot_command},
+    CommandEntry{"worker", kCluster, "Run this host's daemon as a worker of a cluster",
+                 "leat worker --registry http://etcd1:2379,http://etcd2:2379 --listen "
+                 "10.0.0.7:7480 --cache-dir /nvme/leat",
+                 &make_worker_command},
+    CommandEntry{"cluster", kCluster,
+                 "Show a cluster, mount stores in it, drain a worker, make secrets and tokens",
+                 "leat cluster\n"
+                 "  leat cluster mount s3://my-bucket/train /data/train -o region=us-east-1\n"
+                 "  leat cluster drain\n"
+                 "  leat cluster secret cluster.secret\n"
+                 "  leat cluster token alice.token --principal alice --read /data",
+                 &make_cluster_command},
     CommandEntry{"status", kOperation, "Show the daemon, its cache and its counters", "leat status",
                  &make_status_command},
     CommandEntry{"top", kOperation, "Show what the daemon does, live",

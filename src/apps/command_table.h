@@ -25,6 +25,8 @@ std::unique_ptr<Command> make_refresh_command();
 std::unique_ptr<Command> make_pin_command();
 std::unique_ptr<Command> make_cache_command();
 std::unique_ptr<Command> make_snapshot_command();
+std::unique_ptr<Command> make_worker_command();
+std::unique_ptr<Command> make_cluster_command();
 std::unique_ptr<Command> make_status_command();
 std::unique_ptr<Command> make_top_command();
 std::unique_ptr<Command> make_jobs_command();

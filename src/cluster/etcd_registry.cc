@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -16,6 +17,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kPageEntries = 1000;
+constexpr unsigned kConnectionsMax = 8;  // to an endpoint, beside watches
 constexpr uint64_t kAnswerBytesMax = 64 * kMiB;
 constexpr size_t kWatchLineBytesMax = 16 * kMiB;  // etcd cuts what is over its 2 MiB
 constexpr Clock::duration kPauseBetweenRounds = std::chrono::milliseconds(100);
@@ -107,6 +109,9 @@ class EtcdRegistryImpl : public EtcdRegistry {
   explicit EtcdRegistryImpl(EtcdOptions options)
       : options_(std::move(options)), login_(!options_.user.empty()) {
     LEAT_CHECK(!options_.endpoints.empty());
+    for (const HttpEndpoint& endpoint : options_.endpoints) {
+      clients_.emplace(endpoint.to_string(), client_of(endpoint, kConnectionsMax));
+    }
   }
 
   Task<Result<RegistryView>> list(Context context, std::string prefix) override {
@@ -184,7 +189,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     request.headers.set("Grpc-Metadata-hasleader", "true");
     const std::string token = login_.token();
     auto lines = std::make_shared<WatchLines>(options_.prefix.size(), after, std::move(sink));
-    const HttpClient client(endpoint);
+    const HttpClient client = client_of(endpoint, 0);
     Result<HttpResponse> response = co_await client.request_streamed(
         context, std::move(request),
         [lines](Bytes piece) { return pass_to(lines, std::move(piece)); });
@@ -209,6 +214,16 @@ class EtcdRegistryImpl : public EtcdRegistry {
                                put.value.size(), kValueBytesMax));
     }
     return {};
+  }
+
+  // With 0 connections each request has one of its own: a watch keeps its until its end.
+  HttpClient client_of(const HttpEndpoint& endpoint, unsigned connections) const {
+    return HttpClient(endpoint, {.tls = options_.tls,
+                                 .connections_max = connections,
+                                 .connect_timeout = options_.request_timeout});
+  }
+  HttpClient kept_client(const HttpEndpoint& endpoint) const {
+    return clients_.at(endpoint.to_string());
   }
 
   HttpEndpoint current() const {
@@ -244,9 +259,8 @@ class EtcdRegistryImpl : public EtcdRegistry {
   }
 
   // The body of a good answer.
-  static Task<Result<std::string>> post(Context context, HttpEndpoint endpoint,
-                                        HttpRequest request) {
-    const HttpClient client(std::move(endpoint));
+  Task<Result<std::string>> post(Context context, HttpEndpoint endpoint, HttpRequest request) {
+    const HttpClient client = kept_client(endpoint);
     LEAT_CO_TRY(HttpResponse response,
                 co_await client.request(context, std::move(request), kAnswerBytesMax));
     if (response.status == 200) co_return std::move(response.body);
@@ -286,6 +300,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
   }
 
   const EtcdOptions options_;
+  std::map<std::string, HttpClient> clients_;  // by endpoint; never changes
   std::atomic<size_t> current_ = 0;
   Login login_;
 };

@@ -12,6 +12,7 @@
 
 #include "cluster/registry.h"
 #include "http/endpoint.h"
+#include "http/tls.h"
 #include "runtime/context.h"
 
 namespace leat {
@@ -23,6 +24,8 @@ struct EtcdOptions {
   // Where etcd asks for it.
   std::string user{};
   std::string password{};
+  // Null: in clear.
+  std::shared_ptr<const HttpTls> tls{};
   // Of one request at one endpoint.
   Clock::duration request_timeout = std::chrono::seconds(3);
 };

@@ -69,7 +69,7 @@ uint64_t drawn() {
 }  // namespace
 
 std::string target_of(const HttpRequest& request) {
-  return make_target(request.path, request.query);
+  return request.target.empty() ? make_target(request.path, request.query) : request.target;
 }
 
 std::string signed_text(const HttpRequest& request) {

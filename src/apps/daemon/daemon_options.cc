@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/cluster/cluster_options.h"
 #include "apps/paths.h"
 #include "base/units.h"
 #include "doors/fuse/feature_set.h"
@@ -53,7 +54,7 @@ log::Level log_level_of(const Config& config) {
 
 Schema daemon_schema() {
   using enum OptionType;
-  return Schema({
+  std::vector<Option> options = {
       {.name = "cache.directory",
        .type = kString,
        .default_text = default_cache_directory(),
@@ -149,7 +150,9 @@ Schema daemon_schema() {
        .min = "1ms",
        .max = "1h",
        .or_zero = true},
-  });
+  };
+  for (Option& option : cluster_schema()) options.push_back(std::move(option));
+  return Schema(std::move(options));
 }
 
 Result<std::vector<PageStoreOptions>> cache_options(const Config& config) {

@@ -126,7 +126,13 @@ Result<> HostDaemon::serve() {
   CatalogOptions names;
   LEAT_TRY(auto cache, cache_options(config_));
   names.scratch_directory = cache.front().directory;
+  LEAT_TRY(cluster_, HostCluster::start({.config = config_,
+                                         .memory_bytes_max = memory_bytes_max_,
+                                         .scratch_directory = names.scratch_directory,
+                                         .version = LEAT_VERSION},
+                                        *store_, executor_));
   catalog_ = Catalog::create(std::move(names), sources_, executor_);
+  cluster_->attach(catalog_.get());
   snapshots_ =
       std::make_unique<SnapshotService>(config_.text("snapshot.directory"), *catalog_, executor_);
   FetcherOptions fetch;
@@ -149,10 +155,13 @@ Result<> HostDaemon::serve() {
     return inspection_files(folder, files, [this, folder] { return inspection_of(folder); });
   };
   mounting.windows = &windows_;
+  mounting.open_cluster = [this](Context context, StoreUrl url) {
+    return cluster_->open_source(std::move(context), std::move(url));
+  };
   mounting.on_empty = [this] { options_.on_stop("nothing is mounted any more"); };
   mounts_ = std::make_unique<MountService>(mounting, *catalog_, *fetcher_, store_.get(), sources_,
                                            executor_);
-  admin_ = std::make_unique<AdminDoor>(*this, *catalog_, *fetcher_, store_.get());
+  admin_ = std::make_unique<AdminDoor>(*this, *cluster_, *catalog_, *fetcher_, store_.get());
   take_over_mounts();
   go_on_with_jobs();
   listen_on_loopback();
@@ -256,8 +265,10 @@ void HostDaemon::end(Task<> doors) {
   executor_.wait(activity_.wait_idle());
   if (jobs_) executor_.wait(jobs_->stop());
   if (mounts_) executor_.wait(std::move(doors));
+  if (cluster_) cluster_->attach(nullptr);
   if (catalog_) executor_.wait(catalog_->stop());
   if (fetcher_) executor_.wait(fetcher_->stop());
+  if (cluster_) executor_.wait(cluster_->stop());
   if (store_) executor_.wait(store_->close());
 }
 

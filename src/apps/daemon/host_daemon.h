@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "apps/cluster/host_cluster.h"
 #include "apps/daemon/daemon_metrics.h"
 #include "apps/daemon/inspection.h"
 #include "apps/daemon/kept_jobs.h"
@@ -109,6 +110,7 @@ class HostDaemon : public Host {
   // begin when all are there and tell the mounts what was refreshed.
   Executor executor_;
   std::unique_ptr<HostCache> store_;
+  std::unique_ptr<HostCluster> cluster_;
   SourceTable sources_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<SnapshotService> snapshots_;

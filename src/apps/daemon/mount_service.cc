@@ -13,6 +13,8 @@
 namespace leat {
 namespace {
 
+constexpr std::string_view kClusterScheme = "leat";
+
 bool is_below(std::string_view path, std::string_view parent) {
   return path != parent && is_at_or_below(path, parent);
 }
@@ -153,6 +155,8 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
       snapshot && given != entry->settings.mount.end() && given->second == "snapshot") {
     entry->settings.mount.erase(given);
   }
+  // Workers keep the bytes; a second copy on this host is for who asks for one.
+  if (url.scheme == kClusterScheme) entry->settings.mount.try_emplace("cache", "never");
   Result<MadePolicy> made = make_policy(request.path, entry->settings, owner_of(request));
   if (!made) co_return Error(made.error());
   if (entry->view.door) {
@@ -165,7 +169,8 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
     Result<> apart = co_await check_target(context, url, request.path);
     if (!apart) co_return apart;
   }
-  Result<SourcePtr> source = open_source(url, made->policy.isolated ? request.path : "");
+  std::string salt = made->policy.isolated ? request.path : "";
+  Result<SourcePtr> source = co_await open_store(context, url, std::move(salt));
   if (!source) co_return Error(source.error());
   if (request.probe) {
     Result<> answered = co_await probe(context, *source, url);
@@ -186,6 +191,12 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   }
   refresh_view(request.path);
   co_return Result<>();
+}
+
+Task<Result<SourcePtr>> MountService::open_store(Context context, StoreUrl url, std::string salt) {
+  if (url.scheme != kClusterScheme || !options_.open_cluster) co_return open_source(url, salt);
+  co_return co_await options_.open_cluster(context.with_timeout(options_.probe_timeout),
+                                           std::move(url));
 }
 
 Task<Result<>> MountService::check_target(Context context, StoreUrl url, std::string path) {

@@ -47,6 +47,8 @@ struct MountServiceOptions {
   // when it is mounted; what it answers goes before the service and `files`.
   std::function<std::vector<InspectionFile>(const std::string& folder, const FileSystem& files)>
       inspection{};
+  // Opens what leat:// names; null: nothing does.
+  std::function<Task<Result<SourcePtr>>(Context, StoreUrl)> open_cluster{};
   Clock::duration probe_timeout = std::chrono::seconds(30);
 };
 
@@ -152,6 +154,7 @@ class MountService {
   Task<> tell_again(Activity::Token token, EntryPtr entry);
   static Policy owner_of(const MountRequest& request);
   Task<Result<>> prepare_target(EntryPtr entry);
+  Task<Result<SourcePtr>> open_store(Context context, StoreUrl url, std::string salt);
   void set_pools(const std::map<PoolId, PoolPolicy>& pools);
   static void show_settings(MountView& view, const PolicySettings& settings);
   Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);

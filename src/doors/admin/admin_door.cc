@@ -70,6 +70,7 @@ HttpRouter AdminDoor::control_router() {
   cache_.add_to(router);
   snapshots_.add_to(router);
   config_.add_to(router);
+  cluster_.add_to(router);
   add_trace_routes(router);
   return router;
 }

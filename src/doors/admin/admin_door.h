@@ -6,6 +6,7 @@
 #include "cache/page_store.h"
 #include "catalog/catalog.h"
 #include "doors/admin/cache_routes.h"
+#include "doors/admin/cluster_routes.h"
 #include "doors/admin/config_routes.h"
 #include "doors/admin/host.h"
 #include "doors/admin/mount_routes.h"
@@ -19,8 +20,9 @@ namespace leat {
 class AdminDoor {
  public:
   // All of them outlive the servers that use the routers.
-  AdminDoor(Host& host, Catalog& catalog, Fetcher& fetcher, PageStore* store)
+  AdminDoor(Host& host, ClusterHost& cluster, Catalog& catalog, Fetcher& fetcher, PageStore* store)
       : host_(host),
+        cluster_(cluster),
         mounts_(host),
         tree_(host, catalog, fetcher, store),
         cache_(host),
@@ -46,6 +48,7 @@ class AdminDoor {
   void route(HttpRouter& router, std::string method, std::string pattern, Member member);
 
   Host& host_;
+  ClusterRoutes cluster_;
   MountRoutes mounts_;
   TreeRoutes tree_;
   CacheRoutes cache_;

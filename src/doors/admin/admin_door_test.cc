@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "doors/admin/codec_cluster.h"
 #include "http/client.h"
 #include "http/server.h"
 
@@ -243,6 +244,40 @@ class RecordingHost : public Host {
   bool shut = false;
 };
 
+// A daemon that is no worker, or one with a mount.
+class RecordingCluster : public ClusterHost {
+ public:
+  Result<ClusterStatusView> cluster_status() const override {
+    if (!worker) return error(StatusCode::kUnsupported, "no worker");
+    return view;
+  }
+  Task<Result<ClusterMountView>> add_cluster_mount(Context, ClusterMountRequest asked) override {
+    co_return ClusterMountView{
+        .path = asked.path, .source = asked.source, .options = asked.options};
+  }
+  Task<Result<>> remove_cluster_mount(Context, std::string path) override {
+    removed = std::move(path);
+    co_return Result<>();
+  }
+  Task<Result<>> drain_worker(Context, ClusterDrainRequest asked) override {
+    back = asked.back;
+    co_return Result<>();
+  }
+
+  bool worker = false;
+  std::optional<bool> back;
+  std::string removed;
+  ClusterStatusView view{
+      .name = "t",
+      .self = "01",
+      .leader = "02",
+      .epoch = 5,
+      .trouble = "etcd does not answer",
+      .workers = {{.id = "01", .address = "a:1", .host = "h", .state = "active", .share = 0.5}},
+      .mounts = {
+          {.path = "/d", .source = "s3://b", .options = {{"region", "x"}}, .trouble = "no"}}};
+};
+
 class AdminDoorTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -273,9 +308,10 @@ class AdminDoorTest : public testing::Test {
 
   Executor executor_;
   RecordingHost host_;
+  RecordingCluster cluster_;
   FixedCatalog catalog_;
   PatternFetcher fetcher_;
-  AdminDoor door_{host_, catalog_, fetcher_, nullptr};
+  AdminDoor door_{host_, cluster_, catalog_, fetcher_, nullptr};
   std::string path_;
   HttpEndpoint endpoint_;
   std::unique_ptr<HttpServer> server_;
@@ -391,6 +427,27 @@ TEST_F(AdminDoorTest, TellsWhatIsCachedAndLetsItGo) {
   EXPECT_FALSE(host_.evicted.bytes);
   EXPECT_EQ(ask("POST", "/v1/cache/evict", {}, R"({"mount": "m"})").status, 400);
   EXPECT_EQ(ask("POST", "/v1/cache/evict", {}, R"({"bytes": "many"})").status, 400);
+}
+
+TEST_F(AdminDoorTest, TellsOfAClusterAndChangesIt) {
+  EXPECT_EQ(ask("GET", "/v1/cluster").status / 100, 5) << "of one that is no worker";
+  cluster_.worker = true;
+  auto view = from_json<ClusterStatusView>(ask_json("GET", "/v1/cluster"));
+  ASSERT_TRUE(view) << view.error().to_string();
+  EXPECT_EQ(view->workers, cluster_.view.workers);
+  EXPECT_EQ(view->mounts, cluster_.view.mounts);
+  EXPECT_EQ(view->trouble, cluster_.view.trouble);
+  EXPECT_EQ(view->epoch, 5);
+  const ClusterMountRequest wanted{.path = "/a//b", .source = "s3://c", .options = {{"x", "y"}}};
+  auto made = from_json<ClusterMountView>(
+      Json::parse(ask("POST", "/v1/cluster/mounts", {}, to_json(wanted).dump()).body));
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->path, "/a/b");
+  EXPECT_EQ(made->options, wanted.options);
+  EXPECT_EQ(ask("DELETE", "/v1/cluster/mounts", {{"path", "/a/b/"}}).status, 200);
+  EXPECT_EQ(cluster_.removed, "/a/b");
+  EXPECT_EQ(ask("POST", "/v1/cluster/drain", {}, R"({"back": true})").status, 200);
+  EXPECT_EQ(cluster_.back, true);
 }
 
 TEST_F(AdminDoorTest, FailuresKeepTheirCodeAndReason) {

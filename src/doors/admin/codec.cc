@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "doors/admin/codec_cache.h"
+#include "doors/admin/codec_cluster.h"
 #include "doors/admin/codec_config.h"
 #include "doors/admin/codec_job.h"
 #include "doors/admin/codec_mount.h"
@@ -183,6 +184,10 @@ template Result<SnapshotView> from_json(const Json&);
 template Result<SnapshotUse> from_json(const Json&);
 template Result<OptionView> from_json(const Json&);
 template Result<ReloadView> from_json(const Json&);
+template Result<ClusterStatusView> from_json(const Json&);
+template Result<ClusterMountView> from_json(const Json&);
+template Result<ClusterMountRequest> from_json(const Json&);
+template Result<ClusterDrainRequest> from_json(const Json&);
 template Result<TraceView> from_json(const Json&);
 template Result<SlowView> from_json(const Json&);
 

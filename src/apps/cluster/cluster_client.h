@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClusterClient: this host's side of a cluster that it mounts: the view, the workers, and what
+// changes. Clients need the address of one worker and a token; they know neither the registry nor
+// stores. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "peer/change_follower.h"
+#include "peer/cluster_source.h"
+#include "peer/peer_client.h"
+#include "peer/peer_table.h"
+#include "peer/remote_map.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+struct ClusterClientOptions {
+  std::vector<std::string> seeds{};  // "10.0.0.1:7480"
+  std::shared_ptr<RequestSigner> signer{};
+  std::shared_ptr<const HttpTls> tls{};
+  // In place of a connection to oneself: the worker that this process is; null for others.
+  std::function<PeerPtr(const WorkerInfo&)> local{};
+  // What is not as it was; the next is told after its end.
+  std::function<Task<>(PeerChanges)> changed{};
+};
+
+class ClusterClient {
+ public:
+  static std::unique_ptr<ClusterClient> start(ClusterClientOptions options, Executor& executor);
+  virtual ~ClusterClient() = default;
+
+  // kUnavailable where no worker answers in time; says what came of asking.
+  virtual Task<Result<>> first_view(Context context) = 0;
+  virtual ClusterMap& map() = 0;
+  virtual const PeerTable& peers() const = 0;
+  // The cluster's namespace. There has to be a first view.
+  virtual SourcePtr source() = 0;
+  // Must have ended before it goes.
+  virtual Task<> stop() = 0;
+};
+
+}  // namespace leat

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClusterMounts: the cluster's mounts in a worker's catalog: it follows the view. A mount that this
+// worker cannot open, for want of credentials, say, is tried again, and everybody else goes on
+// without this worker's answers for it. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "cache/page_store.h"
+#include "catalog/catalog.h"
+#include "cluster/cluster_view.h"
+#include "source/source.h"
+
+namespace leat {
+
+// What a mount comes to on this host.
+struct OpenedMount {
+  MountEntry entry;
+  SourcePtr source;
+  std::map<PoolId, PoolPolicy> pools;
+};
+
+// Asks the store nothing. kInvalidArgument for what is wrong in it.
+Result<OpenedMount> open_cluster_mount(const ClusterMount& mount);
+
+class ClusterMounts {
+ public:
+  // `wrap` puts what belongs before a store around it. `store` may be null.
+  using Wrap = std::function<SourcePtr(const ClusterMount&, SourcePtr)>;
+  ClusterMounts(Catalog& catalog, PageStore* store, Wrap wrap)
+      : catalog_(catalog), store_(store), wrap_(std::move(wrap)) {}
+
+  // The catalog's mounts are those of `view` afterwards. One at a time.
+  Task<> follow(ClusterViewPtr view);
+  // How the mount at that path is kept; null where it is not served.
+  std::shared_ptr<const Policy> policy_of(const std::string& path) const;
+  // Why a mount is not served; nothing for one that is.
+  std::optional<Status> trouble(const std::string& path) const;
+
+ private:
+  struct Served {
+    ClusterMount mount;
+    std::shared_ptr<const Policy> policy;
+  };
+
+  Result<> add(const ClusterMount& mount);
+  void note(const std::string& path, const Result<>& added);
+
+  Catalog& catalog_;
+  PageStore* const store_;
+  const Wrap wrap_;
+  mutable std::mutex mutex_;  // leaf
+  std::map<std::string, Served> mounted_;
+  std::map<std::string, Status> troubles_;
+};
+
+}  // namespace leat

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cluster/cluster_options.h"
+
+#include <fmt/format.h>
+
+#include <ranges>
+
+#include "cluster/embedded_registry.h"
+#include "cluster/etcd_registry.h"
+#include "peer/cluster_secret.h"
+#include "runtime/disk.h"
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kFileScheme = "file://";
+
+Result<std::shared_ptr<const HttpTls>> tls_of(const Config& config, const std::string& section) {
+  HttpTlsOptions options{.ca_file = config.text(section + "ca"),
+                         .certificate_file = config.text(section + "certificate"),
+                         .key_file = config.text(section + "key")};
+  if (options.ca_file.empty() && options.certificate_file.empty()) {
+    return std::shared_ptr<const HttpTls>();
+  }
+  return HttpTls::load(std::move(options));
+}
+
+Result<HttpEndpoint> etcd_endpoint(std::string_view word, bool* tls) {
+  std::string_view rest = word;
+  *tls = rest.starts_with("https://");
+  for (std::string_view scheme : {"http://", "https://"}) {
+    if (rest.starts_with(scheme)) rest.remove_prefix(scheme.size());
+  }
+  while (rest.ends_with('/')) rest.remove_suffix(1);
+  return HttpEndpoint::parse(rest);
+}
+
+Result<std::unique_ptr<Registry>> open_etcd(const Config& config) {
+  EtcdOptions options{.prefix = fmt::format("/leat/{}/", config.text("cluster.name"))};
+  bool any_tls = false;
+  for (auto part : std::views::split(config.text("cluster.registry"), ',')) {
+    bool tls = false;
+    LEAT_TRY(HttpEndpoint endpoint,
+             etcd_endpoint(std::string_view(part.begin(), part.end()), &tls));
+    if (tls != any_tls && !options.endpoints.empty()) {
+      return error(StatusCode::kInvalidArgument,
+                   "cluster.registry names some members with https and some without; write all "
+                   "of them alike");
+    }
+    any_tls = tls;
+    options.endpoints.push_back(std::move(endpoint));
+  }
+  options.user = config.text("cluster.registry_user");
+  if (const std::string& file = config.text("cluster.registry_password_file"); !file.empty()) {
+    LEAT_TRY(options.password, read_secret_file(file, "the registry's password"));
+    while (options.password.ends_with('\n')) options.password.pop_back();
+  }
+  if (any_tls) {
+    LEAT_TRY(options.tls,
+             HttpTls::load({.ca_file = config.text("cluster.registry_ca"),
+                            .certificate_file = config.text("cluster.registry_certificate"),
+                            .key_file = config.text("cluster.registry_key")}));
+  }
+  return EtcdRegistry::create(std::move(options));
+}
+
+}  // namespace
+
+std::vector<Option> cluster_schema() {
+  using enum OptionType;
+  return {
+      {.name = "cluster.registry",
+       .type = kString,
+       .default_text = "",
+       .help = "makes this daemon a worker: http://HOST:2379 of etcd, several with commas, or "
+               "file:///PATH for a cluster of one"},
+      {.name = "cluster.name",
+       .type = kString,
+       .default_text = "default",
+       .help = "of the cluster; several may share an etcd"},
+      {.name = "cluster.registry_user",
+       .type = kString,
+       .default_text = "",
+       .help = "where etcd asks for one"},
+      {.name = "cluster.registry_password_file",
+       .type = kString,
+       .default_text = "",
+       .help = "a file of mode 0600 with that user's password"},
+      {.name = "cluster.registry_ca",
+       .type = kString,
+       .default_text = "",
+       .help = "PEM file of who signed etcd's certificate, for https://; empty: the system's"},
+      {.name = "cluster.registry_certificate",
+       .type = kString,
+       .default_text = "",
+       .help = "PEM file of our certificate, where etcd asks for one"},
+      {.name = "cluster.registry_key",
+       .type = kString,
+       .default_text = "",
+       .help = "PEM file of its key"},
+      {.name = "cluster.secret_file",
+       .type = kString,
+       .default_text = "/etc/leat/cluster.secret",
+       .help =
+           "what all workers of the cluster share and sign with; 'leat cluster secret' makes it"},
+      {.name = "worker.listen",
+       .type = kString,
+       .default_text = "127.0.0.1:7480",
+       .help = "where clients and other workers reach this one"},
+      {.name = "worker.advertise",
+       .type = kString,
+       .default_text = "",
+       .help = "the same as they see it, HOST:PORT; empty: worker.listen"},
+      {.name = "worker.certificate",
+       .type = kString,
+       .default_text = "",
+       .help = "PEM file of this worker's certificate: all talk TLS then"},
+      {.name = "worker.key", .type = kString, .default_text = "", .help = "PEM file of its key"},
+      {.name = "worker.ca",
+       .type = kString,
+       .default_text = "",
+       .help = "PEM file of who signed the others'; clients must have a certificate, too"},
+  };
+}
+
+bool in_cluster(const Config& config) {
+  return !config.text("cluster.registry").empty();
+}
+
+Result<std::unique_ptr<Registry>> open_registry(const Config& config, Executor& executor) {
+  const std::string& where = config.text("cluster.registry");
+  if (!where.starts_with(kFileScheme)) {
+    auto etcd = open_etcd(config);
+    if (!etcd) return error(etcd.error().with_context("cluster.registry"));
+    return etcd;
+  }
+  EmbeddedRegistryOptions options{.path = where.substr(kFileScheme.size())};
+  LEAT_TRY(auto registry,
+           EmbeddedRegistry::open(std::move(options), make_disk(executor), executor));
+  return std::unique_ptr<Registry>(std::move(registry));
+}
+
+Result<std::shared_ptr<const HttpTls>> worker_tls(const Config& config) {
+  return tls_of(config, "worker.");
+}
+
+}  // namespace leat

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cluster/cluster_worker.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+#include "apps/cluster/change_crier.h"
+#include "apps/cluster/cluster_mounts.h"
+#include "catalog/catalog.h"
+#include "cluster/cluster_records.h"
+#include "cluster/view_signal.h"
+#include "doors/peer/own_peer.h"
+#include "doors/peer/peer_door.h"
+#include "http/server.h"
+#include "model/mount_entry.h"
+#include "peer/hand_over_source.h"
+#include "peer/request_verifier.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+constexpr unsigned kConnectionsMax = 8'192;
+constexpr Clock::duration kSecretsLookedAt = std::chrono::seconds(10);
+// A mount that could not be opened here is tried again.
+constexpr Clock::duration kMountsTriedAgain = std::chrono::seconds(30);
+
+// The view that the door and all behind it go by; set before there is a registry to ask.
+class SignalMap : public ClusterMap {
+ public:
+  ClusterViewPtr view() const override { return signal_.view(); }
+  Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) override {
+    return signal_.newer(std::move(context), after);
+  }
+  void set(const ClusterViewPtr& view) { signal_.set(view); }
+
+ private:
+  ViewSignal signal_;
+};
+
+// What of a catalog's change clients have to be told.
+std::optional<PeerChange> name_change(const ClusterView& view, const CatalogChange& change) {
+  const ClusterMount* mount = view.mount_of(change.parent);
+  if (mount == nullptr) return std::nullopt;
+  PeerChange told{.mount = mount->path, .key = ""};
+  if (change.whole || change.listings) return told;
+  const std::string below(path_below(change.parent, mount->path));
+  told.key = below.empty() ? change.name : below + "/" + change.name;
+  told.kind = PeerChange::Kind::kObject;
+  return told;
+}
+
+class ClusterWorkerImpl : public ClusterWorker {
+ public:
+  ClusterWorkerImpl(ClusterWorkerOptions options, std::unique_ptr<Registry> registry,
+                    std::unique_ptr<SecretFile> secrets, std::shared_ptr<RequestSigner> signer,
+                    HostCache& store, Executor& executor);
+
+  Result<> begin();
+
+  WorkerInfo self() const override { return member_->self(); }
+  ClusterViewPtr view() const override { return map_.view(); }
+  std::optional<Status> trouble() const override { return member_->trouble(); }
+  std::optional<Status> mount_trouble(const std::string& path) const override {
+    return mounts_.trouble(path);
+  }
+  PeerPtr own_peer() override { return own_; }
+  std::shared_ptr<RequestSigner> signer() override { return signer_; }
+  FetcherStats fetch_stats() const override { return fetcher_->stats(); }
+  Task<Result<ClusterMount>> add_mount(Context context, ClusterMount mount) override;
+  Task<Result<>> remove_mount(Context context, std::string path) override;
+  Task<Result<>> drain(Context context, bool back) override;
+  Task<> stop() override;
+
+ private:
+  WorkerInfo make_self(const HttpEndpoint& listening) const;
+  PeerPtr make_peer(const WorkerInfo& info);
+  std::vector<std::shared_ptr<PeerClient>> others() const;
+  std::vector<std::string> mount_paths() const;
+  SourcePtr wrap(const ClusterMount& mount, SourcePtr source);
+  void take_view(const ClusterViewPtr& view);
+  Task<> follow_views(Activity::Token token);
+  Task<> follow_secrets(Activity::Token token);
+
+  const ClusterWorkerOptions options_;
+  const WorkerId id_;
+  HostCache& store_;
+  Executor& executor_;
+  const std::unique_ptr<Registry> registry_;
+  const std::unique_ptr<SecretFile> secrets_;
+  const std::shared_ptr<RequestSigner> signer_;
+  std::stop_source stopping_;
+  Activity activity_;
+  SignalMap map_;
+  mutable std::mutex clients_mutex_;  // leaf
+  std::map<WorkerId, std::shared_ptr<PeerClient>> clients_;
+  PeerTable peers_{[this](const WorkerInfo& info) { return make_peer(info); }};
+  RequestVerifier verifier_;
+  ChangeLog changes_{{.mounts = [this] { return mount_paths(); }}};
+  ChangeCrier crier_{changes_, [this] { return others(); }, executor_};
+  SourceTable sources_;
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<Fetcher> fetcher_;
+  ClusterMounts mounts_;
+  std::shared_ptr<OwnPeer> own_;
+  PeerDoor door_;
+  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<ClusterMember> member_;
+};
+
+ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
+                                     std::unique_ptr<Registry> registry,
+                                     std::unique_ptr<SecretFile> secrets,
+                                     std::shared_ptr<RequestSigner> signer, HostCache& store,
+                                     Executor& executor)
+    : options_(std::move(options)),
+      id_(store.worker()),
+      store_(store),
+      executor_(executor),
+      registry_(std::move(registry)),
+      secrets_(std::move(secrets)),
+      signer_(std::move(signer)),
+      verifier_(secrets_->current(), {.self = id_}),
+      catalog_(
+          Catalog::create({.scratch_directory = options_.scratch_directory}, sources_, executor)),
+      fetcher_(Fetcher::create(options_.fetch, &store_, sources_, executor)),
+      mounts_(*catalog_, &store_,
+              [this](const ClusterMount& mount, SourcePtr source) {
+                return wrap(mount, std::move(source));
+              }),
+      own_(std::make_shared<OwnPeer>(OwnPeerParts{
+          .self = id_,
+          .map = map_,
+          .catalog = *catalog_,
+          .fetcher = *fetcher_,
+          .store = &store_,
+          .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); }})),
+      door_({.own = *own_,
+             .map = map_,
+             .changes = changes_,
+             .verifier = verifier_,
+             .told = [this](PeerChanges news) {
+               static_cast<void>(changes_.append(std::move(news.changes)));
+             }}) {
+  catalog_->set_change_listener([this](const CatalogChange& change) {
+    if (auto told = name_change(*map_.view(), change)) crier_.cry(*std::move(told));
+  });
+}
+
+Result<> ClusterWorkerImpl::begin() {
+  HttpServerOptions serving{.connections_max = kConnectionsMax, .tls = options_.tls};
+  LEAT_TRY(server_, HttpServer::start(options_.listen, door_.router(), serving, executor_));
+  ClusterMemberOptions member{
+      .cluster = options_.cluster, .ttl = options_.ttl, .ring = options_.ring};
+  member.self = make_self(server_->endpoint());
+  member.on_view = [this](const ClusterViewPtr& view) { take_view(view); };
+  member_ = ClusterMember::start(*registry_, std::move(member), executor_);
+  executor_.spawn(follow_views(std::move(*activity_.enter())));
+  executor_.spawn(follow_secrets(std::move(*activity_.enter())));
+  log::info("worker {} of cluster '{}' listens at {}", id_.to_hex(), options_.cluster,
+            server_->endpoint().to_string());
+  return {};
+}
+
+WorkerInfo ClusterWorkerImpl::make_self(const HttpEndpoint& listening) const {
+  WorkerInfo self{.id = id_,
+                  .address = options_.advertise,
+                  .host_id = options_.host_id,
+                  .host_name = options_.host_name,
+                  .capacity_bytes = store_.stats().capacity_bytes,
+                  .version = options_.version};
+  if (self.address.empty()) self.address = listening.to_string();
+  return self;
+}
+
+PeerPtr ClusterWorkerImpl::make_peer(const WorkerInfo& info) {
+  if (info.id == id_) return own_;
+  PeerClientOptions options{.address = info.address, .worker = info.id, .tls = options_.tls};
+  Result<std::shared_ptr<PeerClient>> client =
+      PeerClient::make(std::move(options), signer_, executor_);
+  if (!client) {
+    log::warning("worker {}: {}", info.address, client.error().to_string());
+    return nullptr;
+  }
+  std::lock_guard lock(clients_mutex_);
+  clients_[info.id] = *client;
+  return *client;
+}
+
+std::vector<std::shared_ptr<PeerClient>> ClusterWorkerImpl::others() const {
+  std::vector<std::shared_ptr<PeerClient>> there;
+  const ClusterViewPtr view = map_.view();
+  std::lock_guard lock(clients_mutex_);
+  for (const auto& [id, client] : clients_) {
+    if (view->worker(id) != nullptr) there.push_back(client);
+  }
+  return there;
+}
+
+std::vector<std::string> ClusterWorkerImpl::mount_paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, mount] : map_.view()->mounts) paths.push_back(path);
+  return paths;
+}
+
+SourcePtr ClusterWorkerImpl::wrap(const ClusterMount& mount, SourcePtr source) {
+  return make_hand_over_source({.self = id_, .mount = mount.path}, std::move(source), map_, peers_);
+}
+
+void ClusterWorkerImpl::take_view(const ClusterViewPtr& view) {
+  peers_.update(*view);
+  map_.set(view);
+}
+
+Task<> ClusterWorkerImpl::follow_views(Activity::Token) {
+  const Context context = Context::background().with_cancel(stopping_.get_token());
+  RegistryRevision seen = 0;
+  while (!context.cancelled()) {
+    Result<ClusterViewPtr> news =
+        co_await map_.newer(context.with_timeout(kMountsTriedAgain), seen);
+    if (context.cancelled()) break;
+    const ClusterViewPtr view = news ? *news : map_.view();
+    if (view->revision == 0) continue;
+    seen = view->revision;
+    co_await mounts_.follow(view);
+  }
+}
+
+// Secrets are exchanged while all goes on: see the file's format.
+Task<> ClusterWorkerImpl::follow_secrets(Activity::Token) {
+  const Context context = Context::background().with_cancel(stopping_.get_token());
+  while (true) {
+    Result<> slept = co_await sleep_for(context, kSecretsLookedAt);
+    if (!slept) co_return;
+    SecretFile* file = secrets_.get();
+    Result<bool> changed = co_await executor_.blocking([file] { return file->reload(); });
+    if (!changed) log::warning("the cluster's secret: {}", changed.error().to_string());
+    if (!changed || !*changed) continue;
+    const SecretSetPtr secrets = secrets_->current();
+    verifier_.set_secrets(secrets);
+    Result<Token> token = issue(secrets->signing(), TokenClaims::of_worker(id_));
+    if (token) signer_->renew(*std::move(token));
+    log::info("the cluster's secret was read again: {} are believed", secrets->secrets.size());
+  }
+}
+
+// --- what is asked of it -------------------------------------------------------------------------
+
+Task<Result<ClusterMount>> ClusterWorkerImpl::add_mount(Context context, ClusterMount mount) {
+  Result<OpenedMount> opened = open_cluster_mount(mount);
+  if (!opened) co_return Error(opened.error());
+  mount.store = opened->source->id();
+  mount.prefix = opened->entry.source.prefix;
+  ListRequest probe;
+  probe.prefix = mount.prefix;
+  Result<ListPage> page = co_await opened->source->list(context, std::move(probe));
+  if (!page) co_return Error(page.error());
+  RegistryChange change{.conditions = {{mount_key(mount.path), 0}},
+                        .puts = {{mount_key(mount.path), encode_mount(mount)}}};
+  Result<RegistryRevision> written = co_await registry_->commit(context, std::move(change));
+  if (written) co_return mount;
+  if (written.error().code() != StatusCode::kChanged) co_return Error(written.error());
+  co_return error(StatusCode::kExists,
+                  fmt::format("something is mounted at {} of the cluster already", mount.path));
+}
+
+Task<Result<>> ClusterWorkerImpl::remove_mount(Context context, std::string path) {
+  if (!map_.view()->mounts.contains(path)) {
+    co_return error(StatusCode::kNotFound,
+                    fmt::format("nothing is mounted at {} of the cluster", path));
+  }
+  RegistryChange change{.removals = {mount_key(path)}};
+  Result<RegistryRevision> written = co_await registry_->commit(context, std::move(change));
+  if (!written) co_return Error(written.error());
+  co_return Result<>();
+}
+
+Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back) {
+  WorkerInfo self = member_->self();
+  self.state = back ? WorkerState::kActive : WorkerState::kDraining;
+  member_->publish(self);
+  RegistryRevision seen = 0;
+  while (true) {
+    Result<ClusterViewPtr> view = co_await map_.newer(context, seen);
+    if (!view)
+      co_return error(
+          view.error().with_context("the ring does not change; is there a "
+                                    "leader ('leat cluster status')?"));
+    seen = (*view)->revision;
+    const auto& members = (*view)->ring.members();
+    const bool member =
+        std::ranges::any_of(members, [this](const RingMember& one) { return one.worker == id_; });
+    if (member == back) co_return Result<>();
+  }
+}
+
+// First out of the others' sight, then the door, then what it leads to.
+Task<> ClusterWorkerImpl::stop() {
+  stopping_.request_stop();
+  if (member_) co_await member_->stop(Context::background().with_timeout(std::chrono::seconds(3)));
+  if (server_) co_await server_->stop();
+  activity_.close();
+  co_await activity_.wait_idle();
+  co_await crier_.stop();
+  co_await catalog_->stop();
+  co_await fetcher_->stop();
+}
+
+Result<> check_reach(const HttpEndpoint& listen) {
+  if (!listen.unix_path.empty()) {
+    return error(StatusCode::kInvalidArgument, "worker.listen is an address, HOST:PORT");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ClusterWorker>> ClusterWorker::start(ClusterWorkerOptions options,
+                                                            std::unique_ptr<Registry> registry,
+                                                            std::unique_ptr<SecretFile> secrets,
+                                                            HostCache& store, Executor& executor) {
+  LEAT_CHECK_OK(check_reach(options.listen));
+  const WorkerId id = store.worker();
+  if (id.is_zero()) {
+    return error(StatusCode::kUnavailable,
+                 "no cache directory is open, and a worker's identity lives in one");
+  }
+  LEAT_TRY(Token token, issue(secrets->current()->signing(), TokenClaims::of_worker(id)));
+  auto signer = std::make_shared<RequestSigner>(std::move(token));
+  auto worker =
+      std::make_unique<ClusterWorkerImpl>(std::move(options), std::move(registry),
+                                          std::move(secrets), std::move(signer), store, executor);
+  if (auto begun = worker->begin(); !begun) {
+    executor.wait(worker->stop());
+    return error(begun.error());
+  }
+  return worker;
+}
+
+}  // namespace leat

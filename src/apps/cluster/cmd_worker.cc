@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's daemon as a worker: what cluster.registry makes of it, in flags, in the foreground.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "apps/client/daemon_client.h"
+#include "apps/command_table.h"
+#include "apps/daemon/daemon.h"
+#include "apps/daemon/daemon_options.h"
+#include "apps/daemon/supervision.h"
+#include "apps/paths.h"
+#include "apps/supervisor/supervisor.h"
+
+namespace leat {
+namespace {
+
+class WorkerCommand : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    auto setting = [&](const char* flag, const char* name, const char* help, const char* type) {
+      app.add_option(flag, settings_[name], help)->type_name(type);
+    };
+    setting("--registry", "cluster.registry",
+            "etcd, http://HOST:2379, several with commas; or file:///PATH for a cluster of one",
+            "URL");
+    setting("--name", "cluster.name", "Of the cluster (default)", "NAME");
+    setting("--secret-file", "cluster.secret_file",
+            "What all workers share (/etc/leat/cluster.secret)", "FILE");
+    setting("--listen", "worker.listen", "Where others reach this worker (127.0.0.1:7480)",
+            "HOST:PORT");
+    setting("--advertise", "worker.advertise", "The same as they see it (--listen)", "HOST:PORT");
+    app.add_option("--cache-dir", cache_directories_,
+                   "Where pages are kept; may be given several times")
+        ->type_name("DIR")
+        ->allow_extra_args(false);
+    setting("--cache-size", "cache.size", "At most so many bytes in each of them", "SIZE");
+    setting("--memory", "memory.size", "For reads under way", "SIZE");
+    app.add_option("--config", config_, "Configuration file")->type_name("FILE");
+  }
+
+  Attempt<> run() override {
+    std::erase_if(settings_, [](const auto& one) { return one.second.empty(); });
+    std::vector<std::string> cache;
+    for (const std::string& one : cache_directories_) cache.push_back(absolute_path(one));
+    if (!cache.empty()) settings_["cache.directory"] = fmt::format("{}", fmt::join(cache, ","));
+    if (auto secret = settings_.find("cluster.secret_file"); secret != settings_.end()) {
+      secret->second = absolute_path(secret->second);
+    }
+    DaemonRun run{.runtime = runtime_directory(), .config = config_, .settings = settings_};
+    run.stays_when_empty = true;
+    run.restarts = restarts_so_far();
+    // Once, by whoever was called: a supervisor's daemon has variables that are not for it to read.
+    if (run.restarts == 0 && !has_supervisor()) LEAT_CHECK_OK(check(run));
+    LEAT_CHECK_OK(supervise_if_wanted(run, -1));
+    LEAT_TRY(DaemonEnd end, run_daemon(std::move(run)));
+    if (end == DaemonEnd::kHandedOver) _exit(kHandOver);
+    return {};
+  }
+
+ private:
+  static Attempt<> check(const DaemonRun& run) {
+    LEAT_TRY(Config config, read_daemon_config(run));
+    if (config.text("cluster.registry").empty()) {
+      return failure(StatusCode::kInvalidArgument,
+                     "a worker needs to know its cluster's registry: give --registry, or "
+                     "cluster.registry in the configuration");
+    }
+    if (!DaemonClient(run.runtime).running()) return {};
+    return failure(StatusCode::kBusy,
+                   fmt::format("a daemon runs already at {}; end it, or give the worker one of "
+                               "its own with LEAT_RUNTIME_DIR",
+                               run.runtime));
+  }
+
+  std::map<std::string, std::string> settings_;
+  std::vector<std::string> cache_directories_;
+  std::string config_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_worker_command() {
+  return std::make_unique<WorkerCommand>();
+}
+
+}  // namespace leat

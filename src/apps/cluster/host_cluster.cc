@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cluster/host_cluster.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <ranges>
+#include <set>
+
+#include "apps/cluster/cluster_options.h"
+#include "model/folder_settings.h"
+#include "model/mount_entry.h"
+#include "model/policy_settings.h"
+#include "source/url_options.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+constexpr const char* kDefaultTokenFile = "/etc/leat/cluster.token";
+constexpr std::array<std::string_view, 4> kUrlOptions = {"token", "ca", "certificate", "key"};
+constexpr uint16_t kDefaultPort = 7480;
+
+// The kernel's, until the machine starts again: who has the same one shares it.
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::string option(const StoreUrl& url, const std::string& name) {
+  auto found = url.options.find(name);
+  return found == url.options.end() ? "" : found->second;
+}
+
+Result<std::vector<std::string>> seeds_of(const StoreUrl& url) {
+  std::vector<std::string> seeds;
+  for (auto part : std::views::split(url.bucket, ',')) {
+    std::string word(part.begin(), part.end());
+    if (word.find(':') == word.npos) word += fmt::format(":{}", kDefaultPort);
+    auto endpoint = HttpEndpoint::parse(word);
+    if (!endpoint) {
+      return error(endpoint.error().with_context(
+          fmt::format("{} does not name workers; write leat://HOST:PORT/PATH", url.to_string())));
+    }
+    seeds.push_back(std::move(word));
+  }
+  return seeds;
+}
+
+Result<> check_url(const StoreUrl& url) {
+  std::vector<std::string_view> known(kUrlOptions.begin(), kUrlOptions.end());
+  known.insert(known.end(), policy_options().begin(), policy_options().end());
+  known.insert(known.end(), folder_options().begin(), folder_options().end());
+  return check_options(url, known, "the file that the option token names");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HostCluster>> HostCluster::start(const HostClusterOptions& options,
+                                                        HostCache& store, Executor& executor) {
+  std::unique_ptr<HostCluster> cluster(new HostCluster(executor));
+  const Config& config = options.config;
+  if (!in_cluster(config)) return cluster;
+  LEAT_TRY(auto registry, open_registry(config, executor));
+  LEAT_TRY(auto secrets, SecretFile::open(config.text("cluster.secret_file")));
+  LEAT_TRY(HttpEndpoint listen, HttpEndpoint::parse(config.text("worker.listen")));
+  LEAT_TRY(cluster->worker_tls_, worker_tls(config));
+  ClusterWorkerOptions worker{.cluster = config.text("cluster.name"),
+                              .listen = std::move(listen),
+                              .advertise = config.text("worker.advertise"),
+                              .host_id = boot_id(),
+                              .host_name = host_name(),
+                              .version = options.version,
+                              .tls = cluster->worker_tls_,
+                              .scratch_directory = options.scratch_directory};
+  worker.fetch.memory_bytes_max = options.memory_bytes_max;
+  worker.fetch.requests_max = static_cast<unsigned>(config.integer("fetch.requests"));
+  LEAT_TRY(cluster->worker_, ClusterWorker::start(std::move(worker), std::move(registry),
+                                                  std::move(secrets), store, executor));
+  return cluster;
+}
+
+Task<> HostCluster::stop() {
+  std::map<std::string, ClientPtr> clients;
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+    catalog_ = nullptr;
+    clients = clients_;
+  }
+  for (const auto& [key, client] : clients) co_await client->stop();
+  if (worker_) co_await worker_->stop();
+}
+
+void HostCluster::attach(Catalog* catalog) {
+  std::lock_guard lock(mutex_);
+  catalog_ = catalog;
+}
+
+// --- mounts of a cluster -------------------------------------------------------------------------
+
+Task<Result<SourcePtr>> HostCluster::open_source(Context context, StoreUrl url) {
+  LEAT_CO_CHECK_OK(check_url(url));
+  Result<ClientPtr> client = client_of(url);
+  if (!client) co_return Error(client.error());
+  Result<> seen = co_await (*client)->first_view(context);
+  if (!seen) co_return Error(seen.error());
+  co_return (*client)->source();
+}
+
+// A worker is its own client, by its own right.
+Result<std::shared_ptr<RequestSigner>> HostCluster::signer_of(const StoreUrl& url) const {
+  std::string file = option(url, "token");
+  if (file.empty() && worker_ != nullptr) return worker_->signer();
+  if (file.empty()) file = kDefaultTokenFile;
+  Result<Token> token = Token::read(file);
+  if (!token) {
+    return error(token.error().with_context(
+        fmt::format("no token for {}; 'leat cluster token' on a worker makes one, and the option "
+                    "token=FILE says where it is",
+                    url.to_string())));
+  }
+  return std::make_shared<RequestSigner>(*std::move(token));
+}
+
+Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
+  std::string key = url.bucket;
+  for (std::string_view name : kUrlOptions) key += "\n" + option(url, std::string(name));
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = clients_.find(key); found != clients_.end()) return found->second;
+  }
+  ClusterClientOptions options;
+  LEAT_TRY(options.seeds, seeds_of(url));
+  LEAT_TRY(options.signer, signer_of(url));
+  HttpTlsOptions tls{.ca_file = option(url, "ca"),
+                     .certificate_file = option(url, "certificate"),
+                     .key_file = option(url, "key")};
+  if (!tls.ca_file.empty() || !tls.certificate_file.empty()) {
+    LEAT_TRY(options.tls, HttpTls::load(std::move(tls)));
+  } else if (worker_ != nullptr) {
+    options.tls = worker_tls_;
+  }
+  options.local = [this](const WorkerInfo& info) { return local_peer(info); };
+  options.changed = [this, key](PeerChanges changes) {
+    return pass_on(this, key, std::move(changes));
+  };
+  std::lock_guard lock(mutex_);
+  if (stopped_) return error(StatusCode::kUnavailable, "the daemon is ending");
+  auto& client = clients_[key];
+  if (client == nullptr) client = ClusterClient::start(std::move(options), executor_);
+  return client;
+}
+
+PeerPtr HostCluster::local_peer(const WorkerInfo& info) {
+  if (worker_ == nullptr || info.id != worker_->self().id) return nullptr;
+  return worker_->own_peer();
+}
+
+Task<> HostCluster::pass_on(HostCluster* self, std::string client, PeerChanges changes) {
+  Catalog* catalog = nullptr;
+  SourcePtr source;
+  {
+    std::lock_guard lock(self->mutex_);
+    auto found = self->clients_.find(client);
+    if (self->catalog_ == nullptr || found == self->clients_.end()) co_return;
+    if (found->second->map().view()->revision == 0) co_return;
+    catalog = self->catalog_;
+    source = found->second->source();
+  }
+  co_await self->tell(*catalog, std::move(source), std::move(changes));
+}
+
+// Directories that are known are listed again, by the worker that has just done so, and what
+// differs goes to the kernel.
+Task<> HostCluster::tell(Catalog& catalog, SourcePtr source, PeerChanges changes) {
+  const Context context = Context::background().with_timeout(std::chrono::seconds(30));
+  for (const MountPtr& mount : catalog.mounts()) {
+    if (mount->source != source) continue;
+    const std::string shown = "/" + mount->entry.source.prefix;
+    std::set<std::string> concerned;
+    for (const PeerChange& change : changes.changes) {
+      std::string path = join_path(change.mount.empty() ? "/" : change.mount, change.key);
+      if (change.kind == PeerChange::Kind::kObject) path = path.substr(0, path.rfind('/') + 1);
+      while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+      const std::string root = shown.size() > 1 ? shown.substr(0, shown.size() - 1) : shown;
+      const bool all = change.kind == PeerChange::Kind::kAll;
+      if (is_at_or_below(path, root)) {
+        path = join_path(mount->entry.path, path_below(path, root));
+      } else if (all && is_at_or_below(root, path)) {
+        path = mount->entry.path;
+      } else {
+        continue;
+      }
+      for (std::string& known : catalog.known_directories(path)) {
+        if (all || known == path) concerned.insert(std::move(known));
+      }
+    }
+    for (const std::string& directory : concerned) catalog.invalidate(directory);
+    for (const std::string& directory : concerned) {
+      Result<ListingPtr> listed = co_await catalog.list(context, directory);
+      if (!listed) log::info("{}: {}", directory, listed.error().to_string());
+    }
+  }
+}
+
+// --- the worker ----------------------------------------------------------------------------------
+
+Result<> HostCluster::need_worker() const {
+  if (worker_ != nullptr) return {};
+  return error(StatusCode::kUnsupported,
+               "this daemon is no worker of a cluster; 'leat worker --registry …' starts one");
+}
+
+Result<ClusterStatusView> HostCluster::cluster_status() const {
+  LEAT_CHECK_OK(need_worker());
+  const ClusterViewPtr view = worker_->view();
+  ClusterStatusView status{.name = view->cluster,
+                           .self = worker_->self().id.to_hex(),
+                           .leader = view->leader,
+                           .epoch = view->ring.epoch()};
+  if (auto trouble = worker_->trouble()) status.trouble = trouble->to_string();
+  uint64_t weights = 0;
+  std::map<WorkerId, uint32_t> weight_of;
+  for (const RingMember& member : view->ring.members()) {
+    weights += member.weight;
+    weight_of[member.worker] = member.weight;
+  }
+  std::set<WorkerId> all;
+  for (const auto& [id, weight] : weight_of) all.insert(id);
+  for (const auto& [id, worker] : view->workers) all.insert(id);
+  for (const WorkerId& id : all) {
+    ClusterWorkerView one{.id = id.to_hex(), .state = "gone"};
+    if (const WorkerInfo* worker = view->worker(id)) {
+      one.address = worker->address;
+      one.host = worker->host_name;
+      one.version = worker->version;
+      one.capacity_bytes = worker->capacity_bytes;
+      one.state = worker->state == WorkerState::kDraining ? "draining" : "active";
+    }
+    if (weights > 0) one.share = static_cast<double>(weight_of[id]) / static_cast<double>(weights);
+    status.workers.push_back(std::move(one));
+  }
+  for (const auto& [path, mount] : view->mounts) {
+    ClusterMountView one{.path = path, .source = mount.source, .options = mount.options};
+    if (auto trouble = worker_->mount_trouble(path)) one.trouble = trouble->to_string();
+    status.mounts.push_back(std::move(one));
+  }
+  return status;
+}
+
+Task<Result<ClusterMountView>> HostCluster::add_cluster_mount(Context context,
+                                                              ClusterMountRequest request) {
+  LEAT_CO_CHECK_OK(need_worker());
+  ClusterMount mount{.path = request.path, .source = request.source, .options = request.options};
+  Result<ClusterMount> added = co_await worker_->add_mount(context, std::move(mount));
+  if (!added) co_return Error(added.error());
+  co_return ClusterMountView{
+      .path = added->path, .source = added->source, .options = added->options};
+}
+
+Task<Result<>> HostCluster::remove_cluster_mount(Context context, std::string path) {
+  LEAT_CO_CHECK_OK(need_worker());
+  co_return co_await worker_->remove_mount(context, std::move(path));
+}
+
+Task<Result<>> HostCluster::drain_worker(Context context, ClusterDrainRequest request) {
+  LEAT_CO_CHECK_OK(need_worker());
+  co_return co_await worker_->drain(context.with_timeout(std::chrono::seconds(60)), request.back);
+}
+
+}  // namespace leat

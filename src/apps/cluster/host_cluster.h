@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// HostCluster: what a daemon has to do with clusters: it is a worker of one, where it is configured
+// to be, and mounts others or the same (leat://…). Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "apps/cluster/cluster_client.h"
+#include "apps/cluster/cluster_worker.h"
+#include "catalog/catalog.h"
+#include "config/config.h"
+#include "doors/admin/cluster_host.h"
+#include "model/store_url.h"
+
+namespace leat {
+
+struct HostClusterOptions {
+  const Config& config;
+  uint64_t memory_bytes_max = 0;  // of a worker's reads
+  std::string scratch_directory{};
+  std::string version{};
+};
+
+class HostCluster : public ClusterHost {
+ public:
+  // `store` and `executor` outlive it. Blocks.
+  static Result<std::unique_ptr<HostCluster>> start(const HostClusterOptions& options,
+                                                    HostCache& store, Executor& executor);
+  // Must be called before destruction, after all that uses its sources.
+  Task<> stop();
+
+  // What is told of changed names from now on; null: nobody.
+  void attach(Catalog* catalog);
+
+  bool is_worker() const { return worker_ != nullptr; }
+  // Of leat://HOST:PORT[,HOST:PORT]/PATH, with the options `token`, `ca`, `certificate`, `key`.
+  // kUnavailable where no worker answers within `context`.
+  Task<Result<SourcePtr>> open_source(Context context, StoreUrl url);
+
+  Result<ClusterStatusView> cluster_status() const override;
+  Task<Result<ClusterMountView>> add_cluster_mount(Context context,
+                                                   ClusterMountRequest request) override;
+  Task<Result<>> remove_cluster_mount(Context context, std::string path) override;
+  Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) override;
+
+ private:
+  using ClientPtr = std::shared_ptr<ClusterClient>;
+
+  explicit HostCluster(Executor& executor) : executor_(executor) {}
+
+  Result<ClientPtr> client_of(const StoreUrl& url);
+  Result<std::shared_ptr<RequestSigner>> signer_of(const StoreUrl& url) const;
+  PeerPtr local_peer(const WorkerInfo& info);
+  static Task<> pass_on(HostCluster* self, std::string client, PeerChanges changes);
+  Task<> tell(Catalog& catalog, SourcePtr source, PeerChanges changes);
+  Result<> need_worker() const;
+
+  Executor& executor_;
+  std::unique_ptr<ClusterWorker> worker_;
+  std::shared_ptr<const HttpTls> worker_tls_;
+  mutable std::mutex mutex_;  // leaf
+  bool stopped_ = false;
+  std::map<std::string, ClientPtr> clients_;  // by address and options; they stay
+  Catalog* catalog_ = nullptr;
+};
+
+}  // namespace leat

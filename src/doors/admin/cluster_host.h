@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClusterHost: what a worker's control socket can have done about its cluster, and the plain data
+// that travels over it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/context.h"
+#include "runtime/task.h"
+
+namespace leat {
+
+struct ClusterWorkerView {
+  std::string id{};
+  std::string address{};
+  std::string host{};     // name of the machine
+  std::string state{};    // "active", "draining", "gone" (its place in the ring is still its own)
+  std::string version{};  // of its program
+  uint64_t capacity_bytes = 0;
+  double share = 0;  // of the ring, 0 to 1
+
+  friend bool operator==(const ClusterWorkerView&, const ClusterWorkerView&) = default;
+};
+
+struct ClusterMountView {
+  std::string path{};
+  std::string source{};
+  std::map<std::string, std::string> options{};
+  std::string trouble{};  // why this worker does not serve it; empty: it does
+
+  friend bool operator==(const ClusterMountView&, const ClusterMountView&) = default;
+};
+
+struct ClusterStatusView {
+  std::string name{};
+  std::string self{};     // this worker's id
+  std::string leader{};   // the leader's; empty: nobody leads
+  int64_t epoch = 0;      // of the ring
+  std::string trouble{};  // between this worker and the registry; empty: none
+  std::vector<ClusterWorkerView> workers{};
+  std::vector<ClusterMountView> mounts{};
+};
+
+struct ClusterMountRequest {
+  std::string path{};
+  std::string source{};
+  std::map<std::string, std::string> options{};
+};
+
+struct ClusterDrainRequest {
+  bool back = false;  // take a share again
+};
+
+class ClusterHost {
+ public:
+  virtual ~ClusterHost() = default;
+  // kUnsupported where this daemon is no worker; so do all others.
+  virtual Result<ClusterStatusView> cluster_status() const = 0;
+  virtual Task<Result<ClusterMountView>> add_cluster_mount(Context context,
+                                                           ClusterMountRequest request) = 0;
+  virtual Task<Result<>> remove_cluster_mount(Context context, std::string path) = 0;
+  // Returns when the ring is without this worker, or with it again.
+  virtual Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) = 0;
+};
+
+}  // namespace leat

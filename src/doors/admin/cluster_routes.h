@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control socket's routes of a worker's cluster: /v1/cluster and below. Private to this room.
+#pragma once
+
+#include "doors/admin/cluster_host.h"
+#include "http/router.h"
+
+namespace leat {
+
+class ClusterRoutes {
+ public:
+  explicit ClusterRoutes(ClusterHost& host) : host_(host) {}
+
+  void add_to(HttpRouter& router);
+
+ private:
+  Task<HttpResponse> status(Context context, HttpRequest request);
+  Task<HttpResponse> mount(Context context, HttpRequest request);
+  Task<HttpResponse> unmount(Context context, HttpRequest request);
+  Task<HttpResponse> drain(Context context, HttpRequest request);
+
+  ClusterHost& host_;
+};
+
+}  // namespace leat

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/admin/codec_cluster.h"
+
+#include "doors/admin/json_fields.h"
+
+namespace leat {
+
+void decode(const Json& json, ClusterWorkerView& worker) {
+  get(json, "id", worker.id);
+  get(json, "address", worker.address);
+  get(json, "host", worker.host);
+  get(json, "state", worker.state);
+  get(json, "version", worker.version);
+  get(json, "capacity_bytes", worker.capacity_bytes);
+  get(json, "share", worker.share);
+}
+
+void decode(const Json& json, ClusterMountView& mount) {
+  need_bytes(json, "path", mount.path);
+  get(json, "source", mount.source);
+  get(json, "options", mount.options);
+  get(json, "trouble", mount.trouble);
+}
+
+void decode(const Json& json, ClusterStatusView& status) {
+  get(json, "name", status.name);
+  get(json, "self", status.self);
+  get(json, "leader", status.leader);
+  get(json, "epoch", status.epoch);
+  get(json, "trouble", status.trouble);
+  for (const Json& one : json.value("workers", Json::array())) {
+    decode(one, status.workers.emplace_back());
+  }
+  for (const Json& one : json.value("mounts", Json::array())) {
+    decode(one, status.mounts.emplace_back());
+  }
+}
+
+void decode(const Json& json, ClusterMountRequest& request) {
+  need_bytes(json, "path", request.path);
+  request.source = json.at("source").get<std::string>();
+  get(json, "options", request.options);
+}
+
+void decode(const Json& json, ClusterDrainRequest& request) {
+  get(json, "back", request.back);
+}
+
+Json to_json(const ClusterWorkerView& worker) {
+  return {{"id", worker.id},           {"address", worker.address},
+          {"host", worker.host},       {"state", worker.state},
+          {"version", worker.version}, {"capacity_bytes", worker.capacity_bytes},
+          {"share", worker.share}};
+}
+
+Json to_json(const ClusterMountView& mount) {
+  Json json = {{"source", mount.source}, {"options", mount.options}};
+  put_bytes(json, "path", mount.path);
+  if (!mount.trouble.empty()) json["trouble"] = mount.trouble;
+  return json;
+}
+
+Json to_json(const ClusterStatusView& status) {
+  Json json = {{"name", status.name},   {"self", status.self},      {"leader", status.leader},
+               {"epoch", status.epoch}, {"workers", Json::array()}, {"mounts", Json::array()}};
+  if (!status.trouble.empty()) json["trouble"] = status.trouble;
+  for (const auto& worker : status.workers) json["workers"].push_back(to_json(worker));
+  for (const auto& mount : status.mounts) json["mounts"].push_back(to_json(mount));
+  return json;
+}
+
+Json to_json(const ClusterMountRequest& request) {
+  Json json = {{"source", request.source}, {"options", request.options}};
+  put_bytes(json, "path", request.path);
+  return json;
+}
+
+Json to_json(const ClusterDrainRequest& request) {
+  return {{"back", request.back}};
+}
+
+}  // namespace leat

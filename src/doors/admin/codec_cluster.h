@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON of what is said of a cluster, both ways, as codec.h describes it.
+#pragma once
+
+#include "doors/admin/cluster_host.h"
+#include "doors/admin/codec.h"
+
+namespace leat {
+
+void decode(const Json& json, ClusterWorkerView& worker);
+void decode(const Json& json, ClusterMountView& mount);
+void decode(const Json& json, ClusterStatusView& status);
+void decode(const Json& json, ClusterMountRequest& request);
+void decode(const Json& json, ClusterDrainRequest& request);
+
+Json to_json(const ClusterWorkerView& worker);
+Json to_json(const ClusterMountView& mount);
+Json to_json(const ClusterStatusView& status);
+Json to_json(const ClusterMountRequest& request);
+Json to_json(const ClusterDrainRequest& request);
+
+}  // namespace leat

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/peer/own_peer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cluster/stripes.h"
+#include "peer/name_pages.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kPageNames = kNamePageObjectsMax;
+
+Counter served_bytes("leat_peer_served_bytes_total", "Bytes handed to clients and other workers");
+Counter served_reads("leat_peer_served_reads_total",
+                     "Reads answered for clients and other workers");
+Counter turned_away("leat_peer_turned_away_total",
+                    "Requests that another worker is the one to answer", "",
+                    Stability::kExperimental);
+
+std::string_view parent_of(std::string_view key) {
+  if (key.ends_with('/')) key.remove_suffix(1);
+  return key.substr(0, key.rfind('/') + 1);
+}
+
+SourceObject object_of(const std::string& directory, const CatalogEntry& entry) {
+  SourceObject object;
+  object.key = directory + entry.info.name;
+  object.kind = entry.info.kind;
+  object.mtime = entry.info.mtime;
+  if (entry.info.is_directory()) {
+    object.key += '/';
+  } else {
+    object.size = entry.ref->size;
+    object.version = entry.ref->version;
+  }
+  return object;
+}
+
+template <class T>
+PeerReply<T> answered(Result<T> result, const ClusterView& view) {
+  return {PeerReach::kAnswered, std::move(result), view.ring.epoch()};
+}
+
+}  // namespace
+
+Result<OwnPeer::Place> OwnPeer::find(const std::string& mount, const StoreId& store,
+                                     std::string_view key) const {
+  Place place{.view = parts_.map.view(), .mount = nullptr, .policy = nullptr, .path = ""};
+  auto found = place.view->mounts.find(mount);
+  if (found == place.view->mounts.end()) {
+    return error(StatusCode::kNotFound, fmt::format("the cluster has no mount at {}", mount));
+  }
+  place.mount = &found->second;
+  if (place.mount->store != store || !key.starts_with(place.mount->prefix)) {
+    return error(StatusCode::kPermissionDenied,
+                 fmt::format("'{}' is no part of the mount at {}", key, mount));
+  }
+  place.policy = parts_.policy_of(mount);
+  if (place.policy == nullptr) {
+    return error(
+        StatusCode::kUnavailable,
+        fmt::format("the mount at {} is not served by this worker; its log says why", mount));
+  }
+  std::string_view below = key.substr(place.mount->prefix.size());
+  if (below.ends_with('/')) below.remove_suffix(1);
+  place.path = join_path(mount, below);
+  return place;
+}
+
+// Whether this is the worker to ask. Who was sent in another one's place is, whatever the ring says
+// here.
+bool OwnPeer::holds(const ClusterView& view, PlacementKey key, const PeerRoute& route) const {
+  return route.instead.has_value() || view.ring.owner(key) == parts_.self;
+}
+
+template <class T>
+PeerReply<T> OwnPeer::misdirected(const ClusterView& view) const {
+  turned_away.add();
+  return {PeerReach::kMisdirected,
+          error(StatusCode::kBusy, "another worker holds this by the ring known here"),
+          view.ring.epoch()};
+}
+
+// --- bytes ---------------------------------------------------------------------------------------
+
+// The same version of the same object as the request's, kept as the mount says here.
+Result<FileRefPtr> OwnPeer::own_ref(const PeerRead& request) const {
+  const FileRef& asked = *request.file;
+  if (request.range.size > kOwnReadBytesMax || request.range.empty() ||
+      request.range.end() > asked.size) {
+    return error(StatusCode::kOutOfRange,
+                 fmt::format("{} bytes at {} of '{}', which has {}, are not to be had in one read",
+                             request.range.size, request.range.offset, asked.key, asked.size));
+  }
+  LEAT_TRY(Place place, find(request.mount, asked.store, asked.key));
+  const PathPolicy& policy = place.policy->of(path_below(place.path, request.mount));
+  return std::make_shared<const FileRef>(FileRef::make(asked.store, asked.key, asked.version,
+                                                       asked.size, cache_use(policy.cache, false),
+                                                       policy.pool));
+}
+
+Task<PeerReply<Bytes>> OwnPeer::read_bytes(Context context, PeerRead request) {
+  const ClusterViewPtr view = parts_.map.view();
+  Result<FileRefPtr> file = own_ref(request);
+  if (!file) co_return answered<Bytes>(Error(file.error()), *view);
+  const bool here = parts_.store != nullptr && parts_.store->missing(**file, request.range).empty();
+  const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
+  const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
+  if (!here && !request.only_if_cached && !holds(*view, key, request.route)) {
+    co_return misdirected<Bytes>(*view);
+  }
+  if (!here && request.only_if_cached) {
+    co_return answered<Bytes>(
+        error(StatusCode::kNotFound, fmt::format("'{}' is not cached here", (*file)->key)), *view);
+  }
+  Result<Bytes> bytes = co_await parts_.fetcher.read(context, *file, request.range);
+  if (bytes) {
+    served_reads.add();
+    served_bytes.add(bytes->size());
+  }
+  co_return answered(std::move(bytes), *view);
+}
+
+Task<PeerReply<void>> OwnPeer::read(Context context, PeerRead request, std::span<std::byte> into) {
+  PeerReply<Bytes> reply = co_await read_bytes(std::move(context), std::move(request));
+  PeerReply<void> copied{reply.reach, {}, reply.epoch};
+  if (reply.result) {
+    reply.result->copy_to(into);
+  } else {
+    copied.result = Error(reply.result.error());
+  }
+  co_return copied;
+}
+
+std::shared_ptr<BackingFile> OwnPeer::backing(const PeerRead& request) {
+  if (parts_.store == nullptr) return nullptr;
+  Result<FileRefPtr> file = own_ref(request);
+  return file ? parts_.store->backing(**file) : nullptr;
+}
+
+// --- names ---------------------------------------------------------------------------------------
+
+Task<PeerReply<ListPage>> OwnPeer::list(Context context, PeerList request) {
+  const ClusterViewPtr view = parts_.map.view();
+  Result<Place> place = find(request.mount, request.store, request.prefix);
+  if (!place) co_return answered<ListPage>(Error(place.error()), *view);
+  if (!holds(*view, PlacementKey::listing(request.store, request.prefix), request.route)) {
+    co_return misdirected<ListPage>(*view);
+  }
+  Result<ListPage> page = co_await list_page(context, *std::move(place), std::move(request));
+  co_return answered(std::move(page), *view);
+}
+
+// A token is the last key of the page before, so it stays good whatever has changed.
+Task<Result<ListPage>> OwnPeer::list_page(Context context, Place place, PeerList request) {
+  if (request.age_max == Clock::duration(0) && request.token.empty()) {
+    Result<RefreshNews> asked = co_await parts_.catalog.refresh(context, place.path);
+    if (!asked) co_return Error(asked.error());
+  }
+  Result<ListingPtr> listing = co_await parts_.catalog.list(context, place.path);
+  if (!listing) co_return Error(listing.error());
+  ListPage page;
+  const Freshness& freshness = place.policy->of(path_below(place.path, request.mount)).freshness;
+  if (freshness.mode == Freshness::Mode::kMaxAge) {
+    const auto left = (*listing)->fresh_until() - Clock::now();
+    page.age = std::max(Clock::duration(0), Clock::duration(freshness.max_age) - left);
+  }
+  if (request.token.empty()) page.left_out = (*listing)->left_out();
+  std::string_view after = request.token;
+  if (!after.empty()) after.remove_prefix(std::min(request.prefix.size(), after.size()));
+  if (after.ends_with('/')) after.remove_suffix(1);
+  Listing::Cursor cursor = after.empty() ? (*listing)->from(0) : (*listing)->after(after);
+  bool more = cursor.next();
+  for (; more && page.objects.size() < kPageNames; more = cursor.next()) {
+    page.objects.push_back(object_of(request.prefix, cursor.entry()));
+  }
+  if (more) page.next_token = page.objects.back().key;
+  // By name a directory comes before what its slash puts it behind.
+  std::ranges::sort(page.objects, {}, &SourceObject::key);
+  co_return page;
+}
+
+Task<PeerReply<SourceObject>> OwnPeer::stat(Context context, PeerStat request) {
+  const ClusterViewPtr view = parts_.map.view();
+  Result<Place> place = find(request.mount, request.store, request.key);
+  if (!place) co_return answered<SourceObject>(Error(place.error()), *view);
+  if (!holds(*view, PlacementKey::listing(request.store, parent_of(request.key)), request.route)) {
+    co_return misdirected<SourceObject>(*view);
+  }
+  Result<SourceObject> object = co_await stat_object(context, *std::move(place), request);
+  co_return answered(std::move(object), *view);
+}
+
+Task<Result<SourceObject>> OwnPeer::stat_object(Context context, Place place, PeerStat request) {
+  if (request.age_max == Clock::duration(0)) {
+    for (const MountPtr& mount : parts_.catalog.mounts()) {
+      if (mount->entry.path != request.mount) continue;
+      co_return co_await mount->source->stat(context, {.key = request.key});
+    }
+  }
+  Result<CatalogEntry> entry = co_await parts_.catalog.lookup(context, place.path);
+  if (!entry) co_return Error(entry.error());
+  if (entry->info.is_directory() != request.key.ends_with('/')) {
+    co_return error(StatusCode::kNotFound, fmt::format("there is no '{}'", request.key));
+  }
+  SourceObject object = object_of("", *entry);
+  object.key = request.key;
+  co_return object;
+}
+
+}  // namespace leat

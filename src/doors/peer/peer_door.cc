@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/peer/peer_door.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "peer/name_pages.h"
+#include "peer/peer_error.h"
+#include "peer/read_request.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+// Long polls are answered after it, news or not, so that the asker knows that we live.
+constexpr Clock::duration kPollTime = std::chrono::seconds(8);
+// From there on the kernel sends from the file; below, copying is cheaper than a second call.
+constexpr uint64_t kSendfileBytesMin = 32 * kKiB;
+
+Counter refused_requests("leat_peer_refused_requests_total",
+                         "Requests of clients and workers that were refused, as not signed or "
+                         "not allowed");
+
+HttpResponse failure(const Status& why) {
+  return peer_error_response(why, 0);
+}
+HttpResponse misdirected(const Status& why) {
+  return peer_error_response(kHttpMisdirected, why, 0);
+}
+HttpResponse unauthorised(const Status& why) {
+  return peer_error_response(kHttpUnsigned, why, 0);
+}
+
+Context bounded_by(const PeerTerms& terms, Context context) {
+  return terms.timeout.count() > 0 ? context.with_timeout(terms.timeout) : context;
+}
+
+PeerRoute route_of(const PeerTerms& terms) {
+  return {.epoch = terms.epoch, .instead = terms.instead};
+}
+
+std::optional<uint64_t> number_after(const HttpRequest& request) {
+  auto found = request.query.find("after");
+  if (found == request.query.end()) return std::nullopt;
+  uint64_t value = 0;
+  const char* end = found->second.data() + found->second.size();
+  const auto [at, failed] = std::from_chars(found->second.data(), end, value);
+  if (failed != std::errc() || at != end || value > INT64_MAX) return std::nullopt;
+  return value;
+}
+
+HttpResponse no_number() {
+  return failure({StatusCode::kInvalidArgument, "the request's 'after' is no number"});
+}
+
+HttpResponse nothing_new() {
+  return HttpResponse{.status = 204};
+}
+
+template <class T>
+HttpResponse failed_answer(const PeerReply<T>& reply) {
+  const Status& why = reply.result.error();
+  return reply.reach == PeerReach::kMisdirected ? misdirected(why) : failure(why);
+}
+
+HttpResponse names_of(ListPage page) {
+  NamePage names{.page = std::move(page)};
+  names.age = std::chrono::duration_cast<std::chrono::milliseconds>(names.page.age);
+  return HttpResponse::json(200, encode_name_page(names));
+}
+
+// What a request has to say besides being signed, or what is wrong in it.
+template <class T>
+std::optional<HttpResponse> wrong(const Result<T>& parsed) {
+  if (parsed) return std::nullopt;
+  return failure(parsed.error());
+}
+
+}  // namespace
+
+void PeerDoor::route(HttpRouter& router, std::string method, std::string pattern, Member member) {
+  router.add(std::move(method), std::move(pattern),
+             [this, member](Context context, HttpRequest request) {
+               return (this->*member)(std::move(context), std::move(request));
+             });
+}
+
+HttpRouter PeerDoor::router() {
+  HttpRouter router;
+  route(router, "GET", kBytesPath, &PeerDoor::bytes);
+  route(router, "GET", kStatPath, &PeerDoor::stat);
+  route(router, "GET", kListPath, &PeerDoor::list);
+  route(router, "GET", "/peer/v1/ping", &PeerDoor::ping);
+  route(router, "GET", "/peer/v1/cluster", &PeerDoor::cluster);
+  route(router, "GET", "/peer/v1/changes", &PeerDoor::changes);
+  route(router, "POST", "/peer/v1/changes", &PeerDoor::take_changes);
+  return router;
+}
+
+Result<PrincipalPtr> PeerDoor::verified(const HttpRequest& request) const {
+  Result<PrincipalPtr> principal = parts_.verifier.verify(request);
+  if (!principal) {
+    refused_requests.add();
+    log::warning("audit: a request of {} is refused: {}", request.peer,
+                 principal.error().to_string());
+  }
+  return principal;
+}
+
+std::optional<HttpResponse> PeerDoor::refusal(const HttpRequest& request,
+                                              const std::string& mount) const {
+  Result<PrincipalPtr> principal = verified(request);
+  if (!principal && principal.error().code() == StatusCode::kBusy) {
+    return misdirected(principal.error());
+  }
+  if (!principal) return unauthorised(principal.error());
+  if (mount.empty() || (*principal)->rights.may(mount, Right::kRead)) return std::nullopt;
+  refused_requests.add();
+  log::warning("audit: {} ({}) may not read {}", (*principal)->name, request.peer, mount);
+  return failure({StatusCode::kPermissionDenied,
+                  fmt::format("{} may not read {}; ask for a token that has that right",
+                              (*principal)->name, mount)});
+}
+
+void PeerDoor::set_epoch(HttpResponse& response) const {
+  put_epoch(parts_.map.view()->ring.epoch(), response);
+}
+
+Task<HttpResponse> PeerDoor::ping(Context, HttpRequest request) {
+  if (auto refused = refusal(request, "")) co_return *std::move(refused);
+  co_return nothing_new();
+}
+
+// --- bytes and names -----------------------------------------------------------------------------
+
+Task<HttpResponse> PeerDoor::bytes(Context context, HttpRequest request) {
+  Result<PeerReadRequest> parsed = read_request_from(request);
+  if (auto refused = refusal(request, parsed ? parsed->mount : "")) co_return *std::move(refused);
+  if (auto broken = wrong(parsed)) co_return *std::move(broken);
+  PeerRead read{.mount = std::move(parsed->mount),
+                .file = std::make_shared<const FileRef>(std::move(parsed->file)),
+                .range = parsed->range,
+                .only_if_cached = parsed->terms.only_if_cached,
+                .route = route_of(parsed->terms)};
+  HttpResponse response{.status = 206};
+  response.headers.reserve(3);
+  response.headers.set("Content-Range", content_range_text({read.range, read.file->size}));
+  if (read.range.size >= kSendfileBytesMin) {
+    if (auto file = parts_.own.backing(read)) {
+      const int fd = file->fd();
+      response.file = HttpFileBody{
+          .owner = std::move(file), .fd = fd, .offset = read.range.offset, .size = read.range.size};
+      set_epoch(response);
+      co_return response;
+    }
+  }
+  const Context bounded = bounded_by(parsed->terms, std::move(context));
+  PeerReply<Bytes> reply = co_await parts_.own.read_bytes(bounded, std::move(read));
+  if (reply.result) {
+    response.bytes = *std::move(reply.result);
+  } else {
+    response = failed_answer(reply);
+  }
+  set_epoch(response);
+  co_return response;
+}
+
+Task<HttpResponse> PeerDoor::list(Context context, HttpRequest request) {
+  Result<PeerListRequest> parsed = list_request_from(request);
+  if (auto refused = refusal(request, parsed ? parsed->mount : "")) co_return *std::move(refused);
+  if (auto broken = wrong(parsed)) co_return *std::move(broken);
+  PeerList list{.mount = std::move(parsed->mount),
+                .store = parsed->store,
+                .prefix = std::move(parsed->prefix),
+                .token = std::move(parsed->token),
+                .age_max = parsed->age_max,
+                .route = route_of(parsed->terms)};
+  const Context bounded = bounded_by(parsed->terms, std::move(context));
+  PeerReply<ListPage> reply = co_await parts_.own.list(bounded, std::move(list));
+  HttpResponse response = reply.result ? names_of(*std::move(reply.result)) : failed_answer(reply);
+  set_epoch(response);
+  co_return response;
+}
+
+Task<HttpResponse> PeerDoor::stat(Context context, HttpRequest request) {
+  Result<PeerStatRequest> parsed = stat_request_from(request);
+  if (auto refused = refusal(request, parsed ? parsed->mount : "")) co_return *std::move(refused);
+  if (auto broken = wrong(parsed)) co_return *std::move(broken);
+  PeerStat stat{.mount = std::move(parsed->mount),
+                .store = parsed->store,
+                .key = std::move(parsed->key),
+                .age_max = parsed->age_max,
+                .route = route_of(parsed->terms)};
+  const Context bounded = bounded_by(parsed->terms, std::move(context));
+  PeerReply<SourceObject> reply = co_await parts_.own.stat(bounded, std::move(stat));
+  HttpResponse response =
+      reply.result ? HttpResponse::json(200, encode_name_stat({.object = *std::move(reply.result)}))
+                   : failed_answer(reply);
+  set_epoch(response);
+  co_return response;
+}
+
+// --- what there is, and what changes -------------------------------------------------------------
+
+Task<HttpResponse> PeerDoor::cluster(Context context, HttpRequest request) {
+  if (auto refused = refusal(request, "")) co_return *std::move(refused);
+  const auto after = number_after(request);
+  if (!after) co_return no_number();
+  Result<ClusterViewPtr> view =
+      co_await parts_.map.newer(context.with_timeout(kPollTime), static_cast<int64_t>(*after));
+  if (!view) co_return nothing_new();
+  co_return HttpResponse::json(200, encode_view(**view));
+}
+
+Task<HttpResponse> PeerDoor::changes(Context context, HttpRequest request) {
+  if (auto refused = refusal(request, "")) co_return *std::move(refused);
+  Result<ChangesQuery> query = changes_query_from(request);
+  if (auto broken = wrong(query)) co_return *std::move(broken);
+  Result<std::optional<PeerChanges>> news =
+      co_await parts_.changes.wait_after(std::move(context), query->after, query->wait);
+  if (!news) co_return failure(news.error());
+  if (!*news) co_return nothing_new();
+  co_return HttpResponse::json(200, encode_changes(**news));
+}
+
+Task<HttpResponse> PeerDoor::take_changes(Context, HttpRequest request) {
+  Result<PrincipalPtr> principal = verified(request);
+  if (!principal) co_return unauthorised(principal.error());
+  if (!(*principal)->worker) {
+    co_return failure({StatusCode::kPermissionDenied, "only workers tell of what has changed"});
+  }
+  Result<PeerChanges> news = decode_changes(request.body);
+  if (auto broken = wrong(news)) co_return *std::move(broken);
+  parts_.told(*std::move(news));
+  co_return nothing_new();
+}
+
+}  // namespace leat

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// PeerDoor: what a worker answers over HTTP (docs/formats/peer-protocol.md). Every request is
+// signed; who may read what is checked here, before a page is touched.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cluster/cluster_view.h"
+#include "doors/peer/own_peer.h"
+#include "http/router.h"
+#include "peer/change_log.h"
+#include "peer/request_verifier.h"
+
+namespace leat {
+
+struct PeerDoorParts {
+  OwnPeer& own;
+  ClusterMap& map;
+  ChangeLog& changes;
+  RequestVerifier& verifier;
+  // What another worker tells of changes, for this one's clients.
+  std::function<void(PeerChanges)> told;
+};
+
+class PeerDoor {
+ public:
+  // All of `parts` must outlive it, and it the servers that use its router.
+  explicit PeerDoor(PeerDoorParts parts) : parts_(std::move(parts)) {}
+
+  HttpRouter router();
+
+ private:
+  Task<HttpResponse> ping(Context context, HttpRequest request);
+  Task<HttpResponse> bytes(Context context, HttpRequest request);
+  Task<HttpResponse> list(Context context, HttpRequest request);
+  Task<HttpResponse> stat(Context context, HttpRequest request);
+  Task<HttpResponse> cluster(Context context, HttpRequest request);
+  Task<HttpResponse> changes(Context context, HttpRequest request);
+  Task<HttpResponse> take_changes(Context context, HttpRequest request);
+
+  using Member = Task<HttpResponse> (PeerDoor::*)(Context, HttpRequest);
+  void route(HttpRouter& router, std::string method, std::string pattern, Member member);
+  // What is answered in place of anything else, where there is something.
+  std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& mount) const;
+  Result<PrincipalPtr> verified(const HttpRequest& request) const;
+  void set_epoch(HttpResponse& response) const;
+
+  const PeerDoorParts parts_;
+};
+
+}  // namespace leat

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Circuit: whether a worker that did not answer is to be asked again. Closed: it is. Open: it is
+// not, until a pause is over; then one request is let through to see. Bookkeeping alone;
+// thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "runtime/context.h"
+
+namespace leat {
+
+struct CircuitOptions {
+  // Requests in a row that were not answered. A peer that was found dead opens it at once.
+  unsigned failures_max = 3;
+  // Of the first pause; each trial in vain doubles it.
+  Clock::duration pause_min = std::chrono::milliseconds(100);
+  Clock::duration pause_max = std::chrono::seconds(5);
+  std::function<Clock::time_point()> now = &Clock::now;
+};
+
+class Circuit {
+ public:
+  explicit Circuit(CircuitOptions options = {}) : options_(std::move(options)) {}
+
+  // Whether a request may go. While it is open: one, each time that a pause is over.
+  bool may_try() {
+    std::lock_guard lock(mutex_);
+    if (!open_) return true;
+    const Clock::time_point now = options_.now();
+    if (now < try_at_) return false;
+    try_at_ = now + pause_;  // of those who come meanwhile
+    trial_ = true;
+    return true;
+  }
+  void answered() {
+    std::lock_guard lock(mutex_);
+    open_ = false;
+    failures_ = 0;
+    pause_ = Clock::duration(0);
+  }
+  // `dead`: it does not answer a ping either, or takes no connection.
+  void failed(bool dead) {
+    std::lock_guard lock(mutex_);
+    if (++failures_ < options_.failures_max && !dead && !open_) return;
+    // What was under way when it opened is no trial.
+    if (open_ && !std::exchange(trial_, false)) return;
+    open_ = true;
+    pause_ = std::clamp(pause_ * 2, options_.pause_min, options_.pause_max);
+    try_at_ = options_.now() + pause_;
+  }
+  bool open() const {
+    std::lock_guard lock(mutex_);
+    return open_;
+  }
+
+ private:
+  const CircuitOptions options_;
+  mutable std::mutex mutex_;  // leaf
+  bool open_ = false;
+  bool trial_ = false;  // one is under way while it is open
+  unsigned failures_ = 0;
+  Clock::duration pause_{0};
+  Clock::time_point try_at_;
+};
+
+}  // namespace leat

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer/cluster_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cluster/stripes.h"
+#include "peer/mount_lookup.h"
+
+namespace leat {
+namespace {
+
+// Of a read whose mount keeps nothing on disk: a page of the kernel.
+constexpr uint64_t kReadBytesMin = 4 * kKiB;
+// A directory with mounts in it is put together as one page; with more names it is refused.
+constexpr size_t kMixedNamesMax = 1'000'000;
+
+Task<PeerReply<void>> read_at(PeerPtr peer, Context context, PeerRead request,
+                              std::span<std::byte> into) {
+  return peer->read(std::move(context), std::move(request), into);
+}
+
+std::string parent_of(std::string_view key) {
+  if (key.ends_with('/')) key.remove_suffix(1);
+  return std::string(key.substr(0, key.rfind('/') + 1));
+}
+
+class ClusterSource : public Source {
+ public:
+  ClusterSource(ClusterSourceOptions options, ClusterMap& map, const PeerTable& peers)
+      : options_(std::move(options)),
+        id_(cluster_store_id(options_.cluster)),
+        map_(map),
+        router_(map, peers, options_.router) {
+    capabilities_.conditional_read = true;
+    capabilities_.read_bytes_min = kReadBytesMin;
+  }
+
+  const StoreId& id() const override { return id_; }
+  const std::string& name() const override { return options_.name; }
+  const SourceCapabilities& capabilities() const override { return capabilities_; }
+
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
+  Task<Result<ListPage>> list(Context context, ListRequest request) override;
+  Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+
+ private:
+  Task<Result<ListPage>> list_mount(Context context, ClusterMount mount, std::string prefix,
+                                    ListRequest request);
+  Task<Result<ListPage>> list_mixed(Context context, ClusterMount mount, std::string prefix,
+                                    ListRequest request, std::vector<std::string> mounted);
+  Result<> check_version(const ReadRequest& request) const;
+
+  const ClusterSourceOptions options_;
+  const StoreId id_;
+  ClusterMap& map_;
+  const PeerRouter router_;
+  SourceCapabilities capabilities_;
+};
+
+SourceObject directory_object(std::string key) {
+  SourceObject directory;
+  directory.key = std::move(key);
+  directory.kind = FileKind::kDirectory;
+  return directory;
+}
+
+SourceObject mounted_directory(std::string_view parent, const std::string& name) {
+  return directory_object(fmt::format("{}{}/", parent, name));
+}
+
+Error nothing_there(std::string_view key) {
+  return error(StatusCode::kNotFound, fmt::format("nothing is mounted at /{} of the cluster", key));
+}
+
+// --- names ---------------------------------------------------------------------------------------
+
+Task<Result<SourceObject>> ClusterSource::stat(Context context, StatRequest request) {
+  const ClusterViewPtr view = map_.view();
+  const std::string key = request.key;
+  if (key.ends_with('/') && leads_to_mount(*view, key)) {
+    co_return directory_object(key);
+  }
+  const MountedKey at = find_mounted(*view, key);
+  if (at.mount == nullptr || leads_to_mount(*view, key + "/")) co_return nothing_there(key);
+  const ClusterMount mount = *at.mount;
+  PeerStat question{
+      .mount = mount.path, .store = mount.store, .key = at.key, .age_max = request.age_max};
+  PeerRouter::Ask<SourceObject> ask = [context, question](PeerPtr peer, PeerRoute route) {
+    PeerStat asked = question;
+    asked.route = std::move(route);
+    return peer->stat(context, std::move(asked));
+  };
+  Result<SourceObject> object = co_await router_.ask<SourceObject>(
+      context, PlacementKey::listing(mount.store, parent_of(at.key)), fmt::format("/{}", key),
+      std::move(ask));
+  if (object) {
+    object->key = key;
+    object->local = false;
+  }
+  co_return object;
+}
+
+Task<Result<ListPage>> ClusterSource::list(Context context, ListRequest request) {
+  const ClusterViewPtr view = map_.view();
+  if (request.recursive) {
+    co_return error(StatusCode::kUnsupported,
+                    "a cluster lists one level at a time, so that each directory has one owner");
+  }
+  std::vector<std::string> mounted = mounted_names(*view, request.prefix);
+  const MountedKey at = find_mounted(*view, request.prefix);
+  if (at.mount == nullptr) {
+    ListPage page;
+    for (const std::string& name : mounted) {
+      page.objects.push_back(mounted_directory(request.prefix, name));
+    }
+    co_return page;
+  }
+  const ClusterMount mount = *at.mount;
+  if (mounted.empty()) co_return co_await list_mount(context, mount, at.key, std::move(request));
+  co_return co_await list_mixed(context, mount, at.key, std::move(request), std::move(mounted));
+}
+
+Task<Result<ListPage>> ClusterSource::list_mount(Context context, ClusterMount mount,
+                                                 std::string prefix, ListRequest request) {
+  PeerList question{.mount = mount.path,
+                    .store = mount.store,
+                    .prefix = prefix,
+                    .token = request.token,
+                    .age_max = request.age_max};
+  PeerRouter::Ask<ListPage> ask = [context, question](PeerPtr peer, PeerRoute route) {
+    PeerList asked = question;
+    asked.route = std::move(route);
+    return peer->list(context, std::move(asked));
+  };
+  Result<ListPage> page = co_await router_.ask<ListPage>(
+      context, PlacementKey::listing(mount.store, prefix),
+      fmt::format("the names of /{}", request.prefix), std::move(ask));
+  if (!page) co_return Error(page.error());
+  for (SourceObject& object : page->objects) {
+    if (!object.key.starts_with(prefix) || object.key.size() == prefix.size()) {
+      co_return error(StatusCode::kInternal,
+                      fmt::format("a worker listed '{}' below '{}'", object.key, prefix));
+    }
+    object.key = client_key(mount, object.key);
+    object.local = false;
+  }
+  co_return page;
+}
+
+// What is mounted inside hides what the store has there. Such directories are few and small.
+Task<Result<ListPage>> ClusterSource::list_mixed(Context context, ClusterMount mount,
+                                                 std::string prefix, ListRequest request,
+                                                 std::vector<std::string> mounted) {
+  ListPage all;
+  const std::string parent = request.prefix;
+  std::string token;
+  do {
+    request.token = token;
+    Result<ListPage> page = co_await list_mount(context, mount, prefix, request);
+    if (!page) co_return Error(page.error());
+    token = page->next_token;
+    all.left_out += page->left_out;
+    all.age = std::max(all.age, page->age);
+    std::ranges::move(page->objects, std::back_inserter(all.objects));
+    if (all.objects.size() > kMixedNamesMax) {
+      co_return error(StatusCode::kUnsupported,
+                      fmt::format("/{} has mounts in it and more than {} names beside them", parent,
+                                  kMixedNamesMax));
+    }
+  } while (!token.empty());
+  auto hidden = [&](const SourceObject& object) {
+    std::string_view name = std::string_view(object.key).substr(parent.size());
+    if (name.ends_with('/')) name.remove_suffix(1);
+    return std::ranges::binary_search(mounted, name);
+  };
+  std::erase_if(all.objects, hidden);
+  for (const std::string& name : mounted) all.objects.push_back(mounted_directory(parent, name));
+  std::ranges::sort(all.objects, {}, &SourceObject::key);
+  co_return all;
+}
+
+// --- bytes ---------------------------------------------------------------------------------------
+
+Result<> ClusterSource::check_version(const ReadRequest& request) const {
+  if (request.object_size != 0 && request.range.end() <= request.object_size) return {};
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("a read of '{}' from the cluster must know its size", request.key));
+}
+
+Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
+                                   std::span<std::byte> into) {
+  if (auto known = check_version(request); !known) co_return known;
+  const ClusterViewPtr view = map_.view();
+  const MountedKey at = find_mounted(*view, request.key);
+  if (at.mount == nullptr) co_return nothing_there(request.key);
+  const ClusterMount mount = *at.mount;
+  const auto file = std::make_shared<const FileRef>(
+      FileRef::make(mount.store, at.key, request.if_version, request.object_size));
+  ByteRange left = request.range;
+  while (!left.empty()) {
+    const ByteRange part = first_stripe_of(left, file->size);
+    const std::span<std::byte> piece = into.subspan(part.offset - request.range.offset, part.size);
+    PeerRead question{.mount = mount.path, .file = file, .range = part};
+    PeerRouter::Ask<void> ask = [context, question, piece](PeerPtr peer, PeerRoute route) {
+      PeerRead asked = question;
+      asked.route = std::move(route);
+      return read_at(std::move(peer), context, std::move(asked), piece);
+    };
+    const uint32_t stripe = stripe_at(part.offset, file->size);
+    Result<> got =
+        co_await router_.ask<void>(context, PlacementKey::stripe(mount.store, at.key, stripe),
+                                   fmt::format("bytes of '/{}'", request.key), std::move(ask));
+    if (!got) co_return got;
+    left = {part.end(), left.size - part.size};
+  }
+  co_return Result<>();
+}
+
+}  // namespace
+
+SourcePtr make_cluster_source(ClusterSourceOptions options, ClusterMap& map,
+                              const PeerTable& peers) {
+  return std::make_shared<ClusterSource>(std::move(options), map, peers);
+}
+
+StoreId cluster_store_id(std::string_view cluster) {
+  return make_store_id("leat", cluster, "", "");
+}
+
+}  // namespace leat

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClusterSource: a cluster's namespace as a Source, for the rooms of a client: names and bytes come
+// from whichever workers hold them. Keys are paths of the namespace without the leading slash, so
+// one source shows all of the cluster's mounts, as they come and go. Reads only.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cluster/cluster_view.h"
+#include "peer/peer_router.h"
+#include "source/source.h"
+
+namespace leat {
+
+struct ClusterSourceOptions {
+  std::string cluster{};  // its name, part of the identity
+  std::string name{};     // for people: "leat://10.0.0.1:7480"
+  PeerRouterOptions router{};
+};
+
+// `map` and `peers` must outlive it.
+SourcePtr make_cluster_source(ClusterSourceOptions options, ClusterMap& map,
+                              const PeerTable& peers);
+
+// The identity of what a client sees of the cluster of that name.
+StoreId cluster_store_id(std::string_view cluster);
+
+}  // namespace leat

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cluster's namespace through its source: which names there are, who is asked for them and for
+// bytes, and what happens when that one does not answer.
+#include "peer/cluster_source.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "peer/hand_over_source.h"
+#include "peer/made_cluster_test.h"
+#include "runtime/executor.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::MadeCluster;
+using testing::worker_id;
+
+class ClusterSourceTest : public ::testing::Test {
+ protected:
+  ClusterSourceTest() : cluster_(5) {
+    cluster_.store().put("train/a.txt", "aaaa");
+    cluster_.store().put("train/b/c.txt", "cc");
+    cluster_.store().put("other/z.txt", "zzz");
+    cluster_.mount("/data/train", "train/");
+    ClusterSourceOptions options{.cluster = "made", .name = "leat://made"};
+    options.router = {.ring_wait = seconds(30), .pause_min = milliseconds(1)};
+    source_ = make_cluster_source(options, cluster_.map(), cluster_.table());
+  }
+
+  std::vector<std::string> list(const std::string& prefix) {
+    std::vector<std::string> keys;
+    std::string token;
+    do {
+      auto page =
+          executor_.wait(source_->list(Context::background(), {.prefix = prefix, .token = token}));
+      EXPECT_TRUE(page) << page.error().to_string();
+      if (!page) return keys;
+      for (const SourceObject& object : page->objects) keys.push_back(object.key);
+      token = page->next_token;
+    } while (!token.empty());
+    return keys;
+  }
+  Result<SourceObject> stat(const std::string& key) {
+    return executor_.wait(source_->stat(Context::background(), {.key = key}));
+  }
+  Result<std::string> read(const std::string& key, ByteRange range = {}) {
+    auto object = stat(key);
+    if (!object) return error(object.error());
+    if (range.empty()) range = {0, object->size};
+    ReadRequest request{key, range, object->version};
+    request.object_size = object->size;
+    std::string text(range.size, '\0');
+    auto got = executor_.wait(source_->read(Context::background().with_timeout(patience_), request,
+                                            std::as_writable_bytes(std::span(text))));
+    if (!got) return error(got.error());
+    return text;
+  }
+  PlacementKey stripe(const std::string& store_key, uint32_t number = 0) {
+    return PlacementKey::stripe(cluster_.store().id(), store_key, number);
+  }
+
+  Clock::duration patience_ = seconds(30);
+  Executor executor_;
+  MadeCluster cluster_;
+  SourcePtr source_;
+};
+
+using Keys = std::vector<std::string>;
+
+TEST_F(ClusterSourceTest, ShowsWhatIsMountedAndWhatLeadsThere) {
+  EXPECT_EQ(list(""), Keys{"data/"});
+  EXPECT_EQ(list("data/"), Keys{"data/train/"});
+  EXPECT_EQ(list("data/train/"), (Keys{"data/train/a.txt", "data/train/b/"}));
+  EXPECT_EQ(list("data/train/b/"), Keys{"data/train/b/c.txt"});
+  EXPECT_EQ(stat("data/")->kind, FileKind::kDirectory);
+  EXPECT_EQ(stat("data/train/")->kind, FileKind::kDirectory);
+  EXPECT_EQ(stat("data").error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(stat("data/train").error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(stat("elsewhere/x").error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(stat("data/train/none").error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(read("data/train/a.txt").value(), "aaaa");
+  EXPECT_EQ(read("data/train/b/c.txt", {1, 1}).value(), "c");
+}
+
+TEST_F(ClusterSourceTest, MountsComeAndGo) {
+  cluster_.mount("/more", "other/");
+  EXPECT_EQ(list(""), (Keys{"data/", "more/"}));
+  EXPECT_EQ(read("more/z.txt").value(), "zzz");
+  cluster_.change([](ClusterView& view) { view.mounts.erase("/data/train"); });
+  EXPECT_EQ(list(""), Keys{"more/"});
+  EXPECT_EQ(stat("data/train/a.txt").error().code(), StatusCode::kNotFound);
+}
+
+TEST_F(ClusterSourceTest, WhatIsMountedInsideHidesWhatIsThere) {
+  cluster_.mount("/data/train/b", "other/");
+  cluster_.mount("/data/train/deep/er", "other/");
+  EXPECT_EQ(list("data/train/"), (Keys{"data/train/a.txt", "data/train/b/", "data/train/deep/"}));
+  EXPECT_EQ(list("data/train/b/"), Keys{"data/train/b/z.txt"});
+  EXPECT_EQ(list("data/train/deep/"), Keys{"data/train/deep/er/"});
+}
+
+TEST_F(ClusterSourceTest, AMountAtTheRootIsAll) {
+  cluster_.change([](ClusterView& view) { view.mounts.clear(); });
+  cluster_.mount("/", "");
+  EXPECT_EQ(list(""), (Keys{"other/", "train/"}));
+  EXPECT_EQ(read("other/z.txt").value(), "zzz");
+}
+
+TEST_F(ClusterSourceTest, TheFirstCandidateIsAskedAndNobodyElse) {
+  ASSERT_TRUE(read("data/train/a.txt"));
+  const int before = cluster_.asked();
+  auto& owner = cluster_.owner_of(stripe("train/a.txt"));
+  const int served = owner.served;
+  ASSERT_TRUE(read("data/train/a.txt"));
+  EXPECT_EQ(owner.served, served + (cluster_.asked() - before == 2 ? 1 : 2));
+  EXPECT_EQ(owner.stood_in, 0);
+}
+
+TEST_F(ClusterSourceTest, TheNextOneStandsInForWhoDoesNotAnswer) {
+  cluster_.owner_of(stripe("train/a.txt")).up = false;
+  EXPECT_EQ(read("data/train/a.txt").value(), "aaaa");
+  int stood_in = 0;
+  for (size_t i = 0; i < 5; ++i) stood_in += cluster_.peer(worker_id(i)).stood_in;
+  EXPECT_GE(stood_in, 1);
+}
+
+TEST_F(ClusterSourceTest, WhoseCircuitIsOpenIsNotAskedAgain) {
+  auto& owner = cluster_.owner_of(stripe("train/a.txt"));
+  owner.circuit_closed = false;
+  const int before = owner.asked;
+  EXPECT_EQ(read("data/train/a.txt").value(), "aaaa");
+  EXPECT_EQ(owner.asked, before);
+}
+
+TEST_F(ClusterSourceTest, WhoseLeaseIsGoneIsAskedOnlyWhereNobodyElseAnswers) {
+  const WorkerId owner = cluster_.map().view()->ring.owner(stripe("train/a.txt"));
+  cluster_.change([&](ClusterView& view) { view.workers.erase(owner); });
+  const int before = cluster_.peer(owner).asked;
+  EXPECT_EQ(read("data/train/a.txt").value(), "aaaa");
+  EXPECT_EQ(cluster_.peer(owner).asked, before);
+  // It is the registry that has forgotten all of them.
+  cluster_.change([](ClusterView& view) { view.workers.clear(); });
+  EXPECT_EQ(read("data/train/a.txt").value(), "aaaa");
+  EXPECT_GT(cluster_.peer(owner).asked, before);
+}
+
+TEST_F(ClusterSourceTest, ANewerRingIsWaitedFor) {
+  auto& owner = cluster_.owner_of(stripe("train/a.txt"));
+  auto object = stat("data/train/a.txt");
+  ASSERT_TRUE(object);
+  owner.known_epoch = 7;
+  ReadRequest request{"data/train/a.txt", {0, 4}, object->version};
+  request.object_size = 4;
+  std::string text(4, '\0');
+  auto reading = boost::asio::co_spawn(
+      executor_.any(),
+      source_->read(Context::background(), request, std::as_writable_bytes(std::span(text))),
+      boost::asio::use_future);
+  while (owner.asked == 0) std::this_thread::yield();
+  owner.known_epoch = 0;
+  cluster_.set_ring(7);
+  auto got = reading.get();
+  ASSERT_TRUE(got) << got.error().to_string();
+  EXPECT_EQ(text, "aaaa");
+}
+
+TEST_F(ClusterSourceTest, WhoKnowsAnOlderRingIsToldThatItIsTheOne) {
+  cluster_.set_ring(9);
+  auto& owner = cluster_.owner_of(stripe("train/a.txt"));
+  owner.known_epoch = 3;
+  EXPECT_EQ(read("data/train/a.txt").value(), "aaaa");
+  EXPECT_GE(owner.stood_in, 1);
+}
+
+TEST_F(ClusterSourceTest, WhereNobodyAnswersItIsSaidWhoWasAsked) {
+  auto object = stat("data/train/a.txt");
+  for (size_t i = 0; i < 5; ++i) cluster_.peer(worker_id(i)).up = false;
+  patience_ = milliseconds(50);
+  ReadRequest request{"data/train/a.txt", {0, 4}, object->version};
+  request.object_size = 4;
+  std::string text(4, '\0');
+  auto got = executor_.wait(source_->read(Context::background().with_timeout(patience_), request,
+                                          std::as_writable_bytes(std::span(text))));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code(), StatusCode::kTimedOut);
+  EXPECT_NE(got.error().to_string().find("made not to answer"), std::string::npos);
+}
+
+TEST_F(ClusterSourceTest, ARoundInVainIsFollowedByAnotherOne) {
+  auto object = stat("data/train/a.txt");
+  for (size_t i = 0; i < 5; ++i) cluster_.peer(worker_id(i)).up = false;
+  ReadRequest request{"data/train/a.txt", {0, 4}, object->version};
+  request.object_size = 4;
+  std::string text(4, '\0');
+  const int before = cluster_.asked();
+  auto reading = boost::asio::co_spawn(
+      executor_.any(),
+      source_->read(Context::background(), request, std::as_writable_bytes(std::span(text))),
+      boost::asio::use_future);
+  while (cluster_.asked() - before < 8) std::this_thread::yield();
+  for (size_t i = 0; i < 5; ++i) cluster_.peer(worker_id(i)).up = true;
+  EXPECT_TRUE(reading.get());
+}
+
+TEST_F(ClusterSourceTest, AStoresFailureIsNotTheWorkers) {
+  auto object = stat("data/train/a.txt");
+  ASSERT_TRUE(object);
+  const int before = cluster_.asked();
+  cluster_.store().fail_next(StatusCode::kPermissionDenied, 1);
+  ReadRequest request{"data/train/a.txt", {0, 4}, object->version};
+  request.object_size = 4;
+  std::string text(4, '\0');
+  auto got = executor_.wait(
+      source_->read(Context::background(), request, std::as_writable_bytes(std::span(text))));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(cluster_.asked(), before + 1);
+}
+
+TEST_F(ClusterSourceTest, AReadNeedsTheSizeThatItsStripeFollowsFrom) {
+  std::string text(4, '\0');
+  auto got = executor_.wait(source_->read(Context::background(),
+                                          {"data/train/a.txt", {0, 4}, Version::etag("\"x\"")},
+                                          std::as_writable_bytes(std::span(text))));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code(), StatusCode::kInvalidArgument);
+}
+
+// --- after a change of the ring ------------------------------------------------------------------
+
+class HandOverTest : public ClusterSourceTest {
+ protected:
+  HandOverTest() {
+    const auto key = stripe("train/a.txt");
+    const auto order = cluster_.map().view()->ring.candidates(key, 2);
+    self_ = order[1];
+    before_ = order[0];
+    store_ = std::make_shared<testing::MemorySource>();
+    version_ = store_->put("train/a.txt", "aaaa");
+    owned_ = make_hand_over_source({.self = self_, .mount = "/data/train"}, store_, cluster_.map(),
+                                   cluster_.table());
+    // The owner of before is gone from the ring.
+    cluster_.change([&](ClusterView& view) {
+      view.previous = view.ring;
+      std::vector<RingMember> left = view.ring.members();
+      std::erase_if(left, [&](const RingMember& one) { return one.worker == before_; });
+      view.ring = Ring(2, left);
+    });
+  }
+  Result<std::string> read_owned() {
+    ReadRequest request{"train/a.txt", {0, 4}, version_};
+    request.object_size = 4;
+    std::string text(4, '\0');
+    auto got = executor_.wait(
+        owned_->read(Context::background(), request, std::as_writable_bytes(std::span(text))));
+    if (!got) return error(got.error());
+    return text;
+  }
+
+  WorkerId self_, before_;
+  std::shared_ptr<testing::MemorySource> store_;
+  Version version_;
+  SourcePtr owned_;
+};
+
+TEST_F(HandOverTest, TheOwnerOfBeforeIsAskedFirst) {
+  // Of the made peers it is asked in nobody's place, and turns the read away, as one that has not
+  // got it does.
+  const int before = cluster_.peer(before_).asked;
+  EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(cluster_.peer(before_).asked, before + 1);
+  EXPECT_EQ(store_->reads(), 1u);
+}
+
+TEST_F(HandOverTest, OneThatIsGoneIsNot) {
+  cluster_.change([&](ClusterView& view) { view.workers.erase(before_); });
+  const int before = cluster_.peer(before_).asked;
+  EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(cluster_.peer(before_).asked, before);
+}
+
+TEST_F(HandOverTest, WithoutAChangeOfTheRingTheStoreIsAsked) {
+  cluster_.change([](ClusterView& view) { view.previous.reset(); });
+  EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(cluster_.peer(before_).asked, 0);
+}
+
+}  // namespace
+}  // namespace leat

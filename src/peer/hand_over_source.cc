@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer/hand_over_source.h"
+
+#include <mutex>
+
+#include "cluster/stripes.h"
+#include "runtime/traced.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+Counter handed_over("leat_peer_handed_over_bytes_total",
+                    "Bytes taken from the owner of before, in place of the store");
+
+class HandOverSource : public Source {
+ public:
+  HandOverSource(HandOverOptions options, SourcePtr store, ClusterMap& map, const PeerTable& peers)
+      : options_(std::move(options)), store_(std::move(store)), map_(map), peers_(peers) {}
+
+  const StoreId& id() const override { return store_->id(); }
+  const std::string& name() const override { return store_->name(); }
+  const SourceCapabilities& capabilities() const override { return store_->capabilities(); }
+  unsigned window() const override { return store_->window(); }
+
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override {
+    return store_->stat(std::move(context), std::move(request));
+  }
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    return store_->list(std::move(context), std::move(request));
+  }
+
+  Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
+    const PeerPtr before = former_owner(request);
+    if (before != nullptr) {
+      const Traced span(context, "ask the owner of before");
+      Result<> got = co_await read_from(context, before, request, into);
+      if (got) co_return got;
+    }
+    co_return co_await store_->read(context, std::move(request), into);
+  }
+
+ private:
+  // Null where it is not to be asked.
+  PeerPtr former_owner(const ReadRequest& request) {
+    const ClusterViewPtr view = map_.view();
+    if (!view->previous || request.object_size == 0 || !just_changed(view->ring.epoch())) {
+      return nullptr;
+    }
+    const auto key = PlacementKey::stripe(store_->id(), request.key,
+                                          stripe_at(request.range.offset, request.object_size));
+    const WorkerId before = view->previous->owner(key);
+    if (before == options_.self || view->worker(before) == nullptr) return nullptr;
+    PeerPtr peer = peers_.find(before);
+    return peer != nullptr && peer->usable() ? peer : nullptr;
+  }
+
+  bool just_changed(int64_t epoch) {
+    const Clock::time_point now = Clock::now();
+    std::lock_guard lock(mutex_);
+    if (epoch != epoch_) {
+      epoch_ = epoch;
+      since_ = now;
+    }
+    return now - since_ < options_.lasts;
+  }
+
+  Task<Result<>> read_from(Context context, PeerPtr peer, ReadRequest request,
+                           std::span<std::byte> into) {
+    PeerRead asked{.mount = options_.mount, .range = request.range, .only_if_cached = true};
+    asked.file = std::make_shared<const FileRef>(
+        FileRef::make(store_->id(), request.key, request.if_version, request.object_size));
+    asked.route.epoch = map_.view()->ring.epoch();
+    const Context bounded = context.with_timeout(options_.answer_max);
+    PeerReply<void> reply = co_await peer->read(bounded, std::move(asked), into);
+    if (reply.result) handed_over.add(into.size());
+    co_return std::move(reply.result);
+  }
+
+  const HandOverOptions options_;
+  const SourcePtr store_;
+  ClusterMap& map_;
+  const PeerTable& peers_;
+  std::mutex mutex_;  // leaf
+  int64_t epoch_ = -1;
+  Clock::time_point since_;
+};
+
+}  // namespace
+
+SourcePtr make_hand_over_source(HandOverOptions options, SourcePtr store, ClusterMap& map,
+                                const PeerTable& peers) {
+  return std::make_shared<HandOverSource>(std::move(options), std::move(store), map, peers);
+}
+
+}  // namespace leat

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// MadeCluster: a cluster without a network, for tests of who is asked for what: workers that answer
+// out of one store, or do not, a ring, and a map that the test changes.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/view_signal.h"
+#include "peer/peer_table.h"
+#include "source/memory_source_test.h"
+
+namespace leat::testing {
+
+inline WorkerId worker_id(size_t number) {
+  const std::string text = fmt::format("worker {}", number);
+  const std::string_view part = text;
+  return WorkerId(Id128::digest({&part, 1}));
+}
+
+class MadeMap : public ClusterMap {
+ public:
+  ClusterViewPtr view() const override { return signal_.view(); }
+  Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) override {
+    return signal_.newer(std::move(context), after);
+  }
+  void set(ClusterView view) { signal_.set(std::make_shared<const ClusterView>(std::move(view))); }
+
+ private:
+  ViewSignal signal_;
+};
+
+// Answers from `store` as a worker that is reached, and counts.
+class MadePeer : public Peer {
+ public:
+  MadePeer(WorkerId self, std::shared_ptr<MemorySource> store, MadeMap& map)
+      : self_(self), store_(std::move(store)), map_(map) {}
+
+  std::atomic<bool> up = true;
+  std::atomic<bool> circuit_closed = true;
+  std::atomic<int64_t> known_epoch = 0;  // 0: that of the map
+  std::atomic<int> asked = 0, stood_in = 0, served = 0;
+
+  bool usable() const override { return circuit_closed; }
+  Task<PeerReply<void>> read(Context context, PeerRead request,
+                             std::span<std::byte> into) override {
+    const auto key = PlacementKey::stripe(request.file->store, request.file->key, 0);
+    if (auto no = refused<void>(key, request.route)) co_return *std::move(no);
+    ReadRequest asked_of_store{request.file->key, request.range, request.file->version};
+    Result<> got = co_await store_->read(context, std::move(asked_of_store), into);
+    co_return PeerReply<void>{PeerReach::kAnswered, std::move(got), epoch()};
+  }
+  Task<PeerReply<ListPage>> list(Context context, PeerList request) override {
+    const auto key = PlacementKey::listing(request.store, request.prefix);
+    if (auto no = refused<ListPage>(key, request.route)) co_return *std::move(no);
+    ListRequest list{.prefix = request.prefix, .token = request.token};
+    Result<ListPage> page = co_await store_->list(context, std::move(list));
+    co_return PeerReply<ListPage>{PeerReach::kAnswered, std::move(page), epoch()};
+  }
+  Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) override {
+    const auto slash = request.key.substr(0, request.key.size() - 1).rfind('/');
+    const std::string parent = slash == std::string::npos ? "" : request.key.substr(0, slash + 1);
+    const auto key = PlacementKey::listing(request.store, parent);
+    if (auto no = refused<SourceObject>(key, request.route)) co_return *std::move(no);
+    Result<SourceObject> object = co_await store_->stat(context, {request.key});
+    co_return PeerReply<SourceObject>{PeerReach::kAnswered, std::move(object), epoch()};
+  }
+
+ private:
+  int64_t epoch() const { return known_epoch != 0 ? known_epoch : map_.view()->ring.epoch(); }
+  template <class T>
+  std::optional<PeerReply<T>> refused(PlacementKey key, const PeerRoute& route) {
+    ++asked;
+    if (route.instead) ++stood_in;
+    if (!up) {
+      return PeerReply<T>{PeerReach::kNotReached,
+                          error(StatusCode::kUnavailable, "made not to answer"), 0};
+    }
+    const bool owner = map_.view()->ring.owner(key) == self_ && known_epoch == 0;
+    if (!owner && !route.instead) {
+      return PeerReply<T>{PeerReach::kMisdirected, error(StatusCode::kBusy, "not here"), epoch()};
+    }
+    ++served;
+    return std::nullopt;
+  }
+
+  const WorkerId self_;
+  const std::shared_ptr<MemorySource> store_;
+  MadeMap& map_;
+};
+
+class MadeCluster {
+ public:
+  explicit MadeCluster(size_t workers) {
+    for (size_t i = 0; i < workers; ++i) {
+      peers_[worker_id(i)] = std::make_shared<MadePeer>(worker_id(i), store_, map_);
+    }
+    view_.cluster = "made";
+    for (size_t i = 0; i < workers; ++i) {
+      view_.workers[worker_id(i)] = {.id = worker_id(i), .address = fmt::format("w{}:1", i)};
+    }
+    set_ring(1);
+  }
+
+  MemorySource& store() { return *store_; }
+  MadeMap& map() { return map_; }
+  const PeerTable& table() const { return table_; }
+  MadePeer& peer(const WorkerId& id) { return *peers_.at(id); }
+  MadePeer& owner_of(PlacementKey key) { return peer(map_.view()->ring.owner(key)); }
+
+  // `change` what the view says; all see it at once.
+  template <class F>
+  void change(F change) {
+    change(view_);
+    ++view_.revision;
+    publish();
+  }
+  void set_ring(int64_t epoch) {
+    std::vector<RingMember> members;
+    for (const auto& [id, peer] : peers_) members.push_back({id, 1});
+    change([&](ClusterView& view) { view.ring = Ring(epoch, members); });
+  }
+  void mount(const std::string& path, const std::string& prefix) {
+    change([&](ClusterView& view) {
+      view.mounts[path] = {.path = path,
+                           .source = "memory://bucket/" + prefix,
+                           .options = {},
+                           .store = store_->id(),
+                           .prefix = prefix};
+    });
+  }
+  int asked() const {
+    int all = 0;
+    for (const auto& [id, peer] : peers_) all += peer->asked;
+    return all;
+  }
+
+ private:
+  void publish() {
+    table_.update(view_);
+    map_.set(view_);
+  }
+
+  const std::shared_ptr<MemorySource> store_ = std::make_shared<MemorySource>();
+  MadeMap map_;
+  std::map<WorkerId, std::shared_ptr<MadePeer>> peers_;
+  PeerTable table_{[this](const WorkerInfo& info) { return peers_.at(info.id); }};
+  ClusterView view_;
+};
+
+}  // namespace leat::testing

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer/mount_lookup.h"
+
+#include <set>
+
+#include "model/mount_entry.h"
+
+namespace leat {
+namespace {
+
+// "/data/train" for "data/train" and "data/train/".
+std::string path_of(std::string_view key) {
+  if (key.ends_with('/')) key.remove_suffix(1);
+  return "/" + std::string(key);
+}
+
+}  // namespace
+
+MountedKey find_mounted(const ClusterView& view, std::string_view key) {
+  const std::string path = path_of(key);
+  const ClusterMount* mount = view.mount_of(path);
+  if (mount == nullptr) return {};
+  std::string below(path_below(path, mount->path));
+  if (key.ends_with('/') && !below.empty()) below += '/';
+  return {mount, mount->prefix + below};
+}
+
+std::string client_key(const ClusterMount& mount, std::string_view store_key) {
+  const std::string_view below = store_key.substr(mount.prefix.size());
+  const std::string path = mount.path.substr(1);
+  return path.empty() ? std::string(below) : path + "/" + std::string(below);
+}
+
+std::vector<std::string> mounted_names(const ClusterView& view, std::string_view key) {
+  const std::string path = path_of(key);
+  std::set<std::string> names;
+  for (const auto& [at, mount] : view.mounts) {
+    if (at == path || !is_at_or_below(at, path)) continue;
+    const std::string_view below = path_below(at, path);
+    names.emplace(below.substr(0, below.find('/')));
+  }
+  return {names.begin(), names.end()};
+}
+
+bool leads_to_mount(const ClusterView& view, std::string_view key) {
+  const std::string path = path_of(key);
+  for (const auto& [at, mount] : view.mounts) {
+    if (is_at_or_below(at, path)) return true;
+  }
+  return path == "/";
+}
+
+}  // namespace leat

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Peer: a worker, as those who want names and bytes see it: over the network (PeerClient), or this
+// process itself. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "model/byte_range.h"
+#include "model/file_ref.h"
+#include "model/worker_id.h"
+#include "runtime/context.h"
+#include "runtime/task.h"
+#include "source/source.h"
+
+namespace leat {
+
+// What goes with each request: by which ring it was sent, and in whose place.
+struct PeerRoute {
+  int64_t epoch = 0;
+  // The first candidate, which does not answer the sender: the receiver serves as if it were that.
+  std::optional<WorkerId> instead{};
+};
+
+struct PeerRead {
+  std::string mount{};  // path of the cluster's namespace
+  FileRefPtr file{};    // by its own store and key, not by the client's
+  ByteRange range{};
+  bool only_if_cached = false;  // kNotFound where not all of it is
+  PeerRoute route{};
+};
+
+struct PeerList {
+  std::string mount{};
+  StoreId store{};
+  std::string prefix{};  // in the store
+  std::string token{};
+  Clock::duration age_max{0};
+  PeerRoute route{};
+};
+
+struct PeerStat {
+  std::string mount{};
+  StoreId store{};
+  std::string key{};
+  Clock::duration age_max{0};
+  PeerRoute route{};
+};
+
+// Whose answer it is.
+enum class PeerReach : uint8_t {
+  kAnswered,     // the result is the worker's, good or bad
+  kNotReached,   // it did not answer; the error says how
+  kMisdirected,  // it is not the one to ask, by the ring of `epoch`
+};
+
+template <class T>
+struct PeerReply {
+  PeerReach reach = PeerReach::kNotReached;
+  Result<T> result = error(StatusCode::kUnavailable, "not asked");
+  int64_t epoch = 0;
+};
+
+class Peer {
+ public:
+  virtual ~Peer() = default;
+  // False while it is not to be asked, since it did not answer (its circuit is open).
+  virtual bool usable() const = 0;
+
+  // `into` is as large as the range; not touched any more once the task has ended.
+  virtual Task<PeerReply<void>> read(Context context, PeerRead request,
+                                     std::span<std::byte> into) = 0;
+  virtual Task<PeerReply<ListPage>> list(Context context, PeerList request) = 0;
+  virtual Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) = 0;
+};
+using PeerPtr = std::shared_ptr<Peer>;
+
+}  // namespace leat

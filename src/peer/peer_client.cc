@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer/peer_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "peer/name_pages.h"
+#include "peer/peer_error.h"
+#include "peer/read_request.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+Counter requests_total("leat_peer_requests_total", "Requests to workers");
+Counter unanswered_total("leat_peer_unanswered_total",
+                         "Requests to workers that were not answered");
+Counter found_dead_total("leat_peer_found_dead_total",
+                         "Times that a worker did not answer a ping while a request waited");
+Counter received_bytes("leat_peer_received_bytes_total", "Bytes of files read from workers");
+
+constexpr uint64_t kAnswerBytesMax = 64 * kMiB;
+
+std::chrono::milliseconds in_ms(Clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time);
+}
+
+Task<Result<>> ping_of(std::weak_ptr<PeerClient> client) {
+  const auto alive = client.lock();
+  if (!alive) co_return Result<>();
+  co_return co_await alive->ping();
+}
+
+template <class T>
+PeerReply<T> refused(PeerReply<HttpResponse>& reply) {
+  return {reply.reach, Error(reply.result.error()), reply.epoch};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<PeerClient>> PeerClient::make(PeerClientOptions options,
+                                                     std::shared_ptr<RequestSigner> signer,
+                                                     Executor& executor) {
+  LEAT_TRY(HttpEndpoint endpoint, HttpEndpoint::parse(options.address));
+  std::shared_ptr<PeerClient> client(
+      new PeerClient(options, std::move(endpoint), std::move(signer)));
+  std::weak_ptr<PeerClient> weak = client;
+  client->watch_ = PeerWatch::make(options.watch, [weak] { return ping_of(weak); }, executor);
+  return client;
+}
+
+PeerClient::PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
+                       std::shared_ptr<RequestSigner> signer)
+    : options_(std::move(options)),
+      signer_(std::move(signer)),
+      client_(endpoint, {.tls = options_.tls,
+                         .connections_max = options_.connections_max,
+                         .connect_timeout = options_.connect_timeout}),
+      pinging_(endpoint, {.tls = options_.tls, .connect_timeout = options_.ping_timeout}),
+      circuit_(options_.circuit) {}
+
+PeerTerms PeerClient::terms_of(const PeerRoute& route, const Context& context) const {
+  PeerTerms terms{.epoch = route.epoch, .instead = route.instead};
+  if (context.deadline != Clock::time_point::max()) {
+    const auto left = in_ms(context.deadline - Clock::now());
+    terms.timeout = std::clamp(left, std::chrono::milliseconds(1), kPeerTimeoutMax);
+  }
+  return terms;
+}
+
+void PeerClient::finish(HttpRequest& request) const {
+  if (!options_.worker.is_zero()) request.headers.set(kToField, options_.worker.to_hex());
+  request.target = make_target(request.path, request.query);
+  signer_->sign(request);
+}
+
+// A caller that gave up says nothing of the worker.
+PeerReply<HttpResponse> PeerClient::judge(Result<HttpResponse> response, const Context& of_caller,
+                                          bool found_dead) const {
+  if (!response) {
+    if (found_dead) {
+      found_dead_total.add();
+      response = error(StatusCode::kUnavailable,
+                       fmt::format("{} does not answer, a ping neither", options_.address));
+    }
+    unanswered_total.add();
+    if (found_dead || of_caller.check("")) circuit_.failed(found_dead);
+    return {PeerReach::kNotReached, std::move(response), 0};
+  }
+  circuit_.answered();
+  const int64_t epoch = epoch_of(*response).value_or(0);
+  if (response->status / 100 == 2) return {PeerReach::kAnswered, std::move(response), epoch};
+  const bool misdirected = response->status == kHttpMisdirected;
+  return {misdirected ? PeerReach::kMisdirected : PeerReach::kAnswered,
+          Error(decode_peer_error(response->status, response->body)), epoch};
+}
+
+Task<PeerReply<HttpResponse>> PeerClient::ask(Context context, HttpRequest request) {
+  requests_total.add();
+  finish(request);
+  PeerWatch::Request watched(watch_);
+  Result<HttpResponse> response =
+      co_await client_.request(watched.context(context), std::move(request), kAnswerBytesMax);
+  co_return judge(std::move(response), context, watched.found_dead());
+}
+
+Task<PeerReply<void>> PeerClient::read(Context context, PeerRead request,
+                                       std::span<std::byte> into) {
+  requests_total.add();
+  PeerReadRequest asked{.mount = std::move(request.mount),
+                        .file = *request.file,
+                        .range = request.range,
+                        .terms = terms_of(request.route, context)};
+  asked.terms.only_if_cached = request.only_if_cached;
+  HttpRequest http = to_http(asked);
+  finish(http);
+  PeerWatch::Request watched(watch_);
+  std::vector<std::span<std::byte>> pieces = {into};
+  Result<HttpResponse> response =
+      co_await client_.request_into(watched.context(context), std::move(http), std::move(pieces));
+  PeerReply<HttpResponse> reply = judge(std::move(response), context, watched.found_dead());
+  if (!reply.result) co_return refused<void>(reply);
+  if (reply.result->status != 206) {
+    co_return PeerReply<void>{
+        PeerReach::kNotReached,
+        error(StatusCode::kUnavailable,
+              fmt::format("{} answered a read with {}", options_.address, reply.result->status)),
+        0};
+  }
+  received_bytes.add(into.size());
+  co_return PeerReply<void>{PeerReach::kAnswered, {}, reply.epoch};
+}
+
+Task<PeerReply<ListPage>> PeerClient::list(Context context, PeerList request) {
+  PeerListRequest asked{.mount = std::move(request.mount),
+                        .store = request.store,
+                        .prefix = request.prefix,
+                        .token = std::move(request.token),
+                        .age_max = in_ms(request.age_max),
+                        .terms = terms_of(request.route, context)};
+  PeerReply<HttpResponse> reply = co_await ask(std::move(context), to_http(asked));
+  if (!reply.result) co_return refused<ListPage>(reply);
+  Result<NamePage> page = decode_name_page(reply.result->body, asked.prefix);
+  if (!page) co_return PeerReply<ListPage>{reply.reach, Error(page.error()), reply.epoch};
+  page->page.age = page->age;
+  co_return PeerReply<ListPage>{reply.reach, std::move(page->page), reply.epoch};
+}
+
+Task<PeerReply<SourceObject>> PeerClient::stat(Context context, PeerStat request) {
+  PeerStatRequest asked{.mount = std::move(request.mount),
+                        .store = request.store,
+                        .key = std::move(request.key),
+                        .age_max = in_ms(request.age_max),
+                        .terms = terms_of(request.route, context)};
+  PeerReply<HttpResponse> reply = co_await ask(std::move(context), to_http(asked));
+  if (!reply.result) co_return refused<SourceObject>(reply);
+  Result<NameStat> stat = decode_name_stat(reply.result->body);
+  if (!stat) co_return PeerReply<SourceObject>{reply.reach, Error(stat.error()), reply.epoch};
+  co_return PeerReply<SourceObject>{reply.reach, std::move(stat->object), reply.epoch};
+}
+
+Task<Result<>> PeerClient::ping() {
+  const Context context = Context::background().with_timeout(options_.ping_timeout);
+  HttpRequest request{.path = "/peer/v1/ping"};
+  finish(request);
+  Result<HttpResponse> response = co_await pinging_.request(context, std::move(request));
+  if (!response) co_return Error(response.error());
+  co_return Result<>();  // whatever it says, it lives
+}
+
+Task<Result<ClusterViewPtr>> PeerClient::view(Context context, RegistryRevision after) {
+  HttpRequest request{.path = "/peer/v1/cluster"};
+  request.query["after"] = std::to_string(after);
+  PeerReply<HttpResponse> reply = co_await ask(std::move(context), std::move(request));
+  if (!reply.result) co_return Error(reply.result.error());
+  if (reply.result->status == 204) co_return ClusterViewPtr();
+  Result<ClusterView> view = decode_view(reply.result->body);
+  if (!view) co_return Error(view.error());
+  co_return std::make_shared<const ClusterView>(*std::move(view));
+}
+
+Task<Result<PeerChanges>> PeerClient::changes(Context context, uint64_t after) {
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), to_http(ChangesQuery{.after = after}));
+  if (!reply.result) co_return Error(reply.result.error());
+  if (reply.result->status == 204) co_return PeerChanges{.number = after, .changes = {}};
+  co_return decode_changes(reply.result->body);
+}
+
+Task<Result<>> PeerClient::tell(Context context, PeerChanges changes) {
+  HttpRequest request{.method = "POST", .path = kChangesPath};
+  request.body = encode_changes(changes);
+  PeerReply<HttpResponse> reply = co_await ask(std::move(context), std::move(request));
+  if (!reply.result) co_return Error(reply.result.error());
+  co_return Result<>();
+}
+
+}  // namespace leat

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// PeerClient: a worker at an address, over HTTP: signed requests on kept connections. One that does
+// not answer is found out within 2 s, whatever became of it (killed, stopped, cut off), while one
+// whose store is slow is waited for (PeerWatch). Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cluster/cluster_view.h"
+#include "http/client.h"
+#include "peer/changes.h"
+#include "peer/circuit.h"
+#include "peer/peer.h"
+#include "peer/peer_terms.h"
+#include "peer/peer_watch.h"
+#include "peer/request_signature.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+struct PeerClientOptions {
+  std::string address{};  // "10.0.0.1:7480"
+  WorkerId worker{};      // zero: whoever is there
+  std::shared_ptr<const HttpTls> tls{};
+  unsigned connections_max = 64;
+  Clock::duration connect_timeout = std::chrono::seconds(1);
+  Clock::duration ping_timeout = std::chrono::seconds(1);
+  PeerWatchOptions watch{};
+  CircuitOptions circuit{};
+};
+
+class PeerClient : public Peer {
+ public:
+  // kInvalidArgument for an address that is none. `signer` is shared by all clients of a process.
+  static Result<std::shared_ptr<PeerClient>> make(PeerClientOptions options,
+                                                  std::shared_ptr<RequestSigner> signer,
+                                                  Executor& executor);
+
+  bool usable() const override { return circuit_.may_try(); }
+  Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
+  Task<PeerReply<ListPage>> list(Context context, PeerList request) override;
+  Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) override;
+
+  Task<Result<>> ping();
+  // Null, or no changes and no number: nothing new for so long that the worker answers all the
+  // same.
+  Task<Result<ClusterViewPtr>> view(Context context, RegistryRevision after);
+  Task<Result<PeerChanges>> changes(Context context, uint64_t after);
+  Task<Result<>> tell(Context context, PeerChanges changes);
+
+ private:
+  PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
+             std::shared_ptr<RequestSigner> signer);
+
+  void finish(HttpRequest& request) const;
+  // The whole of an answer.
+  Task<PeerReply<HttpResponse>> ask(Context context, HttpRequest request);
+  PeerTerms terms_of(const PeerRoute& route, const Context& context) const;
+  PeerReply<HttpResponse> judge(Result<HttpResponse> response, const Context& of_caller,
+                                bool found_dead) const;
+
+  const PeerClientOptions options_;
+  const std::shared_ptr<RequestSigner> signer_;
+  const HttpClient client_;
+  const HttpClient pinging_;  // on connections of its own
+  std::shared_ptr<PeerWatch> watch_;
+  mutable Circuit circuit_;
+};
+
+}  // namespace leat

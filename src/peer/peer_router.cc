@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer/peer_router.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+Counter stood_in("leat_peer_stood_in_total",
+                 "Requests that a worker answered in the place of another one");
+Counter misdirected("leat_peer_misdirected_total",
+                    "Requests to a worker that did not hold what was asked for", "",
+                    Stability::kExperimental);
+Counter rounds_in_vain("leat_peer_rounds_in_vain_total",
+                       "Times that no worker answered a request, and all were asked again");
+
+constexpr Clock::duration kPauseMax = std::chrono::seconds(1);
+
+}  // namespace
+
+// One walk over the candidates, and what it came to.
+struct PeerRouter::Round {
+  bool absent_too = false;              // those whose lease is gone are asked as well
+  int64_t newer_epoch = 0;              // somebody knows this ring
+  std::vector<std::string> failures{};  // by worker
+};
+
+// The answer; or nothing, where nobody answered or another ring is to be waited for.
+template <class T>
+Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, PlacementKey key, Ask<T> ask,
+                                                      Round* round) const {
+  const ClusterViewPtr view = map_.view();
+  const std::vector<WorkerId> candidates = view->ring.candidates(key, options_.candidates_max);
+  for (const WorkerId& id : candidates) {
+    const PeerPtr peer = peers_.find(id);
+    const bool there = view->worker(id) != nullptr;
+    if (peer == nullptr || (!there && !round->absent_too) || !peer->usable()) {
+      round->failures.push_back(
+          fmt::format("{} is {}", peers_.name_of(id), there ? "not answering" : "not there"));
+      continue;
+    }
+    PeerRoute route{.epoch = view->ring.epoch()};
+    if (id != candidates.front()) route.instead = candidates.front();
+    PeerReply<T> reply = co_await ask(peer, route);
+    if (reply.reach == PeerReach::kMisdirected) {
+      misdirected.add();
+      if (reply.epoch > view->ring.epoch()) {
+        round->newer_epoch = reply.epoch;
+        co_return std::nullopt;
+      }
+      // It will know our ring in a moment; by that it is the one to ask.
+      route.instead = candidates.front();
+      reply = co_await ask(peer, route);
+    }
+    if (reply.reach == PeerReach::kAnswered) {
+      if (route.instead) stood_in.add();
+      co_return std::optional<Result<T>>(std::move(reply.result));
+    }
+    if (!reply.result) {
+      round->failures.push_back(
+          fmt::format("{}: {}", peers_.name_of(id), reply.result.error().to_string()));
+    }
+    if (auto alive = context.check("a request to the cluster"); !alive) {
+      co_return std::optional<Result<T>>(Error(alive.error()));
+    }
+  }
+  if (candidates.empty()) round->failures.emplace_back("the cluster has no workers");
+  co_return std::nullopt;
+}
+
+template <class T>
+Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string what,
+                                Ask<T> ask) const {
+  const Clock::time_point give_up = Clock::now() + options_.patience;
+  Clock::duration pause = options_.pause_min;
+  bool absent_too = false;
+  while (true) {
+    Round round{.absent_too = absent_too};
+    std::optional<Result<T>> answer = co_await ask_around<T>(context, key, ask, &round);
+    if (answer) co_return *std::move(answer);
+    const RegistryRevision seen = map_.view()->revision;
+    if (round.newer_epoch != 0) {
+      // What lies between two rings may be several views.
+      const Context wait = context.with_timeout(options_.ring_wait);
+      while (map_.view()->ring.epoch() < round.newer_epoch) {
+        Result<ClusterViewPtr> news = co_await map_.newer(wait, map_.view()->revision);
+        if (!news) break;
+      }
+    } else {
+      rounds_in_vain.add();
+      absent_too = true;
+      Result<ClusterViewPtr> news = co_await map_.newer(context.with_timeout(pause), seen);
+      static_cast<void>(news);
+      pause = std::min(pause * 2, kPauseMax);
+    }
+    if (auto alive = context.check("a request to the cluster"); !alive || Clock::now() > give_up) {
+      const StatusCode code = alive ? StatusCode::kUnavailable : alive.error().code();
+      co_return error(code, fmt::format("no worker of the cluster answers for {}: {}", what,
+                                        fmt::join(round.failures, "; ")));
+    }
+  }
+}
+
+template Task<Result<void>> PeerRouter::ask(Context, PlacementKey, std::string, Ask<void>) const;
+template Task<Result<ListPage>> PeerRouter::ask(Context, PlacementKey, std::string,
+                                                Ask<ListPage>) const;
+template Task<Result<SourceObject>> PeerRouter::ask(Context, PlacementKey, std::string,
+                                                    Ask<SourceObject>) const;
+
+}  // namespace leat

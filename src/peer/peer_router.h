@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// PeerRouter: finds who answers for a stripe or a listing: the first candidate of the ring, or who
+// stands in for it. Thread-safe.
+//
+// Rules: the first candidate is asked as long as its lease stands and its circuit is closed. Who is
+// asked in its place is told so (PeerRoute::instead), since it may ask the store then. A worker
+// that knows a newer ring says so, and its ring is waited for; one that knows an older one is asked
+// again. Where nobody answers, those whose lease is gone are asked as well, and then all anew,
+// until the context ends or `patience` has passed.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cluster/cluster_view.h"
+#include "peer/peer_table.h"
+
+namespace leat {
+
+struct PeerRouterOptions {
+  // Workers that are asked for one thing, the first included.
+  size_t candidates_max = 4;
+  // For a ring that somebody else knows already.
+  Clock::duration ring_wait = std::chrono::seconds(2);
+  // Between rounds in which nobody answered, doubled each time up to 1 s.
+  Clock::duration pause_min = std::chrono::milliseconds(50);
+  Clock::duration patience = std::chrono::seconds(30);
+};
+
+class PeerRouter {
+ public:
+  template <class T>
+  using Ask = std::function<Task<PeerReply<T>>(PeerPtr, PeerRoute)>;
+
+  // Both must outlive it.
+  PeerRouter(ClusterMap& map, const PeerTable& peers, PeerRouterOptions options = {})
+      : map_(map), peers_(peers), options_(options) {}
+
+  // The answer of whoever answered, good or bad. kUnavailable where nobody did: it names who was
+  // asked, and what came of it. `what` is for that message: "bytes of 'a/b'".
+  template <class T>
+  Task<Result<T>> ask(Context context, PlacementKey key, std::string what, Ask<T> ask) const;
+
+ private:
+  struct Round;
+  template <class T>
+  Task<std::optional<Result<T>>> ask_around(Context context, PlacementKey key, Ask<T> ask,
+                                            Round* round) const;
+
+  ClusterMap& map_;
+  const PeerTable& peers_;
+  const PeerRouterOptions options_;
+};
+
+}  // namespace leat

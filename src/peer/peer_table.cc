@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer/peer_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace leat {
+
+void PeerTable::update(const ClusterView& view) {
+  std::set<WorkerId> in_ring;
+  for (const RingMember& member : view.ring.members()) in_ring.insert(member.worker);
+  if (view.previous) {
+    for (const RingMember& member : view.previous->members()) in_ring.insert(member.worker);
+  }
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, info] : view.workers) {
+    Known& known = peers_[id];
+    const bool same = known.peer != nullptr && known.info.address == info.address &&
+                      known.info.socket == info.socket && known.info.host_id == info.host_id;
+    known.info = info;
+    if (!same) known.peer = make_(info);
+  }
+  std::erase_if(peers_, [&](const auto& one) {
+    return !view.workers.contains(one.first) && !in_ring.contains(one.first);
+  });
+}
+
+PeerPtr PeerTable::find(const WorkerId& id) const {
+  std::lock_guard lock(mutex_);
+  auto found = peers_.find(id);
+  return found == peers_.end() ? nullptr : found->second.peer;
+}
+
+std::string PeerTable::name_of(const WorkerId& id) const {
+  std::lock_guard lock(mutex_);
+  auto found = peers_.find(id);
+  if (found == peers_.end()) return fmt::format("worker {}", id.to_hex().substr(0, 8));
+  const WorkerInfo& info = found->second.info;
+  if (info.host_name.empty()) return info.address;
+  return fmt::format("{} ({})", info.host_name, info.address);
+}
+
+}  // namespace leat

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer/remote_map.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "cluster/view_signal.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+class RemoteMapImpl : public RemoteMap {
+ public:
+  explicit RemoteMapImpl(RemoteMapOptions options) : options_(std::move(options)) {}
+
+  ClusterViewPtr view() const override { return signal_.view(); }
+  Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) override {
+    return signal_.newer(std::move(context), after);
+  }
+
+  Task<Result<>> first_view(Context context) override {
+    Result<ClusterViewPtr> seen = co_await signal_.newer(context, 0);
+    if (seen) co_return Result<>();
+    const auto why = trouble();
+    if (!why) co_return Error(seen.error());
+    co_return error(Status(seen.error().code(), "no worker of the cluster answers", *why));
+  }
+
+  std::optional<Status> trouble() const override {
+    std::lock_guard lock(mutex_);
+    return trouble_;
+  }
+
+  Task<> stop() override {
+    stopping_.request_stop();
+    Result<bool> ended = co_await ended_->wait(Context::background(), "the end of a map");
+    static_cast<void>(ended);
+  }
+
+  // Until stop().
+  Task<> follow() {
+    const Context context = Context::background().with_cancel(stopping_.get_token());
+    Clock::duration pause = options_.pause_min;
+    for (size_t turn = 0; !context.cancelled();) {
+      const std::vector<std::string> addresses = known_addresses();
+      const std::string address = addresses[turn % addresses.size()];
+      const RegistryRevision seen = view()->revision;
+      Result<ClusterViewPtr> news = co_await options_.ask(context, address, seen);
+      if (context.cancelled()) break;
+      note(news ? std::nullopt : std::optional(news.error()));
+      if (news) {
+        take(*news);
+        pause = options_.pause_min;
+        continue;
+      }
+      // All of them once before there is a pause.
+      if (++turn % addresses.size() != 0) continue;
+      Result<> slept = co_await sleep_for(context, pause);
+      static_cast<void>(slept);
+      pause = std::min(pause * 2, options_.pause_max);
+    }
+    ended_->set(true);
+  }
+
+ private:
+  // Where a worker may be found: all that the view has, then the seeds.
+  std::vector<std::string> known_addresses() const {
+    std::vector<std::string> addresses;
+    std::set<std::string> seen;
+    auto add = [&](const std::string& address) {
+      if (seen.insert(address).second) addresses.push_back(address);
+    };
+    for (const auto& [id, worker] : view()->workers) add(worker.address);
+    for (const std::string& seed : options_.seeds) add(seed);
+    return addresses;
+  }
+
+  // Workers see the registry's changes one after the other, so another one may be behind.
+  void take(const ClusterViewPtr& news) {
+    if (news == nullptr || news->revision <= view()->revision) return;
+    signal_.set(news);
+    if (options_.changed) options_.changed(news);
+  }
+
+  void note(std::optional<Status> why) {
+    std::lock_guard lock(mutex_);
+    if (why && !trouble_) log::info("the cluster's view: {}; asking another", why->to_string());
+    trouble_ = std::move(why);
+  }
+
+  const RemoteMapOptions options_;
+  ViewSignal signal_;
+  std::stop_source stopping_;
+  const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
+  mutable std::mutex mutex_;  // leaf
+  std::optional<Status> trouble_;
+};
+
+}  // namespace
+
+std::unique_ptr<RemoteMap> RemoteMap::start(RemoteMapOptions options, Executor& executor) {
+  LEAT_CHECK(!options.seeds.empty());
+  auto map = std::make_unique<RemoteMapImpl>(std::move(options));
+  executor.spawn(map->follow());
+  return map;
+}
+
+}  // namespace leat

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// RemoteMap: a client's view of a cluster, as a worker tells it: asked again and again, each answer
+// coming when there is something new. When a worker does not answer, another one is asked; what is
+// known stays as it was meanwhile. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster_view.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+struct RemoteMapOptions {
+  // Addresses at which a worker is to be found, to begin with and where all others fail.
+  std::vector<std::string> seeds{};
+  // One question at one address: the view once its revision is above `after`; null where there is
+  // none for so long that the worker answers all the same. An error: the next one is asked.
+  using Ask = std::function<Task<Result<ClusterViewPtr>>(Context, std::string address,
+                                                         RegistryRevision after)>;
+  Ask ask{};
+  // Told of each new view, one after the other; must not wait.
+  std::function<void(const ClusterViewPtr&)> changed{};
+  // Between attempts, doubled with each that fails.
+  Clock::duration pause_min = std::chrono::milliseconds(50);
+  Clock::duration pause_max = std::chrono::seconds(2);
+};
+
+class RemoteMap : public ClusterMap {
+ public:
+  static std::unique_ptr<RemoteMap> start(RemoteMapOptions options, Executor& executor);
+
+  // Waits until anything is known; an error of the context says why nothing is.
+  virtual Task<Result<>> first_view(Context context) = 0;
+  // Why the last question failed; nothing while all is well.
+  virtual std::optional<Status> trouble() const = 0;
+  // Must have ended before it goes.
+  virtual Task<> stop() = 0;
+};
+
+}  // namespace leat
