@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of real workers over a real etcd and a real S3 server: what is fetched once, who answers
+when somebody does not, and what reaches clients."""
+
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from e2e.content import content
+from e2e.objects import put_all
+from rig.cluster import Cluster
+from rig.process import wait_until
+
+LARGE, LARGE_BYTES = 24, 3 << 20
+SMALL, SMALL_BYTES = 120, 40_000
+
+
+def names():
+    return {**{f"train/large/{i:03}": LARGE_BYTES for i in range(LARGE)},
+            **{f"train/small/{i:03}": SMALL_BYTES for i in range(SMALL)}}
+
+
+def body(name, version=1):
+    return content(name, version, 0, names()[name])
+
+
+@pytest.fixture
+def filled(store, s3, bucket):
+    put_all(s3, bucket, {name: body(name) for name in names()})
+    return store
+
+
+@pytest.fixture
+def make_cluster(folder, filled):
+    made = []
+
+    def make(count):
+        made.append(Cluster(os.path.join(folder, "cluster"), filled, count).start())
+        made[-1].mount("data/train", "/train")
+        return made[-1]
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+def path_in(mount, name):
+    return mount / name.removeprefix("train/")
+
+
+def read(mount, name):
+    """Past the kernel's page cache as far as it goes."""
+    with open(path_in(mount, name), "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        data = b""
+        while piece := file.read(1 << 20):
+            data += piece
+    return data
+
+
+def read_all(mount, order=None):
+    for name in order or names():
+        assert read(mount, name) == body(name), name
+
+
+def sent_bytes(store):
+    """Of objects, by the server's own log: bytes that GET answered with."""
+    return store.counters()["bytes"]
+
+
+class Readers:
+    """Threads that read at random, until they are told to stop; what they saw."""
+
+    def __init__(self, mount, seed, count=3):
+        self.mount, self.seed = mount, seed
+        self.failures, self.reads, self.longest_s = [], 0, 0.0
+        self.stopping = threading.Event()
+        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(count)]
+
+    def run(self, number):
+        chosen = random.Random(self.seed + number)
+        all_names = list(names())
+        while not self.stopping.is_set():
+            name = chosen.choice(all_names)
+            begin = time.monotonic()
+            try:
+                if read(self.mount, name) != body(name):
+                    self.failures.append(f"{name}: wrong bytes")
+            except OSError as failed:
+                self.failures.append(f"{name}: {failed}")
+            self.longest_s = max(self.longest_s, time.monotonic() - begin)
+            self.reads += 1
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join()
+
+    def more(self, count, timeout_s=60):
+        """Until so many more reads have ended."""
+        wanted = self.reads + count
+        wait_until(lambda: self.reads >= wanted, f"{count} more reads", timeout_s=timeout_s)
+
+
+def test_four_clients_read_a_cold_data_set_and_the_store_is_asked_once(make_cluster):
+    cluster = make_cluster(3)
+    mounts = [cluster.client().mount_cluster("/train", memory="64MiB") for _ in range(4)]
+    before = sent_bytes(cluster.store)
+    failures = []
+
+    def all_of(mount, seed):
+        order = list(names())
+        random.Random(seed).shuffle(order)
+        try:
+            read_all(mount, order)
+        except (AssertionError, OSError) as failed:
+            failures.append(failed)
+    threads = [threading.Thread(target=all_of, args=(mount, i)) for i, mount in enumerate(mounts)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    asked = sent_bytes(cluster.store) - before
+    whole = sum(names().values())
+    # Heads of answers and listings are in it, too.
+    assert whole <= asked <= whole * 1.03, asked / whole
+
+
+def test_a_directory_is_listed_once_for_all_clients(make_cluster):
+    cluster = make_cluster(3)
+    mounts = [cluster.client().mount_cluster("/train") for _ in range(3)]
+
+    def listings():
+        return sum(1 for operation, *_ in cluster.store.requests()
+                   if operation == "ListObjectsV2")
+    before = listings()
+    for mount in mounts:
+        assert len(os.listdir(mount / "small")) == SMALL
+        assert len(os.listdir(mount / "large")) == LARGE
+        assert (mount / "small" / "007").stat().st_size == SMALL_BYTES
+    assert listings() - before == 2
+
+
+def test_every_worker_has_its_share_and_a_restart_is_warm(make_cluster):
+    cluster = make_cluster(3)
+    mount = cluster.client().mount_cluster("/train", memory="64MiB")
+    read_all(mount)
+    cached = [worker.json("status")["cache"]["stats"]["used_bytes"] for worker in cluster.workers]
+    assert all(used > 0 for used in cached), cached
+    for worker in cluster.workers:
+        worker.end()
+        worker.start()
+    cluster.wait_for_ring(cluster.workers)
+    cluster.store.stop()  # nobody else can answer now
+    mount = cluster.client().mount_cluster("/train", "--no-probe", memory="64MiB")
+    for name in names():
+        with open(path_in(mount, name), "rb") as file:
+            assert file.read() == body(name)
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_a_worker_dies_or_stands_still_and_no_read_fails(make_cluster, seed, how):
+    cluster = make_cluster(4)
+    mount = cluster.client().mount_cluster("/train", memory="64MiB")
+    read_all(mount)
+    victim = cluster.workers[1]
+    with Readers(mount, seed) as readers:
+        readers.more(100)
+        readers.longest_s = 0
+        getattr(victim, how)()
+        readers.more(600)
+        if how == "pause":
+            victim.resume()
+            readers.more(200)
+    assert not readers.failures, readers.failures[:3]
+    print(f"longest read {readers.longest_s:.2f} s")
+
+
+def test_without_etcd_all_goes_on_and_it_heals(make_cluster, seed):
+    cluster = make_cluster(2)
+    mount = cluster.client().mount_cluster("/train", memory="64MiB")
+    with Readers(mount, seed) as readers:
+        readers.more(50)
+        cluster.etcd.stop()
+        wait_until(lambda: cluster.workers[0].status().get("trouble"), "the trouble to be told")
+        readers.more(300)
+        assert len(cluster.members(cluster.workers[0])) == 2
+        cluster.etcd.start()
+        newcomer = cluster.add_worker()
+        cluster.wait_for_ring(cluster.workers)
+        readers.more(200)
+    assert not readers.failures, readers.failures[:3]
+    assert newcomer.status().get("trouble") is None
+
+
+def test_workers_come_and_go_while_programs_read(make_cluster, seed, scale):
+    cluster = make_cluster(2)
+    mount = cluster.client().mount_cluster("/train", memory="64MiB")
+    with Readers(mount, seed) as readers:
+        for _ in range(2 * scale):
+            guest = cluster.add_worker()
+            cluster.wait_for_ring(cluster.workers)
+            readers.more(50)
+            guest.run("cluster", "drain")
+            readers.more(50)
+            guest.end()
+            cluster.workers.remove(guest)
+            guest.close()
+            readers.more(50)
+    assert not readers.failures, readers.failures[:3]
+
+
+def test_what_a_drained_worker_has_is_had_from_it(make_cluster):
+    cluster = make_cluster(2)
+    read_all(cluster.client().mount_cluster("/train"))
+    leaver = cluster.workers[1]
+    leaver.run("cluster", "drain")
+    before = sent_bytes(cluster.store)
+    read_all(cluster.client().mount_cluster("/train"))
+    asked = sent_bytes(cluster.store) - before
+    assert asked < sum(names().values()) * 0.05, "its share came from it"
+    assert cluster.workers[0].counter("leat_peer_handed_over_bytes_total") > 0
+    leaver.run("cluster", "drain", "--back")
+    cluster.wait_for_ring(cluster.workers)
+
+
+def test_a_change_reaches_all_clients(make_cluster, s3):
+    cluster = make_cluster(3)
+    first, second = cluster.client(), cluster.client()
+    mounts = [one.mount_cluster("/train", freshness="max-age=1h") for one in (first, second)]
+    name = "train/small/005"
+    for mount in mounts:
+        assert read(mount, name) == body(name)
+    s3.put_object(Bucket="data", Key=name, Body=body(name, 2))
+    s3.put_object(Bucket="data", Key="train/small/new", Body=b"new")
+    first.run("refresh", mounts[0] / "small")
+    for mount in mounts:
+        wait_until(lambda where=mount: read(where, name) == body(name, 2),
+                   "the new version", timeout_s=10)
+        wait_until(lambda where=mount: (where / "small" / "new").exists(), "the new name",
+                   timeout_s=10)
+
+
+def test_who_has_no_right_gets_nothing(make_cluster, folder):
+    cluster = make_cluster(2)
+    cluster.mount("data/train/small", "/private")
+    token = cluster.new_token(cluster.folder / "narrow", "eve", "--read", "/train")
+    mount = cluster.client().mount_cluster("/", token=token)
+    assert read(mount / "train", "train/small/001") == body("train/small/001")
+    with pytest.raises(PermissionError):
+        os.listdir(mount / "private")
+    with pytest.raises(OSError):
+        (mount / "private" / "001").read_bytes()
+    cluster.tool.run("cluster", "secret", cluster.folder / "other-secret")
+    cluster.tool.run("cluster", "token", cluster.folder / "foreign", "--principal", "mallory",
+                     "--secret-file", cluster.folder / "other-secret")
+    refused = cluster.client().mount_cluster("/", token=cluster.folder / "foreign", check=False)
+    assert refused.returncode != 0
+    assert "token" in refused.stderr, refused.stderr
+
+
+def test_mounts_of_a_cluster_come_and_go_under_the_folder(make_cluster):
+    cluster = make_cluster(2)
+    mount = cluster.client().mount_cluster("/", freshness="max-age=1s")
+    assert os.listdir(mount) == ["train"]
+    cluster.mount("data/train/large", "/big/one")
+    wait_until(lambda: sorted(os.listdir(mount)) == ["big", "train"], "the mount to be seen")
+    assert len(os.listdir(mount / "big" / "one")) == LARGE
+    cluster.workers[1].run("cluster", "umount", "/big/one")
+    wait_until(lambda: os.listdir(mount) == ["train"], "the mount to be gone")
+
+
+def test_a_worker_mounts_its_own_cluster(make_cluster):
+    cluster = make_cluster(2)
+    worker = cluster.workers[0]
+    mount = worker.folder / "mnt"
+    mount.mkdir()
+    worker.run("mount", f"leat://{worker.address}/train", mount)
+    read_all(mount)
+    worker.run("umount", mount)

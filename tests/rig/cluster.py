@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of real processes on loopback: etcd, workers, and clients that mount it."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from rig.leat import Leat, leat_program
+from rig.process import is_alive, wait_until
+from rig.store import REGION, free_port
+
+
+def etcd_program():
+    deps = os.environ.get("LEAT_DEPS_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "leat-build")
+    program = os.environ.get("LEAT_ETCD") or os.path.join(deps, "etcd", "usr", "bin", "etcd")
+    if not os.access(program, os.X_OK):
+        raise RuntimeError(f"no etcd at {program}: run tools/setup test")
+    return program
+
+
+class Etcd:
+    """One member. Start, stop and start again keep ports and data."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port, self.peer_port = free_port(), free_port()
+        self.process = None
+
+    @property
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self):
+        peers = f"http://127.0.0.1:{self.peer_port}"
+        with open(self.folder / "etcd.log", "ab") as output:
+            self.process = subprocess.Popen(
+                [etcd_program(), "--name", "m0", "--data-dir", str(self.folder / "data"),
+                 "--listen-client-urls", self.endpoint, "--advertise-client-urls", self.endpoint,
+                 "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+                 "--initial-cluster", f"m0={peers}", "--logger", "zap", "--log-level", "error"],
+                stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        wait_until(self._healthy, "etcd")
+        return self
+
+    def _healthy(self):
+        done = subprocess.run(["curl", "-sf", "-m", "2", "--noproxy", "*",
+                               f"{self.endpoint}/health"], capture_output=True, text=True)
+        return "true" in done.stdout
+
+    def stop(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+class Worker(Leat):
+    """`leat worker`, in the foreground of a process of its own."""
+
+    def __init__(self, folder, cluster, cache_size="1GiB"):
+        super().__init__(folder, cache_size=cache_size)
+        self.supervised = False
+        self.cluster = cluster
+        self.port = free_port()
+        self.process = None
+        self.log = self.folder / "worker.log"
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def start(self, credentials=None):
+        with open(self.log, "ab") as output:
+            self.process = subprocess.Popen(
+                [leat_program(), "worker", "--registry", self.cluster.etcd.endpoint,
+                 "--name", "test", "--secret-file", str(self.cluster.secret),
+                 "--listen", self.address, "--cache-dir", str(self.cache_dir),
+                 "--cache-size", self.cache_size],
+                env=self.environment(credentials or self.cluster.credentials),
+                stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        return self
+
+    def status(self):
+        return self.json("cluster", "status")
+
+    def counter(self, name):
+        counters = self.json("status")["counters"]
+        return sum(value for key, value in counters.items() if key.split("{")[0] == name)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def pause(self):
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def end(self):
+        """In order."""
+        if self.process is not None and self.process.poll() is None:
+            self.resume()
+            self.process.terminate()
+            self.process.wait(timeout=30)
+
+    def close(self):
+        if self.process is not None and self.process.poll() is None:
+            self.resume()
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        super().close()
+
+
+class Client(Leat):
+    """A host that mounts the cluster and is no worker."""
+
+    def __init__(self, folder, cluster):
+        super().__init__(folder)
+        self.cluster = cluster
+
+    def mount_cluster(self, path="/", *options, freshness="max-age=60s", token=None, check=True,
+                      memory="256MiB"):
+        directory = self.folder / "mnt"
+        directory.mkdir(exist_ok=True)
+        seeds = ",".join(worker.address for worker in self.cluster.workers)
+        done = self.run("mount", f"leat://{seeds}{path}", directory,
+                        "-o", f"token={token or self.cluster.token}", "--cache-dir", self.cache_dir,
+                        "--memory", memory, "--freshness", freshness, *options, check=check)
+        return directory if check else done
+
+
+class Cluster:
+    """etcd and `count` workers over a store, in `folder`; all end with close()."""
+
+    def __init__(self, folder, store, count):
+        self.folder = Path(folder)
+        self.store = store
+        self.credentials = store.credentials
+        self.secret, self.token = self.folder / "secret", self.folder / "token"
+        self.etcd = Etcd(self.folder / "etcd")
+        self.workers = [Worker(self.folder / f"w{i}", self) for i in range(count)]
+        self.clients = []
+        self.tool = Leat(self.folder / "tool")
+
+    def start(self):
+        self.tool.run("cluster", "secret", self.secret)
+        self.new_token(self.token, "tester")
+        self.etcd.start()
+        for worker in self.workers:
+            worker.start()
+        self.wait_for_ring(self.workers)
+        return self
+
+    def new_token(self, file, principal, *options):
+        self.tool.run("cluster", "token", file, "--principal", principal, "--secret-file",
+                      self.secret, *options)
+        return file
+
+    def add_worker(self):
+        self.workers.append(Worker(self.folder / f"w{len(self.workers)}", self).start())
+        return self.workers[-1]
+
+    def members(self, seen_by):
+        done = seen_by.run("cluster", "status", "--json", check=False)
+        if done.returncode != 0:
+            return None
+        return {one["address"]: one for one in json.loads(done.stdout)["workers"]}
+
+    def wait_for_ring(self, workers):
+        """Until each of `workers` sees all of them there, with a share."""
+        wanted = {worker.address for worker in workers}
+
+        def there():
+            for worker in workers:
+                assert worker.process.poll() is None, worker.log.read_text()[-2000:]
+                members = self.members(worker) or {}
+                shares = {address for address, one in members.items()
+                          if one["share"] > 0 and one["state"] == "active"}
+                if shares != wanted:
+                    return False
+            return True
+        wait_until(there, "the ring of all workers")
+
+    def mount(self, source, path, *options):
+        """For all: "bucket/prefix" of the store at `path` of the namespace."""
+        self.workers[0].run("cluster", "mount", f"s3://{source}", path,
+                            "-o", f"endpoint={self.store.endpoint}", "-o", f"region={REGION}",
+                            *options)
+
+        def served():
+            return all(any(one["path"] == path and not one.get("trouble")
+                           for one in worker.status()["mounts"])
+                       for worker in self.workers if is_alive(worker.process.pid))
+        wait_until(served, f"the mount at {path} at all workers")
+
+    def client(self):
+        self.clients.append(Client(self.folder / f"c{len(self.clients)}", self))
+        return self.clients[-1]
+
+    def close(self):
+        for one in [*self.clients, *self.workers, self.tool]:
+            one.close()
+        self.etcd.stop()
