@@ -275,6 +275,23 @@ TEST(HttpKeptConnection, IsNotKeptWhereMoreCameThanWasAskedForOrTheServerSaysSo)
   for (int i = 0; i < 4; ++i) EXPECT_EQ(executor.wait(client.request({}, get()))->body, "a");
 }
 
+TEST(HttpClientEarlyAnswer, IsReadThoughTheRequestDidNotGoOutWhole) {
+  Executor executor;
+  RawServer server([](RawServer& self) {
+    RawConnection connection = self.accept();
+    connection.read_head();
+    connection.say("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!");
+  });
+  HttpClient client(server.endpoint());
+  auto refused = executor.wait(client.request({}, post(std::string(64 * kMiB, 'x'))));
+  // The reset may overtake the answer, as it may between any two.
+  if (refused) {
+    EXPECT_EQ(refused->status, 413);
+  } else {
+    EXPECT_EQ(refused.error().code(), StatusCode::kUnavailable);
+  }
+}
+
 TEST(HttpTermsTest, SayWhichOfThemEndedARequest) {
   Executor executor;
   RawServer server([](RawServer& self) {
