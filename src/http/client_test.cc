@@ -275,6 +275,54 @@ TEST(HttpKeptConnection, IsNotKeptWhereMoreCameThanWasAskedForOrTheServerSaysSo)
   for (int i = 0; i < 4; ++i) EXPECT_EQ(executor.wait(client.request({}, get()))->body, "a");
 }
 
+Task<Result<>> take_piece(std::string* all, std::promise<void>* first, Bytes piece) {
+  if (all->empty()) first->set_value();
+  *all += piece.to_string();
+  co_return Result<>();
+}
+
+TEST(HttpClientStream, IsPassedOnAsItComes) {
+  Executor executor;
+  struct Case {
+    const char *begin, *end;
+  };
+  for (const auto& [begin, end] :
+       {Case{"Transfer-Encoding: chunked\r\n\r\n3\r\none\r\n", "3\r\ntwo\r\n0\r\n\r\n"},
+        Case{"Content-Length: 6\r\n\r\none", "two"}, Case{"\r\none", "two"}}) {
+    std::promise<void> first;
+    RawServer server([&first, text = begin, rest = end](RawServer& self) {
+      RawConnection connection = self.accept();
+      connection.read_head();
+      connection.say(std::string("HTTP/1.1 200 OK\r\n") + text);
+      first.get_future().wait();  // for ever, where it waits for the rest
+      connection.say(rest);
+    });
+    std::string all;
+    HttpClient client(server.endpoint(), {.connections_max = 1});
+    auto response = executor.wait(client.request_streamed(
+        {}, get(), [&](Bytes piece) { return take_piece(&all, &first, std::move(piece)); }));
+    ASSERT_TRUE(response) << response.error().to_string();
+    EXPECT_EQ(all, "onetwo");
+  }
+}
+
+TEST(HttpClientEarlyAnswer, IsReadThoughTheRequestDidNotGoOutWhole) {
+  Executor executor;
+  RawServer server([](RawServer& self) {
+    RawConnection connection = self.accept();
+    connection.read_head();
+    connection.say("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!");
+  });
+  HttpClient client(server.endpoint());
+  auto refused = executor.wait(client.request({}, post(std::string(64 * kMiB, 'x'))));
+  // The reset may overtake the answer, as it may between any two.
+  if (refused) {
+    EXPECT_EQ(refused->status, 413);
+  } else {
+    EXPECT_EQ(refused.error().code(), StatusCode::kUnavailable);
+  }
+}
+
 TEST(HttpTermsTest, SayWhichOfThemEndedARequest) {
   Executor executor;
   RawServer server([](RawServer& self) {

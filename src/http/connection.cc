@@ -126,17 +126,18 @@ Task<bool> ConnectionImpl::begin() {
   }
   refused_total.add();
   log::info("no TLS with {}: {}", peer_, stream_->reason(shaken));
-  if (stream_->tls()->spoken_to_in_clear()) co_await refuse_clear_text();
+  const bool in_clear = stream_->tls()->spoken_to_in_clear();
+  stream_->end_tls();
+  if (in_clear) co_await refuse_clear_text();
+  co_await linger();
   co_return false;
 }
 
 // Whoever forgot the "s" of https should be told so and not see noise.
 Task<> ConnectionImpl::refuse_clear_text() {
-  stream_->end_tls();
   HttpResponse refusal = HttpResponse::failure(
       400, "invalid_argument", "this port speaks TLS and the request came in clear; use https");
   co_await sender_.send(std::move(refusal), {.keep_alive = false});
-  co_await linger();
 }
 
 Task<> ConnectionImpl::answer_all() {

@@ -16,10 +16,16 @@ std::string in_ms(Clock::duration time) {
 }  // namespace
 
 Task<Result<HttpResponse>> Exchange::run() {
-  LEAT_CO_CHECK_OK(co_await send());
-  LEAT_CO_CHECK_OK(co_await read_head());
+  const Result<> sent = co_await send();
+  if (!sent && stream_.cut_reason() != Stream::Cut::kNone) co_return Error(sent.error());
+  // Who refuses a request may close before all of it has come, but says why first.
+  const Result<> head = co_await read_head();
+  if (!head) {
+    const bool explained = head.error().code() == StatusCode::kPermissionDenied;
+    co_return Error(sent || explained ? head.error() : sent.error());
+  }
   LEAT_CO_CHECK_OK(co_await read_body());
-  reusable_ = parser_->keep_alive() && stream_.input().empty();
+  reusable_ = sent && parser_->keep_alive() && stream_.input().empty();
   co_return std::move(response_);
 }
 

@@ -24,20 +24,39 @@ bool is_param(std::string_view component) {
   return component.starts_with('{') && component.ends_with('}');
 }
 
-using Params = std::map<std::string, std::string>;
-
-std::optional<Params> match(const std::vector<std::string>& pattern,
-                            const std::vector<std::string>& path) {
-  if (pattern.size() != path.size()) return std::nullopt;
-  Params params;
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (is_param(pattern[i]) && !path[i].empty()) {
-      params[pattern[i].substr(1, pattern[i].size() - 2)] = path[i];
-    } else if (pattern[i] != path[i]) {
-      return std::nullopt;
-    }
+// The first component of what is left, which `path` loses; false after the last one.
+bool next_component(std::optional<std::string_view>& path, std::string_view& component) {
+  if (!path) return false;
+  component = path->substr(0, path->find('/'));
+  if (component.size() == path->size()) {
+    path.reset();
+  } else {
+    path->remove_prefix(component.size() + 1);
   }
-  return params;
+  return true;
+}
+
+// Allocates nothing, so that routes that do not match cost little.
+bool matches(const std::vector<std::string>& pattern, std::string_view path) {
+  path.remove_prefix(std::min<size_t>(path.size(), 1));
+  std::optional<std::string_view> left = path;
+  std::string_view component;
+  for (const std::string& wanted : pattern) {
+    if (!next_component(left, component)) return false;
+    if (component != wanted && (component.empty() || !is_param(wanted))) return false;
+  }
+  return !left;
+}
+
+void fill_params(const std::vector<std::string>& pattern, HttpRequest& request) {
+  std::string_view path = request.path;
+  path.remove_prefix(std::min<size_t>(path.size(), 1));
+  std::optional<std::string_view> left = path;
+  std::string_view component;
+  for (const std::string& name : pattern) {
+    next_component(left, component);
+    if (is_param(name)) request.params[name.substr(1, name.size() - 2)] = component;
+  }
 }
 
 }  // namespace
@@ -47,14 +66,13 @@ void HttpRouter::add(std::string method, std::string pattern, HttpHandler handle
 }
 
 Task<HttpResponse> HttpRouter::handle(Context context, HttpRequest request) const {
-  std::vector<std::string> path = split(request.path);
-  const std::string method = request.method == "HEAD" ? "GET" : request.method;
+  std::string_view method = request.method;
+  if (method == "HEAD") method = "GET";
   std::string allowed;
   for (const Route& route : routes_) {
-    auto params = match(route.components, path);
-    if (!params) continue;
-    if (route.method == method) {
-      request.params = std::move(*params);
+    if (!matches(route.components, request.path)) continue;
+    if (route.method == method) {  // which goes with the request
+      fill_params(route.components, request);
       HttpResponse response = co_await route.handler(std::move(context), std::move(request));
       co_return response;
     }

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a request costs our HTTP server, beside a bare one of Beast that sends the same bytes.
+//
+//   leat_bench_http BYTES CONNECTIONS SECONDS [CLIENT]
+//
+// A server on one thread is asked by clients that keep their connections and ask again when they
+// have their answer; each in a process of its own, so that the server's CPU is told apart. Prints a
+// JSON line for each server: requests a second and the server's CPU for one. With CLIENT `leat` our
+// client asks, from one thread, and its CPU is told as well.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "http/client.h"
+#include "http/server.h"
+#include "runtime/disk.h"
+#include "runtime/executor.h"
+
+namespace leat {
+namespace {
+
+namespace asio = boost::asio;
+namespace bhttp = boost::beast::http;
+using boost::asio::redirect_error;
+using boost::asio::use_awaitable;
+using Tcp = asio::ip::tcp;
+
+struct Work {
+  size_t bytes;
+  int connections;
+  double seconds;
+  bool our_client;
+};
+
+// Without time limits, which would cost it a timer each.
+Task<> serve_bare(Tcp::socket socket, const std::string* body) {
+  boost::beast::flat_buffer buffer;
+  boost::system::error_code failed;
+  while (!failed) {
+    bhttp::request<bhttp::empty_body> request;
+    co_await bhttp::async_read(socket, buffer, request, redirect_error(use_awaitable, failed));
+    if (failed) break;
+    bhttp::response<bhttp::span_body<const char>> response(bhttp::status::ok, 11);
+    response.body() = boost::beast::span<const char>(body->data(), body->size());
+    response.prepare_payload();
+    co_await bhttp::async_write(socket, response, redirect_error(use_awaitable, failed));
+  }
+}
+
+Task<> accept_bare(Executor* executor, Tcp::acceptor* acceptor, const std::string* body) {
+  for (;;) {
+    Tcp::socket socket = co_await acceptor->async_accept(use_awaitable);
+    socket.set_option(Tcp::no_delay(true));
+    executor->spawn(serve_bare(std::move(socket), body));
+  }
+}
+
+[[noreturn]] void bare(int port_to, const std::string& body) {
+  Executor executor({.threads = 1});
+  Tcp::acceptor acceptor(executor.any(), Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  const uint16_t port = acceptor.local_endpoint().port();
+  executor.spawn(accept_bare(&executor, &acceptor, &body));
+  (void)!::write(port_to, &port, sizeof port);
+  for (;;) pause();
+}
+
+Task<HttpResponse> answer(const HttpResponse* like, Context, HttpRequest) {
+  co_return *like;
+}
+
+[[noreturn]] void ours(int port_to, HttpResponse response) {
+  Executor executor({.threads = 1});
+  HttpRouter router;
+  router.add("GET", "/bytes", [&response](Context context, HttpRequest request) {
+    return answer(&response, std::move(context), std::move(request));
+  });
+  auto server =
+      HttpServer::start(*HttpEndpoint::parse("127.0.0.1:0"), std::move(router), {}, executor);
+  const uint16_t port = (*server)->endpoint().port;
+  (void)!::write(port_to, &port, sizeof port);
+  for (;;) pause();
+}
+
+[[noreturn]] void ours_from_file(int port_to, const std::string& body) {
+  auto file = std::make_shared<File>(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  (void)!::pwrite(file->fd(), body.data(), body.size(), 0);
+  HttpResponse response;
+  response.file = HttpFileBody{.owner = file, .fd = file->fd(), .size = body.size()};
+  ours(port_to, std::move(response));
+}
+
+int connect_to(uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) std::abort();
+  return fd;
+}
+
+// As little as a client can do, with the fields that ours sends.
+uint64_t ask_raw(uint16_t port, const Work& work) {
+  constexpr std::string_view kRequest =
+      "GET /bytes?mount=data&offset=0&size=4096 HTTP/1.1\r\nHost: 127.0.0.1:80\r\n"
+      "leat-date: 1700000000\r\nleat-nonce: 0123456789abcdef-12\r\nRange: bytes=0-4095\r\n\r\n";
+  std::vector<pollfd> sockets;
+  std::vector<size_t> left(static_cast<size_t>(work.connections), 0);
+  for (int i = 0; i < work.connections; ++i) sockets.push_back({connect_to(port), POLLIN, 0});
+  std::vector<char> memory(1 << 20);
+  for (auto& socket : sockets) (void)!::write(socket.fd, kRequest.data(), kRequest.size());
+  uint64_t answered = 0;
+  const auto end = Clock::now() + std::chrono::duration<double>(work.seconds);
+  while (Clock::now() < end) {
+    ::poll(sockets.data(), sockets.size(), -1);
+    for (size_t i = 0; i < sockets.size(); ++i) {
+      if (sockets[i].revents == 0) continue;
+      const ssize_t got = ::recv(sockets[i].fd, memory.data(), memory.size(), MSG_DONTWAIT);
+      if (got <= 0) std::abort();
+      auto bytes = static_cast<size_t>(got);
+      if (left[i] == 0) {
+        const size_t head = std::string_view(memory.data(), bytes).find("\r\n\r\n") + 4;
+        left[i] = work.bytes + head;
+      }
+      left[i] -= bytes;
+      if (left[i] > 0) continue;
+      ++answered;
+      (void)!::write(sockets[i].fd, kRequest.data(), kRequest.size());
+    }
+  }
+  return answered;
+}
+
+Task<> ask_until(HttpClient client, Clock::time_point end, size_t bytes, uint64_t* answered) {
+  std::vector<std::byte> memory(bytes);
+  while (Clock::now() < end) {
+    HttpRequest request{.target = "/bytes?mount=data&offset=0&size=4096"};
+    request.headers.set("leat-date", "1700000000");
+    request.headers.set("leat-nonce", "0123456789abcdef-12");
+    request.headers.set("Range", "bytes=0-4095");
+    std::vector<std::span<std::byte>> pieces = {memory};
+    auto response =
+        co_await client.request_into(Context::background().with_timeout(std::chrono::seconds(30)),
+                                     std::move(request), std::move(pieces));
+    if (!response) std::abort();
+    ++*answered;
+  }
+}
+
+uint64_t ask_ours(uint16_t port, const Work& work) {
+  Executor executor({.threads = 1});
+  HttpClient client(*HttpEndpoint::parse("127.0.0.1:" + std::to_string(port)),
+                    {.connections_max = static_cast<unsigned>(work.connections)});
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(work.seconds));
+  uint64_t answered = 0;
+  std::vector<std::future<void>> askers;
+  for (int i = 0; i < work.connections; ++i) {
+    askers.push_back(asio::co_spawn(executor.any(), ask_until(client, end, work.bytes, &answered),
+                                    asio::use_future));
+  }
+  for (auto& asker : askers) asker.get();
+  return answered;
+}
+
+double seconds_of(const rusage& usage) {
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double own_cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return seconds_of(usage);
+}
+
+template <class Serve>
+void measure(const char* name, const Work& work, Serve serve) {
+  int pipe[2];
+  if (::pipe(pipe) != 0) std::abort();
+  const pid_t server = ::fork();
+  if (server == 0) serve(pipe[1]);
+  uint16_t port = 0;
+  if (::read(pipe[0], &port, sizeof port) != sizeof port) std::abort();
+  const double before = own_cpu_seconds();
+  const uint64_t answered = work.our_client ? ask_ours(port, work) : ask_raw(port, work);
+  const double client_cpu = own_cpu_seconds() - before;
+  ::kill(server, SIGKILL);
+  rusage usage{};
+  ::wait4(server, nullptr, 0, &usage);
+  const auto count = static_cast<double>(answered);
+  std::printf(
+      "{\"server\": \"%s\", \"bytes\": %zu, \"connections\": %d, \"requests_per_second\": "
+      "%.0f, \"server_cpu_us\": %.2f, \"client_cpu_us\": %.2f}\n",
+      name, work.bytes, work.connections, count / work.seconds, seconds_of(usage) * 1e6 / count,
+      client_cpu * 1e6 / count);
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace leat
+
+int main(int argc, char** argv) {
+  using namespace leat;
+  if (argc < 4) {
+    std::fprintf(stderr, "leat_bench_http BYTES CONNECTIONS SECONDS [leat]\n");
+    return 2;
+  }
+  const Work work{std::strtoull(argv[1], nullptr, 10), std::atoi(argv[2]), std::atof(argv[3]),
+                  argc > 4};
+  const std::string body(work.bytes, 'x');
+  measure("beast", work, [&](int port_to) { bare(port_to, body); });
+  measure("memory", work, [&](int port_to) {
+    HttpResponse response;
+    response.bytes = Bytes::copy_of(body);
+    ours(port_to, std::move(response));
+  });
+  measure("file", work, [&](int port_to) { ours_from_file(port_to, body); });
+  return 0;
+}
