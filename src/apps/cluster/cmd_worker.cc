@@ -53,6 +53,11 @@ class WorkerCommand : public Command {
     // Once, by whoever was called: a supervisor's daemon has variables that are not for it to read.
     if (run.restarts == 0 && !has_supervisor()) LEAT_CHECK_OK(check(run));
     LEAT_CHECK_OK(supervise_if_wanted(run, -1));
+    if (run.restarts == 0) {
+      run.on_ready = [this, run](const Result<>& begun) {
+        if (begun) say_ready(run);
+      };
+    }
     LEAT_TRY(DaemonEnd end, run_daemon(std::move(run)));
     if (end == DaemonEnd::kHandedOver) _exit(kHandOver);
     return {};
@@ -71,6 +76,18 @@ class WorkerCommand : public Command {
                    fmt::format("a daemon runs already at {}; end it, or give the worker one of "
                                "its own with LEAT_RUNTIME_DIR",
                                run.runtime));
+  }
+
+  void say_ready(const DaemonRun& run) const {
+    Result<Config> config = read_daemon_config(run);
+    if (!config) return;
+    const std::string& cluster = config->text("cluster.name");
+    const std::string& listen = config->text("worker.listen");
+    if (json) {
+      print_json({{"cluster", cluster}, {"listen", listen}});
+    } else {
+      print(fmt::format("a worker of cluster '{}' listens at {}; Ctrl-C ends it", cluster, listen));
+    }
   }
 
   std::map<std::string, std::string> settings_;
