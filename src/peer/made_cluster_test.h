@@ -72,7 +72,10 @@ class MadePeer : public Peer {
   }
 
  private:
-  int64_t epoch() const { return known_epoch != 0 ? known_epoch : map_.view()->ring.epoch(); }
+  int64_t epoch() const {
+    const int64_t known = known_epoch;
+    return known != 0 ? known : map_.view()->ring.epoch();
+  }
   template <class T>
   std::optional<PeerReply<T>> refused(PlacementKey key, const PeerRoute& route) {
     ++asked;
