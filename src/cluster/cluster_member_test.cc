@@ -29,6 +29,7 @@ class ClusterMemberTest : public ::testing::Test {
  protected:
   ClusterMemberTest()
       : registry_(EmbeddedRegistry::open({}, make_disk(executor_), executor_).value()) {}
+  ~ClusterMemberTest() override { executor_.wait(registry_->stop()); }
 
   struct Member {
     Member(Registry& registry, const std::string& name, Clock::duration patience, Executor& on)

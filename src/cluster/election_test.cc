@@ -23,6 +23,7 @@ constexpr auto kTtl = seconds(2);
 class ElectionTest : public ::testing::Test {
  protected:
   ElectionTest() : registry_(EmbeddedRegistry::open({}, make_disk(executor_), executor_).value()) {}
+  ~ElectionTest() override { executor_.wait(registry_->stop()); }
 
   // One who stands for election through a door of its own.
   struct Candidate {

@@ -14,6 +14,7 @@
 
 #include "base/units.h"
 #include "cluster/registry_state.h"
+#include "runtime/activity.h"
 #include "runtime/disk.h"
 #include "runtime/semaphore.h"
 #include "runtime/shared_result.h"
@@ -152,7 +153,7 @@ Task<Result<Semaphore::Permit>> turn(SharedPtr shared, Context context) {
 }
 
 // Ends the lease when its time is over; goes when the lease has gone.
-Task<> watch_over(SharedPtr shared, RegistryLease lease, Context context) {
+Task<> watch_over(Activity::Token, SharedPtr shared, RegistryLease lease, Context context) {
   for (;;) {
     const Clock::time_point end = shared->end_of(lease);
     if (end == Clock::time_point::max()) co_return;
@@ -205,9 +206,17 @@ class EmbeddedRegistryImpl : public EmbeddedRegistry {
     const RegistryLease lease = state.grant();
     shared->become(std::move(state));
     shared->hold(lease, ttl);
-    spawner_.spawn(
-        watch_over(shared, lease, Context::background().with_cancel(stopping_.get_token())));
+    auto token = activity_.enter();
+    if (!token) co_return error(StatusCode::kCancelled, "the registry is ending");
+    const Context until_stop = Context::background().with_cancel(stopping_.get_token());
+    spawner_.spawn(watch_over(std::move(*token), shared, lease, until_stop));
     co_return lease;
+  }
+
+  Task<> stop() override {
+    stopping_.request_stop();
+    activity_.close();
+    co_await activity_.wait_idle();
   }
 
   Task<Result<std::chrono::seconds>> keep_alive(Context context, RegistryLease lease) override {
@@ -252,6 +261,7 @@ class EmbeddedRegistryImpl : public EmbeddedRegistry {
   const File lock_;  // of the file; what watches over leases writes none
   const Spawner spawner_;
   std::stop_source stopping_;
+  Activity activity_;  // who watches over leases
 };
 
 }  // namespace

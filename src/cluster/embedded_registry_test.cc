@@ -47,6 +47,7 @@ TEST_F(EmbeddedRegistryTest, WhatHasNoLeaseOutlivesTheProcess) {
     ASSERT_TRUE(
         commit(**registry, {.puts = {{"workers/w", "w", *lease}, {"mounts/b", "b", *lease}}}));
     last = commit(**registry, {.puts = {{"mounts/c", "c"}}}).value();
+    executor_.wait((*registry)->stop());
   }
   auto registry = open();
   ASSERT_TRUE(registry) << registry.error().to_string();

@@ -96,6 +96,10 @@ class Registry {
   // kOutOfRange: what came next after `after` is forgotten, so list again.
   virtual Task<Result<>> watch(Context context, std::string prefix, RegistryRevision after,
                                RegistrySink sink) = 0;
+
+  // Ends what it does by itself, so that it and its executor may go; nothing is asked of it
+  // afterwards.
+  virtual Task<> stop() { co_return; }
 };
 
 }  // namespace leat

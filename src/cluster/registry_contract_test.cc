@@ -132,6 +132,7 @@ class RegistryContract : public ::testing::TestWithParam<Kind> {
   }
   void TearDown() override {
     stop_watching();
+    if (subject_.registry) executor_.wait(subject_.registry->stop());
     subject_ = {};
   }
 

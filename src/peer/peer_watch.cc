@@ -65,8 +65,7 @@ void PeerWatch::end_waiting() {
 
 Task<> PeerWatch::look_after(std::shared_ptr<PeerWatch> self) {
   while (true) {
-    Result<> slept = co_await sleep_for(Context::background(), self->options_.look_every);
-    static_cast<void>(slept);
+    co_await sleep_through(self->options_.look_every);
     const std::optional<bool> late = self->look();
     if (!late) co_return;
     if (!*late) continue;

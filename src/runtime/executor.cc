@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <exception>
 #include <string>
@@ -86,6 +88,12 @@ void Executor::post(std::move_only_function<void()> call) {
 
 void Executor::post_blocking(std::move_only_function<void()> call) {
   boost::asio::post(impl_->blocking, std::move(call));
+}
+
+Task<> sleep_through(Clock::duration duration) {
+  boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor, duration);
+  boost::system::error_code ignored;
+  co_await timer.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
 }
 
 Task<Result<>> sleep_for(Context context, Clock::duration duration) {

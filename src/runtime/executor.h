@@ -75,6 +75,8 @@ class Spawner {
 
 // Suspends for `duration`; kCancelled or kTimedOut if the context ends first.
 Task<Result<>> sleep_for(Context context, Clock::duration duration);
+// The same for who has nobody to end it: it goes with its executor, and leaves nothing behind then.
+Task<> sleep_through(Clock::duration duration);
 
 template <class F>
 Task<std::invoke_result_t<F>> Executor::blocking(F call) {

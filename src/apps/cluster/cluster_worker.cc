@@ -306,6 +306,7 @@ Task<> ClusterWorkerImpl::stop() {
   co_await crier_.stop();
   co_await catalog_->stop();
   co_await fetcher_->stop();
+  co_await registry_->stop();
 }
 
 Result<> check_reach(const HttpEndpoint& listen) {

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers that are dead in their several ways, and one that is only slow.
+#include "peer/peer_client.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http/server.h"
+#include "peer/circuit.h"
+#include "peer/made_cluster_test.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::shared_ptr<RequestSigner> signer() {
+  auto secrets = SecretSet::parse(make_secret(), "test").value();
+  auto token = issue(secrets.signing(), TokenClaims::of_worker(testing::worker_id(9))).value();
+  return std::make_shared<RequestSigner>(token);
+}
+
+// What a process that was stopped is: the kernel takes its connections, and nobody answers.
+class StoppedServer {
+ public:
+  StoppedServer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    ::bind(fd_, reinterpret_cast<sockaddr*>(&address), size);
+    ::listen(fd_, 64);
+    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+  }
+  ~StoppedServer() { ::close(fd_); }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+
+ private:
+  const int fd_;
+  uint16_t port_ = 0;
+};
+
+class PeerClientTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<PeerClient> client(const std::string& address) {
+    PeerClientOptions options{.address = address, .ping_timeout = milliseconds(100)};
+    options.watch = {.patience = milliseconds(50), .look_every = milliseconds(20)};
+    return PeerClient::make(options, signer(), executor_).value();
+  }
+  PeerReply<void> read(PeerClient& peer) {
+    const StoreId store = make_store_id("memory", "", "", "bucket");
+    PeerRead request{.mount = "/m", .range = {0, 4}};
+    request.file =
+        std::make_shared<const FileRef>(FileRef::make(store, "a", Version::etag("\"1\""), 4));
+    text_.assign(4, '\0');
+    return executor_.wait(peer.read(Context::background().with_timeout(seconds(60)),
+                                    std::move(request), std::as_writable_bytes(std::span(text_))));
+  }
+  std::unique_ptr<HttpServer> serve(HttpHandler handler) {
+    HttpRouter router;
+    router.add_rest(std::move(handler));
+    return HttpServer::start({{}, "127.0.0.1", 0}, std::move(router), {}, executor_).value();
+  }
+
+  Executor executor_{{.threads = 4}};
+  std::string text_;
+};
+
+// Has the bytes as soon as it was asked three times whether it lives.
+Task<HttpResponse> slow_but_alive(std::shared_ptr<std::atomic<int>> pings,
+                                  std::shared_ptr<SharedResult<bool>> gate, Context context,
+                                  HttpRequest request) {
+  if (request.path == "/peer/v1/ping") {
+    if (++*pings == 3) gate->set(true);
+    co_return HttpResponse{.status = 204};
+  }
+  Result<bool> opened = co_await gate->wait(context, "a gate");
+  static_cast<void>(opened);
+  HttpResponse response{.status = 206};
+  response.body = "abcd";
+  co_return response;
+}
+
+Task<HttpResponse> answers(HttpResponse response, Context, HttpRequest) {
+  co_return response;
+}
+
+TEST_F(PeerClientTest, OneThatStandsStillIsFoundDead) {
+  const StoppedServer stopped;
+  auto peer = client(stopped.address());
+  const auto reply = read(*peer);
+  EXPECT_EQ(reply.reach, PeerReach::kNotReached);
+  ASSERT_FALSE(reply.result);
+  EXPECT_EQ(reply.result.error().code(), StatusCode::kUnavailable);
+  EXPECT_NE(reply.result.error().to_string().find("a ping neither"), std::string::npos);
+  EXPECT_FALSE(peer->usable()) << "one that is dead is not asked again at once";
+}
+
+TEST_F(PeerClientTest, OneThatIsSlowIsWaitedFor) {
+  auto gate = SharedResult<bool>::make();
+  auto pings = std::make_shared<std::atomic<int>>(0);
+  auto server = serve([pings, gate](Context context, HttpRequest request) {
+    return slow_but_alive(pings, gate, std::move(context), std::move(request));
+  });
+  auto peer = client(server->endpoint().to_string());
+  const auto reply = read(*peer);
+  EXPECT_TRUE(reply.result) << reply.result.error().to_string();
+  EXPECT_EQ(text_, "abcd");
+  EXPECT_TRUE(peer->usable());
+  executor_.wait(server->stop());
+}
+
+TEST_F(PeerClientTest, WhoGivesUpSaysNothingOfTheWorker) {
+  const StoppedServer stopped;
+  auto peer = client(stopped.address());
+  PeerRead request{.mount = "/m", .range = {0, 4}};
+  request.file = std::make_shared<const FileRef>(
+      FileRef::make(make_store_id("memory", "", "", "bucket"), "a", Version::etag("\"1\""), 4));
+  for (int i = 0; i < 5; ++i) {
+    text_.assign(4, '\0');
+    auto reply = executor_.wait(peer->read(Context::background().with_timeout(milliseconds(5)),
+                                           request, std::as_writable_bytes(std::span(text_))));
+    EXPECT_EQ(reply.reach, PeerReach::kNotReached);
+  }
+  EXPECT_TRUE(peer->usable());
+}
+
+TEST_F(PeerClientTest, RubbishIsNoAnswer) {
+  for (HttpResponse response :
+       {HttpResponse::text(200, "abcd"), HttpResponse::text(206, "abc"),
+        HttpResponse::text(206, "abcde"), HttpResponse::text(301, "elsewhere")}) {
+    auto server = serve([response](Context context, HttpRequest request) {
+      return answers(response, std::move(context), std::move(request));
+    });
+    auto peer = client(server->endpoint().to_string());
+    EXPECT_FALSE(read(*peer).result) << response.status << " " << response.body;
+    executor_.wait(server->stop());
+  }
+}
+
+// --- the circuit ---------------------------------------------------------------------------------
+
+TEST(Circuit, OpensAfterFailuresInARowAndClosesWithAnAnswer) {
+  Clock::time_point now{};
+  Circuit circuit({.now = [&] { return now; }});
+  circuit.failed(false);
+  circuit.failed(false);
+  circuit.answered();
+  circuit.failed(false);
+  circuit.failed(false);
+  EXPECT_TRUE(circuit.may_try());
+  circuit.failed(false);
+  EXPECT_FALSE(circuit.may_try());
+  now += milliseconds(100);
+  EXPECT_TRUE(circuit.may_try()) << "one, to see";
+  EXPECT_FALSE(circuit.may_try()) << "and no other one meanwhile";
+  circuit.answered();
+  EXPECT_TRUE(circuit.may_try());
+  EXPECT_TRUE(circuit.may_try());
+}
+
+TEST(Circuit, ADeadOneOpensItAtOnceAndEachTrialInVainTakesLonger) {
+  Clock::time_point now{};
+  Circuit circuit({.now = [&] { return now; }});
+  circuit.failed(true);
+  // All that was under way fails with it, and is no trial.
+  for (int i = 0; i < 100; ++i) circuit.failed(true);
+  milliseconds pause(100);
+  for (int i = 0; i < 6; ++i) {
+    now += pause - milliseconds(1);
+    EXPECT_FALSE(circuit.may_try()) << i;
+    now += milliseconds(1);
+    EXPECT_TRUE(circuit.may_try()) << i;
+    circuit.failed(true);
+    pause = std::min<milliseconds>(pause * 2, seconds(5));
+  }
+}
+
+}  // namespace
+}  // namespace leat
