@@ -14,7 +14,7 @@
 #include "peer/peer.h"
 #include "peer/peer_terms.h"
 #include "peer/peer_watch.h"
-#include "peer/request_signature.h"
+#include "peer/trust/request_signature.h"
 #include "runtime/executor.h"
 
 namespace leat {

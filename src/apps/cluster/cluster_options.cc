@@ -7,7 +7,7 @@
 
 #include "cluster/embedded_registry.h"
 #include "cluster/etcd_registry.h"
-#include "peer/cluster_secret.h"
+#include "peer/trust/cluster_secret.h"
 #include "runtime/disk.h"
 
 namespace leat {

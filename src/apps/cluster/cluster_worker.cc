@@ -16,7 +16,7 @@
 #include "http/server.h"
 #include "model/mount_entry.h"
 #include "peer/hand_over_source.h"
-#include "peer/request_verifier.h"
+#include "peer/trust/request_verifier.h"
 #include "telemetry/log.h"
 
 namespace leat {

@@ -15,9 +15,9 @@
 #include "fetch/fetcher.h"
 #include "http/endpoint.h"
 #include "http/tls.h"
-#include "peer/cluster_secret.h"
 #include "peer/peer.h"
-#include "peer/request_signature.h"
+#include "peer/trust/cluster_secret.h"
+#include "peer/trust/request_signature.h"
 #include "runtime/executor.h"
 
 namespace leat {

@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "doors/admin/codec_cluster.h"
 #include "model/mount_entry.h"
-#include "peer/token.h"
+#include "peer/trust/token.h"
 #include "runtime/disk.h"
 
 namespace leat {

@@ -10,7 +10,7 @@
 #include "doors/peer/own_peer.h"
 #include "http/router.h"
 #include "peer/change_log.h"
-#include "peer/request_verifier.h"
+#include "peer/trust/request_verifier.h"
 
 namespace leat {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peer/hmac.h"
+#include "peer/trust/hmac.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

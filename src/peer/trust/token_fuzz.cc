@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any text as a token's line, its claims or their JSON: refused, or read to what is written again.
-#include "peer/token.h"
+#include "peer/trust/token.h"
 
 #include "base/base64.h"
 #include "base/check.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peer/request_signature.h"
+#include "peer/trust/request_signature.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peer/token.h"
+#include "peer/trust/token.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peer/cluster_secret.h"
+#include "peer/trust/cluster_secret.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

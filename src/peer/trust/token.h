@@ -14,7 +14,7 @@
 #include "base/id128.h"
 #include "base/status.h"
 #include "model/worker_id.h"
-#include "peer/cluster_secret.h"
+#include "peer/trust/cluster_secret.h"
 
 namespace leat {
 

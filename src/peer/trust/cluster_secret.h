@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "peer/hmac.h"
+#include "peer/trust/hmac.h"
 
 namespace leat {
 

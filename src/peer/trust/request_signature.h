@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "http/message.h"
-#include "peer/hmac.h"
-#include "peer/token.h"
+#include "peer/trust/hmac.h"
+#include "peer/trust/token.h"
 
 namespace leat {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines of any text as the fields of a signature: refused, since nobody knows the secret. Signed
 // well with other dates and nonces: refused or taken, and then never again.
-#include "peer/request_verifier.h"
+#include "peer/trust/request_verifier.h"
 
 #include "base/check.h"
 #include "base/seeds_fuzz.h"

@@ -12,10 +12,10 @@
 
 #include "base/adaptive_mutex.h"
 #include "model/worker_id.h"
-#include "peer/cluster_secret.h"
-#include "peer/replay_guard.h"
-#include "peer/request_signature.h"
-#include "peer/token.h"
+#include "peer/trust/cluster_secret.h"
+#include "peer/trust/replay_guard.h"
+#include "peer/trust/request_signature.h"
+#include "peer/trust/token.h"
 
 namespace leat {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nothing that a request says is believed, parsed or kept before its signature fits; until then it
 // costs two HMACs for each secret.
-#include "peer/request_verifier.h"
+#include "peer/trust/request_verifier.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

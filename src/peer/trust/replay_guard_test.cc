@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The window against a set of all counters that were seen; the sessions against the promise that
 // nothing is taken twice.
-#include "peer/replay_guard.h"
+#include "peer/trust/replay_guard.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // nlohmann::json throws; every exception ends in this file.
-#include "peer/token.h"
+#include "peer/trust/token.h"
 
 #include <fmt/format.h>
 

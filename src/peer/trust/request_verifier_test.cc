@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a request carries and a worker makes of it: fixed vectors, every kind of tampering, replays.
-#include "peer/request_verifier.h"
+#include "peer/trust/request_verifier.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vectors of FIPS 180-4 and RFC 4231.
-#include "peer/hmac.h"
+#include "peer/trust/hmac.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariant: a request that was taken is in the window of its session, or that window says kOld to
 // it, or its date is at most what was forgotten before its session began (again).
-#include "peer/replay_guard.h"
+#include "peer/trust/replay_guard.h"
 
 #include <algorithm>
 #include <mutex>
