@@ -270,14 +270,8 @@ std::pair<CheckFlightPtr, bool> Directory::join_check(const std::string& name, b
   flight->started_at = now;
   std::optional<CheckedName> known = known_state(name);
   flight->was_file = known && known->exists && known->ref != nullptr;
-  if (shared && !doubtful_locked(name)) flight->age_max = policy_.freshness.answer_age_max();
   check_flights_[name] = flight;
   return {flight, true};
-}
-
-bool Directory::doubtful_locked(std::string_view name) const {
-  const auto single = singles_.find(name);
-  return single != singles_.end() && single->second.doubtful;
 }
 
 std::optional<CheckedName> Directory::known_state(std::string_view name) const {

@@ -151,8 +151,6 @@ class Directory {
   bool listing_is_fresh(Clock::time_point now) const;
   ListingFlightPtr begin_listing_locked(Clock::time_point now);
   std::optional<CheckedName> known_state(std::string_view name) const;
-  // It was seen to be otherwise than it was known, so no answer from before will do.
-  bool doubtful_locked(std::string_view name) const;
   // `told`: others were told already.
   void note_change(DirectoryNews& news, const NamedChange& change, bool told = false) const;
   void settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "model/mount_entry.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -92,6 +93,12 @@ Json mount_json(const ClusterMount& mount) {
 }
 
 ClusterMount mount_of_json(const Json& json) {
+  const auto path = json.at("path").get<std::string>();
+  const auto prefix = json.at("prefix").get<std::string>();
+  const auto normal = normalise_path(path);
+  if (!normal || *normal != path || (!prefix.empty() && !prefix.ends_with('/'))) {
+    throw Json::other_error::create(501, "a path or a prefix that is none", &json);
+  }
   return {.path = json.at("path").get<std::string>(),
           .source = json.at("source").get<std::string>(),
           .options = json.value("options", std::map<std::string, std::string>()),

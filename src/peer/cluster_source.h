@@ -14,7 +14,7 @@
 namespace leat {
 
 struct ClusterSourceOptions {
-  std::string cluster{};  // its name, part of the identity
+  std::string cluster{};  // what the identity is made of
   std::string name{};     // for people: "leat://10.0.0.1:7480"
   PeerRouterOptions router{};
 };

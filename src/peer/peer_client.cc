@@ -21,6 +21,9 @@ Counter found_dead_total("leat_peer_found_dead_total",
 Counter received_bytes("leat_peer_received_bytes_total", "Bytes of files read from workers");
 
 constexpr uint64_t kAnswerBytesMax = 64 * kMiB;
+constexpr int kAttempts = 2;
+// Before it a worker need not answer a question that waits for news.
+constexpr Clock::duration kPollTime = std::chrono::seconds(9);
 
 std::chrono::milliseconds in_ms(Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
@@ -57,7 +60,9 @@ PeerClient::PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
       client_(endpoint, {.tls = options_.tls,
                          .connections_max = options_.connections_max,
                          .connect_timeout = options_.connect_timeout}),
-      pinging_(endpoint, {.tls = options_.tls, .connect_timeout = options_.ping_timeout}),
+      pinging_(
+          endpoint,
+          {.tls = options_.tls, .connections_max = 1, .connect_timeout = options_.ping_timeout}),
       circuit_(options_.circuit) {}
 
 PeerTerms PeerClient::terms_of(const PeerRoute& route, const Context& context) const {
@@ -88,20 +93,38 @@ PeerReply<HttpResponse> PeerClient::judge(Result<HttpResponse> response, const C
     if (found_dead || of_caller.check("")) circuit_.failed(found_dead);
     return {PeerReach::kNotReached, std::move(response), 0};
   }
+  const std::optional<int64_t> epoch = epoch_of(*response);
+  if (response->status / 100 == 2) {
+    circuit_.answered();
+    return {PeerReach::kAnswered, std::move(response), epoch.value_or(0)};
+  }
+  Status refusal = decode_peer_error(response->status, response->body);
+  // One that is ending, does not know us, or is no worker: somebody else may well answer.
+  if (!epoch || refusal.code() == StatusCode::kCancelled || response->status == kHttpUnsigned) {
+    unanswered_total.add();
+    circuit_.failed(false);
+    return {PeerReach::kNotReached, Error(std::move(refusal)), 0};
+  }
   circuit_.answered();
-  const int64_t epoch = epoch_of(*response).value_or(0);
-  if (response->status / 100 == 2) return {PeerReach::kAnswered, std::move(response), epoch};
   const bool misdirected = response->status == kHttpMisdirected;
-  return {misdirected ? PeerReach::kMisdirected : PeerReach::kAnswered,
-          Error(decode_peer_error(response->status, response->body)), epoch};
+  return {misdirected ? PeerReach::kMisdirected : PeerReach::kAnswered, Error(std::move(refusal)),
+          *epoch};
 }
 
-Task<PeerReply<HttpResponse>> PeerClient::ask(Context context, HttpRequest request) {
+// A request that waited for its turn while thousands of others were signed looks like one that is
+// sent again (ReplayGuard), so who is refused signs once more.
+Task<PeerReply<HttpResponse>> PeerClient::ask(Context context, HttpRequest request,
+                                              Clock::duration grace) {
   requests_total.add();
-  finish(request);
-  PeerWatch::Request watched(watch_);
-  Result<HttpResponse> response =
-      co_await client_.request(watched.context(context), std::move(request), kAnswerBytesMax);
+  PeerWatch::Request watched(watch_, grace);
+  const Context bounded = watched.context(context);
+  Result<HttpResponse> response = error(StatusCode::kUnavailable, "not asked");
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    HttpRequest sent = request;
+    finish(sent);
+    response = co_await client_.request(bounded, std::move(sent), kAnswerBytesMax);
+    if (!response || response->status != kHttpUnsigned) break;
+  }
   co_return judge(std::move(response), context, watched.found_dead());
 }
 
@@ -113,20 +136,27 @@ Task<PeerReply<void>> PeerClient::read(Context context, PeerRead request,
                         .range = request.range,
                         .terms = terms_of(request.route, context)};
   asked.terms.only_if_cached = request.only_if_cached;
-  HttpRequest http = to_http(asked);
-  finish(http);
-  PeerWatch::Request watched(watch_);
-  std::vector<std::span<std::byte>> pieces = {into};
-  Result<HttpResponse> response =
-      co_await client_.request_into(watched.context(context), std::move(http), std::move(pieces));
+  const HttpRequest http = to_http(asked);
+  PeerWatch::Request watched(watch_, Clock::duration(0));
+  const Context bounded = watched.context(context);
+  Result<HttpResponse> response = error(StatusCode::kUnavailable, "not asked");
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    HttpRequest sent = http;
+    finish(sent);
+    std::vector<std::span<std::byte>> pieces = {into};
+    response = co_await client_.request_into(bounded, std::move(sent), std::move(pieces));
+    if (!response || response->status != kHttpUnsigned) break;
+  }
   PeerReply<HttpResponse> reply = judge(std::move(response), context, watched.found_dead());
   if (!reply.result) co_return refused<void>(reply);
-  if (reply.result->status != 206) {
-    co_return PeerReply<void>{
-        PeerReach::kNotReached,
-        error(StatusCode::kUnavailable,
-              fmt::format("{} answered a read with {}", options_.address, reply.result->status)),
-        0};
+  // Bytes of another place would be as many.
+  const auto range = reply.result->headers.find("Content-Range");
+  if (reply.result->status != 206 || !range ||
+      *range != content_range_text({asked.range, asked.file.size})) {
+    Status wrong(StatusCode::kUnavailable,
+                 fmt::format("{} answered a read with {}, {}", options_.address,
+                             reply.result->status, range.value_or("without a range")));
+    co_return PeerReply<void>{PeerReach::kNotReached, Error(std::move(wrong)), 0};
   }
   received_bytes.add(into.size());
   co_return PeerReply<void>{PeerReach::kAnswered, {}, reply.epoch};
@@ -139,10 +169,11 @@ Task<PeerReply<ListPage>> PeerClient::list(Context context, PeerList request) {
                         .token = std::move(request.token),
                         .age_max = in_ms(request.age_max),
                         .terms = terms_of(request.route, context)};
-  PeerReply<HttpResponse> reply = co_await ask(std::move(context), to_http(asked));
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), to_http(asked), Clock::duration(0));
   if (!reply.result) co_return refused<ListPage>(reply);
   Result<NamePage> page = decode_name_page(reply.result->body, asked.prefix);
-  if (!page) co_return PeerReply<ListPage>{reply.reach, Error(page.error()), reply.epoch};
+  if (!page) co_return PeerReply<ListPage>{PeerReach::kNotReached, Error(page.error()), 0};
   page->page.age = page->age;
   co_return PeerReply<ListPage>{reply.reach, std::move(page->page), reply.epoch};
 }
@@ -153,10 +184,11 @@ Task<PeerReply<SourceObject>> PeerClient::stat(Context context, PeerStat request
                         .key = std::move(request.key),
                         .age_max = in_ms(request.age_max),
                         .terms = terms_of(request.route, context)};
-  PeerReply<HttpResponse> reply = co_await ask(std::move(context), to_http(asked));
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), to_http(asked), Clock::duration(0));
   if (!reply.result) co_return refused<SourceObject>(reply);
   Result<NameStat> stat = decode_name_stat(reply.result->body);
-  if (!stat) co_return PeerReply<SourceObject>{reply.reach, Error(stat.error()), reply.epoch};
+  if (!stat) co_return PeerReply<SourceObject>{PeerReach::kNotReached, Error(stat.error()), 0};
   co_return PeerReply<SourceObject>{reply.reach, std::move(stat->object), reply.epoch};
 }
 
@@ -172,7 +204,7 @@ Task<Result<>> PeerClient::ping() {
 Task<Result<ClusterViewPtr>> PeerClient::view(Context context, RegistryRevision after) {
   HttpRequest request{.path = "/peer/v1/cluster"};
   request.query["after"] = std::to_string(after);
-  PeerReply<HttpResponse> reply = co_await ask(std::move(context), std::move(request));
+  PeerReply<HttpResponse> reply = co_await ask(std::move(context), std::move(request), kPollTime);
   if (!reply.result) co_return Error(reply.result.error());
   if (reply.result->status == 204) co_return ClusterViewPtr();
   Result<ClusterView> view = decode_view(reply.result->body);
@@ -182,7 +214,7 @@ Task<Result<ClusterViewPtr>> PeerClient::view(Context context, RegistryRevision 
 
 Task<Result<PeerChanges>> PeerClient::changes(Context context, uint64_t after) {
   PeerReply<HttpResponse> reply =
-      co_await ask(std::move(context), to_http(ChangesQuery{.after = after}));
+      co_await ask(std::move(context), to_http(ChangesQuery{.after = after}), kPollTime);
   if (!reply.result) co_return Error(reply.result.error());
   if (reply.result->status == 204) co_return PeerChanges{.number = after, .changes = {}};
   co_return decode_changes(reply.result->body);
@@ -191,7 +223,8 @@ Task<Result<PeerChanges>> PeerClient::changes(Context context, uint64_t after) {
 Task<Result<>> PeerClient::tell(Context context, PeerChanges changes) {
   HttpRequest request{.method = "POST", .path = kChangesPath};
   request.body = encode_changes(changes);
-  PeerReply<HttpResponse> reply = co_await ask(std::move(context), std::move(request));
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), std::move(request), Clock::duration(0));
   if (!reply.result) co_return Error(reply.result.error());
   co_return Result<>();
 }

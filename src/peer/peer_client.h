@@ -55,7 +55,8 @@ class PeerClient : public Peer {
 
   void finish(HttpRequest& request) const;
   // The whole of an answer.
-  Task<PeerReply<HttpResponse>> ask(Context context, HttpRequest request);
+  // `grace`: before it an answer is not overdue.
+  Task<PeerReply<HttpResponse>> ask(Context context, HttpRequest request, Clock::duration grace);
   PeerTerms terms_of(const PeerRoute& route, const Context& context) const;
   PeerReply<HttpResponse> judge(Result<HttpResponse> response, const Context& of_caller,
                                 bool found_dead) const;

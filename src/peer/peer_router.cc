@@ -27,6 +27,7 @@ constexpr Clock::duration kPauseMax = std::chrono::seconds(1);
 // One walk over the candidates, and what it came to.
 struct PeerRouter::Round {
   bool absent_too = false;              // those whose lease is gone are asked as well
+  bool insists = false;                 // on our ring, since a newer one does not come
   int64_t newer_epoch = 0;              // somebody knows this ring
   std::vector<std::string> failures{};  // by worker
 };
@@ -50,11 +51,13 @@ Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, Placement
     PeerReply<T> reply = co_await ask(peer, route);
     if (reply.reach == PeerReach::kMisdirected) {
       misdirected.add();
-      if (reply.epoch > view->ring.epoch()) {
+      round->failures.push_back(
+          fmt::format("{} says that another worker is to be asked", peers_.name_of(id)));
+      if (reply.epoch > view->ring.epoch() && !round->insists) {
         round->newer_epoch = reply.epoch;
         co_return std::nullopt;
       }
-      // It will know our ring in a moment; by that it is the one to ask.
+      // By our ring it is the one to ask.
       route.instead = candidates.front();
       reply = co_await ask(peer, route);
     }
@@ -79,9 +82,9 @@ Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string w
                                 Ask<T> ask) const {
   const Clock::time_point give_up = Clock::now() + options_.patience;
   Clock::duration pause = options_.pause_min;
-  bool absent_too = false;
+  bool absent_too = false, insists = false;
   while (true) {
-    Round round{.absent_too = absent_too};
+    Round round{.absent_too = absent_too, .insists = insists};
     std::optional<Result<T>> answer = co_await ask_around<T>(context, key, ask, &round);
     if (answer) co_return *std::move(answer);
     const RegistryRevision seen = map_.view()->revision;
@@ -92,6 +95,7 @@ Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string w
         Result<ClusterViewPtr> news = co_await map_.newer(wait, map_.view()->revision);
         if (!news) break;
       }
+      insists = map_.view()->ring.epoch() < round.newer_epoch;
     } else {
       rounds_in_vain.add();
       absent_too = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer/peer_watch.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace leat {
@@ -10,13 +11,14 @@ std::shared_ptr<PeerWatch> PeerWatch::make(PeerWatchOptions options, Ping ping,
   return std::shared_ptr<PeerWatch>(new PeerWatch(options, std::move(ping), executor));
 }
 
-PeerWatch::Request::Request(std::shared_ptr<PeerWatch> watch) : watch_(std::move(watch)) {
+PeerWatch::Request::Request(std::shared_ptr<PeerWatch> watch, Clock::duration grace)
+    : watch_(std::move(watch)) {
   bool begin = false;
   {
     std::lock_guard lock(watch_->mutex_);
     watch_->waiting_.emplace_back();
     place_ = std::prev(watch_->waiting_.end());
-    place_->since = Clock::now();
+    place_->since = Clock::now() + grace;
     watch_->used_ = true;
     begin = !std::exchange(watch_->looking_, true);
   }
@@ -45,7 +47,8 @@ std::optional<bool> PeerWatch::look() {
     looking_ = false;
     return std::nullopt;
   }
-  return Clock::now() - waiting_.front().since >= options_.patience;
+  const Clock::time_point late = Clock::now() - options_.patience;
+  return std::ranges::any_of(waiting_, [&](const Waiting& one) { return one.since <= late; });
 }
 
 // Their coroutines are resumed elsewhere, so nothing of theirs runs under the lock.
@@ -55,7 +58,7 @@ void PeerWatch::end_waiting() {
     std::lock_guard lock(mutex_);
     const Clock::time_point late = Clock::now() - options_.patience;
     for (Waiting& one : waiting_) {
-      if (one.since > late) break;
+      if (one.since > late) continue;
       one.dead = true;
       ended.push_back(one.stop);
     }

@@ -41,7 +41,8 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
   // A request under way, for as long as this lives.
   class Request {
    public:
-    explicit Request(std::shared_ptr<PeerWatch> watch);
+    // `grace`: for so long nobody expects an answer.
+    Request(std::shared_ptr<PeerWatch> watch, Clock::duration grace);
     ~Request();
     Request(const Request&) = delete;
 
@@ -67,8 +68,8 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
   const PeerWatchOptions options_;
   const Ping ping_;
   const Spawner spawner_;
-  std::mutex mutex_;            // leaf
-  std::list<Waiting> waiting_;  // the oldest first
+  std::mutex mutex_;  // leaf
+  std::list<Waiting> waiting_;
   bool looking_ = false;
   bool used_ = false;  // since the last look
 };

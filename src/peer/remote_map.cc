@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/id128.h"
 #include "cluster/view_signal.h"
 #include "telemetry/log.h"
 
@@ -43,7 +44,10 @@ class RemoteMapImpl : public RemoteMap {
   Task<> follow() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     Clock::duration pause = options_.pause_min;
-    for (size_t turn = 0; !context.cancelled();) {
+    // Clients begin at different workers, and stay with none that has nothing to say for long: it
+    // may be cut off from the registry.
+    size_t turn = Id128::random().hash64() % 1024;
+    for (size_t silent = 0, failed = 0; !context.cancelled();) {
       const std::vector<std::string> addresses = known_addresses();
       const std::string address = addresses[turn % addresses.size()];
       const RegistryRevision seen = view()->revision;
@@ -53,10 +57,17 @@ class RemoteMapImpl : public RemoteMap {
       if (news) {
         take(*news);
         pause = options_.pause_min;
+        failed = 0;
+        silent = *news == nullptr ? silent + 1 : 0;
+        if (silent >= kSilentMax) {
+          silent = 0;
+          ++turn;
+        }
         continue;
       }
       // All of them once before there is a pause.
-      if (++turn % addresses.size() != 0) continue;
+      ++turn;
+      if (++failed % addresses.size() != 0) continue;
       Result<> slept = co_await sleep_for(context, pause);
       static_cast<void>(slept);
       pause = std::min(pause * 2, options_.pause_max);
@@ -65,6 +76,8 @@ class RemoteMapImpl : public RemoteMap {
   }
 
  private:
+  static constexpr size_t kSilentMax = 3;
+
   // Where a worker may be found: all that the view has, then the seeds.
   std::vector<std::string> known_addresses() const {
     std::vector<std::string> addresses;

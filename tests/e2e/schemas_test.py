@@ -12,6 +12,7 @@ import pytest
 
 from rig import schemas
 from rig.leat import Leat, leat_program
+from rig.process import wait_until
 
 
 def commands():
@@ -136,6 +137,41 @@ def use_offline_cache(call, cache, folder):
     call("cache", "format", "--yes", folder / "elsewhere")
 
 
+def use_cluster(call, store, bucket, folder):
+    """By a worker of a cluster of one."""
+    leat = Leat(folder / "w")
+    leat.supervised = False
+    secret, registry = folder / "secret", folder / "registry.json"
+    ask = Caller(leat, store)
+    ask("cluster", "secret", secret)
+    ask("cluster", "token", folder / "token", "--principal", "p", "--secret-file", secret)
+    worker = subprocess.Popen(
+        [leat_program(), "worker", "--json", "--registry", f"file://{registry}", "--secret-file",
+         str(secret), "--listen", "127.0.0.1:0", "--cache-dir", str(leat.cache_dir)],
+        env=leat.environment(store.credentials), stdout=subprocess.PIPE, text=True)
+    try:
+        said = ""
+        while not said.rstrip().endswith("}"):
+            line = worker.stdout.readline()
+            assert line, "the worker has ended"
+            said += line
+        schemas.check(["worker"], said)
+        ask.called.add("worker")
+        wait_until(lambda: ask("cluster")["workers"], "the ring")
+        mounted = ask("cluster", "mount", f"s3://{bucket}", "/d", "-o", f"endpoint={store.endpoint}",
+                      "-o", "region=us-east-1")
+        assert mounted["path"] == "/d"
+        wait_until(lambda: ask("cluster", "status")["mounts"], "the mount")
+        ask("cluster", "umount", "/d")
+        assert ask("cluster", "drain", check=False)["error"]["code"] == "busy"  # it is alone
+        ask("cluster", "drain", "--back")
+    finally:
+        worker.terminate()
+        worker.wait(timeout=30)
+        leat.close()
+    call.called |= ask.called
+
+
 def test_each_command_prints_what_its_schema_says(leat, store, s3, bucket, folder):
     for key, size in (("d/one", 5000), ("d/two", 3_000_000), ("three", 0)):
         s3.put_object(Bucket=bucket, Key=key, Body=os.urandom(size))
@@ -152,6 +188,7 @@ def test_each_command_prints_what_its_schema_says(leat, store, s3, bucket, folde
     use_snapshots(call, mount, folder)
     use_mounts(call, mount, folder)
     use_host(call, folder)
+    use_cluster(call, store, bucket, folder)
     call("load", mount)
     call("umount", mount)
     leat.stop()

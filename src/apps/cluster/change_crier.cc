@@ -10,7 +10,7 @@ namespace {
 
 constexpr Clock::duration kGatherTime = std::chrono::milliseconds(50);
 // With more at once it is all the same which they were.
-constexpr size_t kGatheredMax = kChangesMax / 2;
+constexpr size_t kGatheredMax = 1'000;  // keys have a kilobyte or two at most
 constexpr Clock::duration kTellTime = std::chrono::seconds(2);
 
 }  // namespace

@@ -50,7 +50,7 @@ class ClusterClientImpl : public ClusterClient {
     std::lock_guard lock(mutex_);
     if (source_ == nullptr) {
       ClusterSourceOptions source;
-      source.cluster = map_->view()->cluster;
+      source.cluster = fmt::format("{}\n{}", map_->view()->cluster, options_.identity);
       source.name = fmt::format("leat://{}", fmt::join(options_.seeds, ","));
       source_ = make_cluster_source(std::move(source), *map_, peers_);
     }

@@ -20,6 +20,9 @@ namespace leat {
 
 struct ClusterClientOptions {
   std::vector<std::string> seeds{};  // "10.0.0.1:7480"
+  // What tells this client from another one: two clusters may have one name, two tokens other
+  // rights.
+  std::string identity{};
   std::shared_ptr<RequestSigner> signer{};
   std::shared_ptr<const HttpTls> tls{};
   // In place of a connection to oneself: the worker that this process is; null for others.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -23,6 +24,7 @@ namespace leat {
 namespace {
 
 constexpr unsigned kConnectionsMax = 8'192;
+constexpr uint64_t kBodyBytesMax = 4 * kMiB;  // of changes that another worker tells
 constexpr Clock::duration kSecretsLookedAt = std::chrono::seconds(10);
 // A mount that could not be opened here is tried again.
 constexpr Clock::duration kMountsTriedAgain = std::chrono::seconds(30);
@@ -150,7 +152,8 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
 }
 
 Result<> ClusterWorkerImpl::begin() {
-  HttpServerOptions serving{.connections_max = kConnectionsMax, .tls = options_.tls};
+  HttpServerOptions serving{
+      .body_bytes_max = kBodyBytesMax, .connections_max = kConnectionsMax, .tls = options_.tls};
   LEAT_TRY(server_, HttpServer::start(options_.listen, door_.router(), serving, executor_));
   ClusterMemberOptions member{
       .cluster = options_.cluster, .ttl = options_.ttl, .ring = options_.ring};
@@ -278,6 +281,14 @@ Task<Result<>> ClusterWorkerImpl::remove_mount(Context context, std::string path
 }
 
 Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back) {
+  const ClusterViewPtr now = map_.view();
+  const bool others = std::ranges::any_of(now->ring.members(), [&](const RingMember& one) {
+    return one.worker != id_ && one.weight > 0 && now->worker(one.worker) != nullptr;
+  });
+  if (!back && !others) {
+    co_return error(StatusCode::kBusy,
+                    "no other worker is there to take this one's share; start one first");
+  }
   WorkerInfo self = member_->self();
   self.state = back ? WorkerState::kActive : WorkerState::kDraining;
   member_->publish(self);
@@ -309,9 +320,16 @@ Task<> ClusterWorkerImpl::stop() {
   co_await registry_->stop();
 }
 
-Result<> check_reach(const HttpEndpoint& listen) {
+Result<> check_reach(const HttpEndpoint& listen, const std::string& advertise) {
   if (!listen.unix_path.empty()) {
     return error(StatusCode::kInvalidArgument, "worker.listen is an address, HOST:PORT");
+  }
+  const bool any = listen.host == "0.0.0.0" || listen.host == "::";
+  if (any && advertise.empty()) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("a worker that listens at {} has to say where others find it: set "
+                             "worker.advertise (--advertise HOST:PORT)",
+                             listen.to_string()));
   }
   return {};
 }
@@ -322,7 +340,7 @@ Result<std::unique_ptr<ClusterWorker>> ClusterWorker::start(ClusterWorkerOptions
                                                             std::unique_ptr<Registry> registry,
                                                             std::unique_ptr<SecretFile> secrets,
                                                             HostCache& store, Executor& executor) {
-  LEAT_CHECK_OK(check_reach(options.listen));
+  LEAT_CHECK_OK(check_reach(options.listen, options.advertise));
   const WorkerId id = store.worker();
   if (id.is_zero()) {
     return error(StatusCode::kUnavailable,

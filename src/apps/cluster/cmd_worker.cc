@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cstdio>
+
 #include "apps/client/daemon_client.h"
 #include "apps/command_table.h"
 #include "apps/daemon/daemon.h"
@@ -88,6 +90,7 @@ class WorkerCommand : public Command {
     } else {
       print(fmt::format("a worker of cluster '{}' listens at {}; Ctrl-C ends it", cluster, listen));
     }
+    std::fflush(stdout);  // who waits for it may be at the other end of a pipe
   }
 
   std::map<std::string, std::string> settings_;

@@ -114,8 +114,18 @@ Task<Result<SourcePtr>> HostCluster::open_source(Context context, StoreUrl url) 
   Result<ClientPtr> client = client_of(url);
   if (!client) co_return Error(client.error());
   Result<> seen = co_await (*client)->first_view(context);
-  if (!seen) co_return Error(seen.error());
+  if (!seen) {
+    // The next mount reads its token again, and nobody goes on asking.
+    if (forget(*client)) co_await (*client)->stop();
+    co_return Error(seen.error());
+  }
   co_return (*client)->source();
+}
+
+// Whether it was ours to end.
+bool HostCluster::forget(const ClientPtr& client) {
+  std::lock_guard lock(mutex_);
+  return std::erase_if(clients_, [&](const auto& one) { return one.second == client; }) > 0;
 }
 
 // A worker is its own client, by its own right.
@@ -151,7 +161,11 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   } else if (worker_ != nullptr) {
     options.tls = worker_tls_;
   }
-  options.local = [this](const WorkerInfo& info) { return local_peer(info); };
+  // By its own right: a token may give less.
+  if (option(url, "token").empty()) {
+    options.local = [this](const WorkerInfo& info) { return local_peer(info); };
+  }
+  options.identity = key;
   options.changed = [this, key](PeerChanges changes) {
     return pass_on(this, key, std::move(changes));
   };
@@ -184,7 +198,6 @@ Task<> HostCluster::pass_on(HostCluster* self, std::string client, PeerChanges c
 // Directories that are known are listed again, by the worker that has just done so, and what
 // differs goes to the kernel.
 Task<> HostCluster::tell(Catalog& catalog, SourcePtr source, PeerChanges changes) {
-  const Context context = Context::background().with_timeout(std::chrono::seconds(30));
   for (const MountPtr& mount : catalog.mounts()) {
     if (mount->source != source) continue;
     const std::string shown = "/" + mount->entry.source.prefix;
@@ -202,12 +215,17 @@ Task<> HostCluster::tell(Catalog& catalog, SourcePtr source, PeerChanges changes
       } else {
         continue;
       }
-      for (std::string& known : catalog.known_directories(path)) {
-        if (all || known == path) concerned.insert(std::move(known));
+      const std::vector<std::string> known = catalog.known_directories(path);
+      if (all) {
+        catalog.invalidate(path);
+        concerned.insert(known.begin(), known.end());
+      } else if (!known.empty() && known.front() == path) {
+        catalog.invalidate(path);
+        concerned.insert(path);
       }
     }
-    for (const std::string& directory : concerned) catalog.invalidate(directory);
     for (const std::string& directory : concerned) {
+      const Context context = Context::background().with_timeout(std::chrono::seconds(30));
       Result<ListingPtr> listed = co_await catalog.list(context, directory);
       if (!listed) log::info("{}: {}", directory, listed.error().to_string());
     }

@@ -53,6 +53,7 @@ class HostCluster : public ClusterHost {
 
   Result<ClientPtr> client_of(const StoreUrl& url);
   Result<std::shared_ptr<RequestSigner>> signer_of(const StoreUrl& url) const;
+  bool forget(const ClientPtr& client);
   PeerPtr local_peer(const WorkerInfo& info);
   static Task<> pass_on(HostCluster* self, std::string client, PeerChanges changes);
   Task<> tell(Catalog& catalog, SourcePtr source, PeerChanges changes);

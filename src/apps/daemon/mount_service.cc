@@ -242,6 +242,7 @@ Task<Result<>> MountService::probe(Context context, SourcePtr source, StoreUrl u
   Context patience = context.with_timeout(options_.probe_timeout);
   ListRequest request;
   request.prefix = url.prefix;
+  request.age_max = std::chrono::hours(24);  // whether it answers, not what
   Result<ListPage> page = co_await source->list(patience, std::move(request));
   if (!page) co_return Error(page.error());
   co_return Result<>();

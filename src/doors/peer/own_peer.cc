@@ -45,6 +45,22 @@ PeerReply<T> answered(Result<T> result, const ClusterView& view) {
   return {PeerReach::kAnswered, std::move(result), view.ring.epoch()};
 }
 
+// Of what find() refuses. One that has not got a mount, since it has just begun or cannot open it,
+// is not the one to ask, and no reason that others should not answer.
+template <class T>
+PeerReply<T> not_found_here(const Status& why, const ClusterView& view) {
+  const bool elsewhere = why.code() == StatusCode::kBusy;
+  return {elsewhere ? PeerReach::kMisdirected : PeerReach::kAnswered, Error(why),
+          view.ring.epoch()};
+}
+
+// How long ago the store was asked for what may be believed until then.
+Clock::duration age_of(Clock::time_point fresh_until, const Freshness& freshness) {
+  if (freshness.mode != Freshness::Mode::kMaxAge) return Clock::duration(0);
+  return std::max(Clock::duration(0),
+                  Clock::duration(freshness.max_age) - (fresh_until - Clock::now()));
+}
+
 }  // namespace
 
 Result<OwnPeer::Place> OwnPeer::find(const std::string& mount, const StoreId& store,
@@ -52,7 +68,7 @@ Result<OwnPeer::Place> OwnPeer::find(const std::string& mount, const StoreId& st
   Place place{.view = parts_.map.view(), .mount = nullptr, .policy = nullptr, .path = ""};
   auto found = place.view->mounts.find(mount);
   if (found == place.view->mounts.end()) {
-    return error(StatusCode::kNotFound, fmt::format("the cluster has no mount at {}", mount));
+    return error(StatusCode::kBusy, fmt::format("{} is not known to this worker (yet)", mount));
   }
   place.mount = &found->second;
   if (place.mount->store != store || !key.starts_with(place.mount->prefix)) {
@@ -106,7 +122,7 @@ Result<FileRefPtr> OwnPeer::own_ref(const PeerRead& request) const {
 Task<PeerReply<Bytes>> OwnPeer::read_bytes(Context context, PeerRead request) {
   const ClusterViewPtr view = parts_.map.view();
   Result<FileRefPtr> file = own_ref(request);
-  if (!file) co_return answered<Bytes>(Error(file.error()), *view);
+  if (!file) co_return not_found_here<Bytes>(file.error(), *view);
   const bool here = parts_.store != nullptr && parts_.store->missing(**file, request.range).empty();
   const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
   const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
@@ -147,7 +163,7 @@ std::shared_ptr<BackingFile> OwnPeer::backing(const PeerRead& request) {
 Task<PeerReply<ListPage>> OwnPeer::list(Context context, PeerList request) {
   const ClusterViewPtr view = parts_.map.view();
   Result<Place> place = find(request.mount, request.store, request.prefix);
-  if (!place) co_return answered<ListPage>(Error(place.error()), *view);
+  if (!place) co_return not_found_here<ListPage>(place.error(), *view);
   if (!holds(*view, PlacementKey::listing(request.store, request.prefix), request.route)) {
     co_return misdirected<ListPage>(*view);
   }
@@ -163,11 +179,15 @@ Task<Result<ListPage>> OwnPeer::list_page(Context context, Place place, PeerList
   }
   Result<ListingPtr> listing = co_await parts_.catalog.list(context, place.path);
   if (!listing) co_return Error(listing.error());
-  ListPage page;
   const Freshness& freshness = place.policy->of(path_below(place.path, request.mount)).freshness;
-  if (freshness.mode == Freshness::Mode::kMaxAge) {
-    const auto left = (*listing)->fresh_until() - Clock::now();
-    page.age = std::max(Clock::duration(0), Clock::duration(freshness.max_age) - left);
+  ListPage page;
+  page.age = age_of((*listing)->fresh_until(), freshness);
+  if (page.age > request.age_max && request.token.empty() && request.age_max > Clock::duration(0)) {
+    Result<RefreshNews> asked = co_await parts_.catalog.refresh(context, place.path);
+    if (!asked) co_return Error(asked.error());
+    listing = co_await parts_.catalog.list(context, place.path);
+    if (!listing) co_return Error(listing.error());
+    page.age = age_of((*listing)->fresh_until(), freshness);
   }
   if (request.token.empty()) page.left_out = (*listing)->left_out();
   std::string_view after = request.token;
@@ -187,7 +207,7 @@ Task<Result<ListPage>> OwnPeer::list_page(Context context, Place place, PeerList
 Task<PeerReply<SourceObject>> OwnPeer::stat(Context context, PeerStat request) {
   const ClusterViewPtr view = parts_.map.view();
   Result<Place> place = find(request.mount, request.store, request.key);
-  if (!place) co_return answered<SourceObject>(Error(place.error()), *view);
+  if (!place) co_return not_found_here<SourceObject>(place.error(), *view);
   if (!holds(*view, PlacementKey::listing(request.store, parent_of(request.key)), request.route)) {
     co_return misdirected<SourceObject>(*view);
   }

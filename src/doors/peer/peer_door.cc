@@ -109,13 +109,14 @@ Result<PrincipalPtr> PeerDoor::verified(const HttpRequest& request) const {
   return principal;
 }
 
-std::optional<HttpResponse> PeerDoor::refusal(const HttpRequest& request,
-                                              const std::string& mount) const {
+std::optional<HttpResponse> PeerDoor::refusal(const HttpRequest& request, const std::string& mount,
+                                              PrincipalPtr* who) const {
   Result<PrincipalPtr> principal = verified(request);
   if (!principal && principal.error().code() == StatusCode::kBusy) {
     return misdirected(principal.error());
   }
   if (!principal) return unauthorised(principal.error());
+  if (who != nullptr) *who = *principal;
   if (mount.empty() || (*principal)->rights.may(mount, Right::kRead)) return std::nullopt;
   refused_requests.add();
   log::warning("audit: {} ({}) may not read {}", (*principal)->name, request.peer, mount);
@@ -205,23 +206,34 @@ Task<HttpResponse> PeerDoor::stat(Context context, HttpRequest request) {
 // --- what there is, and what changes -------------------------------------------------------------
 
 Task<HttpResponse> PeerDoor::cluster(Context context, HttpRequest request) {
-  if (auto refused = refusal(request, "")) co_return *std::move(refused);
+  PrincipalPtr who;
+  if (auto refused = refusal(request, "", &who)) co_return *std::move(refused);
   const auto after = number_after(request);
   if (!after) co_return no_number();
   Result<ClusterViewPtr> view =
       co_await parts_.map.newer(context.with_timeout(kPollTime), static_cast<int64_t>(*after));
   if (!view) co_return nothing_new();
-  co_return HttpResponse::json(200, encode_view(**view));
+  if (who->worker) co_return HttpResponse::json(200, encode_view(**view));
+  // Of what somebody may not read, not even that it is there.
+  ClusterView seen = **view;
+  std::erase_if(seen.mounts,
+                [&](const auto& mount) { return !who->rights.may(mount.first, Right::kRead); });
+  co_return HttpResponse::json(200, encode_view(seen));
 }
 
 Task<HttpResponse> PeerDoor::changes(Context context, HttpRequest request) {
-  if (auto refused = refusal(request, "")) co_return *std::move(refused);
+  PrincipalPtr who;
+  if (auto refused = refusal(request, "", &who)) co_return *std::move(refused);
   Result<ChangesQuery> query = changes_query_from(request);
   if (auto broken = wrong(query)) co_return *std::move(broken);
   Result<std::optional<PeerChanges>> news =
       co_await parts_.changes.wait_after(std::move(context), query->after, query->wait);
   if (!news) co_return failure(news.error());
   if (!*news) co_return nothing_new();
+  std::erase_if((*news)->changes, [&](const PeerChange& change) {
+    const bool of_a_mount = change.kind != PeerChange::Kind::kAll;
+    return of_a_mount && !who->worker && !who->rights.may(change.mount, Right::kRead);
+  });
   co_return HttpResponse::json(200, encode_changes(**news));
 }
 

@@ -42,7 +42,9 @@ class PeerDoor {
   using Member = Task<HttpResponse> (PeerDoor::*)(Context, HttpRequest);
   void route(HttpRouter& router, std::string method, std::string pattern, Member member);
   // What is answered in place of anything else, where there is something.
-  std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& mount) const;
+  // `who`, where it is given, is who asks.
+  std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& mount,
+                                      PrincipalPtr* who = nullptr) const;
   Result<PrincipalPtr> verified(const HttpRequest& request) const;
   void set_epoch(HttpResponse& response) const;
 
