@@ -83,6 +83,8 @@ Task<HttpResponse> slow_but_alive(std::shared_ptr<std::atomic<int>> pings,
   Result<bool> opened = co_await gate->wait(context, "a gate");
   static_cast<void>(opened);
   HttpResponse response{.status = 206};
+  response.headers.set("Content-Range", "bytes 0-3/4");
+  response.headers.set("leat-epoch", "1");
   response.body = "abcd";
   co_return response;
 }
@@ -139,7 +141,9 @@ TEST_F(PeerClientTest, RubbishIsNoAnswer) {
       return answers(response, std::move(context), std::move(request));
     });
     auto peer = client(server->endpoint().to_string());
-    EXPECT_FALSE(read(*peer).result) << response.status << " " << response.body;
+    const auto reply = read(*peer);
+    EXPECT_FALSE(reply.result) << response.status << " " << response.body;
+    EXPECT_EQ(reply.reach, PeerReach::kNotReached) << "somebody else is asked";
     executor_.wait(server->stop());
   }
 }

@@ -240,15 +240,31 @@ TEST_F(PeerDoorTest, WhatIsForAnotherWorkerIsTurnedAway) {
   EXPECT_EQ(reply.reach, PeerReach::kMisdirected);
 }
 
-TEST_F(PeerDoorTest, AMountThatIsNotServedHereSaysSo) {
+TEST_F(PeerDoorTest, WhoHasNotGotTheMountIsNotTheOneToAsk) {
   source_->put("x/a", "aaaa");
   mount("/unserved", "x/");
   std::string text;
-  auto reply = read(*worker_, read_of("x/a", {0, 4}, "/unserved"), &text);
-  ASSERT_FALSE(reply.result);
-  EXPECT_EQ(reply.result.error().code(), StatusCode::kUnavailable);
-  reply = read(*worker_, read_of("x/a", {0, 4}, "/never"), &text);
-  EXPECT_EQ(reply.result.error().code(), StatusCode::kNotFound);
+  for (const char* path : {"/unserved", "/never"}) {
+    auto reply = read(*worker_, read_of("x/a", {0, 4}, path), &text);
+    EXPECT_EQ(reply.reach, PeerReach::kMisdirected) << path;
+  }
+}
+
+TEST_F(PeerDoorTest, WhatMayNotBeReadIsNotToldOf) {
+  mount("/private", "private/");
+  auto reader = reader_of("/train");
+  auto view = executor_.wait(reader->view(patient(), 0));
+  ASSERT_TRUE(view && *view);
+  EXPECT_TRUE((*view)->mounts.contains("/train"));
+  EXPECT_FALSE((*view)->mounts.contains("/private"));
+  auto first = executor_.wait(reader->changes(patient(), 0));
+  ASSERT_TRUE(first);
+  const PeerChange hidden{.mount = "/private", .key = "a", .kind = PeerChange::Kind::kObject};
+  const PeerChange shown{.mount = "/train", .key = "b", .kind = PeerChange::Kind::kObject};
+  changes_.append({hidden, shown});
+  auto more = executor_.wait(reader->changes(patient(), first->number));
+  ASSERT_TRUE(more);
+  EXPECT_EQ(more->changes, std::vector{shown});
 }
 
 TEST_F(PeerDoorTest, NamesComeInPagesAndFromOneListing) {
