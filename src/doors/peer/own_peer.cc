@@ -78,8 +78,8 @@ Result<OwnPeer::Place> OwnPeer::find(const std::string& mount, const StoreId& st
   place.policy = parts_.policy_of(mount);
   if (place.policy == nullptr) {
     return error(
-        StatusCode::kUnavailable,
-        fmt::format("the mount at {} is not served by this worker; its log says why", mount));
+        StatusCode::kBusy,
+        fmt::format("the mount at {} is not served by this worker (yet); its log says why", mount));
   }
   std::string_view below = key.substr(place.mount->prefix.size());
   if (below.ends_with('/')) below.remove_suffix(1);
