@@ -69,21 +69,20 @@ Result<> check_range(const ByteRange& range, uint64_t file_size) {
                                                     range.size, range.offset, file_size));
 }
 
-HttpRequest to_http(const PeerReadRequest& request) {
-  LEAT_CHECK(!request.range.empty());
+HttpRequest to_descriptor_request(const PeerReadRequest& request) {
   HttpRequest http;
+  http.method = "DESCRIPTOR";
   http.path = kBytesPath;
   http.query = {{"mount", request.mount},
                 {"store", request.file.store.to_hex()},
                 {"key", request.file.key},
                 {"version", version_text(request.file.version)},
                 {"size", fmt::format_int(request.file.size).str()}};
-  http.headers.set("Range", range_text(request.range));
   put_terms(request.terms, http);
   return http;
 }
 
-Result<PeerReadRequest> read_request_from(const HttpRequest& http) {
+Result<PeerReadRequest> descriptor_request_from(const HttpRequest& http) {
   LEAT_TRY(std::string mount, member(http, "mount"));
   LEAT_CHECK_OK(check_mount(mount));
   LEAT_TRY(const std::string store_text, member(http, "store"));
@@ -95,12 +94,26 @@ Result<PeerReadRequest> read_request_from(const HttpRequest& http) {
   LEAT_TRY(const std::string size_text, member(http, "size"));
   const auto size = parse_decimal<uint64_t>(size_text);
   if (!size) return wrong(fmt::format("'{}' is no size", size_text));
-  LEAT_TRY(const ByteRange range, parse_range(http.headers.find("range").value_or("")));
-  LEAT_CHECK_OK(check_range(range, *size));
   LEAT_TRY(const PeerTerms terms, terms_of(http));
   return PeerReadRequest{std::move(mount),
-                         FileRef::make(store, std::move(key), std::move(version), *size), range,
+                         FileRef::make(store, std::move(key), std::move(version), *size),
+                         {0, *size},
                          terms};
+}
+
+HttpRequest to_http(const PeerReadRequest& request) {
+  LEAT_CHECK(!request.range.empty());
+  HttpRequest http = to_descriptor_request(request);
+  http.method = "GET";
+  http.headers.set("Range", range_text(request.range));
+  return http;
+}
+
+Result<PeerReadRequest> read_request_from(const HttpRequest& http) {
+  LEAT_TRY(PeerReadRequest request, descriptor_request_from(http));
+  LEAT_TRY(request.range, parse_range(http.headers.find("range").value_or("")));
+  LEAT_CHECK_OK(check_range(request.range, request.file.size));
+  return request;
 }
 
 }  // namespace leat

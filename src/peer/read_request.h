@@ -31,6 +31,10 @@ HttpRequest to_http(const PeerReadRequest& request);
 // Whatever the method. kInvalidArgument, or kOutOfRange for a range that is not within the file.
 Result<PeerReadRequest> read_request_from(const HttpRequest& request);
 
+// The same for a file's descriptor: without a range, which is the whole file.
+HttpRequest to_descriptor_request(const PeerReadRequest& request);
+Result<PeerReadRequest> descriptor_request_from(const HttpRequest& request);
+
 // "bytes=A-B" (RFC 9110, 14.1.2), one range that has both ends.
 std::string range_text(const ByteRange& range);
 Result<ByteRange> parse_range(std::string_view text);

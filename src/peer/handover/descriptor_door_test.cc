@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// A door and its client over a real socket, and each of them against somebody who does not keep to
+// the protocol.
+#include "peer/handover/descriptor_door.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "peer/handover/descriptor_client.h"
+#include "peer/handover/descriptor_message.h"
+#include "peer/trust/request_verifier.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+const WorkerId kWorker(*Id128::from_hex("101112131415161718191a1b1c1d1e1f"));
+
+size_t open_descriptors() {
+  return static_cast<size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), {}));
+}
+
+template <class Condition>
+void wait_until(Condition condition) {
+  while (!condition()) std::this_thread::yield();
+}
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
+
+File connected_to(const std::string& path) {
+  File made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = address_of(path);
+  EXPECT_EQ(connect(made.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return made;
+}
+
+// All that comes until the other end closes.
+std::string said_by(const File& file) {
+  std::string text;
+  char byte;
+  while (recv(file.fd(), &byte, 1, 0) == 1) text += byte;
+  return text;
+}
+
+class DescriptorTest : public ::testing::Test {
+ protected:
+  DescriptorTest() {
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "cached") << "abcdefghij";
+    owner_ = std::make_shared<File>(::open((folder_ / "cached").c_str(), O_RDWR | O_CLOEXEC));
+    fs::remove(folder_ / "cached");  // a file that is used may have lost its name
+  }
+  ~DescriptorTest() override {
+    if (door_ != nullptr) executor_.wait(door_->stop());
+    fs::remove_all(folder_);
+  }
+
+  void start(DescriptorDoorOptions options = {}) {
+    auto door = DescriptorDoor::start(
+        socket_, [this](Context, HttpRequest request) { return answer(this, std::move(request)); },
+        options, executor_);
+    ASSERT_TRUE(door) << door.error().to_string();
+    door_ = *std::move(door);
+  }
+  static Task<Result<HandedFile>> answer(DescriptorTest* test, HttpRequest request) {
+    auto principal = test->verifier_.verify(request);
+    if (!principal) co_return Error(principal.error());
+    auto asked = descriptor_request_from(request);
+    if (!asked) co_return Error(asked.error());
+    if (asked->file.key != "a b") co_return error(StatusCode::kNotFound, "not complete");
+    std::lock_guard lock(test->mutex_);
+    co_return HandedFile{test->owner_, test->owner_->fd()};
+  }
+
+  Result<LeasedFile> open(std::string key = "a b", char secret = 's',
+                          Context context = Context::background().with_timeout(60s)) {
+    const auto token = issue(Secret(std::string(32, secret)), TokenClaims::of_worker(WorkerId()));
+    const DescriptorClient client(socket_, kWorker, std::make_shared<RequestSigner>(*token));
+    const PeerReadRequest request{.mount = "/data",
+                                  .file = FileRef::make({}, std::move(key), Version::etag("e"), 10),
+                                  .range = {}};
+    return executor_.wait(client.open(std::move(context), request));
+  }
+  StatusCode refusal(Result<LeasedFile> file) {
+    EXPECT_FALSE(file);
+    return file ? StatusCode::kInternal : file.error().code();
+  }
+
+  const fs::path folder_ = fs::temp_directory_path() / ("leat-fd-" + Id128::random().to_hex());
+  const std::string socket_ = folder_ / "descriptors";
+  Executor executor_{{.threads = 2}};
+  RequestVerifier verifier_{
+      std::make_shared<const SecretSet>(std::vector{Secret(std::string(32, 's'))}),
+      {.self = kWorker}};
+  std::mutex mutex_;
+  std::shared_ptr<File> owner_;
+  std::unique_ptr<DescriptorDoor> door_;
+};
+
+TEST_F(DescriptorTest, AReaderGetsTheFileAndCanOnlyRead) {
+  start();
+  auto file = open();
+  ASSERT_TRUE(file) << file.error().to_string();
+  char into[10];
+  ASSERT_EQ(pread(file->fd(), into, sizeof into, 0), 10);
+  EXPECT_EQ(std::string(into, 10), "abcdefghij");
+  EXPECT_EQ(fcntl(file->fd(), F_GETFL) & O_ACCMODE, O_RDONLY);
+  EXPECT_NE(fcntl(file->fd(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_EQ(pwrite(file->fd(), "x", 1, 0), -1);
+  // It is another open file: neither offset nor flags are shared.
+  EXPECT_EQ(lseek(file->fd(), 5, SEEK_SET), 5);
+  EXPECT_EQ(lseek(owner_->fd(), 0, SEEK_CUR), 0);
+  EXPECT_EQ(fcntl(file->fd(), F_SETFL, O_NONBLOCK), 0);
+  EXPECT_EQ(fcntl(owner_->fd(), F_GETFL) & O_NONBLOCK, 0);
+}
+
+TEST_F(DescriptorTest, AFileCountsAsUsedForAsLongAsItsReaderHasIt) {
+  start();
+  std::optional<LeasedFile> file = *open();
+  std::weak_ptr<File> used = owner_;
+  {
+    std::lock_guard lock(mutex_);
+    owner_.reset();
+  }
+  EXPECT_EQ(door_->leases(), 1u);
+  EXPECT_FALSE(used.expired());
+  file.reset();
+  wait_until([&] { return used.expired() && door_->leases() == 0; });
+}
+
+TEST_F(DescriptorTest, WhoMayNotHaveItIsToldThatItIsNotHere) {
+  start();
+  EXPECT_EQ(refusal(open("other")), StatusCode::kNotFound);
+  EXPECT_EQ(refusal(open("a b", 'x')), StatusCode::kNotFound);
+  EXPECT_EQ(refusal(open("a/../b")), StatusCode::kNotFound);
+  EXPECT_TRUE(open());
+}
+
+TEST_F(DescriptorTest, RubbishIsRefusedAndSilenceIsEnded) {
+  start({.request_timeout = 50ms});
+  for (const std::string& text :
+       {std::string("\n\n"), std::string("GET / HTTP/1.1\n\n"), std::string("DESCRIPTOR x\n\n"),
+        std::string("DESCRIPTOR /peer/v1/bytes\nno field\n\n"),
+        std::string("DESCRIPTOR /peer/v1/bytes\na: b\na: c\n\n"),
+        std::string("DESCRIPTOR /peer/v1/bytes\n\nand more"),
+        std::string(kDescriptorRequestBytesMax + 1, 'x')}) {
+    const File client = connected_to(socket_);
+    ASSERT_EQ(send(client.fd(), text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(said_by(client), "0") << text.substr(0, 40);
+  }
+  EXPECT_EQ(said_by(connected_to(socket_)), "") << "it said nothing";
+  const File half = connected_to(socket_);
+  ASSERT_EQ(send(half.fd(), "DESCR", 5, MSG_NOSIGNAL), 5);
+  EXPECT_EQ(said_by(half), "");
+  EXPECT_TRUE(open());
+}
+
+TEST_F(DescriptorTest, WhoeverSaysNothingKeepsNobodyOutForLong) {
+  start({.asking_max = 2, .request_timeout = 50ms});
+  std::vector<File> mute;
+  for (int i = 0; i < 6; ++i) mute.push_back(connected_to(socket_));
+  EXPECT_TRUE(open());
+}
+
+TEST_F(DescriptorTest, FilesThatAreGivenAreBounded) {
+  start({.leases_max = 1});
+  std::optional<LeasedFile> first = *open();
+  EXPECT_EQ(refusal(open()), StatusCode::kNotFound);
+  first.reset();
+  wait_until([&] { return door_->leases() == 0; });
+  EXPECT_TRUE(open());
+}
+
+TEST_F(DescriptorTest, NoDescriptorIsLeftOpen) {
+  start();
+  ASSERT_TRUE(open());
+  wait_until([&] { return door_->leases() == 0; });
+  const size_t before = open_descriptors();
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(open());
+    EXPECT_FALSE(open("other"));
+    // Who goes away without taking it.
+    const File client = connected_to(socket_);
+    const auto token = issue(Secret(std::string(32, 's')), TokenClaims::of_worker(WorkerId()));
+    HttpRequest request = to_descriptor_request(
+        {.mount = "/data", .file = FileRef::make({}, "a b", Version::etag("e"), 10), .range = {}});
+    request.headers.set(kToField, kWorker.to_hex());
+    RequestSigner(*token).sign(request);
+    const std::string text = encode_descriptor_request(request);
+    ASSERT_EQ(send(client.fd(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  }
+  wait_until([&] { return door_->leases() == 0 && open_descriptors() <= before; });
+}
+
+TEST_F(DescriptorTest, StoppingEndsAllConnectionsAndNoFile) {
+  start();
+  auto file = open();
+  ASSERT_TRUE(file);
+  const File mute = connected_to(socket_);
+  executor_.wait(door_->stop());
+  EXPECT_EQ(said_by(mute), "");
+  EXPECT_FALSE(fs::exists(socket_));
+  char byte;
+  EXPECT_EQ(pread(file->fd(), &byte, 1, 9), 1);
+  EXPECT_EQ(refusal(open()), StatusCode::kUnavailable);
+  door_ = nullptr;
+}
+
+TEST_F(DescriptorTest, TakesThePlaceOfOneThatIsGone) {
+  start();
+  struct stat found{};
+  ASSERT_EQ(stat(socket_.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0666u);
+  auto handler = [this](Context, HttpRequest request) { return answer(this, std::move(request)); };
+  auto second = DescriptorDoor::start(socket_, handler, {}, executor_);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), StatusCode::kBusy);
+  executor_.wait(door_->stop());
+  {
+    const File stale(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = address_of(socket_);
+    ASSERT_EQ(bind(stale.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  start();
+  EXPECT_TRUE(open());
+  executor_.wait(door_->stop());
+  std::ofstream(socket_.c_str()) << "a file";
+  second = DescriptorDoor::start(socket_, handler, {}, executor_);
+  EXPECT_EQ(second.error().code(), StatusCode::kExists);
+  door_ = nullptr;
+}
+
+// Somebody at the socket who is no worker.
+class BrokenDoorTest : public DescriptorTest {
+ protected:
+  BrokenDoorTest() : listening_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const sockaddr_un address = address_of(socket_);
+    EXPECT_EQ(bind(listening_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0);
+    EXPECT_EQ(listen(listening_.fd(), 10), 0);
+  }
+  // Answers one request with a byte and descriptors.
+  StatusCode answered(char byte, const std::vector<int>& fds) {
+    std::jthread door([&] {
+      const File client(accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      std::string asked;
+      char next;
+      while (!end_of_descriptor_request(asked) && recv(client.fd(), &next, 1, 0) == 1) {
+        asked += next;
+      }
+      iovec piece{&byte, 1};
+      std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+      msghdr message{};
+      message.msg_iov = &piece;
+      message.msg_iovlen = 1;
+      if (!fds.empty()) {
+        message.msg_control = control.data();
+        message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+        cmsghdr* rights = CMSG_FIRSTHDR(&message);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+        std::memcpy(CMSG_DATA(rights), fds.data(), fds.size() * sizeof(int));
+      }
+      EXPECT_EQ(sendmsg(client.fd(), &message, MSG_NOSIGNAL), 1);
+    });
+    return refusal(open());
+  }
+
+  const File listening_;
+};
+
+TEST_F(BrokenDoorTest, WhatItGivesIsLookedAtAndClosed) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const File reading(ends[0]), writing(ends[1]);
+  std::ofstream(folder_ / "short") << "abc";
+  const File small(::open((folder_ / "short").c_str(), O_RDONLY | O_CLOEXEC));
+  const int file = owner_->fd();
+  EXPECT_EQ(answered('0', {}), StatusCode::kNotFound);
+  const size_t before = open_descriptors();  // the executor's own are there
+  EXPECT_EQ(answered('x', {}), StatusCode::kCorrupt);
+  EXPECT_EQ(answered('1', {}), StatusCode::kCorrupt);
+  EXPECT_EQ(answered('0', {file}), StatusCode::kCorrupt);
+  EXPECT_EQ(answered('1', {file, file}), StatusCode::kCorrupt);
+  EXPECT_EQ(answered('1', {file, file, file, file}), StatusCode::kCorrupt);
+  EXPECT_EQ(answered('1', {reading.fd()}), StatusCode::kCorrupt);
+  EXPECT_EQ(answered('1', {small.fd()}), StatusCode::kCorrupt);
+  wait_until([&] { return open_descriptors() <= before; });
+}
+
+TEST_F(BrokenDoorTest, SilenceEndsWithTheContext) {
+  const auto late = Context::background().with_timeout(20ms);
+  EXPECT_EQ(refusal(open("a b", 's', late)), StatusCode::kTimedOut);
+  std::stop_source stop;
+  auto waiting = std::async(std::launch::async, [&] {
+    return refusal(open("a b", 's', Context::background().with_cancel(stop.get_token())));
+  });
+  const File first(accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  const File second(accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  stop.request_stop();
+  EXPECT_EQ(waiting.get(), StatusCode::kCancelled);
+}
+
+TEST_F(BrokenDoorTest, OneThatClosesIsUnavailable) {
+  std::jthread door(
+      [&] { const File client(accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC)); });
+  EXPECT_EQ(refusal(open()), StatusCode::kUnavailable);
+}
+
+TEST(DescriptorMessage, RequestsComeBack) {
+  HttpRequest request;
+  request.method = kDescriptorMethod;
+  request.path = "/peer/v1/bytes";
+  request.query = {{"key", "a\nb\xff"}, {"mount", "/m"}};
+  request.headers.set("leat-date", "7");
+  request.headers.set("leat-instead", "");
+  const std::string text = encode_descriptor_request(request);
+  EXPECT_EQ(text,
+            "DESCRIPTOR /peer/v1/bytes?key=a%0Ab%FF&mount=/m\nleat-date: 7\nleat-instead: \n\n");
+  auto there = decode_descriptor_request(text);
+  ASSERT_TRUE(there) << there.error().to_string();
+  EXPECT_EQ(there->path, request.path);
+  EXPECT_EQ(there->query, request.query);
+  EXPECT_EQ(there->headers.all(), request.headers.all());
+}
+
+}  // namespace
+}  // namespace leat

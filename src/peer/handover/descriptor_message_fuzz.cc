@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any text as a request for a descriptor: refused, or read to what is written again.
+#include "peer/handover/descriptor_message.h"
+
+#include "base/check.h"
+#include "base/seeds_fuzz.h"
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  const std::string folder = leat::seed_folder(*argc, *argv);
+  leat::write_seed(folder, "request",
+                   "DESCRIPTOR /peer/v1/bytes?key=a%20b&mount=/m\nleat-date: 7\nleat-to: x\n\n");
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto request = leat::decode_descriptor_request({reinterpret_cast<const char*>(data), size});
+  if (!request) return 0;
+  const std::string text = leat::encode_descriptor_request(*request);
+  if (text.size() > leat::kDescriptorRequestBytesMax) return 0;  // its target was escaped
+  const auto again = leat::decode_descriptor_request(text);
+  LEAT_CHECK(again && again->path == request->path && again->query == request->query);
+  LEAT_CHECK(again->headers.all() == request->headers.all());
+  return 0;
+}
