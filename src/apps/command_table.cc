@@ -71,7 +71,7 @@ constexpr std::array kCommands = {
                  "Show a cluster, mount stores in it, drain a worker, make secrets and tokens",
                  "leat cluster\n"
                  "  leat cluster mount s3://my-bucket/train /data/train -o region=us-east-1\n"
-                 "  leat cluster drain\n"
+                 "  leat cluster umount /data/train\n"
                  "  leat cluster secret cluster.secret\n"
                  "  leat cluster token alice.token --principal alice --read /data",
                  &make_cluster_command},
