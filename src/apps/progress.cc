@@ -57,14 +57,25 @@ void Progress::clear() {
   std::fflush(stderr);
 }
 
-void Progress::show(const ProgressState& state) {
-  auto now = Clock::now();
-  if (!terminal_ || now < next_) return;
+bool Progress::is_due() {
+  const auto now = Clock::now();
+  if (!terminal_ || now < next_) return false;
   next_ = now + std::chrono::milliseconds(200);
+  return true;
+}
+
+void Progress::write(const std::string& text) {
   shown_ = true;
-  std::fprintf(stderr, "\r\033[K%s",
-               describe_progress(state, rate_.at(now, state.bytes_done)).c_str());
+  std::fprintf(stderr, "\r\033[K%s", text.c_str());
   std::fflush(stderr);
+}
+
+void Progress::show(const ProgressState& state) {
+  if (is_due()) write(describe_progress(state, rate_.at(Clock::now(), state.bytes_done)));
+}
+
+void Progress::show(const std::string& text) {
+  if (is_due()) write(text);
 }
 
 }  // namespace leat

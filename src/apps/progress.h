@@ -40,11 +40,16 @@ class Progress {
   ~Progress();  // takes the line away
 
   void show(const ProgressState& state);
+  // What is waited for, where nothing is counted.
+  void show(const std::string& text);
   // Takes the line away until it is shown again: before anything else is written.
   void clear();
 
  private:
   using Clock = std::chrono::steady_clock;
+  bool is_due();
+  void write(const std::string& text);
+
   const Clock::time_point started_ = Clock::now();
   const bool terminal_;
   Clock::time_point next_;

@@ -1,40 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is asked of a cluster by way of the worker that runs here, and what its workers and clients
 // know each other by: secrets and tokens.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <functional>
 
 #include "apps/client/daemon_client.h"
+#include "apps/cluster/cluster_dev.h"
+#include "apps/cluster/secret_files.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
+#include "apps/reference/command_description.h"
 #include "apps/text_table.h"
 #include "base/units.h"
 #include "doors/admin/codec_cluster.h"
-#include "model/mount_entry.h"
-#include "peer/trust/token.h"
-#include "runtime/disk.h"
+#include "peer/trust/cluster_secret.h"
 
 namespace leat {
 namespace {
-
-// A new file that only its owner may read; never over one that is there.
-Result<> write_secret(const std::string& path, const std::string& text) {
-  File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.fd() < 0 && errno == EEXIST) {
-    return error(StatusCode::kExists,
-                 fmt::format("{} is there already; remove it, or name another file", path));
-  }
-  if (file.fd() < 0) return error(status_from_errno(errno, "cannot make " + path));
-  const ssize_t written = ::write(file.fd(), text.data(), text.size());
-  if (written != static_cast<ssize_t>(text.size())) {
-    return error(status_from_errno(errno, "cannot write " + path));
-  }
-  return {};
-}
 
 class ClusterCommand : public Command {
  public:
@@ -79,6 +62,8 @@ class ClusterCommand : public Command {
     token->add_option("--days", days_, "For how long; 0: for ever (365)")->type_name("NUMBER");
     token->add_option("--secret-file", secret_file_, "The workers' (/etc/leat/cluster.secret)")
         ->type_name("FILE");
+    declare_dev(*add("dev", "Run a whole cluster on this machine, to try it, until Ctrl-C",
+                     &ClusterCommand::dev));
   }
 
   Attempt<> run() override { return action_(); }
@@ -90,6 +75,8 @@ class ClusterCommand : public Command {
   Attempt<> drain();
   Attempt<> secret();
   Attempt<> token();
+  Attempt<> dev();
+  void declare_dev(CLI::App& dev);
   Attempt<> done(const Json& document, const std::string& text) {
     if (json) {
       print_json(document);
@@ -104,7 +91,25 @@ class ClusterCommand : public Command {
   std::vector<std::string> options_, readable_;
   uint64_t days_ = 365;
   bool back_ = false;
+  ClusterDevOptions dev_;
 };
+
+void ClusterCommand::declare_dev(CLI::App& dev) {
+  dev.add_option("N", dev_.workers, "Workers")->type_name("NUMBER")->required();
+  dev.add_option("MOUNTPOINT", path_,
+                 "An existing directory, at which the cluster's namespace is mounted")
+      ->type_name("DIR");
+  dev.add_option("--dir", dev_.directory,
+                 "Where it keeps all it has, also for the next time (a temporary one)")
+      ->type_name("DIR");
+  dev.add_option("--mount", source_, "Store URL (s3://bucket/prefix), mounted for all")
+      ->type_name("URL");
+  dev.add_option("-o,--option", options_, "Option of that store or mount, name=value")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  one_of(dev.add_option("--registry", dev_.registry, "file is for a single worker (etcd)"),
+         {"etcd", "file"});
+}
 
 Attempt<> ClusterCommand::status() {
   LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get("/v1/cluster"));
@@ -159,31 +164,25 @@ Attempt<> ClusterCommand::drain() {
 }
 
 Attempt<> ClusterCommand::secret() {
-  LEAT_CHECK_OK(write_secret(file_, make_secret()));
+  LEAT_CHECK_OK(write_secret_file(file_, make_secret()));
   return done(Json{{"file", file_}},
               fmt::format("wrote {}; copy it to each worker (mode 0600)", file_));
 }
 
 Attempt<> ClusterCommand::token() {
-  LEAT_TRY(auto secrets, SecretFile::open(secret_file_));
-  TokenClaims claims;
-  claims.principal = principal_;
-  claims.id = Id128::random();
-  if (readable_.empty()) readable_.emplace_back("/");
-  for (const std::string& one : readable_) {
-    LEAT_TRY(std::string path, normalise_path(one));
-    claims.rights.add(std::move(path), {Right::kRead});
-  }
-  constexpr int64_t kDay = 24 * 3600;
-  if (days_ > 0) {
-    claims.expires = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()) +
-                     static_cast<int64_t>(std::min<uint64_t>(days_, 100'000)) * kDay;
-  }
-  LEAT_TRY(Token token, issue(secrets->current()->signing(), claims));
-  LEAT_CHECK_OK(write_secret(file_, token.to_line()));
+  TokenOrder order{
+      .secret_file = secret_file_, .principal = principal_, .readable = readable_, .days = days_};
+  LEAT_TRY(TokenClaims claims, write_token(file_, order));
   return done(
       Json{{"file", file_}, {"principal", principal_}, {"expires", claims.expires}},
       fmt::format("wrote {}; 'leat mount leat://HOST:PORT DIR -o token={}' uses it", file_, file_));
+}
+
+Attempt<> ClusterCommand::dev() {
+  dev_.source = source_;
+  dev_.mountpoint = path_;
+  LEAT_TRY(dev_.options, parse_options(options_));
+  return run_cluster_dev(std::move(dev_), json);
 }
 
 }  // namespace

@@ -9,11 +9,16 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <optional>
 
 #include "base/check.h"
 
 namespace leat {
 namespace {
+
+// No person's second thought comes sooner.
+constexpr auto kSameWish = std::chrono::milliseconds(100);
 
 sigset_t stop_set() {
   sigset_t set;
@@ -40,7 +45,7 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::watch() {
-  bool first = true;
+  std::optional<std::chrono::steady_clock::time_point> first;
   while (true) {
     std::array<pollfd, 2> wanted = {pollfd{signals_.fd(), POLLIN, 0},
                                     pollfd{quit_.fd(), POLLIN, 0}};
@@ -48,8 +53,10 @@ void StopSignals::watch() {
     if (wanted[1].revents != 0) return;
     signalfd_siginfo info{};
     if (read(signals_.fd(), &info, sizeof info) != sizeof info) continue;
-    if (!first) _exit(128 + static_cast<int>(info.ssi_signo));
-    first = false;
+    const auto now = std::chrono::steady_clock::now();
+    if (first && now - *first < kSameWish) continue;
+    if (first) _exit(128 + static_cast<int>(info.ssi_signo));
+    first = now;
     signalled_ = true;
     request(fmt::format("signal {} from pid {}", info.ssi_signo, info.ssi_pid));
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // StopSignals: SIGTERM, SIGINT and SIGHUP as something to wait for. A second one ends the process
-// at once: who sends it does not want to wait for a clean end.
+// at once: who sends it does not want to wait for a clean end. What comes right behind the first is
+// the same wish: the kernel tells of a parent's death (PR_SET_PDEATHSIG) by one signal for each
+// thread that the parent had, and a terminal and whoever passes its Ctrl-C on send one each.
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each process has a folder in the cluster's directory: DIR/etcd, DIR/w1 …, DIR/client. All of them
+// are children of this process, without supervisors, so that they end with it.
+#include "apps/cluster/cluster_dev.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <future>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "apps/client/daemon_client.h"
+#include "apps/cluster/child_process.h"
+#include "apps/cluster/dev_directory.h"
+#include "apps/cluster/dev_signals.h"
+#include "apps/cluster/etcd_process.h"
+#include "apps/daemon/dead_daemon.h"
+#include "apps/daemon/mount_target.h"
+#include "apps/paths.h"
+#include "apps/progress.h"
+#include "base/counted.h"
+#include "base/units.h"
+#include "base/whole_file.h"
+#include "doors/admin/codec_cluster.h"
+#include "doors/fuse/connection/connection_record.h"
+#include "doors/fuse/connection/mount_point.h"
+#include "model/mount_entry.h"
+#include "model/store_url.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 60s;     // for each step of the start
+constexpr auto kEndPatience = 15s;  // for an end in order
+constexpr auto kLook = 50ms;
+// A daemon that is a child of ours.
+struct DevDaemon {
+  std::string folder{}, runtime{};
+  std::string id{}, address{};  // of a worker, when it is there
+  std::unique_ptr<ChildProcess> process{};
+  std::unique_ptr<DaemonClient> client{};
+  bool told = false;  // that it has ended
+
+  Json describe() const {
+    return {{"pid", process->pid()}, {"runtime_directory", runtime}, {"log", process->log()}};
+  }
+};
+
+class DevCluster {
+ public:
+  DevCluster(ClusterDevOptions options, bool json) : options_(std::move(options)), json_(json) {}
+
+  // Until a signal; end() is to follow in any case.
+  Attempt<> run();
+  void end();
+
+ private:
+  // What has to be there.
+  Attempt<> check();
+  // What is started.
+  Attempt<> start_registry();
+  Attempt<> start_workers();
+  Attempt<> mount_source();
+  Attempt<> mount_folder();
+  Attempt<DevDaemon> start_daemon(const std::string& folder, const std::string& name,
+                                  std::vector<std::string> words);
+  Attempt<> wait_for(const std::string& what, const std::function<bool()>& there);
+  bool ring_is_there();
+  // What is said.
+  void tell() const;
+  Json describe() const;
+  Attempt<> watch();
+  bool tell_of_end(ChildProcess& process, bool& told, const char* consequence);
+  // What is ended.
+  void end_all(const std::vector<ChildProcess*>& processes);
+  void clean_up_after(const DevDaemon& daemon);
+
+  std::string seeds() const {
+    std::vector<std::string> all;
+    for (const DevDaemon& worker : workers_) all.push_back(worker.address);
+    return fmt::format("leat://{}/", fmt::join(all, ","));
+  }
+  std::vector<ChildProcess*> processes() const;
+
+  ClusterDevOptions options_;
+  const bool json_;
+  DevSignals signals_;
+  Progress progress_;
+  DevDirectory directory_;
+  std::string source_path_, etcd_program_, registry_;
+  EtcdProcess etcd_;
+  bool etcd_told_ = false;
+  std::vector<DevDaemon> workers_;
+  std::optional<DevDaemon> client_;
+};
+
+// --- what has to be there ------------------------------------------------------------------------
+
+// The last word of it: "s3://bucket/data/train/" comes to "/train", "s3://bucket" to "/bucket".
+std::string path_for(const StoreUrl& url) {
+  std::string words = url.bucket + "/" + url.prefix;
+  while (words.ends_with('/')) words.pop_back();
+  return "/" + words.substr(words.rfind('/') + 1);
+}
+
+Attempt<> DevCluster::check() {
+  if (options_.workers < 1 || options_.workers > kDevWorkersMax) {
+    return failure(StatusCode::kInvalidArgument,
+                   fmt::format("a cluster has 1 to {} workers here", kDevWorkersMax));
+  }
+  if (options_.registry == "file" && options_.workers > 1) {
+    return failure(StatusCode::kInvalidArgument,
+                   "a file is a registry for a single worker; leave --registry out for several");
+  }
+  if (!options_.source.empty()) {
+    if (!is_store_url(options_.source)) options_.source = absolute_path(options_.source);
+    LEAT_TRY(StoreUrl url, StoreUrl::parse(options_.source));
+    LEAT_TRY(source_path_, normalise_path(path_for(url)));
+  }
+  if (!options_.mountpoint.empty()) {
+    options_.mountpoint = absolute_path(options_.mountpoint);
+    LEAT_TRY([[maybe_unused]] bool dead, prepare_mount_target(options_.mountpoint));
+  }
+  if (options_.registry == "etcd") {
+    LEAT_TRY(etcd_program_, find_etcd());
+  }
+  return {};
+}
+
+// --- what is started -----------------------------------------------------------------------------
+
+std::vector<ChildProcess*> DevCluster::processes() const {
+  std::vector<ChildProcess*> all;
+  if (etcd_.process) all.push_back(etcd_.process.get());
+  for (const DevDaemon& worker : workers_) all.push_back(worker.process.get());
+  if (client_) all.push_back(client_->process.get());
+  return all;
+}
+
+Attempt<> DevCluster::wait_for(const std::string& what, const std::function<bool()>& there) {
+  const auto until = Clock::now() + kPatience;
+  while (!there()) {
+    if (signals_.asked_to_end(kLook)) {
+      return failure(StatusCode::kCancelled, "ended while it waited for " + what);
+    }
+    for (ChildProcess* process : processes()) {
+      if (process->running()) continue;
+      return failure(StatusCode::kUnavailable,
+                     fmt::format("{} {} before there was a cluster; it said: {}", process->name(),
+                                 process->how(), process->last_line()));
+    }
+    if (Clock::now() > until) {
+      return failure(StatusCode::kTimedOut,
+                     fmt::format("waited {} s in vain for {}; the logs are in {}",
+                                 std::chrono::seconds(kPatience).count(), what, directory_.path()));
+    }
+    progress_.show("waiting for " + what);
+  }
+  progress_.clear();
+  return {};
+}
+
+Attempt<> DevCluster::start_registry() {
+  if (options_.registry == "file") {
+    registry_ = "file://" + directory_.registry();
+    return {};
+  }
+  const std::string folder = directory_.path() + "/etcd";
+  LEAT_CHECK_OK(make_runtime_directory(folder));
+  LEAT_TRY(etcd_, EtcdProcess::start(etcd_program_, folder));
+  registry_ = etcd_.url;
+  return wait_for("etcd", [this] { return etcd_.listens(); });
+}
+
+Attempt<DevDaemon> DevCluster::start_daemon(const std::string& folder, const std::string& name,
+                                            std::vector<std::string> words) {
+  DevDaemon daemon{.folder = directory_.path() + "/" + folder};
+  daemon.runtime = daemon.folder + "/run";
+  LEAT_CHECK_OK(make_runtime_directory(daemon.folder));
+  LEAT_CHECK_OK(make_runtime_directory(daemon.runtime));
+  words.insert(words.begin(), "leat");
+  words.insert(words.end(),
+               {"--cache-dir", daemon.folder + "/cache", "--config", directory_.options()});
+  ChildStart start{.name = name,
+                   .executable = "/proc/self/exe",
+                   .arguments = std::move(words),
+                   .environment = child_environment({"LEAT_"}),
+                   .log = daemon_log(daemon.runtime)};
+  start.environment.push_back("LEAT_RUNTIME_DIR=" + daemon.runtime);
+  start.environment.push_back("LEAT_SNAPSHOT_DIRECTORY=" + daemon.folder + "/snapshots");
+  start.environment.emplace_back("LEAT_DAEMON_SUPERVISED=false");
+  LEAT_TRY(daemon.process, ChildProcess::start(start));
+  daemon.client = std::make_unique<DaemonClient>(daemon.runtime);
+  return daemon;
+}
+
+Attempt<> DevCluster::start_workers() {
+  for (unsigned i = 1; i <= options_.workers; ++i) {
+    LEAT_TRY(DevDaemon worker,
+             start_daemon(fmt::format("w{}", i), fmt::format("worker {}", i),
+                          {"worker", "--registry", registry_, "--name", "dev", "--secret-file",
+                           directory_.secret(), "--listen", "127.0.0.1:0"}));
+    workers_.push_back(std::move(worker));
+  }
+  return wait_for(counted(options_.workers, "worker"), [this] { return ring_is_there(); });
+}
+
+// Each sees all of them, with a share.
+bool DevCluster::ring_is_there() {
+  std::vector<ClusterStatusView> views;
+  std::set<std::string> ids;
+  for (DevDaemon& worker : workers_) {
+    const std::optional<Json> answer = worker.client->glance("/v1/cluster", 1s);
+    if (!answer) return false;
+    Result<ClusterStatusView> view = from_json<ClusterStatusView>(*answer);
+    if (!view) return false;
+    worker.id = view->self;
+    ids.insert(view->self);
+    views.push_back(*std::move(view));
+  }
+  for (const ClusterStatusView& view : views) {
+    size_t there = 0;
+    for (const ClusterWorkerView& one : view.workers) {
+      if (!ids.contains(one.id) || one.state != "active" || one.share == 0) continue;
+      ++there;
+      for (DevDaemon& worker : workers_) {
+        if (worker.id == one.id) worker.address = one.address;
+      }
+    }
+    if (there != workers_.size()) return false;
+  }
+  return true;
+}
+
+// Whether a worker serves it; `view` says what it has.
+bool serves(DaemonClient& client, const std::string& path, ClusterMountView& view) {
+  const std::optional<Json> answer = client.glance("/v1/cluster", 1s);
+  if (!answer) return false;
+  Result<ClusterStatusView> status = from_json<ClusterStatusView>(*answer);
+  if (!status) return false;
+  for (ClusterMountView& mount : status->mounts) {
+    if (mount.path != path) continue;
+    view = mount;
+    return mount.trouble.empty();
+  }
+  return false;
+}
+
+Attempt<> DevCluster::mount_source() {
+  if (options_.source.empty()) return {};
+  ClusterMountView before;
+  serves(*workers_.front().client, source_path_, before);
+  if (before.path.empty()) {
+    ClusterMountRequest request{
+        .path = source_path_, .source = options_.source, .options = options_.options};
+    // In a thread of its own: a store that does not answer keeps nobody from ending all this.
+    std::future<Attempt<Json>> answer = std::async(std::launch::async, [&] {
+      return DaemonClient(workers_.front().runtime).post("/v1/cluster/mounts", to_json(request));
+    });
+    Attempt<> waited =
+        wait_for(options_.source, [&] { return answer.wait_for(0s) == std::future_status::ready; });
+    if (!waited) end_all(processes());  // it has its answer then
+    Attempt<Json> mounted = answer.get();
+    if (!waited) return waited;
+    if (!mounted) return std::unexpected(mounted.error());
+  }
+  return wait_for("the mount at all workers", [this] {
+    ClusterMountView view;
+    return std::ranges::all_of(
+        workers_, [&](DevDaemon& worker) { return serves(*worker.client, source_path_, view); });
+  });
+}
+
+Attempt<> DevCluster::mount_folder() {
+  if (options_.mountpoint.empty()) return {};
+  LEAT_TRY(client_, start_daemon("client", "the folder's daemon",
+                                 {"mount", seeds(), options_.mountpoint, "--option",
+                                  "token=" + directory_.token(), "--foreground"}));
+  return wait_for("the folder", [this] {
+    const std::optional<Json> answer = client_->client->glance("/v1/mounts", 1s);
+    return answer && answer->contains("mounts") && !answer->at("mounts").empty();
+  });
+}
+
+// --- what is said --------------------------------------------------------------------------------
+
+Json DevCluster::describe() const {
+  Json document = {
+      {"directory", directory_.path()}, {"registry", registry_}, {"secret", directory_.secret()},
+      {"token", directory_.token()},    {"url", seeds()},        {"workers", Json::array()}};
+  for (const DevDaemon& worker : workers_) {
+    Json one = worker.describe();
+    one["address"] = worker.address;
+    document["workers"].push_back(std::move(one));
+  }
+  if (etcd_.process) {
+    document["etcd"] = {{"pid", etcd_.process->pid()}, {"log", etcd_.process->log()}};
+  }
+  if (!source_path_.empty()) {
+    document["mount"] = {{"path", source_path_}, {"source", options_.source}};
+  }
+  if (client_) {
+    document["folder"] = client_->describe();
+    document["folder"]["path"] = options_.mountpoint;
+  }
+  return document;
+}
+
+void DevCluster::tell() const {
+  if (json_) {
+    print_json(describe());
+    std::fflush(stdout);
+    return;
+  }
+  std::string text = fmt::format("a cluster of {} runs on this machine; Ctrl-C ends it\n",
+                                 counted(workers_.size(), "worker"));
+  text += fmt::format("  files     {}{}\n", directory_.path(),
+                      directory_.temporary() ? ", removed at the end" : "");
+  text += fmt::format("  registry  {}\n", registry_);
+  for (const DevDaemon& worker : workers_) {
+    text += fmt::format("  {:<9} {}, pid {}\n", worker.process->name(), worker.address,
+                        worker.process->pid());
+  }
+  if (!source_path_.empty()) {
+    text += fmt::format("  mount     {} from {}\n", source_path_, options_.source);
+  }
+  if (client_) text += fmt::format("  folder    {}\n", options_.mountpoint);
+  text += fmt::format(
+      "In another shell:\n"
+      "  export LEAT_RUNTIME_DIR={}   # what worker 1 is asked by\n"
+      "  leat cluster\n"
+      "  leat mount {} DIR -o token={}",
+      workers_.front().runtime, seeds(), directory_.token());
+  print(text);
+  std::fflush(stdout);
+}
+
+// True the first time that it is known to have ended.
+bool DevCluster::tell_of_end(ChildProcess& process, bool& told, const char* consequence) {
+  if (told || process.running()) return false;
+  told = true;
+  note(fmt::format("{} (pid {}) {}; {}. Its log is {}", process.name(), process.pid(),
+                   process.how(), consequence, process.log()));
+  return true;
+}
+
+Attempt<> DevCluster::watch() {
+  while (!signals_.asked_to_end(1s)) {
+    if (etcd_.process) {
+      tell_of_end(*etcd_.process, etcd_told_, "reads go on, and nobody can join, leave or mount");
+    }
+    size_t left = workers_.size();
+    for (DevDaemon& worker : workers_) {
+      tell_of_end(*worker.process, worker.told, "the others stand in for it");
+      if (worker.told) --left;
+    }
+    if (client_) tell_of_end(*client_->process, client_->told, "its folder is gone");
+    if (left == 0) return failure(StatusCode::kUnavailable, "no worker is left");
+  }
+  return {};
+}
+
+Attempt<> DevCluster::run() {
+  LEAT_CHECK_OK(check());
+  LEAT_TRY(directory_, DevDirectory::take(options_.directory));
+  LEAT_CHECK_OK(start_registry());
+  LEAT_CHECK_OK(start_workers());
+  LEAT_CHECK_OK(mount_source());
+  LEAT_CHECK_OK(mount_folder());
+  tell();
+  return watch();
+}
+
+// --- what is ended -------------------------------------------------------------------------------
+
+void DevCluster::end_all(const std::vector<ChildProcess*>& processes) {
+  for (ChildProcess* process : processes) process->signal(SIGTERM);
+  const auto until = Clock::now() + kEndPatience;
+  for (ChildProcess* process : processes) {
+    while (process->running()) {
+      progress_.show(fmt::format("waiting for the end of {}", process->name()));
+      // Asked again: nobody wants to wait for a clean end.
+      if (!signals_.asked_to_end(kLook) && Clock::now() < until) continue;
+      note(fmt::format("{} (pid {}) is ended by force", process->name(), process->pid()));
+      process->signal(SIGKILL);
+      static_cast<void>(process->ends_within(2s));
+      break;
+    }
+  }
+  progress_.clear();
+}
+
+// Of a daemon that was killed: its mounts, those made by other commands among them.
+void DevCluster::clean_up_after(const DevDaemon& daemon) {
+  Result<> cleared = clear_dead_daemon(daemon.runtime, [](const std::string& what) { note(what); });
+  if (!cleared) note(cleared.error().to_string());
+  Result<std::string> text = read_whole_file(connection_record(daemon.runtime), kMiB);
+  if (!text) return;
+  Result<RecordedConnections> record = parse_connections(*text);
+  if (!record) return;
+  for (const MountinfoLine& mount : record->mounts) {
+    Result<bool> gone = remove_dead_mount(unescape_mount(mount.point));
+    if (!gone) note(gone.error().to_string());
+  }
+}
+
+// First who asks, then who answers, then what they agree by.
+void DevCluster::end() {
+  progress_.clear();
+  if (client_) end_all({client_->process.get()});
+  std::vector<ChildProcess*> workers;
+  for (const DevDaemon& worker : workers_) workers.push_back(worker.process.get());
+  end_all(workers);
+  if (etcd_.process) end_all({etcd_.process.get()});
+  if (client_) clean_up_after(*client_);
+  for (const DevDaemon& worker : workers_) clean_up_after(worker);
+  Result<> removed = directory_.remove_if_temporary();
+  if (!removed) note(removed.error().to_string());
+}
+
+}  // namespace
+
+Attempt<> run_cluster_dev(ClusterDevOptions options, bool json) {
+  DevCluster cluster(std::move(options), json);
+  Attempt<> done = cluster.run();
+  cluster.end();
+  return done;
+}
+
+}  // namespace leat

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cluster/etcd_process.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ranges>
+#include <string_view>
+
+#include "runtime/disk.h"
+
+namespace leat {
+namespace {
+
+bool can_execute(const std::string& path) {
+  return ::access(path.c_str(), X_OK) == 0;
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Where tools/setup has it (CONTRIBUTING.md).
+std::string of_the_tests() {
+  std::string dependencies = variable("LEAT_DEPS_DIR");
+  if (dependencies.empty()) {
+    std::string caches = variable("XDG_CACHE_HOME");
+    if (caches.empty()) caches = variable("HOME") + "/.cache";
+    dependencies = caches + "/leat-build";
+  }
+  return dependencies + "/etcd/usr/bin/etcd";
+}
+
+sockaddr_in loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+struct FreePort {
+  File socket;  // holds it
+  int port = 0;
+};
+
+Result<FreePort> take_port() {
+  FreePort taken{File(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))};
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(taken.socket.fd(), generic, size) != 0 ||
+      ::getsockname(taken.socket.fd(), generic, &size) != 0) {
+    return error(status_from_errno(errno, "cannot find a free port on loopback"));
+  }
+  taken.port = ntohs(address.sin_port);
+  return taken;
+}
+
+}  // namespace
+
+Result<std::string> find_etcd() {
+  if (const std::string named = variable("LEAT_ETCD"); !named.empty()) {
+    if (can_execute(named)) return named;
+    return error(StatusCode::kNotFound,
+                 fmt::format("LEAT_ETCD names {}, which is no program", named));
+  }
+  for (auto part : std::views::split(variable("PATH"), ':')) {
+    const std::string program = std::string(part.begin(), part.end()) + "/etcd";
+    if (can_execute(program)) return program;
+  }
+  if (can_execute(of_the_tests())) return of_the_tests();
+  return error(StatusCode::kNotFound,
+               "there is no etcd, which keeps a cluster's registry; 'apt-get install etcd-server' "
+               "installs one, LEAT_ETCD=/PATH/etcd names one, and '--registry file' does without "
+               "for a single worker");
+}
+
+Result<EtcdProcess> EtcdProcess::start(const std::string& program, const std::string& directory) {
+  EtcdProcess etcd;
+  std::string peers;
+  {
+    LEAT_TRY(const FreePort clients, take_port());
+    LEAT_TRY(const FreePort others, take_port());
+    etcd.port = clients.port;
+    etcd.url = fmt::format("http://127.0.0.1:{}", clients.port);
+    peers = fmt::format("http://127.0.0.1:{}", others.port);
+  }
+  // Variables that its flags cover end it; without this one it does not start on ARM.
+  std::vector<std::string> environment = child_environment({"ETCD_"});
+  if (const std::string arch = variable("ETCD_UNSUPPORTED_ARCH"); !arch.empty()) {
+    environment.push_back("ETCD_UNSUPPORTED_ARCH=" + arch);
+  }
+  ChildStart child{
+      .name = "etcd",
+      .executable = program,
+      .arguments = {"etcd", "--name", "m0", "--data-dir", directory + "/data",
+                    "--listen-client-urls", etcd.url, "--advertise-client-urls", etcd.url,
+                    "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+                    "--initial-cluster", "m0=" + peers, "--logger", "zap", "--log-level", "error"},
+      .environment = std::move(environment),
+      .log = directory + "/etcd.log"};
+  LEAT_TRY(etcd.process, ChildProcess::start(child));
+  return etcd;
+}
+
+bool EtcdProcess::listens() const {
+  const File socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(port);
+  return ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+}  // namespace leat

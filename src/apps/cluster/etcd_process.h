@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// An etcd of one member on loopback, for a cluster on one machine.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "apps/cluster/child_process.h"
+
+namespace leat {
+
+// $LEAT_ETCD, else `etcd` of PATH, else the one that tools/setup unpacks for tests. kNotFound says
+// how to get one.
+Result<std::string> find_etcd();
+
+struct EtcdProcess {
+  std::unique_ptr<ChildProcess> process;
+  int port = 0;
+  std::string url;  // "http://127.0.0.1:PORT"
+
+  // Its data and log in `directory`, which is there, also from an earlier time.
+  static Result<EtcdProcess> start(const std::string& program, const std::string& directory);
+  // Whether it takes connections.
+  bool listens() const;
+};
+
+}  // namespace leat

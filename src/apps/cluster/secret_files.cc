@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cluster/secret_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "model/mount_entry.h"
+#include "runtime/disk.h"
+
+namespace leat {
+
+Result<> write_secret_file(const std::string& path, const std::string& text) {
+  File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file.fd() < 0 && errno == EEXIST) {
+    return error(StatusCode::kExists,
+                 fmt::format("{} is there already; remove it, or name another file", path));
+  }
+  if (file.fd() < 0) return error(status_from_errno(errno, "cannot make " + path));
+  const ssize_t written = ::write(file.fd(), text.data(), text.size());
+  if (written != static_cast<ssize_t>(text.size())) {
+    return error(status_from_errno(errno, "cannot write " + path));
+  }
+  return {};
+}
+
+Result<TokenClaims> write_token(const std::string& file, const TokenOrder& order) {
+  LEAT_TRY(auto secrets, SecretFile::open(order.secret_file));
+  TokenClaims claims;
+  claims.principal = order.principal;
+  claims.id = Id128::random();
+  for (const std::string& one : order.readable) {
+    LEAT_TRY(std::string path, normalise_path(one));
+    claims.rights.add(std::move(path), {Right::kRead});
+  }
+  if (order.readable.empty()) claims.rights.add("/", {Right::kRead});
+  constexpr int64_t kDay = 24 * 3600;
+  if (order.days > 0) {
+    claims.expires = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()) +
+                     static_cast<int64_t>(std::min<uint64_t>(order.days, 100'000)) * kDay;
+  }
+  LEAT_TRY(Token token, issue(secrets->current()->signing(), claims));
+  LEAT_CHECK_OK(write_secret_file(file, token.to_line()));
+  return claims;
+}
+
+}  // namespace leat
