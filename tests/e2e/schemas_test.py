@@ -137,6 +137,24 @@ def use_offline_cache(call, cache, folder):
     call("cache", "format", "--yes", folder / "elsewhere")
 
 
+@contextlib.contextmanager
+def running(leat, store, *words):
+    """A command that runs until it is ended, once it has printed its document."""
+    process = subprocess.Popen([leat_program(), *map(str, words), "--json"],
+                               env=leat.environment(store.credentials), stdout=subprocess.PIPE, text=True)
+    try:
+        said = ""
+        while not said.endswith("\n}\n"):
+            line = process.stdout.readline()
+            assert line, f"leat {words[0]} has ended"
+            said += line
+        schemas.check(list(map(str, words)), said)
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
 def use_cluster(call, store, bucket, folder):
     """By a worker of a cluster of one."""
     leat = Leat(folder / "w")
@@ -145,31 +163,22 @@ def use_cluster(call, store, bucket, folder):
     ask = Caller(leat, store)
     ask("cluster", "secret", secret)
     ask("cluster", "token", folder / "token", "--principal", "p", "--secret-file", secret)
-    worker = subprocess.Popen(
-        [leat_program(), "worker", "--json", "--registry", f"file://{registry}", "--secret-file",
-         str(secret), "--listen", "127.0.0.1:0", "--cache-dir", str(leat.cache_dir)],
-        env=leat.environment(store.credentials), stdout=subprocess.PIPE, text=True)
     try:
-        said = ""
-        while not said.rstrip().endswith("}"):
-            line = worker.stdout.readline()
-            assert line, "the worker has ended"
-            said += line
-        schemas.check(["worker"], said)
-        ask.called.add("worker")
-        wait_until(lambda: ask("cluster")["workers"], "the ring")
-        mounted = ask("cluster", "mount", f"s3://{bucket}", "/d", "-o", f"endpoint={store.endpoint}",
-                      "-o", "region=us-east-1")
-        assert mounted["path"] == "/d"
-        wait_until(lambda: ask("cluster", "status")["mounts"], "the mount")
-        ask("cluster", "umount", "/d")
-        assert ask("cluster", "drain", check=False)["error"]["code"] == "busy"  # it is alone
-        ask("cluster", "drain", "--back")
+        with running(leat, store, "worker", "--registry", f"file://{registry}", "--secret-file", secret,
+                     "--listen", "127.0.0.1:0", "--cache-dir", leat.cache_dir):
+            wait_until(lambda: ask("cluster")["workers"], "the ring")
+            mounted = ask("cluster", "mount", f"s3://{bucket}", "/d",
+                          "-o", f"endpoint={store.endpoint}", "-o", "region=us-east-1")
+            assert mounted["path"] == "/d"
+            wait_until(lambda: ask("cluster", "status")["mounts"], "the mount")
+            ask("cluster", "umount", "/d")
+            assert ask("cluster", "drain", check=False)["error"]["code"] == "busy"  # it is alone
+            ask("cluster", "drain", "--back")
+        with running(leat, store, "cluster", "dev", "1", "--registry", "file"):
+            pass
     finally:
-        worker.terminate()
-        worker.wait(timeout=30)
         leat.close()
-    call.called |= ask.called
+    call.called |= ask.called | {"worker", "cluster dev"}
 
 
 def test_each_command_prints_what_its_schema_says(leat, store, s3, bucket, folder):
