@@ -20,14 +20,15 @@ from rig.mounts import MNT_DETACH, UMOUNT_NOFOLLOW, libc, mounts
 
 HOME = "/reader"
 HOST = "reader"
-HOSTS = f"127.0.0.1 localhost {HOST} namenode\n"
+HOSTS = f"127.0.0.1 localhost {HOST} namenode etcd1 etcd2 etcd3\n"
 COVERED = ("etc", "opt", "usr", "var")  # by an overlay that takes what is written
 OWN = ("fast", "mnt", "proc", "run")
 # On the disk: the kernel reads cached files by itself from there alone, and stores keep attributes.
 ON_DISK = {"fast": "/fast", "home": HOME, "stores": "/stores", "cache": "/var/cache/leat",
            "state": "/var/lib/leat"}
 SWITCH = "/sys/module/fuse/parameters/enable_uring"  # that `leat doctor --fix` sets
-SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, IFF_UP = 0x8913, 0x8914, 0x8916, 1
+INSIDE = "10.0.0.1"  # and with it all of 10.0.0.0/8: machines of pages that need several
 
 
 def words(module, *arguments):
@@ -91,6 +92,8 @@ def raise_loopback():
         request = struct.pack("16sh14x", b"lo", 0)
         flags = struct.unpack("16sh14x", fcntl.ioctl(control, SIOCGIFFLAGS, request))[1]
         fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
+        fcntl.ioctl(control, SIOCSIFADDR, struct.pack(
+            "16sH2x4s16x", b"lo:1", socket.AF_INET, socket.inet_aton(INSIDE)))
 
 
 def furnish(folder, leat):
@@ -106,6 +109,8 @@ def furnish(folder, leat):
     sudo = Path("/usr/local/bin/sudo")
     sudo.write_text('#!/bin/sh\nexec "$@"\n')
     sudo.chmod(0o755)
+    # As after apt-get install etcd-server.
+    Path("/usr/local/bin/etcd").symlink_to(Path(os.environ["LEAT_DEPS_DIR"], "etcd/usr/bin/etcd"))
     Path("/etc/hosts").write_text(HOSTS)
     if os.path.exists(SWITCH):
         copy = Path(folder, "enable_uring")

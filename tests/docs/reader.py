@@ -18,7 +18,7 @@ from docs.pages import ROOT, blocks, session
 
 MARK = "\x1e"
 SCRIPTS = Path("/run/page")
-SCHEME = re.compile(r"\b(gs|az|hdfs)://")
+SCHEME = re.compile(r"\b(gs|az|hdfs)://|\b(etcd)1:2379")
 LARGE = re.compile(r"^(?:import|from) (?:tensorflow|pyspark)", re.MULTILINE)
 
 # An exit status that is not 0 ends the shell, and is told with the line of the page.
@@ -64,8 +64,8 @@ def steps_of(page, part):
 
 
 def wanted(steps):
-    """Schemes of the stores that the steps name."""
-    return {scheme for step in steps for scheme in SCHEME.findall(step.text)}
+    """Schemes of the stores that the steps name, and etcd."""
+    return {word for step in steps for words in SCHEME.findall(step.text) for word in words if word}
 
 
 def search_path(steps, job):

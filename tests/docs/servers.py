@@ -179,8 +179,21 @@ def hdfs(sets):
     return {"HADOOP_USER_NAME": USER}
 
 
-# By what a page writes in front of `://`; S3 is there in any case.
-SERVERS = {"gs": gcs, "az": azure, "hdfs": hdfs}
+def etcd(_sets):
+    """One member, which answers at the names of three."""
+    port, peers = 2379, "http://127.0.0.1:2380"
+    server = start("etcd", [
+        deps() / "etcd/usr/bin/etcd", "--name", "m0", "--data-dir", "/stores/etcd",
+        "--listen-client-urls", f"http://127.0.0.1:{port}",
+        "--advertise-client-urls", f"http://127.0.0.1:{port}",
+        "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+        "--initial-cluster", f"m0={peers}", "--logger", "zap", "--log-level", "error"])
+    wait_until(lambda: listens(server, "etcd", ("127.0.0.1", port)), "etcd")
+    return {}
+
+
+# By what a page writes in front of `://` or, of etcd, as its address; S3 is there in any case.
+SERVERS = {"gs": gcs, "az": azure, "hdfs": hdfs, "etcd": etcd}
 
 
 def start_for(schemes, sets):
