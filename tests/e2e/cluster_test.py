@@ -248,6 +248,34 @@ def test_a_change_reaches_all_clients(make_cluster, s3):
                    timeout_s=10)
 
 
+def test_what_nobody_tells_is_seen_when_worker_and_client_believe_it_no_more(make_cluster, s3):
+    age_s, missing_age_s, slack_s = 4, 2, 1
+    cluster = make_cluster(2)
+    cluster.mount("data/train", "/aged", "-o", f"freshness=max-age={age_s}s",
+                  "-o", f"negative_age={missing_age_s}s")
+    mount = cluster.client().mount_cluster("/aged", "-o", f"negative_age={missing_age_s}s",
+                                           freshness=f"max-age={age_s}s")
+    changing, coming = [f"train/small/{i:03}" for i in range(10)], mount / "small" / "coming"
+    for name in changing:
+        assert read(mount, name) == body(name)
+    assert not coming.exists()
+    for name in changing:
+        s3.put_object(Bucket="data", Key=name, Body=body(name, 2))
+    s3.put_object(Bucket="data", Key="train/small/coming", Body=b"new")
+    changed = time.monotonic()
+
+    def over():
+        # That somebody looks meanwhile must not make it be believed for longer.
+        for name in changing:
+            path_in(mount, name).stat()
+        coming.exists()
+        return time.monotonic() - changed > max(age_s, 2 * missing_age_s) + slack_s
+    wait_until(over, "the ages to be over", timeout_s=60, interval_s=0.2)
+    assert coming.exists()
+    for name in changing:
+        assert read(mount, name) == body(name, 2), name
+
+
 def test_who_has_no_right_gets_nothing(make_cluster, folder):
     cluster = make_cluster(2)
     cluster.mount("data/train/small", "/private")
