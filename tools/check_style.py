@@ -24,6 +24,9 @@ LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 VAGUE_NAME = re.compile(r"(^|_)(utils?|helpers?|common|misc|manager)(_|$)")
 # Out of it a stream throws when a read fails.
 THROWING_READ = re.compile(r"istreambuf_" r"iterator")
+# As clang-format lays them out: nothing of a namespace is indented, all within a type is.
+NAMESPACE = re.compile(r"^namespace ?([\w:]*) ?\{")
+TYPE = re.compile(r"^(?:class|struct|union|enum class|enum) (\w+)(?: final)?(?: ?: ?[^:;].*)?(?: \{.*)$")
 MACHINE_PATH = re.compile(r"(/home/\w+|/root)/")
 
 
@@ -83,6 +86,29 @@ def check_folders(root, names):
                 yield f"{folder}: a room without README.md"
 
 
+def defined_types(text):
+    """(namespace, name) of each class, struct, union and enum that others can link with: of a
+    program's sources, two of one name are one to the linker, which takes the functions of either."""
+    spaces = []
+    for line in text.splitlines():
+        if opened := NAMESPACE.match(line):
+            spaces.append(opened[1])
+        elif line.startswith("}  // namespace") and spaces:
+            spaces.pop()
+        elif (found := TYPE.match(line)) and "" not in spaces:
+            yield "::".join(spaces), found[1]
+
+
+def check_types(texts):
+    homes = {}
+    for name, text in texts:
+        for kind in set(defined_types(text)):
+            other = homes.setdefault(kind, name)
+            if other != name:
+                yield (f"{name}: {'::'.join(kind)} is defined in {other}, too; the linker takes them "
+                       "for one")
+
+
 def check_tree(root):
     names = tracked_files(root)
     for name in names:
@@ -93,6 +119,9 @@ def check_tree(root):
         if is_code(name, text):
             yield from check_file(name, text)
     yield from check_folders(root, names)
+    yield from check_types(
+        (name, (root / name).read_text()) for name in names
+        if name.startswith("src/") and name.endswith((".h", ".cc")) and not is_test(name))
 
 
 def main():

@@ -11,20 +11,20 @@ constexpr int kPassedOverMax = 64;
 
 }  // namespace
 
-OpenFilesPtr Openable::opened() {
+FilePairPtr Openable::opened() {
   std::lock_guard lock(files_mutex_);
   if (files_ != nullptr) used_.store(true, std::memory_order_relaxed);
   return files_;
 }
 
 void Openable::close_files() {
-  OpenFilesPtr closing;  // closed after the lock is released
+  FilePairPtr closing;  // closed after the lock is released
   std::lock_guard lock(files_mutex_);
   closing.swap(files_);
 }
 
-Task<Result<OpenFilesPtr>> DescriptorPool::open(Context context, std::shared_ptr<Openable> object) {
-  std::shared_ptr<SharedResult<OpenFilesPtr>> opening;
+Task<Result<FilePairPtr>> DescriptorPool::open(Context context, std::shared_ptr<Openable> object) {
+  std::shared_ptr<SharedResult<FilePairPtr>> opening;
   bool first = false;
   {
     std::lock_guard lock(object->files_mutex_);
@@ -33,15 +33,15 @@ Task<Result<OpenFilesPtr>> DescriptorPool::open(Context context, std::shared_ptr
       co_return object->files_;
     }
     first = object->opening_ == nullptr;
-    if (first) object->opening_ = SharedResult<OpenFilesPtr>::make();
+    if (first) object->opening_ = SharedResult<FilePairPtr>::make();
     opening = object->opening_;
   }
   if (!first) {
-    Result<OpenFilesPtr> files = co_await opening->wait(context, "open a cache file");
+    Result<FilePairPtr> files = co_await opening->wait(context, "open a cache file");
     co_return files;
   }
   // By reference: a copy in the call could outlive this frame and hold bytes back for a moment.
-  Result<OpenFilesPtr> files =
+  Result<FilePairPtr> files =
       co_await disk_->threads().run([this, &object] { return open_now(*object); });
   {
     std::lock_guard lock(object->files_mutex_);
@@ -53,7 +53,7 @@ Task<Result<OpenFilesPtr>> DescriptorPool::open(Context context, std::shared_ptr
   co_return files;
 }
 
-void DescriptorPool::adopt(const std::shared_ptr<Openable>& object, OpenFilesPtr files) {
+void DescriptorPool::adopt(const std::shared_ptr<Openable>& object, FilePairPtr files) {
   {
     std::lock_guard lock(object->files_mutex_);
     object->files_ = std::move(files);
@@ -61,8 +61,8 @@ void DescriptorPool::adopt(const std::shared_ptr<Openable>& object, OpenFilesPtr
   enrol(object);
 }
 
-Result<OpenFilesPtr> DescriptorPool::open_now(const Openable& object) {
-  auto files = std::make_shared<OpenFiles>();
+Result<FilePairPtr> DescriptorPool::open_now(const Openable& object) {
+  auto files = std::make_shared<FilePair>();
   LEAT_TRY(files->data, disk_->open(root_ + "/" + object.data_name(), O_RDWR, 0));
   LEAT_TRY(files->side, disk_->open(root_ + "/" + object.side_name(), O_RDWR, 0));
   return files;

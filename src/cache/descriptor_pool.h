@@ -19,11 +19,11 @@
 namespace leat {
 
 // Data, and what describes it: .meta of a file, .index of a segment. Both read-write.
-struct OpenFiles {
+struct FilePair {
   File data;
   File side;
 };
-using OpenFilesPtr = std::shared_ptr<OpenFiles>;
+using FilePairPtr = std::shared_ptr<FilePair>;
 
 // Something with such a pair of files.
 class Openable {
@@ -34,7 +34,7 @@ class Openable {
   virtual std::string side_name() const = 0;
 
   // What is open now, or null. Counts as a use.
-  OpenFilesPtr opened();
+  FilePairPtr opened();
   // Before what depends on the descriptors being closed, such as giving bytes back. Those who use
   // them at the moment keep them.
   void close_files();
@@ -43,8 +43,8 @@ class Openable {
   friend class DescriptorPool;
 
   std::mutex files_mutex_;  // leaf
-  OpenFilesPtr files_;
-  std::shared_ptr<SharedResult<OpenFilesPtr>> opening_;
+  FilePairPtr files_;
+  std::shared_ptr<SharedResult<FilePairPtr>> opening_;
   std::atomic<bool> used_ = false;
 };
 
@@ -55,13 +55,13 @@ class DescriptorPool {
 
   // The object's files, opened if they are not; they must exist. The object may be removed
   // meanwhile and another be at the same path: look at it again afterwards.
-  Task<Result<OpenFilesPtr>> open(Context context, std::shared_ptr<Openable> object);
+  Task<Result<FilePairPtr>> open(Context context, std::shared_ptr<Openable> object);
   // Takes over what was just created.
-  void adopt(const std::shared_ptr<Openable>& object, OpenFilesPtr files);
+  void adopt(const std::shared_ptr<Openable>& object, FilePairPtr files);
 
  private:
   void enrol(const std::shared_ptr<Openable>& object);
-  Result<OpenFilesPtr> open_now(const Openable& object);
+  Result<FilePairPtr> open_now(const Openable& object);
 
   const std::string root_;
   const std::shared_ptr<Disk> disk_;

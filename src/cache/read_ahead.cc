@@ -13,7 +13,7 @@ constexpr uint64_t kGapBytesMax = 512 * kKiB;
 constexpr int kUnderWayMax = 2;
 
 struct OpenStretch {
-  OpenFilesPtr files;
+  FilePairPtr files;
   uint64_t offset;
   uint64_t size;
 };
@@ -57,7 +57,7 @@ Task<> read_ahead(std::shared_ptr<CacheDirectory> directory, std::vector<Stretch
   }
   std::vector<OpenStretch> open;
   for (const Stretch& stretch : merge_stretches(std::move(stretches))) {
-    Result<OpenFilesPtr> files =
+    Result<FilePairPtr> files =
         co_await directory->descriptors.open(Context::background(), stretch.object);
     if (files) open.push_back({*std::move(files), stretch.offset, stretch.size});
   }

@@ -10,8 +10,8 @@
 #include "cluster/cluster_view.h"
 #include "http/client.h"
 #include "peer/changes.h"
-#include "peer/circuit.h"
 #include "peer/peer.h"
+#include "peer/peer_circuit.h"
 #include "peer/peer_terms.h"
 #include "peer/peer_watch.h"
 #include "peer/trust/request_signature.h"
@@ -27,7 +27,7 @@ struct PeerClientOptions {
   Clock::duration connect_timeout = std::chrono::seconds(1);
   Clock::duration ping_timeout = std::chrono::seconds(1);
   PeerWatchOptions watch{};
-  CircuitOptions circuit{};
+  PeerCircuitOptions circuit{};
 };
 
 class PeerClient : public Peer {
@@ -66,7 +66,7 @@ class PeerClient : public Peer {
   const HttpClient client_;
   const HttpClient pinging_;  // on connections of its own
   std::shared_ptr<PeerWatch> watch_;
-  mutable Circuit circuit_;
+  mutable PeerCircuit circuit_;
 };
 
 }  // namespace leat

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "http/server.h"
-#include "peer/circuit.h"
 #include "peer/made_cluster_test.h"
+#include "peer/peer_circuit.h"
 
 namespace leat {
 namespace {
@@ -150,9 +150,9 @@ TEST_F(PeerClientTest, RubbishIsNoAnswer) {
 
 // --- the circuit ---------------------------------------------------------------------------------
 
-TEST(Circuit, OpensAfterFailuresInARowAndClosesWithAnAnswer) {
+TEST(PeerCircuit, OpensAfterFailuresInARowAndClosesWithAnAnswer) {
   Clock::time_point now{};
-  Circuit circuit({.now = [&] { return now; }});
+  PeerCircuit circuit({.now = [&] { return now; }});
   circuit.failed(false);
   circuit.failed(false);
   circuit.answered();
@@ -169,9 +169,9 @@ TEST(Circuit, OpensAfterFailuresInARowAndClosesWithAnAnswer) {
   EXPECT_TRUE(circuit.may_try());
 }
 
-TEST(Circuit, ADeadOneOpensItAtOnceAndEachTrialInVainTakesLonger) {
+TEST(PeerCircuit, ADeadOneOpensItAtOnceAndEachTrialInVainTakesLonger) {
   Clock::time_point now{};
-  Circuit circuit({.now = [&] { return now; }});
+  PeerCircuit circuit({.now = [&] { return now; }});
   circuit.failed(true);
   // All that was under way fails with it, and is no trial.
   for (int i = 0; i < 100; ++i) circuit.failed(true);

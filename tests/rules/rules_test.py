@@ -93,6 +93,25 @@ def test_style_catches(tmp_path, name, text, expected):
     assert any(expected in line for line in violations), violations
 
 
+KINDS = "// SPDX-License-Identifier: Apache-2.0\n#pragma once\nnamespace leat {\n%s\n}  // namespace leat\n"
+
+
+@pytest.mark.parametrize("one, other, twice", [
+    ("class A {\n};", "struct A {\n};", True),
+    ("struct A : B {\n};", "enum class A : int { kB };", True),
+    ("class A;", "class A {\n};", False),
+    ("struct A {\n};", "struct B {\n  struct A {\n  };\n};", False),
+    ("struct A {\n};", "struct A::C {\n};", False),
+    ("struct A {\n};", "namespace {\nstruct A {\n};\n}  // namespace", False),
+    ("struct A {\n};", "namespace deep {\nstruct A {\n};\n}  // namespace deep", False),
+])
+def test_a_type_is_defined_once(tmp_path, one, other, twice):
+    write_tree(tmp_path, {"src/r/a.h": KINDS % one, "src/s/b.h": KINDS % other,
+                          "src/s/c_test.h": KINDS % one})
+    found = [line for line in check_style.check_tree(tmp_path) if "linker" in line]
+    assert bool(found) == twice, found
+
+
 def test_sources_are_laid_out():
     names = [n for n in check_style.tracked_files(ROOT) if n.endswith((".cc", ".h"))]
     done = subprocess.run(["clang-format-19", "--dry-run", "--Werror", *names], cwd=ROOT,

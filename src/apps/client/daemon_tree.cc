@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/client/daemon_client.h"
-#include "apps/client/tree.h"
+#include "apps/client/path_tree.h"
 #include "apps/paths.h"
 #include "model/mount_entry.h"
 
@@ -15,7 +15,7 @@ Task<Result<>> take_piece(const TakeBytes* take, Bytes piece) {
   co_return Result<>();
 }
 
-class DaemonTree : public Tree {
+class DaemonTree : public PathTree {
  public:
   Attempt<StatView> stat(const std::string& path, bool) override {
     auto found = client_.get_as<StatView>("/v1/stat", {{"path", path}});
@@ -55,14 +55,14 @@ class DaemonTree : public Tree {
 
 }  // namespace
 
-std::unique_ptr<Tree> make_daemon_tree() {
+std::unique_ptr<PathTree> make_daemon_tree() {
   return std::make_unique<DaemonTree>();
 }
 
 Attempt<Target> open_target(const std::string& argument) {
   if (!is_store_url(argument)) return Target{make_daemon_tree(), absolute_path(argument)};
   LEAT_TRY(StoreUrl url, StoreUrl::parse(argument));
-  LEAT_TRY(std::unique_ptr<Tree> tree, make_store_tree(url));
+  LEAT_TRY(std::unique_ptr<PathTree> tree, make_store_tree(url));
   std::string path = "/" + url.prefix;
   if (path.size() > 1) path.pop_back();
   return Target{std::move(tree), std::move(path)};

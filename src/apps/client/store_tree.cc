@@ -8,7 +8,7 @@
 #include <deque>
 #include <future>
 
-#include "apps/client/tree.h"
+#include "apps/client/path_tree.h"
 #include "runtime/executor.h"
 #include "source/source.h"
 
@@ -54,7 +54,7 @@ Task<Result<Bytes>> read_piece(SourcePtr source, ReadRequest request) {
   co_return Bytes(std::move(buffer));
 }
 
-class StoreTree : public Tree {
+class StoreTree : public PathTree {
  public:
   explicit StoreTree(const StoreUrl& url) : source_(open_source(url)) {}
 
@@ -199,7 +199,7 @@ class StoreTree : public Tree {
 
 }  // namespace
 
-Attempt<std::unique_ptr<Tree>> make_store_tree(const StoreUrl& url) {
+Attempt<std::unique_ptr<PathTree>> make_store_tree(const StoreUrl& url) {
   auto tree = std::make_unique<StoreTree>(url);
   LEAT_CHECK_OK(tree->opened());
   return tree;

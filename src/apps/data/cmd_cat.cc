@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "apps/client/tree.h"
+#include "apps/client/path_tree.h"
 #include "apps/command_table.h"
 
 namespace leat {

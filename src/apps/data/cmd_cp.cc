@@ -56,7 +56,7 @@ Attempt<Target> CpCommand::open_source() {
   const std::string path = absolute_path(source_);
   if (is_in_namespace(path) || !fs::exists(path)) return open_target(source_);
   LEAT_TRY(StoreUrl url, StoreUrl::parse("file:///"));
-  LEAT_TRY(std::unique_ptr<Tree> tree, make_store_tree(url));
+  LEAT_TRY(std::unique_ptr<PathTree> tree, make_store_tree(url));
   return Target{std::move(tree), path};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "apps/client/tree.h"
+#include "apps/client/path_tree.h"
 #include "apps/command_table.h"
 #include "apps/text_table.h"
 #include "base/counted.h"

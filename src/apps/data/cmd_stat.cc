@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "apps/client/tree.h"
+#include "apps/client/path_tree.h"
 #include "apps/command_table.h"
 #include "apps/text_table.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "apps/client/tree.h"
+#include "apps/client/path_tree.h"
 
 namespace leat {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/client/tree.h"
+#include "apps/client/path_tree.h"
 #include "apps/data/copy_target.h"
 #include "apps/progress.h"
 #include "model/file_filter.h"
@@ -41,7 +41,7 @@ class TreeCopy {
  public:
   static constexpr size_t kErrorsKept = 100;
 
-  TreeCopy(Tree& from, CopyTarget& to, CopyOptions options)
+  TreeCopy(PathTree& from, CopyTarget& to, CopyOptions options)
       : from_(from), to_(to), options_(std::move(options)) {}
 
   // One file, or all below a directory. Once. SIGINT and SIGTERM end it after what is under way was
@@ -68,7 +68,7 @@ class TreeCopy {
   void note_failure(const std::string& what, const Failure& why);
   void leave_out(uint64_t count, const std::string& why);
 
-  Tree& from_;
+  PathTree& from_;
   CopyTarget& to_;
   const CopyOptions options_;
 

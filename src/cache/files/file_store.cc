@@ -96,7 +96,7 @@ Task<Result<bool>> FileStore::write_missing(Context context, Writing writing) {
   const auto& [file, ref, offset, data, crcs] = writing;
   LEAT_CO_TRY(Semaphore::Permit turn,
               co_await file->write_turn().acquire(context, 1, "a turn to write to a cache file"));
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, file);
+  Result<FilePairPtr> files = co_await directory_->descriptors.open(context, file);
   if (!files) co_return directory_->write_failed(ref->key, files.error());
   const BlockRun whole = BlockRun::covering({offset, data.size()});
   BlockRun rest = whole;
@@ -113,7 +113,7 @@ Task<Result<bool>> FileStore::write_missing(Context context, Writing writing) {
 }
 
 // Data, then its record, then it is known: what a crash leaves is missing or has a checksum.
-Task<Result<>> FileStore::write_run(Context context, FilePtr file, OpenFilesPtr files,
+Task<Result<>> FileStore::write_run(Context context, FilePtr file, FilePairPtr files,
                                     FileRefPtr ref, BlockRun run, Bytes data,
                                     std::vector<uint32_t> crcs) {
   std::optional<uint64_t> reserved = file->reserve(run);
@@ -187,11 +187,11 @@ Task<Result<FileStore::FilePtr>> FileStore::find_or_create(Context context, File
 
 Task<Result<>> FileStore::create(FilePtr file, FileRefPtr ref) {
   CacheDirectory* directory = directory_.get();
-  Result<OpenFilesPtr> made = co_await directory->blocking([directory, &file,
-                                                            &ref]() -> Result<OpenFilesPtr> {
+  Result<FilePairPtr> made = co_await directory->blocking([directory, &file,
+                                                           &ref]() -> Result<FilePairPtr> {
     // What could not be unlinked may still be read by somebody; it must not be cut.
     constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL;
-    auto files = std::make_shared<OpenFiles>();
+    auto files = std::make_shared<FilePair>();
     LEAT_CHECK_OK(directory->disk->make_directory(directory->path(file->folder_name())));
     LEAT_TRY(files->data, directory->disk->open(directory->path(file->data_name()), kFlags, 0600));
     LEAT_CHECK_OK(directory->disk->truncate(files->data.fd(), ref->size));

@@ -103,18 +103,18 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
     std::vector<uint32_t> crcs;
   };
   Task<Result<bool>> write_missing(Context context, Writing writing);
-  Task<Result<>> write_run(Context context, FilePtr file, OpenFilesPtr files, FileRefPtr ref,
+  Task<Result<>> write_run(Context context, FilePtr file, FilePairPtr files, FileRefPtr ref,
                            BlockRun run, Bytes data, std::vector<uint32_t> crcs);
 
   // Reading.
   Task<Result<Bytes>> read_file(Context context, FilePtr file, std::string key, ByteRange range);
-  Task<Result<Bytes>> read_checked(Context context, FilePtr file, OpenFilesPtr files,
+  Task<Result<Bytes>> read_checked(Context context, FilePtr file, FilePairPtr files,
                                    std::string key, ByteRange range);
-  Task<Result<>> learn_checksums(FilePtr file, OpenFilesPtr files);
+  Task<Result<>> learn_checksums(FilePtr file, FilePairPtr files);
   std::optional<BlockRun> first_wrong(const CachedFile& file, const CachedFile::Checks& checks,
                                       std::span<const std::byte> bytes, ByteRange range) const;
   void note_matched(const FilePtr& file, const CachedFile::Checks& checks);
-  Task<Result<Bytes>> lost(FilePtr file, OpenFilesPtr files, std::string key, BlockRun run,
+  Task<Result<Bytes>> lost(FilePtr file, FilePairPtr files, std::string key, BlockRun run,
                            std::string why);
 
   // file_store_upkeep.cc
@@ -126,10 +126,10 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   };
   std::vector<FilePtr> in_order(const std::function<bool(const FileId&)>& wanted) const;
   Task<> scrub_file(FilePtr file, ScrubPace& pace);
-  Result<ObjectMeta> read_meta(const CachedFile& file, const OpenFiles& files) const;
-  Scrubbed compare(const CachedFile& file, const OpenFiles& files, const ObjectMeta& meta,
+  Result<ObjectMeta> read_meta(const CachedFile& file, const FilePair& files) const;
+  Scrubbed compare(const CachedFile& file, const FilePair& files, const ObjectMeta& meta,
                    BlockRun run, bool whole) const;
-  bool reads_else(const OpenFiles& files) const;
+  bool reads_else(const FilePair& files) const;
   void note_compared(const FilePtr& file, BlockRun run, const ObjectMeta& meta,
                      const CachedFile::Checks& matched);
   Result<std::optional<CachedObject>> describe(const CachedFile& file) const;
@@ -140,7 +140,7 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Task<Result<>> settle(FilePtr file);
   void note_names_changed(const FileId& id) { folders_changed_[id.bytes[0]] = true; }
   Result<> sync_names();  // blocks
-  Task<Result<>> call_complete(FilePtr file, OpenFilesPtr files);
+  Task<Result<>> call_complete(FilePtr file, FilePairPtr files);
   void queue_settling(const FilePtr& file);
   static Task<> settle_in_background(std::shared_ptr<FileStore> self, FilePtr file);
   static Task<> remove_in_background(std::shared_ptr<FileStore> self, FilePtr file);

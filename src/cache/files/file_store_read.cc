@@ -38,7 +38,7 @@ std::optional<Bytes> FileStore::try_read(const FileRef& ref, ByteRange range) {
   FilePtr file = find(ref.id);
   if (file == nullptr) return std::nullopt;
   // In this order: descriptors opened after the file was doomed may belong to its successor.
-  OpenFilesPtr files = file->opened();
+  FilePairPtr files = file->opened();
   if (files == nullptr) return std::nullopt;
   BlockRun run = BlockRun::covering(range);
   std::optional<CachedFile::Checks> checks;  // none in the steady state
@@ -78,7 +78,7 @@ Task<Result<Bytes>> FileStore::read_file(Context context, FilePtr file, std::str
                                          ByteRange range) {
   BlockRun run = BlockRun::covering(range);
   if (!file->present(run)) co_return not_here(key);
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, file);
+  Result<FilePairPtr> files = co_await directory_->descriptors.open(context, file);
   if (!files && !lost_by_open(files.error())) co_return not_read(key, files.error());
   if (!files) {
     Result<Bytes> answer =
@@ -101,7 +101,7 @@ Task<Result<Bytes>> FileStore::read_file(Context context, FilePtr file, std::str
 }
 
 // Reads the whole blocks around `range` and compares those that were not verified before.
-Task<Result<Bytes>> FileStore::read_checked(Context context, FilePtr file, OpenFilesPtr files,
+Task<Result<Bytes>> FileStore::read_checked(Context context, FilePtr file, FilePairPtr files,
                                             std::string key, ByteRange range) {
   BlockRun run = BlockRun::covering(range);
   std::optional<CachedFile::Checks> checks = file->checks(run);
@@ -153,7 +153,7 @@ void FileStore::note_matched(const FilePtr& file, const CachedFile::Checks& chec
 }
 
 // Through the descriptor, since opening may fail for want of one.
-Task<Result<>> FileStore::learn_checksums(FilePtr file, OpenFilesPtr files) {
+Task<Result<>> FileStore::learn_checksums(FilePtr file, FilePairPtr files) {
   Buffer bytes(file->record_offset(file->blocks()));
   LEAT_CO_TRY(size_t got, co_await directory_->disk->read(Context::background(), files->side.fd(),
                                                           bytes.span(), 0));
@@ -166,7 +166,7 @@ Task<Result<>> FileStore::learn_checksums(FilePtr file, OpenFilesPtr files) {
 
 // The bytes of `run` cannot be had. A file still being filled loses those blocks; a complete one is
 // never changed, so it goes as a whole.
-Task<Result<Bytes>> FileStore::lost(FilePtr file, OpenFilesPtr files, std::string key, BlockRun run,
+Task<Result<Bytes>> FileStore::lost(FilePtr file, FilePairPtr files, std::string key, BlockRun run,
                                     std::string why) {
   if (file->doomed()) co_return not_here(key);
   bool in_part = files != nullptr && file->lose(run);
@@ -205,7 +205,7 @@ Task<Result<>> FileStore::settle(FilePtr file) {
   if (file->doomed() || file->synced()) co_return Result<>();
   const std::shared_ptr<Disk>& disk = directory_->disk;
   const Context background = Context::background();
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(background, file);
+  Result<FilePairPtr> files = co_await directory_->descriptors.open(background, file);
   if (!files) co_return Error(files.error().with_context("cannot sync " + file->data_name()));
   CachedFile::SyncPoint point = file->sync_point();
   Result<> synced = co_await disk->sync(background, (*files)->data.fd());
@@ -227,7 +227,7 @@ Task<Result<>> FileStore::settle(FilePtr file) {
   co_return Result<>();
 }
 
-Task<Result<>> FileStore::call_complete(FilePtr file, OpenFilesPtr files) {
+Task<Result<>> FileStore::call_complete(FilePtr file, FilePairPtr files) {
   const std::shared_ptr<Disk>& disk = directory_->disk;
   const Context background = Context::background();
   Bytes state = Bytes::copy_of(ObjectMeta::encode_state(ObjectMeta::State::kComplete));

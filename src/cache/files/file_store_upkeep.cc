@@ -36,7 +36,7 @@ Task<> FileStore::scrub(uint8_t folder, ScrubPace& pace) {
 }
 
 Task<> FileStore::scrub_file(FilePtr file, ScrubPace& pace) {
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(Context::background(), file);
+  Result<FilePairPtr> files = co_await directory_->descriptors.open(Context::background(), file);
   if (!files) co_return;  // whoever reads it finds out
   std::shared_ptr<Disk> disk = directory_->disk;
   const BlockRun all{0, file->blocks()};
@@ -81,7 +81,7 @@ void FileStore::note_compared(const FilePtr& file, BlockRun run, const ObjectMet
   if (!open->empty()) note_matched(file, *open);
 }
 
-Result<ObjectMeta> FileStore::read_meta(const CachedFile& file, const OpenFiles& files) const {
+Result<ObjectMeta> FileStore::read_meta(const CachedFile& file, const FilePair& files) const {
   Buffer bytes(align_up(file.record_offset(file.blocks()), kPageBytes));
   LEAT_TRY(size_t got, directory_->disk->read_now(files.side.fd(), bytes.span(), 0));
   LEAT_TRY(ObjectMeta meta, ObjectMeta::decode(bytes.span().first(got)));
@@ -93,13 +93,13 @@ Result<ObjectMeta> FileStore::read_meta(const CachedFile& file, const OpenFiles&
 
 // Whether the disk gives anything at the moment. Where it does not, a read that failed says nothing
 // of the place that it was of.
-bool FileStore::reads_else(const OpenFiles& files) const {
+bool FileStore::reads_else(const FilePair& files) const {
   Buffer page(kPageBytes);
   return directory_->disk->read_now(files.side.fd(), page.span(), 0).has_value();
 }
 
 // Blocks that have no checksum on disk yet are none of a finished file.
-FileStore::Scrubbed FileStore::compare(const CachedFile& file, const OpenFiles& files,
+FileStore::Scrubbed FileStore::compare(const CachedFile& file, const FilePair& files,
                                        const ObjectMeta& meta, BlockRun run, bool whole) const {
   Scrubbed found;
   const auto recorded = [&](uint64_t block) { return meta.blocks[block].has_value(); };

@@ -278,10 +278,10 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool, 
     co_return error(StatusCode::kNoSpace, "no room for a new segment");
   }
   CacheDirectory* directory = directory_.get();
-  Result<OpenFilesPtr> files =
-      co_await directory->blocking([directory, &segment]() -> Result<OpenFilesPtr> {
+  Result<FilePairPtr> files =
+      co_await directory->blocking([directory, &segment]() -> Result<FilePairPtr> {
         constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL;
-        auto made = std::make_shared<OpenFiles>();
+        auto made = std::make_shared<FilePair>();
         LEAT_TRY(made->data,
                  directory->disk->open(directory->path(segment->data_name()), kFlags, 0600));
         LEAT_TRY(made->side,

@@ -147,7 +147,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   std::optional<Bytes> read_tail(const FileId& id, const Found& found, ByteRange range,
                                  bool begins);
   // Whether the object, of which the page cache has nothing, is being brought with others.
-  bool bring_neighbours(const Found& found, const OpenFiles& files, ByteRange wanted);
+  bool bring_neighbours(const Found& found, const FilePair& files, ByteRange wanted);
   bool matches(const Found& found, std::span<const std::byte> whole) const;
   // `begins`: a pass, for eviction.
   void note_read(const FileId& id, const Found& found, bool begins);
@@ -164,7 +164,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   static Task<> remove_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
   Task<Result<>> settle(SegmentPtr segment);
   Task<Result<>> settle_all(SegmentPtr segment);
-  Task<Result<>> finish_file(SegmentPtr segment, OpenFilesPtr files);
+  Task<Result<>> finish_file(SegmentPtr segment, FilePairPtr files);
   void queue_settling(const SegmentPtr& segment);
   void give_up(const SegmentPtr& segment, const Status& why);
   Task<> remove(SegmentPtr segment);
@@ -218,9 +218,9 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // packed_store_tail.cc
   enum class Extent { kWholePieces, kAll };
   Task<Result<>> write_out(SegmentPtr segment, Extent extent);
-  OpenFilesPtr files_to_fill(const Segment& segment) const;
+  FilePairPtr files_to_fill(const Segment& segment) const;
   std::optional<uint64_t> end_of_batch(const Segment& segment, Extent extent) const;
-  Result<> write_batches(Segment& segment, const OpenFiles& files, Extent extent);
+  Result<> write_batches(Segment& segment, const FilePair& files, Extent extent);
   void lose_tail(const SegmentPtr& segment, const Status& why);
   void give_back_pieces(uint64_t pieces);
   void queue_writing(const SegmentPtr& segment);
@@ -244,8 +244,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // packed_store_upkeep.cc
   std::vector<Moving> live_records(const Segment& segment, std::span<const std::byte> index,
                                    size_t& at, size_t limit) const;
-  uint64_t compare(const OpenFiles& files, std::span<const Moving> objects);
-  bool reads_else(const OpenFiles& files) const;
+  uint64_t compare(const FilePair& files, std::span<const Moving> objects);
+  bool reads_else(const FilePair& files) const;
 
   // packed_store_load.cc
   // Records that point past the end of .data, until another one or a word makes up for them.

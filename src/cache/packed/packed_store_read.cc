@@ -26,7 +26,7 @@ std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) 
   std::optional<Found> found = find(ref.id);
   if (!found || found->segment == nullptr) return std::nullopt;
   if (auto bytes = read_tail(ref.id, *found, range, range.offset == 0)) return bytes;
-  OpenFilesPtr files = found->segment->opened();
+  FilePairPtr files = found->segment->opened();
   if (files == nullptr) return std::nullopt;
   // Until it is verified an object is checked as a whole: it is small, and so is its entry.
   ByteRange wanted = found->entry.verified ? range : ByteRange{0, found->entry.size};
@@ -40,7 +40,7 @@ std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) 
 }
 
 // Asked first, since a read that may not wait and misses begins to bring the object alone.
-bool PackedStore::bring_neighbours(const Found& found, const OpenFiles& files, ByteRange wanted) {
+bool PackedStore::bring_neighbours(const Found& found, const FilePair& files, ByteRange wanted) {
   Disk& disk = *directory_->disk;
   const int fd = files.data.fd();
   const ByteRange object = found.entry.extent();
@@ -81,7 +81,7 @@ Task<Result<Bytes>> PackedStore::read_object(Context context, FileRefPtr ref, By
     co_return not_here(ref->key);
   }
   if (auto bytes = read_tail(ref->id, *found, range, begins)) co_return *bytes;
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(context, found->segment);
+  Result<FilePairPtr> files = co_await directory_->descriptors.open(context, found->segment);
   if (!files && !lost_by_open(files.error())) co_return not_read(ref->key, files.error());
   if (!files) co_return lost(ref->id, entry, ref->key, files.error().to_string());
   ByteRange wanted = entry.verified ? range : ByteRange{0, entry.size};
@@ -175,7 +175,7 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   if (finish) give_back_pieces(segment->tail.abandon());
   if (segment->synced_writes == writes && !finish) co_return Result<>();
   const Context background = Context::background();
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(background, segment);
+  Result<FilePairPtr> files = co_await directory_->descriptors.open(background, segment);
   if (!files) co_return Error(files.error().with_context("cannot sync a cache segment"));
   if (finish) LEAT_CO_CHECK_OK(co_await finish_file(segment, *files));
   Result<> synced = co_await directory_->disk->sync(background, (*files)->data.fd());
@@ -199,7 +199,7 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
 }
 
 // Whole pages, so that the kernel can map the last one as it lies; without what was cut off.
-Task<Result<>> PackedStore::finish_file(SegmentPtr segment, OpenFilesPtr files) {
+Task<Result<>> PackedStore::finish_file(SegmentPtr segment, FilePairPtr files) {
   const uint64_t bytes = segment->tail.written();
   const std::shared_ptr<Disk> disk = directory_->disk;
   LEAT_CO_CHECK_OK(co_await directory_->blocking(

@@ -38,7 +38,7 @@ Task<Result<>> PackedStore::write_out(SegmentPtr segment, Extent extent) {
   if (segment->write_all.exchange(false)) extent = Extent::kAll;
   std::optional<uint64_t> end = end_of_batch(*segment, extent);
   if (!end || !segment->tail.any_below(*end)) co_return Result<>();
-  Result<OpenFilesPtr> files = files_to_fill(*segment);
+  Result<FilePairPtr> files = files_to_fill(*segment);
   if (*files == nullptr) files = co_await directory_->descriptors.open(background, segment);
   Result<> done = files ? Result<>() : Error(files.error());
   // One thread for all of it: between two batches the disk would wait for whoever is being served.
@@ -50,7 +50,7 @@ Task<Result<>> PackedStore::write_out(SegmentPtr segment, Extent extent) {
   co_return done;
 }
 
-OpenFilesPtr PackedStore::files_to_fill(const Segment& segment) const {
+FilePairPtr PackedStore::files_to_fill(const Segment& segment) const {
   std::lock_guard lock(mutex_);
   return segment.being_filled;
 }
@@ -69,7 +69,7 @@ std::optional<uint64_t> PackedStore::end_of_batch(const Segment& segment, Extent
   return segment.tail.end_near(kBatchBytes, end);
 }
 
-Result<> PackedStore::write_batches(Segment& segment, const OpenFiles& files, Extent extent) {
+Result<> PackedStore::write_batches(Segment& segment, const FilePair& files, Extent extent) {
   Disk& disk = *directory_->disk;
   for (;;) {
     if (segment.write_all.exchange(false)) extent = Extent::kAll;

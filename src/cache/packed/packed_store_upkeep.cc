@@ -50,7 +50,7 @@ std::vector<PackedStore::Moving> PackedStore::live_records(const Segment& segmen
 Task<> PackedStore::scrub(uint32_t sequence, ScrubPace& pace) {
   SegmentPtr found = segment(sequence);
   if (found == nullptr || found->removing) co_return;
-  Result<OpenFilesPtr> files = co_await directory_->descriptors.open(Context::background(), found);
+  Result<FilePairPtr> files = co_await directory_->descriptors.open(Context::background(), found);
   if (!files) co_return;  // whoever reads it finds out
   CacheDirectory* directory = directory_.get();
   Result<Buffer> index = co_await directory->blocking([directory, &found] {
@@ -81,13 +81,13 @@ Task<> PackedStore::scrub(uint32_t sequence, ScrubPace& pace) {
 }
 
 // As FileStore::reads_else.
-bool PackedStore::reads_else(const OpenFiles& files) const {
+bool PackedStore::reads_else(const FilePair& files) const {
   Buffer page(kPageBytes);
   return directory_->disk->read_now(files.side.fd(), page.span(), 0).has_value();
 }
 
 // One read for all of them; returns its bytes.
-uint64_t PackedStore::compare(const OpenFiles& files, std::span<const Moving> objects) {
+uint64_t PackedStore::compare(const FilePair& files, std::span<const Moving> objects) {
   const uint64_t begin = objects.front().record.offset;
   uint64_t end = begin;  // records come in the order in which their writers were done
   for (const Moving& object : objects) {

@@ -75,7 +75,7 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   PlacesInWork filling;       // slots whose writers are not done
   bool sealed = false;
   // Kept open until all is written, so that a want of descriptors costs nothing that came in.
-  OpenFilesPtr being_filled;
+  FilePairPtr being_filled;
   bool whole_pages = false;  // sealed, and .data cut to whole pages
   std::atomic<bool> removing = false;
   bool compacting = false;          // must not go by itself: what moved may not be durable yet

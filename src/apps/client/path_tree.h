@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tree: names and bytes behind a PATH argument, wherever they are: the daemon's namespace, or a
+// PathTree: names and bytes behind a PATH argument, wherever they are: the daemon's namespace, or a
 // store that this process asks itself.
 #pragma once
 
@@ -26,9 +26,9 @@ struct StoredObject {
 };
 
 // May be used by several threads at once.
-class Tree {
+class PathTree {
  public:
-  virtual ~Tree() = default;
+  virtual ~PathTree() = default;
   virtual std::optional<StoredObject> object_at(const std::string& path) const {
     static_cast<void>(path);
     return std::nullopt;  // the daemon's business
@@ -45,7 +45,7 @@ class Tree {
 };
 
 struct Target {
-  std::unique_ptr<Tree> tree;
+  std::unique_ptr<PathTree> tree;
   std::string path;  // within the tree; children are path + '/' + name
 };
 
@@ -57,8 +57,8 @@ bool is_in_namespace(const std::string& path);
 
 std::string child_path(const std::string& parent, const std::string& name);
 
-std::unique_ptr<Tree> make_daemon_tree();
+std::unique_ptr<PathTree> make_daemon_tree();
 // The store of `url`, whose options are taken from it. Paths within are keys after a '/'.
-Attempt<std::unique_ptr<Tree>> make_store_tree(const StoreUrl& url);
+Attempt<std::unique_ptr<PathTree>> make_store_tree(const StoreUrl& url);
 
 }  // namespace leat

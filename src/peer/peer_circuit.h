@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Circuit: whether a worker that did not answer is to be asked again. Closed: it is. Open: it is
-// not, until a pause is over; then one request is let through to see. Bookkeeping alone;
+// PeerCircuit: whether a worker that did not answer is to be asked again. Closed: it is. Open: it
+// is not, until a pause is over; then one request is let through to see. Bookkeeping alone;
 // thread-safe.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace leat {
 
-struct CircuitOptions {
+struct PeerCircuitOptions {
   // Requests in a row that were not answered. A peer that was found dead opens it at once.
   unsigned failures_max = 3;
   // Of the first pause; each trial in vain doubles it.
@@ -22,9 +22,9 @@ struct CircuitOptions {
   std::function<Clock::time_point()> now = &Clock::now;
 };
 
-class Circuit {
+class PeerCircuit {
  public:
-  explicit Circuit(CircuitOptions options = {}) : options_(std::move(options)) {}
+  explicit PeerCircuit(PeerCircuitOptions options = {}) : options_(std::move(options)) {}
 
   // Whether a request may go. While it is open: one, each time that a pause is over.
   bool may_try() {
@@ -58,7 +58,7 @@ class Circuit {
   }
 
  private:
-  const CircuitOptions options_;
+  const PeerCircuitOptions options_;
   mutable std::mutex mutex_;  // leaf
   bool open_ = false;
   bool trial_ = false;  // one is under way while it is open
