@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/base64.h"
+#include "http/status_codes.h"
 #include "peer/flat_json.h"
 #include "peer/peer_terms.h"
 
@@ -14,14 +15,6 @@ namespace leat {
 namespace {
 
 using Json = nlohmann::json;
-
-std::optional<StatusCode> find_code(std::string_view name) {
-  for (int code = static_cast<int>(StatusCode::kInternal);
-       code <= static_cast<int>(StatusCode::kBusy); ++code) {
-    if (to_string(static_cast<StatusCode>(code)) == name) return static_cast<StatusCode>(code);
-  }
-  return std::nullopt;
-}
 
 std::optional<std::string> text_of(const Json& json, const char* name) {
   const auto found = json.find(name);
@@ -38,39 +31,7 @@ std::optional<std::string> message_of(const Json& json) {
 }  // namespace
 
 int peer_error_http(StatusCode code) {
-  switch (code) {
-    case StatusCode::kInvalidArgument:
-    case StatusCode::kNotDirectory:
-    case StatusCode::kIsDirectory:
-      return 400;
-    case StatusCode::kPermissionDenied:
-    case StatusCode::kReadOnly:
-      return 403;
-    case StatusCode::kNotFound:
-      return 404;
-    case StatusCode::kExists:
-    case StatusCode::kChanged:
-      return 409;
-    case StatusCode::kOutOfRange:
-      return 416;
-    case StatusCode::kBusy:
-      return kHttpMisdirected;
-    case StatusCode::kThrottled:
-      return 429;
-    case StatusCode::kUnsupported:
-      return 501;
-    case StatusCode::kUnavailable:
-    case StatusCode::kCancelled:
-      return 503;
-    case StatusCode::kTimedOut:
-      return 504;
-    case StatusCode::kNoSpace:
-      return 507;
-    case StatusCode::kInternal:
-    case StatusCode::kCorrupt:
-      break;
-  }
-  return 500;
+  return code == StatusCode::kBusy ? kHttpMisdirected : http_status_of(code);
 }
 
 std::string encode_peer_error(const Status& status) {
@@ -87,7 +48,7 @@ Status decode_peer_error(int http, std::string_view body) {
     const auto code = text_of(*reason, "code");
     auto message = message_of(*reason);
     if (code && message) {
-      return {find_code(*code).value_or(StatusCode::kInternal), *std::move(message)};
+      return {status_code_named(*code).value_or(StatusCode::kInternal), *std::move(message)};
     }
   }
   return {StatusCode::kUnavailable,

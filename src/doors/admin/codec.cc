@@ -16,6 +16,7 @@
 #include "doors/admin/codec_mount.h"
 #include "doors/admin/json_fields.h"
 #include "doors/admin/trace_view.h"
+#include "http/status_codes.h"
 
 namespace leat {
 namespace {
@@ -233,47 +234,8 @@ Result<WallTime> parse_time(const std::string& text) {
   return WallTime(std::chrono::seconds(timegm(&parts)) + std::chrono::nanoseconds(nanoseconds));
 }
 
-namespace {
-
-int http_status(StatusCode code) {
-  switch (code) {
-    case StatusCode::kInvalidArgument:
-    case StatusCode::kNotDirectory:
-    case StatusCode::kIsDirectory:
-      return 400;
-    case StatusCode::kPermissionDenied:
-    case StatusCode::kReadOnly:
-      return 403;
-    case StatusCode::kNotFound:
-      return 404;
-    case StatusCode::kExists:
-    case StatusCode::kBusy:
-    case StatusCode::kChanged:
-      return 409;
-    case StatusCode::kOutOfRange:
-      return 416;
-    case StatusCode::kThrottled:
-      return 429;
-    case StatusCode::kUnsupported:
-      return 501;
-    case StatusCode::kUnavailable:
-    case StatusCode::kCancelled:
-      return 503;
-    case StatusCode::kTimedOut:
-      return 504;
-    case StatusCode::kNoSpace:
-      return 507;
-    case StatusCode::kInternal:
-    case StatusCode::kCorrupt:
-      break;
-  }
-  return 500;
-}
-
-}  // namespace
-
 HttpResponse error_response(const Status& status) {
-  return HttpResponse::failure(http_status(status.code()), to_string(status.code()),
+  return HttpResponse::failure(http_status_of(status.code()), to_string(status.code()),
                                status.to_string());
 }
 
@@ -284,7 +246,8 @@ Status status_of(const HttpResponse& response) {
     auto code = reason.find("code"), message = reason.find("message");
     if (code != reason.end() && code->is_string() && message != reason.end() &&
         message->is_string()) {
-      return {code_named(code->get<std::string>()), message->get<std::string>()};
+      return {status_code_named(code->get<std::string>()).value_or(StatusCode::kInternal),
+              message->get<std::string>()};
     }
   }
   return {StatusCode::kInternal,

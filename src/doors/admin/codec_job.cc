@@ -2,15 +2,9 @@
 #include "doors/admin/codec_job.h"
 
 #include "doors/admin/json_fields.h"
+#include "http/status_codes.h"
 
 namespace leat {
-
-StatusCode code_named(std::string_view name) {
-  for (int code = int(StatusCode::kInternal); code <= int(StatusCode::kBusy); ++code) {
-    if (to_string(StatusCode(code)) == name) return StatusCode(code);
-  }
-  return StatusCode::kInternal;
-}
 
 void decode(const Json& json, JobRequest& request) {
   request.kind = json.at("kind").get<std::string>();
@@ -52,7 +46,7 @@ void decode(const Json& json, JobView& job) {
   get(json, "errors", job.errors);
   std::string code;
   get(json, "code", code);
-  if (!code.empty()) job.code = code_named(code);
+  if (!code.empty()) job.code = status_code_named(code).value_or(StatusCode::kInternal);
 }
 
 Json to_json(const JobRequest& request) {

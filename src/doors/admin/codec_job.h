@@ -6,9 +6,6 @@
 
 namespace leat {
 
-// kInternal for a name that is none.
-StatusCode code_named(std::string_view name);
-
 void decode(const Json& json, JobRequest& request);
 void decode(const Json& json, JobView& job);
 
