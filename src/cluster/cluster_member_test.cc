@@ -4,12 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "base/units.h"
 #include "cluster/cluster_records.h"
 #include "cluster/embedded_registry.h"
 #include "cluster/registry_door_test.h"
+#include "cluster/wait_until_test.h"
 
 namespace leat {
 namespace {
@@ -17,8 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::RegistryDoor;
-
-constexpr auto kGivenUpAfter = seconds(30);
+using testing::wait_until;
 
 WorkerId worker(const std::string& name) {
   const std::string_view part = name;
@@ -50,14 +48,6 @@ class ClusterMemberTest : public ::testing::Test {
   std::unique_ptr<Member> member(const std::string& name,
                                  Clock::duration patience = std::chrono::minutes(10)) {
     return std::make_unique<Member>(*registry_, name, patience, executor_);
-  }
-  template <class F>
-  static bool wait_until(F condition) {
-    for (const auto end = Clock::now() + kGivenUpAfter; Clock::now() < end;) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(milliseconds(5));
-    }
-    return false;
   }
   static std::vector<WorkerId> ring_of(const Member& of) {
     std::vector<WorkerId> ids;

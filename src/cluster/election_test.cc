@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <thread>
 
 #include "cluster/embedded_registry.h"
 #include "cluster/registry_door_test.h"
+#include "cluster/wait_until_test.h"
 
 namespace leat {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::RegistryDoor;
+using testing::wait_until;
 
-constexpr auto kPatience = seconds(30);
 constexpr auto kTtl = seconds(2);
 
 class ElectionTest : public ::testing::Test {
@@ -47,14 +47,6 @@ class ElectionTest : public ::testing::Test {
 
   std::unique_ptr<Candidate> candidate(const std::string& name) {
     return std::make_unique<Candidate>(*registry_, name, executor_);
-  }
-  template <class F>
-  static bool wait_until(F condition) {
-    for (const auto end = Clock::now() + kPatience; Clock::now() < end;) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(milliseconds(5));
-    }
-    return false;
   }
   std::vector<std::string> keys() {
     std::vector<std::string> names;

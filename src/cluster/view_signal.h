@@ -11,9 +11,9 @@
 
 namespace leat {
 
-class ViewSignal {
+class ViewSignal : public ClusterMap {
  public:
-  ClusterViewPtr view() const {
+  ClusterViewPtr view() const override {
     std::lock_guard lock(mutex_);
     return view_;
   }
@@ -28,7 +28,7 @@ class ViewSignal {
     next->set(true);
   }
 
-  Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) {
+  Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) override {
     while (true) {
       std::shared_ptr<SharedResult<bool>> next;
       {

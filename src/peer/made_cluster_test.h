@@ -23,16 +23,11 @@ inline WorkerId worker_id(size_t number) {
   return WorkerId(Id128::digest({&part, 1}));
 }
 
-class MadeMap : public ClusterMap {
+class MadeMap : public ViewSignal {
  public:
-  ClusterViewPtr view() const override { return signal_.view(); }
-  Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) override {
-    return signal_.newer(std::move(context), after);
+  void set(ClusterView view) {
+    ViewSignal::set(std::make_shared<const ClusterView>(std::move(view)));
   }
-  void set(ClusterView view) { signal_.set(std::make_shared<const ClusterView>(std::move(view))); }
-
- private:
-  ViewSignal signal_;
 };
 
 // Answers from `store` as a worker that is reached, and counts.

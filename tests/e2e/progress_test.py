@@ -63,11 +63,12 @@ class Terminal:
                 return False
         return True
 
-    def wait_for(self, pattern, timeout_s=60):
+    def wait_for_growth(self, pattern, timeout_s=60):
+        """Until two lines of all that was written have another number, the later one the greater."""
         deadline = time.monotonic() + timeout_s
-        while not (found := pattern.search(self.seen)):
-            assert time.monotonic() < deadline and self.read(), f"not among {self.seen!r}"
-        return found
+        while len(numbers := [int(line[1]) for line in pattern.finditer(self.seen)]) < 2 \
+                or numbers[0] >= numbers[-1]:
+            assert time.monotonic() < deadline and self.read(), f"{numbers} in {self.seen!r}"
 
     def end(self):
         """What it has written, after it was interrupted as by Ctrl-C."""
@@ -82,9 +83,7 @@ class Terminal:
 def test_a_load_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
     mounted = leat.mount(front, bucket, os.path.join(folder, "mnt"))
     shown = Terminal(leat, "load", mounted)
-    first = int(shown.wait_for(LINE)[1])
-    shown.seen = ""
-    wait_for_more(shown, first)
+    shown.wait_for_growth(LINE)
     shown.end()
 
 
@@ -92,16 +91,9 @@ def test_a_copy_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
     source = f"s3://{bucket}/part?endpoint={front.endpoint}&region=us-east-1"
     shown = Terminal(leat, "cp", "-r", source, os.path.join(folder, "copy"),
                      credentials=front.credentials)
-    first = int(shown.wait_for(LINE)[1])
-    shown.seen = ""
-    wait_for_more(shown, first)
+    shown.wait_for_growth(LINE)
     # The line goes before anything else is said.
     assert re.search(r"\r\x1b\[Kleat: interrupted after \d+ files?; --update goes on", shown.end())
-
-
-def wait_for_more(shown, first):
-    while int(shown.wait_for(LINE)[1]) <= first:
-        shown.seen = ""
 
 
 def test_in_a_pipe_there_is_no_such_line(leat, front, bucket, folder):

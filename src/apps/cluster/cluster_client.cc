@@ -44,7 +44,6 @@ class ClusterClientImpl : public ClusterClient {
                     fmt::join(options_.seeds, ", "))));
   }
   ClusterMap& map() override { return *map_; }
-  const PeerTable& peers() const override { return peers_; }
 
   SourcePtr source() override {
     std::lock_guard lock(mutex_);

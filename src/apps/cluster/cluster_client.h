@@ -39,7 +39,6 @@ class ClusterClient {
   // kUnavailable where no worker answers in time; says what came of asking.
   virtual Task<Result<>> first_view(Context context) = 0;
   virtual ClusterMap& map() = 0;
-  virtual const PeerTable& peers() const = 0;
   // The cluster's namespace. There has to be a first view.
   virtual SourcePtr source() = 0;
   // Must have ended before it goes.

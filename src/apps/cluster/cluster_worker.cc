@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 
 #include "apps/cluster/change_crier.h"
 #include "apps/cluster/cluster_mounts.h"
@@ -28,19 +26,6 @@ constexpr uint64_t kBodyBytesMax = 4 * kMiB;  // of changes that another worker 
 constexpr Clock::duration kSecretsLookedAt = std::chrono::seconds(10);
 // A mount that could not be opened here is tried again.
 constexpr Clock::duration kMountsTriedAgain = std::chrono::seconds(30);
-
-// The view that the door and all behind it go by; set before there is a registry to ask.
-class SignalMap : public ClusterMap {
- public:
-  ClusterViewPtr view() const override { return signal_.view(); }
-  Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) override {
-    return signal_.newer(std::move(context), after);
-  }
-  void set(const ClusterViewPtr& view) { signal_.set(view); }
-
- private:
-  ViewSignal signal_;
-};
 
 // What of a catalog's change clients have to be told.
 std::optional<PeerChange> name_change(const ClusterView& view, const CatalogChange& change) {
@@ -70,7 +55,6 @@ class ClusterWorkerImpl : public ClusterWorker {
   }
   PeerPtr own_peer() override { return own_; }
   std::shared_ptr<RequestSigner> signer() override { return signer_; }
-  FetcherStats fetch_stats() const override { return fetcher_->stats(); }
   Task<Result<ClusterMount>> add_mount(Context context, ClusterMount mount) override;
   Task<Result<>> remove_mount(Context context, std::string path) override;
   Task<Result<>> drain(Context context, bool back) override;
@@ -95,9 +79,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   const std::shared_ptr<RequestSigner> signer_;
   std::stop_source stopping_;
   Activity activity_;
-  SignalMap map_;
-  mutable std::mutex clients_mutex_;  // leaf
-  std::map<WorkerId, std::shared_ptr<PeerClient>> clients_;
+  ViewSignal map_;  // there before there is a registry to ask
   PeerTable peers_{[this](const WorkerInfo& info) { return make_peer(info); }};
   RequestVerifier verifier_;
   ChangeLog changes_{{.mounts = [this] { return mount_paths(); }}};
@@ -187,17 +169,14 @@ PeerPtr ClusterWorkerImpl::make_peer(const WorkerInfo& info) {
     log::warning("worker {}: {}", info.address, client.error().to_string());
     return nullptr;
   }
-  std::lock_guard lock(clients_mutex_);
-  clients_[info.id] = *client;
   return *client;
 }
 
 std::vector<std::shared_ptr<PeerClient>> ClusterWorkerImpl::others() const {
   std::vector<std::shared_ptr<PeerClient>> there;
-  const ClusterViewPtr view = map_.view();
-  std::lock_guard lock(clients_mutex_);
-  for (const auto& [id, client] : clients_) {
-    if (view->worker(id) != nullptr) there.push_back(client);
+  for (const auto& [id, info] : map_.view()->workers) {
+    auto client = std::dynamic_pointer_cast<PeerClient>(peers_.find(id));
+    if (client != nullptr) there.push_back(std::move(client));
   }
   return there;
 }

@@ -53,7 +53,6 @@ class ClusterWorker {
   // This worker without a network, for the process's own client.
   virtual PeerPtr own_peer() = 0;
   virtual std::shared_ptr<RequestSigner> signer() = 0;
-  virtual FetcherStats fetch_stats() const = 0;
 
   // The mount is all workers' from then on. kExists where the path is taken.
   virtual Task<Result<ClusterMount>> add_mount(Context context, ClusterMount mount) = 0;

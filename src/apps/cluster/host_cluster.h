@@ -35,7 +35,6 @@ class HostCluster : public ClusterHost {
   // What is told of changed names from now on; null: nobody.
   void attach(Catalog* catalog);
 
-  bool is_worker() const { return worker_ != nullptr; }
   // Of leat://HOST:PORT[,HOST:PORT]/PATH, with the options `token`, `ca`, `certificate`, `key`.
   // kUnavailable where no worker answers within `context`.
   Task<Result<SourcePtr>> open_source(Context context, StoreUrl url);
