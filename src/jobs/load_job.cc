@@ -75,12 +75,13 @@ Task<> LoadJob::work(Context context) {
       update([](JobProgress& progress) { progress.planned = true; });
       break;
     }
+    const bool more = co_await walk.more();
     if (!step->listing) {
       note_error(step->path, step->listing.error());
       goes_on = !context.cancelled();
       continue;
     }
-    goes_on = co_await load_listing(context, step->path, *step->listing);
+    goes_on = co_await load_listing(context, step->path, *step->listing, !more);
   }
   activity_.close();
   co_await activity_.wait_idle();
@@ -116,7 +117,8 @@ Task<> LoadJob::check_cached() {
 }
 
 // Starts its files; false when the job is to end.
-Task<bool> LoadJob::load_listing(Context context, std::string directory, ListingPtr listing) {
+Task<bool> LoadJob::load_listing(Context context, std::string directory, ListingPtr listing,
+                                 bool last) {
   const ChosenFiles chosen(filter_, path(), directory);
   // Millions of names take a second to count.
   auto count = [listing, &chosen] { return count_files(*listing, chosen); };
@@ -131,6 +133,7 @@ Task<bool> LoadJob::load_listing(Context context, std::string directory, Listing
     progress.bytes_total += found.bytes_total;
     progress.files_uncached += found.files_uncached;
     progress.bytes_uncached += found.bytes_uncached;
+    progress.planned = last;
   });
   if (listing->left_out() != 0) {
     note_error(directory, Status(StatusCode::kUnsupported,

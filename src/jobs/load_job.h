@@ -40,7 +40,7 @@ class LoadJob : public Job {
   struct Version;  // one file version being loaded
 
   Task<> work(Context context) override;
-  Task<bool> load_listing(Context context, std::string directory, ListingPtr listing);
+  Task<bool> load_listing(Context context, std::string directory, ListingPtr listing, bool last);
   Task<> load_file(Activity::Token token, Semaphore::Permit slot, Context context, std::string path,
                    FileRefPtr ref);
   Task<Result<>> load_again(Context context, std::string path, FileRefPtr& ref);

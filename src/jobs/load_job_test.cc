@@ -161,6 +161,26 @@ TEST_F(LoadJobTest, CancelEndsItWhileTheStoreStillWorks) {
   EXPECT_EQ(source_->reads(), 16u);
 }
 
+TEST_F(LoadJobTest, TotalsAreFinalWhileTheLastDirectoryIsBeingLoaded) {
+  start();
+  for (int i = 0; i < 50; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
+  source_->put("dir/a/below", "0123456789");
+  source_->hold_reads();
+  uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
+  wait_until([&] { return source_->held() == 16; });
+  JobProgress now = jobs_->find(id)->progress;
+  EXPECT_FALSE(now.planned);
+  EXPECT_EQ(now.files_total, 50u);
+  ASSERT_TRUE(jobs_->cancel(id));
+  wait(id);
+  id = jobs_->start(JobKind::kLoad, "/data/dir/a")->id;
+  wait_until([&] { return jobs_->find(id)->progress.planned; });
+  EXPECT_EQ(jobs_->find(id)->progress.files_total, 1u);
+  EXPECT_EQ(jobs_->find(id)->progress.files_done, 0u);
+  source_->release_reads();
+  EXPECT_EQ(wait(id).state, JobState::kDone);
+}
+
 TEST_F(LoadJobTest, ACacheWithoutRoomEndsTheLoadEarly) {
   start();
   for (int i = 0; i < 500; ++i) {

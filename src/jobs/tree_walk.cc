@@ -57,18 +57,21 @@ Task<std::optional<TreeWalk::Step>> TreeWalk::next(Context context) {
     std::optional<Step> first = co_await begin(context);
     if (first) co_return first;
   }
-  auto take = [this] { return take_next(); };
-  std::optional<std::string> path;
-  if (!levels_.empty() && levels_.back().listing->size_hint() > kTakenInPlace) {
-    path = co_await executor_.blocking(std::move(take));
-  } else {
-    path = take();
-  }
-  if (!path) co_return std::nullopt;
+  const bool another = co_await more();
+  if (!another) co_return std::nullopt;
+  std::string path = take_next();
   ask_ahead(context);
-  Result<ListingPtr> listing = co_await catalog_.list(context, *path);
-  if (listing) levels_.push_back({*path, *listing, (*listing)->from(0), {}});
-  co_return Step{*std::move(path), std::move(listing)};
+  Result<ListingPtr> listing = co_await catalog_.list(context, path);
+  if (listing) levels_.push_back({path, *listing, (*listing)->from(0), {}});
+  co_return Step{std::move(path), std::move(listing)};
+}
+
+Task<bool> TreeWalk::more() {
+  auto seek_next = [this] { return seek(); };
+  if (!levels_.empty() && levels_.back().listing->size_hint() > kTakenInPlace) {
+    co_return co_await executor_.blocking(std::move(seek_next));
+  }
+  co_return seek_next();
 }
 
 // A step when `root_` is no directory.
@@ -88,20 +91,22 @@ Task<std::optional<TreeWalk::Step>> TreeWalk::begin(Context context) {
                  Listing::of(std::move(itself), fresh_until)};
 }
 
-std::optional<std::string> TreeWalk::take_next() {
-  auto take_from = [](std::deque<Pending>& all) {
-    std::string path = std::move(all.front().path);
-    all.pop_front();
-    return path;
-  };
-  if (!first_.empty()) return take_from(first_);
-  while (!levels_.empty()) {
+// Whether there is one to take.
+bool TreeWalk::seek() {
+  while (first_.empty() && !levels_.empty()) {
     Level& level = levels_.back();
     level.fill(filter_, root_);
-    if (!level.next.empty()) return take_from(level.next);
+    if (!level.next.empty()) return true;
     levels_.pop_back();
   }
-  return std::nullopt;
+  return !first_.empty();
+}
+
+std::string TreeWalk::take_next() {
+  std::deque<Pending>& all = first_.empty() ? levels_.back().next : first_;
+  std::string path = std::move(all.front().path);
+  all.pop_front();
+  return path;
 }
 
 void TreeWalk::ask_ahead(const Context& context) {

@@ -34,6 +34,8 @@ class TreeWalk {
   // Nothing after the last. A directory that cannot be listed is a step with its error; the walk
   // goes on after it. A file is a listing of itself alone.
   Task<std::optional<Step>> next(Context context);
+  // Whether another directory is to come, as far as the last step tells.
+  Task<bool> more();
 
  private:
   struct Pending {
@@ -51,7 +53,8 @@ class TreeWalk {
   };
 
   Task<std::optional<Step>> begin(Context context);
-  std::optional<std::string> take_next();
+  bool seek();
+  std::string take_next();
   void ask_ahead(const Context& context);
 
   Catalog& catalog_;
