@@ -9,18 +9,17 @@
 namespace leat {
 namespace {
 
-// Dropped in one go on the blocking pool, since each may unlink a file.
+// Dropped in one go.
 constexpr size_t kBatchFiles = 256;
 
 }  // namespace
 
 FreeJob::FreeJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
-                 Fetcher& fetcher, PageStore& store, Executor& executor)
+                 CacheTarget& target, Executor& executor)
     : Job(id, JobKind::kFree, std::move(path)),
       filter_(std::move(filter)),
       catalog_(catalog),
-      fetcher_(fetcher),
-      store_(store),
+      target_(target),
       executor_(executor) {}
 
 Task<> FreeJob::work(Context context) {
@@ -57,22 +56,24 @@ Task<> FreeJob::free_listing(Context context, std::string directory, ListingPtr 
   update([&](JobProgress& progress) { progress.files_total += files; });
   Listing::Cursor cursor = listing->from(0);
   for (bool more = true; more && !context.cancelled();) {
-    auto drop_batch = [this, &cursor, &more, &wanted] {
-      JobProgress done;
-      while (done.files_done < kBatchFiles && (more = cursor.next())) {
-        if (!wanted(cursor.view())) continue;
-        const FileRefPtr ref = cursor.entry().ref;
-        // Memory last: a reader in between finds the bytes there rather than fetching them.
-        done.bytes_done += store_.drop(ref->id);
-        fetcher_.forget(ref->id);
-        ++done.files_done;
+    auto take_batch = [&cursor, &more, &wanted] {
+      std::vector<FileRefPtr> files;
+      while (files.size() < kBatchFiles && (more = cursor.next())) {
+        if (wanted(cursor.view())) files.push_back(cursor.entry().ref);
       }
-      return done;
+      return files;
     };
-    JobProgress done = co_await executor_.blocking(std::move(drop_batch));
+    std::vector<FileRefPtr> batch = co_await executor_.blocking(std::move(take_batch));
+    const size_t dropped = batch.size();
+    if (dropped == 0) continue;
+    Result<uint64_t> bytes = co_await target_.drop(context, std::move(batch));
+    if (!bytes) {
+      note_error(directory, bytes.error());
+      continue;
+    }
     update([&](JobProgress& progress) {
-      progress.files_done += done.files_done;
-      progress.bytes_done += done.bytes_done;
+      progress.files_done += dropped;
+      progress.bytes_done += *bytes;
       progress.bytes_total = progress.bytes_done;
     });
   }

@@ -5,9 +5,8 @@
 
 #include <string>
 
-#include "cache/page_store.h"
 #include "catalog/catalog.h"
-#include "fetch/fetcher.h"
+#include "jobs/cache_target.h"
 #include "jobs/job.h"
 #include "model/file_filter.h"
 #include "runtime/activity.h"
@@ -17,8 +16,8 @@ namespace leat {
 
 class FreeJob : public Job {
  public:
-  FreeJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, Fetcher& fetcher,
-          PageStore& store, Executor& executor);
+  FreeJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, CacheTarget& target,
+          Executor& executor);
 
  private:
   Task<> work(Context context) override;
@@ -26,8 +25,7 @@ class FreeJob : public Job {
 
   const FileFilter filter_;
   Catalog& catalog_;
-  Fetcher& fetcher_;
-  PageStore& store_;
+  CacheTarget& target_;
   Executor& executor_;
   Activity activity_;
 };

@@ -8,6 +8,7 @@
 
 #include "catalog/catalog.h"
 #include "fetch/fetcher_rig_test.h"
+#include "jobs/host_target.h"
 #include "jobs/job_table.h"
 
 namespace leat::testing {
@@ -35,8 +36,9 @@ class JobRig : public ::testing::Test {
   void start(JobTableOptions options = {}, bool with_store = true, FetcherOptions fetch = {}) {
     catalog_ = Catalog::create({}, sources_, executor_);
     fetcher_ = Fetcher::create(fetch, with_store ? &store_ : nullptr, sources_, executor_);
-    jobs_ = std::make_unique<JobTable>(options, *catalog_, *fetcher_,
-                                       with_store ? &store_ : nullptr, executor_);
+    target_ = std::make_unique<HostTarget>(*fetcher_, store_, nullptr, executor_);
+    jobs_ = std::make_unique<JobTable>(options, *catalog_, with_store ? target_.get() : nullptr,
+                                       executor_);
     mount("/data", source_);
   }
   void TearDown() override {
@@ -77,6 +79,7 @@ class JobRig : public ::testing::Test {
   MemoryPageStore store_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
+  std::unique_ptr<HostTarget> target_;
   std::unique_ptr<JobTable> jobs_;
 };
 

@@ -20,12 +20,11 @@ const MetricFamily kRunning(MetricType::kGauge, "leat_jobs_running", "Jobs that 
 
 }  // namespace
 
-JobTable::JobTable(JobTableOptions options, Catalog& catalog, Fetcher& fetcher, PageStore* store,
+JobTable::JobTable(JobTableOptions options, Catalog& catalog, CacheTarget* target,
                    Executor& executor)
     : options_(std::move(options)),
       catalog_(catalog),
-      fetcher_(fetcher),
-      store_(store),
+      target_(target),
       executor_(executor),
       running_gauge_(kRunning, [this] {
         std::lock_guard lock(mutex_);
@@ -41,7 +40,7 @@ Result<JobInfo> JobTable::start(JobOrder order, std::optional<uint64_t> given_id
   LEAT_TRY(FileFilter filter, FileFilter::make(order.selection));
   const bool of_names = order.kind == JobKind::kSnapshot || order.kind == JobKind::kRefresh;
   const std::string what = fmt::format("{} '{}'", to_string(order.kind), order.path);
-  if (store_ == nullptr && !of_names) {
+  if (target_ == nullptr && !of_names) {
     return error(
         StatusCode::kUnsupported,
         fmt::format("cannot {}: there is no cache; start Leat with a cache directory", what));
@@ -57,9 +56,6 @@ Result<JobInfo> JobTable::start(JobOrder order, std::optional<uint64_t> given_id
       return error(StatusCode::kBusy,
                    fmt::format("cannot {}: {} jobs run already; wait for one or cancel it", what,
                                options_.running_max));
-    }
-    if (order.kind == JobKind::kVerify && options_.cache == nullptr) {
-      return error(StatusCode::kUnsupported, "there is no cache that could be verified");
     }
     for (const auto& [number, other] : jobs_) {
       if (order.output.empty() || other.output != order.output || other.ended->ready()) continue;
@@ -84,7 +80,7 @@ Result<JobInfo> JobTable::start(JobOrder order, std::optional<uint64_t> given_id
 std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filter) {
   if (order.kind == JobKind::kFree) {
     return std::make_shared<FreeJob>(id, std::move(order.path), std::move(filter), catalog_,
-                                     fetcher_, *store_, executor_);
+                                     *target_, executor_);
   }
   if (order.kind == JobKind::kSnapshot) {
     return std::make_shared<SnapshotJob>(id, std::move(order.path), std::move(order.output),
@@ -95,14 +91,14 @@ std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filt
                                         options_.refreshed);
   }
   if (order.kind == JobKind::kVerify) {
-    return std::make_shared<VerifyJob>(id, std::move(order.path), *options_.cache);
+    return std::make_shared<VerifyJob>(id, std::move(order.path), *target_);
   }
   LoadOptions load = options_.load;
   load.verify = order.verify;
   load.bandwidth = order.bandwidth;
   if (order.requests > 0) load.pieces_max = order.requests;
-  return std::make_shared<LoadJob>(id, std::move(order.path), std::move(filter), catalog_, fetcher_,
-                                   *store_, executor_, load);
+  return std::make_shared<LoadJob>(id, std::move(order.path), std::move(filter), catalog_, *target_,
+                                   executor_, load);
 }
 
 Task<> JobTable::run(Activity::Token token, Entry entry) {

@@ -12,9 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "cache/host_cache.h"
 #include "catalog/catalog.h"
-#include "fetch/fetcher.h"
+#include "jobs/cache_target.h"
 #include "jobs/job.h"
 #include "jobs/job_order.h"
 #include "jobs/load_job.h"
@@ -30,7 +29,6 @@ struct JobTableOptions {
   size_t running_max = 16;
   size_t ended_max = 100;  // remembered
   LoadOptions load{};
-  HostCache* cache = nullptr;  // that can be verified
   // What else there is to be done of a path that was refreshed; may be empty.
   Refreshed refreshed{};
   // Told of each that has ended, on any thread; may be empty.
@@ -39,10 +37,9 @@ struct JobTableOptions {
 
 class JobTable {
  public:
-  // `store` may be null: then no job can be started. All must outlive the table, and stop() must
-  // have ended before it goes.
-  JobTable(JobTableOptions options, Catalog& catalog, Fetcher& fetcher, PageStore* store,
-           Executor& executor);
+  // `target` may be null: then only jobs over names can be started. All must outlive the table, and
+  // stop() must have ended before it goes.
+  JobTable(JobTableOptions options, Catalog& catalog, CacheTarget* target, Executor& executor);
   ~JobTable();
 
   // Returns as soon as it runs; whether the path exists shows in the job. kInvalidArgument for what
@@ -79,8 +76,7 @@ class JobTable {
 
   const JobTableOptions options_;
   Catalog& catalog_;
-  Fetcher& fetcher_;
-  PageStore* const store_;
+  CacheTarget* const target_;
   Executor& executor_;
   Activity activity_;
   mutable std::mutex mutex_;  // before a job's own

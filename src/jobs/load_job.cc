@@ -15,10 +15,18 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
-constexpr uint64_t kReadBackBytes = kMiB;
 constexpr uint64_t kCountedInPlace = 10'000;
 // Files that are looked at again when all are loaded; of more a part is, drawn by their ids.
 constexpr size_t kLookedAtAgain = 100'000;
+constexpr size_t kLooksAtOnce = 8;
+
+std::vector<ByteRange> pieces_of(const FileRef& file) {
+  std::vector<ByteRange> pieces;
+  for (uint64_t at = 0; at < file.size; at += kPieceBytes) {
+    pieces.push_back({at, std::min(kPieceBytes, file.size - at)});
+  }
+  return pieces;
+}
 
 // A file that its mount wants in the page store.
 bool is_kept(const NameView& file) {
@@ -55,12 +63,11 @@ struct LoadJob::Version {
 };
 
 LoadJob::LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
-                 Fetcher& fetcher, PageStore& store, Executor& executor, LoadOptions options)
+                 CacheTarget& target, Executor& executor, LoadOptions options)
     : Job(id, JobKind::kLoad, std::move(path)),
       filter_(std::move(filter)),
       catalog_(catalog),
-      fetcher_(fetcher),
-      store_(store),
+      target_(target),
       executor_(executor),
       options_(options),
       files_(options.files_max),
@@ -85,24 +92,21 @@ Task<> LoadJob::work(Context context) {
   }
   activity_.close();
   co_await activity_.wait_idle();
-  if (!context.cancelled() && !full_.stop_requested()) co_await check_cached();
+  if (!context.cancelled() && !full_.stop_requested()) co_await check_cached(context);
 }
 
 // The cache evicts rather than refuses, so more than it holds can be fetched without an error.
-Task<> LoadJob::check_cached() {
-  auto count = [this] {
-    JobProgress gone;
-    for (const FileRefPtr& ref : loaded_) {
-      const uint64_t cached = store_.cached_bytes(*ref);
-      gone.files_total += cached < ref->size ? 1 : 0;
-      gone.bytes_total += ref->size - std::min(cached, ref->size);
-    }
-    loaded_.clear();
-    gone.files_total *= loaded_share_;
-    gone.bytes_total *= loaded_share_;
-    return gone;
-  };
-  JobProgress gone = co_await executor_.blocking(std::move(count));
+Task<> LoadJob::check_cached(Context context) {
+  JobProgress gone;
+  Activity looking;
+  for (size_t first = 0; first < kLooksAtOnce; ++first) {
+    executor_.spawn(look_again(*looking.enter(), context, first, &gone));
+  }
+  looking.close();
+  co_await looking.wait_idle();
+  gone.files_total *= loaded_share_;
+  gone.bytes_total *= loaded_share_;
+  loaded_.clear();
   if (gone.files_total == 0) co_return;
   update([&](JobProgress& progress) {
     progress.files_done -= std::min(gone.files_total, progress.files_done);
@@ -114,6 +118,22 @@ Task<> LoadJob::check_cached() {
                                         path(), loaded_share_ > 1 ? "about " : "",
                                         counted(gone.files_total, "file"),
                                         format_bytes(gone.bytes_total))));
+}
+
+// Every kLooksAtOnce-th of the loaded files.
+Task<> LoadJob::look_again(Activity::Token, Context context, size_t first, JobProgress* gone) {
+  for (size_t at = first; at < loaded_.size() && !context.cancelled(); at += kLooksAtOnce) {
+    const FileRefPtr ref = loaded_[at];
+    uint64_t missing = 0;
+    for (ByteRange piece : pieces_of(*ref)) {
+      Result<uint64_t> bytes = co_await target_.missing(context, ref, piece);
+      if (bytes) missing += *bytes;
+    }
+    if (missing == 0) continue;
+    std::lock_guard lock(mutex_);
+    ++gone->files_total;
+    gone->bytes_total += missing;
+  }
 }
 
 // Starts its files; false when the job is to end.
@@ -185,13 +205,13 @@ Task<Result<>> LoadJob::load_again(Context context, std::string path, FileRefPtr
 Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
   Version version(ref);
   Result<> admitted;
-  for (uint64_t at = 0; at < ref->size && !version.failed(); at += kPieceBytes) {
+  for (const ByteRange piece : pieces_of(*ref)) {
+    if (version.failed()) break;
     auto slot = co_await pieces_.acquire(context, 1, "a load");
     if (!slot) {
       admitted = Error(slot.error());
       break;
     }
-    ByteRange piece{at, std::min(kPieceBytes, ref->size - at)};
     auto token = version.pieces.enter();
     Task<> loading = load_piece(*std::move(token), *std::move(slot), context, &version, piece);
     if (piece.end() == ref->size) {
@@ -212,22 +232,16 @@ Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
   co_return admitted;
 }
 
-// What comes out of the page store was compared with its checksums; what was not there any more or
-// did not pass is fetched once more.
 Task<Result<>> LoadJob::read_back(Context context, FileRefPtr ref) {
-  for (uint64_t at = 0; at < ref->size; at += kReadBackBytes) {
-    const ByteRange piece{at, std::min(kReadBackBytes, ref->size - at)};
+  for (const ByteRange piece : pieces_of(*ref)) {
     auto slot = co_await pieces_.acquire(context, 1, "a load");
     if (!slot) co_return Error(slot.error());
-    Result<Bytes> read = co_await store_.read(context, ref, piece);
-    if (!read && !context.cancelled()) {
-      Result<uint64_t> fetched = co_await fetcher_.ensure(context, ref, piece);
-      if (!fetched) co_return Error(fetched.error());
-      update([&](JobProgress& progress) { progress.bytes_fetched += *fetched; });
-      read = co_await store_.read(context, ref, piece);
-    }
-    if (!read) co_return Error(read.error());
-    update([&](JobProgress& progress) { progress.bytes_verified += piece.size; });
+    Result<uint64_t> fetched = co_await target_.read_back(context, ref, piece);
+    if (!fetched) co_return Error(fetched.error());
+    update([&](JobProgress& progress) {
+      progress.bytes_fetched += *fetched;
+      progress.bytes_verified += piece.size;
+    });
   }
   co_return Result<>();
 }
@@ -235,9 +249,9 @@ Task<Result<>> LoadJob::read_back(Context context, FileRefPtr ref) {
 // As on a line of that speed: a piece begins when what was missing of those before it is through.
 Task<Result<>> LoadJob::wait_for_turn(Context context, FileRefPtr ref, ByteRange piece) {
   if (options_.bandwidth == 0) co_return Result<>();
-  uint64_t missing = 0;
-  for (const ByteRange& range : store_.missing(*ref, piece)) missing += range.size;
-  const std::chrono::duration<double> takes(double(missing) / double(options_.bandwidth));
+  Result<uint64_t> missing = co_await target_.missing(context, ref, piece);
+  if (!missing) co_return Error(missing.error());
+  const std::chrono::duration<double> takes(double(*missing) / double(options_.bandwidth));
   Clock::duration wait;
   {
     std::lock_guard lock(mutex_);
@@ -265,7 +279,7 @@ Task<> LoadJob::load_piece(Activity::Token token, Semaphore::Permit slot, Contex
   if (!full_.stop_requested()) {
     Result<> turn = co_await wait_for_turn(context, version->ref, piece);
     if (turn) {
-      fetched = co_await fetcher_.ensure(context, version->ref, piece);
+      fetched = co_await target_.ensure(context, version->ref, piece);
     } else {
       fetched = Error(turn.error());
     }

@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cache/page_store.h"
 #include "catalog/catalog.h"
-#include "fetch/fetcher.h"
+#include "jobs/cache_target.h"
 #include "jobs/job.h"
 #include "jobs/tree_walk.h"
 #include "model/file_filter.h"
@@ -33,8 +32,8 @@ struct LoadOptions {
 
 class LoadJob : public Job {
  public:
-  LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, Fetcher& fetcher,
-          PageStore& store, Executor& executor, LoadOptions options = {});
+  LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, CacheTarget& target,
+          Executor& executor, LoadOptions options = {});
 
  private:
   struct Version;  // one file version being loaded
@@ -51,12 +50,12 @@ class LoadJob : public Job {
                     Version* version, ByteRange piece);
   void note_refusal();
   void note_loaded(FileRefPtr ref);
-  Task<> check_cached();
+  Task<> check_cached(Context context);
+  Task<> look_again(Activity::Token token, Context context, size_t first, JobProgress* gone);
 
   const FileFilter filter_;
   Catalog& catalog_;
-  Fetcher& fetcher_;
-  PageStore& store_;
+  CacheTarget& target_;
   Executor& executor_;
   const LoadOptions options_;
   Semaphore files_;

@@ -7,11 +7,11 @@
 namespace leat {
 
 Task<> VerifyJob::work(Context context) {
-  const PageStoreStats stats = cache_.stats();
+  const CacheTarget::Content content = target_.content();
   update([&](JobProgress& progress) {
     progress.planned = true;
-    progress.files_total = stats.files + stats.packed_objects;
-    progress.bytes_total = stats.used_bytes;
+    progress.files_total = content.objects;
+    progress.bytes_total = content.bytes;
   });
   uint64_t corrupt = 0;
   auto listener = [&](const VerifyStep& step) {
@@ -21,7 +21,7 @@ Task<> VerifyJob::work(Context context) {
       progress.bytes_done += step.bytes;
     });
   };
-  Result<> verified = co_await cache_.verify(context, listener);
+  Result<> verified = co_await target_.verify(context, id(), listener);
   if (!verified) note_error("cache", verified.error());
   if (corrupt > 0) {
     note_error(

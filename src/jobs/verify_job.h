@@ -5,20 +5,20 @@
 
 #include <string>
 
-#include "cache/host_cache.h"
+#include "jobs/cache_target.h"
 #include "jobs/job.h"
 
 namespace leat {
 
 class VerifyJob : public Job {
  public:
-  VerifyJob(uint64_t id, std::string path, HostCache& cache)
-      : Job(id, JobKind::kVerify, std::move(path)), cache_(cache) {}
+  VerifyJob(uint64_t id, std::string path, CacheTarget& target)
+      : Job(id, JobKind::kVerify, std::move(path)), target_(target) {}
 
  private:
   Task<> work(Context context) override;
 
-  HostCache& cache_;
+  CacheTarget& target_;
 };
 
 }  // namespace leat

@@ -139,11 +139,11 @@ Result<> HostDaemon::serve() {
   fetch.memory_bytes_max = memory_bytes_max_;
   fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests"));
   fetcher_ = Fetcher::create(fetch, store_.get(), sources_, executor_);
-  JobTableOptions jobs{.cache = store_.get()};
+  job_target_ = std::make_unique<HostTarget>(*fetcher_, *store_, store_.get(), executor_);
+  JobTableOptions jobs;
   jobs.refreshed = [this](std::string path) { return mounts_->compare_held(std::move(path)); };
   jobs.ended = [this](uint64_t id) { kept_jobs_.forget(id); };
-  jobs_ =
-      std::make_unique<JobTable>(std::move(jobs), *catalog_, *fetcher_, store_.get(), executor_);
+  jobs_ = std::make_unique<JobTable>(std::move(jobs), *catalog_, job_target_.get(), executor_);
   MountServiceOptions mounting;
   mounting.io_uring = config_.boolean("fuse.io_uring");
   mounting.threads = static_cast<unsigned>(config_.integer("fuse.threads"));

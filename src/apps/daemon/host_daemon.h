@@ -21,6 +21,7 @@
 #include "doors/console/console_door.h"
 #include "doors/fuse/connection/connection_record.h"
 #include "http/server.h"
+#include "jobs/host_target.h"
 #include "jobs/job_table.h"
 #include "prefetch/window_budget.h"
 #include "runtime/kept_descriptors.h"
@@ -115,6 +116,7 @@ class HostDaemon : public Host {
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<SnapshotService> snapshots_;
   std::unique_ptr<Fetcher> fetcher_;
+  std::unique_ptr<HostTarget> job_target_;
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<MountService> mounts_;
   std::unique_ptr<AdminDoor> admin_;

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/host_target.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kReadBackBytes = kMiB;
+
+}  // namespace
+
+Task<Result<uint64_t>> HostTarget::missing(Context, FileRefPtr file, ByteRange range) {
+  uint64_t bytes = 0;
+  for (const ByteRange& gap : store_.missing(*file, range)) bytes += gap.size;
+  co_return bytes;
+}
+
+Task<Result<uint64_t>> HostTarget::read_back(Context context, FileRefPtr file, ByteRange range) {
+  uint64_t fetched = 0;
+  for (uint64_t at = range.offset; at < range.end(); at += kReadBackBytes) {
+    const ByteRange piece{at, std::min(kReadBackBytes, range.end() - at)};
+    Result<Bytes> read = co_await store_.read(context, file, piece);
+    if (!read && !context.cancelled()) {
+      Result<uint64_t> again = co_await fetcher_.ensure(context, file, piece);
+      if (!again) co_return Error(again.error());
+      fetched += *again;
+      read = co_await store_.read(context, file, piece);
+    }
+    if (!read) co_return Error(read.error());
+  }
+  co_return fetched;
+}
+
+// Each may unlink a file.
+Task<Result<uint64_t>> HostTarget::drop(Context, std::vector<FileRefPtr> files) {
+  auto drop_all = [this, files = std::move(files)] {
+    uint64_t bytes = 0;
+    for (const FileRefPtr& file : files) {
+      // Memory last: a reader in between finds the bytes there rather than fetching them.
+      bytes += store_.drop(file->id);
+      fetcher_.forget(file->id);
+    }
+    return bytes;
+  };
+  co_return co_await executor_.blocking(std::move(drop_all));
+}
+
+CacheTarget::Content HostTarget::content() const {
+  const PageStoreStats stats = store_.stats();
+  return {.objects = stats.files + stats.packed_objects, .bytes = stats.used_bytes};
+}
+
+Task<Result<>> HostTarget::verify(Context context, uint64_t, HostCache::StepListener listener) {
+  if (cache_ == nullptr) {
+    co_return error(StatusCode::kUnsupported, "there is no cache that could be verified");
+  }
+  co_return co_await cache_->verify(std::move(context), std::move(listener));
+}
+
+}  // namespace leat

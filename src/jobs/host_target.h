@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// HostTarget: this host's cache, as jobs work on it. Thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "cache/page_store.h"
+#include "fetch/fetcher.h"
+#include "jobs/cache_target.h"
+#include "runtime/executor.h"
+
+namespace leat {
+
+class HostTarget : public CacheTarget {
+ public:
+  // All must outlive it. `cache` is `store` where it can be verified; else null.
+  HostTarget(Fetcher& fetcher, PageStore& store, HostCache* cache, Executor& executor)
+      : fetcher_(fetcher), store_(store), cache_(cache), executor_(executor) {}
+
+  Task<Result<uint64_t>> ensure(Context context, FileRefPtr file, ByteRange range) override {
+    return fetcher_.ensure(std::move(context), std::move(file), range);
+  }
+  Task<Result<uint64_t>> missing(Context context, FileRefPtr file, ByteRange range) override;
+  Task<Result<uint64_t>> read_back(Context context, FileRefPtr file, ByteRange range) override;
+  Task<Result<uint64_t>> drop(Context context, std::vector<FileRefPtr> files) override;
+  Content content() const override;
+  // kUnsupported where there is nothing to verify.
+  Task<Result<>> verify(Context context, uint64_t job, HostCache::StepListener listener) override;
+
+ private:
+  Fetcher& fetcher_;
+  PageStore& store_;
+  HostCache* const cache_;
+  Executor& executor_;
+};
+
+}  // namespace leat
