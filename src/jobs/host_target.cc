@@ -33,14 +33,20 @@ Task<Result<uint64_t>> HostTarget::read_back(Context context, FileRefPtr file, B
   co_return fetched;
 }
 
-// Each may unlink a file.
 Task<Result<uint64_t>> HostTarget::drop(Context, std::vector<FileRefPtr> files) {
+  std::vector<FileId> ids;
+  for (const FileRefPtr& file : files) ids.push_back(file->id);
+  co_return co_await drop_ids(std::move(ids));
+}
+
+// Each may unlink a file.
+Task<Result<uint64_t>> HostTarget::drop_ids(std::vector<FileId> files) {
   auto drop_all = [this, files = std::move(files)] {
     uint64_t bytes = 0;
-    for (const FileRefPtr& file : files) {
+    for (const FileId& id : files) {
       // Memory last: a reader in between finds the bytes there rather than fetching them.
-      bytes += store_.drop(file->id);
-      fetcher_.forget(file->id);
+      bytes += store_.drop(id);
+      fetcher_.forget(id);
     }
     return bytes;
   };

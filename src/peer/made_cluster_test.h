@@ -8,9 +8,12 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "cluster/stripes.h"
 #include "cluster/view_signal.h"
 #include "peer/peer_table.h"
 #include "source/memory_source_test.h"
@@ -65,6 +68,29 @@ class MadePeer : public Peer {
     Result<SourceObject> object = co_await store_->stat(context, {request.key});
     co_return PeerReply<SourceObject>{PeerReach::kAnswered, std::move(object), epoch()};
   }
+  // Keeps everything that it was asked for.
+  Task<PeerReply<uint64_t>> upkeep(Context, PeerUpkeep request) override {
+    const auto key = PlacementKey::stripe(request.file->store, request.file->key,
+                                          stripe_at(request.range.offset, request.file->size));
+    if (auto no = refused<uint64_t>(key, request.route)) co_return *std::move(no);
+    std::lock_guard lock(mutex_);
+    const auto kept = kept_.insert({request.file->id, request.range.offset});
+    co_return PeerReply<uint64_t>{PeerReach::kAnswered, kept.second ? request.range.size : 0,
+                                  epoch()};
+  }
+  Task<PeerReply<uint64_t>> drop(Context, std::vector<FileId> files) override {
+    std::lock_guard lock(mutex_);
+    uint64_t parts = 0;
+    for (const FileId& id : files) {
+      parts += std::erase_if(kept_, [&](const auto& part) { return part.first == id; });
+    }
+    co_return PeerReply<uint64_t>{PeerReach::kAnswered, parts, epoch()};
+  }
+  Task<PeerReply<UpkeepVerify>> verify(Context, uint64_t) override {
+    std::lock_guard lock(mutex_);
+    UpkeepVerify all{.ended = true, .objects = kept_.size(), .objects_total = kept_.size()};
+    co_return PeerReply<UpkeepVerify>{PeerReach::kAnswered, std::move(all), epoch()};
+  }
 
  private:
   int64_t epoch() const {
@@ -90,6 +116,8 @@ class MadePeer : public Peer {
   const WorkerId self_;
   const std::shared_ptr<MemorySource> store_;
   MadeMap& map_;
+  std::mutex mutex_;                            // leaf
+  std::set<std::pair<FileId, uint64_t>> kept_;  // parts, by their offsets
 };
 
 class MadeCluster {

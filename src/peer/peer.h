@@ -12,6 +12,7 @@
 #include "model/byte_range.h"
 #include "model/file_ref.h"
 #include "model/worker_id.h"
+#include "peer/upkeep.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
 #include "source/source.h"
@@ -50,6 +51,15 @@ struct PeerStat {
   PeerRoute route{};
 };
 
+// For jobs.
+struct PeerUpkeep {
+  UpkeepAction action = UpkeepAction::kEnsure;
+  std::string mount{};
+  FileRefPtr file{};  // as in PeerRead
+  ByteRange range{};
+  PeerRoute route{};
+};
+
 // Whose answer it is.
 enum class PeerReach : uint8_t {
   kAnswered,     // the result is the worker's, good or bad
@@ -75,6 +85,14 @@ class Peer {
                                      std::span<std::byte> into) = 0;
   virtual Task<PeerReply<ListPage>> list(Context context, PeerList request) = 0;
   virtual Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) = 0;
+
+  // A number of bytes, as the action says.
+  virtual Task<PeerReply<uint64_t>> upkeep(Context context, PeerUpkeep request) = 0;
+  // Gives up what it holds of these, which are at most kDropFilesMax; the bytes.
+  virtual Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) = 0;
+  // All that it holds is compared with its checksums, once for each `job`: begins it, and says
+  // after a moment how far it is.
+  virtual Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) = 0;
 };
 using PeerPtr = std::shared_ptr<Peer>;
 

@@ -40,6 +40,15 @@ PeerReply<T> refused(PeerReply<HttpResponse>& reply) {
   return {reply.reach, Error(reply.result.error()), reply.epoch};
 }
 
+// What `decode` makes of the body. Who answers what nobody understands is not reached.
+template <class T>
+PeerReply<T> decoded(PeerReply<HttpResponse>& reply, Result<T> (*decode)(std::string_view)) {
+  if (!reply.result) return refused<T>(reply);
+  Result<T> value = decode(reply.result->body);
+  if (!value) return {PeerReach::kNotReached, std::move(value), 0};
+  return {reply.reach, std::move(value), reply.epoch};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<PeerClient>> PeerClient::make(PeerClientOptions options,
@@ -190,6 +199,32 @@ Task<PeerReply<SourceObject>> PeerClient::stat(Context context, PeerStat request
   Result<NameStat> stat = decode_name_stat(reply.result->body);
   if (!stat) co_return PeerReply<SourceObject>{PeerReach::kNotReached, Error(stat.error()), 0};
   co_return PeerReply<SourceObject>{reply.reach, std::move(stat->object), reply.epoch};
+}
+
+Task<PeerReply<uint64_t>> PeerClient::upkeep(Context context, PeerUpkeep request) {
+  UpkeepRequest asked{.action = request.action,
+                      .part = {.mount = std::move(request.mount),
+                               .file = *request.file,
+                               .range = request.range,
+                               .terms = terms_of(request.route, context)}};
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), to_http(asked), Clock::duration(0));
+  co_return decoded(reply, &decode_upkeep_bytes);
+}
+
+Task<PeerReply<uint64_t>> PeerClient::drop(Context context, std::vector<FileId> files) {
+  HttpRequest request{.method = "POST", .path = kDropPath};
+  request.body = encode_drop(files);
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), std::move(request), Clock::duration(0));
+  co_return decoded(reply, &decode_upkeep_bytes);
+}
+
+Task<PeerReply<UpkeepVerify>> PeerClient::verify(Context context, uint64_t job) {
+  HttpRequest request{.method = "POST", .path = kVerifyPath};
+  request.query["job"] = std::to_string(job);
+  PeerReply<HttpResponse> reply = co_await ask(std::move(context), std::move(request), kPollTime);
+  co_return decoded(reply, &decode_verify);
 }
 
 Task<Result<>> PeerClient::ping() {

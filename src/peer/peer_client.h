@@ -41,6 +41,9 @@ class PeerClient : public Peer {
   Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
   Task<PeerReply<ListPage>> list(Context context, PeerList request) override;
   Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) override;
+  Task<PeerReply<uint64_t>> upkeep(Context context, PeerUpkeep request) override;
+  Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) override;
+  Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) override;
 
   Task<Result<>> ping();
   // Null, or no changes and no number: nothing new for so long that the worker answers all the

@@ -114,6 +114,8 @@ Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string w
 template Task<Result<void>> PeerRouter::ask(Context, PlacementKey, std::string, Ask<void>) const;
 template Task<Result<ListPage>> PeerRouter::ask(Context, PlacementKey, std::string,
                                                 Ask<ListPage>) const;
+template Task<Result<uint64_t>> PeerRouter::ask(Context, PlacementKey, std::string,
+                                                Ask<uint64_t>) const;
 template Task<Result<SourceObject>> PeerRouter::ask(Context, PlacementKey, std::string,
                                                     Ask<SourceObject>) const;
 

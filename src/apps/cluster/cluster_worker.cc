@@ -87,6 +87,8 @@ class ClusterWorkerImpl : public ClusterWorker {
   SourceTable sources_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
+  HostTarget target_;
+  VerifyRuns verify_runs_;
   ClusterMounts mounts_;
   std::shared_ptr<OwnPeer> own_;
   PeerDoor door_;
@@ -110,6 +112,8 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
       catalog_(
           Catalog::create({.scratch_directory = options_.scratch_directory}, sources_, executor)),
       fetcher_(Fetcher::create(options_.fetch, &store_, sources_, executor)),
+      target_(*fetcher_, store_, &store_, executor),
+      verify_runs_(target_, executor),
       mounts_(*catalog_, &store_,
               [this](const ClusterMount& mount, SourcePtr source) {
                 return wrap(mount, std::move(source));
@@ -120,6 +124,8 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
           .catalog = *catalog_,
           .fetcher = *fetcher_,
           .store = &store_,
+          .target = &target_,
+          .verify_runs = &verify_runs_,
           .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); }})),
       door_({.own = *own_,
              .map = map_,
@@ -294,6 +300,7 @@ Task<> ClusterWorkerImpl::stop() {
   activity_.close();
   co_await activity_.wait_idle();
   co_await crier_.stop();
+  co_await verify_runs_.stop();
   co_await catalog_->stop();
   co_await fetcher_->stop();
   co_await registry_->stop();

@@ -40,6 +40,10 @@ SourceObject object_of(const std::string& directory, const CatalogEntry& entry) 
   return object;
 }
 
+Error no_cache() {
+  return error(StatusCode::kUnsupported, "this worker has no cache");
+}
+
 template <class T>
 PeerReply<T> answered(Result<T> result, const ClusterView& view) {
   return {PeerReach::kAnswered, std::move(result), view.ring.epoch()};
@@ -104,16 +108,15 @@ PeerReply<T> OwnPeer::misdirected(const ClusterView& view) const {
 // --- bytes ---------------------------------------------------------------------------------------
 
 // The same version of the same object as the request's, kept as the mount says here.
-Result<FileRefPtr> OwnPeer::own_ref(const PeerRead& request) const {
-  const FileRef& asked = *request.file;
-  if (request.range.size > kOwnReadBytesMax || request.range.empty() ||
-      request.range.end() > asked.size) {
+Result<FileRefPtr> OwnPeer::own_ref(const std::string& mount, const FileRef& asked,
+                                    ByteRange range) const {
+  if (range.size > kOwnReadBytesMax || range.empty() || range.end() > asked.size) {
     return error(StatusCode::kOutOfRange,
                  fmt::format("{} bytes at {} of '{}', which has {}, are not to be had in one read",
-                             request.range.size, request.range.offset, asked.key, asked.size));
+                             range.size, range.offset, asked.key, asked.size));
   }
-  LEAT_TRY(Place place, find(request.mount, asked.store, asked.key));
-  const PathPolicy& policy = place.policy->of(path_below(place.path, request.mount));
+  LEAT_TRY(Place place, find(mount, asked.store, asked.key));
+  const PathPolicy& policy = place.policy->of(path_below(place.path, mount));
   return std::make_shared<const FileRef>(FileRef::make(asked.store, asked.key, asked.version,
                                                        asked.size, cache_use(policy.cache, false),
                                                        policy.pool));
@@ -121,7 +124,7 @@ Result<FileRefPtr> OwnPeer::own_ref(const PeerRead& request) const {
 
 Task<PeerReply<Bytes>> OwnPeer::read_bytes(Context context, PeerRead request) {
   const ClusterViewPtr view = parts_.map.view();
-  Result<FileRefPtr> file = own_ref(request);
+  Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
   if (!file) co_return not_found_here<Bytes>(file.error(), *view);
   const bool here = parts_.store != nullptr && parts_.store->missing(**file, request.range).empty();
   const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
@@ -154,7 +157,7 @@ Task<PeerReply<void>> OwnPeer::read(Context context, PeerRead request, std::span
 
 std::shared_ptr<BackingFile> OwnPeer::backing(const PeerRead& request) {
   if (parts_.store == nullptr) return nullptr;
-  Result<FileRefPtr> file = own_ref(request);
+  Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
   return file ? parts_.store->backing(**file) : nullptr;
 }
 
@@ -230,6 +233,44 @@ Task<Result<SourceObject>> OwnPeer::stat_object(Context context, Place place, Pe
   SourceObject object = object_of("", *entry);
   object.key = request.key;
   co_return object;
+}
+
+// --- for jobs ------------------------------------------------------------------------------------
+
+Task<PeerReply<uint64_t>> OwnPeer::upkeep(Context context, PeerUpkeep request) {
+  const ClusterViewPtr view = parts_.map.view();
+  if (parts_.target == nullptr) co_return answered<uint64_t>(no_cache(), *view);
+  Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
+  if (!file) co_return not_found_here<uint64_t>(file.error(), *view);
+  const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
+  const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
+  if (!holds(*view, key, request.route)) co_return misdirected<uint64_t>(*view);
+  HostTarget& target = *parts_.target;
+  Result<uint64_t> bytes = error(StatusCode::kUnsupported, "unknown upkeep");
+  switch (request.action) {
+    case UpkeepAction::kEnsure:
+      bytes = co_await target.ensure(context, *file, request.range);
+      break;
+    case UpkeepAction::kMissing:
+      bytes = co_await target.missing(context, *file, request.range);
+      break;
+    case UpkeepAction::kReadBack:
+      bytes = co_await target.read_back(context, *file, request.range);
+      break;
+  }
+  co_return answered(std::move(bytes), *view);
+}
+
+Task<PeerReply<uint64_t>> OwnPeer::drop(Context, std::vector<FileId> files) {
+  const ClusterViewPtr view = parts_.map.view();
+  if (parts_.target == nullptr) co_return answered<uint64_t>(no_cache(), *view);
+  co_return answered(co_await parts_.target->drop_ids(std::move(files)), *view);
+}
+
+Task<PeerReply<UpkeepVerify>> OwnPeer::verify(Context context, uint64_t job) {
+  const ClusterViewPtr view = parts_.map.view();
+  if (parts_.verify_runs == nullptr) co_return answered<UpkeepVerify>(no_cache(), *view);
+  co_return answered(co_await parts_.verify_runs->look(std::move(context), job), *view);
 }
 
 }  // namespace leat

@@ -11,7 +11,9 @@
 #include "cache/page_store.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_view.h"
+#include "doors/peer/verify_runs.h"
 #include "fetch/fetcher.h"
+#include "jobs/host_target.h"
 #include "peer/peer.h"
 
 namespace leat {
@@ -21,7 +23,9 @@ struct OwnPeerParts {
   ClusterMap& map;
   Catalog& catalog;
   Fetcher& fetcher;
-  PageStore* store;  // may be null
+  PageStore* store;         // may be null
+  HostTarget* target;       // what jobs do to it; null where it is
+  VerifyRuns* verify_runs;  // likewise
   // How the cluster's mount at that path is kept here; null where it is not served.
   std::function<std::shared_ptr<const Policy>(const std::string&)> policy_of;
 };
@@ -38,6 +42,9 @@ class OwnPeer : public Peer {
   Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
   Task<PeerReply<ListPage>> list(Context context, PeerList request) override;
   Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) override;
+  Task<PeerReply<uint64_t>> upkeep(Context context, PeerUpkeep request) override;
+  Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) override;
+  Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) override;
 
   // As read(), without a copy.
   Task<PeerReply<Bytes>> read_bytes(Context context, PeerRead request);
@@ -53,7 +60,7 @@ class OwnPeer : public Peer {
     std::string path;  // in the namespace
   };
   Result<Place> find(const std::string& mount, const StoreId& store, std::string_view key) const;
-  Result<FileRefPtr> own_ref(const PeerRead& request) const;
+  Result<FileRefPtr> own_ref(const std::string& mount, const FileRef& asked, ByteRange range) const;
   bool holds(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
   template <class T>
   PeerReply<T> misdirected(const ClusterView& view) const;

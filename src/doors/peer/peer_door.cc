@@ -41,8 +41,8 @@ PeerRoute route_of(const PeerTerms& terms) {
   return {.epoch = terms.epoch, .instead = terms.instead};
 }
 
-std::optional<uint64_t> number_after(const HttpRequest& request) {
-  auto found = request.query.find("after");
+std::optional<uint64_t> number_in(const HttpRequest& request, const std::string& name) {
+  auto found = request.query.find(name);
   if (found == request.query.end()) return std::nullopt;
   uint64_t value = 0;
   const char* end = found->second.data() + found->second.size();
@@ -51,8 +51,9 @@ std::optional<uint64_t> number_after(const HttpRequest& request) {
   return value;
 }
 
-HttpResponse no_number() {
-  return failure({StatusCode::kInvalidArgument, "the request's 'after' is no number"});
+HttpResponse no_number(std::string_view name) {
+  return failure(
+      {StatusCode::kInvalidArgument, fmt::format("the request's '{}' is no number", name)});
 }
 
 HttpResponse nothing_new() {
@@ -69,6 +70,13 @@ HttpResponse names_of(ListPage page) {
   NamePage names{.page = std::move(page)};
   names.age = std::chrono::duration_cast<std::chrono::milliseconds>(names.page.age);
   return HttpResponse::json(200, encode_name_page(names));
+}
+
+HttpResponse upkeep_answer(const PeerReply<uint64_t>& reply) {
+  HttpResponse response = reply.result ? HttpResponse::json(200, encode_upkeep_bytes(*reply.result))
+                                       : failed_answer(reply);
+  put_epoch(reply.epoch, response);
+  return response;
 }
 
 // What a request has to say besides being signed, or what is wrong in it.
@@ -96,6 +104,9 @@ HttpRouter PeerDoor::router() {
   route(router, "GET", "/peer/v1/cluster", &PeerDoor::cluster);
   route(router, "GET", "/peer/v1/changes", &PeerDoor::changes);
   route(router, "POST", "/peer/v1/changes", &PeerDoor::take_changes);
+  route(router, "POST", kUpkeepPath, &PeerDoor::upkeep);
+  route(router, "POST", kDropPath, &PeerDoor::drop);
+  route(router, "POST", kVerifyPath, &PeerDoor::verify);
   return router;
 }
 
@@ -208,8 +219,8 @@ Task<HttpResponse> PeerDoor::stat(Context context, HttpRequest request) {
 Task<HttpResponse> PeerDoor::cluster(Context context, HttpRequest request) {
   PrincipalPtr who;
   if (auto refused = refusal(request, "", &who)) co_return *std::move(refused);
-  const auto after = number_after(request);
-  if (!after) co_return no_number();
+  const auto after = number_in(request, "after");
+  if (!after) co_return no_number("after");
   Result<ClusterViewPtr> view =
       co_await parts_.map.newer(context.with_timeout(kPollTime), static_cast<int64_t>(*after));
   if (!view) co_return nothing_new();
@@ -237,16 +248,58 @@ Task<HttpResponse> PeerDoor::changes(Context context, HttpRequest request) {
   co_return HttpResponse::json(200, encode_changes(**news));
 }
 
+std::optional<HttpResponse> PeerDoor::worker_only(const HttpRequest& request,
+                                                  std::string_view what) const {
+  PrincipalPtr who;
+  if (auto refused = refusal(request, "", &who)) return refused;
+  if (who->worker) return std::nullopt;
+  refused_requests.add();
+  log::warning("audit: {} ({}) is no worker and may not {}", who->name, request.peer, what);
+  return failure({StatusCode::kPermissionDenied, fmt::format("only workers {}", what)});
+}
+
 Task<HttpResponse> PeerDoor::take_changes(Context, HttpRequest request) {
-  Result<PrincipalPtr> principal = verified(request);
-  if (!principal) co_return unauthorised(principal.error());
-  if (!(*principal)->worker) {
-    co_return failure({StatusCode::kPermissionDenied, "only workers tell of what has changed"});
+  if (auto refused = worker_only(request, "tell of what has changed")) {
+    co_return *std::move(refused);
   }
   Result<PeerChanges> news = decode_changes(request.body);
   if (auto broken = wrong(news)) co_return *std::move(broken);
   parts_.told(*std::move(news));
   co_return nothing_new();
+}
+
+// --- for jobs ------------------------------------------------------------------------------------
+
+Task<HttpResponse> PeerDoor::upkeep(Context context, HttpRequest request) {
+  if (auto refused = worker_only(request, "look after caches")) co_return *std::move(refused);
+  Result<UpkeepRequest> parsed = upkeep_request_from(request);
+  if (auto broken = wrong(parsed)) co_return *std::move(broken);
+  PeerReadRequest& part = parsed->part;
+  PeerUpkeep upkeep{.action = parsed->action,
+                    .mount = std::move(part.mount),
+                    .file = std::make_shared<const FileRef>(std::move(part.file)),
+                    .range = part.range,
+                    .route = route_of(part.terms)};
+  const Context bounded = bounded_by(part.terms, std::move(context));
+  co_return upkeep_answer(co_await parts_.own.upkeep(bounded, std::move(upkeep)));
+}
+
+Task<HttpResponse> PeerDoor::drop(Context context, HttpRequest request) {
+  if (auto refused = worker_only(request, "look after caches")) co_return *std::move(refused);
+  Result<std::vector<FileId>> files = decode_drop(request.body);
+  if (auto broken = wrong(files)) co_return *std::move(broken);
+  co_return upkeep_answer(co_await parts_.own.drop(std::move(context), *std::move(files)));
+}
+
+Task<HttpResponse> PeerDoor::verify(Context context, HttpRequest request) {
+  if (auto refused = worker_only(request, "look after caches")) co_return *std::move(refused);
+  const auto job = number_in(request, "job");
+  if (!job) co_return no_number("job");
+  PeerReply<UpkeepVerify> reply = co_await parts_.own.verify(std::move(context), *job);
+  HttpResponse response =
+      reply.result ? HttpResponse::json(200, encode_verify(*reply.result)) : failed_answer(reply);
+  put_epoch(reply.epoch, response);
+  co_return response;
 }
 
 }  // namespace leat

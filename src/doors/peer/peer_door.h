@@ -38,6 +38,9 @@ class PeerDoor {
   Task<HttpResponse> cluster(Context context, HttpRequest request);
   Task<HttpResponse> changes(Context context, HttpRequest request);
   Task<HttpResponse> take_changes(Context context, HttpRequest request);
+  Task<HttpResponse> upkeep(Context context, HttpRequest request);
+  Task<HttpResponse> drop(Context context, HttpRequest request);
+  Task<HttpResponse> verify(Context context, HttpRequest request);
 
   using Member = Task<HttpResponse> (PeerDoor::*)(Context, HttpRequest);
   void route(HttpRouter& router, std::string method, std::string pattern, Member member);
@@ -45,6 +48,8 @@ class PeerDoor {
   // `who`, where it is given, is who asks.
   std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& mount,
                                       PrincipalPtr* who = nullptr) const;
+  // Of what only workers ask of each other: "tell of what has changed".
+  std::optional<HttpResponse> worker_only(const HttpRequest& request, std::string_view what) const;
   Result<PrincipalPtr> verified(const HttpRequest& request) const;
   void set_epoch(HttpResponse& response) const;
 

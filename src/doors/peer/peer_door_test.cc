@@ -31,11 +31,15 @@ class PeerDoorTest : public ::testing::Test {
     catalog_ = Catalog::create({}, sources_, executor_);
     fetcher_ = Fetcher::create({}, &store_, sources_, executor_);
     mount("/train", "train/");
+    target_ = std::make_unique<HostTarget>(*fetcher_, store_, nullptr, executor_);
+    verify_runs_ = std::make_unique<VerifyRuns>(*target_, executor_);
     own_ = std::make_unique<OwnPeer>(OwnPeerParts{.self = kSelf,
                                                   .map = map_,
                                                   .catalog = *catalog_,
                                                   .fetcher = *fetcher_,
                                                   .store = &store_,
+                                                  .target = target_.get(),
+                                                  .verify_runs = verify_runs_.get(),
                                                   .policy_of = [this](const std::string& at) {
                                                     return at == "/unserved" ? nullptr : policy_;
                                                   }});
@@ -51,6 +55,7 @@ class PeerDoorTest : public ::testing::Test {
   }
   ~PeerDoorTest() override {
     executor_.wait(server_->stop());
+    executor_.wait(verify_runs_->stop());
     executor_.wait(catalog_->stop());
     executor_.wait(fetcher_->stop());
   }
@@ -129,6 +134,8 @@ class PeerDoorTest : public ::testing::Test {
   PeerChanges told_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
+  std::unique_ptr<HostTarget> target_;
+  std::unique_ptr<VerifyRuns> verify_runs_;
   std::unique_ptr<OwnPeer> own_;
   std::unique_ptr<PeerDoor> door_;
   std::unique_ptr<HttpServer> server_;
@@ -349,6 +356,54 @@ TEST_F(PeerDoorTest, AWorkerThatIsGoneIsNotReached) {
     EXPECT_EQ(read(*gone, request, &text).reach, PeerReach::kNotReached);
   }
   EXPECT_FALSE(gone->usable());
+}
+
+TEST_F(PeerDoorTest, JobsBringFilesIntoTheCacheAndGiveThemUp) {
+  const std::string content(300'000, 'x');
+  source_->put("train/a", content);
+  const PeerRead read = read_of("train/a", {0, content.size()});
+  PeerUpkeep upkeep{.mount = "/train", .file = read.file, .range = read.range, .route = read.route};
+  auto done = [&](UpkeepAction action) {
+    upkeep.action = action;
+    PeerReply<uint64_t> reply = executor_.wait(worker_->upkeep(patient(), upkeep));
+    EXPECT_EQ(reply.reach, PeerReach::kAnswered);
+    return reply.result.value();
+  };
+  EXPECT_EQ(done(UpkeepAction::kMissing), content.size());
+  EXPECT_EQ(done(UpkeepAction::kEnsure), content.size());
+  EXPECT_EQ(done(UpkeepAction::kEnsure), 0u);
+  EXPECT_EQ(done(UpkeepAction::kMissing), 0u);
+  EXPECT_EQ(done(UpkeepAction::kReadBack), 0u);
+  EXPECT_EQ(source_->reads(), 1u);
+  EXPECT_EQ(executor_.wait(worker_->drop(patient(), {read.file->id})).result.value(),
+            content.size());
+  EXPECT_EQ(done(UpkeepAction::kMissing), content.size());
+}
+
+TEST_F(PeerDoorTest, WhatAnotherWorkerHoldsIsNotBroughtHere) {
+  source_->put("train/a", "0123456789");
+  const PeerRead read = read_of("train/a", {0, 10});
+  set_ring({kOther});
+  PeerUpkeep upkeep{.mount = "/train", .file = read.file, .range = read.range, .route = read.route};
+  EXPECT_EQ(executor_.wait(worker_->upkeep(patient(), upkeep)).reach, PeerReach::kMisdirected);
+  EXPECT_EQ(source_->reads(), 0u);
+}
+
+TEST_F(PeerDoorTest, ClientsDoNotLookAfterCaches) {
+  source_->put("train/a", "0123456789");
+  const PeerRead read = read_of("train/a", {0, 10});
+  const auto reader = reader_of("/");
+  PeerUpkeep upkeep{.mount = "/train", .file = read.file, .range = read.range, .route = read.route};
+  const auto code = [](const auto& reply) { return reply.result.error().code(); };
+  EXPECT_EQ(code(executor_.wait(reader->upkeep(patient(), upkeep))), StatusCode::kPermissionDenied);
+  EXPECT_EQ(code(executor_.wait(reader->drop(patient(), {}))), StatusCode::kPermissionDenied);
+  EXPECT_EQ(code(executor_.wait(reader->verify(patient(), 1))), StatusCode::kPermissionDenied);
+}
+
+TEST_F(PeerDoorTest, AWorkerSaysHowItsLookAtTheCacheEnded) {
+  const auto verify = executor_.wait(worker_->verify(patient(), 1)).result.value();
+  EXPECT_TRUE(verify.ended);
+  EXPECT_EQ(verify.trouble, "there is no cache that could be verified");
 }
 
 }  // namespace
