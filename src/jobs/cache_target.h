@@ -35,9 +35,10 @@ class CacheTarget {
     uint64_t objects = 0;
     uint64_t bytes = 0;
   };
-  virtual Content content() const = 0;
-  // All of it is compared with its checksums; what does not pass goes. `job`: whoever asks for the
-  // same number again, after a death, goes on with what was begun.
+  // About what verify() will look at.
+  virtual Task<Content> content(Context context, uint64_t job) = 0;
+  // All of it is compared with its checksums; what does not pass goes. `job`: who asks for the same
+  // number again, in the place of one who died, goes on with what was begun.
   virtual Task<Result<>> verify(Context context, uint64_t job,
                                 HostCache::StepListener listener) = 0;
 };

@@ -53,9 +53,9 @@ Task<Result<uint64_t>> HostTarget::drop_ids(std::vector<FileId> files) {
   co_return co_await executor_.blocking(std::move(drop_all));
 }
 
-CacheTarget::Content HostTarget::content() const {
+Task<CacheTarget::Content> HostTarget::content(Context, uint64_t) {
   const PageStoreStats stats = store_.stats();
-  return {.objects = stats.files + stats.packed_objects, .bytes = stats.used_bytes};
+  co_return Content{.objects = stats.files + stats.packed_objects, .bytes = stats.used_bytes};
 }
 
 Task<Result<>> HostTarget::verify(Context context, uint64_t, HostCache::StepListener listener) {

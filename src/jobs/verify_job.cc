@@ -7,7 +7,7 @@
 namespace leat {
 
 Task<> VerifyJob::work(Context context) {
-  const CacheTarget::Content content = target_.content();
+  const CacheTarget::Content content = co_await target_.content(context, id());
   update([&](JobProgress& progress) {
     progress.planned = true;
     progress.files_total = content.objects;

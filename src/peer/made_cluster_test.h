@@ -79,6 +79,7 @@ class MadePeer : public Peer {
                                   epoch()};
   }
   Task<PeerReply<uint64_t>> drop(Context, std::vector<FileId> files) override {
+    if (!up) co_return unreached<uint64_t>();
     std::lock_guard lock(mutex_);
     uint64_t parts = 0;
     for (const FileId& id : files) {
@@ -87,6 +88,7 @@ class MadePeer : public Peer {
     co_return PeerReply<uint64_t>{PeerReach::kAnswered, parts, epoch()};
   }
   Task<PeerReply<UpkeepVerify>> verify(Context, uint64_t) override {
+    if (!up) co_return unreached<UpkeepVerify>();
     std::lock_guard lock(mutex_);
     UpkeepVerify all{.ended = true, .objects = kept_.size(), .objects_total = kept_.size()};
     co_return PeerReply<UpkeepVerify>{PeerReach::kAnswered, std::move(all), epoch()};
@@ -98,13 +100,14 @@ class MadePeer : public Peer {
     return known != 0 ? known : map_.view()->ring.epoch();
   }
   template <class T>
+  static PeerReply<T> unreached() {
+    return {PeerReach::kNotReached, error(StatusCode::kUnavailable, "made not to answer"), 0};
+  }
+  template <class T>
   std::optional<PeerReply<T>> refused(PlacementKey key, const PeerRoute& route) {
     ++asked;
     if (route.instead) ++stood_in;
-    if (!up) {
-      return PeerReply<T>{PeerReach::kNotReached,
-                          error(StatusCode::kUnavailable, "made not to answer"), 0};
-    }
+    if (!up) return unreached<T>();
     const bool owner = map_.view()->ring.owner(key) == self_ && known_epoch == 0;
     if (!owner && !route.instead) {
       return PeerReply<T>{PeerReach::kMisdirected, error(StatusCode::kBusy, "not here"), epoch()};

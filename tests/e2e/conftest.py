@@ -6,8 +6,10 @@ import random
 
 import pytest
 
-from e2e.objects import client
+from e2e import cluster_files
+from e2e.objects import client, put_all
 from rig import schemas
+from rig.cluster import Cluster
 from rig.leat import Leat
 from rig.store import Store
 
@@ -37,6 +39,21 @@ def leat(folder):
     program = Leat(os.path.join(folder, "leat"))
     yield program
     program.close()
+
+
+@pytest.fixture
+def make_cluster(folder, store, s3, bucket):
+    """Clusters of so many workers, with the files of cluster_files at /train."""
+    put_all(s3, bucket, {name: cluster_files.body(name) for name in cluster_files.names()})
+    made = []
+
+    def make(count):
+        made.append(Cluster(os.path.join(folder, "cluster"), store, count).start())
+        made[-1].mount(f"{bucket}/train", "/train")
+        return made[-1]
+    yield make
+    for cluster in made:
+        cluster.close()
 
 
 @pytest.fixture

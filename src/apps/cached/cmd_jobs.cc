@@ -9,12 +9,28 @@
 #include "apps/paths.h"
 #include "apps/text_table.h"
 #include "base/counted.h"
+#include "doors/admin/codec_cluster.h"
 
 namespace leat {
 namespace {
 
+std::string describe_place(const ClusterJobView& job) {
+  std::string text = fmt::format("asked for by {}", printable(job.principal));
+  if (job.worker.empty()) {
+    text += "; waits for the leader";
+  } else {
+    text +=
+        fmt::format("; {} by worker {}", job.job.ended() ? "done" : "led", job.worker.substr(0, 8));
+  }
+  if (job.begun > 1) text += fmt::format("; begun {} times, since who led it was lost", job.begun);
+  if (job.ending) text += "; it was asked to end";
+  return text;
+}
+
 class JobsCommand : public Command {
  public:
+  explicit JobsCommand(JobBoard board) : board_(std::move(board)) {}
+
   void declare(CLI::App& app) override {
     app.require_subcommand(0, 1);
     app.fallthrough();
@@ -36,15 +52,17 @@ class JobsCommand : public Command {
   Attempt<> run() override { return action_(); }
 
  private:
+  std::string one() const { return fmt::format("{}/{}", board_.route, id_); }
+
   Attempt<> list() {
-    LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get("/v1/jobs"));
+    LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get(board_.route));
     if (json) {
       print_json(answer);
       return {};
     }
     TextTable table("rllrrl");
     for (const Json& item : answer["jobs"]) {
-      LEAT_TRY(JobView job, from_json<JobView>(item));
+      LEAT_TRY(JobView job, job_of(board_, item));
       table.add({std::to_string(job.id), job.kind, job.state,
                  fmt::format("{}/{}", job.files_done, counted(job.files_total, "file")),
                  format_bytes(job.bytes_done), job.path});
@@ -54,14 +72,18 @@ class JobsCommand : public Command {
   }
 
   Attempt<> show() {
-    LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get(fmt::format("/v1/jobs/{}", id_)));
+    LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get(one()));
     if (json) {
       print_json(answer);
       return {};
     }
-    LEAT_TRY(JobView job, from_json<JobView>(answer));
+    LEAT_TRY(JobView job, job_of(board_, answer));
     print(fmt::format("job {}: {} of {}, {}", job.id, job.kind, printable(job.path), job.state));
     print(describe_job(job));
+    if (board_.cluster) {
+      LEAT_TRY(ClusterJobView of_cluster, from_json<ClusterJobView>(answer));
+      print(describe_place(of_cluster));
+    }
     for (const std::string& error : job.errors) print("  " + printable(error));
     if (job.files_failed > job.errors.size()) {
       print(fmt::format("  … and {} more", job.files_failed - job.errors.size()));
@@ -71,15 +93,16 @@ class JobsCommand : public Command {
 
   Attempt<> wait() {
     DaemonClient client(runtime_directory());
-    LEAT_TRY(JobView job, client.get_as<JobView>(fmt::format("/v1/jobs/{}", id_)));
-    LEAT_TRY(JobView ended, wait_for_job(client, std::move(job)));
+    LEAT_TRY(Json answer, client.get(one()));
+    LEAT_TRY(JobView job, job_of(board_, answer));
+    LEAT_TRY(JobView ended, wait_for_job(client, board_, std::move(job)));
     return report_job(ended, json);
   }
 
   Attempt<> cancel() {
     DaemonClient client(runtime_directory());
-    LEAT_TRY(Json answer, client.remove(fmt::format("/v1/jobs/{}", id_)));
-    LEAT_TRY(JobView job, from_json<JobView>(answer));
+    LEAT_TRY(Json answer, client.remove(one()));
+    LEAT_TRY(JobView job, job_of(board_, answer));
     if (json) {
       print_json(answer);
     } else if (job.ended()) {
@@ -90,6 +113,7 @@ class JobsCommand : public Command {
     return {};
   }
 
+  const JobBoard board_;
   std::function<Attempt<>()> action_ = [this] { return list(); };
   uint64_t id_ = 0;
 };
@@ -97,7 +121,11 @@ class JobsCommand : public Command {
 }  // namespace
 
 std::unique_ptr<Command> make_jobs_command() {
-  return std::make_unique<JobsCommand>();
+  return make_jobs_command(JobBoard());
+}
+
+std::unique_ptr<Command> make_jobs_command(JobBoard board) {
+  return std::make_unique<JobsCommand>(std::move(board));
 }
 
 }  // namespace leat

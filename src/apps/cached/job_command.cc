@@ -11,6 +11,7 @@
 #include "apps/progress.h"
 #include "base/counted.h"
 #include "base/units.h"
+#include "doors/admin/codec_cluster.h"
 
 namespace leat {
 namespace {
@@ -85,8 +86,18 @@ void print_changes(const JobView& job) {
 }
 
 void JobCommand::declare(CLI::App& app) {
-  app.add_option("PATH", request_.path, "Folder or file of a mount")->type_name("PATH")->required();
-  if (request_.kind != "refresh") selection_.declare(app);
+  if (request_.kind == "verify") {
+    request_.path = "/";
+  } else if (board_.cluster) {
+    app.add_option("PATH", request_.path, "In the cluster's namespace: /data/train")
+        ->type_name("NAME")
+        ->required();
+  } else {
+    app.add_option("PATH", request_.path, "Folder or file of a mount")
+        ->type_name("PATH")
+        ->required();
+  }
+  if (request_.kind == "load" || request_.kind == "free") selection_.declare(app);
   if (request_.kind == "load") {
     app.add_flag("--verify", request_.verify,
                  "Read everything back when it is there, and fetch again what does not pass");
@@ -100,42 +111,66 @@ void JobCommand::declare(CLI::App& app) {
 }
 
 Attempt<> JobCommand::run() {
+  if (board_.cluster && !request_.path.starts_with('/')) {
+    return failure(StatusCode::kInvalidArgument,
+                   fmt::format("'{}' is no path of the cluster's namespace, which begin with '/'; "
+                               "'leat cluster status' shows what is mounted in it",
+                               request_.path));
+  }
   if (is_store_url(request_.path)) {
     return failure(StatusCode::kInvalidArgument,
                    fmt::format("{} works on folders of a mount, not on {}; mount it first",
                                request_.kind, request_.path));
   }
-  request_.path = absolute_path(request_.path);
+  if (!board_.cluster) request_.path = absolute_path(request_.path);
   LEAT_TRY(request_.selection, selection_.selection());
   if (!bandwidth_.empty()) {
     LEAT_TRY(request_.bandwidth, parse_bytes(bandwidth_));
   }
   DaemonClient client(runtime_directory());
-  LEAT_TRY(Json answer, client.post("/v1/jobs", to_json(request_)));
-  LEAT_TRY(JobView job, from_json<JobView>(answer));
+  LEAT_TRY(Json answer, client.post(board_.route, to_json(request_)));
+  LEAT_TRY(JobView job, job_of(board_, answer));
   if (background_) {
     if (json) {
       print_json(to_json(job));
     } else {
-      print(fmt::format("job {}; 'leat jobs' shows it", job.id));
+      print(fmt::format("job {}; '{}' shows it", job.id, board_.jobs));
     }
     return {};
   }
-  LEAT_TRY(JobView ended, wait_for_job(client, std::move(job)));
+  LEAT_TRY(JobView ended, wait_for_job(client, board_, std::move(job)));
   Attempt<> done = report_job(ended, json, quiet);
-  if (done) return done;
+  if (done || board_.cluster) return done;
   return std::unexpected(client.explain_missing(std::move(done).error(), ended.path));
 }
 
-Attempt<JobView> wait_for_job(DaemonClient& client, JobView job) {
+JobBoard cluster_jobs() {
+  return {.route = "/v1/cluster/jobs", .jobs = "leat cluster jobs", .cluster = true};
+}
+
+Attempt<JobView> job_of(const JobBoard& board, const Json& answer) {
+  if (!board.cluster) {
+    LEAT_TRY(JobView job, from_json<JobView>(answer));
+    return job;
+  }
+  LEAT_TRY(ClusterJobView job, from_json<ClusterJobView>(answer));
+  return std::move(job.job);
+}
+
+Attempt<JobView> wait_for_job(DaemonClient& client, const JobBoard& board, JobView job) {
   Progress progress(std::chrono::milliseconds(500));
   std::chrono::milliseconds pause = kFirstPause;
-  std::string path = fmt::format("/v1/jobs/{}", job.id);
+  std::string path = fmt::format("{}/{}", board.route, job.id);
   while (!job.ended()) {
-    progress.show(progress_of(job));
+    if (job.state == "waiting") {
+      progress.show("waiting for the cluster's leader to begin");
+    } else {
+      progress.show(progress_of(job));
+    }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);
-    LEAT_TRY(job, client.get_as<JobView>(path));
+    LEAT_TRY(Json answer, client.get(path));
+    LEAT_TRY(job, job_of(board, answer));
   }
   return job;
 }
@@ -152,7 +187,7 @@ Attempt<> report_job(const JobView& job, bool json, bool quiet) {
     return {};
   }
   for (const std::string& error : job.errors) note(error);
-  const std::string of = job.kind == "verify" ? "the cache" : job.path;
+  const std::string of = job.kind == "verify" ? "what is cached" : job.path;
   std::string how = job.state == "cancelled" ? "was cancelled" : "is not complete";
   if (job.kind == "verify" && job.code == StatusCode::kCorrupt) how = "found damage";
   Failure incomplete(Status(job.code.value_or(StatusCode::kInternal),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobCommand: what load, free and refresh have together: start a job, show its progress, report its
-// end.
+// end; on this host or in the cluster whose worker it is.
 #pragma once
 
 #include <string>
@@ -13,9 +13,19 @@ namespace leat {
 
 class DaemonClient;
 
+// Whose jobs.
+struct JobBoard {
+  std::string route = "/v1/jobs";  // of the control socket
+  std::string jobs = "leat jobs";  // the command that shows them
+  bool cluster = false;            // paths are those of its namespace, not of this host's files
+};
+JobBoard cluster_jobs();
+
 class JobCommand : public Command {
  public:
-  explicit JobCommand(std::string kind) { request_.kind = std::move(kind); }
+  explicit JobCommand(std::string kind, JobBoard board = {}) : board_(std::move(board)) {
+    request_.kind = std::move(kind);
+  }
   // For another command, which took the words.
   explicit JobCommand(JobRequest request) : request_(std::move(request)) {}
 
@@ -25,14 +35,18 @@ class JobCommand : public Command {
   bool quiet = false;  // says nothing when all went well
 
  private:
+  const JobBoard board_;
   JobRequest request_;
   SelectionFlags selection_;
   std::string bandwidth_;
   bool background_ = false;
 };
 
+// What the board's routes answer.
+Attempt<JobView> job_of(const JobBoard& board, const Json& answer);
 // Shows progress until the job has ended.
-Attempt<JobView> wait_for_job(DaemonClient& client, JobView job);
+Attempt<JobView> wait_for_job(DaemonClient& client, const JobBoard& board, JobView job);
+std::unique_ptr<Command> make_jobs_command(JobBoard board);
 // What an ended job came to, for people or as JSON; a failure unless it did everything.
 Attempt<> report_job(const JobView& job, bool json, bool quiet = false);
 

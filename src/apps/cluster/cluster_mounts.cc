@@ -10,7 +10,14 @@
 
 namespace leat {
 
-Result<OpenedMount> open_cluster_mount(const ClusterMount& mount) {
+namespace {
+
+struct PlannedMount {
+  StoreUrl url;
+  MadePolicy made;
+};
+
+Result<PlannedMount> plan_mount(const ClusterMount& mount) {
   LEAT_TRY(StoreUrl url, StoreUrl::parse(mount.source));
   for (const auto& [name, value] : mount.options) url.options[name] = value;
   PolicySettings settings;
@@ -24,8 +31,23 @@ Result<OpenedMount> open_cluster_mount(const ClusterMount& mount) {
   // Clients believe the half of it that a worker's answer has left (Freshness::answer_age_max).
   made.policy.freshness.max_age /= 2;
   made.policy.freshness.negative_age /= 2;
-  LEAT_TRY(SourcePtr source, open_source(url, made.policy.isolated ? mount.path : ""));
-  return OpenedMount{{mount.path, url, made.policy}, std::move(source), std::move(made.pools)};
+  return PlannedMount{std::move(url), std::move(made)};
+}
+
+}  // namespace
+
+Result<MountEntry> cluster_mount_entry(const ClusterMount& mount) {
+  LEAT_TRY(PlannedMount planned, plan_mount(mount));
+  return MountEntry{mount.path, std::move(planned.url), std::move(planned.made.policy)};
+}
+
+Result<OpenedMount> open_cluster_mount(const ClusterMount& mount) {
+  LEAT_TRY(PlannedMount planned, plan_mount(mount));
+  const bool isolated = planned.made.policy.isolated;
+  LEAT_TRY(SourcePtr source, open_source(planned.url, isolated ? mount.path : ""));
+  return OpenedMount{{mount.path, std::move(planned.url), std::move(planned.made.policy)},
+                     std::move(source),
+                     std::move(planned.made.pools)};
 }
 
 Task<> ClusterMounts::follow(ClusterViewPtr view) {

@@ -25,7 +25,10 @@ struct OpenedMount {
   std::map<PoolId, PoolPolicy> pools;
 };
 
-// Asks the store nothing. kInvalidArgument for what is wrong in it.
+// How workers keep it; its source may be none that this host can open. kInvalidArgument for what
+// is wrong in it.
+Result<MountEntry> cluster_mount_entry(const ClusterMount& mount);
+// Asks the store nothing.
 Result<OpenedMount> open_cluster_mount(const ClusterMount& mount);
 
 class ClusterMounts {

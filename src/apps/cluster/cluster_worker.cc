@@ -7,6 +7,7 @@
 
 #include "apps/cluster/change_crier.h"
 #include "apps/cluster/cluster_mounts.h"
+#include "apps/cluster/job_stage.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_records.h"
 #include "cluster/view_signal.h"
@@ -58,6 +59,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   Task<Result<ClusterMount>> add_mount(Context context, ClusterMount mount) override;
   Task<Result<>> remove_mount(Context context, std::string path) override;
   Task<Result<>> drain(Context context, bool back) override;
+  ClusterJobBook& jobs() override { return *job_book_; }
   Task<> stop() override;
 
  private:
@@ -94,6 +96,8 @@ class ClusterWorkerImpl : public ClusterWorker {
   PeerDoor door_;
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<ClusterMember> member_;
+  std::unique_ptr<ClusterJobBook> job_book_;
+  std::unique_ptr<ClusterJobRunner> job_runner_;
 };
 
 ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
@@ -148,6 +152,17 @@ Result<> ClusterWorkerImpl::begin() {
   member.self = make_self(server_->endpoint());
   member.on_view = [this](const ClusterViewPtr& view) { take_view(view); };
   member_ = ClusterMember::start(*registry_, std::move(member), executor_);
+  job_book_ = ClusterJobBook::start(*registry_, executor_);
+  ClusterJobRunnerParts jobs{.registry = *registry_,
+                             .election = member_->election(),
+                             .book = *job_book_,
+                             .worker = id_.to_hex(),
+                             .make_stage = [this] {
+                               return make_job_stage(
+                                   {.scratch_directory = options_.scratch_directory}, map_, peers_,
+                                   executor_);
+                             }};
+  job_runner_ = ClusterJobRunner::start(std::move(jobs), executor_);
   executor_.spawn(follow_views(std::move(*activity_.enter())));
   executor_.spawn(follow_secrets(std::move(*activity_.enter())));
   log::info("worker {} of cluster '{}' listens at {}", id_.to_hex(), options_.cluster,
@@ -295,6 +310,8 @@ Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back) {
 // First out of the others' sight, then the door, then what it leads to.
 Task<> ClusterWorkerImpl::stop() {
   stopping_.request_stop();
+  if (job_runner_) co_await job_runner_->stop();
+  if (job_book_) co_await job_book_->stop();
   if (member_) co_await member_->stop(Context::background().with_timeout(std::chrono::seconds(3)));
   if (server_) co_await server_->stop();
   activity_.close();

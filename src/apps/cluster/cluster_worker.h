@@ -15,6 +15,7 @@
 #include "fetch/fetcher.h"
 #include "http/endpoint.h"
 #include "http/tls.h"
+#include "jobs/cluster/cluster_job_book.h"
 #include "peer/peer.h"
 #include "peer/trust/cluster_secret.h"
 #include "peer/trust/request_signature.h"
@@ -60,6 +61,8 @@ class ClusterWorker {
   virtual Task<Result<>> remove_mount(Context context, std::string path) = 0;
   // Gives its share away, and returns when the ring is without it; `back`: takes it again.
   virtual Task<Result<>> drain(Context context, bool back) = 0;
+
+  virtual ClusterJobBook& jobs() = 0;
 
   virtual Task<> stop() = 0;
 };

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "apps/cached/job_command.h"
 #include "apps/client/daemon_client.h"
 #include "apps/cluster/cluster_dev.h"
 #include "apps/cluster/secret_files.h"
@@ -62,6 +63,10 @@ class ClusterCommand : public Command {
     token->add_option("--days", days_, "For how long; 0: for ever (365)")->type_name("NUMBER");
     token->add_option("--secret-file", secret_file_, "The workers' (/etc/leat/cluster.secret)")
         ->type_name("FILE");
+    add_command(app, "load", "Bring files into the workers' caches, before they are needed", load_);
+    add_command(app, "free", "Give the space of files back, on all workers", free_);
+    add_command(app, "verify", "Compare all that workers have cached with its checksums", verify_);
+    add_command(app, "jobs", "The cluster's jobs, which its leader does", *jobs_);
     declare_dev(*add("dev", "Run a whole cluster on this machine, to try it, until Ctrl-C",
                      &ClusterCommand::dev));
   }
@@ -77,6 +82,16 @@ class ClusterCommand : public Command {
   Attempt<> token();
   Attempt<> dev();
   void declare_dev(CLI::App& dev);
+  void add_command(CLI::App& app, const char* name, const char* help, Command& command) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    command.declare(*sub);
+    sub->callback([this, &command] {
+      action_ = [this, &command] {
+        command.json = json;
+        return command.run();
+      };
+    });
+  }
   Attempt<> done(const Json& document, const std::string& text) {
     if (json) {
       print_json(document);
@@ -92,6 +107,10 @@ class ClusterCommand : public Command {
   uint64_t days_ = 365;
   bool back_ = false;
   ClusterDevOptions dev_;
+  JobCommand load_{"load", cluster_jobs()};
+  JobCommand free_{"free", cluster_jobs()};
+  JobCommand verify_{"verify", cluster_jobs()};
+  const std::unique_ptr<Command> jobs_ = make_jobs_command(cluster_jobs());
 };
 
 void ClusterCommand::declare_dev(CLI::App& dev) {

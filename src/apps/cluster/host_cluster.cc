@@ -11,6 +11,7 @@
 #include <set>
 
 #include "apps/cluster/cluster_options.h"
+#include "apps/daemon/job_view.h"
 #include "model/folder_settings.h"
 #include "model/mount_entry.h"
 #include "model/policy_settings.h"
@@ -55,6 +56,16 @@ Result<std::vector<std::string>> seeds_of(const StoreUrl& url) {
     seeds.push_back(std::move(word));
   }
   return seeds;
+}
+
+ClusterJobView view_of(const ClusterJob& job) {
+  ClusterJobView view{.job = job_view(job.info),
+                      .principal = job.principal,
+                      .worker = job.worker,
+                      .begun = job.begun,
+                      .ending = job.cancel && !job.ended()};
+  if (!job.ended() && job.worker.empty()) view.job.state = "waiting";
+  return view;
 }
 
 Result<> check_url(const StoreUrl& url) {
@@ -295,6 +306,36 @@ Task<Result<>> HostCluster::remove_cluster_mount(Context context, std::string pa
 Task<Result<>> HostCluster::drain_worker(Context context, ClusterDrainRequest request) {
   LEAT_CO_CHECK_OK(need_worker());
   co_return co_await worker_->drain(context.with_timeout(std::chrono::seconds(60)), request.back);
+}
+
+Task<Result<ClusterJobView>> HostCluster::start_cluster_job(Context context, JobRequest request) {
+  LEAT_CO_CHECK_OK(need_worker());
+  Result<JobOrder> order = order_of(request);
+  if (!order) co_return Error(order.error());
+  const std::string principal = TokenClaims::of_worker(worker_->self().id).principal;
+  Result<ClusterJob> job = co_await worker_->jobs().add(context, *std::move(order), principal);
+  if (!job) co_return Error(job.error());
+  co_return view_of(*job);
+}
+
+Result<std::vector<ClusterJobView>> HostCluster::cluster_jobs() const {
+  LEAT_CHECK_OK(need_worker());
+  std::vector<ClusterJobView> views;
+  for (const ClusterJob& job : worker_->jobs().jobs()) views.push_back(view_of(job));
+  return views;
+}
+
+Result<ClusterJobView> HostCluster::cluster_job(uint64_t id) const {
+  LEAT_CHECK_OK(need_worker());
+  LEAT_TRY(const ClusterJob job, worker_->jobs().find(id));
+  return view_of(job);
+}
+
+Task<Result<ClusterJobView>> HostCluster::cancel_cluster_job(Context context, uint64_t id) {
+  LEAT_CO_CHECK_OK(need_worker());
+  Result<ClusterJob> job = co_await worker_->jobs().cancel(context, id);
+  if (!job) co_return Error(job.error());
+  co_return view_of(*job);
 }
 
 }  // namespace leat

@@ -8,6 +8,7 @@
 
 #include "apps/daemon/daemon_options.h"
 #include "apps/daemon/dead_daemon.h"
+#include "apps/daemon/job_view.h"
 #include "apps/daemon/memory_size.h"
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
@@ -19,8 +20,6 @@
 namespace leat {
 namespace {
 
-// Of one load at once.
-constexpr unsigned kJobRequestsMax = 256;
 // A list of files travels in one request.
 constexpr uint64_t kControlBodyMax = 256 * kMiB;
 // A daemon that ends closes its cache first, which takes as long as its last writes.
@@ -31,43 +30,6 @@ constexpr auto kUnusedPatience = std::chrono::seconds(30);
 uint64_t memory_bytes_of(const Config& config) {
   const uint64_t configured = config.bytes("memory.size");
   return configured > 0 ? configured : default_memory_bytes(usable_memory_bytes());
-}
-
-// Why it did not do everything: what failed it as a whole, else its first file.
-std::optional<StatusCode> code_of(const JobInfo& info) {
-  if (info.state == JobState::kCancelled) return StatusCode::kCancelled;
-  if (info.state != JobState::kFailed || info.errors.empty()) return std::nullopt;
-  auto whole = std::ranges::find(info.errors, info.path, &JobError::path);
-  return whole != info.errors.end() ? whole->status.code() : info.errors.front().status.code();
-}
-
-JobView view_of(const JobInfo& info) {
-  JobView view{.id = info.id, .path = info.path};
-  view.kind = to_string(info.kind);
-  view.state = to_string(info.state);
-  view.planned = info.progress.planned;
-  view.files_total = info.progress.files_total;
-  view.files_done = info.progress.files_done;
-  view.files_failed = info.progress.errors;
-  view.bytes_total = info.progress.bytes_total;
-  view.bytes_done = info.progress.bytes_done;
-  view.bytes_fetched = info.progress.bytes_fetched;
-  view.bytes_verified = info.progress.bytes_verified;
-  view.files_uncached = info.progress.files_uncached;
-  view.bytes_uncached = info.progress.bytes_uncached;
-  view.added = info.progress.added;
-  view.changed = info.progress.changed;
-  view.gone = info.progress.gone;
-  for (const JobChange& change : info.changes) {
-    view.changes.push_back({std::string(to_string(change.kind)), change.path});
-  }
-  view.seconds = std::chrono::duration<double>(info.duration).count();
-  for (const JobError& failed : info.errors) {
-    std::string why = failed.status.to_string();
-    view.errors.push_back(why.contains(failed.path) ? why : failed.path + ": " + why);
-  }
-  view.code = code_of(info);
-  return view;
 }
 
 }  // namespace
@@ -350,14 +312,8 @@ Result<JobView> HostDaemon::start_job(JobRequest request) {
 }
 
 Result<JobView> HostDaemon::begin_job(JobRequest request, std::optional<uint64_t> id) {
-  LEAT_TRY(JobKind kind, parse_job_kind(request.kind));
-  JobOrder order{.kind = kind,
-                 .path = request.path,
-                 .output = "",
-                 .selection = request.selection,
-                 .verify = request.verify,
-                 .bandwidth = request.bandwidth,
-                 .requests = std::min(request.requests, kJobRequestsMax)};
+  LEAT_TRY(JobOrder order, order_of(request));
+  const JobKind kind = order.kind;
   if (kind == JobKind::kSnapshot) {
     LEAT_TRY(order.output, snapshots_->file_for(request.name));
   }
@@ -368,7 +324,7 @@ Result<JobView> HostDaemon::begin_job(JobRequest request, std::optional<uint64_t
     auto now = jobs_->find(info.id);
     if (now && now->state != JobState::kRunning) kept_jobs_.forget(info.id);
   }
-  return view_of(info);
+  return job_view(info);
 }
 
 // What a predecessor had not finished; what is there already costs a look each.
@@ -387,18 +343,18 @@ void HostDaemon::go_on_with_jobs() {
 
 std::vector<JobView> HostDaemon::jobs() const {
   std::vector<JobView> views;
-  for (const JobInfo& info : jobs_->list()) views.push_back(view_of(info));
+  for (const JobInfo& info : jobs_->list()) views.push_back(job_view(info));
   return views;
 }
 
 Result<JobView> HostDaemon::job(uint64_t id) const {
   LEAT_TRY(JobInfo info, jobs_->find(id));
-  return view_of(info);
+  return job_view(info);
 }
 
 Result<JobView> HostDaemon::cancel_job(uint64_t id) {
   LEAT_TRY(JobInfo info, jobs_->cancel(id));
-  return view_of(info);
+  return job_view(info);
 }
 
 Task<Result<ObjectPage>> HostDaemon::cached_objects(Context context, std::string after,

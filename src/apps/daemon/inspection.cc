@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "doors/admin/codec.h"
-#include "doors/admin/json_fields.h"
+#include "http/json_fields.h"
 #include "model/pool.h"
 #include "telemetry/metrics.h"
 

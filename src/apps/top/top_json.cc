@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sample as `leat top --json` prints it (docs/schemas/top.json).
 #include "apps/top/top_sample.h"
-#include "doors/admin/json_fields.h"
+#include "http/json_fields.h"
 
 namespace leat {
 namespace {

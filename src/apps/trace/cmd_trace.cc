@@ -20,7 +20,7 @@
 #include "apps/trace/trace_text.h"
 #include "base/counted.h"
 #include "base/units.h"
-#include "doors/admin/json_fields.h"
+#include "http/json_fields.h"
 
 namespace leat {
 namespace {

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "doors/admin/request_body.h"
 #include "doors/admin/trace_routes.h"
 #include "telemetry/metrics.h"
@@ -18,16 +16,6 @@ constexpr size_t kErrorsMax = 1000;
 template <class T>
 HttpResponse answer(int status, const T& value) {
   return HttpResponse::json(status, dump_json(to_json(value)));
-}
-
-Result<uint64_t> id_of(const HttpRequest& request) {
-  const std::string& text = request.params.at("id");
-  uint64_t id = 0;
-  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (failed != std::errc() || end != text.data() + text.size()) {
-    return error(StatusCode::kInvalidArgument, fmt::format("'{}' is not a job's number", text));
-  }
-  return id;
 }
 
 Task<HttpResponse> metrics(Context, HttpRequest) {
@@ -109,7 +97,7 @@ Task<HttpResponse> AdminDoor::list_jobs(Context, HttpRequest) {
 }
 
 Task<HttpResponse> AdminDoor::show_job(Context, HttpRequest request) {
-  Result<uint64_t> id = id_of(request);
+  Result<uint64_t> id = job_number_of(request);
   if (!id) co_return error_response(id.error());
   Result<JobView> job = host_.job(*id);
   if (!job) co_return error_response(job.error());
@@ -117,7 +105,7 @@ Task<HttpResponse> AdminDoor::show_job(Context, HttpRequest request) {
 }
 
 Task<HttpResponse> AdminDoor::cancel_job(Context, HttpRequest request) {
-  Result<uint64_t> id = id_of(request);
+  Result<uint64_t> id = job_number_of(request);
   if (!id) co_return error_response(id.error());
   Result<JobView> cancelled = host_.cancel_job(*id);
   if (!cancelled) co_return error_response(cancelled.error());

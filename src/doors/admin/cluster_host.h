@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "doors/admin/host.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
 
@@ -55,6 +56,14 @@ struct ClusterDrainRequest {
   bool back = false;  // take a share again
 };
 
+struct ClusterJobView {
+  JobView job{};            // its state "waiting" until somebody has begun it
+  std::string principal{};  // who asked for it
+  std::string worker{};     // the id of the one that runs it, or did; empty: nobody has begun
+  unsigned begun = 0;       // times; more than one where who ran it was lost
+  bool ending = false;      // it was asked to
+};
+
 class ClusterHost {
  public:
   virtual ~ClusterHost() = default;
@@ -65,6 +74,13 @@ class ClusterHost {
   virtual Task<Result<>> remove_cluster_mount(Context context, std::string path) = 0;
   // Returns when the ring is without this worker, or with it again.
   virtual Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) = 0;
+
+  // Jobs of all workers, done by their leader. Returns when the order is with the registry.
+  virtual Task<Result<ClusterJobView>> start_cluster_job(Context context, JobRequest request) = 0;
+  virtual Result<std::vector<ClusterJobView>> cluster_jobs() const = 0;
+  virtual Result<ClusterJobView> cluster_job(uint64_t id) const = 0;
+  // The job as it was: one that had ended stays as it is.
+  virtual Task<Result<ClusterJobView>> cancel_cluster_job(Context context, uint64_t id) = 0;
 };
 
 }  // namespace leat

@@ -6,19 +6,23 @@
 
 namespace leat {
 
+void ClusterRoutes::route(HttpRouter& router, std::string method, std::string pattern,
+                          Member member) {
+  router.add(std::move(method), std::move(pattern),
+             [this, member](Context context, HttpRequest request) {
+               return (this->*member)(std::move(context), std::move(request));
+             });
+}
+
 void ClusterRoutes::add_to(HttpRouter& router) {
-  router.add("GET", "/v1/cluster", [this](Context context, HttpRequest request) {
-    return status(std::move(context), std::move(request));
-  });
-  router.add("POST", "/v1/cluster/mounts", [this](Context context, HttpRequest request) {
-    return mount(std::move(context), std::move(request));
-  });
-  router.add("DELETE", "/v1/cluster/mounts", [this](Context context, HttpRequest request) {
-    return unmount(std::move(context), std::move(request));
-  });
-  router.add("POST", "/v1/cluster/drain", [this](Context context, HttpRequest request) {
-    return drain(std::move(context), std::move(request));
-  });
+  route(router, "GET", "/v1/cluster", &ClusterRoutes::status);
+  route(router, "POST", "/v1/cluster/mounts", &ClusterRoutes::mount);
+  route(router, "DELETE", "/v1/cluster/mounts", &ClusterRoutes::unmount);
+  route(router, "POST", "/v1/cluster/drain", &ClusterRoutes::drain);
+  route(router, "GET", "/v1/cluster/jobs", &ClusterRoutes::list_jobs);
+  route(router, "POST", "/v1/cluster/jobs", &ClusterRoutes::start_job);
+  route(router, "GET", "/v1/cluster/jobs/{id}", &ClusterRoutes::show_job);
+  route(router, "DELETE", "/v1/cluster/jobs/{id}", &ClusterRoutes::cancel_job);
 }
 
 Task<HttpResponse> ClusterRoutes::status(Context, HttpRequest) {
@@ -52,6 +56,41 @@ Task<HttpResponse> ClusterRoutes::drain(Context context, HttpRequest request) {
   Result<> drained = co_await host_.drain_worker(std::move(context), *wanted);
   if (!drained) co_return error_response(drained.error());
   co_return HttpResponse::json(200, "{}");
+}
+
+// --- jobs ----------------------------------------------------------------------------------------
+
+Task<HttpResponse> ClusterRoutes::start_job(Context context, HttpRequest request) {
+  Result<JobRequest> wanted = body_of(request, &JobRequest::path);
+  if (!wanted) co_return error_response(wanted.error());
+  Result<ClusterJobView> job =
+      co_await host_.start_cluster_job(std::move(context), *std::move(wanted));
+  if (!job) co_return error_response(job.error());
+  co_return HttpResponse::json(202, dump_json(to_json(*job)));
+}
+
+Task<HttpResponse> ClusterRoutes::list_jobs(Context, HttpRequest) {
+  Result<std::vector<ClusterJobView>> jobs = host_.cluster_jobs();
+  if (!jobs) co_return error_response(jobs.error());
+  Json list = Json::array();
+  for (const ClusterJobView& job : *jobs) list.push_back(to_json(job));
+  co_return HttpResponse::json(200, dump_json({{"jobs", list}}));
+}
+
+Task<HttpResponse> ClusterRoutes::show_job(Context, HttpRequest request) {
+  Result<uint64_t> id = job_number_of(request);
+  if (!id) co_return error_response(id.error());
+  Result<ClusterJobView> job = host_.cluster_job(*id);
+  if (!job) co_return error_response(job.error());
+  co_return HttpResponse::json(200, dump_json(to_json(*job)));
+}
+
+Task<HttpResponse> ClusterRoutes::cancel_job(Context context, HttpRequest request) {
+  Result<uint64_t> id = job_number_of(request);
+  if (!id) co_return error_response(id.error());
+  Result<ClusterJobView> job = co_await host_.cancel_cluster_job(std::move(context), *id);
+  if (!job) co_return error_response(job.error());
+  co_return HttpResponse::json(200, dump_json(to_json(*job)));
 }
 
 }  // namespace leat

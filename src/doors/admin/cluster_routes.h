@@ -18,6 +18,13 @@ class ClusterRoutes {
   Task<HttpResponse> mount(Context context, HttpRequest request);
   Task<HttpResponse> unmount(Context context, HttpRequest request);
   Task<HttpResponse> drain(Context context, HttpRequest request);
+  Task<HttpResponse> start_job(Context context, HttpRequest request);
+  Task<HttpResponse> list_jobs(Context context, HttpRequest request);
+  Task<HttpResponse> show_job(Context context, HttpRequest request);
+  Task<HttpResponse> cancel_job(Context context, HttpRequest request);
+
+  using Member = Task<HttpResponse> (ClusterRoutes::*)(Context, HttpRequest);
+  void route(HttpRouter& router, std::string method, std::string pattern, Member member);
 
   ClusterHost& host_;
 };

@@ -14,8 +14,8 @@
 #include "doors/admin/codec_config.h"
 #include "doors/admin/codec_job.h"
 #include "doors/admin/codec_mount.h"
-#include "doors/admin/json_fields.h"
 #include "doors/admin/trace_view.h"
+#include "http/json_fields.h"
 #include "http/status_codes.h"
 
 namespace leat {
@@ -189,6 +189,7 @@ template Result<ClusterStatusView> from_json(const Json&);
 template Result<ClusterMountView> from_json(const Json&);
 template Result<ClusterMountRequest> from_json(const Json&);
 template Result<ClusterDrainRequest> from_json(const Json&);
+template Result<ClusterJobView> from_json(const Json&);
 template Result<TraceView> from_json(const Json&);
 template Result<SlowView> from_json(const Json&);
 

@@ -2,21 +2,16 @@
 // The JSON of the control socket, both ways: the door encodes what the command line decodes. The
 // schemas stand in docs/schemas. Unknown members are ignored, missing ones keep their defaults, so
 // that neighbouring versions understand each other.
-//
-// JSON is UTF-8 and names are bytes: a name or path that would not survive has a member
-// NAME_encoded beside it, percent-encoded, which wins.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "doors/admin/host.h"
+#include "http/json_fields.h"
 #include "http/message.h"
 #include "model/file_info.h"
 
 namespace leat {
-
-using Json = nlohmann::json;
 
 // What `ls` and `stat` say of a name.
 struct EntryView {

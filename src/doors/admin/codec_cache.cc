@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "doors/admin/json_fields.h"
+#include "http/json_fields.h"
 
 namespace leat {
 namespace {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/admin/codec_cluster.h"
 
-#include "doors/admin/json_fields.h"
+#include "doors/admin/codec_job.h"
+#include "http/json_fields.h"
 
 namespace leat {
 
@@ -44,6 +45,22 @@ void decode(const Json& json, ClusterMountRequest& request) {
 
 void decode(const Json& json, ClusterDrainRequest& request) {
   get(json, "back", request.back);
+}
+
+void decode(const Json& json, ClusterJobView& job) {
+  decode(json.at("job"), job.job);
+  get(json, "principal", job.principal);
+  get(json, "worker", job.worker);
+  get(json, "begun", job.begun);
+  get(json, "ending", job.ending);
+}
+
+Json to_json(const ClusterJobView& job) {
+  return {{"job", to_json(job.job)},
+          {"principal", job.principal},
+          {"worker", job.worker},
+          {"begun", job.begun},
+          {"ending", job.ending}};
 }
 
 Json to_json(const ClusterWorkerView& worker) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/admin/codec_config.h"
 
-#include "doors/admin/json_fields.h"
+#include "http/json_fields.h"
 
 namespace leat {
 

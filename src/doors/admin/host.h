@@ -168,7 +168,8 @@ struct JobView {
   uint64_t id = 0;
   std::string kind{};
   std::string path{};
-  std::string state{};   // "running", "done", "failed", "cancelled"
+  // "running", "done", "failed", "cancelled"; of a cluster's jobs also "waiting".
+  std::string state{};
   bool planned = false;  // the totals are final
   uint64_t files_total = 0, files_done = 0, files_failed = 0;
   uint64_t bytes_total = 0, bytes_done = 0;
@@ -183,7 +184,7 @@ struct JobView {
   std::vector<std::string> errors{};  // the first few
   std::optional<StatusCode> code{};   // of one that did not do everything: why
 
-  bool ended() const { return state != "running"; }
+  bool ended() const { return state != "running" && state != "waiting"; }
   friend bool operator==(const JobView&, const JobView&) = default;
 };
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request's body says, with the paths in it made normal. Private to this room.
+// What requests say: in their bodies, with the paths in them made normal, and in their targets.
+// Private to this room.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <concepts>
 #include <string>
 #include <utility>
@@ -30,6 +34,17 @@ Result<T> body_of(const HttpRequest& request, std::string T::* path, Paths... ot
   (normalise(wanted.*others), ...);
   if (!normal) return error(normal.error());
   return wanted;
+}
+
+// The `{id}` of a route of jobs.
+inline Result<uint64_t> job_number_of(const HttpRequest& request) {
+  const std::string& text = request.params.at("id");
+  uint64_t id = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (failed != std::errc() || end != text.data() + text.size()) {
+    return error(StatusCode::kInvalidArgument, fmt::format("'{}' is not a job's number", text));
+  }
+  return id;
 }
 
 }  // namespace leat

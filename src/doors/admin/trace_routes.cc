@@ -5,8 +5,8 @@
 
 #include <charconv>
 
-#include "doors/admin/json_fields.h"
 #include "doors/admin/trace_view.h"
+#include "http/json_fields.h"
 
 namespace leat {
 namespace {

@@ -401,7 +401,9 @@ TEST_F(PeerDoorTest, ClientsDoNotLookAfterCaches) {
 }
 
 TEST_F(PeerDoorTest, AWorkerSaysHowItsLookAtTheCacheEnded) {
-  const auto verify = executor_.wait(worker_->verify(patient(), 1)).result.value();
+  auto verify = executor_.wait(worker_->verify(patient(), 1)).result.value();
+  EXPECT_FALSE(verify.ended);
+  verify = executor_.wait(worker_->verify(patient(), 1)).result.value();
   EXPECT_TRUE(verify.ended);
   EXPECT_EQ(verify.trouble, "there is no cache that could be verified");
 }

@@ -13,7 +13,8 @@ constexpr size_t kRunsMax = 16;  // remembered
 
 }  // namespace
 
-Result<VerifyRuns::RunPtr> VerifyRuns::run_of(uint64_t job) {
+// `begun` stays empty for one that is there already.
+Result<VerifyRuns::RunPtr> VerifyRuns::run_of(uint64_t job, std::optional<Activity::Token>* begun) {
   std::lock_guard lock(mutex_);
   if (auto found = runs_.find(job); found != runs_.end()) return found->second;
   for (auto at = runs_.begin(); at != runs_.end() && runs_.size() >= kRunsMax;) {
@@ -22,18 +23,26 @@ Result<VerifyRuns::RunPtr> VerifyRuns::run_of(uint64_t job) {
   if (runs_.size() >= kRunsMax) {
     return error(StatusCode::kBusy, "this worker verifies its cache for too many jobs already");
   }
-  auto token = activity_.enter();
-  if (!token) return error(StatusCode::kCancelled, "this worker is ending");
+  *begun = activity_.enter();
+  if (!*begun) return error(StatusCode::kCancelled, "this worker is ending");
   auto run = std::make_shared<Run>();
   run->asked = Clock::now();
   runs_.emplace(job, run);
-  executor_.spawn(verify(*std::move(token), run, job));
   return run;
 }
 
 Task<Result<UpkeepVerify>> VerifyRuns::look(Context context, uint64_t job) {
-  Result<RunPtr> run = run_of(job);
+  std::optional<Activity::Token> begun;
+  Result<RunPtr> run = run_of(job, &begun);
   if (!run) co_return Error(run.error());
+  if (begun) {
+    const CacheTarget::Content content = co_await target_.content(context, job);
+    std::lock_guard lock((*run)->mutex);
+    (*run)->state.objects_total = content.objects;
+    (*run)->state.bytes_total = content.bytes;
+    executor_.spawn(verify(*std::move(begun), &target_, *run, job));
+    co_return (*run)->state;
+  }
   {
     std::lock_guard lock((*run)->mutex);
     (*run)->asked = Clock::now();
@@ -45,13 +54,7 @@ Task<Result<UpkeepVerify>> VerifyRuns::look(Context context, uint64_t job) {
   co_return (*run)->state;
 }
 
-Task<> VerifyRuns::verify(Activity::Token, RunPtr run, uint64_t job) {
-  const CacheTarget::Content content = target_.content();
-  {
-    std::lock_guard lock(run->mutex);
-    run->state.objects_total = content.objects;
-    run->state.bytes_total = content.bytes;
-  }
+Task<> VerifyRuns::verify(Activity::Token, CacheTarget* target, RunPtr run, uint64_t job) {
   auto listener = [&run](const VerifyStep& step) {
     std::lock_guard lock(run->mutex);
     run->state.objects += step.objects;
@@ -60,7 +63,7 @@ Task<> VerifyRuns::verify(Activity::Token, RunPtr run, uint64_t job) {
     if (Clock::now() - run->asked > kForgotten) run->stopping.request_stop();
   };
   const Context context = Context::background().with_cancel(run->stopping.get_token());
-  Result<> verified = co_await target_.verify(context, job, std::move(listener));
+  Result<> verified = co_await target->verify(context, job, std::move(listener));
   {
     std::lock_guard lock(run->mutex);
     run->state.ended = true;

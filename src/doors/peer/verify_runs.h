@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 
 #include "jobs/cache_target.h"
@@ -22,7 +23,7 @@ class VerifyRuns {
   // Both must outlive it, and stop() must have ended before it goes.
   VerifyRuns(CacheTarget& target, Executor& executor) : target_(target), executor_(executor) {}
 
-  // Begins the job's look unless it has begun, waits a moment for its end, and says how far it is.
+  // Begins the job's look, or, where it has begun, waits a moment for its end; says how far it is.
   // One that nobody asked about for a minute is ended. kBusy while others are under way.
   Task<Result<UpkeepVerify>> look(Context context, uint64_t job);
   Task<> stop();
@@ -37,8 +38,8 @@ class VerifyRuns {
   };
   using RunPtr = std::shared_ptr<Run>;
 
-  Result<RunPtr> run_of(uint64_t job);
-  Task<> verify(Activity::Token token, RunPtr run, uint64_t job);
+  Result<RunPtr> run_of(uint64_t job, std::optional<Activity::Token>* begun);
+  static Task<> verify(Activity::Token token, CacheTarget* target, RunPtr run, uint64_t job);
 
   CacheTarget& target_;
   Executor& executor_;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single members of a JSON object, as codec.h describes them. Private to this room.
+// Single members of a JSON object. JSON is UTF-8 and names are bytes: a name or path that would not
+// survive has a member NAME_encoded beside it, percent-encoded, which wins.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "doors/admin/codec.h"
-
 namespace leat {
+
+using Json = nlohmann::json;
 
 // Leaves `out` alone where there is no such member.
 template <class T>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doors/admin/json_fields.h"
+#include "http/json_fields.h"
 
 #include <algorithm>
+
+#include "http/message.h"
 
 namespace leat {
 namespace {

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/cluster/job_stage.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "apps/cluster/cluster_mounts.h"
+#include "catalog/catalog.h"
+#include "jobs/cluster/peer_target.h"
+#include "peer/cluster_source.h"
+#include "telemetry/log.h"
+
+namespace leat {
+namespace {
+
+// Of a job, for each worker.
+constexpr size_t kPiecesPerWorker = 16;
+constexpr size_t kPiecesMax = 1024;
+
+unsigned pieces_for(const ClusterView& view) {
+  return static_cast<unsigned>(
+      std::clamp(kPiecesPerWorker * view.workers.size(), kPiecesPerWorker, kPiecesMax));
+}
+
+class WorkersStage : public JobStage {
+ public:
+  WorkersStage(JobStageOptions options, ClusterMap& map, const PeerTable& peers, Executor& executor)
+      : map_(map),
+        catalog_(Catalog::create({.scratch_directory = std::move(options.scratch_directory)},
+                                 sources_, executor)),
+        source_(make_cluster_source(
+            {.cluster = map.view()->cluster, .name = "leat://" + map.view()->cluster}, map, peers)),
+        target_(map, peers, executor),
+        jobs_(
+            {.load = {.files_max = pieces_for(*map.view()), .pieces_max = pieces_for(*map.view())}},
+            *catalog_, &target_, executor) {
+    follow(*map.view());
+    executor.spawn(follow_views(*activity_.enter()));
+  }
+
+  JobTable& jobs() override { return jobs_; }
+
+  Task<> stop() override {
+    stopping_.request_stop();
+    co_await jobs_.stop();
+    activity_.close();
+    co_await activity_.wait_idle();
+    co_await catalog_->stop();
+  }
+
+ private:
+  void follow(const ClusterView& view);
+  Result<> add(const ClusterMount& mount);
+  Task<> follow_views(Activity::Token token);
+
+  ClusterMap& map_;
+  std::stop_source stopping_;
+  Activity activity_;
+  SourceTable sources_;
+  const std::unique_ptr<Catalog> catalog_;
+  const SourcePtr source_;
+  PeerTarget target_;
+  JobTable jobs_;
+  std::map<std::string, ClusterMount> mounted_;  // of follow() alone
+};
+
+Task<> WorkersStage::follow_views(Activity::Token) {
+  const Context context = Context::background().with_cancel(stopping_.get_token());
+  RegistryRevision seen = map_.view()->revision;
+  while (true) {
+    Result<ClusterViewPtr> news = co_await map_.newer(context, seen);
+    if (!news) co_return;
+    seen = (*news)->revision;
+    follow(**news);
+  }
+}
+
+void WorkersStage::follow(const ClusterView& view) {
+  for (auto at = mounted_.begin(); at != mounted_.end();) {
+    const auto now = view.mounts.find(at->first);
+    if (now != view.mounts.end() && now->second == at->second) {
+      ++at;
+      continue;
+    }
+    static_cast<void>(catalog_->unmount(at->first));
+    at = mounted_.erase(at);
+  }
+  for (const auto& [path, mount] : view.mounts) {
+    if (mounted_.contains(path)) continue;
+    if (auto added = add(mount); added) {
+      mounted_[path] = mount;
+    } else {
+      log::warning("jobs do without {}: {}", path, added.error().to_string());
+    }
+  }
+}
+
+// As it is kept by the workers; its names and bytes come from them.
+Result<> WorkersStage::add(const ClusterMount& mount) {
+  LEAT_TRY(MountEntry entry, cluster_mount_entry(mount));
+  const std::string key = mount.path.substr(1);
+  entry.source = StoreUrl{.scheme = "leat",
+                          .bucket = map_.view()->cluster,
+                          .prefix = key.empty() ? "" : key + "/",
+                          .options = {}};
+  return catalog_->mount(std::move(entry), source_);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JobStage>> make_job_stage(JobStageOptions options, ClusterMap& map,
+                                                 const PeerTable& peers, Executor& executor) {
+  if (map.view()->revision == 0) {
+    return error(StatusCode::kUnavailable, "nothing is known of the cluster yet");
+  }
+  return std::make_unique<WorkersStage>(std::move(options), map, peers, executor);
+}
+
+}  // namespace leat

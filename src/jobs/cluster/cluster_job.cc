@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/cluster/cluster_job.h"
+
+#include <fmt/format.h>
+
+#include "http/json_fields.h"
+#include "http/status_codes.h"
+
+namespace leat {
+namespace {
+
+constexpr int kVersion = 1;
+// Of one error: a hundred of them and the order stay far below a registry's bound.
+constexpr size_t kMessageMax = 1000;
+
+using Millis = std::chrono::milliseconds;
+
+struct NumberName {
+  const char* name;
+  uint64_t JobProgress::* member;
+};
+constexpr NumberName kNumbers[] = {{"files_total", &JobProgress::files_total},
+                                   {"files_done", &JobProgress::files_done},
+                                   {"bytes_total", &JobProgress::bytes_total},
+                                   {"bytes_done", &JobProgress::bytes_done},
+                                   {"bytes_fetched", &JobProgress::bytes_fetched},
+                                   {"bytes_verified", &JobProgress::bytes_verified},
+                                   {"errors", &JobProgress::errors},
+                                   {"files_uncached", &JobProgress::files_uncached},
+                                   {"bytes_uncached", &JobProgress::bytes_uncached}};
+
+Json json_of(const JobOrder& order) {
+  Json json = {{"kind", to_string(order.kind)}};
+  put_bytes(json, "path", order.path);
+  put_each(json, "include", order.selection.include);
+  put_each(json, "exclude", order.selection.exclude);
+  if (!order.selection.regex.empty()) put_bytes(json, "regex", order.selection.regex);
+  put_each(json, "files", order.selection.files);
+  if (order.verify) json["verify"] = true;
+  if (order.bandwidth > 0) json["bandwidth"] = order.bandwidth;
+  if (order.requests > 0) json["requests"] = order.requests;
+  return json;
+}
+
+Result<JobOrder> order_of(const Json& json) {
+  JobOrder order;
+  LEAT_TRY(order.kind, parse_job_kind(json.at("kind").get<std::string>()));
+  need_bytes(json, "path", order.path);
+  get_each(json, "include", order.selection.include);
+  get_each(json, "exclude", order.selection.exclude);
+  get_bytes(json, "regex", order.selection.regex);
+  get_each(json, "files", order.selection.files);
+  get(json, "verify", order.verify);
+  get(json, "bandwidth", order.bandwidth);
+  get(json, "requests", order.requests);
+  return order;
+}
+
+Json json_of(const JobInfo& info) {
+  Json progress = {{"planned", info.progress.planned}};
+  for (const NumberName& number : kNumbers) {
+    progress[number.name] = info.progress.*number.member;
+  }
+  Json errors = Json::array();
+  for (const JobError& failed : info.errors) {
+    Json& one = errors.emplace_back(Json{{"code", to_string(failed.status.code())}});
+    put_bytes(one, "path", failed.path);
+    put_bytes(one, "message", failed.status.to_string().substr(0, kMessageMax));
+  }
+  return {
+      {"state", to_string(info.state)},
+      {"started_ms", std::chrono::duration_cast<Millis>(info.started.time_since_epoch()).count()},
+      {"took_ms", std::chrono::duration_cast<Millis>(info.duration).count()},
+      {"progress", std::move(progress)},
+      {"errors", std::move(errors)}};
+}
+
+Result<JobState> state_of(const std::string& text) {
+  for (JobState state :
+       {JobState::kRunning, JobState::kDone, JobState::kFailed, JobState::kCancelled}) {
+    if (text == to_string(state)) return state;
+  }
+  return error(StatusCode::kCorrupt, fmt::format("'{}' is no state of a job", text));
+}
+
+Result<JobInfo> info_of(const Json& json) {
+  JobInfo info;
+  LEAT_TRY(info.state, state_of(json.at("state").get<std::string>()));
+  info.started = WallTime(Millis(json.value("started_ms", int64_t{0})));
+  info.duration = Millis(json.value("took_ms", int64_t{0}));
+  const Json progress = json.value("progress", Json::object());
+  get(progress, "planned", info.progress.planned);
+  for (const NumberName& number : kNumbers) {
+    get(progress, number.name, info.progress.*number.member);
+  }
+  for (const Json& one : json.value("errors", Json::array())) {
+    std::string path, message;
+    need_bytes(one, "path", path);
+    need_bytes(one, "message", message);
+    const auto code = status_code_named(one.at("code").get<std::string>());
+    info.errors.push_back({std::move(path), Status(code.value_or(StatusCode::kInternal), message)});
+  }
+  return info;
+}
+
+Result<ClusterJob> job_of(const Json& json) {
+  ClusterJob job{.id = json.at("id").get<uint64_t>()};
+  LEAT_TRY(job.order, order_of(json.at("order")));
+  LEAT_TRY(job.info, info_of(json.at("info")));
+  get(json, "principal", job.principal);
+  get(json, "cancel", job.cancel);
+  get(json, "worker", job.worker);
+  get(json, "begun", job.begun);
+  job.info.id = job.id;
+  job.info.kind = job.order.kind;
+  job.info.path = job.order.path;
+  return job;
+}
+
+}  // namespace
+
+std::string cluster_job_key(uint64_t id) {
+  return fmt::format("{}{:020}", kClusterJobKeys, id);
+}
+
+std::string encode_cluster_job(const ClusterJob& job) {
+  const Json json = {{"v", kVersion},
+                     {"id", job.id},
+                     {"order", json_of(job.order)},
+                     {"principal", job.principal},
+                     {"cancel", job.cancel},
+                     {"worker", job.worker},
+                     {"begun", job.begun},
+                     {"info", json_of(job.info)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<ClusterJob> decode_cluster_job(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    if (const int version = json.value("v", kVersion); version > kVersion) {
+      return error(StatusCode::kUnsupported,
+                   fmt::format("a job is of version {}, this program knows {}; upgrade it", version,
+                               kVersion));
+    }
+    return job_of(json);
+  } catch (const Json::exception& failed) {
+    return error(StatusCode::kCorrupt, fmt::format("a job cannot be read: {}", failed.what()));
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cluster's jobs: in the registry's words, from order to end, and from one leader to the next.
+#include "jobs/cluster/cluster_job.h"
+
+#include <gtest/gtest.h>
+
+#include "cluster/embedded_registry.h"
+#include "cluster/registry_door_test.h"
+#include "cluster/wait_until_test.h"
+#include "jobs/cluster/cluster_job_runner.h"
+#include "jobs/job_rig_test.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::seconds;
+using testing::JobRig;
+using testing::RegistryDoor;
+using testing::wait_until;
+
+TEST(ClusterJob, ComesBackAsItWas) {
+  ClusterJob job{.id = 7, .principal = "worker:1", .cancel = true, .worker = "ab", .begun = 2};
+  job.order = {.kind = JobKind::kLoad, .path = "/a\xff", .verify = true, .bandwidth = 5};
+  job.order.selection.include = {"*.jpg", "\xfe*"};
+  job.info.state = JobState::kFailed;
+  job.info.duration = std::chrono::milliseconds(1500);
+  job.info.progress.planned = true;
+  job.info.progress.bytes_done = UINT64_MAX;
+  job.info.progress.errors = 1;
+  job.info.errors = {{"/a\xff/b", Status(StatusCode::kThrottled, "slow down")}};
+  auto back = decode_cluster_job(encode_cluster_job(job));
+  ASSERT_TRUE(back) << back.error().to_string();
+  EXPECT_EQ(back->order, job.order);
+  EXPECT_EQ(back->principal, job.principal);
+  EXPECT_TRUE(back->cancel);
+  EXPECT_EQ(back->worker, job.worker);
+  EXPECT_EQ(back->begun, 2u);
+  EXPECT_TRUE(back->ended());
+  EXPECT_EQ(back->info.path, job.order.path);
+  EXPECT_EQ(back->info.duration, job.info.duration);
+  EXPECT_EQ(back->info.progress.bytes_done, UINT64_MAX);
+  ASSERT_EQ(back->info.errors.size(), 1u);
+  EXPECT_EQ(back->info.errors[0].path, "/a\xff/b");
+  EXPECT_EQ(back->info.errors[0].status.code(), StatusCode::kThrottled);
+}
+
+TEST(ClusterJob, WhatIsNoneIsAnErrorAndALaterOneIsLeftAlone) {
+  EXPECT_EQ(decode_cluster_job("{}").error().code(), StatusCode::kCorrupt);
+  EXPECT_EQ(decode_cluster_job("no").error().code(), StatusCode::kCorrupt);
+  EXPECT_EQ(decode_cluster_job(R"({"v":2})").error().code(), StatusCode::kUnsupported);
+}
+
+// One who may lead, with a door of its own to the registry; all do jobs on one catalog and cache.
+struct Leader {
+  Leader(Registry& registry, const std::string& name, Executor& on,
+         std::function<std::unique_ptr<JobTable>()> make_jobs)
+      : executor(on), door(registry) {
+    session = RegistrySession::start(door, {.ttl = seconds(2)}, executor);
+    election = Election::start(door, *session, {.name = name}, executor);
+    book = ClusterJobBook::start(door, executor);
+    ClusterJobRunnerParts parts{.registry = door,
+                                .election = *election,
+                                .book = *book,
+                                .worker = name,
+                                .make_stage = [make_jobs]() -> Result<std::unique_ptr<JobStage>> {
+                                  return std::make_unique<Stage>(make_jobs());
+                                },
+                                .ended_max = 3};
+    runner = ClusterJobRunner::start(std::move(parts), executor);
+  }
+  ~Leader() {
+    const Context context = Context::background().with_timeout(seconds(5));
+    executor.wait(runner->stop());
+    executor.wait(book->stop());
+    executor.wait(election->stop(context));
+    executor.wait(session->stop(context));
+  }
+
+  struct Stage : JobStage {
+    explicit Stage(std::unique_ptr<JobTable> made) : table(std::move(made)) {}
+    JobTable& jobs() override { return *table; }
+    Task<> stop() override { return table->stop(); }
+    std::unique_ptr<JobTable> table;
+  };
+
+  Executor& executor;
+  RegistryDoor door;
+  std::unique_ptr<RegistrySession> session;
+  std::unique_ptr<Election> election;
+  std::unique_ptr<ClusterJobBook> book;
+  std::unique_ptr<ClusterJobRunner> runner;
+};
+
+class ClusterJobsTest : public JobRig {
+ protected:
+  ClusterJobsTest()
+      : registry_(EmbeddedRegistry::open({}, make_disk(executor_), executor_).value()) {}
+  ~ClusterJobsTest() override { executor_.wait(registry_->stop()); }
+
+  std::unique_ptr<Leader> leader(const std::string& name) {
+    return std::make_unique<Leader>(*registry_, name, executor_, [this] {
+      return std::make_unique<JobTable>(JobTableOptions{.running_max = 2}, *catalog_, target_.get(),
+                                        executor_);
+    });
+  }
+  uint64_t add(Leader& at, JobOrder order) {
+    auto job = executor_.wait(at.book->add(patient(), std::move(order), "tester"));
+    EXPECT_TRUE(job) << job.error().to_string();
+    return job ? job->id : 0;
+  }
+  static Context patient() { return Context::background().with_timeout(seconds(20)); }
+  ClusterJob ended(Leader& at, uint64_t id) {
+    EXPECT_TRUE(wait_until([&] {
+      auto job = at.book->find(id);
+      return job && job->ended();
+    }));
+    return at.book->find(id).value();
+  }
+
+  std::unique_ptr<Registry> registry_;
+};
+
+TEST_F(ClusterJobsTest, AnOrderGivenToAnyIsDoneByTheLeader) {
+  start();
+  for (int i = 0; i < 20; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
+  auto first = leader("a");
+  ASSERT_TRUE(wait_until([&] { return first->election->leads(); }));
+  auto second = leader("b");
+  const uint64_t id = add(*second, {.kind = JobKind::kLoad, .path = "/data//dir/"});
+  const ClusterJob job = ended(*second, id);
+  EXPECT_EQ(job.info.state, JobState::kDone);
+  EXPECT_EQ(job.worker, "a");
+  EXPECT_EQ(job.begun, 1u);
+  EXPECT_EQ(job.principal, "tester");
+  EXPECT_EQ(job.info.path, "/data/dir");
+  EXPECT_EQ(job.info.progress.files_done, 20u);
+  EXPECT_EQ(job.info.progress.bytes_fetched, 200u);
+}
+
+TEST_F(ClusterJobsTest, TheNextLeaderGoesOnWithWhatItsPredecessorBegan) {
+  start();
+  for (int i = 0; i < 20; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
+  auto first = leader("a");
+  ASSERT_TRUE(wait_until([&] { return first->election->leads(); }));
+  auto second = leader("b");
+  source_->hold_reads();
+  const uint64_t id = add(*second, {.kind = JobKind::kLoad, .path = "/data/dir"});
+  ASSERT_TRUE(wait_until([&] { return source_->held() == 16; }));
+  first->door.close();
+  ASSERT_TRUE(wait_until([&] { return second->election->leads(); }));
+  source_->release_reads();
+  const ClusterJob job = ended(*second, id);
+  EXPECT_EQ(job.info.state, JobState::kDone);
+  EXPECT_EQ(job.worker, "b");
+  EXPECT_EQ(job.begun, 2u);
+  EXPECT_EQ(job.info.progress.files_done, 20u);
+  EXPECT_EQ(source_->reads(), 20u) << "nothing is asked of the store twice";
+  first->door.open();
+  EXPECT_TRUE(wait_until([&] { return first->book->find(id)->ended(); }));
+  EXPECT_EQ(first->book->find(id)->worker, "b");
+}
+
+TEST_F(ClusterJobsTest, OneIsCancelledWhereverThatIsAsked) {
+  start();
+  for (int i = 0; i < 20; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
+  auto first = leader("a");
+  ASSERT_TRUE(wait_until([&] { return first->election->leads(); }));
+  auto second = leader("b");
+  source_->hold_reads();
+  const uint64_t id = add(*first, {.kind = JobKind::kLoad, .path = "/data/dir"});
+  ASSERT_TRUE(wait_until([&] { return source_->held() == 16; }));
+  ASSERT_TRUE(wait_until([&] { return second->book->find(id).has_value(); }));
+  ASSERT_TRUE(executor_.wait(second->book->cancel(patient(), id)));
+  EXPECT_EQ(ended(*second, id).info.state, JobState::kCancelled);
+  const auto again = executor_.wait(first->book->cancel(patient(), id));
+  EXPECT_EQ(again->info.state, JobState::kCancelled) << "as it was";
+}
+
+TEST_F(ClusterJobsTest, MoreThanRunAtOnceWaitForTheirTurnAndTheLastAreRemembered) {
+  start();
+  for (int i = 0; i < 6; ++i) {
+    source_->put(std::to_string(i) + "/file", "0123456789");
+  }
+  auto first = leader("a");
+  source_->hold_reads();
+  std::vector<uint64_t> ids;
+  for (int i = 0; i < 6; ++i) {
+    ids.push_back(add(*first, {.kind = JobKind::kLoad, .path = "/data/" + std::to_string(i)}));
+  }
+  ASSERT_TRUE(wait_until([&] { return source_->held() == 2; }));
+  EXPECT_TRUE(first->book->find(ids[5])->worker.empty());
+  source_->release_reads();
+  EXPECT_EQ(ended(*first, ids[5]).info.state, JobState::kDone);
+  EXPECT_TRUE(wait_until([&] { return first->book->jobs().size() == 3; }));
+  EXPECT_EQ(first->book->find(ids[0]).error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(add(*first, {.kind = JobKind::kFree, .path = "/data"}), ids[5] + 1);
+}
+
+TEST_F(ClusterJobsTest, WhatCanBeNoJobIsRefusedAtOnce) {
+  start();
+  auto first = leader("a");
+  const auto code = [&](JobOrder order) {
+    return executor_.wait(first->book->add(patient(), std::move(order), "tester")).error().code();
+  };
+  EXPECT_EQ(code({.kind = JobKind::kSnapshot, .path = "/data"}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.kind = JobKind::kLoad, .path = "data"}), StatusCode::kInvalidArgument);
+  JobOrder broken{.kind = JobKind::kLoad, .path = "/data"};
+  broken.selection.regex = "(";
+  EXPECT_EQ(code(broken), StatusCode::kInvalidArgument);
+  JobOrder long_list{.kind = JobKind::kLoad, .path = "/data"};
+  long_list.selection.files.assign(100'000, "some/name");
+  EXPECT_EQ(code(long_list), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace leat

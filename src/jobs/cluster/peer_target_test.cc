@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cache of a cluster as jobs see it: who is asked for what.
+#include "jobs/cluster/peer_target.h"
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "peer/cluster_source.h"
+#include "peer/made_cluster_test.h"
+
+namespace leat {
+namespace {
+
+using testing::MadeCluster;
+using testing::worker_id;
+
+class PeerTargetTest : public ::testing::Test {
+ protected:
+  PeerTargetTest() { cluster_.mount("/train", "prefix/"); }
+
+  FileRefPtr file(const std::string& path, uint64_t size) {
+    return std::make_shared<const FileRef>(
+        FileRef::make(cluster_store_id("made"), path, Version::etag("\"x\""), size));
+  }
+  static Context patient() { return Context::background().with_timeout(std::chrono::seconds(20)); }
+  uint64_t ensure(const FileRefPtr& ref, ByteRange range) {
+    return executor_.wait(target_.ensure(patient(), ref, range)).value();
+  }
+
+  Executor executor_{{.threads = 2}};
+  MadeCluster cluster_{4};
+  PeerTarget target_{cluster_.map(), cluster_.table(), executor_};
+};
+
+TEST_F(PeerTargetTest, EachPartGoesToWhoHoldsItsStripe) {
+  const FileRefPtr large = file("train/large", 640 * kMiB);
+  for (uint64_t at = 0; at < large->size; at += 8 * kMiB) {
+    const auto key =
+        PlacementKey::stripe(cluster_.store().id(), "prefix/large", stripe_at(at, large->size));
+    const int before = cluster_.owner_of(key).asked;
+    EXPECT_EQ(ensure(large, {at, 8 * kMiB}), 8 * kMiB);
+    EXPECT_EQ(cluster_.owner_of(key).asked, before + 1);
+  }
+  EXPECT_EQ(ensure(large, {0, 8 * kMiB}), 0u);
+}
+
+TEST_F(PeerTargetTest, TheNextCandidateStandsInForOneThatDoesNotAnswer) {
+  const FileRefPtr small = file("train/small", 100);
+  cluster_.owner_of(PlacementKey::stripe(cluster_.store().id(), "prefix/small", 0)).up = false;
+  EXPECT_EQ(ensure(small, {0, 100}), 100u);
+}
+
+TEST_F(PeerTargetTest, AllGiveUpWhatIsFreedAndWhoCannotIsNamed) {
+  std::vector<FileRefPtr> files;
+  for (int i = 0; i < 40; ++i) {
+    files.push_back(file("train/" + std::to_string(i), 10));
+    ensure(files.back(), {0, 10});
+  }
+  EXPECT_EQ(executor_.wait(target_.drop(patient(), files)).value(), 40u);
+  cluster_.peer(worker_id(2)).up = false;
+  const auto left = executor_.wait(target_.drop(patient(), files));
+  ASSERT_FALSE(left);
+  EXPECT_EQ(left.error().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(left.error().message().contains("w2:1")) << left.error().message();
+}
+
+TEST_F(PeerTargetTest, VerifyAddsUpAllWorkers) {
+  for (int i = 0; i < 40; ++i) ensure(file("train/" + std::to_string(i), 10), {0, 10});
+  EXPECT_EQ(executor_.wait(target_.content(patient(), 1)).objects, 40u);
+  uint64_t objects = 0;
+  auto add = [&](const VerifyStep& step) { objects += step.objects; };
+  EXPECT_TRUE(executor_.wait(target_.verify(patient(), 1, add)));
+  EXPECT_EQ(objects, 40u);
+  cluster_.change([](ClusterView& view) { view.workers.erase(worker_id(1)); });
+  cluster_.peer(worker_id(3)).up = false;
+  EXPECT_FALSE(executor_.wait(
+      target_.verify(Context::background().with_timeout(std::chrono::seconds(3)), 2, add)));
+}
+
+TEST_F(PeerTargetTest, WhatIsMountedNoMoreIsNotFound) {
+  const FileRefPtr gone = file("gone/file", 10);
+  EXPECT_EQ(executor_.wait(target_.ensure(patient(), gone, {0, 10})).error().code(),
+            StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace leat
