@@ -67,16 +67,18 @@ constexpr std::array kCommands = {
                  "leat worker --registry http://etcd1:2379,http://etcd2:2379 --listen "
                  "10.0.0.7:7480 --cache-dir /nvme/leat",
                  &make_worker_command},
-    CommandEntry{
-        "cluster", kCluster,
-        "Show a cluster, mount stores in it, drain a worker, make secrets and tokens, try one",
-        "leat cluster\n"
-        "  leat cluster mount s3://my-bucket/train /data/train -o region=us-east-1\n"
-        "  leat cluster umount /data/train\n"
-        "  leat cluster secret cluster.secret\n"
-        "  leat cluster token alice.token --principal alice --read /data\n"
-        "  leat cluster dev 3 --mount s3://my-bucket/train /mnt/cluster",
-        &make_cluster_command},
+    CommandEntry{"cluster", kCluster,
+                 "Show a cluster, mount and load stores in it, drain a worker, make secrets and "
+                 "tokens, try one",
+                 "leat cluster\n"
+                 "  leat cluster mount s3://my-bucket/train /data/train -o region=us-east-1\n"
+                 "  leat cluster load /data/train --every 1d --on-change\n"
+                 "  leat cluster jobs\n"
+                 "  leat cluster umount /data/train\n"
+                 "  leat cluster secret cluster.secret\n"
+                 "  leat cluster token alice.token --principal alice --read /data\n"
+                 "  leat cluster dev 3 --mount s3://my-bucket/train /mnt/cluster",
+                 &make_cluster_command},
     CommandEntry{"status", kOperation, "Show the daemon, its cache and its counters", "leat status",
                  &make_status_command},
     CommandEntry{"top", kOperation, "Show what the daemon does, live",

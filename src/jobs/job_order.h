@@ -20,6 +20,8 @@ struct JobOrder {
   bool verify = false;
   uint64_t bandwidth = 0;  // load: bytes a second asked of stores; 0: no limit
   unsigned requests = 0;   // load: at once; 0: as the options say
+  // verify: by which the target knows it, CacheTarget::verify(); 0: the job's number.
+  uint64_t run = 0;
 
   friend bool operator==(const JobOrder&, const JobOrder&) = default;
 };

@@ -91,7 +91,7 @@ std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filt
                                         options_.refreshed);
   }
   if (order.kind == JobKind::kVerify) {
-    return std::make_shared<VerifyJob>(id, std::move(order.path), *target_);
+    return std::make_shared<VerifyJob>(id, std::move(order.path), *target_, order.run);
   }
   LoadOptions load = options_.load;
   load.verify = order.verify;

@@ -7,7 +7,7 @@
 namespace leat {
 
 Task<> VerifyJob::work(Context context) {
-  const CacheTarget::Content content = co_await target_.content(context, id());
+  const CacheTarget::Content content = co_await target_.content(context, run_);
   update([&](JobProgress& progress) {
     progress.planned = true;
     progress.files_total = content.objects;
@@ -21,7 +21,7 @@ Task<> VerifyJob::work(Context context) {
       progress.bytes_done += step.bytes;
     });
   };
-  Result<> verified = co_await target_.verify(context, id(), listener);
+  Result<> verified = co_await target_.verify(context, run_, listener);
   if (!verified) note_error("cache", verified.error());
   if (corrupt > 0) {
     note_error(

@@ -12,13 +12,15 @@ namespace leat {
 
 class VerifyJob : public Job {
  public:
-  VerifyJob(uint64_t id, std::string path, CacheTarget& target)
-      : Job(id, JobKind::kVerify, std::move(path)), target_(target) {}
+  // `run` as in JobOrder.
+  VerifyJob(uint64_t id, std::string path, CacheTarget& target, uint64_t run)
+      : Job(id, JobKind::kVerify, std::move(path)), target_(target), run_(run != 0 ? run : id) {}
 
  private:
   Task<> work(Context context) override;
 
   CacheTarget& target_;
+  const uint64_t run_;
 };
 
 }  // namespace leat

@@ -51,9 +51,12 @@ def command_of(reference, words):
     command = next((one for one in reference["commands"] if one["name"] == name), None)
     if command is None:
         return None, name, rest
-    parts = {part["name"]: part for part in command["parts"]}
-    if rest and f"{name} {rest[0]}" in parts:
-        return parts[f"{name} {rest[0]}"], f"{name} {rest[0]}", rest[1:]
+    while rest:
+        parts = {part["name"]: part for part in command["parts"]}
+        if f"{name} {rest[0]}" not in parts:
+            break
+        name = f"{name} {rest[0]}"
+        command, rest = parts[name], rest[1:]
     return command, name, rest
 
 

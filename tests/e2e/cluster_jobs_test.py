@@ -2,6 +2,7 @@
 """Jobs of a whole cluster: given to any worker, done by their leader at all of them."""
 
 import json
+import os
 import time
 
 from e2e.cluster_files import names, path_in, read_all, sent_bytes
@@ -147,3 +148,25 @@ def test_a_load_and_readers_share_the_workers(make_cluster):
     read_all(mount)
     assert wait_for(worker, number)["job"]["state"] == "done"
     assert path_in(mount, "train/small/001").stat().st_size == 40_000
+
+
+def test_a_standing_load_goes_on_with_what_changes(make_cluster, s3):
+    cluster = make_cluster(2)
+    worker, other = cluster.workers
+    number = cluster_job(worker, "load", "/train", "--on-change", "--on-mount", "--every",
+                         "1d")["id"]
+    wait_until(lambda: jobs_of(worker)[number]["runs"] == 1, "its first run")
+    s3.put_object(Bucket="data", Key="train/small/new", Body=os.urandom(1000))
+    client = cluster.client()
+    mount = client.mount_cluster("/train")
+    os.listdir(mount / "small")  # only what is known is asked about
+    client.run("refresh", mount / "small")
+    wait_until(lambda: jobs_of(other)[number]["runs"] == 2, "the run after the change",
+               timeout_s=60)
+    assert jobs_of(other)[number]["job"]["files_done"] == len(names()) + 1
+    cluster.mount("data/train/large", "/train/inside")
+    wait_until(lambda: jobs_of(other)[number]["runs"] == 3, "the run after the mount", timeout_s=60)
+    shown = other.run("cluster", "jobs", "show", str(number)).stdout
+    assert "begins again every 1d, on change, on mount; 3 runs so far" in shown, shown
+    other.run("cluster", "jobs", "cancel", str(number))
+    wait_until(lambda: jobs_of(worker)[number]["job"]["state"] == "cancelled", "its end")

@@ -15,12 +15,17 @@ from rig.leat import Leat, leat_program
 from rig.process import wait_until
 
 
+def with_parts(command):
+    for part in command["parts"]:
+        yield part
+        yield from with_parts(part)
+
+
 def commands():
     """The commands as they are called: of those that need a part, the parts alone."""
     done = subprocess.run([leat_program(), "reference"], capture_output=True, check=True)
     for command in schemas.check(["reference"], done.stdout)["commands"]:
-        for part in command["parts"]:
-            yield part
+        yield from with_parts(command)
         if not command["usage"].startswith(f"leat {command['name']} COMMAND"):
             yield command
 

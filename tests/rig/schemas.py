@@ -59,9 +59,9 @@ def differences(name, document):
 
 def command_of(words):
     """The command that a command line is of, as `leat reference` calls it: "snapshot build"."""
-    names = [word for word in words if not word.startswith("-")]
-    parts = f"{names[0]} {ALIASES.get(names[1], names[1])}" if len(names) > 1 else ""
-    return parts if parts in index() else names[0]
+    names = [ALIASES.get(word, word) for word in words if not word.startswith("-")]
+    return next((longest for longest in (" ".join(names[:count]) for count in (3, 2))
+                 if longest in index()), names[0])
 
 
 def check_document(command, document):

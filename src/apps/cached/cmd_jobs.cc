@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 
@@ -23,6 +24,16 @@ std::string describe_place(const ClusterJobView& job) {
         fmt::format("; {} by worker {}", job.job.ended() ? "done" : "led", job.worker.substr(0, 8));
   }
   if (job.begun > 1) text += fmt::format("; begun {} times, since who led it was lost", job.begun);
+  std::vector<std::string> again;
+  if (job.every_seconds > 0) {
+    again.push_back("every " + format_duration(std::chrono::seconds(job.every_seconds)));
+  }
+  if (job.on_change) again.emplace_back("on change");
+  if (job.on_mount) again.emplace_back("on mount");
+  if (!again.empty()) {
+    text += fmt::format("; begins again {}; {} so far", fmt::join(again, ", "),
+                        counted(job.runs, "run"));
+  }
   if (job.ending) text += "; it was asked to end";
   return text;
 }
@@ -45,7 +56,9 @@ class JobsCommand : public Command {
     CLI::App* wait = add("wait", "Until it has ended, with progress", &JobsCommand::wait);
     CLI::App* cancel = add("cancel", "Ask one to end; what it did stays", &JobsCommand::cancel);
     for (CLI::App* sub : {show, wait, cancel}) {
-      sub->add_option("JOB", id_, "Its number")->type_name("JOB")->required();
+      sub->add_option("JOB", id_, "Its number")
+          ->type_name(board_.cluster ? "NUMBER" : "JOB")
+          ->required();
     }
   }
 

@@ -103,11 +103,35 @@ void JobCommand::declare(CLI::App& app) {
                  "Read everything back when it is there, and fetch again what does not pass");
     app.add_option("--bandwidth", bandwidth_, "At most so many bytes a second of the store")
         ->type_name("SIZE");
-    app.add_option("--requests", request_.requests, "At most so many requests at once (16)")
+    app.add_option("--requests", request_.requests,
+                   board_.cluster ? "At most so many requests at once (16 for each worker)"
+                                  : "At most so many requests at once (16)")
         ->type_name("NUMBER")
         ->check(CLI::Range(1, 256).description(""));
   }
+  if (board_.cluster && request_.kind != "free") {
+    app.add_option("--every", every_, "Again and again, from beginning to beginning: 12h")
+        ->type_name("DURATION");
+  }
+  if (board_.cluster && request_.kind == "load") {
+    app.add_flag("--on-change", on_change_, "Again when a name in it is found changed");
+    app.add_flag("--on-mount", on_mount_, "Again when something is mounted there");
+  }
   app.add_flag("--background", background_, "Print the job's number and return at once");
+}
+
+Attempt<Json> JobCommand::order() const {
+  if (!board_.cluster) return to_json(request_);
+  ClusterJobRequest request{.job = request_, .on_change = on_change_, .on_mount = on_mount_};
+  if (!every_.empty()) {
+    LEAT_TRY(const auto every, parse_duration(every_));
+    if (every < std::chrono::minutes(1)) {
+      return failure(StatusCode::kInvalidArgument, "--every is a minute at least");
+    }
+    request.every_seconds =
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(every).count());
+  }
+  return to_json(request);
 }
 
 Attempt<> JobCommand::run() {
@@ -127,12 +151,16 @@ Attempt<> JobCommand::run() {
   if (!bandwidth_.empty()) {
     LEAT_TRY(request_.bandwidth, parse_bytes(bandwidth_));
   }
+  LEAT_TRY(const Json ordered, order());
   DaemonClient client(runtime_directory());
-  LEAT_TRY(Json answer, client.post(board_.route, to_json(request_)));
+  LEAT_TRY(Json answer, client.post(board_.route, ordered));
   LEAT_TRY(JobView job, job_of(board_, answer));
-  if (background_) {
+  if (background_ || stands()) {
     if (json) {
       print_json(to_json(job));
+    } else if (stands()) {
+      print(fmt::format("job {} stands; '{}' shows it, '{} cancel {}' ends it", job.id, board_.jobs,
+                        board_.jobs, job.id));
     } else {
       print(fmt::format("job {}; '{}' shows it", job.id, board_.jobs));
     }

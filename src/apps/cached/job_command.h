@@ -36,10 +36,15 @@ class JobCommand : public Command {
 
  private:
   const JobBoard board_;
+  Attempt<Json> order() const;
+  bool stands() const { return !every_.empty() || on_change_ || on_mount_; }
+
   JobRequest request_;
   SelectionFlags selection_;
   std::string bandwidth_;
   bool background_ = false;
+  std::string every_;  // of a cluster's jobs, as are the next two
+  bool on_change_ = false, on_mount_ = false;
 };
 
 // What the board's routes answer.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "apps/cluster/change_crier.h"
 #include "apps/cluster/cluster_mounts.h"
@@ -69,6 +70,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   std::vector<std::string> mount_paths() const;
   SourcePtr wrap(const ClusterMount& mount, SourcePtr source);
   void take_view(const ClusterViewPtr& view);
+  void note(const PeerChange& change);
   Task<> follow_views(Activity::Token token);
   Task<> follow_secrets(Activity::Token token);
 
@@ -98,6 +100,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   std::unique_ptr<ClusterMember> member_;
   std::unique_ptr<ClusterJobBook> job_book_;
   std::unique_ptr<ClusterJobRunner> job_runner_;
+  std::atomic<bool> jobs_begun_ = false;  // the runner is there, for who is told of something
 };
 
 ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
@@ -136,10 +139,14 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
              .changes = changes_,
              .verifier = verifier_,
              .told = [this](PeerChanges news) {
+               for (const PeerChange& change : news.changes) note(change);
                static_cast<void>(changes_.append(std::move(news.changes)));
              }}) {
   catalog_->set_change_listener([this](const CatalogChange& change) {
-    if (auto told = name_change(*map_.view(), change)) crier_.cry(*std::move(told));
+    auto told = name_change(*map_.view(), change);
+    if (!told) return;
+    note(*told);
+    crier_.cry(*std::move(told));
   });
 }
 
@@ -163,6 +170,7 @@ Result<> ClusterWorkerImpl::begin() {
                                    executor_);
                              }};
   job_runner_ = ClusterJobRunner::start(std::move(jobs), executor_);
+  jobs_begun_ = true;
   executor_.spawn(follow_views(std::move(*activity_.enter())));
   executor_.spawn(follow_secrets(std::move(*activity_.enter())));
   log::info("worker {} of cluster '{}' listens at {}", id_.to_hex(), options_.cluster,
@@ -213,8 +221,21 @@ SourcePtr ClusterWorkerImpl::wrap(const ClusterMount& mount, SourcePtr source) {
 }
 
 void ClusterWorkerImpl::take_view(const ClusterViewPtr& view) {
+  const ClusterViewPtr before = map_.view();
   peers_.update(*view);
   map_.set(view);
+  // What was mounted before we came is no news.
+  if (before->revision == 0 || !jobs_begun_) return;
+  for (const auto& [path, mount] : view->mounts) {
+    if (!before->mounts.contains(path)) job_runner_->note_change(path, true);
+  }
+}
+
+void ClusterWorkerImpl::note(const PeerChange& change) {
+  if (!jobs_begun_) return;
+  std::string path = join_path(change.mount.empty() ? "/" : change.mount, change.key);
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  job_runner_->note_change(std::move(path), false);
 }
 
 Task<> ClusterWorkerImpl::follow_views(Activity::Token) {

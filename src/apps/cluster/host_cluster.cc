@@ -63,7 +63,11 @@ ClusterJobView view_of(const ClusterJob& job) {
                       .principal = job.principal,
                       .worker = job.worker,
                       .begun = job.begun,
-                      .ending = job.cancel && !job.ended()};
+                      .every_seconds = static_cast<uint64_t>(job.repeat.every.count()),
+                      .on_change = job.repeat.on_change,
+                      .on_mount = job.repeat.on_mount,
+                      .runs = job.runs,
+                      .ending = job.cancel && job.info.state != JobState::kCancelled};
   if (!job.ended() && job.worker.empty()) view.job.state = "waiting";
   return view;
 }
@@ -308,12 +312,17 @@ Task<Result<>> HostCluster::drain_worker(Context context, ClusterDrainRequest re
   co_return co_await worker_->drain(context.with_timeout(std::chrono::seconds(60)), request.back);
 }
 
-Task<Result<ClusterJobView>> HostCluster::start_cluster_job(Context context, JobRequest request) {
+Task<Result<ClusterJobView>> HostCluster::start_cluster_job(Context context,
+                                                            ClusterJobRequest request) {
   LEAT_CO_CHECK_OK(need_worker());
-  Result<JobOrder> order = order_of(request);
+  Result<JobOrder> order = order_of(request.job);
   if (!order) co_return Error(order.error());
+  const JobRepeat repeat{.every = std::chrono::seconds(request.every_seconds),
+                         .on_change = request.on_change,
+                         .on_mount = request.on_mount};
   const std::string principal = TokenClaims::of_worker(worker_->self().id).principal;
-  Result<ClusterJob> job = co_await worker_->jobs().add(context, *std::move(order), principal);
+  Result<ClusterJob> job =
+      co_await worker_->jobs().add(context, *std::move(order), repeat, principal);
   if (!job) co_return Error(job.error());
   co_return view_of(*job);
 }

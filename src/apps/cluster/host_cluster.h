@@ -44,7 +44,8 @@ class HostCluster : public ClusterHost {
                                                    ClusterMountRequest request) override;
   Task<Result<>> remove_cluster_mount(Context context, std::string path) override;
   Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) override;
-  Task<Result<ClusterJobView>> start_cluster_job(Context context, JobRequest request) override;
+  Task<Result<ClusterJobView>> start_cluster_job(Context context,
+                                                 ClusterJobRequest request) override;
   Result<std::vector<ClusterJobView>> cluster_jobs() const override;
   Result<ClusterJobView> cluster_job(uint64_t id) const override;
   Task<Result<ClusterJobView>> cancel_cluster_job(Context context, uint64_t id) override;

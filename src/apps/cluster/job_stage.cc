@@ -40,6 +40,7 @@ class WorkersStage : public JobStage {
   }
 
   JobTable& jobs() override { return jobs_; }
+  void forget_names(const std::string& path) override { catalog_->invalidate(path); }
 
   Task<> stop() override {
     stopping_.request_stop();

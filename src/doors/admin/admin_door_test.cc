@@ -263,6 +263,33 @@ class RecordingCluster : public ClusterHost {
     back = asked.back;
     co_return Result<>();
   }
+  Task<Result<ClusterJobView>> start_cluster_job(Context, ClusterJobRequest request) override {
+    ordered = std::move(request);
+    co_return job_view();
+  }
+  Result<std::vector<ClusterJobView>> cluster_jobs() const override {
+    return std::vector<ClusterJobView>{job_view()};
+  }
+  Result<ClusterJobView> cluster_job(uint64_t id) const override {
+    if (id == 7) return job_view();
+    return error(StatusCode::kNotFound, "no such job");
+  }
+  Task<Result<ClusterJobView>> cancel_cluster_job(Context, uint64_t id) override {
+    cancelled = id;
+    co_return cluster_job(id);
+  }
+  static ClusterJobView job_view() {
+    return {.job = {.id = 7, .kind = "load", .path = "/a\xff", .state = "waiting"},
+            .principal = "me",
+            .worker = "01",
+            .begun = 2,
+            .every_seconds = 60,
+            .on_change = true,
+            .runs = 3};
+  }
+
+  ClusterJobRequest ordered;
+  uint64_t cancelled = 0;
 
   bool worker = false;
   std::optional<bool> back;
@@ -448,6 +475,32 @@ TEST_F(AdminDoorTest, TellsOfAClusterAndChangesIt) {
   EXPECT_EQ(cluster_.removed, "/a/b");
   EXPECT_EQ(ask("POST", "/v1/cluster/drain", {}, R"({"back": true})").status, 200);
   EXPECT_EQ(cluster_.back, true);
+}
+
+TEST_F(AdminDoorTest, TakesOrdersForJobsOfACluster) {
+  const ClusterJobRequest wanted{.job = {.kind = "load", .path = "/a\xff", .bandwidth = 5},
+                                 .every_seconds = 60,
+                                 .on_mount = true};
+  HttpResponse answer = ask("POST", "/v1/cluster/jobs", {},
+                            to_json(wanted).dump(-1, ' ', false, Json::error_handler_t::replace));
+  EXPECT_EQ(answer.status, 202);
+  EXPECT_EQ(cluster_.ordered.job, wanted.job);
+  EXPECT_EQ(cluster_.ordered.every_seconds, 60u);
+  EXPECT_TRUE(cluster_.ordered.on_mount);
+  EXPECT_FALSE(cluster_.ordered.on_change);
+  auto shown = from_json<ClusterJobView>(ask_json("GET", "/v1/cluster/jobs/7"));
+  ASSERT_TRUE(shown) << shown.error().to_string();
+  EXPECT_EQ(shown->job, cluster_.job_view().job);
+  EXPECT_EQ(shown->principal, "me");
+  EXPECT_EQ(shown->begun, 2u);
+  EXPECT_EQ(shown->every_seconds, 60u);
+  EXPECT_TRUE(shown->on_change);
+  EXPECT_EQ(shown->runs, 3u);
+  EXPECT_EQ(ask_json("GET", "/v1/cluster/jobs")["jobs"].size(), 1u);
+  EXPECT_EQ(ask("DELETE", "/v1/cluster/jobs/7").status, 200);
+  EXPECT_EQ(cluster_.cancelled, 7u);
+  EXPECT_EQ(ask("GET", "/v1/cluster/jobs/8").status, 404);
+  EXPECT_EQ(ask("GET", "/v1/cluster/jobs/x").status, 400);
 }
 
 TEST_F(AdminDoorTest, FailuresKeepTheirCodeAndReason) {

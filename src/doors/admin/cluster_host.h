@@ -56,12 +56,24 @@ struct ClusterDrainRequest {
   bool back = false;  // take a share again
 };
 
+struct ClusterJobRequest {
+  JobRequest job{};
+  // When it is begun again; any of them makes it stand until it is cancelled.
+  uint64_t every_seconds = 0;
+  bool on_change = false;
+  bool on_mount = false;
+};
+
 struct ClusterJobView {
   JobView job{};            // its state "waiting" until somebody has begun it
   std::string principal{};  // who asked for it
   std::string worker{};     // the id of the one that runs it, or did; empty: nobody has begun
-  unsigned begun = 0;       // times; more than one where who ran it was lost
-  bool ending = false;      // it was asked to
+  unsigned begun = 0;       // times in this run; more than one where who ran it was lost
+  uint64_t every_seconds = 0;
+  bool on_change = false;
+  bool on_mount = false;
+  uint64_t runs = 0;    // that came to their end
+  bool ending = false;  // it was asked to
 };
 
 class ClusterHost {
@@ -76,7 +88,8 @@ class ClusterHost {
   virtual Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) = 0;
 
   // Jobs of all workers, done by their leader. Returns when the order is with the registry.
-  virtual Task<Result<ClusterJobView>> start_cluster_job(Context context, JobRequest request) = 0;
+  virtual Task<Result<ClusterJobView>> start_cluster_job(Context context,
+                                                         ClusterJobRequest request) = 0;
   virtual Result<std::vector<ClusterJobView>> cluster_jobs() const = 0;
   virtual Result<ClusterJobView> cluster_job(uint64_t id) const = 0;
   // The job as it was: one that had ended stays as it is.

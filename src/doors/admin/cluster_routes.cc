@@ -61,7 +61,9 @@ Task<HttpResponse> ClusterRoutes::drain(Context context, HttpRequest request) {
 // --- jobs ----------------------------------------------------------------------------------------
 
 Task<HttpResponse> ClusterRoutes::start_job(Context context, HttpRequest request) {
-  Result<JobRequest> wanted = body_of(request, &JobRequest::path);
+  Result<Json> json = parse_json(request.body, "the request's body");
+  if (!json) co_return error_response(json.error());
+  Result<ClusterJobRequest> wanted = from_json<ClusterJobRequest>(*json);
   if (!wanted) co_return error_response(wanted.error());
   Result<ClusterJobView> job =
       co_await host_.start_cluster_job(std::move(context), *std::move(wanted));

@@ -189,6 +189,7 @@ template Result<ClusterStatusView> from_json(const Json&);
 template Result<ClusterMountView> from_json(const Json&);
 template Result<ClusterMountRequest> from_json(const Json&);
 template Result<ClusterDrainRequest> from_json(const Json&);
+template Result<ClusterJobRequest> from_json(const Json&);
 template Result<ClusterJobView> from_json(const Json&);
 template Result<TraceView> from_json(const Json&);
 template Result<SlowView> from_json(const Json&);

@@ -47,11 +47,29 @@ void decode(const Json& json, ClusterDrainRequest& request) {
   get(json, "back", request.back);
 }
 
+void decode(const Json& json, ClusterJobRequest& request) {
+  decode(json.at("job"), request.job);
+  get(json, "every_seconds", request.every_seconds);
+  get(json, "on_change", request.on_change);
+  get(json, "on_mount", request.on_mount);
+}
+
+Json to_json(const ClusterJobRequest& request) {
+  return {{"job", to_json(request.job)},
+          {"every_seconds", request.every_seconds},
+          {"on_change", request.on_change},
+          {"on_mount", request.on_mount}};
+}
+
 void decode(const Json& json, ClusterJobView& job) {
   decode(json.at("job"), job.job);
   get(json, "principal", job.principal);
   get(json, "worker", job.worker);
   get(json, "begun", job.begun);
+  get(json, "every_seconds", job.every_seconds);
+  get(json, "on_change", job.on_change);
+  get(json, "on_mount", job.on_mount);
+  get(json, "runs", job.runs);
   get(json, "ending", job.ending);
 }
 
@@ -60,6 +78,10 @@ Json to_json(const ClusterJobView& job) {
           {"principal", job.principal},
           {"worker", job.worker},
           {"begun", job.begun},
+          {"every_seconds", job.every_seconds},
+          {"on_change", job.on_change},
+          {"on_mount", job.on_mount},
+          {"runs", job.runs},
           {"ending", job.ending}};
 }
 

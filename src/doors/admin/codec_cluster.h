@@ -12,6 +12,7 @@ void decode(const Json& json, ClusterMountView& mount);
 void decode(const Json& json, ClusterStatusView& status);
 void decode(const Json& json, ClusterMountRequest& request);
 void decode(const Json& json, ClusterDrainRequest& request);
+void decode(const Json& json, ClusterJobRequest& request);
 void decode(const Json& json, ClusterJobView& job);
 
 Json to_json(const ClusterWorkerView& worker);
@@ -19,6 +20,7 @@ Json to_json(const ClusterMountView& mount);
 Json to_json(const ClusterStatusView& status);
 Json to_json(const ClusterMountRequest& request);
 Json to_json(const ClusterDrainRequest& request);
+Json to_json(const ClusterJobRequest& request);
 Json to_json(const ClusterJobView& job);
 
 }  // namespace leat

@@ -111,6 +111,11 @@ Result<ClusterJob> job_of(const Json& json) {
   get(json, "cancel", job.cancel);
   get(json, "worker", job.worker);
   get(json, "begun", job.begun);
+  get(json, "runs", job.runs);
+  const Json repeat = json.value("repeat", Json::object());
+  job.repeat.every = std::chrono::seconds(repeat.value("every_s", int64_t{0}));
+  get(repeat, "on_change", job.repeat.on_change);
+  get(repeat, "on_mount", job.repeat.on_mount);
   job.info.id = job.id;
   job.info.kind = job.order.kind;
   job.info.path = job.order.path;
@@ -131,6 +136,11 @@ std::string encode_cluster_job(const ClusterJob& job) {
                      {"cancel", job.cancel},
                      {"worker", job.worker},
                      {"begun", job.begun},
+                     {"runs", job.runs},
+                     {"repeat",
+                      {{"every_s", job.repeat.every.count()},
+                       {"on_change", job.repeat.on_change},
+                       {"on_mount", job.repeat.on_mount}}},
                      {"info", json_of(job.info)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -55,7 +55,8 @@ class ClusterJobBookImpl : public ClusterJobBook {
     return error(StatusCode::kNotFound, fmt::format("the cluster has no job {}", id));
   }
   Task<> changed(Context context, RegistryRevision* seen) override;
-  Task<Result<ClusterJob>> add(Context context, JobOrder order, std::string principal) override;
+  Task<Result<ClusterJob>> add(Context context, JobOrder order, JobRepeat repeat,
+                               std::string principal) override;
   Task<Result<ClusterJob>> cancel(Context context, uint64_t id) override;
   Task<> stop() override { return mirror_->stop(); }
 
@@ -116,10 +117,10 @@ Task<> ClusterJobBookImpl::seen_here(Context context, RegistryRevision revision)
   }
 }
 
-Task<Result<ClusterJob>> ClusterJobBookImpl::add(Context context, JobOrder order,
+Task<Result<ClusterJob>> ClusterJobBookImpl::add(Context context, JobOrder order, JobRepeat repeat,
                                                  std::string principal) {
   LEAT_CO_CHECK_OK(check(order));
-  ClusterJob job{.order = std::move(order), .principal = std::move(principal)};
+  ClusterJob job{.order = std::move(order), .repeat = repeat, .principal = std::move(principal)};
   job.info.started =
       std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
   job.info.kind = job.order.kind;
@@ -155,7 +156,7 @@ Task<Result<ClusterJob>> ClusterJobBookImpl::add(Context context, JobOrder order
 Task<Result<ClusterJob>> ClusterJobBookImpl::cancel(Context context, uint64_t id) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Result<ClusterJob> job = find(id);
-    if (!job || job->ended() || job->cancel) co_return job;
+    if (!job || job->cancel || (job->ended() && !job->stands())) co_return job;
     ClusterJob wanted = *job;
     wanted.cancel = true;
     RegistryChange change{.conditions = {{cluster_job_key(id), job->changed}},

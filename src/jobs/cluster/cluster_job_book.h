@@ -26,8 +26,9 @@ class ClusterJobBook {
   virtual Task<> changed(Context context, RegistryRevision* seen) = 0;
 
   // The job as it waits to be done. kInvalidArgument for what can be no job of a cluster.
-  virtual Task<Result<ClusterJob>> add(Context context, JobOrder order, std::string principal) = 0;
-  // The job as it was; nothing happens to one that has ended.
+  virtual Task<Result<ClusterJob>> add(Context context, JobOrder order, JobRepeat repeat,
+                                       std::string principal) = 0;
+  // The job as it was; nothing happens to one that has ended and does not stand.
   virtual Task<Result<ClusterJob>> cancel(Context context, uint64_t id) = 0;
 
   virtual Task<> stop() = 0;

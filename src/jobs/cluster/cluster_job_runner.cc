@@ -5,23 +5,41 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "model/mount_entry.h"
 #include "runtime/shared_result.h"
 #include "telemetry/log.h"
 
 namespace leat {
 namespace {
 
+using WallClock = std::chrono::system_clock;
+
 constexpr Clock::duration kProgressWritten = std::chrono::seconds(2);
 // Without a job for so long its stage goes: its names take memory.
 constexpr Clock::duration kIdle = std::chrono::seconds(60);
+// Of what happened, remembered for standing jobs.
+constexpr size_t kEventsMax = 1000;
 
 class ClusterJobRunnerImpl : public ClusterJobRunner {
  public:
   explicit ClusterJobRunnerImpl(ClusterJobRunnerParts parts) : parts_(std::move(parts)) {}
+
+  void note_change(std::string path, bool mounted) override {
+    std::lock_guard lock(mutex_);
+    // Of many in one place the last will do.
+    std::erase_if(events_, [&](const Event& event) {
+      return event.path == path && event.mounted == mounted;
+    });
+    if (events_.size() == kEventsMax) events_.pop_front();
+    events_.push_back({std::move(path), mounted, WallClock::now()});
+  }
 
   Task<> stop() override {
     stopping_.request_stop();
@@ -46,16 +64,25 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
   }
 
  private:
+  struct Event {
+    std::string path;
+    bool mounted;
+    WallClock::time_point when;
+  };
   struct Running {
+    uint64_t number = 0;  // on the stage
+    unsigned begun = 0;   // as its record is to say
     Clock::time_point written{};
-    unsigned begun = 0;  // as its record is to say
+    RegistryRevision ended = 0;  // that says so; until it is seen here, nothing is begun again
   };
 
+  bool is_due(const ClusterJob& job) const;
   Task<> look(Context context);
   Task<> look_at(Context context, ClusterJob job);
   Task<> begin(Context context, ClusterJob job);
+  Task<> write_state(Context context, ClusterJob job);
   Task<> forget_old(Context context, std::vector<ClusterJob> jobs);
-  Task<bool> write(Context context, ClusterJob job);
+  Task<RegistryRevision> write(Context context, ClusterJob job);
   Task<> leave_stage();
 
   const ClusterJobRunnerParts parts_;
@@ -65,60 +92,65 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
   std::unique_ptr<JobStage> stage_;
   std::map<uint64_t, Running> running_;
   Clock::time_point busy_{};
+
+  mutable std::mutex mutex_;  // leaf
+  std::deque<Event> events_;
 };
 
-Task<> ClusterJobRunnerImpl::leave_stage() {
-  if (stage_ == nullptr) co_return;
-  co_await stage_->stop();
-  stage_.reset();
-  running_.clear();
+// Whether a standing job, whose run has ended, is to be begun again. By the clock of people, since
+// another host may have begun it.
+bool ClusterJobRunnerImpl::is_due(const ClusterJob& job) const {
+  const auto now = WallClock::now();
+  const WallClock::time_point began(
+      std::chrono::duration_cast<WallClock::duration>(job.info.started.time_since_epoch()));
+  const JobRepeat& repeat = job.repeat;
+  if (repeat.every.count() > 0 && now - began >= repeat.every) return true;
+  if (now - began < parts_.settle) return false;
+  const std::string& path = job.order.path;
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(events_, [&](const Event& event) {
+    const bool below = is_at_or_below(event.path, path);
+    const bool concerns = event.mounted
+                              ? repeat.on_mount && (below || is_at_or_below(path, event.path))
+                              : repeat.on_change && below;
+    return concerns && event.when > began && now - event.when >= parts_.settle;
+  });
 }
 
 Task<> ClusterJobRunnerImpl::look(Context context) {
   const std::vector<ClusterJob> jobs = parts_.book.jobs();
   bool open = false;
   for (const ClusterJob& job : jobs) {
-    if (job.ended()) {
-      running_.erase(job.id);
-      continue;
+    if (auto mine = running_.find(job.id); mine != running_.end() && mine->second.ended != 0) {
+      if (job.changed < mine->second.ended) continue;
+      running_.erase(mine);
     }
-    open = true;
-    co_await look_at(context, job);
+    if (!job.ended() || running_.contains(job.id)) {
+      open = true;
+      co_await look_at(context, job);
+    } else if (job.repeat.any() && job.info.state != JobState::kCancelled) {
+      // As one that nobody has begun.
+      ClusterJob again = job;
+      again.worker.clear();
+      again.begun = 0;
+      again.info.state = JobState::kRunning;
+      if (job.cancel || is_due(job)) co_await look_at(context, std::move(again));
+    }
     if (context.cancelled() || !parts_.election.leads()) co_return;
   }
   if (open) busy_ = Clock::now();
-  if (!open && Clock::now() - busy_ > kIdle) co_await leave_stage();
+  if (!open && running_.empty() && Clock::now() - busy_ > kIdle) co_await leave_stage();
   co_await forget_old(context, jobs);
 }
 
 Task<> ClusterJobRunnerImpl::look_at(Context context, ClusterJob job) {
-  auto mine = running_.find(job.id);
-  if (mine == running_.end()) {
-    if (job.cancel) {
-      job.info.state = JobState::kCancelled;
-      static_cast<void>(co_await write(context, std::move(job)));
-      co_return;
-    }
+  if (running_.contains(job.id)) {
+    co_await write_state(context, std::move(job));
+  } else if (job.cancel) {
+    job.info.state = JobState::kCancelled;
+    static_cast<void>(co_await write(context, std::move(job)));
+  } else {
     co_await begin(context, std::move(job));
-    co_return;
-  }
-  Result<JobInfo> now = job.cancel ? stage_->jobs().cancel(job.id) : stage_->jobs().find(job.id);
-  if (!now) {
-    log::error("job {} of the cluster is lost: {}", job.id, now.error().to_string());
-    running_.erase(mine);
-    co_return;
-  }
-  const bool ended = now->state != JobState::kRunning;
-  if (!ended && Clock::now() - mine->second.written < kProgressWritten) co_return;
-  job.info = *std::move(now);
-  job.worker = parts_.worker;
-  job.begun = mine->second.begun;
-  const bool written = co_await write(context, job);
-  if (!written) co_return;
-  mine->second.written = Clock::now();
-  if (ended) {
-    log::info("job {} of the cluster, the {} of {}, is {}", job.id, to_string(job.order.kind),
-              job.order.path, to_string(job.info.state));
   }
 }
 
@@ -131,12 +163,16 @@ Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
     }
     stage_ = *std::move(stage);
   }
-  Result<JobInfo> begun = stage_->jobs().start(job.order, job.id);
+  busy_ = Clock::now();
+  stage_->forget_names(job.order.path);
+  JobOrder order = job.order;
+  order.run = (job.id << 24) + job.runs;
+  Result<JobInfo> begun = stage_->jobs().start(std::move(order));
   if (!begun && begun.error().code() == StatusCode::kBusy) co_return;  // it waits for its turn
   job.worker = parts_.worker;
   ++job.begun;
   if (begun) {
-    running_[job.id] = {.begun = job.begun};
+    running_[job.id] = {.number = begun->id, .begun = job.begun};
     job.info = *std::move(begun);
     log::info("job {} of the cluster begins: the {} of {}", job.id, to_string(job.order.kind),
               job.order.path);
@@ -144,12 +180,42 @@ Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
     job.info.state = JobState::kFailed;
     job.info.progress.errors = 1;
     job.info.errors = {{job.order.path, begun.error()}};
+    ++job.runs;
   }
   static_cast<void>(co_await write(context, std::move(job)));
 }
 
+// Of one that runs here.
+Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
+  auto mine = running_.find(job.id);
+  JobTable& table = stage_->jobs();
+  const uint64_t number = mine->second.number;
+  if (job.cancel) static_cast<void>(table.cancel(number));
+  Result<JobInfo> now = table.find(number);
+  if (!now) {
+    log::error("job {} of the cluster is lost: {}", job.id, now.error().to_string());
+    running_.erase(mine);
+    co_return;
+  }
+  const bool ended = now->state != JobState::kRunning;
+  if (!ended && Clock::now() - mine->second.written < kProgressWritten) co_return;
+  job.info = *std::move(now);
+  job.worker = parts_.worker;
+  job.begun = mine->second.begun;
+  if (ended) ++job.runs;
+  const std::string what =
+      fmt::format("job {} of the cluster, the {} of {}, is {}", job.id, to_string(job.order.kind),
+                  job.order.path, to_string(job.info.state));
+  const RegistryRevision written = co_await write(context, std::move(job));
+  if (written == 0) co_return;
+  mine->second.written = Clock::now();
+  if (!ended) co_return;
+  log::info("{}", what);
+  mine->second.ended = written;
+}
+
 Task<> ClusterJobRunnerImpl::forget_old(Context context, std::vector<ClusterJob> jobs) {
-  std::erase_if(jobs, [](const ClusterJob& job) { return !job.ended(); });
+  std::erase_if(jobs, [](const ClusterJob& job) { return !job.ended() || job.stands(); });
   if (jobs.size() <= parts_.ended_max) co_return;
   const auto lead = parts_.election.condition();
   if (!lead) co_return;
@@ -161,9 +227,10 @@ Task<> ClusterJobRunnerImpl::forget_old(Context context, std::vector<ClusterJob>
   if (!written) log::info("old jobs are not forgotten: {}", written.error().to_string());
 }
 
-Task<bool> ClusterJobRunnerImpl::write(Context context, ClusterJob job) {
+// 0 where it is not written.
+Task<RegistryRevision> ClusterJobRunnerImpl::write(Context context, ClusterJob job) {
   const auto lead = parts_.election.condition();
-  if (!lead) co_return false;
+  if (!lead) co_return 0;
   const std::string key = cluster_job_key(job.id);
   RegistryChange change{.conditions = {*lead, {key, job.changed}},
                         .puts = {{key, encode_cluster_job(job)}}};
@@ -171,7 +238,14 @@ Task<bool> ClusterJobRunnerImpl::write(Context context, ClusterJob job) {
   if (!written && written.error().code() != StatusCode::kChanged && !context.cancelled()) {
     log::info("job {} is not written: {}", job.id, written.error().to_string());
   }
-  co_return written.has_value();
+  co_return written ? *written : 0;
+}
+
+Task<> ClusterJobRunnerImpl::leave_stage() {
+  if (stage_ == nullptr) co_return;
+  co_await stage_->stop();
+  stage_.reset();
+  running_.clear();
 }
 
 }  // namespace

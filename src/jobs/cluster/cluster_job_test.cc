@@ -20,6 +20,8 @@ using testing::wait_until;
 
 TEST(ClusterJob, ComesBackAsItWas) {
   ClusterJob job{.id = 7, .principal = "worker:1", .cancel = true, .worker = "ab", .begun = 2};
+  job.repeat = {.every = seconds(60), .on_change = true, .on_mount = true};
+  job.runs = 9;
   job.order = {.kind = JobKind::kLoad, .path = "/a\xff", .verify = true, .bandwidth = 5};
   job.order.selection.include = {"*.jpg", "\xfe*"};
   job.info.state = JobState::kFailed;
@@ -32,6 +34,8 @@ TEST(ClusterJob, ComesBackAsItWas) {
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(back->order, job.order);
   EXPECT_EQ(back->principal, job.principal);
+  EXPECT_EQ(back->repeat, job.repeat);
+  EXPECT_EQ(back->runs, 9u);
   EXPECT_TRUE(back->cancel);
   EXPECT_EQ(back->worker, job.worker);
   EXPECT_EQ(back->begun, 2u);
@@ -53,7 +57,8 @@ TEST(ClusterJob, WhatIsNoneIsAnErrorAndALaterOneIsLeftAlone) {
 // One who may lead, with a door of its own to the registry; all do jobs on one catalog and cache.
 struct Leader {
   Leader(Registry& registry, const std::string& name, Executor& on,
-         std::function<std::unique_ptr<JobTable>()> make_jobs)
+         std::function<std::unique_ptr<JobTable>()> make_jobs,
+         std::function<void(const std::string&)> forget)
       : executor(on), door(registry) {
     session = RegistrySession::start(door, {.ttl = seconds(2)}, executor);
     election = Election::start(door, *session, {.name = name}, executor);
@@ -62,10 +67,11 @@ struct Leader {
                                 .election = *election,
                                 .book = *book,
                                 .worker = name,
-                                .make_stage = [make_jobs]() -> Result<std::unique_ptr<JobStage>> {
-                                  return std::make_unique<Stage>(make_jobs());
+                                .make_stage = [=]() -> Result<std::unique_ptr<JobStage>> {
+                                  return std::make_unique<Stage>(make_jobs(), forget);
                                 },
-                                .ended_max = 3};
+                                .ended_max = 3,
+                                .settle = std::chrono::milliseconds(500)};
     runner = ClusterJobRunner::start(std::move(parts), executor);
   }
   ~Leader() {
@@ -77,10 +83,13 @@ struct Leader {
   }
 
   struct Stage : JobStage {
-    explicit Stage(std::unique_ptr<JobTable> made) : table(std::move(made)) {}
+    Stage(std::unique_ptr<JobTable> made, std::function<void(const std::string&)> forgets)
+        : table(std::move(made)), forget(std::move(forgets)) {}
     JobTable& jobs() override { return *table; }
+    void forget_names(const std::string& path) override { forget(path); }
     Task<> stop() override { return table->stop(); }
     std::unique_ptr<JobTable> table;
+    std::function<void(const std::string&)> forget;
   };
 
   Executor& executor;
@@ -98,13 +107,15 @@ class ClusterJobsTest : public JobRig {
   ~ClusterJobsTest() override { executor_.wait(registry_->stop()); }
 
   std::unique_ptr<Leader> leader(const std::string& name) {
-    return std::make_unique<Leader>(*registry_, name, executor_, [this] {
+    auto make_jobs = [this] {
       return std::make_unique<JobTable>(JobTableOptions{.running_max = 2}, *catalog_, target_.get(),
                                         executor_);
-    });
+    };
+    return std::make_unique<Leader>(*registry_, name, executor_, make_jobs,
+                                    [this](const std::string& at) { catalog_->invalidate(at); });
   }
-  uint64_t add(Leader& at, JobOrder order) {
-    auto job = executor_.wait(at.book->add(patient(), std::move(order), "tester"));
+  uint64_t add(Leader& at, JobOrder order, JobRepeat repeat = {}) {
+    auto job = executor_.wait(at.book->add(patient(), std::move(order), repeat, "tester"));
     EXPECT_TRUE(job) << job.error().to_string();
     return job ? job->id : 0;
   }
@@ -196,11 +207,44 @@ TEST_F(ClusterJobsTest, MoreThanRunAtOnceWaitForTheirTurnAndTheLastAreRemembered
   EXPECT_EQ(add(*first, {.kind = JobKind::kFree, .path = "/data"}), ids[5] + 1);
 }
 
+TEST_F(ClusterJobsTest, AStandingJobBeginsAgainWhenSomethingHappens) {
+  start();
+  source_->put("dir/a", "0123456789");
+  auto first = leader("a");
+  const uint64_t by_change =
+      add(*first, {.kind = JobKind::kLoad, .path = "/data/dir"}, {.on_change = true});
+  const uint64_t by_mount =
+      add(*first, {.kind = JobKind::kLoad, .path = "/data"}, {.on_mount = true});
+  const uint64_t by_time =
+      add(*first, {.kind = JobKind::kLoad, .path = "/data"}, {.every = seconds(2)});
+  auto runs = [&](uint64_t id) { return first->book->find(id)->runs; };
+  ASSERT_TRUE(wait_until([&] { return runs(by_change) == 1 && runs(by_mount) == 1; }));
+  source_->put("dir/b", "0123456789");
+  first->runner->note_change("/other", false);
+  first->runner->note_change("/data/dir/b", false);
+  ASSERT_TRUE(wait_until([&] { return runs(by_change) == 2; }));
+  EXPECT_EQ(first->book->find(by_change)->info.progress.files_done, 2u) << "the new one is there";
+  EXPECT_EQ(first->book->find(by_change)->begun, 1u);
+  EXPECT_EQ(runs(by_mount), 1u);
+  first->runner->note_change("/data/dir", true);
+  ASSERT_TRUE(wait_until([&] { return runs(by_mount) == 2; }));
+  ASSERT_TRUE(wait_until([&] { return runs(by_time) == 3; }));
+  for (uint64_t id : {by_change, by_mount, by_time}) {
+    ASSERT_TRUE(executor_.wait(first->book->cancel(patient(), id)));
+    ASSERT_TRUE(wait_until([&] {
+      return first->book->find(id)->info.state == JobState::kCancelled;
+    })) << id;
+  }
+  EXPECT_LE(runs(by_change), 2u);
+}
+
 TEST_F(ClusterJobsTest, WhatCanBeNoJobIsRefusedAtOnce) {
   start();
   auto first = leader("a");
   const auto code = [&](JobOrder order) {
-    return executor_.wait(first->book->add(patient(), std::move(order), "tester")).error().code();
+    return executor_.wait(first->book->add(patient(), std::move(order), {}, "tester"))
+        .error()
+        .code();
   };
   EXPECT_EQ(code({.kind = JobKind::kSnapshot, .path = "/data"}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({.kind = JobKind::kLoad, .path = "data"}), StatusCode::kInvalidArgument);
