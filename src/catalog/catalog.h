@@ -69,6 +69,9 @@ struct CatalogOptions {
   uint64_t names_in_memory_max = 100'000;
   std::string scratch_directory = {};
   std::function<Clock::time_point()> now = &Clock::now;
+  // The listener is told of names that came in all directories: it tells those who keep listings of
+  // their own.
+  bool tells_new = false;
 };
 
 class Catalog {
@@ -134,7 +137,8 @@ class Catalog {
 
   // Called, on any thread and without locks held, for each name whose version changed, which went
   // or which was mounted; in directories that are never asked for again by themselves (immutable)
-  // also for names that came; and for mounts whose policy changed.
+  // or with CatalogOptions::tells_new in all, also for names that came; and for mounts whose policy
+  // changed.
   virtual void set_change_listener(std::function<void(const CatalogChange&)> listener) = 0;
 
   // Cancels what is asked of stores and returns when all of it has ended and the listener runs no

@@ -135,6 +135,18 @@ TEST_F(CatalogPolicyTest, WhatComesIntoAnImmutableDirectoryIsTold) {
   EXPECT_THAT(take_changes(), IsEmpty()) << "nobody keeps such a listing";
 }
 
+TEST_F(CatalogPolicyTest, WhatComesIsToldEverywhereWhereThatIsAskedFor) {
+  make_catalog({.tells_new = true});
+  bucket_->put("d/x", "1");
+  mount("/m", bucket_, "", "max-age=60s");
+  EXPECT_THAT(names("/m/d"), ElementsAre("x"));
+  take_changes();
+  bucket_->put("d/y", "1");
+  refresh("/m/d");
+  settle();
+  EXPECT_THAT(take_changes(), ElementsAre("/m/d:y"));
+}
+
 TEST_F(CatalogPolicyTest, RefreshSaysWhatCameChangedAndWent) {
   for (const char* key : {"d/same", "d/other", "d/gone", "d/sub/x"}) bucket_->put(key, "1");
   mount("/m", bucket_, "", "immutable");

@@ -51,10 +51,11 @@ std::vector<NamedChange> differences(const NameTable* before, const NameTable* a
 
 }  // namespace
 
-Directory::Directory(std::string path, MountPtr mount, std::string key)
+Directory::Directory(std::string path, MountPtr mount, std::string key, bool tells_new)
     : path_(std::move(path)),
       mount_(std::move(mount)),
       policy_(mount_->entry.policy.of_directory(path_below_mount(*mount_, path_))),
+      tells_new_(tells_new),
       key_(std::move(key)) {}
 
 Clock::time_point Directory::fresh_until(const NameRecord& record, Clock::time_point at) const {
@@ -285,7 +286,7 @@ void Directory::note_change(DirectoryNews& news, const NamedChange& change, bool
   if (forgotten_) return;
   news.learnt.note(change);
   const bool added = change.kind == NamedChange::Kind::kAdded;
-  if (told || (added && !kept_for_good())) return;
+  if (told || (added && !tells_added())) return;
   news.changes.push_back({path_, change.name, change.kind == NamedChange::Kind::kGone});
   if (change.directory && !added) news.gone_directories.push_back(join_path(path_, change.name));
 }
@@ -413,7 +414,7 @@ uint64_t Directory::forget() {
 }
 
 DirectoryPtr Directory::successor(MountPtr mount) {
-  auto next = std::make_shared<Directory>(path_, std::move(mount), key_);
+  auto next = std::make_shared<Directory>(path_, std::move(mount), key_, tells_new_);
   std::lock_guard lock(mutex_);
   // Nobody else has it yet, so its own lock is not needed.
   next->used_at_ = used_at();

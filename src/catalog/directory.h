@@ -64,7 +64,8 @@ class Directory {
   enum class Need { kNothing, kListing, kCheck };
 
   // `key` is "" or ends in '/'.
-  Directory(std::string path, MountPtr mount, std::string key);
+  // `tells_new` as in CatalogOptions.
+  Directory(std::string path, MountPtr mount, std::string key, bool tells_new);
 
   const std::string& path() const { return path_; }
   const std::string& key() const { return key_; }
@@ -147,6 +148,7 @@ class Directory {
   Clock::time_point listing_until(Clock::time_point at) const;
   Clock::time_point missing_until(std::string_view name, Clock::time_point at) const;
   // A kernel may keep the listing for good, so it has to be told of names that come.
+  bool tells_added() const { return tells_new_ || kept_for_good(); }
   bool kept_for_good() const { return policy_.freshness.mode == Freshness::Mode::kImmutable; }
   bool listing_is_fresh(Clock::time_point now) const;
   ListingFlightPtr begin_listing_locked(Clock::time_point now);
@@ -159,6 +161,7 @@ class Directory {
   const std::string path_;
   const MountPtr mount_;
   const DirectoryPolicy policy_;
+  const bool tells_new_;
   const std::string key_;
   std::atomic<uint64_t> used_at_ = 0;
 

@@ -163,8 +163,8 @@ DirectoryPtr Tree::open_directory(std::string_view path) {
   if (!mount || mount->snapshot) return nullptr;
   auto [at, added] = directories_.try_emplace(std::string(path));
   if (added) {
-    at->second =
-        std::make_shared<Directory>(std::string(path), mount, directory_key_in_mount(*mount, path));
+    at->second = std::make_shared<Directory>(
+        std::string(path), mount, directory_key_in_mount(*mount, path), options_.tells_new);
     names_.fetch_add(1, std::memory_order_relaxed);
   }
   at->second->touch(ticks_.fetch_add(1, std::memory_order_relaxed));
