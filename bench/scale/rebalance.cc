@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// What moves when workers come and go. Caches are full, and each object is cached at its owner, so
+// a share of the keys is that share of the cached bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "peer/hand_over_source.h"
+#include "scale/figures.h"
+#include "scale/fleet.h"
+#include "scale/parts.h"
+#include "scale/placed_keys.h"
+
+namespace leat::scale {
+namespace {
+
+struct Moves {
+  double keys = 0, moved = 0;
+  std::vector<double> in, out;  // by place in the ring after, before
+  std::vector<double> was_at;   // of moved: which candidate of the ring after had it before
+  static constexpr size_t kLookedAt = 6;
+
+  void add(const Moves& other) {
+    keys += other.keys;
+    moved += other.moved;
+    for (size_t i = 0; i < in.size(); ++i) in[i] += other.in[i];
+    for (size_t i = 0; i < out.size(); ++i) out[i] += other.out[i];
+    for (size_t i = 0; i < was_at.size(); ++i) was_at[i] += other.was_at[i];
+  }
+  // Of all keys, what one of those gets, or gives, that get or give anything.
+  double mean_in() const { return mean_of(in); }
+  double mean_out() const { return mean_of(out); }
+
+ private:
+  double mean_of(const std::vector<double>& counts) const {
+    const auto some = std::ranges::count_if(counts, [](double count) { return count > 0; });
+    return some == 0 ? 0 : moved / keys / double(some);
+  }
+};
+
+Moves moves_between(const Ring& before, const Ring& after, uint64_t keys) {
+  const Places old_places(before), new_places(after);
+  const Moves empty{.in = std::vector<double>(new_places.size()),
+                    .out = std::vector<double>(old_places.size()),
+                    .was_at = std::vector<double>(Moves::kLookedAt)};
+  auto work = [&](uint64_t first, uint64_t end, Moves& into) {
+    for (uint64_t i = first; i < end; ++i) {
+      const PlacementKey key = any_key(i);
+      const WorkerId was = before.owner(key);
+      const auto now = after.candidates(key, Moves::kLookedAt);
+      ++into.keys;
+      if (now.front() == was) continue;
+      ++into.moved;
+      ++into.in[new_places.of(now.front())];
+      ++into.out[old_places.of(was)];
+      const auto at = std::ranges::find(now, was) - now.begin();
+      if (at < std::ssize(into.was_at)) ++into.was_at[static_cast<size_t>(at)];
+    }
+  };
+  Moves sum = empty;
+  for (const Moves& one : on_all_cores(keys, empty, work)) sum.add(one);
+  return sum;
+}
+
+// What moves as bytes and time, of caches that are full.
+void print_moves(const Moves& moves, const Setting& setting, double least_share) {
+  const double cached = double(setting.workers) * double(setting.capacity_bytes);
+  const double rate = setting.link_bytes_per_s * setting.link_share;
+  const double in = moves.mean_in() * cached;
+  print_share("keys with another owner", moves.moved / moves.keys);
+  if (least_share > 0) {
+    print_number("of what has to move, that is", moves.moved / moves.keys / least_share);
+  }
+  print_bytes("all that moves", moves.moved / moves.keys * cached);
+  print_bytes("in, at each that gets anything", in);
+  print_bytes("out, at each that gives anything", moves.mean_out() * cached);
+  print_seconds("in, at a tenth of its link", in / rate);
+  print_seconds("in, at all of its link", in / setting.link_bytes_per_s);
+}
+
+std::vector<uint64_t> with_more(std::vector<uint64_t> capacities, uint64_t count, uint64_t bytes) {
+  capacities.insert(capacities.end(), count, bytes);
+  return capacities;
+}
+
+// How much of what one worker gets is asked of the owner of before, and not of the store.
+void print_hand_over(double in, const Setting& setting) {
+  const double lasts = std::chrono::duration<double>(HandOverOptions().lasts).count();
+  const double rate = setting.link_bytes_per_s * setting.link_share;
+  print_seconds("the owner of before is asked for", lasts);
+  print_share("so at a tenth of the link from it, the rest from the store",
+              std::min(1.0, rate * lasts / in));
+}
+
+void print_join_and_leave(const Setting& setting, uint64_t keys) {
+  const uint64_t bytes = setting.capacity_bytes;
+  const auto equal = equal_capacities(setting.workers, bytes);
+  const Ring ring = make_ring(1, made_members(equal));
+  const double cached = double(setting.workers) * double(bytes);
+  begin_part("rebalance: one worker more");
+  const Ring more = make_ring(2, made_members(with_more(equal, 1, bytes)));
+  const Moves joined = moves_between(ring, more, keys);
+  print_moves(joined, setting, 1 / double(setting.workers + 1));
+  print_hand_over(joined.mean_in() * cached, setting);
+  begin_part("rebalance: one worker less");
+  print_moves(moves_between(more, ring, keys), setting, 1 / double(setting.workers + 1));
+}
+
+// A tenth more workers, in one ring, and a ring for each.
+void print_many_joins(const Setting& setting, uint64_t keys) {
+  const uint64_t bytes = setting.capacity_bytes, count = setting.workers / 10;
+  const auto equal = equal_capacities(setting.workers, bytes);
+  auto ring_with = [&](uint64_t more) {
+    return make_ring(1, made_members(with_more(equal, more, bytes)));
+  };
+  const Ring before = ring_with(0), last_but_one = ring_with(count - 1), after = ring_with(count);
+  begin_part(fmt::format("rebalance: {} workers more", count));
+  const Moves moves = moves_between(before, after, keys);
+  print_moves(moves, setting, double(count) / double(setting.workers + count));
+  for (size_t at = 1; at < 4; ++at) {
+    print_share(fmt::format("of it, had by candidate {} of the new ring", at + 1),
+                moves.was_at[at] / moves.moved);
+  }
+  auto work = [&](uint64_t first, uint64_t end, std::pair<double, double>& into) {
+    for (uint64_t i = first; i < end; ++i) {
+      const PlacementKey key = any_key(i);
+      const WorkerId had = before.owner(key);
+      if (after.owner(key) == had) continue;
+      ++into.first;
+      into.second += last_but_one.owner(key) == had;
+    }
+  };
+  double moved = 0, found = 0;
+  for (const auto& [all, some] : on_all_cores(keys, std::pair<double, double>(), work)) {
+    moved += all;
+    found += some;
+  }
+  print_share(
+      "of it, had by the owner of the ring before, where each worker comes in a ring of its own",
+      found / moved);
+}
+
+// Workers that go at once: first their next candidates answer, later the ring is without them.
+void print_rack(const Setting& setting, uint64_t keys) {
+  const uint64_t gone = setting.workers / 25;
+  begin_part(fmt::format("rebalance: {} workers die at once", gone));
+  auto members = made_members(equal_capacities(setting.workers, setting.capacity_bytes));
+  const Ring before = make_ring(1, members);
+  std::vector<RingRecord::Member> left(members.begin() + static_cast<ptrdiff_t>(gone),
+                                       members.end());
+  const Ring after = make_ring(2, left);
+  const Moves moves = moves_between(before, after, keys);
+  print_moves(moves, setting, double(gone) / double(setting.workers));
+  const double cached = double(setting.workers) * double(setting.capacity_bytes);
+  const double rate = setting.link_bytes_per_s * setting.link_share * double(left.size());
+  print_bytes("lost with them, and asked of the store again", moves.moved / moves.keys * cached);
+  print_bytes("of the store at a tenth of all links", rate, "/s");
+  // Who answers for them before the ring is another one.
+  const Places alive(after);
+  uint64_t others = 0, beyond = 0, tried = std::min<uint64_t>(keys, 200'000);
+  for (uint64_t i = 0; i < tried; ++i) {
+    const auto order = before.candidates(any_key(i), 4);
+    const auto heir =
+        std::ranges::find_if(order, [&](const WorkerId& id) { return alive.contains(id); });
+    beyond += heir == order.end();
+    others += heir != order.end() && *heir != after.owner(any_key(i));
+  }
+  print_number("keys that move once more when the ring is without them", double(others));
+  print_number(fmt::format("keys of {} with no living worker among four candidates", tried),
+               double(beyond));
+}
+
+// One worker more, where the bound on weights follows the median.
+void print_median(const Setting& setting, uint64_t keys) {
+  begin_part(
+      "rebalance: one small worker more, half of the others twice as large, 5 % much larger");
+  const uint64_t bytes = setting.capacity_bytes, workers = setting.workers;
+  std::vector<uint64_t> capacities(workers / 2, bytes);
+  capacities.insert(capacities.end(), workers - workers / 2 - workers / 20, 2 * bytes);
+  capacities.insert(capacities.end(), workers / 20, 16 * bytes);
+  const auto weights = ring_weights(capacities);
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+  const Ring before = make_ring(1, made_members(capacities));
+  const Ring after = make_ring(2, made_members(with_more(capacities, 1, bytes)));
+  const double least = double(bytes / kGiB) / all;
+  print_moves(moves_between(before, after, keys), setting, least);
+}
+
+}  // namespace
+
+void run_rebalance(const Setting& setting) {
+  const uint64_t keys = std::max<uint64_t>(setting.keys / 10, 2'000);
+  begin_part("rebalance: all caches full");
+  print_bytes("cached", double(setting.workers) * double(setting.capacity_bytes));
+  print_number("keys tried", double(keys));
+  print_join_and_leave(setting, keys);
+  print_many_joins(setting, keys);
+  print_rack(setting, keys);
+  print_median(setting, keys);
+}
+
+}  // namespace leat::scale
