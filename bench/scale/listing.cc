@@ -22,8 +22,13 @@ namespace {
 
 constexpr double kKeysOfPage = 1000;  // of a store's listing; kNamePageObjectsMax is the same
 
-// Seconds that a page of names takes, written by the owner and read by who asked.
-double print_pages(const Setting& setting) {
+// Seconds of a page of names, written by the owner and read by who asked.
+struct PageCost {
+  double written, read;
+  double both() const { return written + read; }
+};
+
+PageCost print_pages(const Setting& setting) {
   begin_part("listing: a page between workers and clients");
   NamePage page;
   for (uint64_t i = 0; i < kNamePageObjectsMax; ++i) {
@@ -43,7 +48,7 @@ double print_pages(const Setting& setting) {
   print_bytes("size", double(text.size()));
   print_seconds("written", written);
   print_seconds("read", read);
-  return written + read;
+  return {written, read};
 }
 
 struct Snapshots {
@@ -88,7 +93,8 @@ Snapshots print_snapshot(const Setting& setting) {
   return found;
 }
 
-void print_directory(const Setting& setting, double names, double page_s, const Snapshots& files) {
+void print_directory(const Setting& setting, double names, const PageCost& page,
+                     const Snapshots& files) {
   begin_part(fmt::format("listing: one directory of {} names", number_text(names)));
   const double pages = std::ceil(names / kKeysOfPage);
   print_number("requests to the store, by its one owner", pages);
@@ -96,15 +102,14 @@ void print_directory(const Setting& setting, double names, double page_s, const 
   print_seconds("if its range were cut among 16 requests in flight",
                 pages * setting.store_latency_s / 16);
   print_seconds("from the owner that has it, to one client (CPU of both, no network)",
-                pages * page_s);
+                pages * page.both());
   print_bytes("at the owner, in a file without a name", names * files.bytes_of_name);
-  if (setting.clients == 0) return;
   print_seconds("CPU of the owner for all clients, one after the other",
-                pages * page_s / 2 * double(setting.clients));
+                pages * page.written * double(setting.clients));
 }
 
 // How evenly the directories of a tree lie over their owners.
-void print_tree(const Setting& setting, double page_s, const Snapshots& files) {
+void print_tree(const Setting& setting, const PageCost& page, const Snapshots& files) {
   const double directories = double(setting.objects) / double(setting.objects_in_directory);
   begin_part(fmt::format("listing: a tree of {} objects in {} directories",
                          number_text(double(setting.objects)), number_text(directories)));
@@ -141,7 +146,7 @@ void print_tree(const Setting& setting, double page_s, const Snapshots& files) {
   print_seconds("one client alone, nothing known yet, one directory after the other",
                 pages * setting.store_latency_s);
   print_seconds("one client alone, all known at the owners (CPU of both, no network)",
-                pages * page_s);
+                pages * page.both());
   print_seconds("a snapshot of it as it is made today, one request after the other",
                 pages * setting.store_latency_s);
   print_seconds("CPU to write that snapshot, one core",
@@ -154,11 +159,11 @@ void print_tree(const Setting& setting, double page_s, const Snapshots& files) {
 }  // namespace
 
 void run_listing(const Setting& setting) {
-  const double page_s = print_pages(setting);
+  const PageCost page = print_pages(setting);
   const Snapshots files = print_snapshot(setting);
-  print_directory(setting, 1e6, page_s, files);
-  print_directory(setting, 1e8, page_s, files);
-  print_tree(setting, page_s, files);
+  print_directory(setting, 1e6, page, files);
+  print_directory(setting, 1e8, page, files);
+  print_tree(setting, page, files);
 }
 
 }  // namespace leat::scale

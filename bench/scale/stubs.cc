@@ -1,4 +1,0 @@
-#include "scale/parts.h"
-namespace leat::scale {
-void run_etcd(const Setting&) {}
-}  // namespace leat::scale
