@@ -24,7 +24,7 @@ class RingKeeperImpl : public RingKeeper {
         election_(election),
         map_(map),
         options_(options),
-        plan_(options.patience) {}
+        plan_(options.patience, options.rest) {}
 
   Task<> stop() override {
     stopping_.request_stop();
@@ -53,7 +53,7 @@ class RingKeeperImpl : public RingKeeper {
   Task<Result<>> keep_once(Context context) {
     const auto lead = election_.condition();
     if (!lead) {
-      plan_ = RingPlan(options_.patience);  // who leads next counts anew
+      plan_ = RingPlan(options_.patience, options_.rest);  // who leads next counts anew
       co_return Result<>();
     }
     Result<RegistryView> entry = co_await registry_.list(context, std::string(kRingKey));

@@ -33,6 +33,8 @@ std::optional<RingRecord> RingPlan::next(const RingRecord& now, RegistryRevision
   absent_since_ = std::move(absent);
   std::ranges::sort(members, {}, &RingRecord::Member::worker);
   if (epoch != 0 && same_places(members, now.members)) return std::nullopt;
+  if (given_ && at - *given_ < rest_ * now.members.size()) return std::nullopt;
+  given_ = at;
   RingRecord next{.members = std::move(members)};
   if (epoch != 0) {
     next.previous = now.members;

@@ -67,6 +67,23 @@ TEST(RingPlan, AnEmptyClusterGetsARingWithNobody) {
   EXPECT_FALSE(plan.next(*ring, 3, {}, kStart));
 }
 
+TEST(RingPlan, RingsOfManyComeMoreSeldom) {
+  RingPlan plan(kPatience, seconds(1));
+  const auto first = plan.next({}, 0, workers({"a", "b", "c"}), kStart);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(plan.next(*first, 7, workers({"a", "b", "c", "d"}), kStart + seconds(2)));
+  const Workers five = workers({"a", "b", "c", "d", "e"});
+  const auto second = plan.next(*first, 7, five, kStart + seconds(3));
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->members.size(), 5u) << "all who came meanwhile are in one";
+  EXPECT_FALSE(plan.next(*second, 8, workers({"a"}), kStart + seconds(4)));
+  EXPECT_FALSE(plan.next(*second, 8, five, kStart + seconds(5)));
+  // An absence counts from when it was seen, and not from when a ring may be written.
+  EXPECT_FALSE(plan.next(*second, 8, workers({"a", "b", "c", "d"}), kStart + seconds(6)));
+  EXPECT_TRUE(
+      plan.next(*second, 8, workers({"a", "b", "c", "d"}), kStart + seconds(6) + kPatience));
+}
+
 TEST(RingPlan, WhoRestartsKeepsItsPlace) {
   RingPlan plan(kPatience);
   const auto ring = plan.next({}, 0, workers({"a", "b"}), kStart);
