@@ -276,6 +276,20 @@ TEST_F(HandOverTest, TheOwnerOfBeforeIsAskedFirst) {
   EXPECT_EQ(store_->reads(), 1u);
 }
 
+TEST_F(HandOverTest, AfterSeveralChangesItIsTheOwnerBeforeTheFirst) {
+  EXPECT_EQ(read_owned().value(), "aaaa");
+  // By the ring before this one the object was here already.
+  cluster_.change([&](ClusterView& view) {
+    view.previous = view.ring;
+    std::vector<RingMember> left = view.ring.members();
+    std::erase_if(left, [&](const RingMember& one) { return one.worker == worker_id(4); });
+    view.ring = Ring(3, left);
+  });
+  const int before = cluster_.peer(before_).asked;
+  EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(cluster_.peer(before_).asked, before + 1);
+}
+
 TEST_F(HandOverTest, OneThatIsGoneIsNot) {
   cluster_.change([&](ClusterView& view) { view.workers.erase(before_); });
   const int before = cluster_.peer(before_).asked;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer/hand_over_source.h"
 
+#include <memory>
 #include <mutex>
 
 #include "cluster/stripes.h"
@@ -44,25 +45,34 @@ class HandOverSource : public Source {
   // Null where it is not to be asked.
   PeerPtr former_owner(const ReadRequest& request) {
     const ClusterViewPtr view = map_.view();
-    if (!view->previous || request.object_size == 0 || !just_changed(view->ring.epoch())) {
-      return nullptr;
-    }
+    if (!view->previous || request.object_size == 0) return nullptr;
+    const std::shared_ptr<const Ring> oldest = ring_before(*view);
+    if (oldest == nullptr) return nullptr;
     const auto key = PlacementKey::stripe(store_->id(), request.key,
                                           stripe_at(request.range.offset, request.object_size));
-    const WorkerId before = view->previous->owner(key);
-    if (before == options_.self || view->worker(before) == nullptr) return nullptr;
-    PeerPtr peer = peers_.find(before);
+    const PeerPtr peer = usable(*view, oldest->owner(key));
+    return peer != nullptr ? peer : usable(*view, view->previous->owner(key));
+  }
+
+  PeerPtr usable(const ClusterView& view, const WorkerId& id) const {
+    if (id == options_.self || view.worker(id) == nullptr) return nullptr;
+    PeerPtr peer = peers_.find(id);
     return peer != nullptr && peer->usable() ? peer : nullptr;
   }
 
-  bool just_changed(int64_t epoch) {
+  // The ring before the first of the changes of which the last is not over; null where it is. Where
+  // workers come one after the other, hardly anything has been at the owner of the last ring but
+  // one.
+  std::shared_ptr<const Ring> ring_before(const ClusterView& view) {
     const Clock::time_point now = Clock::now();
     std::lock_guard lock(mutex_);
-    if (epoch != epoch_) {
-      epoch_ = epoch;
+    if (view.ring.epoch() != epoch_) {
+      const bool goes_on = before_ != nullptr && now - since_ < options_.lasts;
+      if (!goes_on) before_ = std::make_shared<const Ring>(*view.previous);
+      epoch_ = view.ring.epoch();
       since_ = now;
     }
-    return now - since_ < options_.lasts;
+    return now - since_ < options_.lasts ? before_ : nullptr;
   }
 
   Task<Result<>> read_from(Context context, PeerPtr peer, ReadRequest request,
@@ -84,6 +94,7 @@ class HandOverSource : public Source {
   std::mutex mutex_;  // leaf
   int64_t epoch_ = -1;
   Clock::time_point since_;
+  std::shared_ptr<const Ring> before_;
 };
 
 }  // namespace
