@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "cluster/cluster_view.h"
@@ -53,7 +54,13 @@ class PeerDoor {
   Result<PrincipalPtr> verified(const HttpRequest& request) const;
   void set_epoch(HttpResponse& response) const;
 
+  // Of all of a view, written once for all who wait for it: 5 ms of CPU of a thousand workers.
+  std::shared_ptr<const std::string> document_of(const ClusterViewPtr& view);
+
   const PeerDoorParts parts_;
+  std::mutex mutex_;        // leaf
+  ClusterViewPtr written_;  // whose document it is
+  std::shared_ptr<const std::string> document_;
 };
 
 }  // namespace leat

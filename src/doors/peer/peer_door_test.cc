@@ -317,6 +317,21 @@ TEST_F(PeerDoorTest, OneNameIsTold) {
             StatusCode::kNotFound);
 }
 
+TEST_F(PeerDoorTest, EachHearsTheViewThatIsTheirs) {
+  mount("/private", "private/");
+  auto reader = reader_of("/train");
+  auto everything = reader_of("/");
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& [who, mounts] : {std::pair(worker_, 2), {reader, 1}, {everything, 2}}) {
+      auto view = executor_.wait(who->view(patient(), 0));
+      ASSERT_TRUE(view && *view);
+      EXPECT_EQ((*view)->revision, view_.revision);
+      EXPECT_EQ(std::ssize((*view)->mounts), mounts);
+    }
+    publish();
+  }
+}
+
 TEST_F(PeerDoorTest, ViewAndChangesAreToldToWhoWaits) {
   auto view = executor_.wait(worker_->view(patient(), 0));
   ASSERT_TRUE(view && *view);
