@@ -46,7 +46,7 @@ class RemoteMapImpl : public RemoteMap {
     Clock::duration pause = options_.pause_min;
     // Clients begin at different workers, and stay with none that has nothing to say for long: it
     // may be cut off from the registry.
-    size_t turn = Id128::random().hash64() % 1024;
+    size_t turn = Id128::random().hash64();
     for (size_t silent = 0, failed = 0; !context.cancelled();) {
       const std::vector<std::string> addresses = known_addresses();
       const std::string address = addresses[turn % addresses.size()];

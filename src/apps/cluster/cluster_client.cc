@@ -132,7 +132,7 @@ class ClusterClientImpl : public ClusterClient {
 
   const ClusterClientOptions options_;
   Executor& executor_;
-  const size_t first_ = Id128::random().hash64() % 1000;
+  const size_t first_ = Id128::random().hash64();
   std::mutex mutex_;  // leaf
   ClusterViewPtr known_ = std::make_shared<const ClusterView>();
   std::map<std::string, Asker> askers_;
