@@ -4,7 +4,6 @@
 
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,14 +39,13 @@ T must(Result<T> result) {
 // As malloc counts it; 0 under sanitizers.
 uint64_t heap_bytes();
 
+// CPU, not time: other work may be on the machine.
 class Stopwatch {
  public:
-  double seconds() const { return std::chrono::duration<double>(Now::now() - start_).count(); }
   // Of all threads, in the kernel as well.
   double cpu_seconds() const { return cpu() - cpu_; }
 
  private:
-  using Now = std::chrono::steady_clock;
   static double cpu() {
     rusage used{};
     getrusage(RUSAGE_SELF, &used);
@@ -57,7 +55,6 @@ class Stopwatch {
     return in_seconds(used.ru_utime) + in_seconds(used.ru_stime);
   }
 
-  const Now::time_point start_ = Now::now();
   const double cpu_ = cpu();
 };
 

@@ -10,10 +10,10 @@
 
 #include "catalog/snapshot/snapshot.h"
 #include "catalog/snapshot/snapshot_writer.h"
-#include "peer/name_pages.h"
 #include "scale/figures.h"
 #include "scale/fleet.h"
 #include "scale/made_source.h"
+#include "scale/page_cost.h"
 #include "scale/parts.h"
 #include "scale/placed_keys.h"
 
@@ -22,33 +22,14 @@ namespace {
 
 constexpr double kKeysOfPage = 1000;  // of a store's listing; kNamePageObjectsMax is the same
 
-// Seconds of a page of names, written by the owner and read by who asked.
-struct PageCost {
-  double written, read;
-  double both() const { return written + read; }
-};
-
 PageCost print_pages(const Setting& setting) {
   begin_part("listing: a page between workers and clients");
-  NamePage page;
-  for (uint64_t i = 0; i < kNamePageObjectsMax; ++i) {
-    page.page.objects.push_back(made_object(i, setting.objects_in_directory));
-  }
-  const std::string text = encode_name_page(page);
-  const Stopwatch writing;
-  for (uint64_t i = 0; i < setting.repeats; ++i) static_cast<void>(encode_name_page(page));
-  const double written = writing.seconds() / double(setting.repeats);
-  const std::string prefix = made_directory(0) + "/";
-  const Stopwatch reading;
-  for (uint64_t i = 0; i < setting.repeats; ++i) {
-    if (setting.objects_in_directory >= kNamePageObjectsMax) must(decode_name_page(text, prefix));
-  }
-  const double read = reading.seconds() / double(setting.repeats);
+  const PageCost cost = measure_page(setting);
   print_number("names in it", double(kNamePageObjectsMax));
-  print_bytes("size", double(text.size()));
-  print_seconds("written", written);
-  print_seconds("read", read);
-  return {written, read};
+  print_bytes("size", cost.bytes);
+  print_seconds("written", cost.written);
+  print_seconds("read", cost.read);
+  return cost;
 }
 
 struct Snapshots {
@@ -74,16 +55,16 @@ Snapshots print_snapshot(const Setting& setting) {
       must(writer.add(entry));
     }
     must(writer.finish());
-    found.built_per_s = names / building.seconds();
+    found.built_per_s = names / building.cpu_seconds();
   }
   const Stopwatch opening;
   const auto snapshot = must(Snapshot::open(path));
-  found.opened_per_s = names / opening.seconds();
+  found.opened_per_s = names / opening.cpu_seconds();
   unlink(path.c_str());
   const Stopwatch walking;
   uint64_t walked = 0;
   for (auto cursor = snapshot->all(); cursor.advance();) ++walked;
-  found.walked_per_s = double(walked) / walking.seconds();
+  found.walked_per_s = double(walked) / walking.cpu_seconds();
   found.bytes_of_name = double(snapshot->file_bytes()) / names;
   print_number("names in it", names);
   print_number("a name in the file", found.bytes_of_name, "B");
@@ -149,6 +130,7 @@ void print_tree(const Setting& setting, const PageCost& page, const Snapshots& f
                 pages * page.both());
   print_seconds("a snapshot of it as it is made today, one request after the other",
                 pages * setting.store_latency_s);
+  print_number("names that a snapshot can have (docs/formats/snapshot.md)", double(UINT32_MAX) - 1);
   print_seconds("CPU to write that snapshot, one core",
                 double(setting.objects) / files.built_per_s);
   print_bytes("the snapshot", double(setting.objects) * files.bytes_of_name);

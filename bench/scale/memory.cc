@@ -37,7 +37,7 @@ double catalog_bytes(const Setting& setting, uint64_t names, double* names_per_s
   for (uint64_t i = 0; i < names / setting.objects_in_directory; ++i) {
     must(executor.wait(catalog->list(Context::background(), "/data/" + made_directory(i))));
   }
-  *names_per_s = double(names) / watch.seconds();
+  *names_per_s = double(names) / watch.cpu_seconds();
   const double bytes = double(heap_bytes() - before) / double(names);
   executor.wait(catalog->stop());
   return bytes;

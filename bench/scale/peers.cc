@@ -17,6 +17,7 @@
 #include "scale/figures.h"
 #include "scale/fleet.h"
 #include "scale/one_worker.h"
+#include "scale/page_cost.h"
 #include "scale/parts.h"
 
 namespace leat::scale {
@@ -113,10 +114,16 @@ void print_cries(const Setting& setting, const Costs& costs) {
   print_share("of a core at each worker, for both", cries * others * costs.tell);
   print_number("workers with which that is one core", 1 / (cries * costs.tell) + 1);
   print_number("changes in it, that a cry can name, before all is doubted", 1000 * cries, "/s");
-  const double per_client = cries * workers;
-  print_number("answers that each client could take", per_client, "/s");
-  print_share("of a core at each client and its worker together, for that",
-              per_client * costs.poll);
+  print_number("answers that each client could take", cries * workers, "/s");
+  begin_part("peers: a cry without names (more than 1,000 within 50 ms): all lists all again");
+  const PageCost page = measure_page(setting);
+  const double known = double(setting.directories_known);
+  print_number("directories that a client knows, a page each", known);
+  print_number("requests at each worker", clients * known / workers);
+  print_seconds("CPU of each worker for that",
+                clients * known / workers * (page.written + costs.ping / 2));
+  print_seconds("CPU of each client for that", known * (page.read + costs.ping / 2));
+  print_bytes("from each worker for that", clients * known / workers * page.bytes);
 }
 
 void print_trust(const Setting& setting) {
@@ -148,7 +155,7 @@ void print_trust(const Setting& setting) {
     const Stopwatch watch;
     for (const HttpRequest& request : requests) must(verifier.verify(request));
     print_seconds(fmt::format("a request believed, {} take turns", name),
-                  watch.seconds() / double(requests.size()));
+                  watch.cpu_seconds() / double(requests.size()));
     if (among == senders) {
       print_bytes("heap of all their sessions and of the tokens that are kept",
                   double(heap_bytes() - before));
@@ -180,6 +187,14 @@ std::vector<int> connect_many(uint16_t port, uint64_t count) {
   return sockets;
 }
 
+double connection_bytes_of_client(OneWorker& worker, uint64_t count, double of_worker) {
+  std::vector<std::shared_ptr<PeerClient>> clients;
+  for (uint64_t i = 0; i < count; ++i) clients.push_back(worker.client());
+  const uint64_t before = heap_bytes();
+  for (const auto& client : clients) must(worker.executor.wait(tell_change(client)));
+  return double(heap_bytes() - before) / double(count) - of_worker;
+}
+
 void print_connections(const Setting& setting) {
   begin_part("peers: connections");
   rlimit limit{};
@@ -192,13 +207,16 @@ void print_connections(const Setting& setting) {
   const std::vector<int> sockets = connect_many(worker.port(), setting.connections);
   const double one = double(heap_bytes() - before) / double(setting.connections);
   print_bytes("heap of a kept connection at a worker", one);
+  const double of_client = connection_bytes_of_client(worker, setting.connections / 4, one);
   for (const int socket : sockets) close(socket);
+  print_bytes("heap of a kept connection at a client", of_client);
   const double clients = double(setting.clients), workers = double(setting.workers);
   for (const double kept : {1.0, 2.0, 4.0}) {
     const double all = kept * clients + workers - 1 + 2 * clients / workers;
-    print_figure(fmt::format("where each client keeps {} to each worker it reads from", kept),
-                 fmt::format("{} at a worker, {}; {} at a client", number_text(all),
-                             bytes_text(all * one), number_text(kept * workers + 2)));
+    print_figure(fmt::format("where each client keeps {} to each worker", kept),
+                 fmt::format("{} at a worker, {}; {} at a client, {}", number_text(all),
+                             bytes_text(all * one), number_text(kept * workers + 2),
+                             bytes_text((kept * workers + 2) * of_client)));
   }
   print_number("connections that a worker takes (apps/cluster)", 8192);
   print_number("clients with which they are all taken, one each", 8192 - (workers - 1));

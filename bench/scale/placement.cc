@@ -149,7 +149,7 @@ void time_ring(const std::vector<RingRecord::Member>& members) {
   const uint64_t before = heap_bytes();
   const Stopwatch making;
   const Ring ring = make_ring(7, members);
-  print_seconds("made from its record's members", making.seconds());
+  print_seconds("made from its record's members", making.cpu_seconds());
   print_bytes("heap", double(heap_bytes() - before));
   constexpr uint64_t kLookups = 100'000;
   uint64_t sum = 0;
@@ -158,7 +158,8 @@ void time_ring(const std::vector<RingRecord::Member>& members) {
     for (uint64_t i = 0; i < kLookups; ++i) {
       sum += ring.candidates(any_key(i), count).front().hash64();
     }
-    print_seconds(fmt::format("{} first candidates of a key", count), watch.seconds() / kLookups);
+    print_seconds(fmt::format("{} first candidates of a key", count),
+                  watch.cpu_seconds() / kLookups);
   }
   if (sum == 1) fail("no candidates");
 }

@@ -123,23 +123,37 @@ void print_many_joins(const Setting& setting, uint64_t keys) {
     print_share(fmt::format("of it, had by candidate {} of the new ring", at + 1),
                 moves.was_at[at] / moves.moved);
   }
-  auto work = [&](uint64_t first, uint64_t end, std::pair<double, double>& into) {
+  boost::unordered_flat_map<WorkerId, uint64_t, IdHash> came;  // number of each that joined
+  for (uint64_t i = 0; i < count; ++i) came[made_worker(setting.workers + i, 0).id] = i;
+  struct Found {
+    double moved = 0, by_last = 0, by_first = 0;
+  };
+  auto work = [&](uint64_t first, uint64_t end, Found& into) {
     for (uint64_t i = first; i < end; ++i) {
       const PlacementKey key = any_key(i);
       const WorkerId had = before.owner(key);
-      if (after.owner(key) == had) continue;
-      ++into.first;
-      into.second += last_but_one.owner(key) == had;
+      const auto order = after.candidates(key, Moves::kLookedAt);
+      if (order.front() == had) continue;
+      ++into.moved;
+      into.by_last += last_but_one.owner(key) == had;
+      // The oldest ring that the owner of now has seen is the one before it came.
+      const auto first_seen = std::ranges::find_if(order, [&](const WorkerId& id) {
+        const auto other = came.find(id);
+        return other == came.end() || other->second < came.at(order.front());
+      });
+      into.by_first += first_seen != order.end() && *first_seen == had;
     }
   };
-  double moved = 0, found = 0;
-  for (const auto& [all, some] : on_all_cores(keys, std::pair<double, double>(), work)) {
-    moved += all;
-    found += some;
+  Found sum;
+  for (const Found& one : on_all_cores(keys, Found(), work)) {
+    sum.moved += one.moved;
+    sum.by_last += one.by_last;
+    sum.by_first += one.by_first;
   }
-  print_share(
-      "of it, had by the owner of the ring before, where each worker comes in a ring of its own",
-      found / moved);
+  print_share("where each worker comes in a ring of its own: had by the owner of the last ring",
+              sum.by_last / sum.moved);
+  print_share("the same, had by the owner of the oldest ring that the new owner has seen",
+              sum.by_first / sum.moved);
 }
 
 // Workers that go at once: first their next candidates answer, later the ring is without them.

@@ -65,7 +65,7 @@ class ToldRegistry : public Registry {
       for (RegistryEvent& event : told.events) event.entry.key.erase(0, kPrefix.size());
       LEAT_CO_CHECK_OK(co_await sink(std::move(told)));
     }
-    if (events_ > 0) seconds_of_event = watch.seconds() / double(events_);
+    if (events_ > 0) seconds_of_event = watch.cpu_seconds() / double(events_);
     events_ = 0;
     done->set(true);
     Result<> slept = co_await sleep_for(context, std::chrono::hours(1));
@@ -96,13 +96,13 @@ template <class Call>
 double seconds_of(uint64_t repeats, Call call) {
   const Stopwatch watch;
   for (uint64_t i = 0; i < repeats; ++i) call();
-  return watch.seconds() / double(repeats);
+  return watch.cpu_seconds() / double(repeats);
 }
 
 struct Sizes {
   double worker_line, ring_line, view;
-  double event_s;   // of a worker
-  double encode_s;  // of the view
+  double event_s;             // of a worker
+  double encode_s, decode_s;  // of the view
 };
 
 Sizes print_records(const Setting& setting) {
@@ -134,7 +134,8 @@ Sizes print_records(const Setting& setting) {
   print_bytes("the view as clients get it", sizes.view);
   sizes.encode_s = seconds_of(setting.repeats, [&] { static_cast<void>(encode_view(view)); });
   print_seconds("the view written", sizes.encode_s);
-  print_seconds("the view read", seconds_of(setting.repeats, [&] { must(decode_view(text)); }));
+  sizes.decode_s = seconds_of(setting.repeats, [&] { must(decode_view(text)); });
+  print_seconds("the view read", sizes.decode_s);
   const uint64_t before = heap_bytes();
   const ClusterView copy = must(decode_view(text));
   print_bytes("heap of a view", double(heap_bytes() - before));
@@ -157,6 +158,7 @@ void print_steady(const Setting& setting, const Sizes& sizes) {
   print_bytes("told to all watches", 2 * workers * sizes.worker_line);
   print_number("views that each client gets", 2);
   print_bytes("told to all clients", 2 * double(setting.clients) * sizes.view);
+  print_bytes("of that from each worker", 2 * double(setting.clients) / workers * sizes.view);
   begin_part("registry: all workers are restarted one by one within an hour");
   print_number("changes", 2 * workers / 3600, "/s");
   print_share("of a core at each worker, to follow them", 2 * workers / 3600 * sizes.event_s);
@@ -171,15 +173,16 @@ struct Start {
   double ring_lines_bytes = 0;  // as one watch is told them
 };
 
-// Workers come evenly; the leader settles after what it has seen, and writes.
-Start start_of_all(const Setting& setting, double seconds) {
+// Workers come evenly; the leader settles after what it has seen, and writes; `rest` as RingPlan
+// has it.
+Start start_of_all(const Setting& setting, double seconds, Clock::duration rest) {
   const double settle = std::chrono::duration<double>(RingKeeperOptions().settle).count();
-  RingPlan plan(RingKeeperOptions().patience);
+  RingPlan plan(RingKeeperOptions().patience, rest);
   Start start;
   RingRecord now;
   std::map<WorkerId, WorkerInfo> there;
   const Clock::time_point begun = Clock::now();
-  for (double at = settle; there.size() < setting.workers; at += settle) {
+  for (double at = settle; now.members.size() < setting.workers; at += settle) {
     const auto come = static_cast<uint64_t>(std::min(1.0, at / seconds) * double(setting.workers));
     for (uint64_t i = there.size(); i < come; ++i) {
       const WorkerInfo worker = made_worker(i, setting.capacity_bytes);
@@ -200,10 +203,12 @@ Start start_of_all(const Setting& setting, double seconds) {
   return start;
 }
 
-void print_start(const Setting& setting, const Sizes& sizes, double seconds) {
-  begin_part(fmt::format("registry: all workers start within {}", seconds_text(seconds)));
+void print_start(const Setting& setting, const Sizes& sizes, double seconds, Clock::duration rest) {
+  const bool rests = rest > Clock::duration(0);
+  begin_part(fmt::format("registry: all workers start within {}{}", seconds_text(seconds),
+                         rests ? "" : ", without a rest between rings"));
   const double workers = double(setting.workers);
-  const Start start = start_of_all(setting, seconds);
+  const Start start = start_of_all(setting, seconds, rest);
   const double changes = workers + double(start.rings);
   print_number("rings written", double(start.rings));
   print_bytes("of them into etcd's log", start.ring_bytes);
@@ -214,12 +219,14 @@ void print_start(const Setting& setting, const Sizes& sizes, double seconds) {
   print_bytes("from etcd, meanwhile", told / seconds, "/s");
   print_share("of a core at each worker, to follow it (as if all were there from the start)",
               changes / seconds * sizes.event_s);
+  if (!rests) return;
   print_number("views that each client could get", changes);
-  print_bytes("told to all clients, at most", changes * double(setting.clients) * sizes.view);
   print_bytes("from each worker to its clients, at most",
               changes * double(setting.clients) / workers * sizes.view / seconds, "/s");
-  print_share("of a core at each worker, to write these views, at most",
-              changes * double(setting.clients) / workers * sizes.encode_s / seconds);
+  print_share("of a core at each worker, to write these views once each, at most",
+              changes * sizes.encode_s / seconds);
+  print_share("of a core at each client, to read them, at most",
+              changes * sizes.decode_s / seconds);
 }
 
 }  // namespace
@@ -227,8 +234,10 @@ void print_start(const Setting& setting, const Sizes& sizes, double seconds) {
 void run_registry(const Setting& setting) {
   const Sizes sizes = print_records(setting);
   print_steady(setting, sizes);
-  print_start(setting, sizes, 60);
-  print_start(setting, sizes, 600);
+  for (const double seconds : {60.0, 600.0}) {
+    print_start(setting, sizes, seconds, RingKeeperOptions().rest);
+    print_start(setting, sizes, seconds, Clock::duration(0));
+  }
 }
 
 }  // namespace leat::scale

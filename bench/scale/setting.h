@@ -19,6 +19,7 @@ struct Setting {
   double link_share = 0.1;              // of it, for what is moved
   double store_latency_s = 0.1;         // of one page of a listing
   double store_requests_per_s = 5'500;  // that a store answers below one prefix
+  uint64_t directories_known = 10'000;  // of one client
   uint64_t lists_in_flight = 16;        // of one worker
 
   // Tried.
@@ -27,7 +28,7 @@ struct Setting {
   uint64_t in_snapshot = 5'000'000;
   uint64_t requests = 20'000;  // over loopback, of each kind
   uint64_t connections = 2'000;
-  uint64_t repeats = 20;        // of what takes milliseconds
+  uint64_t repeats = 40;        // of what takes milliseconds
   std::string folder = "/tmp";  // for the snapshot
   std::string etcd{};           // program; empty: no real etcd is asked
 };
@@ -37,6 +38,7 @@ inline Setting small_setting() {
   return {.workers = 60,
           .clients = 600,
           .objects = 600'000,
+          .directories_known = 100,
           .keys = 20'000,
           .names = 4'000,
           .in_snapshot = 4'000,
