@@ -7,8 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
+#include "cluster/stripes.h"
 #include "cluster/view_signal.h"
 #include "doors/peer/peer_door.h"
 #include "http/server.h"
@@ -126,6 +128,16 @@ void print_cries(const Setting& setting, const Costs& costs) {
   print_bytes("from each worker for that", clients * known / workers * page.bytes);
 }
 
+void print_hot_object(const Setting& setting) {
+  begin_part("peers: one object that all clients want at once");
+  const double bytes = double(2 * kStripeBytes);
+  print_bytes("the largest that has one owner", bytes);
+  print_seconds("until all have it, at all of its owner's link",
+                bytes * double(setting.clients) / setting.link_bytes_per_s);
+  print_seconds("of a larger one, each stripe at its owner",
+                double(kStripeBytes) * double(setting.clients) / setting.link_bytes_per_s);
+}
+
 void print_trust(const Setting& setting) {
   begin_part("peers: whom a worker believes");
   const uint64_t senders = setting.clients + setting.workers;
@@ -228,6 +240,7 @@ void run_peers(const Setting& setting) {
   const Costs costs = print_requests(setting);
   print_steady(setting, costs);
   print_cries(setting, costs);
+  print_hot_object(setting);
   print_trust(setting);
   print_connections(setting);
 }

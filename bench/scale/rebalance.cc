@@ -29,15 +29,6 @@ struct Moves {
     for (size_t i = 0; i < out.size(); ++i) out[i] += other.out[i];
     for (size_t i = 0; i < was_at.size(); ++i) was_at[i] += other.was_at[i];
   }
-  // Of all keys, what one of those gets, or gives, that get or give anything.
-  double mean_in() const { return mean_of(in); }
-  double mean_out() const { return mean_of(out); }
-
- private:
-  double mean_of(const std::vector<double>& counts) const {
-    const auto some = std::ranges::count_if(counts, [](double count) { return count > 0; });
-    return some == 0 ? 0 : moved / keys / double(some);
-  }
 };
 
 Moves moves_between(const Ring& before, const Ring& after, uint64_t keys) {
@@ -64,20 +55,31 @@ Moves moves_between(const Ring& before, const Ring& after, uint64_t keys) {
   return sum;
 }
 
-// What moves as bytes and time, of caches that are full.
-void print_moves(const Moves& moves, const Setting& setting, double least_share) {
-  const double cached = double(setting.workers) * double(setting.capacity_bytes);
+uint64_t with_any(const std::vector<double>& counts) {
+  return static_cast<uint64_t>(std::ranges::count_if(counts, [](double some) { return some > 0; }));
+}
+
+// How many get and give; with few keys for each, more than are seen to.
+struct Sides {
+  uint64_t getting, giving;
+  double cached = 0;  // bytes in all; 0: all workers are alike
+};
+
+// What moves as bytes and time, of caches that are full. What one worker gets, in bytes.
+double print_moves(const Moves& moves, const Setting& setting, double least_share, Sides sides) {
+  const double alike = double(setting.workers) * double(setting.capacity_bytes);
+  const double cached = sides.cached > 0 ? sides.cached : alike;
   const double rate = setting.link_bytes_per_s * setting.link_share;
-  const double in = moves.mean_in() * cached;
+  const double all = moves.moved / moves.keys * cached;
+  const double in = all / double(sides.getting);
   print_share("keys with another owner", moves.moved / moves.keys);
-  if (least_share > 0) {
-    print_number("of what has to move, that is", moves.moved / moves.keys / least_share);
-  }
-  print_bytes("all that moves", moves.moved / moves.keys * cached);
+  print_number("of what has to move, that is", moves.moved / moves.keys / least_share);
+  print_bytes("all that moves", all);
   print_bytes("in, at each that gets anything", in);
-  print_bytes("out, at each that gives anything", moves.mean_out() * cached);
+  print_bytes("out, at each that gives anything", all / double(sides.giving));
   print_seconds("in, at a tenth of its link", in / rate);
   print_seconds("in, at all of its link", in / setting.link_bytes_per_s);
+  return in;
 }
 
 std::vector<uint64_t> with_more(std::vector<uint64_t> capacities, uint64_t count, uint64_t bytes) {
@@ -98,14 +100,15 @@ void print_join_and_leave(const Setting& setting, uint64_t keys) {
   const uint64_t bytes = setting.capacity_bytes;
   const auto equal = equal_capacities(setting.workers, bytes);
   const Ring ring = make_ring(1, made_members(equal));
-  const double cached = double(setting.workers) * double(bytes);
+  const double least = 1 / double(setting.workers + 1);
   begin_part("rebalance: one worker more");
   const Ring more = make_ring(2, made_members(with_more(equal, 1, bytes)));
-  const Moves joined = moves_between(ring, more, keys);
-  print_moves(joined, setting, 1 / double(setting.workers + 1));
-  print_hand_over(joined.mean_in() * cached, setting);
+  print_hand_over(print_moves(moves_between(ring, more, keys), setting, least,
+                              {.getting = 1, .giving = setting.workers}),
+                  setting);
   begin_part("rebalance: one worker less");
-  print_moves(moves_between(more, ring, keys), setting, 1 / double(setting.workers + 1));
+  print_moves(moves_between(more, ring, keys), setting, least,
+              {.getting = setting.workers, .giving = 1});
 }
 
 // A tenth more workers, in one ring, and a ring for each.
@@ -118,7 +121,8 @@ void print_many_joins(const Setting& setting, uint64_t keys) {
   const Ring before = ring_with(0), last_but_one = ring_with(count - 1), after = ring_with(count);
   begin_part(fmt::format("rebalance: {} workers more", count));
   const Moves moves = moves_between(before, after, keys);
-  print_moves(moves, setting, double(count) / double(setting.workers + count));
+  print_moves(moves, setting, double(count) / double(setting.workers + count),
+              {.getting = count, .giving = setting.workers});
   for (size_t at = 1; at < 4; ++at) {
     print_share(fmt::format("of it, had by candidate {} of the new ring", at + 1),
                 moves.was_at[at] / moves.moved);
@@ -166,7 +170,8 @@ void print_rack(const Setting& setting, uint64_t keys) {
                                        members.end());
   const Ring after = make_ring(2, left);
   const Moves moves = moves_between(before, after, keys);
-  print_moves(moves, setting, double(gone) / double(setting.workers));
+  print_moves(moves, setting, double(gone) / double(setting.workers),
+              {.getting = left.size(), .giving = gone});
   const double cached = double(setting.workers) * double(setting.capacity_bytes);
   const double rate = setting.link_bytes_per_s * setting.link_share * double(left.size());
   print_bytes("lost with them, and asked of the store again", moves.moved / moves.keys * cached);
@@ -199,7 +204,8 @@ void print_median(const Setting& setting, uint64_t keys) {
   const Ring before = make_ring(1, made_members(capacities));
   const Ring after = make_ring(2, made_members(with_more(capacities, 1, bytes)));
   const double least = double(bytes / kGiB) / all;
-  print_moves(moves_between(before, after, keys), setting, least);
+  const Moves moves = moves_between(before, after, keys);
+  print_moves(moves, setting, least, {with_any(moves.in), with_any(moves.out), all * double(kGiB)});
 }
 
 }  // namespace

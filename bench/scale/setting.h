@@ -23,7 +23,7 @@ struct Setting {
   uint64_t lists_in_flight = 16;        // of one worker
 
   // Tried.
-  uint64_t keys = 20'000'000;   // placed
+  uint64_t keys = 10'000'000;   // placed
   uint64_t names = 10'000'000;  // kept in memory at once
   uint64_t in_snapshot = 5'000'000;
   uint64_t requests = 20'000;  // over loopback, of each kind
