@@ -9,8 +9,6 @@ namespace leat {
 namespace {
 
 constexpr Clock::duration kGatherTime = std::chrono::milliseconds(50);
-// With more at once it is all the same which they were.
-constexpr size_t kGatheredMax = 1'000;  // keys have a kilobyte or two at most
 constexpr Clock::duration kTellTime = std::chrono::seconds(2);
 
 }  // namespace
@@ -19,11 +17,7 @@ void ChangeCrier::cry(PeerChange change) {
   bool begin = false;
   {
     std::lock_guard lock(mutex_);
-    if (waiting_.size() < kGatheredMax) {
-      waiting_.push_back(std::move(change));
-    } else {
-      waiting_.back() = PeerChange{.mount = "/", .key = ""};  // anything, anywhere
-    }
+    waiting_.add(std::move(change));
     begin = !std::exchange(telling_, true);
   }
   if (!begin) return;
@@ -37,7 +31,7 @@ Task<> ChangeCrier::tell_all(Activity::Token token) {
   PeerChanges changes;
   {
     std::lock_guard lock(mutex_);
-    changes.changes.swap(waiting_);
+    changes.changes = waiting_.take();
     telling_ = false;
   }
   static_cast<void>(log_.append(changes.changes));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "peer/change_log.h"
+#include "peer/gathered_changes.h"
 #include "peer/peer_client.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
@@ -39,8 +40,8 @@ class ChangeCrier {
   Executor& executor_;
   Activity activity_;
   std::stop_source stopping_;
-  std::mutex mutex_;  // leaf
-  std::vector<PeerChange> waiting_;
+  std::mutex mutex_;                // leaf
+  GatheredChanges waiting_{1'000};  // keys have a kilobyte or two at most
   bool telling_ = false;
 };
 
