@@ -115,9 +115,9 @@ void print_cries(const Setting& setting, const Costs& costs) {
   print_number("in the whole cluster", cries * others * workers, "/s");
   print_share("of a core at each worker, for both", cries * others * costs.tell);
   print_number("workers with which that is one core", 1 / (cries * costs.tell) + 1);
-  print_number("changes in it, that a cry can name, before all is doubted", 1000 * cries, "/s");
+  print_number("directories that one worker can name, before all is doubted", 1000 * cries, "/s");
   print_number("answers that each client could take", cries * workers, "/s");
-  begin_part("peers: a cry without names (more than 1,000 within 50 ms): all lists all again");
+  begin_part("peers: all clients list again what they know (as after a cry without names)");
   const PageCost page = measure_page(setting);
   const double known = double(setting.directories_known);
   print_number("directories that a client knows, a page each", known);

@@ -3,6 +3,7 @@
 Nothing is measured here."""
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -365,3 +366,19 @@ def test_published_records_name_no_host():
     for one in records.values():
         assert set(one["machine"]) == {"cores", "memory_gib", "kernel"}
         assert not one.get("smoke") and not one.get("busy")
+
+
+# -- scale ---------------------------------------------------------------------------------------------
+def test_figures_of_the_page_on_scale_are_what_its_program_printed():
+    printed = set(re.findall(r": ([^:\n]+)$", (ROOT / "bench/scale/output.txt").read_text(), re.M))
+    rows, measured = 0, False
+    for line in (ROOT / "docs/design/scale.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if not line.startswith("|"):
+            measured = False
+        elif cells[0].startswith("`leat_scale"):
+            measured = True
+        elif measured and not line.startswith("|---"):
+            rows += 1
+            assert set(cells[1:]) - {"–"} <= printed, line
+    assert rows > 50
