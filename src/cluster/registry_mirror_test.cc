@@ -104,6 +104,29 @@ TEST_F(RegistryMirrorTest, KeepsWhatItHadWhileEtcdIsGoneAndGoesOnAfterwards) {
   EXPECT_FALSE(mirror_->trouble());
 }
 
+TEST_F(RegistryMirrorTest, FollowsAtAnotherMemberWhenItsOwnHangs) {
+  auto servers = EtcdServers::start(3);
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());  // asks the first one first
+  EtcdOptions others = servers->options();
+  others.endpoints.erase(others.endpoints.begin());
+  auto elsewhere = EtcdRegistry::create(others);
+  const Ending ending{*this};
+  put(*registry, "w/a", "1");
+  mirror(*registry);
+  ASSERT_TRUE(wait_for(put(*elsewhere, "w/b", "1")));  // so the watch stands
+  servers->send_signal(0, SIGSTOP);
+  RegistryRevision changed = 0;
+  while (changed == 0) {  // they may have to agree on a leader first
+    auto made = executor_.wait(
+        elsewhere->commit(Context::background().with_timeout(kPatience), {.puts = {{"w/a", "2"}}}));
+    changed = made.value_or(0);
+  }
+  EXPECT_TRUE(wait_for(changed));
+  EXPECT_EQ(text(), "w/a=2 w/b=1 ");
+  servers->send_signal(0, SIGCONT);
+}
+
 TEST_F(RegistryMirrorTest, ListsAgainWhatWasCompactedMeanwhile) {
   auto servers = EtcdServers::start();
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
