@@ -92,6 +92,11 @@ class WatchLines {
     }
     gathered_.revision = std::max(gathered_.revision, answer.events.revision);
     if (answer.fragment) co_return Result<>();
+    if (answer.created && answer.now < after_) {
+      co_return error(
+          StatusCode::kOutOfRange,
+          fmt::format("etcd is at revision {}, changes after {} were wanted", answer.now, after_));
+    }
     if (answer.created) co_return co_await sink_({.revision = after_});
     RegistryEvents whole = std::exchange(gathered_, {});
     after_ = std::max(after_, whole.revision);

@@ -47,7 +47,7 @@ class RemoteMapImpl : public RemoteMap {
     // Clients begin at different workers, and stay with none that has nothing to say for long: it
     // may be cut off from the registry.
     size_t turn = Id128::random().hash64() % 1024;
-    for (size_t silent = 0, failed = 0; !context.cancelled();) {
+    for (size_t silent = 0, behind = 0, failed = 0; !context.cancelled();) {
       const std::vector<std::string> addresses = known_addresses();
       const std::string address = addresses[turn % addresses.size()];
       const RegistryRevision seen = view()->revision;
@@ -55,7 +55,9 @@ class RemoteMapImpl : public RemoteMap {
       if (context.cancelled()) break;
       note(news ? std::nullopt : std::optional(news.error()));
       if (news) {
-        take(*news);
+        const bool is_behind = *news != nullptr && (*news)->revision < seen;
+        behind = is_behind ? behind + 1 : 0;
+        take(*news, behind >= kBehindMin);
         pause = options_.pause_min;
         failed = 0;
         silent = *news == nullptr ? silent + 1 : 0;
@@ -65,6 +67,7 @@ class RemoteMapImpl : public RemoteMap {
         }
         continue;
       }
+      behind = 0;
       // All of them once before there is a pause.
       ++turn;
       if (++failed % addresses.size() != 0) continue;
@@ -77,6 +80,8 @@ class RemoteMapImpl : public RemoteMap {
 
  private:
   static constexpr size_t kSilentMax = 3;
+  // 8 s each; a worker knows after 12 s that it is behind.
+  static constexpr size_t kBehindMin = 2;
 
   // Where a worker may be found: all that the view has, then the seeds.
   std::vector<std::string> known_addresses() const {
@@ -90,9 +95,12 @@ class RemoteMapImpl : public RemoteMap {
     return addresses;
   }
 
-  // Workers see the registry's changes one after the other, so another one may be behind.
-  void take(const ClusterViewPtr& news) {
-    if (news == nullptr || news->revision <= view()->revision) return;
+  void take(const ClusterViewPtr& news, bool restored) {
+    if (news == nullptr || (news->revision <= view()->revision && !restored)) return;
+    if (restored) {
+      log::warning("the cluster's view: revision {} after {}: its registry was restored",
+                   news->revision, view()->revision);
+    }
     signal_.set(news);
     if (options_.changed) options_.changed(news);
   }

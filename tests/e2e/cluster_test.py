@@ -200,6 +200,30 @@ def test_without_etcd_all_goes_on_and_it_heals(make_cluster, seed):
     assert newcomer.status().get("trouble") is None
 
 
+def test_an_etcd_that_is_restored_from_a_backup_is_followed_back(make_cluster, seed):
+    cluster = make_cluster(2)
+    mount = cluster.client().mount_cluster("/", freshness="max-age=1s")
+    cluster.etcd.back_up()
+    for _ in range(10):
+        cluster.mount("data/train/large", "/later")
+        cluster.workers[0].run("cluster", "umount", "/later")
+    cluster.mount("data/train/large", "/later")
+    newcomer = cluster.add_worker()
+    cluster.wait_for_ring(cluster.workers)
+    wait_until(lambda: sorted(os.listdir(mount)) == ["later", "train"], "the mount to be seen")
+    with Readers(mount / "train", seed) as readers:
+        readers.more(50)
+        cluster.etcd.restore()
+        wait_until(lambda: os.listdir(mount) == ["train"], "the mount to be gone again",
+                   timeout_s=60)
+        cluster.wait_for_ring(cluster.workers)
+        readers.more(50)
+    assert not readers.failures, readers.failures[:3]
+    assert newcomer.status().get("trouble") is None
+    cluster.mount("data/train/small", "/after")
+    wait_until(lambda: sorted(os.listdir(mount)) == ["after", "train"], "the new mount")
+
+
 def test_workers_come_and_go_while_programs_read(make_cluster, seed, scale):
     cluster = make_cluster(2)
     mount = cluster.client().mount_cluster("/train", memory="64MiB")

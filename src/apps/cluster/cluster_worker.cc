@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "apps/cluster/change_crier.h"
 #include "apps/cluster/cluster_mounts.h"
@@ -67,6 +68,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   std::vector<std::string> mount_paths() const;
   SourcePtr wrap(const ClusterMount& mount, SourcePtr source);
   void take_view(const ClusterViewPtr& view);
+  bool follows() const;
   Task<> follow_views(Activity::Token token);
   Task<> follow_secrets(Activity::Token token);
 
@@ -92,6 +94,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   PeerDoor door_;
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<ClusterMember> member_;
+  std::atomic<RegistryMap*> registry_map_ = nullptr;  // of member_
 };
 
 ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
@@ -125,9 +128,11 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
              .map = map_,
              .changes = changes_,
              .verifier = verifier_,
-             .told = [this](PeerChanges news) {
-               static_cast<void>(changes_.append(std::move(news.changes)));
-             }}) {
+             .follows = [this] { return follows(); },
+             .told =
+                 [this](PeerChanges news) {
+                   static_cast<void>(changes_.append(std::move(news.changes)));
+                 }}) {
   catalog_->set_change_listener([this](const CatalogChange& change) {
     if (auto told = name_change(*map_.view(), change)) crier_.cry(*std::move(told));
   });
@@ -142,6 +147,7 @@ Result<> ClusterWorkerImpl::begin() {
   member.self = make_self(server_->endpoint());
   member.on_view = [this](const ClusterViewPtr& view) { take_view(view); };
   member_ = ClusterMember::start(*registry_, std::move(member), executor_);
+  registry_map_ = &member_->map();
   executor_.spawn(follow_views(std::move(*activity_.enter())));
   executor_.spawn(follow_secrets(std::move(*activity_.enter())));
   log::info("worker {} of cluster '{}' listens at {}", id_.to_hex(), options_.cluster,
@@ -194,6 +200,11 @@ SourcePtr ClusterWorkerImpl::wrap(const ClusterMount& mount, SourcePtr source) {
 void ClusterWorkerImpl::take_view(const ClusterViewPtr& view) {
   peers_.update(*view);
   map_.set(view);
+}
+
+bool ClusterWorkerImpl::follows() const {
+  const RegistryMap* map = registry_map_;
+  return map != nullptr && !map->trouble();
 }
 
 Task<> ClusterWorkerImpl::follow_views(Activity::Token) {

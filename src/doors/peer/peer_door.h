@@ -19,6 +19,10 @@ struct PeerDoorParts {
   ClusterMap& map;
   ChangeLog& changes;
   RequestVerifier& verifier;
+  // Whether `map` is what the registry holds now, as far as we know.
+  std::function<bool()> follows;
+  // A question for the view is answered after it, news or not, so that the asker knows we live.
+  Clock::duration poll_time = std::chrono::seconds(8);
   // What another worker tells of changes, for this one's clients.
   std::function<void(PeerChanges)> told;
 };

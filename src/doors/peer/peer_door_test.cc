@@ -44,6 +44,8 @@ class PeerDoorTest : public ::testing::Test {
                       .map = map_,
                       .changes = changes_,
                       .verifier = verifier_,
+                      .follows = [this] { return follows_.load(); },
+                      .poll_time = std::chrono::milliseconds(50),
                       .told = [this](PeerChanges news) { told_ = std::move(news); }});
     server_ = HttpServer::start({{}, "127.0.0.1", 0}, door_->router(), {}, executor_).value();
     set_ring({kSelf});
@@ -130,6 +132,7 @@ class PeerDoorTest : public ::testing::Test {
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
   std::unique_ptr<OwnPeer> own_;
+  std::atomic<bool> follows_ = true;
   std::unique_ptr<PeerDoor> door_;
   std::unique_ptr<HttpServer> server_;
   std::shared_ptr<PeerClient> worker_;
@@ -335,6 +338,20 @@ TEST_F(PeerDoorTest, ViewAndChangesAreToldToWhoWaits) {
   EXPECT_EQ(told_.changes, std::vector{change});
   EXPECT_FALSE(executor_.wait(reader_of("/")->tell(patient(), {.number = 0, .changes = {change}})))
       << "who is no worker tells of no changes";
+}
+
+TEST_F(PeerDoorTest, WhoHasSeenALaterViewIsToldOfOursWhereThatIsWhatTheRegistryHolds) {
+  auto view = executor_.wait(worker_->view(patient(), view_.revision + 10));
+  ASSERT_TRUE(view && *view);
+  EXPECT_EQ((*view)->revision, view_.revision);
+  follows_ = false;
+  view = executor_.wait(worker_->view(patient(), view_.revision + 10));
+  ASSERT_TRUE(view);
+  EXPECT_EQ(*view, nullptr) << "it may be behind";
+  follows_ = true;
+  view = executor_.wait(worker_->view(patient(), view_.revision));
+  ASSERT_TRUE(view);
+  EXPECT_EQ(*view, nullptr);
 }
 
 TEST_F(PeerDoorTest, AWorkerThatIsGoneIsNotReached) {
