@@ -86,6 +86,29 @@ TEST_F(ClusterSourceTest, ShowsWhatIsMountedAndWhatLeadsThere) {
   EXPECT_EQ(read("data/train/b/c.txt", {1, 1}).value(), "c");
 }
 
+TEST_F(ClusterSourceTest, WhatNothingIsKnownOfIsWaitedForAndNotEmpty) {
+  testing::MadeMap map;
+  ClusterSourceOptions options{.cluster = "made"};
+  options.router.patience = milliseconds(5);
+  options.trouble = [] { return Status(StatusCode::kUnavailable, "nobody listens"); };
+  const SourcePtr early = make_cluster_source(options, map, cluster_.table());
+  auto page = executor_.wait(early->list(Context::background(), {}));
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(page.error().to_string().contains("nobody listens")) << page.error().to_string();
+  EXPECT_EQ(executor_.wait(early->stat(Context::background(), {.key = "data/"})).error().code(),
+            StatusCode::kUnavailable);
+
+  options.router.patience = seconds(30);
+  const SourcePtr patient = make_cluster_source(options, map, cluster_.table());
+  auto waiting = boost::asio::co_spawn(executor_.any(), patient->list(Context::background(), {}),
+                                       boost::asio::use_future);
+  map.set(*cluster_.map().view());
+  page = waiting.get();
+  ASSERT_TRUE(page) << page.error().to_string();
+  EXPECT_EQ(page->objects.at(0).key, "data/");
+}
+
 TEST_F(ClusterSourceTest, MountsComeAndGo) {
   cluster_.mount("/more", "other/");
   EXPECT_EQ(list(""), (Keys{"data/", "more/"}));

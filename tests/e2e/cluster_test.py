@@ -300,6 +300,29 @@ def test_what_nobody_tells_is_seen_when_worker_and_client_believe_it_no_more(mak
         assert read(mount, name) == body(name, 2), name
 
 
+def test_a_daemon_that_begins_anew_while_no_worker_answers_keeps_its_folder(make_cluster):
+    cluster = make_cluster(2)
+    client = cluster.client()
+    mount = client.mount_cluster("/train", memory="64MiB")
+    if not client.json("mounts")["mounts"][0]["features"]["survives"]:
+        pytest.skip("this kernel sends a successor nothing again (it needs Linux 6.9)")
+    name = "train/small/001"
+    assert read(mount, name) == body(name)
+    for worker in cluster.workers:
+        worker.kill()
+    client.kill_daemon()
+    assert [one["path"] for one in client.json("mounts")["mounts"]] == [str(mount)]
+    with pytest.raises(OSError):
+        os.listdir(mount / "large")
+    for worker in cluster.workers:
+        worker.start()
+    # As a program would that tries again and does nothing else.
+    wait_until(lambda: os.path.exists(path_in(mount, name)), "the folder to work", timeout_s=60)
+    read_all(mount)
+    client.kill_daemon()
+    read_all(mount)
+
+
 def test_who_has_no_right_gets_nothing(make_cluster, folder):
     cluster = make_cluster(2)
     cluster.mount("data/train/small", "/private")

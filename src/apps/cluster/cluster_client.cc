@@ -49,11 +49,17 @@ class ClusterClientImpl : public ClusterClient {
     std::lock_guard lock(mutex_);
     if (source_ == nullptr) {
       ClusterSourceOptions source;
-      source.cluster = fmt::format("{}\n{}", map_->view()->cluster, options_.identity);
+      source.cluster = options_.identity;
       source.name = fmt::format("leat://{}", fmt::join(options_.seeds, ","));
+      source.trouble = [this] { return map_->trouble(); };
       source_ = make_cluster_source(std::move(source), *map_, peers_);
     }
     return source_;
+  }
+
+  bool used() const override {
+    std::lock_guard lock(mutex_);
+    return source_ != nullptr;
   }
 
   Task<> stop() override {
@@ -133,7 +139,7 @@ class ClusterClientImpl : public ClusterClient {
   const ClusterClientOptions options_;
   Executor& executor_;
   const size_t first_ = Id128::random().hash64() % 1000;
-  std::mutex mutex_;  // leaf
+  mutable std::mutex mutex_;  // leaf
   ClusterViewPtr known_ = std::make_shared<const ClusterView>();
   std::map<std::string, Asker> askers_;
   SourcePtr source_;

@@ -109,22 +109,32 @@ void HostCluster::attach(Catalog* catalog) {
 
 // --- mounts of a cluster -------------------------------------------------------------------------
 
-Task<Result<SourcePtr>> HostCluster::open_source(Context context, StoreUrl url) {
+Task<Result<SourcePtr>> HostCluster::open_source(Context context, StoreUrl url, bool must_answer) {
   LEAT_CO_CHECK_OK(check_url(url));
   Result<ClientPtr> client = client_of(url);
   if (!client) co_return Error(client.error());
-  Result<> seen = co_await (*client)->first_view(context);
-  if (!seen) {
-    // The next mount reads its token again, and nobody goes on asking.
-    if (forget(*client)) co_await (*client)->stop();
-    co_return Error(seen.error());
+  if (must_answer) {
+    Result<> seen = co_await (*client)->first_view(context);
+    if (!seen) {
+      // The next mount reads its token again, and nobody goes on asking.
+      if (forget(*client)) co_await (*client)->stop();
+      co_return Error(seen.error());
+    }
   }
-  co_return (*client)->source();
+  co_return source_of(*client);
 }
 
-// Whether it was ours to end.
+Result<SourcePtr> HostCluster::source_of(const ClientPtr& client) {
+  std::lock_guard lock(mutex_);
+  const bool there =
+      std::ranges::any_of(clients_, [&](const auto& one) { return one.second == client; });
+  if (there) return client->source();
+  return error(StatusCode::kUnavailable, "no worker answered another mount; try again");
+}
+
 bool HostCluster::forget(const ClientPtr& client) {
   std::lock_guard lock(mutex_);
+  if (client->used()) return false;
   return std::erase_if(clients_, [&](const auto& one) { return one.second == client; }) > 0;
 }
 
