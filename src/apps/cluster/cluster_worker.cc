@@ -23,6 +23,7 @@ namespace leat {
 namespace {
 
 constexpr unsigned kConnectionsMax = 8'192;
+constexpr unsigned kTurnedAwayMax = 256;
 constexpr uint64_t kBodyBytesMax = 4 * kMiB;  // of changes that another worker tells
 constexpr Clock::duration kSecretsLookedAt = std::chrono::seconds(10);
 // A mount that could not be opened here is tried again.
@@ -139,8 +140,10 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
 }
 
 Result<> ClusterWorkerImpl::begin() {
-  HttpServerOptions serving{
-      .body_bytes_max = kBodyBytesMax, .connections_max = kConnectionsMax, .tls = options_.tls};
+  HttpServerOptions serving{.body_bytes_max = kBodyBytesMax,
+                            .connections_max = kConnectionsMax,
+                            .turned_away_max = kTurnedAwayMax,
+                            .tls = options_.tls};
   LEAT_TRY(server_, HttpServer::start(options_.listen, door_.router(), serving, executor_));
   ClusterMemberOptions member{
       .cluster = options_.cluster, .ttl = options_.ttl, .ring = options_.ring};
