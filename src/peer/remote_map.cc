@@ -2,6 +2,7 @@
 #include "peer/remote_map.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <set>
 
@@ -34,6 +35,8 @@ class RemoteMapImpl : public RemoteMap {
     return trouble_;
   }
 
+  void ask_anew() override { anew_ = true; }
+
   Task<> stop() override {
     stopping_.request_stop();
     Result<bool> ended = co_await ended_->wait(Context::background(), "the end of a map");
@@ -51,13 +54,15 @@ class RemoteMapImpl : public RemoteMap {
       const std::vector<std::string> addresses = known_addresses();
       const std::string address = addresses[turn % addresses.size()];
       const RegistryRevision seen = view()->revision;
-      Result<ClusterViewPtr> news = co_await options_.ask(context, address, seen);
+      const bool anew = anew_.exchange(false);
+      Result<ClusterViewPtr> news = co_await options_.ask(context, address, anew ? 0 : seen);
       if (context.cancelled()) break;
+      if (anew && !news) anew_ = true;
       note(news ? std::nullopt : std::optional(news.error()));
       if (news) {
         const bool is_behind = *news != nullptr && (*news)->revision < seen;
         behind = is_behind ? behind + 1 : 0;
-        take(*news, behind >= kBehindMin);
+        take(*news, anew, behind >= kBehindMin);
         pause = options_.pause_min;
         failed = 0;
         silent = *news == nullptr ? silent + 1 : 0;
@@ -95,8 +100,9 @@ class RemoteMapImpl : public RemoteMap {
     return addresses;
   }
 
-  void take(const ClusterViewPtr& news, bool restored) {
-    if (news == nullptr || (news->revision <= view()->revision && !restored)) return;
+  void take(const ClusterViewPtr& news, bool anew, bool restored) {
+    if (news == nullptr) return;
+    if (news->revision <= view()->revision && !anew && !restored) return;
     if (restored) {
       log::warning("the cluster's view: revision {} after {}: its registry was restored",
                    news->revision, view()->revision);
@@ -115,6 +121,7 @@ class RemoteMapImpl : public RemoteMap {
   ViewSignal signal_;
   std::stop_source stopping_;
   const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
+  std::atomic<bool> anew_ = false;
   mutable std::mutex mutex_;  // leaf
   std::optional<Status> trouble_;
 };

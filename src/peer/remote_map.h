@@ -42,6 +42,8 @@ class RemoteMap : public ClusterMap {
   virtual Task<Result<>> first_view(Context context) = 0;
   // Why the last question failed; nothing while all is well.
   virtual std::optional<Status> trouble() const = 0;
+  // The next answer is taken whatever its revision is: who asks may see something else from now on.
+  virtual void ask_anew() = 0;
   // Must have ended before it goes.
   virtual Task<> stop() = 0;
 };

@@ -22,6 +22,8 @@ class RemoteMapTest : public ::testing::Test {
  protected:
   // Of a worker: a view of that revision; 0: nothing to say, below: it does not answer.
   using Script = std::vector<RegistryRevision>;
+  // The same as 0, and before it somebody wants the view anew.
+  static constexpr RegistryRevision kAskAnew = -100;
 
   ~RemoteMapTest() override {
     if (map_) executor_.wait(map_->stop());
@@ -52,6 +54,10 @@ class RemoteMapTest : public ::testing::Test {
     if (!next) {
       Result<> ended = co_await sleep_for(context, std::chrono::hours(1));
       co_return Error(ended.error());
+    }
+    if (*next == kAskAnew) {
+      self->map_->ask_anew();
+      co_return ClusterViewPtr();
     }
     if (*next < 0) co_return error(StatusCode::kUnavailable, "made not to answer");
     if (*next == 0) co_return ClusterViewPtr();
@@ -94,6 +100,11 @@ TEST_F(RemoteMapTest, AWorkerThatIsBehindIsPassedOver) {
 TEST_F(RemoteMapTest, WhatAWorkerSaysTwiceInARowIsBelievedThoughItIsOfALowerRevision) {
   follow({9, 5, 5, 6});
   EXPECT_EQ(told(), (std::vector<RegistryRevision>{9, 5, 6}));
+}
+
+TEST_F(RemoteMapTest, WhatIsWantedAnewIsTakenThoughItIsOfTheSameRevision) {
+  follow({9, kAskAnew, 9, 9, kAskAnew, -1, 9});
+  EXPECT_EQ(told(), (std::vector<RegistryRevision>{9, 9, 9}));
 }
 
 TEST_F(RemoteMapTest, TwoWorkersThatAreBehindAreNotOneThatSaysSoTwice) {

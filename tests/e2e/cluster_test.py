@@ -340,6 +340,18 @@ def test_who_has_no_right_gets_nothing(make_cluster, folder):
     assert "token" in refused.stderr, refused.stderr
 
 
+def test_a_token_that_is_exchanged_is_read_again(make_cluster):
+    cluster = make_cluster(2)
+    cluster.mount("data/train/small", "/private")
+    token = cluster.new_token(cluster.folder / "in-use", "eve", "--read", "/train")
+    mount = cluster.client().mount_cluster("/", token=token, freshness="max-age=1s")
+    assert os.listdir(mount) == ["train"]
+    os.replace(cluster.new_token(cluster.folder / "wider", "eve"), token)
+    wait_until(lambda: sorted(os.listdir(mount)) == ["private", "train"], "the wider right",
+               timeout_s=60)
+    assert read(mount / "private", "001") == body("train/small/001")
+
+
 def test_mounts_of_a_cluster_come_and_go_under_the_folder(make_cluster):
     cluster = make_cluster(2)
     mount = cluster.client().mount_cluster("/", freshness="max-age=1s")

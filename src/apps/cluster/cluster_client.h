@@ -24,6 +24,8 @@ struct ClusterClientOptions {
   // have one name; by which token, since two may have other rights.
   std::string identity{};
   std::shared_ptr<RequestSigner> signer{};
+  // Where its token comes from, and is read again; empty: whoever made it looks after it.
+  std::string token_file{};
   std::shared_ptr<const HttpTls> tls{};
   // In place of a connection to oneself: the worker that this process is; null for others.
   std::function<PeerPtr(const WorkerInfo&)> local{};

@@ -138,11 +138,16 @@ bool HostCluster::forget(const ClientPtr& client) {
   return std::erase_if(clients_, [&](const auto& one) { return one.second == client; }) > 0;
 }
 
-// A worker is its own client, by its own right.
+// Empty where there is none: a worker is its own client, by its own right.
+std::string HostCluster::token_file_of(const StoreUrl& url) const {
+  const std::string given = option(url, "token");
+  if (!given.empty()) return given;
+  return worker_ != nullptr ? "" : kDefaultTokenFile;
+}
+
 Result<std::shared_ptr<RequestSigner>> HostCluster::signer_of(const StoreUrl& url) const {
-  std::string file = option(url, "token");
-  if (file.empty() && worker_ != nullptr) return worker_->signer();
-  if (file.empty()) file = kDefaultTokenFile;
+  const std::string file = token_file_of(url);
+  if (file.empty()) return worker_->signer();
   Result<Token> token = Token::read(file);
   if (!token) {
     return error(token.error().with_context(
@@ -163,6 +168,7 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   ClusterClientOptions options;
   LEAT_TRY(options.seeds, seeds_of(url));
   LEAT_TRY(options.signer, signer_of(url));
+  options.token_file = token_file_of(url);
   HttpTlsOptions tls{.ca_file = option(url, "ca"),
                      .certificate_file = option(url, "certificate"),
                      .key_file = option(url, "key")};

@@ -52,6 +52,7 @@ class HostCluster : public ClusterHost {
   explicit HostCluster(Executor& executor) : executor_(executor) {}
 
   Result<ClientPtr> client_of(const StoreUrl& url);
+  std::string token_file_of(const StoreUrl& url) const;
   Result<std::shared_ptr<RequestSigner>> signer_of(const StoreUrl& url) const;
   // Whether it was ours to end, since nobody uses it.
   bool forget(const ClientPtr& client);

@@ -47,12 +47,12 @@ class RequestSigner {
   // that begins with `leat-` is signed, of the others Range and Cache-Control.
   void sign(HttpRequest& request);
 
-  // From now on with another token, whose secret is the newer one.
-  void renew(Token token);
+  // From now on with that token; false where it is the one from before.
+  bool renew(Token token);
 
  private:
   struct Credential {
-    std::string claims;
+    Token token;
     HmacKey key;
   };
   std::shared_ptr<const Credential> credential() const;
