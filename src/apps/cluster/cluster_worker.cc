@@ -110,7 +110,7 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
       registry_(std::move(registry)),
       secrets_(std::move(secrets)),
       signer_(std::move(signer)),
-      verifier_(secrets_->current(), {.self = id_}),
+      verifier_(secrets_->current(), {.self = id_, .instance = Id128::random().to_hex()}),
       catalog_(
           Catalog::create({.scratch_directory = options_.scratch_directory}, sources_, executor)),
       fetcher_(Fetcher::create(options_.fetch, &store_, sources_, executor)),

@@ -27,9 +27,6 @@ HttpResponse failure(const Status& why) {
 HttpResponse misdirected(const Status& why) {
   return peer_error_response(kHttpMisdirected, why, 0);
 }
-HttpResponse unauthorised(const Status& why) {
-  return peer_error_response(kHttpUnsigned, why, 0);
-}
 
 Context bounded_by(const PeerTerms& terms, Context context) {
   return terms.timeout.count() > 0 ? context.with_timeout(terms.timeout) : context;
@@ -121,6 +118,14 @@ std::optional<HttpResponse> PeerDoor::refusal(const HttpRequest& request, const 
   return failure({StatusCode::kPermissionDenied,
                   fmt::format("{} may not read {}; ask for a token that has that right",
                               (*principal)->name, mount)});
+}
+
+HttpResponse PeerDoor::unauthorised(const Status& why) const {
+  HttpResponse response = peer_error_response(kHttpUnsigned, why, 0);
+  if (!parts_.verifier.instance().empty()) {
+    response.headers.set(kInstanceField, parts_.verifier.instance());
+  }
+  return response;
 }
 
 void PeerDoor::set_epoch(HttpResponse& response) const {

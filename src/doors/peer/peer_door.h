@@ -50,6 +50,7 @@ class PeerDoor {
   std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& mount,
                                       PrincipalPtr* who = nullptr) const;
   Result<PrincipalPtr> verified(const HttpRequest& request) const;
+  HttpResponse unauthorised(const Status& why) const;
   void set_epoch(HttpResponse& response) const;
 
   const PeerDoorParts parts_;

@@ -68,6 +68,10 @@ uint64_t drawn() {
 
 }  // namespace
 
+bool only_asks(const HttpRequest& request) {
+  return request.method == "GET" || request.method == "HEAD" || request.method == "DESCRIPTOR";
+}
+
 std::string target_of(const HttpRequest& request) {
   return request.target.empty() ? make_target(request.path, request.query) : request.target;
 }
