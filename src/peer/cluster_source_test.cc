@@ -264,8 +264,7 @@ class HandOverTest : public ClusterSourceTest {
     before_ = order[0];
     store_ = std::make_shared<testing::MemorySource>();
     version_ = store_->put("train/a.txt", "aaaa");
-    owned_ = make_hand_over_source({.self = self_, .mount = "/data/train"}, store_, cluster_.map(),
-                                   cluster_.table());
+    make_owned({});
     // The owner of before is gone from the ring.
     cluster_.change([&](ClusterView& view) {
       view.previous = view.ring;
@@ -273,6 +272,11 @@ class HandOverTest : public ClusterSourceTest {
       std::erase_if(left, [&](const RingMember& one) { return one.worker == before_; });
       view.ring = Ring(2, left);
     });
+  }
+  void make_owned(HandOverOptions options) {
+    options.self = self_;
+    options.mount = "/data/train";
+    owned_ = make_hand_over_source(options, store_, cluster_.map(), cluster_.table());
   }
   Result<std::string> read_owned() {
     ReadRequest request{"train/a.txt", {0, 4}, version_};
@@ -304,6 +308,27 @@ TEST_F(HandOverTest, OneThatIsGoneIsNot) {
   const int before = cluster_.peer(before_).asked;
   EXPECT_EQ(read_owned().value(), "aaaa");
   EXPECT_EQ(cluster_.peer(before_).asked, before);
+}
+
+TEST_F(HandOverTest, OneThatIsSlowOrDoesNotAnswerIsAskedOnceAndNotForEachRange) {
+  make_owned({.answer_max = milliseconds(5), .slow_min = milliseconds(5)});
+  testing::MadePeer& before = cluster_.peer(before_);
+  before.hangs = true;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(before.asked, 1);
+  // Of another ring's owner of before nothing is known.
+  cluster_.change([](ClusterView& view) { view.ring = Ring(3, view.ring.members()); });
+  before.hangs = false;
+  before.up = false;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(before.asked, 2);
+}
+
+TEST_F(HandOverTest, OneThatWasSlowIsAskedAgainAfterAPause) {
+  make_owned({.answer_max = milliseconds(5), .slow_min = milliseconds(5), .pause = seconds(0)});
+  cluster_.peer(before_).hangs = true;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(cluster_.peer(before_).asked, 3);
 }
 
 TEST_F(HandOverTest, WithoutAChangeOfTheRingTheStoreIsAsked) {
