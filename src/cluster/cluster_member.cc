@@ -12,9 +12,13 @@ class ClusterMemberImpl : public ClusterMember {
  public:
   ClusterMemberImpl(Registry& registry, ClusterMemberOptions options, Executor& executor)
       : self_(std::move(options.self)) {
-    map_ = RegistryMap::start(registry, options.cluster, std::move(options.on_view), executor);
     session_ = RegistrySession::start(registry, {.ttl = options.ttl}, executor);
     publish(self_);
+    map_ = RegistryMap::start(registry,
+                              {.cluster = std::move(options.cluster),
+                               .changed = std::move(options.on_view),
+                               .listed_anew = [this](const ClusterViewPtr& view) { look(*view); }},
+                              executor);
     election_ = Election::start(
         registry, *session_, {.key = std::string(kLeaderKey), .name = self_.id.to_hex()}, executor);
     keeper_ = RingKeeper::start(registry, *election_, *map_, options.ring, executor);
@@ -51,10 +55,17 @@ class ClusterMemberImpl : public ClusterMember {
   }
 
  private:
+  // A registry that was restored may know our lease and lack our record, or hold an older one.
+  void look(const ClusterView& view) {
+    const WorkerInfo published = self();
+    const WorkerInfo* there = view.worker(published.id);
+    if (there == nullptr || *there != published) session_->put_again();
+  }
+
   mutable std::mutex mutex_;  // leaf
   WorkerInfo self_;
-  std::unique_ptr<RegistryMap> map_;
   std::unique_ptr<RegistrySession> session_;
+  std::unique_ptr<RegistryMap> map_;
   std::unique_ptr<Election> election_;
   std::unique_ptr<RingKeeper> keeper_;
 };

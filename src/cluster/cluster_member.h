@@ -19,7 +19,7 @@ struct ClusterMemberOptions {
   WorkerInfo self{};
   std::chrono::seconds ttl{10};  // of the lease
   RingKeeperOptions ring{};
-  RegistryMap::Listener on_view{};
+  RegistryMapOptions::Listener on_view{};
 };
 
 class ClusterMember {

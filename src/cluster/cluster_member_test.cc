@@ -154,6 +154,20 @@ TEST_F(ClusterMemberTest, WithoutARegistryAllStaysAsItWas) {
   EXPECT_TRUE(has_ring(*a, {"a", "b"}));
 }
 
+TEST_F(ClusterMemberTest, ARecordThatIsGoneFromTheRegistryIsPutAgain) {
+  auto a = member("a");
+  auto b = member("b");
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}) && has_ring(*b, {"a", "b"}); }));
+  // As if it was restored from what it held before `a` came: its lease is known all the same.
+  a->door.close();
+  auto removed = executor_.wait(
+      registry_->commit(Context::background(), {.removals = {worker_key(worker("a"))}}));
+  ASSERT_TRUE(removed);
+  ASSERT_TRUE(wait_until([&] { return b->view()->worker(worker("a")) == nullptr; }));
+  a->door.open();
+  EXPECT_TRUE(wait_until([&] { return b->view()->worker(worker("a")) != nullptr; }));
+}
+
 TEST_F(ClusterMemberTest, WhoWaitsForNewsGetsThem) {
   auto a = member("a");
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a"}); }));

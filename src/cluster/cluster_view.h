@@ -59,7 +59,8 @@ class ClusterMap {
   virtual ~ClusterMap() = default;
   // Never null; of revision 0 before anything is known.
   virtual ClusterViewPtr view() const = 0;
-  // The first one with a revision above `after`.
+  // The first one with a revision above `after`, or that takes its place in the middle of the wait
+  // with a revision below: the registry was restored from a backup.
   virtual Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) = 0;
 };
 

@@ -181,12 +181,12 @@ Result<WatchAnswer> read_watch(const Json& line) {
   }
   read.fragment = flag(result, "fragment");
   read.created = flag(result, "created");
-  // The header's revision is etcd's own, which may be ahead of a watch that catches up. It holds
-  // for the watch where it is told of without need.
+  LEAT_TRY(read.now, number(member(result, "header"), "revision"));
+  // It holds for the watch where it is told of without need.
   if (!read.events.events.empty()) {
     read.events.revision = read.events.events.back().entry.changed;
   } else if (!read.created) {
-    LEAT_TRY(read.events.revision, number(member(result, "header"), "revision"));
+    read.events.revision = read.now;
   }
   return read;
 }

@@ -45,8 +45,9 @@ std::string watch_request(std::string_view prefix, RegistryRevision from);
 struct WatchAnswer {
   // `revision`: up to which all is told, 0 where nothing is said of it.
   RegistryEvents events;
-  bool created = false;   // the watch stands
-  bool fragment = false;  // more of the same revision follows
+  bool created = false;      // the watch stands
+  RegistryRevision now = 0;  // etcd's own, where it says so: a watch may have more to catch up with
+  bool fragment = false;     // more of the same revision follows
   // Why the watch has ended, if it has: kOutOfRange for what was compacted.
   std::optional<Status> ended;
 };

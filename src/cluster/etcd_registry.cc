@@ -12,6 +12,7 @@
 #include "cluster/etcd_codec.h"
 #include "http/client.h"
 #include "runtime/executor.h"
+#include "runtime/shared_result.h"
 
 namespace leat {
 namespace {
@@ -21,6 +22,11 @@ constexpr unsigned kConnectionsMax = 8;  // to an endpoint, beside watches
 constexpr uint64_t kAnswerBytesMax = 64 * kMiB;
 constexpr size_t kWatchLineBytesMax = 16 * kMiB;  // etcd cuts what is over its 2 MiB
 constexpr Clock::duration kPauseBetweenRounds = std::chrono::milliseconds(100);
+// A watch whose etcd has left as many requests in a row without an answer is over.
+constexpr int kUnansweredMax = 2;
+// etcd says every 10 minutes that a watch stands (progressReportInterval in its
+// api/v3rpc/watch.go).
+constexpr Clock::duration kWatchSilenceMax = std::chrono::minutes(25);
 
 // What a request may have done where its answer did not come.
 enum class Repeatable : uint8_t { kYes, kNo };
@@ -86,6 +92,11 @@ class WatchLines {
     }
     gathered_.revision = std::max(gathered_.revision, answer.events.revision);
     if (answer.fragment) co_return Result<>();
+    if (answer.created && answer.now < after_) {
+      co_return error(
+          StatusCode::kOutOfRange,
+          fmt::format("etcd is at revision {}, changes after {} were wanted", answer.now, after_));
+    }
     if (answer.created) co_return co_await sink_({.revision = after_});
     RegistryEvents whole = std::exchange(gathered_, {});
     after_ = std::max(after_, whole.revision);
@@ -103,6 +114,40 @@ class WatchLines {
 Task<Result<>> pass_to(std::shared_ptr<WatchLines> lines, Bytes piece) {
   return lines->take(std::move(piece));
 }
+
+// A watch and the one who asks beside it whether its etcd still answers. Either ends the other.
+class WatchedAnswers {
+ public:
+  explicit WatchedAnswers(const Context& context)
+      : of_watch_(context.with_cancel(ending_.get_token())),
+        of_asker_(Context::background().with_cancel(over_.get_token())),
+        passes_on_(context.cancel, [ending = ending_]() mutable { ending.request_stop(); }) {}
+
+  const Context& of_watch() const { return of_watch_; }
+  const Context& of_asker() const { return of_asker_; }
+
+  void end_watch() {
+    unanswered_ = true;
+    ending_.request_stop();
+  }
+  bool unanswered() const { return unanswered_; }
+
+  void asker_ended() { ended_->set(true); }
+  Task<> end_asker() {
+    over_.request_stop();
+    Result<bool> ended = co_await ended_->wait(Context::background(), "the end of a watch's asker");
+    static_cast<void>(ended);
+  }
+
+ private:
+  std::stop_source ending_;
+  std::stop_source over_;
+  const Context of_watch_;
+  const Context of_asker_;
+  std::stop_callback<std::function<void()>> passes_on_;
+  std::atomic<bool> unanswered_ = false;
+  const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
+};
 
 class EtcdRegistryImpl : public EtcdRegistry {
  public:
@@ -182,27 +227,20 @@ class EtcdRegistryImpl : public EtcdRegistry {
   Task<Result<>> watch(Context context, std::string prefix, RegistryRevision after,
                        RegistrySink sink) override {
     const HttpEndpoint endpoint = current();
-    LEAT_CO_TRY(HttpRequest request,
-                co_await signed_request(context, endpoint, "/v3/watch",
-                                        etcd::watch_request(options_.prefix + prefix, after + 1)));
-    // Else a member that was cut off would be silent for as long as it is.
-    request.headers.set("Grpc-Metadata-hasleader", "true");
-    const std::string token = login_.token();
+    const std::string whole = options_.prefix + prefix;
     auto lines = std::make_shared<WatchLines>(options_.prefix.size(), after, std::move(sink));
-    const HttpClient client = client_of(endpoint, 0);
-    Result<HttpResponse> response = co_await client.request_streamed(
-        context, std::move(request),
-        [lines](Bytes piece) { return pass_to(lines, std::move(piece)); });
-    if (response && response->status != 200) {
-      response = Error(etcd::refusal(response->status, response->body));
-      login_.drop(token);
+    auto answers = std::make_shared<WatchedAnswers>(context);
+    boost::asio::co_spawn(co_await boost::asio::this_coro::executor,
+                          keep_asking(this, endpoint, whole, answers), rethrow);
+    Result<> ended = co_await stream_watch(answers->of_watch(), endpoint, whole, after, lines);
+    co_await answers->end_asker();
+    if (answers->unanswered()) {
+      ended = error(
+          StatusCode::kUnavailable,
+          fmt::format("etcd at {} answers no more; a watch of it was ended", endpoint.to_string()));
     }
-    if (!response) {
-      if (is_no_answer(response.error().code())) pass_by(endpoint);
-      co_return Error(response.error());
-    }
-    pass_by(endpoint);
-    co_return error(StatusCode::kUnavailable, "etcd ended the watch");
+    if (is_no_answer(ended.error().code()) && !context.expired()) pass_by(endpoint);
+    co_return ended;
   }
 
  private:
@@ -216,11 +254,58 @@ class EtcdRegistryImpl : public EtcdRegistry {
     return {};
   }
 
+  // Never succeeds.
+  Task<Result<>> stream_watch(Context context, HttpEndpoint endpoint, std::string whole,
+                              RegistryRevision after, std::shared_ptr<WatchLines> lines) {
+    LEAT_CO_TRY(HttpRequest request,
+                co_await signed_request(context, endpoint, "/v3/watch",
+                                        etcd::watch_request(whole, after + 1)));
+    // Else a member that was cut off would be silent for as long as it is.
+    request.headers.set("Grpc-Metadata-hasleader", "true");
+    const std::string token = login_.token();
+    const HttpClient client = client_of(endpoint, 0);
+    const HttpTerms terms{.first_byte_max = options_.request_timeout,
+                          .silence_max = kWatchSilenceMax};
+    Result<HttpResponse> response = co_await client.request_streamed(
+        context, std::move(request),
+        [lines](Bytes piece) { return pass_to(lines, std::move(piece)); }, terms);
+    if (response && response->status != 200) {
+      login_.drop(token);
+      co_return Error(etcd::refusal(response->status, response->body));
+    }
+    if (!response) co_return Error(response.error());
+    co_return error(StatusCode::kUnavailable, "etcd ended the watch");
+  }
+
+  // A connection whose other end is gone, or hangs, is as silent as one on which there is no news.
+  static Task<> keep_asking(EtcdRegistryImpl* self, HttpEndpoint endpoint, std::string whole,
+                            std::shared_ptr<WatchedAnswers> answers) {
+    const Context context = answers->of_asker();
+    const std::string question = etcd::range_request(whole, whole, 0, 1);
+    const Clock::duration timeout = self->options_.request_timeout;
+    for (int unanswered = 0; unanswered < kUnansweredMax;) {
+      Result<> slept =
+          co_await sleep_for(context, unanswered == 0 ? timeout * 2 : kPauseBetweenRounds);
+      if (!slept) break;
+      Result<std::string> body =
+          co_await self->ask_at(context.with_timeout(timeout), endpoint, "/v3/kv/range", question);
+      const bool answered = body || !is_no_answer(body.error().code());
+      unanswered = answered ? 0 : unanswered + 1;
+      if (unanswered == kUnansweredMax) answers->end_watch();
+    }
+    answers->asker_ended();
+  }
+
+  static void rethrow(std::exception_ptr failure) {
+    if (failure) std::rethrow_exception(failure);
+  }
+
   // With 0 connections each request has one of its own: a watch keeps its until its end.
   HttpClient client_of(const HttpEndpoint& endpoint, unsigned connections) const {
     return HttpClient(endpoint, {.tls = options_.tls,
                                  .connections_max = connections,
-                                 .connect_timeout = options_.request_timeout});
+                                 .connect_timeout = options_.request_timeout,
+                                 .probed = connections == 0});
   }
   HttpClient kept_client(const HttpEndpoint& endpoint) const {
     return clients_.at(endpoint.to_string());

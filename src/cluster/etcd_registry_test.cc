@@ -10,6 +10,7 @@
 namespace leat {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::EtcdServers;
 
@@ -86,6 +87,37 @@ TEST_F(EtcdRegistryTest, AMemberThatIsCutOffAnswersNothingAndEndsItsWatches) {
   ASSERT_TRUE(servers->launch(1));
   auto healed = put_patiently(*alone, "after");
   EXPECT_TRUE(healed) << healed.error().to_string();
+}
+
+TEST_F(EtcdRegistryTest, AWatchOfAMemberThatHangsEnds) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  auto revision = put(*registry, "before");
+  ASSERT_TRUE(revision);
+  auto stop_etcd = [&](RegistryEvents) -> Task<Result<>> {
+    servers->send_signal(0, SIGSTOP);  // once the watch stands
+    co_return Result<>();
+  };
+  auto watched = executor_.wait(registry->watch(patient(), "", *revision, stop_etcd));
+  servers->send_signal(0, SIGCONT);
+  ASSERT_FALSE(watched);
+  EXPECT_EQ(watched.error().code(), StatusCode::kUnavailable) << watched.error().to_string();
+}
+
+TEST_F(EtcdRegistryTest, AWatchOfAMemberThatAnswersGoesOnWithoutNews) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  EtcdOptions options = servers->options();
+  options.request_timeout = milliseconds(300);
+  auto registry = EtcdRegistry::create(options);
+  auto revision = put(*registry, "before");
+  ASSERT_TRUE(revision);
+  auto watched = executor_.wait(
+      registry->watch(Context::background().with_timeout(seconds(3)), "", *revision,
+                      [](RegistryEvents) -> Task<Result<>> { co_return Result<>(); }));
+  ASSERT_FALSE(watched);
+  EXPECT_EQ(watched.error().code(), StatusCode::kTimedOut) << watched.error().to_string();
 }
 
 TEST_F(EtcdRegistryTest, WhatEtcdHeldIsThereWhenItComesBack) {

@@ -64,6 +64,9 @@ class EtcdServers {
                                                "500"});
   }
   void end(size_t member) { members_[member].process->end(); }
+  // As a backup does: what the only member holds now is there again after restore().
+  bool back_up() { return exchange_data("data", "backup"); }
+  bool restore() { return exchange_data("backup", "data"); }
   void send_signal(size_t member, int signal) { members_[member].process->send_signal(signal); }
 
   EtcdOptions options() const {
@@ -138,6 +141,13 @@ class EtcdServers {
       member.process = std::make_unique<ServerProcess>("etcd");
       member.peer_port = ServerProcess::free_port();
     }
+  }
+  bool exchange_data(const char* from, const char* to) {
+    end(0);
+    const std::filesystem::path folder = members_[0].process->folder();
+    std::filesystem::remove_all(folder / to);
+    std::filesystem::copy(folder / from, folder / to, std::filesystem::copy_options::recursive);
+    return launch(0) && wait_until_healthy();
   }
   std::string peer_url(size_t member) const {
     return fmt::format("http://127.0.0.1:{}", members_[member].peer_port);

@@ -93,7 +93,8 @@ class Registry {
 
   // Hands every change after `after` of keys that begin with `prefix` to `sink`, until the context
   // ends or an error; before them, as soon as the watch stands, no events with `after` itself.
-  // kOutOfRange: what came next after `after` is forgotten, so list again.
+  // kOutOfRange: what came next after `after` is forgotten, or the registry has not come as far, as
+  // one that was restored from a backup; so list again.
   virtual Task<Result<>> watch(Context context, std::string prefix, RegistryRevision after,
                                RegistrySink sink) = 0;
 

@@ -374,6 +374,14 @@ TEST_P(RegistryContract, APastThatIsForgottenIsToldOf) {
   EXPECT_EQ(list("w/").entries.at(0).value, "9");
 }
 
+TEST_P(RegistryContract, ARevisionThatIsStillToComeIsToldOf) {
+  const RegistryRevision last = put("w/0", "x");
+  Told told;
+  auto ended = executor_.wait(registry().watch(patient(), "w/", last + 1, told.sink()));
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code(), StatusCode::kOutOfRange) << ended.error().to_string();
+}
+
 TEST_P(RegistryContract, ASinkThatRefusesEndsItsWatch) {
   const RegistryRevision from = put("w/0", "x");
   put("w/1", "x");

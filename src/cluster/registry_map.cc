@@ -10,12 +10,14 @@ namespace {
 
 class RegistryMapImpl : public RegistryMap {
  public:
-  RegistryMapImpl(std::string cluster, Listener listener)
-      : cluster_(std::move(cluster)), listener_(std::move(listener)) {}
+  explicit RegistryMapImpl(RegistryMapOptions options) : options_(std::move(options)) {}
 
   void begin(Registry& registry, Executor& executor) {
     RegistryMirrorOptions options;
     options.changed = [this](const RegistryView& entries) { take(entries); };
+    options.listed_anew = [this] {
+      if (options_.listed_anew) options_.listed_anew(view());
+    };
     mirror_ =
         RegistryMirror::start(registry, std::string(kClusterKeys), std::move(options), executor);
   }
@@ -30,22 +32,21 @@ class RegistryMapImpl : public RegistryMap {
 
  private:
   void take(const RegistryView& entries) {
-    auto view = std::make_shared<const ClusterView>(view_of(entries, cluster_));
+    auto view = std::make_shared<const ClusterView>(view_of(entries, options_.cluster));
     signal_.set(view);
-    if (listener_) listener_(view);
+    if (options_.changed) options_.changed(view);
   }
 
-  const std::string cluster_;
-  const Listener listener_;
+  const RegistryMapOptions options_;
   ViewSignal signal_;
   std::unique_ptr<RegistryMirror> mirror_;
 };
 
 }  // namespace
 
-std::unique_ptr<RegistryMap> RegistryMap::start(Registry& registry, std::string cluster,
-                                                Listener listener, Executor& executor) {
-  auto map = std::make_unique<RegistryMapImpl>(std::move(cluster), std::move(listener));
+std::unique_ptr<RegistryMap> RegistryMap::start(Registry& registry, RegistryMapOptions options,
+                                                Executor& executor) {
+  auto map = std::make_unique<RegistryMapImpl>(std::move(options));
   map->begin(registry, executor);
   return map;
 }

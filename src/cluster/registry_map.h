@@ -11,14 +11,20 @@
 
 namespace leat {
 
-class RegistryMap : public ClusterMap {
- public:
-  // Told of each new view, one after the other, on any thread; must not wait.
+struct RegistryMapOptions {
+  // Told of a view, one after the other, on any thread; must not wait.
   using Listener = std::function<void(const ClusterViewPtr&)>;
 
+  std::string cluster{};   // its name
+  Listener changed{};      // of each new one
+  Listener listed_anew{};  // after that, where what the registry held in between is not known
+};
+
+class RegistryMap : public ClusterMap {
+ public:
   // `registry` must outlive it, and stop() must have ended before it goes.
-  static std::unique_ptr<RegistryMap> start(Registry& registry, std::string cluster,
-                                            Listener listener, Executor& executor);
+  static std::unique_ptr<RegistryMap> start(Registry& registry, RegistryMapOptions options,
+                                            Executor& executor);
 
   // Waits until anything is known; an error of the context says why nothing is.
   virtual Task<Result<>> first_view(Context context) = 0;

@@ -80,18 +80,27 @@ class RegistryMirrorImpl : public RegistryMirror {
   }
 
  private:
-  // Lists, if it must, and watches; never succeeds.
+  // Lists and watches; never succeeds. Whoever only watched on from where a watch broke off would
+  // not see that the registry was restored from a backup and has come past that revision since.
   Task<Result<>> follow_once(Context context) {
-    if (must_list_) {
-      LEAT_CO_TRY(RegistryView listed, co_await registry_.list(context, prefix_));
-      must_list_ = false;
-      become(std::make_shared<const RegistryView>(std::move(listed)));
-    }
-    const RegistryRevision from = view()->revision;
-    Result<> ended = co_await registry_.watch(
+    LEAT_CO_TRY(RegistryView listed, co_await registry_.list(context, prefix_));
+    const RegistryRevision from = listed.revision;
+    take_listing(std::move(listed));
+    co_return co_await registry_.watch(
         context, prefix_, from, [this](RegistryEvents events) { return take(std::move(events)); });
-    must_list_ = ended.error().code() == StatusCode::kOutOfRange;
-    co_return ended;
+  }
+
+  void take_listing(RegistryView listed) {
+    const auto before = view();
+    const bool first = before->revision == 0;
+    if (listed.revision < before->revision) {
+      log::warning("registry: '{}' is at revision {} after {}: it was restored, or is another one",
+                   prefix_, listed.revision, before->revision);
+    } else if (!first && listed.entries == before->entries) {
+      return;
+    }
+    become(std::make_shared<const RegistryView>(std::move(listed)));
+    if (!first && options_.listed_anew) options_.listed_anew();
   }
 
   Task<Result<>> take(RegistryEvents events) {
@@ -137,7 +146,6 @@ class RegistryMirrorImpl : public RegistryMirror {
   const std::shared_ptr<SharedResult<bool>> first_ = SharedResult<bool>::make();
   const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
   // Of follow() alone.
-  bool must_list_ = true;
   std::minstd_rand random_{std::random_device()()};
 
   mutable std::mutex mutex_;

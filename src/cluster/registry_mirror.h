@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RegistryMirror: a copy of what a registry holds below a prefix, for those who cannot wait for it.
-// It is read in place; it follows changes, and heals itself: whatever ends its watch, it lists or
-// watches again until stop(). While the registry does not answer, it keeps what it had.
+// It is read in place; it follows changes, and heals itself: whatever ends its watch, it lists
+// again and goes on from there, until stop(). While the registry does not answer, it keeps what it
+// had. A registry that was restored from a backup is followed back: revisions may fall.
 // Thread-safe.
 #pragma once
 
@@ -21,6 +22,9 @@ struct RegistryMirrorOptions {
   Clock::duration pause_max = std::chrono::seconds(5);
   // Told of each new state, one after the other; must not wait.
   std::function<void(const RegistryView&)> changed{};
+  // Told after that where it was no change but another listing that said so: what the registry held
+  // in between is not known.
+  std::function<void()> listed_anew{};
 };
 
 class RegistryMirror {

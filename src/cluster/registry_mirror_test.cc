@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "cluster/embedded_registry.h"
 #include "cluster/etcd_test.h"
 #include "cluster/registry_door_test.h"
+#include "cluster/wait_until_test.h"
 
 namespace leat {
 namespace {
@@ -36,7 +38,7 @@ class RegistryMirrorTest : public ::testing::Test {
     RegistryMirrorOptions options{.pause_min = milliseconds(20), .pause_max = milliseconds(200)};
     options.changed = [this](const RegistryView& view) {
       std::lock_guard lock(mutex_);
-      EXPECT_GT(view.revision, told_);
+      EXPECT_TRUE(view.revision > told_ || goes_back_);
       told_ = view.revision;
       more_.notify_all();
     };
@@ -54,6 +56,11 @@ class RegistryMirrorTest : public ::testing::Test {
     std::unique_lock lock(mutex_);
     return more_.wait_for(lock, kPatience, [&] { return told_ >= revision; });
   }
+  // What the mirror's view is to be, whatever its revision is.
+  bool wait_for_text(const std::string& wanted) {
+    return testing::wait_until([&] { return text() == wanted; });
+  }
+  void may_go_back() { goes_back_ = true; }
   std::string text() const {
     std::string all;
     for (const auto& entry : mirror_->view()->entries) all += entry.key + "=" + entry.value + " ";
@@ -67,6 +74,7 @@ class RegistryMirrorTest : public ::testing::Test {
   std::mutex mutex_;
   std::condition_variable more_;
   RegistryRevision told_ = 0;
+  std::atomic<bool> goes_back_ = false;
 };
 
 TEST_F(RegistryMirrorTest, FollowsWhatChanges) {
@@ -104,6 +112,29 @@ TEST_F(RegistryMirrorTest, KeepsWhatItHadWhileEtcdIsGoneAndGoesOnAfterwards) {
   EXPECT_FALSE(mirror_->trouble());
 }
 
+TEST_F(RegistryMirrorTest, FollowsAtAnotherMemberWhenItsOwnHangs) {
+  auto servers = EtcdServers::start(3);
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());  // asks the first one first
+  EtcdOptions others = servers->options();
+  others.endpoints.erase(others.endpoints.begin());
+  auto elsewhere = EtcdRegistry::create(others);
+  const Ending ending{*this};
+  put(*registry, "w/a", "1");
+  mirror(*registry);
+  ASSERT_TRUE(wait_for(put(*elsewhere, "w/b", "1")));  // so the watch stands
+  servers->send_signal(0, SIGSTOP);
+  RegistryRevision changed = 0;
+  while (changed == 0) {  // they may have to agree on a leader first
+    auto made = executor_.wait(
+        elsewhere->commit(Context::background().with_timeout(kPatience), {.puts = {{"w/a", "2"}}}));
+    changed = made.value_or(0);
+  }
+  EXPECT_TRUE(wait_for(changed));
+  EXPECT_EQ(text(), "w/a=2 w/b=1 ");
+  servers->send_signal(0, SIGCONT);
+}
+
 TEST_F(RegistryMirrorTest, ListsAgainWhatWasCompactedMeanwhile) {
   auto servers = EtcdServers::start();
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
@@ -122,6 +153,42 @@ TEST_F(RegistryMirrorTest, ListsAgainWhatWasCompactedMeanwhile) {
   door.open();
   ASSERT_TRUE(wait_for(last));
   EXPECT_EQ(text(), "w/a=2 ");
+}
+
+TEST_F(RegistryMirrorTest, GoesBackWithAnEtcdThatIsRestored) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  const Ending ending{*this};
+  may_go_back();
+  put(*registry, "w/a", "1");
+  ASSERT_TRUE(servers->back_up());
+  mirror(*registry);
+  for (int i = 0; i < 5; ++i) put(*registry, "w/a", "2");
+  ASSERT_TRUE(wait_for(put(*registry, "w/b", "1")));
+  ASSERT_TRUE(servers->restore());
+  EXPECT_TRUE(wait_for_text("w/a=1 "));
+  put(*registry, "w/c", "1");
+  EXPECT_TRUE(wait_for_text("w/a=1 w/c=1 "));
+}
+
+TEST_F(RegistryMirrorTest, SeesThatEtcdWasRestoredThoughItHasComeFurtherSince) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  RegistryDoor door(*registry);
+  const Ending ending{*this};
+  put(*registry, "w/a", "1");
+  ASSERT_TRUE(servers->back_up());
+  mirror(door);
+  const RegistryRevision seen = put(*registry, "w/b", "1");
+  ASSERT_TRUE(wait_for(seen));
+  door.close();
+  ASSERT_TRUE(servers->restore());
+  while (put(*registry, "v", "1") <= seen) {
+  }
+  door.open();
+  EXPECT_TRUE(wait_for_text("w/a=1 "));
 }
 
 TEST_F(RegistryMirrorTest, SaysWhyThereIsNoFirstView) {

@@ -40,6 +40,12 @@ class RegistrySessionImpl : public RegistrySession {
     });
   }
 
+  void put_again() override {
+    change([&] {
+      for (const auto& [key, value] : entries_) unwritten_.insert(key);
+    });
+  }
+
   RegistryLease lease() const override {
     std::lock_guard lock(mutex_);
     return Clock::now() < valid_until_ ? lease_ : 0;

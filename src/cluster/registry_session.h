@@ -32,6 +32,8 @@ class RegistrySession {
   // whatever stood there.
   virtual void put(std::string key, std::string value) = 0;
   virtual void remove(std::string key) = 0;
+  // For who has seen that the registry does not hold what was put.
+  virtual void put_again() = 0;
 
   // Ours beyond doubt: 0 when a renewal has not been heard of for the time to live, counted by our
   // clock from when it was asked for, so we know before anybody else acts on it.

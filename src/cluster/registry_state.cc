@@ -130,6 +130,11 @@ Result<RegistryEvents> RegistryState::after(const std::string& prefix,
                  fmt::format("changes up to revision {} are forgotten, those after {} were wanted",
                              forgotten_, after));
   }
+  if (after > revision_) {
+    return error(StatusCode::kOutOfRange,
+                 fmt::format("the registry is at revision {}, changes after {} were wanted",
+                             revision_, after));
+  }
   RegistryEvents found{.revision = revision_};
   auto from = std::ranges::upper_bound(history_, after, {},
                                        [](const auto& event) { return event.entry.changed; });

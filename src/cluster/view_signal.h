@@ -29,11 +29,13 @@ class ViewSignal : public ClusterMap {
   }
 
   Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) override {
+    RegistryRevision seen = 0;
     while (true) {
       std::shared_ptr<SharedResult<bool>> next;
       {
         std::lock_guard lock(mutex_);
-        if (view_->revision > after) co_return view_;
+        if (view_->revision > after || view_->revision < seen) co_return view_;
+        seen = view_->revision;
         next = changed_;
       }
       Result<bool> changed = co_await next->wait(context, "a change of the cluster");

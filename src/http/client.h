@@ -34,6 +34,9 @@ struct HttpClientOptions {
   // For a connection to stand, TLS included; a name's resolution is bounded by the context alone.
   // Past that the endpoint is kUnavailable. Zero: no limit of its own.
   Clock::duration connect_timeout = std::chrono::seconds(10);
+  // For answers that may be silent for long: the kernel asks the other end's after 5 s of silence
+  // and ends what it does not answer for 6 s. A process that hangs is not found so.
+  bool probed = false;
 };
 
 // What a request puts up with, beside its context's deadline; zero: anything. Either ends it with

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/client.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <mutex>
 #include <set>
+#include <sstream>
 
 #include "http/raw_sockets_test.h"
 #include "http/server.h"
@@ -33,6 +36,12 @@ class Seen {
     std::lock_guard lock(mutex_);
     ++requests_;
     peers_.insert(request.peer);
+    last_peer_ = request.peer;
+  }
+  // Of the one who asked last.
+  uint16_t last_port() const {
+    std::lock_guard lock(mutex_);
+    return HttpEndpoint::parse(last_peer_)->port;
   }
   size_t connections() const {
     std::lock_guard lock(mutex_);
@@ -46,6 +55,7 @@ class Seen {
  private:
   mutable std::mutex mutex_;
   std::set<std::string> peers_;
+  std::string last_peer_;
   size_t requests_ = 0;
 };
 
@@ -105,6 +115,28 @@ TEST_F(HttpClientTest, AKeptConnectionCarriesOneRequestAfterAnother) {
   EXPECT_EQ(ask(client, {.method = "HEAD"})->body, "");
   EXPECT_EQ(ask(client, get("/last"))->body, "/last");
   EXPECT_EQ(seen_.connections(), 1u);
+}
+
+// Of a connection between two ports of loopback: "02" where the kernel probes it, "00" where it
+// does not (Documentation/networking/proc_net_tcp.rst).
+std::string kernel_timer(uint16_t from, uint16_t to) {
+  std::ifstream connections("/proc/net/tcp");
+  for (std::string line; std::getline(connections, line);) {
+    if (!line.contains(fmt::format("0100007F:{:04X} 0100007F:{:04X}", from, to))) continue;
+    std::istringstream words(line);
+    std::string word;
+    for (int i = 0; i < 6; ++i) words >> word;
+    return word.substr(0, 2);
+  }
+  return "no such connection";
+}
+
+TEST_F(HttpClientTest, TheKernelAsksAfterASilentConnectionWhereThatIsWanted) {
+  for (const bool probed : {true, false}) {
+    HttpClient client(server_->endpoint(), {.connections_max = 1, .probed = probed});
+    ASSERT_TRUE(ask(client, get()));
+    EXPECT_EQ(kernel_timer(seen_.last_port(), server_->endpoint().port), probed ? "02" : "00");
+  }
 }
 
 TEST_F(HttpClientTest, TheTargetIsSentAsItIsWhereThereIsOne) {

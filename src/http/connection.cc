@@ -22,7 +22,11 @@ namespace {
 
 Counter requests_total("leat_http_requests_total", "Requests that were answered");
 Counter refused_total("leat_http_refused_total",
-                      "Requests refused as broken, too large or too slow");
+                      "Requests refused as broken, too large, too slow, or for too many "
+                      "connections");
+
+// Whoever is turned away has so long to say what is asked.
+constexpr Clock::duration kTurnedAwayPatience = std::chrono::seconds(1);
 
 // What came of waiting for a request.
 struct Incoming {
@@ -56,6 +60,9 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
       : stream_(std::make_shared<Stream>(std::move(socket))),
         router_(around.router),
         options_(around.options),
+        full_(around.full),
+        patience_(full_ ? std::min<Clock::duration>(options_.idle_timeout, kTurnedAwayPatience)
+                        : options_.idle_timeout),
         sender_(stream_, options_.write_timeout, around.executor),
         context_(Context::background().with_cancel(stopping)),
         stopping_(std::move(stopping)),
@@ -77,6 +84,7 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
   Task<Incoming> receive();
   Incoming accepted(HttpRequest request, const RequestParser& parser) const;
   Incoming refuse(const ParseFault& fault) const;
+  HttpResponse no_place() const;
   Task<> linger();
 
   // False when it was woken up meanwhile. A header has come, or nothing is waited for.
@@ -90,6 +98,8 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
   const std::shared_ptr<Stream> stream_;
   const HttpRouter& router_;
   const HttpServerOptions& options_;
+  const bool full_;
+  const Clock::duration patience_;  // for a header and for a body
   ResponseSender sender_;
   const Context context_;
   const std::stop_token stopping_;
@@ -115,7 +125,7 @@ Task<bool> ConnectionImpl::begin() {
     co_return false;
   }
   stream_->begin_tls(std::move(*session));
-  stream_->expires_after(options_.idle_timeout);
+  stream_->expires_after(patience_);
   phase_ = kWaiting;
   IoResult shaken{.state = IoResult::kEnd};
   if (!stopping_.stop_requested()) shaken = co_await stream_->shake_hands();
@@ -144,6 +154,7 @@ Task<> ConnectionImpl::answer_all() {
   while (!stopping_.stop_requested()) {
     Incoming incoming = co_await receive();
     stream_->expires_never();
+    if (full_ && incoming.request) incoming.refusal = no_place();
     if (incoming.refusal) {
       refused_total.add();
       incoming.terms.keep_alive = false;
@@ -167,7 +178,7 @@ Task<Incoming> ConnectionImpl::receive() {
   InputBuffer& input = stream_->input();
   phase_ = kWaiting;
   if (stopping_.stop_requested()) co_return Incoming();
-  stream_->expires_after(options_.idle_timeout);
+  stream_->expires_after(patience_);
   for (bool header = true;;) {
     if (!input.empty()) {
       input.consume(parser.put(input.filled()));
@@ -176,7 +187,7 @@ Task<Incoming> ConnectionImpl::receive() {
     if (header && parser.header_done()) {
       header = false;
       if (!header_came()) co_return Incoming();
-      if (!parser.done()) stream_->expires_after(options_.idle_timeout);
+      if (!parser.done()) stream_->expires_after(patience_);
     }
     if (parser.done()) co_return accepted(std::move(request), parser);
     const std::span<std::byte> room = input.room(options_.header_bytes_max + kReadAhead);
@@ -206,6 +217,13 @@ Incoming ConnectionImpl::accepted(HttpRequest request, const RequestParser& pars
   return incoming;
 }
 
+HttpResponse ConnectionImpl::no_place() const {
+  return HttpResponse::failure(
+      503, "unavailable",
+      fmt::format("there are {} connections already, and no more are taken; try again later",
+                  options_.connections_max));
+}
+
 Incoming ConnectionImpl::refuse(const ParseFault& fault) const {
   Incoming incoming;
   int status = 400;
@@ -227,7 +245,7 @@ Task<> ConnectionImpl::linger() {
   constexpr size_t kBytesMax = 8 * kMiB;
   stream_->end_writing();
   std::vector<std::byte> sink(64 * kKiB);
-  stream_->expires_after(std::min<Clock::duration>(options_.idle_timeout, std::chrono::seconds(2)));
+  stream_->expires_after(std::min<Clock::duration>(patience_, std::chrono::seconds(2)));
   for (size_t taken = 0; taken < kBytesMax;) {
     const IoResult got = co_await stream_->read_some(sink);
     if (!got.done()) co_return;

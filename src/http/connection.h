@@ -18,6 +18,7 @@ class Connection {
     const HttpRouter& router;
     const HttpServerOptions& options;
     Executor& executor;
+    bool full = false;  // whatever is asked is answered 503, once
   };
   static std::shared_ptr<Connection> create(boost::asio::generic::stream_protocol::socket socket,
                                             Surroundings around, std::stop_token stopping);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of ClientPool that makes connections.
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -57,6 +60,15 @@ Task<Result<Addresses>> resolve(HttpEndpoint endpoint, Context context,
   co_return found;
 }
 
+// tcp(7); lets a router that forgets silent connections remember this one, too.
+void begin_probing(int fd) {
+  constexpr int kOn = 1, kIdleSeconds = 5, kIntervalSeconds = 2, kProbes = 3;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kIntervalSeconds, sizeof kIntervalSeconds);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
+}
+
 }  // namespace
 
 Clock::time_point ClientPool::deadline_of_dial(const Context& context) const {
@@ -104,6 +116,7 @@ Task<Result<>> ClientPool::connect(std::shared_ptr<Stream> stream, Context conte
   if (endpoint_.unix_path.empty()) {
     ErrorCode ignored;
     stream->socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+    if (options_.probed) begin_probing(stream->fd());
   }
   co_return Result<>();
 }

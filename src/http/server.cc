@@ -34,7 +34,8 @@ struct ServerState {
         executor(on),
         strand(asio::make_strand(on.any())),
         acceptor(strand, Protocol(listener.family, 0), listener.fd),
-        places(limits.connections_max) {}
+        places(limits.connections_max),
+        standing(limits.turned_away_max) {}
 
   const HttpEndpoint endpoint;
   const HttpRouter router;
@@ -43,6 +44,7 @@ struct ServerState {
   const asio::any_io_executor strand;
   asio::basic_socket_acceptor<Protocol> acceptor;
   Semaphore places;
+  Semaphore standing;  // of those who are turned away
   std::stop_source stopping;
   std::shared_ptr<SharedResult<bool>> drained = SharedResult<bool>::make();
 
@@ -66,18 +68,40 @@ Task<> serve_one(StatePtr state, std::shared_ptr<Connection> connection, Semapho
   if (last) state->drained->set(true);
 }
 
-void welcome(const StatePtr& state, Protocol::socket socket, Semaphore::Permit place) {
+struct Place {
+  Semaphore::Permit permit;
+  bool standing = false;
+};
+
+// Without one nobody is accepted.
+Task<Result<Place>> find_place(StatePtr state, Context context) {
+  if (auto free = state->places.try_acquire(1)) co_return Place{.permit = std::move(*free)};
+  const bool standing = state->options.turned_away_max > 0;
+  Semaphore& wanted = standing ? state->standing : state->places;
+  Result<Semaphore::Permit> permit =
+      co_await wanted.acquire(context, 1, "a place for a connection");
+  if (!permit) co_return Error(permit.error());
+  co_return Place{.permit = std::move(*permit), .standing = standing};
+}
+
+void welcome(const StatePtr& state, Protocol::socket socket, Place place) {
+  // One may have become free while we waited for somebody to come.
+  if (place.standing) {
+    if (auto free = state->places.try_acquire(1)) place = {.permit = std::move(*free)};
+  }
   ErrorCode ignored;
   if (state->endpoint.unix_path.empty()) socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   auto executor = socket.get_executor();
-  auto connection =
-      Connection::create(std::move(socket), {state->router, state->options, state->executor},
-                         state->stopping.get_token());
+  Connection::Surroundings around{.router = state->router,
+                                  .options = state->options,
+                                  .executor = state->executor,
+                                  .full = place.standing};
+  auto connection = Connection::create(std::move(socket), around, state->stopping.get_token());
   {
     std::lock_guard lock(state->mutex);
     state->connections.insert(connection);
   }
-  asio::co_spawn(executor, serve_one(state, std::move(connection), std::move(place)),
+  asio::co_spawn(executor, serve_one(state, std::move(connection), std::move(place.permit)),
                  [](std::exception_ptr failure) {
                    if (failure) std::rethrow_exception(failure);
                  });
@@ -86,7 +110,7 @@ void welcome(const StatePtr& state, Protocol::socket socket, Semaphore::Permit p
 Task<> accept_loop(StatePtr state) {
   Context context = Context::background().with_cancel(state->stopping.get_token());
   while (!state->stopping.stop_requested()) {
-    auto place = co_await state->places.acquire(context, 1, "a place for a connection");
+    Result<Place> place = co_await find_place(state, context);
     // stop() cancels the accept that it finds; one that begins later would wait for ever.
     if (!place || state->stopping.stop_requested()) break;
     Protocol::socket socket(state->executor.any());

@@ -4,7 +4,7 @@
 // Guarantees: a request that is broken or too large is answered (400, 413, 431) and its connection
 // closed; a client that sends nothing for `idle_timeout` or takes nothing for `write_timeout` is
 // cut off, and a header that trickles in has no longer than the first altogether; more clients than
-// `connections_max` wait in the kernel's queue. Thread-safe.
+// `connections_max` wait in the kernel's queue, or are told so (`turned_away_max`). Thread-safe.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,9 @@ struct HttpServerOptions {
   uint32_t header_bytes_max = 16 * kKiB;
   uint64_t body_bytes_max = 1 * kMiB;
   unsigned connections_max = 256;
+  // So many at a time above that are answered 503 at once, so that who asks whether we live sees
+  // that we do, and the others can ask elsewhere. 0: they wait in the kernel's queue.
+  unsigned turned_away_max = 0;
   Clock::duration idle_timeout = std::chrono::seconds(60);
   // For the client to take any more of an answer; max(): as long as it likes.
   Clock::duration write_timeout = std::chrono::seconds(60);

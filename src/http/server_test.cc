@@ -328,6 +328,27 @@ TEST_F(HttpServerTest, ConnectionsPastTheLimitWaitTheirTurn) {
   EXPECT_TRUE(second.hear().contains("GET 2 "));
 }
 
+TEST_F(HttpServerTest, ConnectionsPastTheLimitAreToldSoWhereThatIsWanted) {
+  start({.connections_max = 1, .turned_away_max = 1});
+  std::optional<HttpClient> first(std::in_place, server_->endpoint(),
+                                  HttpClientOptions{.connections_max = 1});
+  HttpRequest request{.path = "/echo"};
+  ASSERT_EQ(executor_.wait(first->request({}, request))->status, 200);  // its connection is kept
+  for (int i = 0; i < 3; ++i) {
+    auto refused = get("/echo");
+    ASSERT_TRUE(refused) << refused.error().to_string();
+    EXPECT_EQ(refused->status, 503);
+    EXPECT_TRUE(refused->body.contains("unavailable")) << refused->body;
+  }
+  RawClient silent(port());  // takes the only place there is to be told so
+  EXPECT_EQ(get("/echo")->status, 503);
+  first.reset();
+  const auto end = Clock::now() + 30s;
+  int status = 503;
+  while (status == 503 && Clock::now() < end) status = get("/echo")->status;
+  EXPECT_EQ(status, 200);
+}
+
 TEST(HttpUnixSocket, AClientThatIsSlowButSteadyGetsEverything) {
   Executor executor;
   std::string path = testing::TempDir() + "/leat_slow_" + Id128::random().to_hex();

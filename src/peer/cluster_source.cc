@@ -46,6 +46,7 @@ class ClusterSource : public Source {
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
 
  private:
+  Task<Result<ClusterViewPtr>> known_view(Context context) const;
   Task<Result<ListPage>> list_mount(Context context, ClusterMount mount, std::string prefix,
                                     ListRequest request);
   Task<Result<ListPage>> list_mixed(Context context, ClusterMount mount, std::string prefix,
@@ -74,10 +75,25 @@ Error nothing_there(std::string_view key) {
   return error(StatusCode::kNotFound, fmt::format("nothing is mounted at /{} of the cluster", key));
 }
 
+// A namespace of which nothing is known is not an empty one.
+Task<Result<ClusterViewPtr>> ClusterSource::known_view(Context context) const {
+  const ClusterViewPtr view = map_.view();
+  if (view->revision != 0) co_return view;
+  Result<ClusterViewPtr> first =
+      co_await map_.newer(context.with_timeout(options_.router.patience), 0);
+  if (first) co_return first;
+  const auto alive = context.check("a request to the cluster");
+  Status why(alive ? StatusCode::kUnavailable : alive.error().code(),
+             fmt::format("no worker at {} has answered yet; is one running there?", options_.name));
+  const auto trouble = options_.trouble ? options_.trouble() : std::nullopt;
+  if (!trouble) co_return Error(std::move(why));
+  co_return error(Status(why.code(), why.message(), *trouble));
+}
+
 // --- names ---------------------------------------------------------------------------------------
 
 Task<Result<SourceObject>> ClusterSource::stat(Context context, StatRequest request) {
-  const ClusterViewPtr view = map_.view();
+  LEAT_CO_TRY(const ClusterViewPtr view, co_await known_view(context));
   const std::string key = request.key;
   if (key.ends_with('/') && leads_to_mount(*view, key)) {
     co_return directory_object(key);
@@ -103,7 +119,7 @@ Task<Result<SourceObject>> ClusterSource::stat(Context context, StatRequest requ
 }
 
 Task<Result<ListPage>> ClusterSource::list(Context context, ListRequest request) {
-  const ClusterViewPtr view = map_.view();
+  LEAT_CO_TRY(const ClusterViewPtr view, co_await known_view(context));
   if (request.recursive) {
     co_return error(StatusCode::kUnsupported,
                     "a cluster lists one level at a time, so that each directory has one owner");
@@ -192,7 +208,7 @@ Result<> ClusterSource::check_version(const ReadRequest& request) const {
 Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
                                    std::span<std::byte> into) {
   if (auto known = check_version(request); !known) co_return known;
-  const ClusterViewPtr view = map_.view();
+  LEAT_CO_TRY(const ClusterViewPtr view, co_await known_view(context));
   const MountedKey at = find_mounted(*view, request.key);
   if (at.mount == nullptr) co_return nothing_there(request.key);
   const ClusterMount mount = *at.mount;

@@ -2,9 +2,14 @@
 // ClusterSource: a cluster's namespace as a Source, for the rooms of a client: names and bytes come
 // from whichever workers hold them. Keys are paths of the namespace without the leading slash, so
 // one source shows all of the cluster's mounts, as they come and go. Reads only.
+//
+// Before the map has a view, what is asked waits for it, as long as a request whose workers do not
+// answer waits for them (PeerRouterOptions::patience), and is kUnavailable then.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cluster/cluster_view.h"
@@ -16,6 +21,8 @@ namespace leat {
 struct ClusterSourceOptions {
   std::string cluster{};  // what the identity is made of
   std::string name{};     // for people: "leat://10.0.0.1:7480"
+  // Why nothing is known of the cluster yet, for messages.
+  std::function<std::optional<Status>()> trouble{};
   PeerRouterOptions router{};
 };
 

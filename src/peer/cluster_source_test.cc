@@ -86,6 +86,29 @@ TEST_F(ClusterSourceTest, ShowsWhatIsMountedAndWhatLeadsThere) {
   EXPECT_EQ(read("data/train/b/c.txt", {1, 1}).value(), "c");
 }
 
+TEST_F(ClusterSourceTest, WhatNothingIsKnownOfIsWaitedForAndNotEmpty) {
+  testing::MadeMap map;
+  ClusterSourceOptions options{.cluster = "made"};
+  options.router.patience = milliseconds(5);
+  options.trouble = [] { return Status(StatusCode::kUnavailable, "nobody listens"); };
+  const SourcePtr early = make_cluster_source(options, map, cluster_.table());
+  auto page = executor_.wait(early->list(Context::background(), {}));
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(page.error().to_string().contains("nobody listens")) << page.error().to_string();
+  EXPECT_EQ(executor_.wait(early->stat(Context::background(), {.key = "data/"})).error().code(),
+            StatusCode::kUnavailable);
+
+  options.router.patience = seconds(30);
+  const SourcePtr patient = make_cluster_source(options, map, cluster_.table());
+  auto waiting = boost::asio::co_spawn(executor_.any(), patient->list(Context::background(), {}),
+                                       boost::asio::use_future);
+  map.set(*cluster_.map().view());
+  page = waiting.get();
+  ASSERT_TRUE(page) << page.error().to_string();
+  EXPECT_EQ(page->objects.at(0).key, "data/");
+}
+
 TEST_F(ClusterSourceTest, MountsComeAndGo) {
   cluster_.mount("/more", "other/");
   EXPECT_EQ(list(""), (Keys{"data/", "more/"}));
@@ -241,8 +264,7 @@ class HandOverTest : public ClusterSourceTest {
     before_ = order[0];
     store_ = std::make_shared<testing::MemorySource>();
     version_ = store_->put("train/a.txt", "aaaa");
-    owned_ = make_hand_over_source({.self = self_, .mount = "/data/train"}, store_, cluster_.map(),
-                                   cluster_.table());
+    make_owned({});
     // The owner of before is gone from the ring.
     cluster_.change([&](ClusterView& view) {
       view.previous = view.ring;
@@ -250,6 +272,11 @@ class HandOverTest : public ClusterSourceTest {
       std::erase_if(left, [&](const RingMember& one) { return one.worker == before_; });
       view.ring = Ring(2, left);
     });
+  }
+  void make_owned(HandOverOptions options) {
+    options.self = self_;
+    options.mount = "/data/train";
+    owned_ = make_hand_over_source(options, store_, cluster_.map(), cluster_.table());
   }
   Result<std::string> read_owned() {
     ReadRequest request{"train/a.txt", {0, 4}, version_};
@@ -295,6 +322,27 @@ TEST_F(HandOverTest, OneThatIsGoneIsNot) {
   const int before = cluster_.peer(before_).asked;
   EXPECT_EQ(read_owned().value(), "aaaa");
   EXPECT_EQ(cluster_.peer(before_).asked, before);
+}
+
+TEST_F(HandOverTest, OneThatIsSlowOrDoesNotAnswerIsAskedOnceAndNotForEachRange) {
+  make_owned({.answer_max = milliseconds(5), .slow_min = milliseconds(5)});
+  testing::MadePeer& before = cluster_.peer(before_);
+  before.hangs = true;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(before.asked, 1);
+  // Of another ring's owner of before nothing is known.
+  cluster_.change([](ClusterView& view) { view.ring = Ring(3, view.ring.members()); });
+  before.hangs = false;
+  before.up = false;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(before.asked, 2);
+}
+
+TEST_F(HandOverTest, OneThatWasSlowIsAskedAgainAfterAPause) {
+  make_owned({.answer_max = milliseconds(5), .slow_min = milliseconds(5), .pause = seconds(0)});
+  cluster_.peer(before_).hangs = true;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(cluster_.peer(before_).asked, 3);
 }
 
 TEST_F(HandOverTest, WithoutAChangeOfTheRingTheStoreIsAsked) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer/hand_over_source.h"
 
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -32,32 +33,51 @@ class HandOverSource : public Source {
   }
 
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
-    const PeerPtr before = former_owner(request);
-    if (before != nullptr) {
+    const auto before = former_owner(request);
+    if (before) {
       const Traced span(context, "ask the owner of before");
-      Result<> got = co_await read_from(context, before, request, into);
+      Result<> got = co_await read_from(context, *before, request, into);
       if (got) co_return got;
     }
     co_return co_await store_->read(context, std::move(request), into);
   }
 
  private:
-  // Null where it is not to be asked.
-  PeerPtr former_owner(const ReadRequest& request) {
+  struct FormerOwner {
+    WorkerId id;
+    PeerPtr peer;
+  };
+
+  // Nothing where it is not to be asked.
+  std::optional<FormerOwner> former_owner(const ReadRequest& request) {
     const ClusterViewPtr view = map_.view();
-    if (!view->previous || request.object_size == 0) return nullptr;
+    if (!view->previous || request.object_size == 0) return std::nullopt;
     const std::shared_ptr<const Ring> oldest = ring_before(*view);
-    if (oldest == nullptr) return nullptr;
+    if (oldest == nullptr) return std::nullopt;
     const auto key = PlacementKey::stripe(store_->id(), request.key,
                                           stripe_at(request.range.offset, request.object_size));
-    const PeerPtr peer = usable(*view, oldest->owner(key));
-    return peer != nullptr ? peer : usable(*view, view->previous->owner(key));
+    auto first = usable(*view, oldest->owner(key));
+    return first ? std::move(first) : usable(*view, view->previous->owner(key));
   }
 
-  PeerPtr usable(const ClusterView& view, const WorkerId& id) const {
-    if (id == options_.self || view.worker(id) == nullptr) return nullptr;
+  std::optional<FormerOwner> usable(const ClusterView& view, const WorkerId& id) const {
+    if (id == options_.self || view.worker(id) == nullptr || pauses(id)) return std::nullopt;
     PeerPtr peer = peers_.find(id);
-    return peer != nullptr && peer->usable() ? peer : nullptr;
+    if (peer == nullptr || !peer->usable()) return std::nullopt;
+    return FormerOwner{id, std::move(peer)};
+  }
+
+  bool pauses(const WorkerId& before) const {
+    std::lock_guard lock(mutex_);
+    const auto found = paused_until_.find(before);
+    return found != paused_until_.end() && Clock::now() < found->second;
+  }
+  // `wanted`: the caller has not given up, which says nothing of the worker.
+  void judge(const WorkerId& before, Clock::duration took, bool answered, bool wanted) {
+    if (took < options_.slow_min && (answered || !wanted)) return;
+    const Clock::time_point until = Clock::now() + options_.pause;
+    std::lock_guard lock(mutex_);
+    paused_until_[before] = until;
   }
 
   // The ring before the first of the changes of which the last is not over; null where it is. Where
@@ -71,18 +91,22 @@ class HandOverSource : public Source {
       if (!goes_on) before_ = std::make_shared<const Ring>(*view.previous);
       epoch_ = view.ring.epoch();
       since_ = now;
+      paused_until_.clear();
     }
     return now - since_ < options_.lasts ? before_ : nullptr;
   }
 
-  Task<Result<>> read_from(Context context, PeerPtr peer, ReadRequest request,
+  Task<Result<>> read_from(Context context, FormerOwner before, ReadRequest request,
                            std::span<std::byte> into) {
     PeerRead asked{.mount = options_.mount, .range = request.range, .only_if_cached = true};
     asked.file = std::make_shared<const FileRef>(
         FileRef::make(store_->id(), request.key, request.if_version, request.object_size));
     asked.route.epoch = map_.view()->ring.epoch();
     const Context bounded = context.with_timeout(options_.answer_max);
-    PeerReply<void> reply = co_await peer->read(bounded, std::move(asked), into);
+    const Clock::time_point begun = Clock::now();
+    PeerReply<void> reply = co_await before.peer->read(bounded, std::move(asked), into);
+    judge(before.id, Clock::now() - begun, reply.reach != PeerReach::kNotReached,
+          context.check("").has_value());
     if (reply.result) handed_over.add(into.size());
     co_return std::move(reply.result);
   }
@@ -91,10 +115,11 @@ class HandOverSource : public Source {
   const SourcePtr store_;
   ClusterMap& map_;
   const PeerTable& peers_;
-  std::mutex mutex_;  // leaf
+  mutable std::mutex mutex_;  // leaf
   int64_t epoch_ = -1;
   Clock::time_point since_;
   std::shared_ptr<const Ring> before_;
+  std::map<WorkerId, Clock::time_point> paused_until_;  // of this ring's owners of before
 };
 
 }  // namespace

@@ -20,6 +20,9 @@ struct HandOverOptions {
   Clock::duration lasts = std::chrono::minutes(10);
   // The owner of before has it or has not; it is not waited for longer.
   Clock::duration answer_max = std::chrono::seconds(2);
+  // One that took so long, or did not answer, is not asked for some time: the store may be faster.
+  Clock::duration slow_min = std::chrono::seconds(1);
+  Clock::duration pause = std::chrono::seconds(10);
 };
 
 // `map` and `peers` must outlive it.

@@ -16,6 +16,7 @@
 #include "cluster/stripes.h"
 #include "cluster/view_signal.h"
 #include "peer/peer_table.h"
+#include "runtime/executor.h"
 #include "source/memory_source_test.h"
 
 namespace leat::testing {
@@ -41,6 +42,7 @@ class MadePeer : public Peer {
 
   std::atomic<bool> up = true;
   std::atomic<bool> circuit_closed = true;
+  std::atomic<bool> hangs = false;       // on reads
   std::atomic<int64_t> known_epoch = 0;  // 0: that of the map
   std::atomic<int> asked = 0, stood_in = 0, served = 0;
 
@@ -48,6 +50,11 @@ class MadePeer : public Peer {
   Task<PeerReply<void>> read(Context context, PeerRead request,
                              std::span<std::byte> into) override {
     const auto key = PlacementKey::stripe(request.file->store, request.file->key, 0);
+    if (hangs) {
+      ++asked;
+      Result<> ended = co_await sleep_for(context, std::chrono::hours(1));
+      co_return PeerReply<void>{PeerReach::kNotReached, std::move(ended), 0};
+    }
     if (auto no = refused<void>(key, request.route)) co_return *std::move(no);
     ReadRequest asked_of_store{request.file->key, request.range, request.file->version};
     Result<> got = co_await store_->read(context, std::move(asked_of_store), into);

@@ -86,7 +86,18 @@ PeerTerms PeerClient::terms_of(const PeerRoute& route, const Context& context) c
 void PeerClient::finish(HttpRequest& request) const {
   if (!options_.worker.is_zero()) request.headers.set(kToField, options_.worker.to_hex());
   request.target = make_target(request.path, request.query);
+  if (!only_asks(request)) {
+    std::lock_guard lock(mutex_);
+    if (!instance_.empty()) request.headers.set(kInstanceField, instance_);
+  }
   signer_->sign(request);
+}
+
+void PeerClient::learn_instance(const HttpResponse& response) {
+  const auto told = response.headers.find(kInstanceField);
+  if (!told) return;
+  std::lock_guard lock(mutex_);
+  instance_ = *told;
 }
 
 // A caller that gave up says nothing of the worker.
@@ -121,7 +132,8 @@ PeerReply<HttpResponse> PeerClient::judge(Result<HttpResponse> response, const C
 }
 
 // A request that waited for its turn while thousands of others were signed looks like one that is
-// sent again (ReplayGuard), so who is refused signs once more.
+// sent again (ReplayGuard), and one that changes something is for one process of the worker only;
+// so who is refused signs once more.
 Task<PeerReply<HttpResponse>> PeerClient::ask(Context context, HttpRequest request,
                                               Clock::duration grace) {
   requests_total.add();
@@ -133,6 +145,7 @@ Task<PeerReply<HttpResponse>> PeerClient::ask(Context context, HttpRequest reque
     finish(sent);
     response = co_await client_.request(bounded, std::move(sent), kAnswerBytesMax);
     if (!response || response->status != kHttpUnsigned) break;
+    learn_instance(*response);
   }
   co_return judge(std::move(response), context, watched.found_dead());
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "cluster/cluster_view.h"
@@ -61,6 +62,8 @@ class PeerClient : public Peer {
   // `grace`: before it an answer is not overdue.
   Task<PeerReply<HttpResponse>> ask(Context context, HttpRequest request, Clock::duration grace);
   PeerTerms terms_of(const PeerRoute& route, const Context& context) const;
+  // From an answer: which process of the worker what is more than asked has to be for.
+  void learn_instance(const HttpResponse& response);
   PeerReply<HttpResponse> judge(Result<HttpResponse> response, const Context& of_caller,
                                 bool found_dead) const;
 
@@ -70,6 +73,8 @@ class PeerClient : public Peer {
   const HttpClient pinging_;  // on connections of its own
   std::shared_ptr<PeerWatch> watch_;
   mutable PeerCircuit circuit_;
+  mutable std::mutex mutex_;  // leaf
+  std::string instance_;
 };
 
 }  // namespace leat

@@ -2,6 +2,7 @@
 #include "peer/remote_map.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <set>
 
@@ -34,6 +35,8 @@ class RemoteMapImpl : public RemoteMap {
     return trouble_;
   }
 
+  void ask_anew() override { anew_ = true; }
+
   Task<> stop() override {
     stopping_.request_stop();
     Result<bool> ended = co_await ended_->wait(Context::background(), "the end of a map");
@@ -47,15 +50,19 @@ class RemoteMapImpl : public RemoteMap {
     // Clients begin at different workers, and stay with none that has nothing to say for long: it
     // may be cut off from the registry.
     size_t turn = Id128::random().hash64();
-    for (size_t silent = 0, failed = 0; !context.cancelled();) {
+    for (size_t silent = 0, behind = 0, failed = 0; !context.cancelled();) {
       const std::vector<std::string> addresses = known_addresses();
       const std::string address = addresses[turn % addresses.size()];
       const RegistryRevision seen = view()->revision;
-      Result<ClusterViewPtr> news = co_await options_.ask(context, address, seen);
+      const bool anew = anew_.exchange(false);
+      Result<ClusterViewPtr> news = co_await options_.ask(context, address, anew ? 0 : seen);
       if (context.cancelled()) break;
+      if (anew && !news) anew_ = true;
       note(news ? std::nullopt : std::optional(news.error()));
       if (news) {
-        take(*news);
+        const bool is_behind = *news != nullptr && (*news)->revision < seen;
+        behind = is_behind ? behind + 1 : 0;
+        take(*news, anew, behind >= kBehindMin);
         pause = options_.pause_min;
         failed = 0;
         silent = *news == nullptr ? silent + 1 : 0;
@@ -65,6 +72,7 @@ class RemoteMapImpl : public RemoteMap {
         }
         continue;
       }
+      behind = 0;
       // All of them once before there is a pause.
       ++turn;
       if (++failed % addresses.size() != 0) continue;
@@ -77,6 +85,8 @@ class RemoteMapImpl : public RemoteMap {
 
  private:
   static constexpr size_t kSilentMax = 3;
+  // 8 s each; a worker knows after 12 s that it is behind.
+  static constexpr size_t kBehindMin = 2;
 
   // Where a worker may be found: all that the view has, then the seeds.
   std::vector<std::string> known_addresses() const {
@@ -90,9 +100,13 @@ class RemoteMapImpl : public RemoteMap {
     return addresses;
   }
 
-  // Workers see the registry's changes one after the other, so another one may be behind.
-  void take(const ClusterViewPtr& news) {
-    if (news == nullptr || news->revision <= view()->revision) return;
+  void take(const ClusterViewPtr& news, bool anew, bool restored) {
+    if (news == nullptr) return;
+    if (news->revision <= view()->revision && !anew && !restored) return;
+    if (restored) {
+      log::warning("the cluster's view: revision {} after {}: its registry was restored",
+                   news->revision, view()->revision);
+    }
     signal_.set(news);
     if (options_.changed) options_.changed(news);
   }
@@ -107,6 +121,7 @@ class RemoteMapImpl : public RemoteMap {
   ViewSignal signal_;
   std::stop_source stopping_;
   const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
+  std::atomic<bool> anew_ = false;
   mutable std::mutex mutex_;  // leaf
   std::optional<Status> trouble_;
 };

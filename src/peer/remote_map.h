@@ -2,6 +2,10 @@
 // RemoteMap: a client's view of a cluster, as a worker tells it: asked again and again, each answer
 // coming when there is something new. When a worker does not answer, another one is asked; what is
 // known stays as it was meanwhile. Thread-safe.
+//
+// A view of a lower revision than that which is known is one of a worker that is behind, and passed
+// over; unless the same worker has it twice in a row: by then it knows that it is behind, if it is,
+// and says nothing. So the registry was restored from a backup.
 #pragma once
 
 #include <functional>
@@ -17,8 +21,9 @@ namespace leat {
 struct RemoteMapOptions {
   // Addresses at which a worker is to be found, to begin with and where all others fail.
   std::vector<std::string> seeds{};
-  // One question at one address: the view once its revision is above `after`; null where there is
-  // none for so long that the worker answers all the same. An error: the next one is asked.
+  // One question at one address: the view once its revision is above `after`, or after some seconds
+  // one that is below; null where the worker has nothing to say for so long that it answers all the
+  // same. An error: the next one is asked.
   using Ask = std::function<Task<Result<ClusterViewPtr>>(Context, std::string address,
                                                          RegistryRevision after)>;
   Ask ask{};
@@ -37,6 +42,8 @@ class RemoteMap : public ClusterMap {
   virtual Task<Result<>> first_view(Context context) = 0;
   // Why the last question failed; nothing while all is well.
   virtual std::optional<Status> trouble() const = 0;
+  // The next answer is taken whatever its revision is: who asks may see something else from now on.
+  virtual void ask_anew() = 0;
   // Must have ended before it goes.
   virtual Task<> stop() = 0;
 };

@@ -1,12 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a client makes of what workers tell it of the cluster: news, old news, and a past that has
+// become another one.
 #include "peer/remote_map.h"
 
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cluster/wait_until_test.h"
 #include "runtime/shared_result.h"
 
 namespace leat {
 namespace {
+
+using std::chrono::milliseconds;
+using testing::wait_until;
+
+// Answers as its script says, then has nothing to say.
+class RemoteMapTest : public ::testing::Test {
+ protected:
+  // Of a worker: a view of that revision; 0: nothing to say, below: it does not answer.
+  using Script = std::vector<RegistryRevision>;
+  // The same as 0, and before it somebody wants the view anew.
+  static constexpr RegistryRevision kAskAnew = -100;
+
+  ~RemoteMapTest() override {
+    if (map_) executor_.wait(map_->stop());
+  }
+
+  void follow(Script script, std::vector<std::string> seeds = {"a:1"}) {
+    script_ = std::move(script);
+    RemoteMapOptions options{.seeds = std::move(seeds)};
+    options.ask = [this](Context context, std::string, RegistryRevision) {
+      return answer(this, std::move(context));
+    };
+    options.changed = [this](const ClusterViewPtr& view) {
+      std::lock_guard lock(mutex_);
+      told_.push_back(view->revision);
+    };
+    options.pause_min = milliseconds(1);
+    map_ = RemoteMap::start(std::move(options), executor_);
+    EXPECT_TRUE(wait_until([&] { return done(); }));
+  }
+  std::vector<RegistryRevision> told() const {
+    std::lock_guard lock(mutex_);
+    return told_;
+  }
+
+ private:
+  static Task<Result<ClusterViewPtr>> answer(RemoteMapTest* self, Context context) {
+    const auto next = self->next();
+    if (!next) {
+      Result<> ended = co_await sleep_for(context, std::chrono::hours(1));
+      co_return Error(ended.error());
+    }
+    if (*next == kAskAnew) {
+      self->map_->ask_anew();
+      co_return ClusterViewPtr();
+    }
+    if (*next < 0) co_return error(StatusCode::kUnavailable, "made not to answer");
+    if (*next == 0) co_return ClusterViewPtr();
+    ClusterView view;
+    view.revision = *next;
+    co_return std::make_shared<const ClusterView>(std::move(view));
+  }
+  std::optional<RegistryRevision> next() {
+    std::lock_guard lock(mutex_);
+    if (at_ > script_.size()) return std::nullopt;
+    if (at_ == script_.size()) {
+      ++at_;
+      return std::nullopt;
+    }
+    return script_[at_++];
+  }
+  bool done() const {
+    std::lock_guard lock(mutex_);
+    return at_ > script_.size();
+  }
+
+  Executor executor_;
+  mutable std::mutex mutex_;
+  Script script_;
+  size_t at_ = 0;
+  std::vector<RegistryRevision> told_;
+  std::unique_ptr<RemoteMap> map_;
+};
+
+TEST_F(RemoteMapTest, EachNewerViewIsTold) {
+  follow({3, 0, 5, 5, 9});
+  EXPECT_EQ(told(), (std::vector<RegistryRevision>{3, 5, 9}));
+}
+
+TEST_F(RemoteMapTest, AWorkerThatIsBehindIsPassedOver) {
+  follow({9, 5, 10, 5, 0, 5, 11});
+  EXPECT_EQ(told(), (std::vector<RegistryRevision>{9, 10, 11}));
+}
+
+TEST_F(RemoteMapTest, WhatAWorkerSaysTwiceInARowIsBelievedThoughItIsOfALowerRevision) {
+  follow({9, 5, 5, 6});
+  EXPECT_EQ(told(), (std::vector<RegistryRevision>{9, 5, 6}));
+}
+
+TEST_F(RemoteMapTest, WhatIsWantedAnewIsTakenThoughItIsOfTheSameRevision) {
+  follow({9, kAskAnew, 9, 9, kAskAnew, -1, 9});
+  EXPECT_EQ(told(), (std::vector<RegistryRevision>{9, 9, 9}));
+}
+
+TEST_F(RemoteMapTest, TwoWorkersThatAreBehindAreNotOneThatSaysSoTwice) {
+  follow({9, 5, -1, 5, 10}, {"a:1", "b:1"});
+  EXPECT_EQ(told(), (std::vector<RegistryRevision>{9, 10}));
+}
 
 Task<Result<ClusterViewPtr>> no_answer(Context context) {
   Result<> slept = co_await sleep_for(context, std::chrono::hours(1));

@@ -144,6 +144,30 @@ def test_without_etcd_all_goes_on_and_it_heals(make_cluster, seed):
     assert newcomer.status().get("trouble") is None
 
 
+def test_an_etcd_that_is_restored_from_a_backup_is_followed_back(make_cluster, seed):
+    cluster = make_cluster(2)
+    mount = cluster.client().mount_cluster("/", freshness="max-age=1s")
+    cluster.etcd.back_up()
+    for _ in range(10):
+        cluster.mount("data/train/large", "/later")
+        cluster.workers[0].run("cluster", "umount", "/later")
+    cluster.mount("data/train/large", "/later")
+    newcomer = cluster.add_worker()
+    cluster.wait_for_ring(cluster.workers)
+    wait_until(lambda: sorted(os.listdir(mount)) == ["later", "train"], "the mount to be seen")
+    with Readers(mount / "train", seed) as readers:
+        readers.more(50)
+        cluster.etcd.restore()
+        wait_until(lambda: os.listdir(mount) == ["train"], "the mount to be gone again",
+                   timeout_s=60)
+        cluster.wait_for_ring(cluster.workers)
+        readers.more(50)
+    assert not readers.failures, readers.failures[:3]
+    assert newcomer.status().get("trouble") is None
+    cluster.mount("data/train/small", "/after")
+    wait_until(lambda: sorted(os.listdir(mount)) == ["after", "train"], "the new mount")
+
+
 def test_workers_come_and_go_while_programs_read(make_cluster, seed, scale):
     cluster = make_cluster(2)
     mount = cluster.client().mount_cluster("/train", memory="64MiB")
@@ -220,6 +244,29 @@ def test_what_nobody_tells_is_seen_when_worker_and_client_believe_it_no_more(mak
         assert read(mount, name) == body(name, 2), name
 
 
+def test_a_daemon_that_begins_anew_while_no_worker_answers_keeps_its_folder(make_cluster):
+    cluster = make_cluster(2)
+    client = cluster.client()
+    mount = client.mount_cluster("/train", memory="64MiB")
+    if not client.json("mounts")["mounts"][0]["features"]["survives"]:
+        pytest.skip("this kernel sends a successor nothing again (it needs Linux 6.9)")
+    name = "train/small/001"
+    assert read(mount, name) == body(name)
+    for worker in cluster.workers:
+        worker.kill()
+    client.kill_daemon()
+    assert [one["path"] for one in client.json("mounts")["mounts"]] == [str(mount)]
+    with pytest.raises(OSError):
+        os.listdir(mount / "large")
+    for worker in cluster.workers:
+        worker.start()
+    # As a program would that tries again and does nothing else.
+    wait_until(lambda: os.path.exists(path_in(mount, name)), "the folder to work", timeout_s=60)
+    read_all(mount)
+    client.kill_daemon()
+    read_all(mount)
+
+
 def test_who_has_no_right_gets_nothing(make_cluster, folder):
     cluster = make_cluster(2)
     cluster.mount("data/train/small", "/private")
@@ -235,6 +282,18 @@ def test_who_has_no_right_gets_nothing(make_cluster, folder):
     refused = cluster.client().mount_cluster("/", token=cluster.folder / "foreign", check=False)
     assert refused.returncode != 0
     assert "token" in refused.stderr, refused.stderr
+
+
+def test_a_token_that_is_exchanged_is_read_again(make_cluster):
+    cluster = make_cluster(2)
+    cluster.mount("data/train/small", "/private")
+    token = cluster.new_token(cluster.folder / "in-use", "eve", "--read", "/train")
+    mount = cluster.client().mount_cluster("/", token=token, freshness="max-age=1s")
+    assert os.listdir(mount) == ["train"]
+    os.replace(cluster.new_token(cluster.folder / "wider", "eve"), token)
+    wait_until(lambda: sorted(os.listdir(mount)) == ["private", "train"], "the wider right",
+               timeout_s=60)
+    assert read(mount / "private", "001") == body("train/small/001")
 
 
 def test_mounts_of_a_cluster_come_and_go_under_the_folder(make_cluster):

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -56,6 +57,19 @@ class Etcd:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+    def back_up(self):
+        """What restore() brings back."""
+        self._exchange("data", "backup")
+
+    def restore(self):
+        self._exchange("backup", "data")
+
+    def _exchange(self, source, target):
+        self.stop()
+        shutil.rmtree(self.folder / target, ignore_errors=True)
+        shutil.copytree(self.folder / source, self.folder / target)
+        self.start()
 
 
 class Worker(Leat):

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/activity.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -33,6 +34,7 @@ class ClusterClientImpl : public ClusterClient {
     };
     changes.changed = options_.changed;
     follower_ = ChangeFollower::start(std::move(changes), executor);
+    if (!options_.token_file.empty()) executor.spawn(follow_token(std::move(*activity_.enter())));
   }
 
   Task<Result<>> first_view(Context context) override {
@@ -49,14 +51,23 @@ class ClusterClientImpl : public ClusterClient {
     std::lock_guard lock(mutex_);
     if (source_ == nullptr) {
       ClusterSourceOptions source;
-      source.cluster = fmt::format("{}\n{}", map_->view()->cluster, options_.identity);
+      source.cluster = options_.identity;
       source.name = fmt::format("leat://{}", fmt::join(options_.seeds, ","));
+      source.trouble = [this] { return map_->trouble(); };
       source_ = make_cluster_source(std::move(source), *map_, peers_);
     }
     return source_;
   }
 
+  bool used() const override {
+    std::lock_guard lock(mutex_);
+    return source_ != nullptr;
+  }
+
   Task<> stop() override {
+    stopping_.request_stop();
+    activity_.close();
+    co_await activity_.wait_idle();
     co_await follower_->stop();
     co_await map_->stop();
   }
@@ -122,6 +133,22 @@ class ClusterClientImpl : public ClusterClient {
     co_return co_await (*client)->changes(context.with_timeout(kQuestionTime), after);
   }
 
+  // A token ends or is exchanged while all goes on. With other rights there are other mounts.
+  Task<> follow_token(Activity::Token) {
+    const Context context = Context::background().with_cancel(stopping_.get_token());
+    for (bool readable = true;;) {
+      Result<> slept = co_await sleep_for(context, kTokenLookedAt);
+      if (!slept) co_return;
+      const std::string file = options_.token_file;
+      Result<Token> token = co_await executor_.blocking([file] { return Token::read(file); });
+      if (!token && readable) log::warning("{}", token.error().to_string());
+      readable = token.has_value();
+      if (!token || !options_.signer->renew(*std::move(token))) continue;
+      map_->ask_anew();
+      log::info("the token in {} was read again", file);
+    }
+  }
+
   struct Asker {
     WorkerId worker{};
     ClientPtr client{};
@@ -130,10 +157,14 @@ class ClusterClientImpl : public ClusterClient {
   // A worker answers after 8 s, news or not.
   static constexpr Clock::duration kQuestionTime = std::chrono::seconds(15);
 
+  static constexpr Clock::duration kTokenLookedAt = std::chrono::seconds(10);
+
   const ClusterClientOptions options_;
   Executor& executor_;
+  std::stop_source stopping_;
+  Activity activity_;
   const size_t first_ = Id128::random().hash64();
-  std::mutex mutex_;  // leaf
+  mutable std::mutex mutex_;  // leaf
   ClusterViewPtr known_ = std::make_shared<const ClusterView>();
   std::map<std::string, Asker> askers_;
   SourcePtr source_;

@@ -20,10 +20,12 @@ namespace leat {
 
 struct ClusterClientOptions {
   std::vector<std::string> seeds{};  // "10.0.0.1:7480"
-  // What tells this client from another one: two clusters may have one name, two tokens other
-  // rights.
+  // What tells this client from another one, and its source: where the cluster is, since two may
+  // have one name; by which token, since two may have other rights.
   std::string identity{};
   std::shared_ptr<RequestSigner> signer{};
+  // Where its token comes from, and is read again; empty: whoever made it looks after it.
+  std::string token_file{};
   std::shared_ptr<const HttpTls> tls{};
   // In place of a connection to oneself: the worker that this process is; null for others.
   std::function<PeerPtr(const WorkerInfo&)> local{};
@@ -39,8 +41,10 @@ class ClusterClient {
   // kUnavailable where no worker answers in time; says what came of asking.
   virtual Task<Result<>> first_view(Context context) = 0;
   virtual ClusterMap& map() = 0;
-  // The cluster's namespace. There has to be a first view.
+  // The cluster's namespace, of which nothing can be had before there is a view.
   virtual SourcePtr source() = 0;
+  // Whether somebody has it.
+  virtual bool used() const = 0;
   // Must have ended before it goes.
   virtual Task<> stop() = 0;
 };

@@ -24,6 +24,7 @@ namespace leat {
 namespace {
 
 constexpr unsigned kConnectionsMax = 8'192;
+constexpr unsigned kTurnedAwayMax = 256;
 constexpr uint64_t kBodyBytesMax = 4 * kMiB;  // of changes that another worker tells
 constexpr Clock::duration kSecretsLookedAt = std::chrono::seconds(10);
 // A mount that could not be opened here is tried again.
@@ -71,6 +72,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   SourcePtr wrap(const ClusterMount& mount, SourcePtr source);
   void take_view(const ClusterViewPtr& view);
   void note(const PeerChange& change);
+  bool follows() const;
   Task<> follow_views(Activity::Token token);
   Task<> follow_secrets(Activity::Token token);
 
@@ -98,6 +100,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   PeerDoor door_;
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<ClusterMember> member_;
+  std::atomic<RegistryMap*> registry_map_ = nullptr;  // of member_
   std::unique_ptr<ClusterJobBook> job_book_;
   std::unique_ptr<ClusterJobRunner> job_runner_;
   std::atomic<bool> jobs_begun_ = false;  // the runner is there, for who is told of something
@@ -115,7 +118,7 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
       registry_(std::move(registry)),
       secrets_(std::move(secrets)),
       signer_(std::move(signer)),
-      verifier_(secrets_->current(), {.self = id_}),
+      verifier_(secrets_->current(), {.self = id_, .instance = Id128::random().to_hex()}),
       catalog_(Catalog::create({.scratch_directory = options_.scratch_directory, .tells_new = true},
                                sources_, executor)),
       fetcher_(Fetcher::create(options_.fetch, &store_, sources_, executor)),
@@ -138,10 +141,12 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
              .map = map_,
              .changes = changes_,
              .verifier = verifier_,
-             .told = [this](PeerChanges news) {
-               for (const PeerChange& change : news.changes) note(change);
-               static_cast<void>(changes_.append(std::move(news.changes)));
-             }}) {
+             .follows = [this] { return follows(); },
+             .told =
+                 [this](PeerChanges news) {
+                   for (const PeerChange& change : news.changes) note(change);
+                   static_cast<void>(changes_.append(std::move(news.changes)));
+                 }}) {
   catalog_->set_change_listener([this](const CatalogChange& change) {
     auto told = name_change(*map_.view(), change);
     if (!told) return;
@@ -151,14 +156,17 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
 }
 
 Result<> ClusterWorkerImpl::begin() {
-  HttpServerOptions serving{
-      .body_bytes_max = kBodyBytesMax, .connections_max = kConnectionsMax, .tls = options_.tls};
+  HttpServerOptions serving{.body_bytes_max = kBodyBytesMax,
+                            .connections_max = kConnectionsMax,
+                            .turned_away_max = kTurnedAwayMax,
+                            .tls = options_.tls};
   LEAT_TRY(server_, HttpServer::start(options_.listen, door_.router(), serving, executor_));
   ClusterMemberOptions member{
       .cluster = options_.cluster, .ttl = options_.ttl, .ring = options_.ring};
   member.self = make_self(server_->endpoint());
   member.on_view = [this](const ClusterViewPtr& view) { take_view(view); };
   member_ = ClusterMember::start(*registry_, std::move(member), executor_);
+  registry_map_ = &member_->map();
   job_book_ = ClusterJobBook::start(*registry_, executor_);
   ClusterJobRunnerParts jobs{.registry = *registry_,
                              .election = member_->election(),
@@ -236,6 +244,11 @@ void ClusterWorkerImpl::note(const PeerChange& change) {
   std::string path = join_path(change.mount.empty() ? "/" : change.mount, change.key);
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   job_runner_->note_change(std::move(path), false);
+}
+
+bool ClusterWorkerImpl::follows() const {
+  const RegistryMap* map = registry_map_;
+  return map != nullptr && !map->trouble();
 }
 
 Task<> ClusterWorkerImpl::follow_views(Activity::Token) {

@@ -124,30 +124,45 @@ void HostCluster::attach(Catalog* catalog) {
 
 // --- mounts of a cluster -------------------------------------------------------------------------
 
-Task<Result<SourcePtr>> HostCluster::open_source(Context context, StoreUrl url) {
+Task<Result<SourcePtr>> HostCluster::open_source(Context context, StoreUrl url, bool must_answer) {
   LEAT_CO_CHECK_OK(check_url(url));
   Result<ClientPtr> client = client_of(url);
   if (!client) co_return Error(client.error());
-  Result<> seen = co_await (*client)->first_view(context);
-  if (!seen) {
-    // The next mount reads its token again, and nobody goes on asking.
-    if (forget(*client)) co_await (*client)->stop();
-    co_return Error(seen.error());
+  if (must_answer) {
+    Result<> seen = co_await (*client)->first_view(context);
+    if (!seen) {
+      // The next mount reads its token again, and nobody goes on asking.
+      if (forget(*client)) co_await (*client)->stop();
+      co_return Error(seen.error());
+    }
   }
-  co_return (*client)->source();
+  co_return source_of(*client);
 }
 
-// Whether it was ours to end.
+Result<SourcePtr> HostCluster::source_of(const ClientPtr& client) {
+  std::lock_guard lock(mutex_);
+  const bool there =
+      std::ranges::any_of(clients_, [&](const auto& one) { return one.second == client; });
+  if (there) return client->source();
+  return error(StatusCode::kUnavailable, "no worker answered another mount; try again");
+}
+
 bool HostCluster::forget(const ClientPtr& client) {
   std::lock_guard lock(mutex_);
+  if (client->used()) return false;
   return std::erase_if(clients_, [&](const auto& one) { return one.second == client; }) > 0;
 }
 
-// A worker is its own client, by its own right.
+// Empty where there is none: a worker is its own client, by its own right.
+std::string HostCluster::token_file_of(const StoreUrl& url) const {
+  const std::string given = option(url, "token");
+  if (!given.empty()) return given;
+  return worker_ != nullptr ? "" : kDefaultTokenFile;
+}
+
 Result<std::shared_ptr<RequestSigner>> HostCluster::signer_of(const StoreUrl& url) const {
-  std::string file = option(url, "token");
-  if (file.empty() && worker_ != nullptr) return worker_->signer();
-  if (file.empty()) file = kDefaultTokenFile;
+  const std::string file = token_file_of(url);
+  if (file.empty()) return worker_->signer();
   Result<Token> token = Token::read(file);
   if (!token) {
     return error(token.error().with_context(
@@ -168,6 +183,7 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   ClusterClientOptions options;
   LEAT_TRY(options.seeds, seeds_of(url));
   LEAT_TRY(options.signer, signer_of(url));
+  options.token_file = token_file_of(url);
   HttpTlsOptions tls{.ca_file = option(url, "ca"),
                      .certificate_file = option(url, "certificate"),
                      .key_file = option(url, "key")};

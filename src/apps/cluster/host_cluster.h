@@ -36,8 +36,9 @@ class HostCluster : public ClusterHost {
   void attach(Catalog* catalog);
 
   // Of leat://HOST:PORT[,HOST:PORT]/PATH, with the options `token`, `ca`, `certificate`, `key`.
-  // kUnavailable where no worker answers within `context`.
-  Task<Result<SourcePtr>> open_source(Context context, StoreUrl url);
+  // kUnavailable where no worker answers within `context`, if one is to: else a source that begins
+  // to answer by itself.
+  Task<Result<SourcePtr>> open_source(Context context, StoreUrl url, bool must_answer);
 
   Result<ClusterStatusView> cluster_status() const override;
   Task<Result<ClusterMountView>> add_cluster_mount(Context context,
@@ -56,8 +57,11 @@ class HostCluster : public ClusterHost {
   explicit HostCluster(Executor& executor) : executor_(executor) {}
 
   Result<ClientPtr> client_of(const StoreUrl& url);
+  std::string token_file_of(const StoreUrl& url) const;
   Result<std::shared_ptr<RequestSigner>> signer_of(const StoreUrl& url) const;
+  // Whether it was ours to end, since nobody uses it.
   bool forget(const ClientPtr& client);
+  Result<SourcePtr> source_of(const ClientPtr& client);
   PeerPtr local_peer(const WorkerInfo& info);
   static Task<> pass_on(HostCluster* self, std::string client, PeerChanges changes);
   Task<> tell(Catalog& catalog, SourcePtr source, PeerChanges changes);
@@ -66,7 +70,7 @@ class HostCluster : public ClusterHost {
   Executor& executor_;
   std::unique_ptr<ClusterWorker> worker_;
   std::shared_ptr<const HttpTls> worker_tls_;
-  mutable std::mutex mutex_;  // leaf
+  mutable std::mutex mutex_;  // before a client's
   bool stopped_ = false;
   std::map<std::string, ClientPtr> clients_;  // by address and options; they stay
   Catalog* catalog_ = nullptr;

@@ -117,8 +117,8 @@ Result<> HostDaemon::serve() {
     return inspection_files(folder, files, [this, folder] { return inspection_of(folder); });
   };
   mounting.windows = &windows_;
-  mounting.open_cluster = [this](Context context, StoreUrl url) {
-    return cluster_->open_source(std::move(context), std::move(url));
+  mounting.open_cluster = [this](Context context, StoreUrl url, bool must_answer) {
+    return cluster_->open_source(std::move(context), std::move(url), must_answer);
   };
   mounting.on_empty = [this] { options_.on_stop("nothing is mounted any more"); };
   mounts_ = std::make_unique<MountService>(mounting, *catalog_, *fetcher_, store_.get(), sources_,

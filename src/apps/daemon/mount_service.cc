@@ -195,8 +195,9 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
 
 Task<Result<SourcePtr>> MountService::open_store(Context context, StoreUrl url, std::string salt) {
   if (url.scheme != kClusterScheme || !options_.open_cluster) co_return open_source(url, salt);
+  // A folder that is there already stays, whether or not somebody answers for it now.
   co_return co_await options_.open_cluster(context.with_timeout(options_.probe_timeout),
-                                           std::move(url));
+                                           std::move(url), !taking_over());
 }
 
 Task<Result<>> MountService::check_target(Context context, StoreUrl url, std::string path) {

@@ -47,8 +47,8 @@ struct MountServiceOptions {
   // when it is mounted; what it answers goes before the service and `files`.
   std::function<std::vector<InspectionFile>(const std::string& folder, const FileSystem& files)>
       inspection{};
-  // Opens what leat:// names; null: nothing does.
-  std::function<Task<Result<SourcePtr>>(Context, StoreUrl)> open_cluster{};
+  // Opens what leat:// names; null: nothing does. Without `must_answer` it waits for nobody.
+  std::function<Task<Result<SourcePtr>>(Context, StoreUrl, bool must_answer)> open_cluster{};
   Clock::duration probe_timeout = std::chrono::seconds(30);
 };
 
@@ -159,7 +159,7 @@ class MountService {
   static void show_settings(MountView& view, const PolicySettings& settings);
   Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);
   Task<Result<>> open_door(EntryPtr entry);
-  Task<Result<>> take_over_lingering(KeptMount kept);
+  Task<Result<>> take_over_lingering(Context context, KeptMount kept);
   Task<> lose(EntryPtr entry);
   std::unique_ptr<FileSystem> make_file_system(const EntryPtr& entry, SharedRecords* records);
   Result<> inherit(const EntryPtr& entry, uint64_t number);

@@ -100,7 +100,7 @@ Task<Result<>> MountService::take_over(Context context, KeptMount kept, Snapshot
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());
   if (kept.lingering) {
-    Result<> lingers = co_await take_over_lingering(std::move(kept));
+    Result<> lingers = co_await take_over_lingering(context, std::move(kept));
     co_return lingers;
   }
   kept.request.probe = false;
@@ -206,14 +206,14 @@ Result<> MountService::inherit(const EntryPtr& entry, uint64_t number) {
 }
 
 // What is open in it is served on, from the store that it had.
-Task<Result<>> MountService::take_over_lingering(KeptMount kept) {
+Task<Result<>> MountService::take_over_lingering(Context context, KeptMount kept) {
   Result<StoreUrl> url = parse_source(kept.request);
   if (!url) co_return Error(url.error());
   Result<KeptMounts::Door> door = options_.kept->take(kept.door);
   if (!door) co_return Error(door.error());
   auto isolated = url->options.find("isolated");
   const bool alone = isolated != url->options.end() && isolated->second == "true";
-  Result<SourcePtr> source = open_source(*url, alone ? kept.request.path : "");
+  Result<SourcePtr> source = co_await open_store(context, *url, alone ? kept.request.path : "");
   if (!source) co_return Error(source.error());
   auto entry = std::make_shared<Entry>();
   entry->view = view_of(kept.request, *url);

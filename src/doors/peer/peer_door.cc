@@ -15,8 +15,6 @@
 namespace leat {
 namespace {
 
-// Long polls are answered after it, news or not, so that the asker knows that we live.
-constexpr Clock::duration kPollTime = std::chrono::seconds(8);
 // From there on the kernel sends from the file; below, copying is cheaper than a second call.
 constexpr uint64_t kSendfileBytesMin = 32 * kKiB;
 
@@ -29,9 +27,6 @@ HttpResponse failure(const Status& why) {
 }
 HttpResponse misdirected(const Status& why) {
   return peer_error_response(kHttpMisdirected, why, 0);
-}
-HttpResponse unauthorised(const Status& why) {
-  return peer_error_response(kHttpUnsigned, why, 0);
 }
 
 Context bounded_by(const PeerTerms& terms, Context context) {
@@ -137,6 +132,14 @@ std::optional<HttpResponse> PeerDoor::refusal(const HttpRequest& request, const 
                               (*principal)->name, mount)});
 }
 
+HttpResponse PeerDoor::unauthorised(const Status& why) const {
+  HttpResponse response = peer_error_response(kHttpUnsigned, why, 0);
+  if (!parts_.verifier.instance().empty()) {
+    response.headers.set(kInstanceField, parts_.verifier.instance());
+  }
+  return response;
+}
+
 void PeerDoor::set_epoch(HttpResponse& response) const {
   put_epoch(parts_.map.view()->ring.epoch(), response);
 }
@@ -222,8 +225,12 @@ Task<HttpResponse> PeerDoor::cluster(Context context, HttpRequest request) {
   if (auto refused = refusal(request, "", &who)) co_return *std::move(refused);
   const auto after = number_in(request, "after");
   if (!after) co_return no_number("after");
-  Result<ClusterViewPtr> view =
-      co_await parts_.map.newer(context.with_timeout(kPollTime), static_cast<int64_t>(*after));
+  Result<ClusterViewPtr> view = co_await parts_.map.newer(context.with_timeout(parts_.poll_time),
+                                                          static_cast<int64_t>(*after));
+  // Whoever has seen a later one and hears of an earlier one again and again believes us.
+  if (!view && parts_.map.view()->revision < static_cast<int64_t>(*after) && parts_.follows()) {
+    view = parts_.map.view();
+  }
   if (!view) co_return nothing_new();
   const auto may_see = [&](const auto& mount) {
     return who->worker || who->rights.may(mount.first, Right::kRead);

@@ -20,6 +20,10 @@ struct PeerDoorParts {
   ClusterMap& map;
   ChangeLog& changes;
   RequestVerifier& verifier;
+  // Whether `map` is what the registry holds now, as far as we know.
+  std::function<bool()> follows;
+  // A question for the view is answered after it, news or not, so that the asker knows we live.
+  Clock::duration poll_time = std::chrono::seconds(8);
   // What another worker tells of changes, for this one's clients.
   std::function<void(PeerChanges)> told;
 };
@@ -52,6 +56,7 @@ class PeerDoor {
   // Of what only workers ask of each other: "tell of what has changed".
   std::optional<HttpResponse> worker_only(const HttpRequest& request, std::string_view what) const;
   Result<PrincipalPtr> verified(const HttpRequest& request) const;
+  HttpResponse unauthorised(const Status& why) const;
   void set_epoch(HttpResponse& response) const;
 
   // Of all of a view, written once for all who wait for it: 5 ms of CPU of a thousand workers.

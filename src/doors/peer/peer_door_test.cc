@@ -43,13 +43,7 @@ class PeerDoorTest : public ::testing::Test {
                                                   .policy_of = [this](const std::string& at) {
                                                     return at == "/unserved" ? nullptr : policy_;
                                                   }});
-    door_ = std::make_unique<PeerDoor>(
-        PeerDoorParts{.own = *own_,
-                      .map = map_,
-                      .changes = changes_,
-                      .verifier = verifier_,
-                      .told = [this](PeerChanges news) { told_ = std::move(news); }});
-    server_ = HttpServer::start({{}, "127.0.0.1", 0}, door_->router(), {}, executor_).value();
+    serve({{}, "127.0.0.1", 0}, "first process");
     set_ring({kSelf});
     worker_ = client(TokenClaims::of_worker(kOther));
   }
@@ -58,6 +52,41 @@ class PeerDoorTest : public ::testing::Test {
     executor_.wait(verify_runs_->stop());
     executor_.wait(catalog_->stop());
     executor_.wait(fetcher_->stop());
+  }
+
+  void serve(const HttpEndpoint& endpoint, const std::string& instance) {
+    verifier_ = std::make_unique<RequestVerifier>(
+        secrets(), RequestVerifierOptions{.self = kSelf, .instance = instance});
+    door_ = std::make_unique<PeerDoor>(
+        PeerDoorParts{.own = *own_,
+                      .map = map_,
+                      .changes = changes_,
+                      .verifier = *verifier_,
+                      .follows = [this] { return follows_.load(); },
+                      .poll_time = std::chrono::milliseconds(50),
+                      .told = [this](PeerChanges news) { told_ = std::move(news); }});
+    server_ = HttpServer::start(endpoint, door_->router(), {}, executor_).value();
+  }
+  void restart() {
+    const HttpEndpoint endpoint = server_->endpoint();
+    executor_.wait(server_->stop());
+    server_.reset();
+    serve(endpoint, "second process");
+  }
+  // As a worker sends it that tells of a change.
+  HttpRequest signed_change(const std::string& instance) {
+    HttpRequest request{.method = "POST", .path = "/peer/v1/changes"};
+    request.body = encode_changes({.number = 0, .changes = {}});
+    request.headers.set(kToField, kSelf.to_hex());
+    if (!instance.empty()) request.headers.set(kInstanceField, instance);
+    RequestSigner signer(*issue(secrets()->signing(), TokenClaims::of_worker(kOther)));
+    request.target = request.path;
+    signer.sign(request);
+    return request;
+  }
+  int status_of(HttpRequest request) {
+    auto response = executor_.wait(HttpClient(server_->endpoint()).request(patient(), request));
+    return response ? response->status : 0;
   }
 
   void mount(const std::string& path, const std::string& prefix) {
@@ -129,7 +158,6 @@ class PeerDoorTest : public ::testing::Test {
   MadeMap map_;
   ClusterView view_;
   std::shared_ptr<const Policy> policy_;
-  RequestVerifier verifier_{secrets(), {.self = kSelf}};
   ChangeLog changes_{{.mounts = [] { return std::vector<std::string>{"/train"}; }}};
   PeerChanges told_;
   std::unique_ptr<Catalog> catalog_;
@@ -137,6 +165,8 @@ class PeerDoorTest : public ::testing::Test {
   std::unique_ptr<HostTarget> target_;
   std::unique_ptr<VerifyRuns> verify_runs_;
   std::unique_ptr<OwnPeer> own_;
+  std::atomic<bool> follows_ = true;
+  std::unique_ptr<RequestVerifier> verifier_;
   std::unique_ptr<PeerDoor> door_;
   std::unique_ptr<HttpServer> server_;
   std::shared_ptr<PeerClient> worker_;
@@ -357,6 +387,34 @@ TEST_F(PeerDoorTest, ViewAndChangesAreToldToWhoWaits) {
   EXPECT_EQ(told_.changes, std::vector{change});
   EXPECT_FALSE(executor_.wait(reader_of("/")->tell(patient(), {.number = 0, .changes = {change}})))
       << "who is no worker tells of no changes";
+}
+
+TEST_F(PeerDoorTest, WhatChangesSomethingIsTakenByTheProcessThatItWasSignedForAndAgainByNone) {
+  const PeerChange change{.mount = "/train", .key = "a", .kind = PeerChange::Kind::kObject};
+  auto told = executor_.wait(worker_->tell(patient(), {.number = 0, .changes = {change}}));
+  EXPECT_TRUE(told) << told.error().to_string();
+  EXPECT_EQ(status_of(signed_change("")), 401) << "it names no process";
+  const HttpRequest kept = signed_change("first process");
+  EXPECT_EQ(status_of(kept), 204);
+  restart();
+  EXPECT_EQ(status_of(kept), 401);
+  // The client still knows the process from before, and signs anew.
+  told = executor_.wait(worker_->tell(patient(), {.number = 0, .changes = {change}}));
+  EXPECT_TRUE(told) << told.error().to_string();
+}
+
+TEST_F(PeerDoorTest, WhoHasSeenALaterViewIsToldOfOursWhereThatIsWhatTheRegistryHolds) {
+  auto view = executor_.wait(worker_->view(patient(), view_.revision + 10));
+  ASSERT_TRUE(view && *view);
+  EXPECT_EQ((*view)->revision, view_.revision);
+  follows_ = false;
+  view = executor_.wait(worker_->view(patient(), view_.revision + 10));
+  ASSERT_TRUE(view);
+  EXPECT_EQ(*view, nullptr) << "it may be behind";
+  follows_ = true;
+  view = executor_.wait(worker_->view(patient(), view_.revision));
+  ASSERT_TRUE(view);
+  EXPECT_EQ(*view, nullptr);
 }
 
 TEST_F(PeerDoorTest, AWorkerThatIsGoneIsNotReached) {

@@ -37,11 +37,13 @@ Task<Result<UpkeepVerify>> VerifyRuns::look(Context context, uint64_t job) {
   if (!run) co_return Error(run.error());
   if (begun) {
     const CacheTarget::Content content = co_await target_.content(context, job);
-    std::lock_guard lock((*run)->mutex);
-    (*run)->state.objects_total = content.objects;
-    (*run)->state.bytes_total = content.bytes;
+    const UpkeepVerify first{.objects_total = content.objects, .bytes_total = content.bytes};
+    {
+      std::lock_guard lock((*run)->mutex);
+      (*run)->state = first;
+    }
     executor_.spawn(verify(*std::move(begun), &target_, *run, job));
-    co_return (*run)->state;
+    co_return first;
   }
   {
     std::lock_guard lock((*run)->mutex);

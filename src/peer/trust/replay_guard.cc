@@ -40,9 +40,7 @@ ReplayWindow::Verdict ReplayWindow::take(uint64_t counter) {
 }
 
 ReplayGuard::ReplayGuard(Options options)
-    : options_(options),
-      by_session_(0, Hash{Id128::random().hash64()}),
-      forgotten_(options.begins_after) {
+    : options_(options), by_session_(0, Hash{Id128::random().hash64()}) {
   LEAT_CHECK(options_.sessions_max > 0);
 }
 

@@ -44,8 +44,6 @@ struct ReplayGuardOptions {
   // Above this the session goes that said nothing for longest.
   size_t sessions_max = 100'000;
   int64_t idle_s = 600;  // a session that said nothing for longer is forgotten
-  // No request that is older is taken: as if a session of this date had been forgotten.
-  int64_t begins_after = 0;
 };
 
 class ReplayGuard {
@@ -88,7 +86,7 @@ class ReplayGuard {
   mutable AdaptiveMutex mutex_;  // leaf
   std::list<Entry> entries_;     // who said nothing for longest first
   std::unordered_map<ReplaySession, std::list<Entry>::iterator, Hash> by_session_;
-  int64_t forgotten_;  // the latest date of any request of a session that is forgotten
+  int64_t forgotten_ = 0;  // the latest date of any request of a session that is forgotten
 };
 
 }  // namespace leat

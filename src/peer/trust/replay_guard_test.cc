@@ -90,13 +90,6 @@ TEST(ReplayGuard, WhenFullTheOldestGoesAndIsNotTakenTwice) {
   EXPECT_EQ(guard.take({1, 3}, 8, 1006, 1006), Verdict::kNew);
 }
 
-TEST(ReplayGuard, MayBeginAfterADate) {
-  ReplayGuard guard({.begins_after = 1000});
-  EXPECT_EQ(guard.take({1, 1}, 7, 1000, 1001), Verdict::kForgotten);
-  EXPECT_EQ(guard.take({1, 1}, 8, 1001, 1001), Verdict::kNew);
-  EXPECT_EQ(guard.take({1, 1}, 9, 1000, 1001), Verdict::kForgotten);
-}
-
 TEST(ReplayGuard, NothingIsEverTakenTwice) {
   testing::Random random;
   ReplayGuard guard({.sessions_max = 8, .idle_s = 40});

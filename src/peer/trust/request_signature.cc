@@ -68,6 +68,10 @@ uint64_t drawn() {
 
 }  // namespace
 
+bool only_asks(const HttpRequest& request) {
+  return request.method == "GET" || request.method == "HEAD" || request.method == "DESCRIPTOR";
+}
+
 std::string target_of(const HttpRequest& request) {
   return request.target.empty() ? make_target(request.path, request.query) : request.target;
 }
@@ -98,11 +102,13 @@ RequestSigner::RequestSigner(Token token, RequestSignerOptions options)
   renew(std::move(token));
 }
 
-void RequestSigner::renew(Token token) {
+bool RequestSigner::renew(Token token) {
   const HmacKey key(token.key);
-  auto made = std::make_shared<const Credential>(std::move(token.claims), key);
+  auto made = std::make_shared<const Credential>(std::move(token), key);
   std::lock_guard lock(mutex_);
+  if (credential_ != nullptr && credential_->token == made->token) return false;
   credential_ = std::move(made);
+  return true;
 }
 
 std::shared_ptr<const RequestSigner::Credential> RequestSigner::credential() const {
@@ -113,7 +119,7 @@ std::shared_ptr<const RequestSigner::Credential> RequestSigner::credential() con
 void RequestSigner::sign(HttpRequest& request) {
   const auto with = credential();
   const uint64_t count = counter_.fetch_add(1, std::memory_order_relaxed) + 1;
-  request.headers.set(kTokenField, with->claims);
+  request.headers.set(kTokenField, with->token.claims);
   request.headers.set(kDateField, fmt::format_int(now_()).str());
   request.headers.set(kNonceField, session_ + fmt::format_int(count).str());
   request.headers.set(kSignatureField, to_hex(with->key.sign(signed_text(request))));

@@ -24,6 +24,12 @@ inline constexpr char kSignatureField[] = "leat-signature";
 // For which worker the request is, so that nobody sends it on to another one.
 inline constexpr char kToField[] = "leat-to";
 
+// Of a request that changes something: which process of that worker it is for, so that the next one
+// does not take it again. A worker tells it in the same field where it refuses a request.
+inline constexpr char kInstanceField[] = "leat-instance";
+
+// Whether a request asks only, so that it does no harm to answer it twice.
+bool only_asks(const HttpRequest& request);
 // As it is sent: path and query, encoded.
 std::string target_of(const HttpRequest& request);
 // The lines that are signed. Date and nonce are those of the request.
@@ -47,12 +53,12 @@ class RequestSigner {
   // that begins with `leat-` is signed, of the others Range and Cache-Control.
   void sign(HttpRequest& request);
 
-  // From now on with another token, whose secret is the newer one.
-  void renew(Token token);
+  // From now on with that token; false where it is the one from before.
+  bool renew(Token token);
 
  private:
   struct Credential {
-    std::string claims;
+    Token token;
     HmacKey key;
   };
   std::shared_ptr<const Credential> credential() const;

@@ -98,6 +98,7 @@ Result<PrincipalPtr> RequestVerifier::verify(const HttpRequest& request) {
                                clock_text(known->expires)));
   }
   LEAT_CHECK_OK(check_receiver(request));
+  LEAT_CHECK_OK(check_instance(request));
   LEAT_CHECK_OK(check_replay(*known, field(request, kNonceField), date, now));
   return known->principal;
 }
@@ -179,6 +180,17 @@ Result<> RequestVerifier::check_receiver(const HttpRequest& request) const {
                fmt::format("this is worker {}, and the request is for {}, which was here before: "
                            "ask the cluster where it is",
                            self, *to));
+}
+
+// What was seen is forgotten with the process, and dates do not tell: the sender's clock may be
+// ahead.
+Result<> RequestVerifier::check_instance(const HttpRequest& request) const {
+  if (options_.instance.empty() || only_asks(request)) return {};
+  if (field(request, kInstanceField) == options_.instance) return {};
+  return refused(
+      fmt::format("the request does not name in {} this worker's process, so that one before it "
+                  "may have taken it: sign it anew for {}",
+                  kInstanceField, options_.instance));
 }
 
 Result<> RequestVerifier::check_replay(const Known& known, std::string_view text, int64_t date,

@@ -29,6 +29,7 @@ using PrincipalPtr = std::shared_ptr<const Principal>;
 
 struct RequestVerifierOptions {
   WorkerId self;                // whom requests must be for; zero: it is not looked at
+  std::string instance{};       // of this process, for what is more than asked; empty: likewise
   int64_t skew_s = 300;         // between a request's date and our clock
   size_t tokens_max = 4096;     // whose keys are kept; the one goes that was used least lately
   ReplayGuardOptions replay{};  // its idle_s is longer than twice the skew, or equal
@@ -41,9 +42,12 @@ class RequestVerifier {
   RequestVerifier(SecretSetPtr secrets, RequestVerifierOptions options);
 
   // kPermissionDenied says what to do: not signed, clocks that differ (both times), a key that is
-  // none of ours or a request that was changed, a token that has expired, a request that was seen.
+  // none of ours or a request that was changed, a token that has expired, a request that was seen,
+  // or that this worker's process before this one may have seen.
   // kBusy: signed well, but for another worker. Takes each signature once.
   Result<PrincipalPtr> verify(const HttpRequest& request);
+
+  const std::string& instance() const { return options_.instance; }
 
   // From now on; tokens of secrets that are no more are believed no more.
   void set_secrets(SecretSetPtr secrets);
@@ -68,6 +72,7 @@ class RequestVerifier {
   Result<KnownPtr> find_signer(const HttpRequest& request, std::string_view claims);
   void keep(KnownPtr known, const SecretSetPtr& secrets);
   Result<> check_receiver(const HttpRequest& request) const;
+  Result<> check_instance(const HttpRequest& request) const;
   Result<> check_replay(const Known& known, std::string_view nonce, int64_t date, int64_t now);
 
   const RequestVerifierOptions options_;

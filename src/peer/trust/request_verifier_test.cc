@@ -73,6 +73,25 @@ class RequestVerifierTest : public ::testing::Test {
 #define EXPECT_SAYS(request, words) \
   EXPECT_NE(refusal(request).find(words), std::string::npos) << refusal(request)
 
+TEST_F(RequestVerifierTest, WhatChangesSomethingIsForOneProcessOfAWorker) {
+  RequestVerifier before(secrets("a"),
+                         {.self = kSelf, .instance = "1", .now = [] { return kNow; }});
+  RequestVerifier after(secrets("a"), {.self = kSelf, .instance = "2", .now = [] { return kNow; }});
+  HttpRequest change = read_request();
+  change.method = "POST";
+  signer_.sign(change);
+  EXPECT_FALSE(before.verify(change)) << "it names no process";
+  change.headers.set(kInstanceField, "1");
+  EXPECT_FALSE(before.verify(change)) << "it is not signed";
+  sender_now_ += 200;  // a clock that is ahead
+  signer_.sign(change);
+  EXPECT_TRUE(before.verify(change));
+  auto again = after.verify(change);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code(), StatusCode::kPermissionDenied);
+  EXPECT_TRUE(after.verify(signed_read())) << "who only asks need not say so";
+}
+
 // The document shows these: docs/formats/peer-protocol.md.
 TEST_F(RequestVerifierTest, GoldenSignature) {
   const HttpRequest request = signed_read();

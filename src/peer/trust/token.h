@@ -68,6 +68,7 @@ Result<TokenClaims> decode_claims(std::string_view text);
 struct Token {
   std::string claims;  // as encode_claims() wrote it
   std::string key;     // 32 bytes, the secret part
+  friend bool operator==(const Token&, const Token&) = default;
 
   // One line, "leat-token-1 CLAIMS KEY\n"; to be kept in a file of mode 0600.
   std::string to_line() const;
