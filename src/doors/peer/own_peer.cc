@@ -155,7 +155,12 @@ Task<PeerReply<void>> OwnPeer::read(Context context, PeerRead request, std::span
 std::shared_ptr<BackingFile> OwnPeer::backing(const PeerRead& request) {
   if (parts_.store == nullptr) return nullptr;
   Result<FileRefPtr> file = own_ref(request);
-  return file ? parts_.store->backing(**file) : nullptr;
+  if (!file) return nullptr;
+  auto backing = parts_.store->backing(**file);
+  if (backing == nullptr) return nullptr;
+  served_reads.add();
+  served_bytes.add(request.range.size);
+  return backing;
 }
 
 // --- names ---------------------------------------------------------------------------------------
