@@ -10,7 +10,7 @@
 // LIST has a line "NAME BYTES VERSION" for each file, where older versions are wrong. `once` reads
 // each in that order, `cycle` again and again; `load` at random, and a directory in place of every
 // LIST_EVERYth (0: none). The last two go on until their input ends; a line there makes them tell
-// what was since the line before. `pages` reads COUNT pages of 4 KiB, each once, one after the
+// what was since the line before. `pages` reads COUNT pages of 4 KiB at random, one after the
 // other. Told is a line of JSON. Reads go past the kernel's page cache as far as posix_fadvise
 // goes; a read is the opening of a file and all of its bytes.
 #include <dirent.h>
@@ -41,7 +41,7 @@ namespace {
 
 using Now = std::chrono::steady_clock;
 constexpr size_t kStepBytes = 1 << 20;
-constexpr size_t kPageBytes = 4096;
+constexpr size_t kPageBytes = 4096, kBlockBytes = 64 << 10;
 constexpr size_t kMessagesMax = 5;
 
 struct Entry {
@@ -291,11 +291,12 @@ int cycle(const std::string& folder, const std::vector<Entry>& entries, size_t t
   });
 }
 
-// Pages in an order in which none follows the one before it.
+// One page of as many blocks, all at random: of the few pages that are read of a data set none lie
+// next to each other.
 int pages(const std::string& path, const std::string& name, uint64_t bytes, uint64_t count) {
   Tally tally(1);
   const int fd = ::open((path + "/" + name).c_str(), O_RDONLY | O_CLOEXEC);
-  const uint64_t all = bytes / kPageBytes;
+  const uint64_t all = bytes / kBlockBytes;
   if (fd < 0 || all < count || count == 0) {
     std::fprintf(stderr, "%s: %lu pages cannot be read\n", name.c_str(), count);
     return 1;
@@ -303,12 +304,15 @@ int pages(const std::string& path, const std::string& name, uint64_t bytes, uint
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
   const uint64_t file = told::file_of(name);
+  std::mt19937_64 random(20240607);
   std::vector<uint64_t> order(all);
-  for (uint64_t page = 0; page < all; ++page) order[page] = page;
-  std::ranges::shuffle(order, std::mt19937_64(20240607));
+  for (uint64_t block = 0; block < all; ++block) {
+    order[block] = block * kBlockBytes + random() % (kBlockBytes / kPageBytes) * kPageBytes;
+  }
+  std::ranges::shuffle(order, random);
   std::vector<char> memory(kPageBytes);
   for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t at = order[i] * kPageBytes;
+    const uint64_t at = order[i];
     Outcome outcome;
     tally.begin(0);
     const ssize_t got = ::pread(fd, memory.data(), kPageBytes, static_cast<off_t>(at));

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of a worker's data door: what it serves from its cache for each second of one core, beside servers
 that do as little as can be done; and a single read through a folder beside a ping-pong. Server and
-client run on a core each, in two hosts; of the last row wherever the kernel puts them."""
+client run on a core each, in two hosts, a folder's daemon beside its reader."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def client_core():
 class Door:
     """One worker, and a host that asks it. `set_name` is in its cache, its files whole."""
 
-    def __init__(self, scene, set_name, directory, pinned=True):
+    def __init__(self, scene, set_name, directory):
         self.scene, self.set_name, self.directory = scene, set_name, directory
         self.server, self.asker = scene.network.host("w0"), scene.network.host("c0")
         self.worker = scene.workers[0]
@@ -36,11 +36,8 @@ class Door:
         self.of_worker = [self.worker.address, scene.cluster.token, f"/{set_name}", directory]
         files = scene.setting.data.files[set_name]
         self.files = {name: size for name, size in files.items() if name.startswith(directory)}
-        self.cores = ([], [])  # words in front of a server, and of a client
         self.fill()
-        if pinned:
-            pin(self.worker.process.pid, SERVER_CORE)
-            self.cores = (on_core(SERVER_CORE), on_core(client_core()))
+        pin(self.worker.process.pid, SERVER_CORE)
 
     def fill(self):
         """Every byte is compared, once as it comes and once as it is cached."""
@@ -52,7 +49,8 @@ class Door:
             self.scene.wait_until_written(whole)
 
     def ask(self, *words):
-        return run_json(*self.asker.before, *self.cores[1], client("leat_bench_door"), *words)
+        return run_json(*self.asker.before, *on_core(client_core()), client("leat_bench_door"),
+                        *words)
 
     def worth(self, pid, *words):
         """What the client says, with the server's CPU."""
@@ -72,7 +70,7 @@ class Door:
         """(pid, address) of such a server of a file of the set, at the worker's place."""
         path = self.scene.store.data / BUCKET / self.set_name / name
         process = subprocess.Popen(
-            [*self.server.before, *self.cores[0], client("leat_bench_bare"), kind,
+            [*self.server.before, *on_core(SERVER_CORE), client("leat_bench_bare"), kind,
              self.server.address, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             yield process.pid, f"{self.server.address}:{int(process.stdout.readline())}"
@@ -141,7 +139,8 @@ def remote_latency(setting):
     sizes = setting.sizes
     with setting.scene("range", workers=1) as scene:
         name, folder = scene.client("/range")
-        one = Door(scene, "range", "", pinned=False)
+        one = Door(scene, "range", "")
+        pin(scene.cluster.clients[0].daemon_pid(), client_core())
         host = scene.network.host(name)
 
         def pingpong():
@@ -150,8 +149,8 @@ def remote_latency(setting):
 
         def pages():
             before = host.received_bytes()
-            told = run_json(*program_words("pages", folder, "file", sizes.range_bytes,
-                                           sizes.pages))
+            told = run_json(*on_core(client_core()),
+                            *program_words("pages", folder, "file", sizes.range_bytes, sizes.pages))
             check_all(told, "the reader of pages")
             return told, (host.received_bytes() - before) / sizes.pages
 

@@ -81,7 +81,8 @@ def epochs_of(order, files, epochs):
 
 
 def hits_of(setting, order):
-    """The share of what workers were asked for that they need not ask the store for, once filled."""
+    """(the share of what is read that the store is not asked for, once the caches are filled; what
+    workers served ÷ what was read)."""
     data, whole = setting.data, setting.data.bytes_of("share")
     with setting.scene("share", cache_bytes=int(SHARE * whole / WORKERS), memory="32MiB") as scene:
         clients = scene.clients("/share", CLIENTS)
@@ -99,7 +100,8 @@ def hits_of(setting, order):
                 for n, ((_, folder), part) in enumerate(zip(clients, parts))])
         asked, _ = bodies.since(begin)
         served = scene.counters("leat_peer_served_bytes_total") - served
-    return 1 - asked / served, served / (whole * setting.sizes.epochs)
+    read = whole * setting.sizes.epochs
+    return 1 - asked / read, served / read
 
 
 def hit_rate(setting):
