@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a worker's door is measured against: servers that do as little as can be done.
 //
-//   leat_bench_bare beast HOST FILE    HTTP by Beast on one thread, the file's bytes from memory
+//   leat_bench_bare beast HOST FILE…   HTTP by Beast on one thread, files by number from memory
 //   leat_bench_bare file HOST FILE     TCP, a thread a connection: ranges of the file by sendfile
 //   leat_bench_bare memory HOST FILE   the same from memory by write, which is a ping-pong
 // A request of the last two is two numbers of 64 bits, offset and size; the answer is the bytes.
@@ -19,6 +19,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bare_beast.h"
 
@@ -42,11 +43,12 @@ void say_port_and_wait(unsigned port) {
   std::_Exit(0);  // whoever is served is not waited for
 }
 
-void beast(const char* host, const char* path) {
-  const std::string body = bytes_of(path);
+void beast(const char* host, const std::vector<const char*>& paths) {
+  std::vector<std::string> bodies;
+  for (const char* path : paths) bodies.push_back(bytes_of(path));
   Executor executor({.threads = 1});
   Tcp::acceptor acceptor(executor.any(), Tcp::endpoint(boost::asio::ip::make_address(host), 0));
-  executor.spawn(accept_bare(&executor, &acceptor, &body));
+  executor.spawn(accept_bare(&executor, &acceptor, &bodies));
   say_port_and_wait(acceptor.local_endpoint().port());
 }
 
@@ -98,12 +100,12 @@ void raw(const char* host, const char* path, bool from_memory) {
 }  // namespace leat
 
 int main(int count, char** words) {
-  const std::string mode = count == 4 ? words[1] : "";
+  const std::string mode = count >= 4 ? words[1] : "";
   if (mode == "beast") {
-    leat::beast(words[2], words[3]);
+    leat::beast(words[2], {words + 3, words + count});
   } else if (mode == "file" || mode == "memory") {
     leat::raw(words[2], words[3], mode == "memory");
   }
-  std::fprintf(stderr, "leat_bench_bare beast|file|memory HOST FILE\n");
+  std::fprintf(stderr, "leat_bench_bare beast|file|memory HOST FILE…\n");
   return 2;
 }

@@ -5,7 +5,7 @@
 //   leat_bench_door check ADDRESS TOKEN MOUNT DIRECTORY [CA CERTIFICATE KEY]
 //   leat_bench_door leat ADDRESS TOKEN MOUNT DIRECTORY BYTES CONNECTIONS SECONDS
 //   leat_bench_door tls ADDRESS TOKEN MOUNT DIRECTORY BYTES CONNECTIONS SECONDS CA CERTIFICATE KEY
-//   leat_bench_door beast ADDRESS NAME BYTES CONNECTIONS SECONDS
+//   leat_bench_door beast ADDRESS BYTES CONNECTIONS SECONDS NAME…
 //   leat_bench_door raw ADDRESS NAME FILE_BYTES BYTES CONNECTIONS SECONDS
 //   leat_bench_door pingpong ADDRESS NAME BYTES COUNT
 // `check` reads all files of a directory of the mount and compares every byte; the others compare
@@ -143,14 +143,17 @@ int of_a_worker(const std::string& mode, const std::vector<std::string>& words) 
   return 0;
 }
 
+// Its files in turn, as those of a worker.
 int of_beast(const std::vector<std::string>& words) {
-  const uint64_t bytes = number(words[2]);
+  const uint64_t bytes = number(words[1]);
+  const std::vector<std::string> names(words.begin() + 4, words.end());
   // As long as a signed request is.
-  std::string text = "GET /peer/v1/bytes?mount=data HTTP/1.1\r\nHost: " + words[0] +
-                     "\r\nleat-token: " + std::string(600, 'x') + "\r\n\r\n";
-  const Question asked{std::move(text), told::file_of(words[1]), 0, bytes};
-  asker::RawAsker({words[0], number(words[3]), std::atof(words[4].c_str()), bytes, true}, [&] {
-    return asked;
+  const std::string rest =
+      " HTTP/1.1\r\nHost: " + words[0] + "\r\nleat-token: " + std::string(600, 'x') + "\r\n\r\n";
+  uint64_t next = 0;
+  asker::RawAsker({words[0], number(words[2]), std::atof(words[3].c_str()), bytes, true}, [&] {
+    const uint64_t at = next++ % names.size();
+    return Question{"GET /" + std::to_string(at) + rest, told::file_of(names[at]), 0, bytes};
   }).run();
   return 0;
 }
@@ -197,7 +200,7 @@ int run(const std::vector<std::string>& words) {
   const std::string& mode = words[0];
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (mode == "check" || mode == "leat" || mode == "tls") return of_a_worker(mode, rest);
-  if (mode == "beast" && rest.size() == 5) return of_beast(rest);
+  if (mode == "beast" && rest.size() > 4) return of_beast(rest);
   if (mode == "raw" && rest.size() == 6) return of_raw(rest);
   if (mode == "pingpong" && rest.size() == 4) return pingpong(rest);
   return 2;

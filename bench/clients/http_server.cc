@@ -46,7 +46,8 @@ struct Work {
   Executor executor({.threads = 1});
   Tcp::acceptor acceptor(executor.any(), Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   const uint16_t port = acceptor.local_endpoint().port();
-  executor.spawn(accept_bare(&executor, &acceptor, &body));
+  const std::vector<std::string> bodies = {body};
+  executor.spawn(accept_bare(&executor, &acceptor, &bodies));
   (void)!::write(port_to, &port, sizeof port);
   for (;;) pause();
 }

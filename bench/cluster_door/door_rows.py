@@ -66,12 +66,12 @@ class Door:
                           seconds, *self.more)
 
     @contextmanager
-    def bare(self, kind, name):
-        """(pid, address) of such a server of a file of the set, at the worker's place."""
-        path = self.scene.store.data / BUCKET / self.set_name / name
+    def bare(self, kind, *names):
+        """(pid, address) of such a server of files of the set, at the worker's place."""
+        folder = self.scene.store.data / BUCKET / self.set_name
         process = subprocess.Popen(
             [*self.server.before, *on_core(SERVER_CORE), client("leat_bench_bare"), kind,
-             self.server.address, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+             self.server.address, *map(folder.joinpath, names)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             yield process.pid, f"{self.server.address}:{int(process.stdout.readline())}"
         finally:
@@ -87,15 +87,14 @@ class Door:
 
 
 def door(setting):
-    """door: objects of 100 KB, keep-alive, signed ÷ Beast with the same bytes."""
+    """door: objects of 100 KB in turn, keep-alive, signed ÷ Beast with all of them in its memory."""
     with setting.scene("load", workers=1) as scene:
         one = Door(scene, "load", "small/")
-        name = next(iter(one.files))
 
         def beast():
-            with one.bare("beast", name) as (pid, address):
-                return one.worth(pid, "beast", address, name, SMALL_BYTES, SMALL_CONNECTIONS,
-                                 setting.sizes.rate_s)
+            with one.bare("beast", *one.files) as (pid, address):
+                return one.worth(pid, "beast", address, SMALL_BYTES, SMALL_CONNECTIONS,
+                                 setting.sizes.rate_s, *one.files)
 
         result, ours, theirs = one.beside(
             beast, lambda: one.ours("leat", SMALL_BYTES, SMALL_CONNECTIONS))

@@ -143,13 +143,12 @@ class Scene:
         os.sync()
 
     def close(self):
-        steps = [one.close for one in (self.cluster,) if one]
-        steps += [self.network.heal] if self.network else []
-        for step in steps[::-1]:
-            try:
-                step()
-            except Exception as error:  # the rest has to go all the same
-                say(f"while the cluster was ended: {error}")
+        try:
+            if self.cluster:
+                self.network.heal()
+                self.cluster.close()
+        except Exception as error:  # the rest has to go all the same
+            say(f"while the cluster was ended: {type(error).__name__}: {error}")
         leftovers.clear(self.folder)
         for group in self.groups:
             group.close()
