@@ -71,7 +71,8 @@ class Door:
         folder = self.scene.store.data / BUCKET / self.set_name
         process = subprocess.Popen(
             [*self.server.before, *on_core(SERVER_CORE), client("leat_bench_bare"), kind,
-             self.server.address, *map(folder.joinpath, names)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+             self.server.address, *map(folder.joinpath, names)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             yield process.pid, f"{self.server.address}:{int(process.stdout.readline())}"
         finally:
