@@ -225,9 +225,69 @@ WHOLE = Layer("The whole: a bucket as programs see it", "", {
         "capacity": most("capacity: most above the configured size", 8, "MiB")}, 40, root=True),
 }, ("leat_bench_curl",))
 
+
+
+def fault_row(name, about, title, stall_s, seconds, promised=True):
+    """What readers see of it; only stated where nothing is promised."""
+    figures = {
+        f"{name}_failed": most(f"{title}: failed reads", 0 if promised else None, "reads"),
+        f"{name}_stall": most(f"{title}: longest stall of a read", stall_s, "s"),
+        f"{name}_rate": Figure(f"{title}: rate after 10 s ÷ rate before",
+                               0.7 if promised else None, unit="share")}
+    return Row(about, figures, seconds, root=True, runs_max=3)
+
+
+CLUSTER = Layer("A cluster", "", {
+    "cold": Row("four clients read a cold set at once: bytes asked of the store ÷ the set", {
+        "cold": most("4 clients read a cold set: bodies asked of the store ÷ the set", 1.01,
+                     "times")}, 60, root=True),
+    "door": Row("100 KB objects from a worker's cache, signed ÷ a bare Beast server", {
+        "door": Figure("data door, 100 KB objects, per core ÷ a bare Beast server", 0.6)},
+        60, root=True),
+    "ranges": Row("4 MiB ranges from a worker's cache ÷ raw TCP with sendfile", {
+        "ranges": Figure("data door, 4 MiB ranges, per core ÷ raw TCP with sendfile", 0.8)},
+        60, root=True),
+    "ranges-tls": Row("the same with mutual TLS", {
+        "ranges_tls": Figure("the same with mutual TLS ÷ raw TCP in clear", None)}, 60, root=True),
+    "remote-latency": Row("4 KiB at depth 1 through a folder, in a worker's cache ÷ a ping-pong", {
+        "remote_latency": most("4 KiB remote hit through the folder, depth 1 ÷ TCP ping-pong", 4),
+        "remote_bytes": most("bytes moved for each of them", 5120, "bytes")}, 40, root=True),
+    "aggregate": Row("four workers behind 1 Gbit/s each, one client per worker ÷ sum of links", {
+        "aggregate": Figure("4 workers behind 1 Gbit/s, 4 clients ÷ sum of links", 0.9)},
+        60, root=True),
+    "kill": fault_row("kill", "one of four workers is killed while two clients read",
+                      "a worker is killed", 2, 70),
+    "stop": fault_row("stop", "one of four workers is stopped (SIGSTOP), and goes on later",
+                      "a worker hangs", 5, 70),
+    "cut": fault_row("cut", "one of four workers is cut off without a reset, and is back later",
+                     "a worker is cut off", 5, 70),
+    "leader": fault_row("leader", "the worker that leads is killed", "the leader is killed", None,
+                        70, promised=False),
+    "etcd": fault_row("etcd", "etcd is away for a minute", "etcd is away for 60 s", None, 110,
+                      promised=False),
+    "halves": fault_row("halves", "two workers and etcd are cut from two workers for 30 s",
+                        "a cut between halves", None, 80, promised=False),
+    "hit-rate": Row("epochs over a set of which all caches together hold a half, three orders", {
+        f"hit_rate_{order}": most(f"half of the set cached, epochs {title}: hit rate beside 0.5",
+                                  0.02, "share")
+        for order, title in (("in_order", "in order"), ("permuted", "permuted"),
+                             ("resharded", "re-sharded"))}, 240, root=True, runs_max=1),
+    "joins": Row("twenty workers come and go while two clients read", {
+        "joins_failed": most("20 joins and leaves in a row: failed reads", 0, "reads"),
+        "joins_stall": most("20 joins and leaves in a row: longest stall of a read", None, "s")},
+        160, root=True, runs_max=1),
+    "soak": Row("an hour of reads, listings, changes, joins and kills (--soak-minutes)", {
+        "soak_failed": most("soak: failed reads and listings", 0, "reads"),
+        "soak_stall": most("soak: longest stall of a read", None, "s"),
+        "soak_memory": most("soak: memory of a process at the end ÷ at a quarter, the most", 1.1,
+                            "times"),
+        "soak_descriptors": most("soak: the same of descriptors", 1.1, "times")},
+        3700, root=True, runs_max=1),
+}, ("leat_bench_bare", "leat_bench_door", "leat_bench_cluster_reader"))
+
 # From the lowest to what programs see, which is the order in which they are run.
 LAYERS = {"stores": STORES, "files": FILES, "cache": CACHE, "names": NAMES, "fuse": FUSE,
-          "whole": WHOLE}
+          "whole": WHOLE, "cluster": CLUSTER}
 
 
 def figure_of(record_id):

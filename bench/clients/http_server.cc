@@ -16,10 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -27,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "bare_beast.h"
 #include "http/client.h"
 #include "http/server.h"
 #include "runtime/disk.h"
@@ -36,9 +33,6 @@ namespace leat {
 namespace {
 
 namespace asio = boost::asio;
-namespace bhttp = boost::beast::http;
-using boost::asio::redirect_error;
-using boost::asio::use_awaitable;
 using Tcp = asio::ip::tcp;
 
 struct Work {
@@ -48,34 +42,12 @@ struct Work {
   bool our_client;
 };
 
-// Without time limits, which would cost it a timer each.
-Task<> serve_bare(Tcp::socket socket, const std::string* body) {
-  boost::beast::flat_buffer buffer;
-  boost::system::error_code failed;
-  while (!failed) {
-    bhttp::request<bhttp::empty_body> request;
-    co_await bhttp::async_read(socket, buffer, request, redirect_error(use_awaitable, failed));
-    if (failed) break;
-    bhttp::response<bhttp::span_body<const char>> response(bhttp::status::ok, 11);
-    response.body() = boost::beast::span<const char>(body->data(), body->size());
-    response.prepare_payload();
-    co_await bhttp::async_write(socket, response, redirect_error(use_awaitable, failed));
-  }
-}
-
-Task<> accept_bare(Executor* executor, Tcp::acceptor* acceptor, const std::string* body) {
-  for (;;) {
-    Tcp::socket socket = co_await acceptor->async_accept(use_awaitable);
-    socket.set_option(Tcp::no_delay(true));
-    executor->spawn(serve_bare(std::move(socket), body));
-  }
-}
-
 [[noreturn]] void bare(int port_to, const std::string& body) {
   Executor executor({.threads = 1});
   Tcp::acceptor acceptor(executor.any(), Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   const uint16_t port = acceptor.local_endpoint().port();
-  executor.spawn(accept_bare(&executor, &acceptor, &body));
+  const std::vector<std::string> bodies = {body};
+  executor.spawn(accept_bare(&executor, &acceptor, &bodies));
   (void)!::write(port_to, &port, sizeof port);
   for (;;) pause();
 }

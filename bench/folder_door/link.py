@@ -37,12 +37,17 @@ def missing():
 
 
 def remove_abandoned():
-    """What benches left that were killed: their names end in a process that there is no more."""
-    for line in run("ip", "netns", "list", check=False).stdout.splitlines():
-        name = line.split()[0] if line else ""
-        owner = name.removeprefix(NAME)
+    """What benches left that were killed: namespaces `leatbPID`, and `leatbPID-HOST` of a network of
+    several (cluster_door/network.py), of a process that there is no more."""
+    for name in namespaces():
+        owner = name.removeprefix(NAME).split("-")[0]
         if name.startswith(NAME) and owner.isdigit() and is_ending(int(owner)):
             remove(name)
+
+
+def namespaces():
+    lines = run("ip", "netns", "list", check=False).stdout.splitlines()
+    return [line.split()[0] for line in lines if line]
 
 
 def remove(name):

@@ -83,7 +83,8 @@ const char* why_not_kept(const FileRef& ref) {
 class ChainFetcher final : public Fetcher {
  public:
   ChainFetcher(FetcherOptions options, PageStore* store, SourceTable& sources, Executor& executor)
-      : memory_(options.memory_bytes_max, options.now),
+      : memory_bytes_max_(options.memory_bytes_max),
+        memory_(options.memory_bytes_max, options.now),
         reads_(read_limits(options.memory_bytes_max)),
         runner_(options, store, sources, executor, table_, memory_) {}
   ~ChainFetcher() override { LEAT_CHECK(runner_.idle()); }
@@ -92,6 +93,7 @@ class ChainFetcher final : public Fetcher {
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
   Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) override;
   bool prefetch(FileRefPtr ref, ByteRange range) override;
+  uint64_t unkept_ahead_bytes_max() const override { return memory_bytes_max_ / 4; }
   Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) override;
   uint64_t forget(const FileId& id) override;
   Task<> stop() override;
@@ -120,6 +122,7 @@ class ChainFetcher final : public Fetcher {
                                       Activity::Token token);
   Task<Result<>> await_stored(Context context, FileRefPtr ref, FlightPtr flight);
 
+  const uint64_t memory_bytes_max_;
   FlightTable table_;
   RecentRanges memory_;
   FairGate reads_;  // bytes of reads under way

@@ -59,6 +59,10 @@ class Fetcher : public PageSource {
   // worth another try once others have ended.
   virtual bool prefetch(FileRefPtr ref, ByteRange range) = 0;
 
+  // Of what is fetched ahead and kept nowhere but in memory, so much may wait for its readers: with
+  // more a read that had to be fetched itself would push out what is wanted next.
+  virtual uint64_t unkept_ahead_bytes_max() const { return UINT64_MAX; }  // of one without memory
+
   // For load: returns when `range` is in the page store. The bytes that had to be fetched. kNoSpace
   // when the page store has no room, kUnsupported when there is none or the file is not to be kept.
   virtual Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PeerCircuit: whether a worker that did not answer is to be asked again. Closed: it is. Open: it
-// is not, until a pause is over; then one request is let through to see. Bookkeeping alone;
-// thread-safe.
+// is not; each time that a pause is over it is to be tried once, by whoever asked for leave, and
+// nothing else goes until that has ended. Bookkeeping alone; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -26,19 +26,21 @@ class PeerCircuit {
  public:
   explicit PeerCircuit(PeerCircuitOptions options = {}) : options_(std::move(options)) {}
 
-  // Whether a request may go. While it is open: one, each time that a pause is over.
-  bool may_try() {
+  enum class Leave : uint8_t {
+    kAsk,  // it is closed
+    kTry,  // it is open, and the caller sees whether it lives: answered() or failed() must follow
+    kNo,
+  };
+  Leave leave() {
     std::lock_guard lock(mutex_);
-    if (!open_) return true;
-    const Clock::time_point now = options_.now();
-    if (now < try_at_) return false;
-    try_at_ = now + pause_;  // of those who come meanwhile
+    if (!open_) return Leave::kAsk;
+    if (trial_ || options_.now() < try_at_) return Leave::kNo;
     trial_ = true;
-    return true;
+    return Leave::kTry;
   }
   void answered() {
     std::lock_guard lock(mutex_);
-    open_ = false;
+    open_ = trial_ = false;
     failures_ = 0;
     pause_ = Clock::duration(0);
   }

@@ -56,14 +56,14 @@ Result<std::shared_ptr<PeerClient>> PeerClient::make(PeerClientOptions options,
                                                      Executor& executor) {
   LEAT_TRY(HttpEndpoint endpoint, HttpEndpoint::parse(options.address));
   std::shared_ptr<PeerClient> client(
-      new PeerClient(options, std::move(endpoint), std::move(signer)));
+      new PeerClient(options, std::move(endpoint), std::move(signer), executor));
   std::weak_ptr<PeerClient> weak = client;
   client->watch_ = PeerWatch::make(options.watch, [weak] { return ping_of(weak); }, executor);
   return client;
 }
 
 PeerClient::PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
-                       std::shared_ptr<RequestSigner> signer)
+                       std::shared_ptr<RequestSigner> signer, Executor& executor)
     : options_(std::move(options)),
       signer_(std::move(signer)),
       client_(endpoint, {.tls = options_.tls,
@@ -72,7 +72,23 @@ PeerClient::PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
       pinging_(
           endpoint,
           {.tls = options_.tls, .connections_max = 1, .connect_timeout = options_.ping_timeout}),
+      spawner_(executor),
       circuit_(options_.circuit) {}
+
+bool PeerClient::usable() const {
+  const PeerCircuit::Leave leave = circuit_.leave();
+  if (leave == PeerCircuit::Leave::kTry) spawner_.spawn(try_again(shared_from_this()));
+  return leave == PeerCircuit::Leave::kAsk;
+}
+
+Task<> PeerClient::try_again(std::shared_ptr<const PeerClient> self) {
+  Result<> lives = co_await self->ping();
+  if (lives) {
+    self->circuit_.answered();
+  } else {
+    self->circuit_.failed(true);
+  }
+}
 
 PeerTerms PeerClient::terms_of(const PeerRoute& route, const Context& context) const {
   PeerTerms terms{.epoch = route.epoch, .instead = route.instead};
@@ -240,7 +256,7 @@ Task<PeerReply<UpkeepVerify>> PeerClient::verify(Context context, uint64_t job) 
   co_return decoded(reply, &decode_verify);
 }
 
-Task<Result<>> PeerClient::ping() {
+Task<Result<>> PeerClient::ping() const {
   const Context context = Context::background().with_timeout(options_.ping_timeout);
   HttpRequest request{.path = "/peer/v1/ping"};
   finish(request);

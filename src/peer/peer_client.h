@@ -31,14 +31,15 @@ struct PeerClientOptions {
   PeerCircuitOptions circuit{};
 };
 
-class PeerClient : public Peer {
+class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> {
  public:
   // kInvalidArgument for an address that is none. `signer` is shared by all clients of a process.
   static Result<std::shared_ptr<PeerClient>> make(PeerClientOptions options,
                                                   std::shared_ptr<RequestSigner> signer,
                                                   Executor& executor);
 
-  bool usable() const override { return circuit_.may_try(); }
+  // One that did not answer is tried by a ping, so that no request waits for it to see.
+  bool usable() const override;
   Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
   Task<PeerReply<ListPage>> list(Context context, PeerList request) override;
   Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) override;
@@ -46,7 +47,7 @@ class PeerClient : public Peer {
   Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) override;
   Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) override;
 
-  Task<Result<>> ping();
+  Task<Result<>> ping() const;
   // Null, or no changes and no number: nothing new for so long that the worker answers all the
   // same.
   Task<Result<ClusterViewPtr>> view(Context context, RegistryRevision after);
@@ -55,7 +56,9 @@ class PeerClient : public Peer {
 
  private:
   PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
-             std::shared_ptr<RequestSigner> signer);
+             std::shared_ptr<RequestSigner> signer, Executor& executor);
+
+  static Task<> try_again(std::shared_ptr<const PeerClient> self);
 
   void finish(HttpRequest& request) const;
   // The whole of an answer.
@@ -71,6 +74,7 @@ class PeerClient : public Peer {
   const std::shared_ptr<RequestSigner> signer_;
   const HttpClient client_;
   const HttpClient pinging_;  // on connections of its own
+  const Spawner spawner_;
   std::shared_ptr<PeerWatch> watch_;
   mutable PeerCircuit circuit_;
   mutable std::mutex mutex_;  // leaf

@@ -104,6 +104,37 @@ TEST_F(PeerClientTest, OneThatStandsStillIsFoundDead) {
   EXPECT_FALSE(peer->usable()) << "one that is dead is not asked again at once";
 }
 
+// Pings are answered once it is awake; of reads nothing is heard before.
+Task<HttpResponse> asleep_until(std::shared_ptr<std::atomic<bool>> awake,
+                                std::shared_ptr<std::atomic<int>> reads, Context context,
+                                HttpRequest request) {
+  if (request.path != "/peer/v1/ping") ++*reads;
+  while (!*awake) {
+    Result<> slept = co_await sleep_for(context, milliseconds(1));
+    if (!slept) break;
+  }
+  co_return HttpResponse{.status = 204};
+}
+
+TEST_F(PeerClientTest, WhetherADeadOneLivesAgainIsSeenByPingsWhileNoRequestWaits) {
+  auto awake = std::make_shared<std::atomic<bool>>(false);
+  auto reads = std::make_shared<std::atomic<int>>(0);
+  auto server = serve([awake, reads](Context context, HttpRequest request) {
+    return asleep_until(awake, reads, std::move(context), std::move(request));
+  });
+  auto peer = client(server->endpoint().to_string());
+  EXPECT_EQ(read(*peer).reach, PeerReach::kNotReached);
+  const auto until = Clock::now() + milliseconds(500);  // several pauses and trials
+  while (Clock::now() < until) {
+    EXPECT_FALSE(peer->usable());
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(*reads, 1);
+  *awake = true;
+  while (!peer->usable()) std::this_thread::yield();
+  executor_.wait(server->stop());
+}
+
 TEST_F(PeerClientTest, OneThatIsSlowIsWaitedFor) {
   auto gate = SharedResult<bool>::make();
   auto pings = std::make_shared<std::atomic<int>>(0);
@@ -158,15 +189,16 @@ TEST(PeerCircuit, OpensAfterFailuresInARowAndClosesWithAnAnswer) {
   circuit.answered();
   circuit.failed(false);
   circuit.failed(false);
-  EXPECT_TRUE(circuit.may_try());
+  EXPECT_EQ(circuit.leave(), PeerCircuit::Leave::kAsk);
   circuit.failed(false);
-  EXPECT_FALSE(circuit.may_try());
+  EXPECT_EQ(circuit.leave(), PeerCircuit::Leave::kNo);
   now += milliseconds(100);
-  EXPECT_TRUE(circuit.may_try()) << "one, to see";
-  EXPECT_FALSE(circuit.may_try()) << "and no other one meanwhile";
+  EXPECT_EQ(circuit.leave(), PeerCircuit::Leave::kTry) << "one, to see";
+  now += seconds(60);
+  EXPECT_EQ(circuit.leave(), PeerCircuit::Leave::kNo) << "and no other one, however long it takes";
   circuit.answered();
-  EXPECT_TRUE(circuit.may_try());
-  EXPECT_TRUE(circuit.may_try());
+  EXPECT_EQ(circuit.leave(), PeerCircuit::Leave::kAsk);
+  EXPECT_EQ(circuit.leave(), PeerCircuit::Leave::kAsk);
 }
 
 TEST(PeerCircuit, ADeadOneOpensItAtOnceAndEachTrialInVainTakesLonger) {
@@ -178,9 +210,9 @@ TEST(PeerCircuit, ADeadOneOpensItAtOnceAndEachTrialInVainTakesLonger) {
   milliseconds pause(100);
   for (int i = 0; i < 6; ++i) {
     now += pause - milliseconds(1);
-    EXPECT_FALSE(circuit.may_try()) << i;
+    EXPECT_EQ(circuit.leave(), PeerCircuit::Leave::kNo) << i;
     now += milliseconds(1);
-    EXPECT_TRUE(circuit.may_try()) << i;
+    EXPECT_EQ(circuit.leave(), PeerCircuit::Leave::kTry) << i;
     circuit.failed(true);
     pause = std::min<milliseconds>(pause * 2, seconds(5));
   }

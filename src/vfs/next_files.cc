@@ -30,7 +30,7 @@ constexpr unsigned kPatience = 8;
 // would begin with.
 constexpr uint64_t kWholeBytesMax = 8 * kMiB;
 constexpr uint64_t kBeginningBytes = 2 * kMiB;
-// Ahead in one directory: a share of the memory in which fetched bytes wait for their reader.
+// Ahead in one directory; less where the fetcher's memory is all that keeps it.
 constexpr uint64_t kAheadBytesMax = 64 * kMiB;
 // Opens in which nothing is noted after a job that found all of it in memory; doubled each time.
 constexpr uint32_t kRestMin = 64, kRestMax = 4096;
@@ -128,6 +128,9 @@ class Core : public std::enable_shared_from_this<Core> {
   void remember(Successor next);
   void bring(Followed& of, const std::vector<FileRefPtr>& chosen);
   void found_cold(Followed& of, uint64_t bytes, bool fetched);
+  bool is_kept(const FileRef& ref) const {
+    return ref.cache == CacheUse::kDisk && store_ != nullptr;
+  }
 
   Catalog& catalog_;
   Fetcher& fetcher_;
@@ -226,7 +229,7 @@ void Core::choose(Followed& of, const Due& due, std::vector<FileRefPtr>& into) {
   const ListingPtr listing = catalog_.try_list(path_of_(*due.directory));
   if (!listing) return;
   const size_t before = into.size();
-  uint64_t bytes = 0, place = due.place + 1;
+  uint64_t bytes = 0, most = kAheadBytesMax, place = due.place + 1;
   uint32_t left = due.run.count;
   Listing::Cursor cursor = listing->after(due.name);
   for (; left > 0 && cursor.next(); ++place) {
@@ -235,6 +238,7 @@ void Core::choose(Followed& of, const Due& due, std::vector<FileRefPtr>& into) {
     if (cursor.view().is_directory()) continue;
     into.push_back(cursor.entry().ref);
     bytes += beginning_of(*into.back()).size;
+    if (!is_kept(*into.back())) most = std::min(most, fetcher_.unkept_ahead_bytes_max());
   }
   const uint64_t files = into.size() - before;
   if (left > 0) choose_in_next(due, left, into);
@@ -243,7 +247,7 @@ void Core::choose(Followed& of, const Due& due, std::vector<FileRefPtr>& into) {
   if (of.directory != due.directory->id) return;
   if (left > 0) of.order->end_at(place);
   if (bytes == 0) return;
-  const uint64_t fit = kAheadBytesMax / std::max<uint64_t>(bytes / files, 1);
+  const uint64_t fit = most / std::max<uint64_t>(bytes / files, 1);
   of.order->limit(static_cast<uint32_t>(std::min<uint64_t>(fit, UINT32_MAX)));
 }
 
@@ -291,8 +295,7 @@ void Core::bring(Followed& of, const std::vector<FileRefPtr>& chosen) {
   for (const FileRefPtr& ref : chosen) {
     if (ref == nullptr || ref->size == 0 || ref->cache == CacheUse::kNone) continue;
     const ByteRange range = beginning_of(*ref);
-    const bool kept = ref->cache == CacheUse::kDisk && store_ != nullptr;
-    if (kept && store_->missing(*ref, range).empty()) {
+    if (is_kept(*ref) && store_->missing(*ref, range).empty()) {
       cached.push_back(ref);
       continue;
     }

@@ -99,6 +99,29 @@ TEST_F(NextFilesTest, FetchesNothingForRandomOpens) {
   EXPECT_EQ(cached("d/", 400), 200u);
 }
 
+// What is kept nowhere must be read before it gives way: also when the memory is full of what the
+// pass before had fetched ahead of its end.
+TEST_F(NextFilesTest, WithoutACacheFetchesNoMoreAheadThanTheMemoryHolds) {
+  constexpr uint64_t kRead = 40, kLarge = kMiB;
+  TreeRigOptions uncached = options();
+  uncached.cached = false;
+  uncached.fetch.memory_bytes_max = 16 * kMiB;
+  rig = std::make_unique<TreeRig>(uncached);
+  for (uint64_t number = 0; number < 3 * kRead; ++number) {
+    rig->source->put("d/" + name(number), std::string(kLarge, 'x'));
+  }
+  const NodeId parent = directory({"d"});
+  for (int pass = 0; pass < 3; ++pass) {
+    const uint64_t before = rig->source->read_bytes();
+    for (uint64_t number = 0; number < kRead; ++number) {
+      const std::shared_ptr<OpenFile> file = open(parent, number);
+      ASSERT_TRUE(rig->read(*file, 0, kLarge));
+      for (int i = 0; i < 50; ++i) settle();
+    }
+    EXPECT_LE(rig->source->read_bytes() - before, (kRead + 8) * kLarge) << pass;
+  }
+}
+
 TEST_F(NextFilesTest, GoesOnInTheNextDirectoryWhoseNamesAreKnown) {
   put("a/", 20);
   put("b/", 20);

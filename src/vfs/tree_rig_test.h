@@ -17,6 +17,7 @@ namespace leat::testing {
 struct TreeRigOptions {
   Freshness freshness{};
   bool cached = true;
+  FetcherOptions fetch{};
   std::string root = "/data";  // of the file system; the bucket is at /data
   uid_t uid = 0;
   gid_t gid = 0;
@@ -34,7 +35,7 @@ class TreeRig {
     sources.add(source);
     catalog = Catalog::create({.now = clock()}, sources, executor);
     if (options.cached) store = std::make_unique<MemoryPageStore>();
-    fetcher = Fetcher::create({}, store.get(), sources, executor);
+    fetcher = Fetcher::create(options.fetch, store.get(), sources, executor);
     files = FileSystem::create(options.root, *catalog, *fetcher, store.get(),
                                {.now = clock(),
                                 .records = options.records,

@@ -185,6 +185,15 @@ def test_workers_come_and_go_while_programs_read(make_cluster, seed, scale):
     assert not readers.failures, readers.failures[:3]
 
 
+def test_what_workers_hand_out_is_counted_however_it_is_sent(make_cluster):
+    cluster = make_cluster(2)
+    whole = sum(names().values())
+    for times in (1, 2):  # as it comes from the store, and from complete files by the kernel
+        read_all(cluster.client().mount_cluster("/train", memory="64MiB"))
+        served = sum(worker.counter("leat_peer_served_bytes_total") for worker in cluster.workers)
+        assert served >= times * whole, served / whole
+
+
 def test_what_a_drained_worker_has_is_had_from_it(make_cluster):
     cluster = make_cluster(2)
     read_all(cluster.client().mount_cluster("/train"))

@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of real processes on loopback: etcd, workers, and clients that mount it."""
+"""A cluster of real processes: etcd, workers, and clients that mount it; on loopback, or each at a place
+of its own."""
 
 import json
 import os
 import shutil
 import signal
 import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rig.leat import Leat, leat_program
 from rig.process import is_alive, wait_until
 from rig.store import REGION, free_port
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process runs: its address there, and words in front of its command line."""
+
+    address: str = "127.0.0.1"
+    before: list = field(default_factory=list)
 
 
 def etcd_program():
@@ -25,21 +35,21 @@ def etcd_program():
 class Etcd:
     """One member. Start, stop and start again keep ports and data."""
 
-    def __init__(self, folder):
-        self.folder = Path(folder)
+    def __init__(self, folder, place=Place()):
+        self.folder, self.place = Path(folder), place
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port, self.peer_port = free_port(), free_port()
         self.process = None
 
     @property
     def endpoint(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.place.address}:{self.port}"
 
     def start(self):
-        peers = f"http://127.0.0.1:{self.peer_port}"
+        peers = f"http://{self.place.address}:{self.peer_port}"
         with open(self.folder / "etcd.log", "ab") as output:
             self.process = subprocess.Popen(
-                [etcd_program(), "--name", "m0", "--data-dir", str(self.folder / "data"),
+                [*self.place.before, etcd_program(), "--name", "m0", "--data-dir", str(self.folder / "data"),
                  "--listen-client-urls", self.endpoint, "--advertise-client-urls", self.endpoint,
                  "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
                  "--initial-cluster", f"m0={peers}", "--logger", "zap", "--log-level", "error"],
@@ -75,22 +85,23 @@ class Etcd:
 class Worker(Leat):
     """`leat worker`, in the foreground of a process of its own."""
 
-    def __init__(self, folder, cluster, cache_size="1GiB"):
-        super().__init__(folder, cache_size=cache_size)
+    def __init__(self, folder, cluster, place=Place()):
+        super().__init__(folder, cache_size=cluster.cache_size)
         self.supervised = False
-        self.cluster = cluster
+        self.settings = dict(cluster.settings)
+        self.cluster, self.place, self.before = cluster, place, place.before
         self.port = free_port()
         self.process = None
         self.log = self.folder / "worker.log"
 
     @property
     def address(self):
-        return f"127.0.0.1:{self.port}"
+        return f"{self.place.address}:{self.port}"
 
     def start(self, credentials=None):
         with open(self.log, "ab") as output:
             self.process = subprocess.Popen(
-                [leat_program(), "worker", "--registry", self.cluster.etcd.endpoint,
+                [*self.before, leat_program(), "worker", "--registry", self.cluster.etcd.endpoint,
                  "--name", "test", "--secret-file", str(self.cluster.secret),
                  "--listen", self.address, "--cache-dir", str(self.cache_dir),
                  "--cache-size", self.cache_size],
@@ -137,9 +148,9 @@ class Worker(Leat):
 class Client(Leat):
     """A host that mounts the cluster and is no worker."""
 
-    def __init__(self, folder, cluster):
+    def __init__(self, folder, cluster, place=Place()):
         super().__init__(folder)
-        self.cluster = cluster
+        self.cluster, self.place, self.before = cluster, place, place.before
 
     def mount_cluster(self, path="/", *options, freshness="max-age=60s", token=None, check=True,
                       memory="256MiB"):
@@ -153,15 +164,18 @@ class Client(Leat):
 
 
 class Cluster:
-    """etcd and `count` workers over a store, in `folder`; all end with close()."""
+    """etcd and `count` workers over a store, in `folder`; all end with close(). `place`: "etcd", "w0",
+    "c0" … -> where it runs; `settings`: LEAT_NAME -> value, of workers."""
 
-    def __init__(self, folder, store, count):
+    def __init__(self, folder, store, count, place=lambda name: Place(), cache_size="1GiB",
+                 settings=()):
         self.folder = Path(folder)
-        self.store = store
+        self.store, self.place = store, place
+        self.cache_size, self.settings = cache_size, dict(settings)
         self.credentials = store.credentials
         self.secret, self.token = self.folder / "secret", self.folder / "token"
-        self.etcd = Etcd(self.folder / "etcd")
-        self.workers = [Worker(self.folder / f"w{i}", self) for i in range(count)]
+        self.etcd = Etcd(self.folder / "etcd", place("etcd"))
+        self.workers = [self.new_worker(i) for i in range(count)]
         self.clients = []
         self.tool = Leat(self.folder / "tool")
 
@@ -179,8 +193,12 @@ class Cluster:
                       self.secret, *options)
         return file
 
+    def new_worker(self, number):
+        name = f"w{number}"
+        return Worker(self.folder / name, self, self.place(name))
+
     def add_worker(self):
-        self.workers.append(Worker(self.folder / f"w{len(self.workers)}", self).start())
+        self.workers.append(self.new_worker(len(self.workers)).start())
         return self.workers[-1]
 
     def members(self, seen_by):
@@ -217,7 +235,8 @@ class Cluster:
         wait_until(served, f"the mount at {path} at all workers")
 
     def client(self):
-        self.clients.append(Client(self.folder / f"c{len(self.clients)}", self))
+        name = f"c{len(self.clients)}"
+        self.clients.append(Client(self.folder / name, self, self.place(name)))
         return self.clients[-1]
 
     def close(self):

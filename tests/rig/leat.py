@@ -35,6 +35,7 @@ class Leat:
         self.cache_size = cache_size
         self.supervised = True
         self.group = None  # a MemoryGroup that what is started is in
+        self.before = []  # words in front of each command line, as of nsenter
         self.settings = {}  # LEAT_NAME -> value, of a daemon that is started
         self.runtime_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.cache_dir.mkdir(parents=True, exist_ok=True)
@@ -50,9 +51,9 @@ class Leat:
         return kept
 
     def run(self, *arguments, credentials=None, check=True, timeout_s=120, text=True):
-        done = subprocess.run([leat_program(), *map(str, arguments)], capture_output=True, text=text,
-                              env=self.environment(credentials), timeout=timeout_s,
-                              stdin=subprocess.DEVNULL,
+        done = subprocess.run([*self.before, leat_program(), *map(str, arguments)],
+                              capture_output=True, text=text, timeout=timeout_s,
+                              env=self.environment(credentials), stdin=subprocess.DEVNULL,
                               preexec_fn=self.group.enter if self.group else None)
         if Leat.listener:
             Leat.listener([str(one) for one in arguments], done.stdout)

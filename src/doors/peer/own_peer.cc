@@ -158,7 +158,12 @@ Task<PeerReply<void>> OwnPeer::read(Context context, PeerRead request, std::span
 std::shared_ptr<BackingFile> OwnPeer::backing(const PeerRead& request) {
   if (parts_.store == nullptr) return nullptr;
   Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
-  return file ? parts_.store->backing(**file) : nullptr;
+  if (!file) return nullptr;
+  auto backing = parts_.store->backing(**file);
+  if (backing == nullptr) return nullptr;
+  served_reads.add();
+  served_bytes.add(request.range.size);
+  return backing;
 }
 
 // --- names ---------------------------------------------------------------------------------------
