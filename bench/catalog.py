@@ -228,12 +228,14 @@ WHOLE = Layer("The whole: a bucket as programs see it", "", {
 
 
 def fault_row(name, about, title, stall_s, seconds, promised=True):
-    """What readers see of it; only stated where nothing is promised."""
+    """What readers see of it; only stated where nothing is promised, and a load is under way."""
     figures = {
         f"{name}_failed": most(f"{title}: failed reads", 0 if promised else None, "reads"),
         f"{name}_stall": most(f"{title}: longest stall of a read", stall_s, "s"),
         f"{name}_rate": Figure(f"{title}: rate after 10 s ÷ rate before",
                                0.7 if promised else None, unit="share")}
+    if not promised:
+        figures[f"{name}_load"] = most(f"{title}: files that a load under way leaves out", 0, "files")
     return Row(about, figures, seconds, root=True, runs_max=3)
 
 

@@ -64,7 +64,8 @@ def make_files(folder, entries):
 
 
 class DataSets:
-    """load: files of 100 KB and of 8 MiB. share: files of 1 MiB. range: one file. changing: small files
+    """load: files of 100 KB and of 8 MiB. share: files of 1 MiB. range: one file. loaded: small files
+    that only a job reads. changing: such
     that a row changes, made anew by it."""
 
     def __init__(self, folder, sizes):
@@ -76,6 +77,7 @@ class DataSets:
             "load": {**small, **large},
             "share": {f"files/{n:05}": SHARE_BYTES for n in range(sizes.share_count)},
             "range": {"file": sizes.range_bytes},
+            "loaded": {f"d{n % 10}/{n:05}": SMALL_BYTES for n in range(sizes.changing_count)},
             "changing": {f"d{n % 10}/{n:05}": SMALL_BYTES for n in range(sizes.changing_count)},
         }
 

@@ -3,10 +3,10 @@
 leader; etcd; a cluster in two halves. Every byte is compared, also of reads that took long."""
 
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Callable
 
+from cluster_door import load_work
 from cluster_door.read_rows import fill
 from measure import MIB
 
@@ -67,31 +67,32 @@ def halves(scene):
 @dataclass(frozen=True)
 class Fault:
     """`begin` makes it and answers what ends it. `lasts_s`: of sizes, else until there is a rate after
-    it. `work`: what else goes on meanwhile, scene -> a context manager whose `words()` are told; a job
-    over the whole cluster belongs here."""
+    it. `load`: a load over the whole cluster is under way meanwhile."""
 
     begin: Callable
     lasts_s: Callable | None = None
-    work: Callable | None = None
+    load: bool = False
 
 
 FAULTS = {
     "kill": Fault(kill),
     "stop": Fault(stop),
     "cut": Fault(cut),
-    "leader": Fault(kill_leader),
-    "etcd": Fault(kill_etcd, lambda sizes: sizes.etcd_away_s),
-    "halves": Fault(halves, lambda sizes: sizes.halves_s),
+    "leader": Fault(kill_leader, load=True),
+    "etcd": Fault(kill_etcd, lambda sizes: sizes.etcd_away_s, load=True),
+    "halves": Fault(halves, lambda sizes: sizes.halves_s, load=True),
 }
 
 
-def seen_of(loads, scene, fault):
+def seen_of(loads, scene, fault, job):
     """(before, while it was, when it had been for a while, after its end)."""
     sizes = scene.setting.sizes
     time.sleep(WARM_S)
     loads.tell()
     time.sleep(sizes.rate_s)
     before = loads.tell()
+    if job:
+        job.begin()
     end = fault.begin(scene)
     began = time.monotonic()
     time.sleep(sizes.settle_s)
@@ -110,13 +111,16 @@ def under_fault(name):
     fault = FAULTS[name]
 
     def row(setting):
-        with setting.scene("load") as scene:
+        figures = {}
+        with setting.scene("load", *([load_work.SET] if fault.load else [])) as scene:
             clients = scene.clients("/load", CLIENTS)
             fill(scene, "load", clients)
-            with (fault.work(scene) if fault.work else nullcontext()) as work:
-                with scene.loads("load", clients) as loads:
-                    before, *since = seen_of(loads, scene, fault)
-                words = work.words() if work else ""
+            job = load_work.ClusterLoad(scene) if fault.load else None
+            with scene.loads("load", clients) as loads:
+                before, *since = seen_of(loads, scene, fault, job)
+            if job:
+                missing = job.end()
+                figures[f"{name}_load"] = {"value": missing, "note": job.words()}
         since.append(loads.end)
         failures = sum(one["failures"] + one["stale"] for one in (before, *since))
         messages = [message for one in (before, *since) for message in one["messages"]]
@@ -124,8 +128,8 @@ def under_fault(name):
         reads = sum(one["reads"] for one in (before, *since))
         by_client = " and ".join(f"{max(one['by'][n] for one in since):.2f}"
                                  for n in range(CLIENTS))
-        told = "; ".join(filter(None, (f"of {reads:,} reads", *messages[:1], words)))
-        return {
+        told = "; ".join((f"of {reads:,} reads", *messages[:1]))
+        return figures | {
             f"{name}_failed": {"value": failures, "note": told},
             f"{name}_stall": {"value": longest,
                               "note": f"before {before['longest_s']:.2f} s; by client {by_client}"},

@@ -13,6 +13,7 @@
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
 #include "base/buffer_pool.h"
+#include "base/heap.h"
 #include "doors/console/console_token.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -24,6 +25,9 @@ namespace {
 constexpr uint64_t kControlBodyMax = 256 * kMiB;
 // A daemon that ends closes its cache first, which takes as long as its last writes.
 constexpr auto kPredecessorPatience = std::chrono::seconds(20);
+// Memory that the C library keeps beside what is used.
+constexpr uint64_t kUnusedHeapMax = 32 * kMiB;
+constexpr auto kHeapLookedAt = std::chrono::seconds(15);
 // Started for a mount that never came.
 constexpr auto kUnusedPatience = std::chrono::seconds(30);
 
@@ -133,6 +137,7 @@ Result<> HostDaemon::serve() {
   LEAT_TRY(control_, HttpServer::start(HttpEndpoint::unix_socket(control_socket(options_.runtime)),
                                        admin_->control_router(), patient, executor_));
   if (auto token = activity_.enter()) executor_.spawn(end_if_unused(std::move(*token)));
+  if (auto token = activity_.enter()) executor_.spawn(tend_heap(std::move(*token)));
   return {};
 }
 
@@ -195,6 +200,16 @@ void HostDaemon::listen_on_loopback() {
   metrics_note_ = fmt::format("off: {}", endpoint.error().to_string());
   log::warning("no metrics: {}; telemetry.listen names another address",
                endpoint.error().to_string());
+}
+
+Task<> HostDaemon::tend_heap(Activity::Token) {
+  const Context context = Context::background().with_cancel(stopping_.get_token());
+  const uint64_t most = std::max(kUnusedHeapMax, memory_bytes_max_ / 4);
+  while (true) {
+    Result<> slept = co_await sleep_for(context, kHeapLookedAt);
+    if (!slept) co_return;
+    static_cast<void>(co_await executor_.blocking([most] { return trim_heap(most); }));
+  }
 }
 
 Task<> HostDaemon::end_if_unused(Activity::Token) {

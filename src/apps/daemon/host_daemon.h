@@ -92,6 +92,7 @@ class HostDaemon : public Host {
   InspectionView inspection_of(const std::string& folder) const;
   void listen_on_loopback();
   Task<> end_if_unused(Activity::Token token);
+  Task<> tend_heap(Activity::Token token);
 
   const HostDaemonOptions options_;
   const Config config_;           // that it was started with

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/heap.h"
+
+#include <malloc.h>
+
+namespace leat {
+
+uint64_t unused_heap_bytes() {
+  return mallinfo2().fordblks;
+}
+
+bool trim_heap(uint64_t most) {
+  if (unused_heap_bytes() <= most) return false;
+  malloc_trim(0);
+  return true;
+}
+
+}  // namespace leat
