@@ -61,5 +61,6 @@ class ClusterLoad:
 
     def words(self):
         told = self.job["job"]
+        first = "".join(f"; {one}" for one in told["errors"][:1])
         return (f"{told['state']}, {told['files_done']:,} of {self.count:,} files, begun "
-                f"{self.job['begun']} times, {told['seconds']:.0f} s in its last run")
+                f"{self.job['begun']} times, {told['seconds']:.0f} s in its last run{first}")

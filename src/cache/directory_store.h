@@ -42,6 +42,9 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   // The same for a small object that need not wait; else nothing, and nothing has happened.
   std::optional<Result<>> try_write(const FileRef& ref, uint64_t offset, const Bytes& data);
   std::shared_ptr<BackingFile> backing(const FileRef& ref) override { return files_->backing(ref); }
+  std::optional<StoredRange> stored(const FileRef& ref, ByteRange range) override {
+    return packed_->stored(ref.id, range);
+  }
   bool packed(const FileRef& ref) const override;
   uint64_t cached_bytes(const FileRef& ref) override {
     return files_->cached_bytes(ref.id) + packed_->cached_bytes(ref.id);

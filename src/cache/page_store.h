@@ -80,6 +80,13 @@ class BackingFile {
   virtual uint64_t size() const = 0;
 };
 
+// Where verified bytes lie in a file that only grows.
+struct StoredRange {
+  std::shared_ptr<const void> owner;  // while it lives they stay there, evicted or not
+  int fd = -1;                        // opened for reading
+  uint64_t offset = 0;
+};
+
 class PageStore {
  public:
   // Locks and reads the directory. kBusy names the process that holds it; kUnsupported a format
@@ -117,6 +124,14 @@ class PageStore {
   // The file of a complete object, or null: packed, incomplete, or not yet verified in this run (in
   // which case verification is started in the background).
   virtual std::shared_ptr<BackingFile> backing(const FileRef& ref) = 0;
+
+  // Of a packed object, for who hands its bytes to the kernel; counts as a read. Nothing where they
+  // are not in the page cache, or have to be compared with their checksums first: read them then.
+  virtual std::optional<StoredRange> stored(const FileRef& ref, ByteRange range) {
+    static_cast<void>(ref);
+    static_cast<void>(range);
+    return std::nullopt;  // of one that lies in memory
+  }
 
   virtual bool packed(const FileRef& ref) const = 0;
   virtual uint64_t cached_bytes(const FileRef& ref) = 0;

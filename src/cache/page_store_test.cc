@@ -164,6 +164,33 @@ TEST(PageStore, ACompleteFileCanBeHandedToTheKernel) {
   EXPECT_LT(::pwrite(backing->fd(), "x", 1, 0), 0) << "read only";
 }
 
+TEST(PageStore, WhereAPackedObjectLiesCanBeHandedToTheKernel) {
+  TempDirectory directory;
+  TestStore store(TestStore::options(directory.path()));
+  auto small = object("small", 100'000), beside = object("beside", 50'000);
+  ASSERT_TRUE(store.write_whole(beside));
+  ASSERT_TRUE(store.write_whole(small));
+  EXPECT_FALSE(store->stored(*small, {0, 100'000})) << "in memory still, or not for good on disk";
+  ASSERT_TRUE(store.flush());
+  EXPECT_TRUE(store.holds(small)) << "from then on it is verified";
+  const ByteRange range{70'000, 30'000};
+  auto stored = store->stored(*small, range);
+  ASSERT_TRUE(stored);
+  std::string bytes(range.size, '\0');
+  auto read_it = [&] {
+    return ::pread(stored->fd, bytes.data(), bytes.size(), static_cast<off_t>(stored->offset));
+  };
+  EXPECT_EQ(read_it(), static_cast<ssize_t>(range.size));
+  EXPECT_EQ(bytes, content(*small, range).to_string());
+  EXPECT_FALSE(store->stored(*small, {70'000, 30'001})) << "beyond its end lies another one";
+  EXPECT_FALSE(store->stored(*object("other", 100'000), range));
+  store->drop(small->id);
+  EXPECT_FALSE(store->stored(*small, range));
+  bytes.assign(bytes.size(), '\0');
+  EXPECT_EQ(read_it(), static_cast<ssize_t>(range.size)) << "who has it may go on";
+  EXPECT_EQ(bytes, content(*small, range).to_string());
+}
+
 TEST(PageStore, HeldBytesCountUntilTheLastHolderIsGone) {
   TempDirectory directory;
   TestStore store(TestStore::options(directory.path()));

@@ -74,15 +74,34 @@ LoadJob::LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& cata
       pieces_(options.pieces_max) {}
 
 Task<> LoadJob::work(Context context) {
-  TreeWalk walk(catalog_, executor_, activity_, path(), filter_);
+  for (unsigned round = 1;; ++round) {
+    co_await walk(context);
+    if (context.cancelled() || full_.stop_requested()) co_return;
+    const JobProgress gone = co_await count_gone(context);
+    if (gone.files_total == 0 || context.cancelled()) co_return;
+    if (round >= options_.rounds_max) {
+      note_gone(gone);
+      co_return;
+    }
+    update([](JobProgress& progress) {
+      progress.planned = false;
+      progress.files_total = progress.files_done = progress.files_uncached = 0;
+      progress.bytes_total = progress.bytes_done = progress.bytes_uncached = 0;
+    });
+  }
+}
+
+Task<> LoadJob::walk(Context context) {
+  activity_ = std::make_unique<Activity>();
+  TreeWalk tree(catalog_, executor_, *activity_, path(), filter_);
   bool goes_on = true;
   while (goes_on) {
-    std::optional<TreeWalk::Step> step = co_await walk.next(context);
+    std::optional<TreeWalk::Step> step = co_await tree.next(context);
     if (!step) {
       update([](JobProgress& progress) { progress.planned = true; });
       break;
     }
-    const bool more = co_await walk.more();
+    const bool more = co_await tree.more();
     if (!step->listing) {
       note_error(step->path, step->listing.error());
       goes_on = !context.cancelled();
@@ -90,13 +109,12 @@ Task<> LoadJob::work(Context context) {
     }
     goes_on = co_await load_listing(context, step->path, *step->listing, !more);
   }
-  activity_.close();
-  co_await activity_.wait_idle();
-  if (!context.cancelled() && !full_.stop_requested()) co_await check_cached(context);
+  activity_->close();
+  co_await activity_->wait_idle();
 }
 
 // The cache evicts rather than refuses, so more than it holds can be fetched without an error.
-Task<> LoadJob::check_cached(Context context) {
+Task<JobProgress> LoadJob::count_gone(Context context) {
   JobProgress gone;
   Activity looking;
   for (size_t first = 0; first < kLooksAtOnce; ++first) {
@@ -107,7 +125,10 @@ Task<> LoadJob::check_cached(Context context) {
   gone.files_total *= loaded_share_;
   gone.bytes_total *= loaded_share_;
   loaded_.clear();
-  if (gone.files_total == 0) co_return;
+  co_return gone;
+}
+
+void LoadJob::note_gone(const JobProgress& gone) {
   update([&](JobProgress& progress) {
     progress.files_done -= std::min(gone.files_total, progress.files_done);
     progress.bytes_done -= std::min(gone.bytes_total, progress.bytes_done);
@@ -164,7 +185,7 @@ Task<bool> LoadJob::load_listing(Context context, std::string directory, Listing
     if (!is_kept(cursor.view()) || !chosen.contain(cursor.view().name)) continue;
     auto slot = co_await files_.acquire(context, 1, "a load");
     if (!slot || context.cancelled() || full_.stop_requested()) co_return false;
-    auto token = activity_.enter();
+    auto token = activity_->enter();
     executor_.spawn(load_file(*std::move(token), *std::move(slot), context,
                               join_path(directory, cursor.view().name), cursor.entry().ref));
   }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@ struct LoadOptions {
   unsigned refusals_max = 32;
   bool verify = false;     // as JobOrder
   uint64_t bandwidth = 0;  // as JobOrder
+  // Walks over all of it until everything is there at the end of one: in a cluster what was loaded
+  // while a worker was away lies with those that stood in for it.
+  unsigned rounds_max = 1;
 };
 
 class LoadJob : public Job {
@@ -39,6 +43,7 @@ class LoadJob : public Job {
   struct Version;  // one file version being loaded
 
   Task<> work(Context context) override;
+  Task<> walk(Context context);
   Task<bool> load_listing(Context context, std::string directory, ListingPtr listing, bool last);
   Task<> load_file(Activity::Token token, Semaphore::Permit slot, Context context, std::string path,
                    FileRefPtr ref);
@@ -50,7 +55,8 @@ class LoadJob : public Job {
                     Version* version, ByteRange piece);
   void note_refusal();
   void note_loaded(FileRefPtr ref);
-  Task<> check_cached(Context context);
+  Task<JobProgress> count_gone(Context context);
+  void note_gone(const JobProgress& gone);
   Task<> look_again(Activity::Token token, Context context, size_t first, JobProgress* gone);
 
   const FileFilter filter_;
@@ -60,8 +66,8 @@ class LoadJob : public Job {
   const LoadOptions options_;
   Semaphore files_;
   Semaphore pieces_;
-  Activity activity_;
-  std::stop_source full_;  // the page store has no room
+  std::unique_ptr<Activity> activity_;  // of the present walk
+  std::stop_source full_;               // the page store has no room
   std::atomic<unsigned> refusals_ = 0;
   std::mutex mutex_;                // leaf
   std::vector<FileRefPtr> loaded_;  // those of which each stands for loaded_share_ files

@@ -233,6 +233,25 @@ TEST_F(LoadJobTest, WhatIsNotThereAnyMoreAtTheEndFailsTheJob) {
   EXPECT_THAT(job.errors[0].status.message(), HasSubstr("of 1 file 4.9 KiB are missing"));
 }
 
+TEST_F(LoadJobTest, WhatIsNotThereAnyMoreIsLoadedAgainWhereThatIsAskedFor) {
+  start({.load = {.rounds_max = 2}});
+  source_->put("dir/a", random_content(5000, 1));
+  ASSERT_EQ(run(JobKind::kLoad, "/data").state, JobState::kDone);
+  source_->put("dir/b", random_content(3000, 2));
+  catalog_->invalidate("/data");
+  source_->hold_reads();
+  uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
+  wait_until([&] { return source_->held() == 1 && jobs_->find(id)->progress.files_done == 1; });
+  store_.drop(lookup("/data/dir/a").ref->id);
+  source_->release_reads();
+  JobInfo job = wait(id);
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.files_done, 2u);
+  EXPECT_EQ(job.progress.files_total, 2u);
+  EXPECT_EQ(job.progress.bytes_done, 8000u);
+  EXPECT_TRUE(cached("/data/dir/a"));
+}
+
 TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

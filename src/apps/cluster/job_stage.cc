@@ -17,6 +17,7 @@ namespace {
 // Of a job, for each worker.
 constexpr size_t kPiecesPerWorker = 16;
 constexpr size_t kPiecesMax = 1024;
+constexpr unsigned kRoundsMax = 3;
 
 unsigned pieces_for(const ClusterView& view) {
   return static_cast<unsigned>(
@@ -32,9 +33,10 @@ class WorkersStage : public JobStage {
         source_(make_cluster_source(
             {.cluster = map.view()->cluster, .name = "leat://" + map.view()->cluster}, map, peers)),
         target_(map, peers, executor),
-        jobs_(
-            {.load = {.files_max = pieces_for(*map.view()), .pieces_max = pieces_for(*map.view())}},
-            *catalog_, &target_, executor) {
+        jobs_({.load = {.files_max = pieces_for(*map.view()),
+                        .pieces_max = pieces_for(*map.view()),
+                        .rounds_max = kRoundsMax}},
+              *catalog_, &target_, executor) {
     follow(*map.view());
     executor.spawn(follow_views(*activity_.enter()));
   }

@@ -39,6 +39,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   bool contains(const FileId& id) const;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range);
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range);
+  std::optional<StoredRange> stored(const FileId& id, ByteRange range);
   // Where that object lies on the disk; nothing for one that is not there, or still in memory.
   std::optional<Stretch> stretch(const FileId& id) const;
   Task<Result<>> write(Context context, FileRefPtr ref, Bytes data);

@@ -39,6 +39,26 @@ std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) 
   return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
 }
 
+std::optional<StoredRange> PackedStore::stored(const FileId& id, ByteRange range) {
+  struct Held {
+    SegmentPtr segment;
+    FilePairPtr files;
+  };
+  const std::optional<Found> found = find(id);
+  if (!found || found->segment == nullptr || !found->entry.verified) return std::nullopt;
+  const uint64_t offset = found->entry.extent().offset + range.offset;
+  if (range.end() > found->entry.size || offset + range.size > found->segment->tail.written()) {
+    return std::nullopt;
+  }
+  FilePairPtr files = found->segment->opened();
+  if (files == nullptr) return std::nullopt;
+  const int fd = files->data.fd();
+  if (directory_->disk->is_cold(fd, offset, range.size)) return std::nullopt;
+  note_read(id, *found, range.offset == 0);
+  auto held = std::make_shared<const Held>(found->segment, std::move(files));
+  return StoredRange{std::move(held), fd, offset};
+}
+
 // Asked first, since a read that may not wait and misses begins to bring the object alone.
 bool PackedStore::bring_neighbours(const Found& found, const FilePair& files, ByteRange wanted) {
   Disk& disk = *directory_->disk;

@@ -181,6 +181,13 @@ std::shared_ptr<BackingFile> DirectoryMember::backing(const FileRef& ref) {
   return now->store->backing(ref);
 }
 
+std::optional<StoredRange> DirectoryMember::stored(const FileRef& ref, ByteRange range) {
+  Opening* now = now_.load();
+  if (now == nullptr || health_->state() == DirectoryState::kDown) return std::nullopt;
+  if (now->disk->is_slow()) return std::nullopt;
+  return now->store->stored(ref, range);
+}
+
 uint64_t DirectoryMember::drop(const FileId& id) {
   {
     // What is dropped from a disk that fails or hangs may be back when it is opened anew.

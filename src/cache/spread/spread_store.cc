@@ -263,6 +263,11 @@ std::shared_ptr<BackingFile> SpreadStore::backing(const FileRef& ref) {
   return member != nullptr ? member->backing(ref) : nullptr;
 }
 
+std::optional<StoredRange> SpreadStore::stored(const FileRef& ref, ByteRange range) {
+  DirectoryMember* member = holder(ref.id);
+  return member != nullptr ? member->stored(ref, range) : std::nullopt;
+}
+
 // The border is the same in all of them.
 bool SpreadStore::packed(const FileRef& ref) const {
   if (DirectoryStore* store = holding(ref.id)) return store->packed(ref);

@@ -155,15 +155,21 @@ Task<PeerReply<void>> OwnPeer::read(Context context, PeerRead request, std::span
   co_return copied;
 }
 
-std::shared_ptr<BackingFile> OwnPeer::backing(const PeerRead& request) {
-  if (parts_.store == nullptr) return nullptr;
+std::optional<StoredRange> OwnPeer::stored(const PeerRead& request) {
+  if (parts_.store == nullptr) return std::nullopt;
   Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
-  if (!file) return nullptr;
-  auto backing = parts_.store->backing(**file);
-  if (backing == nullptr) return nullptr;
+  if (!file) return std::nullopt;
+  std::optional<StoredRange> stored;
+  if (auto backing = parts_.store->backing(**file)) {
+    const int fd = backing->fd();
+    stored = StoredRange{std::move(backing), fd, request.range.offset};
+  } else {
+    stored = parts_.store->stored(**file, request.range);
+  }
+  if (!stored) return std::nullopt;
   served_reads.add();
   served_bytes.add(request.range.size);
-  return backing;
+  return stored;
 }
 
 // --- names ---------------------------------------------------------------------------------------

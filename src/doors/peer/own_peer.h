@@ -48,8 +48,8 @@ class OwnPeer : public Peer {
 
   // As read(), without a copy.
   Task<PeerReply<Bytes>> read_bytes(Context context, PeerRead request);
-  // The file of a complete object, for who sends it by the kernel; null where there is none.
-  std::shared_ptr<BackingFile> backing(const PeerRead& request);
+  // Where the bytes lie, for who sends them by the kernel; nothing where they have to be read.
+  std::optional<StoredRange> stored(const PeerRead& request);
 
  private:
   // What a request must name: a mount that is served here, and a key of its store below its prefix.

@@ -164,10 +164,11 @@ Task<HttpResponse> PeerDoor::bytes(Context context, HttpRequest request) {
   response.headers.reserve(3);
   response.headers.set("Content-Range", content_range_text({read.range, read.file->size}));
   if (read.range.size >= kSendfileBytesMin) {
-    if (auto file = parts_.own.backing(read)) {
-      const int fd = file->fd();
-      response.file = HttpFileBody{
-          .owner = std::move(file), .fd = fd, .offset = read.range.offset, .size = read.range.size};
+    if (auto stored = parts_.own.stored(read)) {
+      response.file = HttpFileBody{.owner = std::move(stored->owner),
+                                   .fd = stored->fd,
+                                   .offset = stored->offset,
+                                   .size = read.range.size};
       set_epoch(response);
       co_return response;
     }
