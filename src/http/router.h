@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "http/message.h"
@@ -21,6 +22,15 @@ class HttpRouter {
   // `pattern`: "/v1/jobs/{id}"; a {name} matches one component and lands in request.params.
   // A GET route answers HEAD, too: the server leaves the body out.
   void add(std::string method, std::string pattern, HttpHandler handler);
+  // The same by a member of `self`, which must outlive the router's use.
+  template <class T>
+  void add(std::string method, std::string pattern, T* self,
+           Task<HttpResponse> (T::*member)(Context, HttpRequest)) {
+    add(std::move(method), std::move(pattern),
+        [self, member](Context context, HttpRequest request) {
+          return (self->*member)(std::move(context), std::move(request));
+        });
+  }
   // What answers everything that no route matches, in place of 404 and 405.
   void add_rest(HttpHandler handler) { rest_ = std::move(handler); }
 

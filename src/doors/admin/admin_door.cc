@@ -35,24 +35,17 @@ void add_public_routes(HttpRouter& router) {
 
 }  // namespace
 
-void AdminDoor::route(HttpRouter& router, std::string method, std::string pattern, Member member) {
-  router.add(std::move(method), std::move(pattern),
-             [this, member](Context context, HttpRequest request) {
-               return (this->*member)(std::move(context), std::move(request));
-             });
-}
-
 HttpRouter AdminDoor::control_router() {
   HttpRouter router;
   add_public_routes(router);
-  route(router, "GET", "/v1/status", &AdminDoor::status);
-  route(router, "GET", "/v1/errors", &AdminDoor::errors);
-  route(router, "GET", "/v1/jobs", &AdminDoor::list_jobs);
-  route(router, "POST", "/v1/jobs", &AdminDoor::start_job);
-  route(router, "GET", "/v1/jobs/{id}", &AdminDoor::show_job);
-  route(router, "DELETE", "/v1/jobs/{id}", &AdminDoor::cancel_job);
-  route(router, "POST", "/v1/shutdown", &AdminDoor::shut_down);
-  route(router, "POST", "/v1/upgrade", &AdminDoor::upgrade);
+  router.add("GET", "/v1/status", this, &AdminDoor::status);
+  router.add("GET", "/v1/errors", this, &AdminDoor::errors);
+  router.add("GET", "/v1/jobs", this, &AdminDoor::list_jobs);
+  router.add("POST", "/v1/jobs", this, &AdminDoor::start_job);
+  router.add("GET", "/v1/jobs/{id}", this, &AdminDoor::show_job);
+  router.add("DELETE", "/v1/jobs/{id}", this, &AdminDoor::cancel_job);
+  router.add("POST", "/v1/shutdown", this, &AdminDoor::shut_down);
+  router.add("POST", "/v1/upgrade", this, &AdminDoor::upgrade);
   mounts_.add_to(router);
   tree_.add_to(router);
   cache_.add_to(router);

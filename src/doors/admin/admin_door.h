@@ -44,9 +44,6 @@ class AdminDoor {
   Task<HttpResponse> show_job(Context context, HttpRequest request);
   Task<HttpResponse> cancel_job(Context context, HttpRequest request);
 
-  using Member = Task<HttpResponse> (AdminDoor::*)(Context, HttpRequest);
-  void route(HttpRouter& router, std::string method, std::string pattern, Member member);
-
   Host& host_;
   ClusterRoutes cluster_;
   MountRoutes mounts_;

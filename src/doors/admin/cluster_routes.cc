@@ -6,23 +6,15 @@
 
 namespace leat {
 
-void ClusterRoutes::route(HttpRouter& router, std::string method, std::string pattern,
-                          Member member) {
-  router.add(std::move(method), std::move(pattern),
-             [this, member](Context context, HttpRequest request) {
-               return (this->*member)(std::move(context), std::move(request));
-             });
-}
-
 void ClusterRoutes::add_to(HttpRouter& router) {
-  route(router, "GET", "/v1/cluster", &ClusterRoutes::status);
-  route(router, "POST", "/v1/cluster/mounts", &ClusterRoutes::mount);
-  route(router, "DELETE", "/v1/cluster/mounts", &ClusterRoutes::unmount);
-  route(router, "POST", "/v1/cluster/drain", &ClusterRoutes::drain);
-  route(router, "GET", "/v1/cluster/jobs", &ClusterRoutes::list_jobs);
-  route(router, "POST", "/v1/cluster/jobs", &ClusterRoutes::start_job);
-  route(router, "GET", "/v1/cluster/jobs/{id}", &ClusterRoutes::show_job);
-  route(router, "DELETE", "/v1/cluster/jobs/{id}", &ClusterRoutes::cancel_job);
+  router.add("GET", "/v1/cluster", this, &ClusterRoutes::status);
+  router.add("POST", "/v1/cluster/mounts", this, &ClusterRoutes::mount);
+  router.add("DELETE", "/v1/cluster/mounts", this, &ClusterRoutes::unmount);
+  router.add("POST", "/v1/cluster/drain", this, &ClusterRoutes::drain);
+  router.add("GET", "/v1/cluster/jobs", this, &ClusterRoutes::list_jobs);
+  router.add("POST", "/v1/cluster/jobs", this, &ClusterRoutes::start_job);
+  router.add("GET", "/v1/cluster/jobs/{id}", this, &ClusterRoutes::show_job);
+  router.add("DELETE", "/v1/cluster/jobs/{id}", this, &ClusterRoutes::cancel_job);
 }
 
 Task<HttpResponse> ClusterRoutes::status(Context, HttpRequest) {

@@ -23,9 +23,6 @@ class ClusterRoutes {
   Task<HttpResponse> show_job(Context context, HttpRequest request);
   Task<HttpResponse> cancel_job(Context context, HttpRequest request);
 
-  using Member = Task<HttpResponse> (ClusterRoutes::*)(Context, HttpRequest);
-  void route(HttpRouter& router, std::string method, std::string pattern, Member member);
-
   ClusterHost& host_;
 };
 

@@ -84,25 +84,18 @@ std::optional<HttpResponse> wrong(const Result<T>& parsed) {
 
 }  // namespace
 
-void PeerDoor::route(HttpRouter& router, std::string method, std::string pattern, Member member) {
-  router.add(std::move(method), std::move(pattern),
-             [this, member](Context context, HttpRequest request) {
-               return (this->*member)(std::move(context), std::move(request));
-             });
-}
-
 HttpRouter PeerDoor::router() {
   HttpRouter router;
-  route(router, "GET", kBytesPath, &PeerDoor::bytes);
-  route(router, "GET", kStatPath, &PeerDoor::stat);
-  route(router, "GET", kListPath, &PeerDoor::list);
-  route(router, "GET", "/peer/v1/ping", &PeerDoor::ping);
-  route(router, "GET", "/peer/v1/cluster", &PeerDoor::cluster);
-  route(router, "GET", "/peer/v1/changes", &PeerDoor::changes);
-  route(router, "POST", "/peer/v1/changes", &PeerDoor::take_changes);
-  route(router, "POST", kUpkeepPath, &PeerDoor::upkeep);
-  route(router, "POST", kDropPath, &PeerDoor::drop);
-  route(router, "POST", kVerifyPath, &PeerDoor::verify);
+  router.add("GET", kBytesPath, this, &PeerDoor::bytes);
+  router.add("GET", kStatPath, this, &PeerDoor::stat);
+  router.add("GET", kListPath, this, &PeerDoor::list);
+  router.add("GET", "/peer/v1/ping", this, &PeerDoor::ping);
+  router.add("GET", "/peer/v1/cluster", this, &PeerDoor::cluster);
+  router.add("GET", "/peer/v1/changes", this, &PeerDoor::changes);
+  router.add("POST", "/peer/v1/changes", this, &PeerDoor::take_changes);
+  router.add("POST", kUpkeepPath, this, &PeerDoor::upkeep);
+  router.add("POST", kDropPath, this, &PeerDoor::drop);
+  router.add("POST", kVerifyPath, this, &PeerDoor::verify);
   return router;
 }
 

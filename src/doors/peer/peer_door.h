@@ -47,8 +47,6 @@ class PeerDoor {
   Task<HttpResponse> drop(Context context, HttpRequest request);
   Task<HttpResponse> verify(Context context, HttpRequest request);
 
-  using Member = Task<HttpResponse> (PeerDoor::*)(Context, HttpRequest);
-  void route(HttpRouter& router, std::string method, std::string pattern, Member member);
   // What is answered in place of anything else, where there is something.
   // `who`, where it is given, is who asks.
   std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& mount,
