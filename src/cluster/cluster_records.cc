@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cluster/record_text.h"
 #include "model/mount_entry.h"
 #include "telemetry/log.h"
 
@@ -13,23 +14,6 @@ namespace leat {
 namespace {
 
 using Json = nlohmann::json;
-
-// What `read` makes of the object in `text`; nlohmann throws for members that are missing or of
-// another type, and its exceptions end here.
-template <class T, class Read>
-Result<T> read_record(std::string_view text, const char* what, Read read) {
-  try {
-    const Json json = Json::parse(text);
-    if (const int version = json.value("v", kRecordVersion); version > kRecordVersion) {
-      return error(StatusCode::kUnsupported,
-                   fmt::format("{} is of version {}, this program knows {}; upgrade it", what,
-                               version, kRecordVersion));
-    }
-    return read(json);
-  } catch (const Json::exception& failed) {
-    return error(StatusCode::kCorrupt, fmt::format("{} cannot be read: {}", what, failed.what()));
-  }
-}
 
 // UTF-8 or not: paths and options of people are bytes.
 std::string dump(const Json& json) {

@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "cluster/record_text.h"
 #include "http/json_fields.h"
 #include "http/status_codes.h"
 
 namespace leat {
 namespace {
 
-constexpr int kVersion = 1;
 // Of one error: a hundred of them and the order stay far below a registry's bound.
 constexpr size_t kMessageMax = 1000;
 
@@ -129,7 +129,7 @@ std::string cluster_job_key(uint64_t id) {
 }
 
 std::string encode_cluster_job(const ClusterJob& job) {
-  const Json json = {{"v", kVersion},
+  const Json json = {{"v", kRecordVersion},
                      {"id", job.id},
                      {"order", json_of(job.order)},
                      {"principal", job.principal},
@@ -146,17 +146,7 @@ std::string encode_cluster_job(const ClusterJob& job) {
 }
 
 Result<ClusterJob> decode_cluster_job(std::string_view text) {
-  try {
-    const Json json = Json::parse(text);
-    if (const int version = json.value("v", kVersion); version > kVersion) {
-      return error(StatusCode::kUnsupported,
-                   fmt::format("a job is of version {}, this program knows {}; upgrade it", version,
-                               kVersion));
-    }
-    return job_of(json);
-  } catch (const Json::exception& failed) {
-    return error(StatusCode::kCorrupt, fmt::format("a job cannot be read: {}", failed.what()));
-  }
+  return read_record<ClusterJob>(text, "a job", job_of);
 }
 
 }  // namespace leat
