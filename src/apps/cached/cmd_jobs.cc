@@ -25,11 +25,11 @@ std::string describe_place(const ClusterJobView& job) {
   }
   if (job.begun > 1) text += fmt::format("; begun {} times, since who led it was lost", job.begun);
   std::vector<std::string> again;
-  if (job.every_seconds > 0) {
-    again.push_back("every " + format_duration(std::chrono::seconds(job.every_seconds)));
+  if (job.repeat.every_seconds > 0) {
+    again.push_back("every " + format_duration(std::chrono::seconds(job.repeat.every_seconds)));
   }
-  if (job.on_change) again.emplace_back("on change");
-  if (job.on_mount) again.emplace_back("on mount");
+  if (job.repeat.on_change) again.emplace_back("on change");
+  if (job.repeat.on_mount) again.emplace_back("on mount");
   if (!again.empty()) {
     text += fmt::format("; begins again {}; {} so far", fmt::join(again, ", "),
                         counted(job.runs, "run"));

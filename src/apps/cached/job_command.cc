@@ -122,13 +122,14 @@ void JobCommand::declare(CLI::App& app) {
 
 Attempt<Json> JobCommand::order() const {
   if (!board_.cluster) return to_json(request_);
-  ClusterJobRequest request{.job = request_, .on_change = on_change_, .on_mount = on_mount_};
+  ClusterJobRequest request{.job = request_,
+                            .repeat = {.on_change = on_change_, .on_mount = on_mount_}};
   if (!every_.empty()) {
     LEAT_TRY(const auto every, parse_duration(every_));
     if (every < std::chrono::minutes(1)) {
       return failure(StatusCode::kInvalidArgument, "--every is a minute at least");
     }
-    request.every_seconds =
+    request.repeat.every_seconds =
         static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(every).count());
   }
   return to_json(request);

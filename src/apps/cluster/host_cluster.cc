@@ -63,9 +63,9 @@ ClusterJobView view_of(const ClusterJob& job) {
                       .principal = job.principal,
                       .worker = job.worker,
                       .begun = job.begun,
-                      .every_seconds = static_cast<uint64_t>(job.repeat.every.count()),
-                      .on_change = job.repeat.on_change,
-                      .on_mount = job.repeat.on_mount,
+                      .repeat = {.every_seconds = static_cast<uint64_t>(job.repeat.every.count()),
+                                 .on_change = job.repeat.on_change,
+                                 .on_mount = job.repeat.on_mount},
                       .runs = job.runs,
                       .ending = job.cancel && job.info.state != JobState::kCancelled};
   if (!job.ended() && job.worker.empty()) view.job.state = "waiting";
@@ -333,9 +333,9 @@ Task<Result<ClusterJobView>> HostCluster::start_cluster_job(Context context,
   LEAT_CO_CHECK_OK(need_worker());
   Result<JobOrder> order = order_of(request.job);
   if (!order) co_return Error(order.error());
-  const JobRepeat repeat{.every = std::chrono::seconds(request.every_seconds),
-                         .on_change = request.on_change,
-                         .on_mount = request.on_mount};
+  const JobRepeat repeat{.every = std::chrono::seconds(request.repeat.every_seconds),
+                         .on_change = request.repeat.on_change,
+                         .on_mount = request.repeat.on_mount};
   const std::string principal = TokenClaims::of_worker(worker_->self().id).principal;
   Result<ClusterJob> job =
       co_await worker_->jobs().add(context, *std::move(order), repeat, principal);

@@ -283,8 +283,7 @@ class RecordingCluster : public ClusterHost {
             .principal = "me",
             .worker = "01",
             .begun = 2,
-            .every_seconds = 60,
-            .on_change = true,
+            .repeat = {.every_seconds = 60, .on_change = true},
             .runs = 3};
   }
 
@@ -479,22 +478,21 @@ TEST_F(AdminDoorTest, TellsOfAClusterAndChangesIt) {
 
 TEST_F(AdminDoorTest, TakesOrdersForJobsOfACluster) {
   const ClusterJobRequest wanted{.job = {.kind = "load", .path = "/a\xff", .bandwidth = 5},
-                                 .every_seconds = 60,
-                                 .on_mount = true};
+                                 .repeat = {.every_seconds = 60, .on_mount = true}};
   HttpResponse answer = ask("POST", "/v1/cluster/jobs", {},
                             to_json(wanted).dump(-1, ' ', false, Json::error_handler_t::replace));
   EXPECT_EQ(answer.status, 202);
   EXPECT_EQ(cluster_.ordered.job, wanted.job);
-  EXPECT_EQ(cluster_.ordered.every_seconds, 60u);
-  EXPECT_TRUE(cluster_.ordered.on_mount);
-  EXPECT_FALSE(cluster_.ordered.on_change);
+  EXPECT_EQ(cluster_.ordered.repeat.every_seconds, 60u);
+  EXPECT_TRUE(cluster_.ordered.repeat.on_mount);
+  EXPECT_FALSE(cluster_.ordered.repeat.on_change);
   auto shown = from_json<ClusterJobView>(ask_json("GET", "/v1/cluster/jobs/7"));
   ASSERT_TRUE(shown) << shown.error().to_string();
   EXPECT_EQ(shown->job, cluster_.job_view().job);
   EXPECT_EQ(shown->principal, "me");
   EXPECT_EQ(shown->begun, 2u);
-  EXPECT_EQ(shown->every_seconds, 60u);
-  EXPECT_TRUE(shown->on_change);
+  EXPECT_EQ(shown->repeat.every_seconds, 60u);
+  EXPECT_TRUE(shown->repeat.on_change);
   EXPECT_EQ(shown->runs, 3u);
   EXPECT_EQ(ask_json("GET", "/v1/cluster/jobs")["jobs"].size(), 1u);
   EXPECT_EQ(ask("DELETE", "/v1/cluster/jobs/7").status, 200);

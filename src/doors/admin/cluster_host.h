@@ -56,12 +56,18 @@ struct ClusterDrainRequest {
   bool back = false;  // take a share again
 };
 
-struct ClusterJobRequest {
-  JobRequest job{};
-  // When it is begun again; any of them makes it stand until it is cancelled.
+// When a job is begun again; any of them makes it stand until it is cancelled.
+struct ClusterJobRepeat {
   uint64_t every_seconds = 0;
   bool on_change = false;
   bool on_mount = false;
+
+  friend bool operator==(const ClusterJobRepeat&, const ClusterJobRepeat&) = default;
+};
+
+struct ClusterJobRequest {
+  JobRequest job{};
+  ClusterJobRepeat repeat{};
 };
 
 struct ClusterJobView {
@@ -69,9 +75,7 @@ struct ClusterJobView {
   std::string principal{};  // who asked for it
   std::string worker{};     // the id of the one that runs it, or did; empty: nobody has begun
   unsigned begun = 0;       // times in this run; more than one where who ran it was lost
-  uint64_t every_seconds = 0;
-  bool on_change = false;
-  bool on_mount = false;
+  ClusterJobRepeat repeat{};
   uint64_t runs = 0;    // that came to their end
   bool ending = false;  // it was asked to
 };

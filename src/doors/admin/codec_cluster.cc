@@ -47,42 +47,49 @@ void decode(const Json& json, ClusterDrainRequest& request) {
   get(json, "back", request.back);
 }
 
+// Among the members of what is repeated.
+void decode(const Json& json, ClusterJobRepeat& repeat) {
+  get(json, "every_seconds", repeat.every_seconds);
+  get(json, "on_change", repeat.on_change);
+  get(json, "on_mount", repeat.on_mount);
+}
+
+Json with_repeat(Json json, const ClusterJobRepeat& repeat) {
+  json.update({{"every_seconds", repeat.every_seconds},
+               {"on_change", repeat.on_change},
+               {"on_mount", repeat.on_mount}});
+  return json;
+}
+
 void decode(const Json& json, ClusterJobRequest& request) {
   decode(json.at("job"), request.job);
-  get(json, "every_seconds", request.every_seconds);
-  get(json, "on_change", request.on_change);
-  get(json, "on_mount", request.on_mount);
+  decode(json, request.repeat);
 }
 
 Json to_json(const ClusterJobRequest& request) {
-  return {{"job", to_json(request.job)},
-          {"every_seconds", request.every_seconds},
-          {"on_change", request.on_change},
-          {"on_mount", request.on_mount}};
+  Json json = Json::object();
+  json["job"] = to_json(request.job);
+  return with_repeat(std::move(json), request.repeat);
 }
 
 void decode(const Json& json, ClusterJobView& job) {
   decode(json.at("job"), job.job);
+  decode(json, job.repeat);
   get(json, "principal", job.principal);
   get(json, "worker", job.worker);
   get(json, "begun", job.begun);
-  get(json, "every_seconds", job.every_seconds);
-  get(json, "on_change", job.on_change);
-  get(json, "on_mount", job.on_mount);
   get(json, "runs", job.runs);
   get(json, "ending", job.ending);
 }
 
 Json to_json(const ClusterJobView& job) {
-  return {{"job", to_json(job.job)},
-          {"principal", job.principal},
-          {"worker", job.worker},
-          {"begun", job.begun},
-          {"every_seconds", job.every_seconds},
-          {"on_change", job.on_change},
-          {"on_mount", job.on_mount},
-          {"runs", job.runs},
-          {"ending", job.ending}};
+  return with_repeat({{"job", to_json(job.job)},
+                      {"principal", job.principal},
+                      {"worker", job.worker},
+                      {"begun", job.begun},
+                      {"runs", job.runs},
+                      {"ending", job.ending}},
+                     job.repeat);
 }
 
 Json to_json(const ClusterWorkerView& worker) {
