@@ -22,11 +22,14 @@ OneWorker::OneWorker(const Setting& setting)
             .catalog = *catalog_,
             .fetcher = *fetcher_,
             .store = nullptr,
+            .target = nullptr,
+            .verify_runs = nullptr,
             .policy_of = [](const std::string&) { return nullptr; }}),
       door_({.own = own_,
              .map = map_,
              .changes = changes,
              .verifier = verifier_,
+             .follows = [] { return true; },
              .told = [this](PeerChanges news) { changes.append(std::move(news.changes)); }}),
       signer_(std::make_shared<RequestSigner>(
           must(issue(secrets()->signing(), TokenClaims::of_worker(made_worker(1, 0).id))))) {

@@ -86,7 +86,7 @@ class ToldRegistry : public Registry {
 double seconds_of_event(const RegistryView& entries, uint64_t events) {
   Executor executor({.threads = 1});
   ToldRegistry registry(entries, events);
-  auto map = RegistryMap::start(registry, "train", {}, executor);
+  auto map = RegistryMap::start(registry, {.cluster = "train"}, executor);
   must(executor.wait(registry.done->wait(Context::background(), "the changes")));
   executor.wait(map->stop());
   return registry.seconds_of_event;
