@@ -73,6 +73,10 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
     Phase waiting = kWaiting;
     if (phase_.compare_exchange_strong(waiting, kWoken)) stream_->end_reading();
   }
+  std::optional<Clock::time_point> waits_since() const override {
+    if (phase_ != kWaiting) return std::nullopt;
+    return Clock::time_point(Clock::duration(waits_since_.load(std::memory_order_relaxed)));
+  }
   void cut() override { stream_->cut(Stream::Cut::kCancelled); }
 
  private:
@@ -87,6 +91,10 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
   HttpResponse no_place() const;
   Task<> linger();
 
+  void wait_for_client() {
+    waits_since_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    phase_ = kWaiting;
+  }
   // False when it was woken up meanwhile. A header has come, or nothing is waited for.
   bool header_came() {
     Phase waiting = kWaiting;
@@ -105,6 +113,7 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
   const std::stop_token stopping_;
   const std::string peer_;
   std::string certificate_;
+  std::atomic<Clock::rep> waits_since_ = 0;  // meant while kWaiting
   std::atomic<Phase> phase_ = kAnswering;
 };
 
@@ -126,7 +135,7 @@ Task<bool> ConnectionImpl::begin() {
   }
   stream_->begin_tls(std::move(*session));
   stream_->expires_after(patience_);
-  phase_ = kWaiting;
+  wait_for_client();
   IoResult shaken{.state = IoResult::kEnd};
   if (!stopping_.stop_requested()) shaken = co_await stream_->shake_hands();
   if (!header_came()) co_return false;
@@ -176,7 +185,7 @@ Task<Incoming> ConnectionImpl::receive() {
   HttpRequest request;
   RequestParser parser(request, {options_.header_bytes_max, options_.body_bytes_max});
   InputBuffer& input = stream_->input();
-  phase_ = kWaiting;
+  wait_for_client();
   if (stopping_.stop_requested()) co_return Incoming();
   stream_->expires_after(patience_);
   for (bool header = true;;) {

@@ -4,6 +4,7 @@
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <memory>
+#include <optional>
 #include <stop_token>
 
 #include "http/router.h"
@@ -29,6 +30,8 @@ class Connection {
   // From any thread: ends a connection that waits for its next request; one that is answering goes
   // on to the end of its answer.
   virtual void wake() = 0;
+  // From any thread: since when it waits for its next request; nothing while it answers one.
+  virtual std::optional<Clock::time_point> waits_since() const = 0;
   // From any thread: ends it wherever it is.
   virtual void cut() = 0;
 };

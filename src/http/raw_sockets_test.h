@@ -40,6 +40,7 @@ class RawClient {
   }
   ~RawClient() { close(fd_); }
 
+  int fd() const { return fd_; }
   // False when the server has closed.
   bool say(std::string_view text) {
     while (!text.empty()) {

@@ -11,11 +11,10 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
-#include <mutex>
-#include <set>
 
 #include "http/connection.h"
 #include "http/listener.h"
+#include "http/open_connections.h"
 #include "runtime/semaphore.h"
 #include "telemetry/log.h"
 
@@ -48,24 +47,13 @@ struct ServerState {
   std::stop_source stopping;
   std::shared_ptr<SharedResult<bool>> drained = SharedResult<bool>::make();
 
-  std::mutex mutex;  // leaf
-  bool accepting = true;
-  std::set<std::shared_ptr<Connection>> connections;
-
-  // The last one out says so; mutex is held.
-  bool empty_now() const { return !accepting && connections.empty(); }
+  OpenConnections connections;
 };
 using StatePtr = std::shared_ptr<ServerState>;
 
 Task<> serve_one(StatePtr state, std::shared_ptr<Connection> connection, Semaphore::Permit place) {
   co_await connection->serve();
-  bool last;
-  {
-    std::lock_guard lock(state->mutex);
-    state->connections.erase(connection);
-    last = state->empty_now();
-  }
-  if (last) state->drained->set(true);
+  if (state->connections.remove(connection)) state->drained->set(true);
 }
 
 struct Place {
@@ -84,6 +72,13 @@ Task<Result<Place>> find_place(StatePtr state, Context context) {
   co_return Place{.permit = std::move(*permit), .standing = standing};
 }
 
+// Who comes finds a place that somebody has left who asked nothing, rather than none.
+void keep_places_free(const StatePtr& state) {
+  const uint64_t reserve = std::max(state->options.connections_max / 32, 1u);
+  if (state->places.in_use() + reserve <= state->options.connections_max) return;
+  state->connections.end_idlest(2 * reserve);
+}
+
 void welcome(const StatePtr& state, Protocol::socket socket, Place place) {
   // One may have become free while we waited for somebody to come.
   if (place.standing) {
@@ -97,10 +92,7 @@ void welcome(const StatePtr& state, Protocol::socket socket, Place place) {
                                   .executor = state->executor,
                                   .full = place.standing};
   auto connection = Connection::create(std::move(socket), around, state->stopping.get_token());
-  {
-    std::lock_guard lock(state->mutex);
-    state->connections.insert(connection);
-  }
+  state->connections.add(connection);
   asio::co_spawn(executor, serve_one(state, std::move(connection), std::move(place.permit)),
                  [](std::exception_ptr failure) {
                    if (failure) std::rethrow_exception(failure);
@@ -118,6 +110,7 @@ Task<> accept_loop(StatePtr state) {
     co_await state->acceptor.async_accept(socket,
                                           asio::redirect_error(asio::use_awaitable, failed));
     if (!failed) {
+      keep_places_free(state);
       welcome(state, std::move(socket), std::move(*place));
     } else if (failed == asio::error::operation_aborted) {
       break;
@@ -130,13 +123,7 @@ Task<> accept_loop(StatePtr state) {
   }
   ErrorCode ignored;
   state->acceptor.close(ignored);
-  bool last;
-  {
-    std::lock_guard lock(state->mutex);
-    state->accepting = false;
-    last = state->empty_now();
-  }
-  if (last) state->drained->set(true);
+  if (state->connections.close_door()) state->drained->set(true);
 }
 
 class HttpServerImpl : public HttpServer {
@@ -147,11 +134,6 @@ class HttpServerImpl : public HttpServer {
   Task<> stop() override;
 
  private:
-  std::vector<std::shared_ptr<Connection>> connections() const {
-    std::lock_guard lock(state_->mutex);
-    return {state_->connections.begin(), state_->connections.end()};
-  }
-
   const StatePtr state_;
 };
 
@@ -162,11 +144,11 @@ Task<> HttpServerImpl::stop() {
     ErrorCode ignored;
     state->acceptor.cancel(ignored);
   });
-  for (auto& connection : connections()) connection->wake();
+  for (auto& connection : state_->connections.all()) connection->wake();
   Context patience = Context::background().with_timeout(state_->options.stop_timeout);
   auto ended = co_await state_->drained->wait(patience, "the end of the open connections");
   if (ended) co_return;
-  for (auto& connection : connections()) connection->cut();
+  for (auto& connection : state_->connections.all()) connection->cut();
   (void)co_await state_->drained->wait(Context::background(), "the end of the cut connections");
 }
 

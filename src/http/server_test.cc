@@ -349,6 +349,28 @@ TEST_F(HttpServerTest, ConnectionsPastTheLimitAreToldSoWhereThatIsWanted) {
   EXPECT_EQ(status, 200);
 }
 
+// One who asks nothing must not keep out one who wants to ask; one who is being answered stays.
+TEST_F(HttpServerTest, WhoAsksNothingGivesPlaceToWhoeverComes) {
+  start({.connections_max = 64, .turned_away_max = 1});
+  RawClient answered(port());
+  answered.say("GET /hang HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(executor_.wait(hanging_->wait({}, "the handler")));
+  std::vector<std::unique_ptr<HttpClient>> kept;
+  const auto come = [&] {
+    kept.push_back(
+        std::make_unique<HttpClient>(server_->endpoint(), HttpClientOptions{.connections_max = 1}));
+    return executor_.wait(kept.back()->request({}, {.path = "/echo"}))->status;
+  };
+  for (int i = 0; i < 63; ++i) ASSERT_EQ(come(), 200) << i;
+  poll(nullptr, 0, 1100);
+  (void)come();  // the first one above the limit may find that nobody has gone yet
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(come(), 200) << i;
+  // Whose connection has ended makes another one.
+  EXPECT_EQ(executor_.wait(kept.front()->request({}, {.path = "/echo"}))->status, 200);
+  pollfd open{.fd = answered.fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&open, 1, 0), 0);
+}
+
 TEST(HttpUnixSocket, AClientThatIsSlowButSteadyGetsEverything) {
   Executor executor;
   std::string path = testing::TempDir() + "/leat_slow_" + Id128::random().to_hex();
