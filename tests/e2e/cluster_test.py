@@ -305,6 +305,34 @@ def test_a_token_that_is_exchanged_is_read_again(make_cluster):
     assert read(mount / "private", "001") == body("train/small/001")
 
 
+def test_status_tells_of_the_cluster_on_workers_and_clients(make_cluster):
+    cluster = make_cluster(3)
+    client = cluster.client()
+    mount = client.mount_cluster("/train")
+    read_all(mount)
+    each = [worker.json("status")["clusters"] for worker in cluster.workers]
+    assert [len(clusters) for clusters in each] == [1, 1, 1]
+    own = [clusters[0] for clusters in each]
+    assert [one["address"] for one in own] == [worker.address for worker in cluster.workers]
+    assert len({one["worker"] for one in own}) == len({one["role"] for one in own}) + 2 == 3
+    assert all(0.2 < one["share"] < 0.5 and one["name"] == "test" for one in own)
+    assert sum(one["worker"] == one["leader"] for one in own) == 1
+
+    def seen_by_client():
+        [one] = client.json("status")["clusters"]
+        return one
+    seen = seen_by_client()
+    assert (seen["role"], seen["workers"], seen["mounts"], seen["trouble"]) == ("client", 3, 1, "")
+    assert seen["unanswering"] == seen["gone"] == 0
+    cluster.workers[0].kill()
+    read_all(mount)
+    wait_until(lambda: seen_by_client()["gone"] == 1, "the lease of the dead worker to end")
+    assert "3 workers, 1 of them gone" in client.run("status").stdout
+    for worker in cluster.workers[1:]:
+        worker.kill()
+    wait_until(lambda: seen_by_client()["trouble"], "the client to see that nobody answers")
+
+
 def test_mounts_of_a_cluster_come_and_go_under_the_folder(make_cluster):
     cluster = make_cluster(2)
     mount = cluster.client().mount_cluster("/", freshness="max-age=1s")

@@ -180,6 +180,7 @@ def use_cluster(call, store, bucket, folder):
                 ask("cluster", *words)
             for words in ([], ["ls"], ["show", 1], ["wait", 1], ["cancel", 2]):
                 ask("cluster", "jobs", *words)
+            assert ask("status")["clusters"]
             ask("cluster", "umount", "/d")
             assert ask("cluster", "drain", check=False)["error"]["code"] == "busy"  # it is alone
             ask("cluster", "drain", "--back")

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -57,6 +58,15 @@ class ClusterClientImpl : public ClusterClient {
       source_ = make_cluster_source(std::move(source), *map_, peers_);
     }
     return source_;
+  }
+
+  std::optional<Status> trouble() const override { return map_->trouble(); }
+  size_t unanswering() const override {
+    const ClusterViewPtr view = map_->view();
+    return static_cast<size_t>(std::ranges::count_if(view->ring.members(), [&](const auto& one) {
+      const PeerPtr peer = peers_.find(one.worker);
+      return peer != nullptr && !peer->usable();
+    }));
   }
 
   bool used() const override {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ class ClusterClient {
   virtual ClusterMap& map() = 0;
   // The cluster's namespace, of which nothing can be had before there is a view.
   virtual SourcePtr source() = 0;
+  // Why it knows nothing new of its cluster.
+  virtual std::optional<Status> trouble() const = 0;
+  // Workers that are not asked now, since they did not answer.
+  virtual size_t unanswering() const = 0;
   // Whether somebody has it.
   virtual bool used() const = 0;
   // Must have ended before it goes.

@@ -10,6 +10,7 @@
 #include <ranges>
 #include <set>
 
+#include "apps/cluster/cluster_membership.h"
 #include "apps/cluster/cluster_options.h"
 #include "apps/daemon/job_view.h"
 #include "model/folder_settings.h"
@@ -306,6 +307,19 @@ Result<ClusterStatusView> HostCluster::cluster_status() const {
     status.mounts.push_back(std::move(one));
   }
   return status;
+}
+
+std::vector<ClusterMembershipView> HostCluster::memberships() const {
+  std::vector<ClusterMembershipView> all;
+  if (auto status = cluster_status()) {
+    all.push_back(membership_of(*status));
+    all.back().address = worker_->self().address;
+  }
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, client] : clients_) {
+    if (client->used()) all.push_back(membership_of(*client, key.substr(0, key.find('\n'))));
+  }
+  return all;
 }
 
 Task<Result<ClusterMountView>> HostCluster::add_cluster_mount(Context context,

@@ -40,6 +40,9 @@ class HostCluster : public ClusterHost {
   // to answer by itself.
   Task<Result<SourcePtr>> open_source(Context context, StoreUrl url, bool must_answer);
 
+  // Of which it is a worker, and of which it has folders.
+  std::vector<ClusterMembershipView> memberships() const;
+
   Result<ClusterStatusView> cluster_status() const override;
   Task<Result<ClusterMountView>> add_cluster_mount(Context context,
                                                    ClusterMountRequest request) override;

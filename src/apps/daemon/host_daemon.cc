@@ -300,6 +300,7 @@ HostStatus HostDaemon::status() const {
     status.counters[sample.name + labels] = sample.value;
   }
   status.mounts = mounts();
+  if (cluster_) status.clusters = cluster_->memberships();
   return status;
 }
 

@@ -40,6 +40,38 @@ std::string pool_line(const PoolStats& pool) {
   return text;
 }
 
+// "3 workers, 1 of them gone"
+std::string workers_of(const ClusterMembershipView& cluster) {
+  std::string text = counted(cluster.workers, "worker");
+  const auto of_them = [&](uint64_t count, const char* what) {
+    if (count > 0) text += fmt::format(", {} of them {}", count, what);
+  };
+  of_them(cluster.draining, "draining");
+  of_them(cluster.gone, "gone");
+  of_them(cluster.unanswering, "not answering");
+  if (cluster.workers > 0 && cluster.leader.empty()) text += ", nobody leads";
+  return text;
+}
+
+std::string cluster_line(const ClusterMembershipView& cluster) {
+  std::string text;
+  if (cluster.role == "worker") {
+    text = fmt::format("worker {} of '{}' at {}{}, {:.1f} % of it; {}", cluster.worker.substr(0, 8),
+                       cluster.name, cluster.address,
+                       cluster.worker == cluster.leader ? ", leads" : "", 100 * cluster.share,
+                       workers_of(cluster));
+  } else {
+    text =
+        fmt::format("client of '{}' at {}; {}", cluster.name, cluster.address, workers_of(cluster));
+  }
+  text += fmt::format("; {}", counted(cluster.mounts, "mount"));
+  if (cluster.mounts_refused > 0) {
+    text += fmt::format(", {} not served here", cluster.mounts_refused);
+  }
+  if (!cluster.trouble.empty()) text += "; " + cluster.trouble;
+  return text;
+}
+
 class StatusCommand : public Command {
  public:
   void declare(CLI::App& app) override {
@@ -78,6 +110,7 @@ class StatusCommand : public Command {
     for (const MountView& mount : status.mounts) {
       table.add({"mount", fmt::format("{} on {}", mount.source, mount.path)});
     }
+    for (const auto& cluster : status.clusters) table.add({"cluster", cluster_line(cluster)});
     print(table.to_string());
     if (counters_) show_counters(status);
     return {};

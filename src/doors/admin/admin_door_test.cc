@@ -140,6 +140,20 @@ class RecordingHost : public Host {
   std::vector<MountView> mounts() const override { return shown; }
   HostStatus status() const override {
     HostStatus status{.version = "1.2.3", .pid = 7, .mounts = mounts()};
+    status.clusters = {{.role = "worker",
+                        .name = "train",
+                        .address = "h:1",
+                        .worker = "aa",
+                        .leader = "bb",
+                        .epoch = 9,
+                        .workers = 4,
+                        .draining = 1,
+                        .gone = 2,
+                        .unanswering = 3,
+                        .share = 0.25,
+                        .mounts = 6,
+                        .mounts_refused = 5,
+                        .trouble = "no etcd"}};
     status.cache.directories = {
         {.path = "/c", .state = DirectoryState::kUnstable, .why = "EIO", .stats = {}}};
     status.cache.stats.used_bytes = 5;
@@ -351,6 +365,7 @@ TEST_F(AdminDoorTest, StatusAndMountsSurviveTheWay) {
   EXPECT_EQ(status->cache.pools, host_.status().cache.pools);
   EXPECT_EQ(status->counters, host_.status().counters);
   EXPECT_EQ(status->mounts, host_.mounts());
+  EXPECT_EQ(status->clusters, host_.status().clusters);
   EXPECT_EQ(ask_json("GET", "/v1/mounts")["mounts"][0]["path"], "/m");
 }
 

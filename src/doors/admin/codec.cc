@@ -81,6 +81,9 @@ void decode(const Json& json, HostStatus& status) {
   for (const Json& mount : json.value("mounts", Json::array())) {
     decode(mount, status.mounts.emplace_back());
   }
+  for (const Json& one : json.value("clusters", Json::array())) {
+    decode(one, status.clusters.emplace_back());
+  }
 }
 
 void decode(const Json& json, UpgradeRequest& request) {
@@ -92,6 +95,8 @@ void decode(const Json& json, UpgradeRequest& request) {
 Json to_json(const HostStatus& status) {
   Json mounts = Json::array();
   for (const MountView& mount : status.mounts) mounts.push_back(to_json(mount));
+  Json clusters = Json::array();
+  for (const auto& one : status.clusters) clusters.push_back(to_json(one));
   return {{"version", status.version},
           {"pid", status.pid},
           {"supervisor_pid", status.supervisor_pid},
@@ -110,7 +115,8 @@ Json to_json(const HostStatus& status) {
             {"requests_in_flight", status.requests_in_flight}}},
           {"options", status.options},
           {"counters", status.counters},
-          {"mounts", mounts}};
+          {"mounts", mounts},
+          {"clusters", clusters}};
 }
 
 Json to_json(const UpgradeRequest& request) {

@@ -37,6 +37,23 @@ void decode(const Json& json, ClusterStatusView& status) {
   }
 }
 
+void decode(const Json& json, ClusterMembershipView& membership) {
+  get(json, "role", membership.role);
+  get(json, "name", membership.name);
+  get(json, "address", membership.address);
+  get(json, "worker", membership.worker);
+  get(json, "leader", membership.leader);
+  get(json, "epoch", membership.epoch);
+  get(json, "workers", membership.workers);
+  get(json, "draining", membership.draining);
+  get(json, "gone", membership.gone);
+  get(json, "unanswering", membership.unanswering);
+  get(json, "share", membership.share);
+  get(json, "mounts", membership.mounts);
+  get(json, "mounts_refused", membership.mounts_refused);
+  get(json, "trouble", membership.trouble);
+}
+
 void decode(const Json& json, ClusterMountRequest& request) {
   need_bytes(json, "path", request.path);
   request.source = json.at("source").get<std::string>();
@@ -113,6 +130,23 @@ Json to_json(const ClusterStatusView& status) {
   for (const auto& worker : status.workers) json["workers"].push_back(to_json(worker));
   for (const auto& mount : status.mounts) json["mounts"].push_back(to_json(mount));
   return json;
+}
+
+Json to_json(const ClusterMembershipView& membership) {
+  return {{"role", membership.role},
+          {"name", membership.name},
+          {"address", membership.address},
+          {"worker", membership.worker},
+          {"leader", membership.leader},
+          {"epoch", membership.epoch},
+          {"workers", membership.workers},
+          {"draining", membership.draining},
+          {"gone", membership.gone},
+          {"unanswering", membership.unanswering},
+          {"share", membership.share},
+          {"mounts", membership.mounts},
+          {"mounts_refused", membership.mounts_refused},
+          {"trouble", membership.trouble}};
 }
 
 Json to_json(const ClusterMountRequest& request) {

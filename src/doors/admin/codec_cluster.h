@@ -10,6 +10,7 @@ namespace leat {
 void decode(const Json& json, ClusterWorkerView& worker);
 void decode(const Json& json, ClusterMountView& mount);
 void decode(const Json& json, ClusterStatusView& status);
+void decode(const Json& json, ClusterMembershipView& membership);
 void decode(const Json& json, ClusterMountRequest& request);
 void decode(const Json& json, ClusterDrainRequest& request);
 void decode(const Json& json, ClusterJobRequest& request);
@@ -18,6 +19,7 @@ void decode(const Json& json, ClusterJobView& job);
 Json to_json(const ClusterWorkerView& worker);
 Json to_json(const ClusterMountView& mount);
 Json to_json(const ClusterStatusView& status);
+Json to_json(const ClusterMembershipView& membership);
 Json to_json(const ClusterMountRequest& request);
 Json to_json(const ClusterDrainRequest& request);
 Json to_json(const ClusterJobRequest& request);

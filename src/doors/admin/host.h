@@ -79,6 +79,26 @@ struct CacheView {
   std::vector<PoolStats> pools{};
 };
 
+// A cluster of workers that this daemon has to do with.
+struct ClusterMembershipView {
+  std::string role{};        // "worker" of it, or "client"
+  std::string name{};        // the cluster's; empty: nothing is known of it yet
+  std::string address{};     // a worker's own, "10.0.0.7:7480"; a client's, of which it was told
+  std::string worker{};      // id, empty for a client
+  std::string leader{};      // id, empty: nobody leads
+  int64_t epoch = 0;         // of the ring
+  uint64_t workers = 0;      // that have a share, or are there
+  uint64_t draining = 0;     // of these
+  uint64_t gone = 0;         // likewise: not there, with a place in the ring
+  uint64_t unanswering = 0;  // likewise: not asked now, since they did not answer (a client's view)
+  double share = 0;          // a worker's own of the ring, 0 to 1
+  uint64_t mounts = 0;
+  uint64_t mounts_refused = 0;  // of these, that this worker does not serve
+  std::string trouble{};        // with the registry, or with the workers; empty: none
+
+  friend bool operator==(const ClusterMembershipView&, const ClusterMembershipView&) = default;
+};
+
 struct HostStatus {
   std::string version{};
   int pid = 0;
@@ -98,6 +118,7 @@ struct HostStatus {
   std::map<std::string, std::string> options{};  // of the daemon, as its configuration writes them
   std::map<std::string, double> counters{};      // name{labels} → value, of every room
   std::vector<MountView> mounts{};
+  std::vector<ClusterMembershipView> clusters{};  // its own first
 };
 
 // The next daemon takes over.
