@@ -168,7 +168,7 @@ void time_ring(const std::vector<RingRecord::Member>& members) {
 void print_bound(const Setting& setting) {
   begin_part("placement: the bound on weights");
   const auto capacities = mixed_capacities(setting.workers, setting.capacity_bytes);
-  const auto weights = ring_weights(capacities);
+  const auto weights = ring_weights(capacities, ring_bound(capacities, 0));
   double all = 0, usable = 0, weight_sum = 0;
   for (size_t i = 0; i < capacities.size(); ++i) {
     all += double(capacities[i]);

@@ -191,21 +191,28 @@ void print_rack(const Setting& setting, uint64_t keys) {
                double(beyond));
 }
 
-// One worker more, where the bound on weights follows the median.
+// One worker more, by which the median becomes another size: as the leader does it, and as if the
+// bound on weights followed at once.
 void print_median(const Setting& setting, uint64_t keys) {
-  begin_part(
-      "rebalance: one small worker more, half of the others twice as large, 5 % much larger");
   const uint64_t bytes = setting.capacity_bytes, workers = setting.workers;
   std::vector<uint64_t> capacities(workers / 2, bytes);
   capacities.insert(capacities.end(), workers - workers / 2 - workers / 20, 2 * bytes);
   capacities.insert(capacities.end(), workers / 20, 16 * bytes);
-  const auto weights = ring_weights(capacities);
+  const uint32_t bound = ring_bound(capacities, 0);
+  const auto weights = ring_weights(capacities, bound);
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-  const Ring before = make_ring(1, made_members(capacities));
-  const Ring after = make_ring(2, made_members(with_more(capacities, 1, bytes)));
+  const auto more = with_more(capacities, 1, bytes);
+  const Ring before = make_ring(1, made_members(capacities), bound);
   const double least = double(bytes / kGiB) / all;
-  const Moves moves = moves_between(before, after, keys);
-  print_moves(moves, setting, least, {with_any(moves.in), with_any(moves.out), all * double(kGiB)});
+  for (const bool stays : {true, false}) {
+    begin_part(fmt::format(
+        "rebalance: one small worker more, half of the others twice as large, 5 % much larger{}",
+        stays ? "" : ", if the bound followed"));
+    const uint32_t next = stays ? ring_bound(more, bound) : ring_bound(more, 0);
+    const Moves moves = moves_between(before, make_ring(2, made_members(more), next), keys);
+    print_moves(moves, setting, least,
+                {with_any(moves.in), with_any(moves.out), all * double(kGiB)});
+  }
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ WorkerInfo worker_of(const Json& json) {
 Json mount_json(const ClusterMount& mount) {
   return {{"v", kRecordVersion},           {"path", mount.path},
           {"source", mount.source},        {"options", mount.options},
-          {"store", mount.store.to_hex()}, {"prefix", mount.prefix}};
+          {"store", mount.store.to_hex()}, {"prefix", mount.prefix},
+          {"replicas", mount.replicas}};
 }
 
 ClusterMount mount_of_json(const Json& json) {
@@ -87,26 +88,31 @@ ClusterMount mount_of_json(const Json& json) {
           .source = json.at("source").get<std::string>(),
           .options = json.value("options", std::map<std::string, std::string>()),
           .store = id_of<StoreId>(json.at("store")),
-          .prefix = json.at("prefix").get<std::string>()};
+          .prefix = json.at("prefix").get<std::string>(),
+          .replicas = std::clamp(json.value("replicas", 1u), 1u, kReplicasMax)};
 }
 
 Json ring_json(const RingRecord& ring) {
   return {{"v", kRecordVersion},
           {"members", members_json(ring.members)},
+          {"bound", ring.bound},
           {"previous", members_json(ring.previous)},
-          {"previous_epoch", ring.previous_epoch}};
+          {"previous_epoch", ring.previous_epoch},
+          {"previous_bound", ring.previous_bound}};
 }
 
 RingRecord ring_of(const Json& json) {
   return {.members = members_of(json.at("members")),
+          .bound = json.value("bound", 0u),
           .previous = members_of(json.value("previous", Json::array())),
-          .previous_epoch = json.value("previous_epoch", RegistryRevision{0})};
+          .previous_epoch = json.value("previous_epoch", RegistryRevision{0}),
+          .previous_bound = json.value("previous_bound", 0u)};
 }
 
 void set_ring(ClusterView& view, RegistryRevision epoch, const RingRecord& record) {
-  view.ring = make_ring(epoch, record.members);
+  view.ring = make_ring(epoch, record.members, record.bound);
   if (record.previous_epoch != 0) {
-    view.previous = make_ring(record.previous_epoch, record.previous);
+    view.previous = make_ring(record.previous_epoch, record.previous, record.previous_bound);
   }
 }
 
@@ -138,10 +144,12 @@ std::string mount_key(std::string_view path) {
   return std::string(kMountKeys) + std::string(path);
 }
 
-Ring make_ring(RegistryRevision epoch, const std::vector<RingRecord::Member>& members) {
+Ring make_ring(RegistryRevision epoch, const std::vector<RingRecord::Member>& members,
+               uint32_t bound) {
   std::vector<uint64_t> capacities;
   for (const auto& member : members) capacities.push_back(member.capacity_bytes);
-  const std::vector<uint32_t> weights = ring_weights(capacities);
+  if (bound == 0) bound = ring_bound(capacities, 0);
+  const std::vector<uint32_t> weights = ring_weights(capacities, bound);
   std::vector<RingMember> weighted;
   for (size_t i = 0; i < members.size(); ++i) {
     weighted.push_back({members[i].worker, weights[i]});

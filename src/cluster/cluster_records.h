@@ -34,14 +34,19 @@ struct RingRecord {
     friend bool operator==(const Member&, const Member&) = default;
   };
   std::vector<Member> members{};  // by worker
+  // No weight is above it (GiB); 0, of a program that knew none: four times the median.
+  uint32_t bound = 0;
   // What it was before, and its epoch; 0: nothing was.
   std::vector<Member> previous{};
   RegistryRevision previous_epoch = 0;
+  uint32_t previous_bound = 0;
 
   friend bool operator==(const RingRecord&, const RingRecord&) = default;
 };
 
-Ring make_ring(RegistryRevision epoch, const std::vector<RingRecord::Member>& members);
+// `bound` as in the record.
+Ring make_ring(RegistryRevision epoch, const std::vector<RingRecord::Member>& members,
+               uint32_t bound = 0);
 
 std::string encode_worker(const WorkerInfo& worker);
 Result<WorkerInfo> decode_worker(std::string_view text);

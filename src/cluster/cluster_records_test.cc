@@ -25,14 +25,16 @@ const ClusterMount kMount{.path = "/data/train",
                           .source = "s3://bucket/train",
                           .options = {{"region", "us-east-1"}},
                           .store = make_store_id("s3", "http://127.0.0.1:7070", "", "bucket"),
-                          .prefix = "train/"};
+                          .prefix = "train/",
+                          .replicas = 2};
 
 TEST(ClusterRecords, AreWhatTheyWereAfterwards) {
   EXPECT_EQ(decode_worker(encode_worker(kWorker)).value(), kWorker);
   EXPECT_EQ(decode_mount(encode_mount(kMount)).value(), kMount);
   RingRecord ring{.members = {{worker("a"), kTiB}, {worker("b"), 2 * kTiB}},
                   .previous = {{worker("a"), kTiB}},
-                  .previous_epoch = 41};
+                  .previous_epoch = 41,
+                  .previous_bound = 12};
   std::ranges::sort(ring.members, {}, &RingRecord::Member::worker);
   EXPECT_EQ(decode_ring(encode_ring(ring)).value(), ring);
 }

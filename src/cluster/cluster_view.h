@@ -17,6 +17,9 @@
 
 namespace leat {
 
+// Workers that may answer for one stripe, at most: the first candidates of the ring.
+inline constexpr uint32_t kReplicasMax = 4;
+
 // A store's prefix at a path of the cluster's namespace. Its options are those of a mount on one
 // host, but none of them is a secret: workers have the credentials, clients need none.
 struct ClusterMount {
@@ -25,7 +28,8 @@ struct ClusterMount {
   std::map<std::string, std::string> options{};
   // What the worker that made it found of the source, so that clients need not know stores.
   StoreId store{};
-  std::string prefix{};  // of keys: empty, or ends in '/'
+  std::string prefix{};   // of keys: empty, or ends in '/'
+  uint32_t replicas = 1;  // workers that answer for each stripe, 1 to kReplicasMax
 
   friend bool operator==(const ClusterMount&, const ClusterMount&) = default;
 };

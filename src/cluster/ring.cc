@@ -104,19 +104,34 @@ WorkerId Ring::owner(PlacementKey key) const {
   return first.empty() ? WorkerId() : first.front();
 }
 
-std::vector<uint32_t> ring_weights(const std::vector<uint64_t>& capacities) {
+namespace {
+
+// 0 for who has none.
+uint64_t whole_gib(uint64_t bytes) {
+  return bytes == 0 ? 0 : std::max<uint64_t>(bytes / kGiB, 1);
+}
+
+}  // namespace
+
+uint32_t ring_bound(const std::vector<uint64_t>& capacities_bytes, uint32_t now) {
   std::vector<uint64_t> gib;
-  for (uint64_t bytes : capacities) gib.push_back(bytes == 0 ? 0 : std::max(bytes / kGiB, 1ul));
-  std::vector<uint64_t> those_with_any;
-  for (uint64_t one : gib) {
-    if (one != 0) those_with_any.push_back(one);
+  for (uint64_t bytes : capacities_bytes) {
+    if (bytes != 0) gib.push_back(whole_gib(bytes));
   }
-  if (those_with_any.empty()) return std::vector<uint32_t>(capacities.size());
-  const auto middle = those_with_any.begin() + static_cast<ptrdiff_t>(those_with_any.size() / 2);
-  std::ranges::nth_element(those_with_any, middle);
-  const uint64_t most = std::min<uint64_t>(*middle * kWeightBoundMedians, kRingWeightMax);
+  if (gib.empty()) return now;
+  std::ranges::sort(gib);
+  const auto bound_at = [&](size_t tenths) {
+    const uint64_t size = gib[gib.size() * tenths / 10];
+    return static_cast<uint32_t>(std::min<uint64_t>(size * kWeightBoundMedians, kRingWeightMax));
+  };
+  return now >= bound_at(4) && now <= bound_at(6) ? now : bound_at(5);
+}
+
+std::vector<uint32_t> ring_weights(const std::vector<uint64_t>& capacities_bytes, uint32_t bound) {
   std::vector<uint32_t> weights;
-  for (uint64_t one : gib) weights.push_back(static_cast<uint32_t>(std::min(one, most)));
+  for (uint64_t bytes : capacities_bytes) {
+    weights.push_back(static_cast<uint32_t>(std::min<uint64_t>(whole_gib(bytes), bound)));
+  }
   return weights;
 }
 

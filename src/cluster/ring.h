@@ -60,8 +60,13 @@ class Ring {
   std::vector<Place> places_;  // of those with a weight, by id
 };
 
-// Weights from capacities in bytes: GiB, at least 1 for whoever has any. Bounded: nobody counts for
-// more than four times the median, since a larger disk brings no faster network.
-std::vector<uint32_t> ring_weights(const std::vector<uint64_t>& capacities);
+// What nobody's weight is to be above: four times the median, since a larger disk brings no faster
+// network. One worker more or less may make the median another size, and with it all weights that
+// are bounded; so `now` (0: there is none) stays for as long as it is that of a median which two
+// fifths and three fifths of the workers enclose: it moves when a tenth of them have changed.
+uint32_t ring_bound(const std::vector<uint64_t>& capacities_bytes, uint32_t now);
+
+// Weights from capacities in bytes: GiB, at least 1 for whoever has any, and at most `bound`.
+std::vector<uint32_t> ring_weights(const std::vector<uint64_t>& capacities_bytes, uint32_t bound);
 
 }  // namespace leat

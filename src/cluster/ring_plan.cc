@@ -7,9 +7,20 @@ namespace leat {
 namespace {
 
 // A capacity that follows the free space of a disk moves a little all the time, and places do not.
-bool same_places(const std::vector<RingRecord::Member>& one,
-                 const std::vector<RingRecord::Member>& other) {
-  return make_ring(0, one).members() == make_ring(0, other).members();
+bool same_places(const RingRecord& one, const RingRecord& other) {
+  return make_ring(0, one.members, one.bound).members() ==
+         make_ring(0, other.members, other.bound).members();
+}
+
+// That of a ring which was written before there was one in the record is the one it was made by.
+uint32_t next_bound(const RingRecord& now, const std::vector<RingRecord::Member>& next) {
+  const auto capacities = [](const std::vector<RingRecord::Member>& members) {
+    std::vector<uint64_t> all;
+    for (const RingRecord::Member& member : members) all.push_back(member.capacity_bytes);
+    return all;
+  };
+  const uint32_t bound = now.bound != 0 ? now.bound : ring_bound(capacities(now.members), 0);
+  return ring_bound(capacities(next), bound);
 }
 
 }  // namespace
@@ -32,13 +43,15 @@ std::optional<RingRecord> RingPlan::next(const RingRecord& now, RegistryRevision
   }
   absent_since_ = std::move(absent);
   std::ranges::sort(members, {}, &RingRecord::Member::worker);
-  if (epoch != 0 && same_places(members, now.members)) return std::nullopt;
+  RingRecord next{.members = std::move(members)};
+  next.bound = next_bound(now, next.members);
+  if (epoch != 0 && same_places(next, now)) return std::nullopt;
   if (given_ && at - *given_ < rest_ * now.members.size()) return std::nullopt;
   given_ = at;
-  RingRecord next{.members = std::move(members)};
   if (epoch != 0) {
     next.previous = now.members;
     next.previous_epoch = epoch;
+    next.previous_bound = now.bound;
   }
   return next;
 }

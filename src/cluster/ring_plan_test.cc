@@ -131,5 +131,65 @@ TEST(RingPlan, ADiskThatGrewCountsMore) {
   EXPECT_NE(make_ring(0, next->members).members(), make_ring(0, ring->members).members());
 }
 
+// Of the weights of both, how much is another one's afterwards.
+double moved(const RingRecord& before, const RingRecord& after) {
+  auto shares = [](const RingRecord& record) {
+    const Ring ring = make_ring(1, record.members, record.bound);
+    double all = 0;
+    for (const RingMember& one : ring.members()) all += one.weight;
+    std::map<WorkerId, double> of;
+    for (const RingMember& one : ring.members()) of[one.worker] = one.weight / all;
+    return of;
+  };
+  const auto had = shares(before), has = shares(after);
+  double gained = 0;
+  for (const auto& [id, share] : has) {
+    const auto found = had.find(id);
+    gained += std::max(0.0, share - (found == had.end() ? 0 : found->second));
+  }
+  return gained;
+}
+
+TEST(RingPlan, OneMoreMovesItsShareAlsoWhereTheMedianTips) {
+  constexpr int kWorkers = 100;
+  RingPlan plan(kPatience);
+  Workers all;
+  const auto add = [&](int number, uint64_t gib) {
+    const WorkerId id = worker(std::to_string(number));
+    all[id] = {.id = id, .capacity_bytes = gib * kGiB};
+  };
+  for (int i = 0; i < kWorkers; ++i) add(i, i < 49 ? 100 : i < 95 ? 400 : 10'000);
+  RingRecord ring = *plan.next({}, 0, all, kStart);
+  EXPECT_EQ(ring.bound, 1600u);
+  // Past the tip and back.
+  for (int i = 0; i < 4; ++i) {
+    add(kWorkers + i, 100);
+    const RingRecord more = *plan.next(ring, 7 + i, all, kStart);
+    EXPECT_EQ(more.previous_bound, ring.bound);
+    double weights = 0;
+    for (const RingMember& one : make_ring(1, more.members, more.bound).members()) {
+      weights += one.weight;
+    }
+    EXPECT_NEAR(moved(ring, more) / (100 / weights), 1, 0.1) << i;
+    ring = more;
+  }
+  all.erase(worker(std::to_string(kWorkers)));
+  EXPECT_FALSE(plan.next(ring, 12, all, kStart));
+  const RingRecord fewer = *plan.next(ring, 12, all, kStart + kPatience);
+  EXPECT_NEAR(moved(ring, fewer) / (100.0 / 31'700), 1, 0.1);
+}
+
+TEST(RingPlan, ARingOfBeforeThereWasABoundGoesOnWithItsOwn) {
+  RingPlan plan(kPatience);
+  Workers all;
+  for (const auto& [name, gib] : {std::pair("a", 100), {"b", 400}, {"c", 10'000}}) {
+    all[worker(name)] = {.id = worker(name), .capacity_bytes = uint64_t(gib) * kGiB};
+  }
+  RingRecord old = *plan.next({}, 0, all, kStart);
+  old.bound = 0;
+  EXPECT_FALSE(plan.next(old, 7, all, kStart)) << "its places are the same";
+  EXPECT_EQ(decode_ring(R"({"v": 1, "members": [], "new": 1})")->bound, 0u);
+}
+
 }  // namespace
 }  // namespace leat

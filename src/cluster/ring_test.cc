@@ -158,12 +158,39 @@ TEST(Ring, GoldenOwners) {
   EXPECT_EQ(PlacementKey::listing(kStore, "a/b").hash, 7096489252312732626u);
 }
 
+std::vector<uint32_t> weights_of(const std::vector<uint64_t>& capacities_bytes) {
+  return ring_weights(capacities_bytes, ring_bound(capacities_bytes, 0));
+}
+
 TEST(RingWeights, AreGibibytesAndBounded) {
-  EXPECT_EQ(ring_weights({100 * kGiB, 200 * kGiB, 100 * kGiB, 9000 * kGiB}),
+  EXPECT_EQ(weights_of({100 * kGiB, 200 * kGiB, 100 * kGiB, 9000 * kGiB}),
             (std::vector<uint32_t>{100, 200, 100, 800}));
-  EXPECT_EQ(ring_weights({kMiB, 0, 5 * kGiB}), (std::vector<uint32_t>{1, 0, 5}));
-  EXPECT_EQ(ring_weights({0, 0}), (std::vector<uint32_t>{0, 0}));
-  EXPECT_EQ(ring_weights({}), std::vector<uint32_t>{});
+  EXPECT_EQ(weights_of({kMiB, 0, 5 * kGiB}), (std::vector<uint32_t>{1, 0, 5}));
+  EXPECT_EQ(weights_of({0, 0}), (std::vector<uint32_t>{0, 0}));
+  EXPECT_EQ(weights_of({}), std::vector<uint32_t>{});
+}
+
+// So many of 1, 4 and 100 GiB.
+std::vector<uint64_t> sizes(size_t small, size_t large, size_t huge) {
+  std::vector<uint64_t> capacities(small, kGiB);
+  capacities.insert(capacities.end(), large, 4 * kGiB);
+  capacities.insert(capacities.end(), huge, 100 * kGiB);
+  return capacities;
+}
+
+TEST(RingWeights, TheirBoundStaysWhereTheMedianTips) {
+  EXPECT_EQ(ring_bound(sizes(49, 46, 5), 0), 16u);
+  EXPECT_EQ(ring_bound(sizes(51, 44, 5), 0), 4u) << "the median alone has tipped";
+  EXPECT_EQ(ring_bound(sizes(51, 44, 5), 16), 16u);
+  EXPECT_EQ(ring_bound(sizes(49, 46, 5), 4), 4u);
+  // A tenth of all is no tip.
+  EXPECT_EQ(ring_bound(sizes(60, 35, 5), 16), 16u);
+  EXPECT_EQ(ring_bound(sizes(61, 34, 5), 16), 4u);
+  EXPECT_EQ(ring_bound(sizes(41, 54, 5), 4), 4u);
+  EXPECT_EQ(ring_bound(sizes(40, 55, 5), 4), 16u);
+  // A few workers have no tenth.
+  EXPECT_EQ(ring_bound(sizes(1, 2, 0), 4), 16u);
+  EXPECT_EQ(ring_bound({0, 0}, 16), 16u) << "of nobody nothing follows";
 }
 
 }  // namespace

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
+#include "base/id128.h"
 #include "cluster/stripes.h"
 #include "peer/mount_lookup.h"
+#include "peer/replicas/replica_hints.h"
 
 namespace leat {
 namespace {
@@ -16,9 +19,14 @@ constexpr uint64_t kReadBytesMin = 4 * kKiB;
 // A directory with mounts in it is put together as one page; with more names it is refused.
 constexpr size_t kMixedNamesMax = 1'000'000;
 
+// `hints` hear what the first candidate says of its stripe.
 Task<PeerReply<void>> read_at(PeerPtr peer, Context context, PeerRead request,
-                              std::span<std::byte> into) {
-  return peer->read(std::move(context), std::move(request), into);
+                              std::span<std::byte> into, PlacementKey stripe,
+                              std::shared_ptr<ReplicaHints> hints) {
+  const bool first = !request.route.instead && request.route.replicas <= 1;
+  PeerReply<void> reply = co_await peer->read(std::move(context), std::move(request), into);
+  if (first && reply.reach == PeerReach::kAnswered) hints->take(stripe, reply.advice);
+  co_return reply;
 }
 
 std::string parent_of(std::string_view key) {
@@ -32,7 +40,8 @@ class ClusterSource : public Source {
       : options_(std::move(options)),
         id_(cluster_store_id(options_.cluster)),
         map_(map),
-        router_(map, peers, options_.router) {
+        router_(map, peers, options_.router),
+        seed_(options_.seed != 0 ? options_.seed : Id128::random().hash64()) {
     capabilities_.conditional_read = true;
     capabilities_.read_bytes_min = kReadBytesMin;
   }
@@ -52,11 +61,16 @@ class ClusterSource : public Source {
   Task<Result<ListPage>> list_mixed(Context context, ClusterMount mount, std::string prefix,
                                     ListRequest request, std::vector<std::string> mounted);
   Result<> check_version(const ReadRequest& request) const;
+  PeerSpread spread(const ClusterMount& mount, PlacementKey stripe);
 
   const ClusterSourceOptions options_;
   const StoreId id_;
   ClusterMap& map_;
   const PeerRouter router_;
+  const uint64_t seed_;
+  std::atomic<uint64_t> reads_ = 0;
+  // Outlives what is under way.
+  const std::shared_ptr<ReplicaHints> hints_ = std::make_shared<ReplicaHints>();
   SourceCapabilities capabilities_;
 };
 
@@ -205,6 +219,14 @@ Result<> ClusterSource::check_version(const ReadRequest& request) const {
                fmt::format("a read of '{}' from the cluster must know its size", request.key));
 }
 
+// Each read of its own, so that also one client that wants one stripe again and again is no load on
+// one worker only.
+PeerSpread ClusterSource::spread(const ClusterMount& mount, PlacementKey stripe) {
+  const uint32_t replicas = std::max(mount.replicas, hints_->replicas(stripe));
+  if (replicas <= 1) return {};
+  return {.replicas = replicas, .host_id = options_.host_id, .draw = seed_ + reads_++};
+}
+
 Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
                                    std::span<std::byte> into) {
   if (auto known = check_version(request); !known) co_return known;
@@ -219,15 +241,17 @@ Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
     const ByteRange part = first_stripe_of(left, file->size);
     const std::span<std::byte> piece = into.subspan(part.offset - request.range.offset, part.size);
     PeerRead question{.mount = mount.path, .file = file, .range = part};
-    PeerRouter::Ask<void> ask = [context, question, piece](PeerPtr peer, PeerRoute route) {
+    const auto stripe =
+        PlacementKey::stripe(mount.store, at.key, stripe_at(part.offset, file->size));
+    PeerRouter::Ask<void> ask = [context, question, piece, stripe, hints = hints_](
+                                    PeerPtr peer, PeerRoute route) {
       PeerRead asked = question;
       asked.route = std::move(route);
-      return read_at(std::move(peer), context, std::move(asked), piece);
+      return read_at(std::move(peer), context, std::move(asked), piece, stripe, hints);
     };
-    const uint32_t stripe = stripe_at(part.offset, file->size);
     Result<> got =
-        co_await router_.ask<void>(context, PlacementKey::stripe(mount.store, at.key, stripe),
-                                   fmt::format("bytes of '/{}'", request.key), std::move(ask));
+        co_await router_.ask<void>(context, stripe, fmt::format("bytes of '/{}'", request.key),
+                                   std::move(ask), spread(mount, stripe));
     if (!got) co_return got;
     left = {part.end(), left.size - part.size};
   }

@@ -24,6 +24,10 @@ struct ClusterSourceOptions {
   // Why nothing is known of the cluster yet, for messages.
   std::function<std::optional<Status>()> trouble{};
   PeerRouterOptions router{};
+  // Of this machine, as workers say theirs: its workers are asked before others.
+  std::string host_id{};
+  // Which replicas are asked is drawn from it, differently by each client; 0: drawn itself.
+  uint64_t seed = 0;
 };
 
 // `map` and `peers` must outlive it.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -45,6 +46,8 @@ class MadePeer : public Peer {
   std::atomic<bool> hangs = false;       // on reads
   std::atomic<int64_t> known_epoch = 0;  // 0: that of the map
   std::atomic<int> asked = 0, stood_in = 0, served = 0;
+  std::atomic<int> beside = 0;     // served so
+  std::atomic<uint32_t> says = 1;  // that so many are to be asked
 
   bool usable() const override { return circuit_closed; }
   Task<PeerReply<void>> read(Context context, PeerRead request,
@@ -58,7 +61,8 @@ class MadePeer : public Peer {
     if (auto no = refused<void>(key, request.route)) co_return *std::move(no);
     ReadRequest asked_of_store{request.file->key, request.range, request.file->version};
     Result<> got = co_await store_->read(context, std::move(asked_of_store), into);
-    co_return PeerReply<void>{PeerReach::kAnswered, std::move(got), epoch()};
+    ReplicaAdvice advice{.replicas = says, .lasts = std::chrono::seconds(60)};
+    co_return PeerReply<void>{PeerReach::kAnswered, std::move(got), epoch(), advice};
   }
   Task<PeerReply<ListPage>> list(Context context, PeerList request) override {
     const auto key = PlacementKey::listing(request.store, request.prefix);
@@ -116,7 +120,10 @@ class MadePeer : public Peer {
     if (route.instead) ++stood_in;
     if (!up) return unreached<T>();
     const bool owner = map_.view()->ring.owner(key) == self_ && known_epoch == 0;
-    if (!owner && !route.instead) {
+    const auto first = map_.view()->ring.candidates(key, route.replicas);
+    const bool replica = std::ranges::find(first, self_) != first.end() && known_epoch == 0;
+    if (!owner && !route.instead && replica) ++beside;
+    if (!owner && !route.instead && !replica) {
       return PeerReply<T>{PeerReach::kMisdirected, error(StatusCode::kBusy, "not here"), epoch()};
     }
     ++served;

@@ -12,6 +12,7 @@
 #include "model/byte_range.h"
 #include "model/file_ref.h"
 #include "model/worker_id.h"
+#include "peer/peer_terms.h"
 #include "peer/upkeep.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
@@ -24,6 +25,9 @@ struct PeerRoute {
   int64_t epoch = 0;
   // The first candidate, which does not answer the sender: the receiver serves as if it were that.
   std::optional<WorkerId> instead{};
+  // Of a read: the receiver is asked as one of so many first candidates, and gets what it has not
+  // from the first. 1: it is not asked beside another one.
+  uint32_t replicas = 1;
 };
 
 struct PeerRead {
@@ -72,6 +76,7 @@ struct PeerReply {
   PeerReach reach = PeerReach::kNotReached;
   Result<T> result = error(StatusCode::kUnavailable, "not asked");
   int64_t epoch = 0;
+  ReplicaAdvice advice{};
 };
 
 class Peer {

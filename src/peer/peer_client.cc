@@ -91,7 +91,7 @@ Task<> PeerClient::try_again(std::shared_ptr<const PeerClient> self) {
 }
 
 PeerTerms PeerClient::terms_of(const PeerRoute& route, const Context& context) const {
-  PeerTerms terms{.epoch = route.epoch, .instead = route.instead};
+  PeerTerms terms{.epoch = route.epoch, .instead = route.instead, .replicas = route.replicas};
   if (context.deadline != Clock::time_point::max()) {
     const auto left = in_ms(context.deadline - Clock::now());
     terms.timeout = std::clamp(left, std::chrono::milliseconds(1), kPeerTimeoutMax);
@@ -197,7 +197,7 @@ Task<PeerReply<void>> PeerClient::read(Context context, PeerRead request,
     co_return PeerReply<void>{PeerReach::kNotReached, Error(std::move(wrong)), 0};
   }
   received_bytes.add(into.size());
-  co_return PeerReply<void>{PeerReach::kAnswered, {}, reply.epoch};
+  co_return PeerReply<void>{PeerReach::kAnswered, {}, reply.epoch, advice_of(*reply.result)};
 }
 
 Task<PeerReply<ListPage>> PeerClient::list(Context context, PeerList request) {

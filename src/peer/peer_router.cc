@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/hash.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -14,6 +15,10 @@ namespace {
 
 Counter stood_in("leat_peer_stood_in_total",
                  "Requests that a worker answered in the place of another one");
+Counter spread_total("leat_peer_spread_total",
+                     "Requests that were answered by another candidate than the first, since "
+                     "several answer for what was asked",
+                     "", Stability::kExperimental);
 Counter misdirected("leat_peer_misdirected_total",
                     "Requests to a worker that did not hold what was asked for", "",
                     Stability::kExperimental);
@@ -21,6 +26,19 @@ Counter rounds_in_vain("leat_peer_rounds_in_vain_total",
                        "Times that no worker answered a request, and all were asked again");
 
 constexpr Clock::duration kPauseMax = std::chrono::seconds(1);
+
+// Of the candidates that may be asked the one that is; those of this host before others.
+size_t chosen(const ClusterView& view, const std::vector<WorkerId>& candidates,
+              const PeerSpread& spread) {
+  std::vector<size_t> near;
+  for (size_t i = 0; i < candidates.size() && !spread.host_id.empty(); ++i) {
+    const WorkerInfo* worker = view.worker(candidates[i]);
+    if (worker != nullptr && worker->host_id == spread.host_id) near.push_back(i);
+  }
+  const size_t count = near.empty() ? candidates.size() : near.size();
+  const size_t at = hash_mix(spread.draw) % count;
+  return near.empty() ? at : near[at];
+}
 
 }  // namespace
 
@@ -77,9 +95,35 @@ Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, Placement
   co_return std::nullopt;
 }
 
+// Nothing where the first candidate is to be asked, or the one that was did not answer: it may be
+// behind another ring, or dead, and costs no more than that.
 template <class T>
-Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string what,
-                                Ask<T> ask) const {
+Task<std::optional<Result<T>>> PeerRouter::ask_replica(PlacementKey key, Ask<T> ask,
+                                                       PeerSpread spread) const {
+  const ClusterViewPtr view = map_.view();
+  const uint32_t replicas = std::min(spread.replicas, kReplicasMax);
+  const std::vector<WorkerId> candidates = view->ring.candidates(key, replicas);
+  if (candidates.size() < 2) co_return std::nullopt;
+  const size_t at = chosen(*view, candidates, spread);
+  if (at == 0 || view->worker(candidates[at]) == nullptr) co_return std::nullopt;
+  const PeerPtr peer = peers_.find(candidates[at]);
+  if (peer == nullptr || !peer->usable()) co_return std::nullopt;
+  const PeerRoute route{.epoch = view->ring.epoch(), .replicas = replicas};
+  PeerReply<T> reply = co_await ask(peer, route);
+  if (reply.reach != PeerReach::kAnswered) co_return std::nullopt;
+  spread_total.add();
+  co_return std::optional<Result<T>>(std::move(reply.result));
+}
+
+template <class T>
+Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string what, Ask<T> ask,
+                                PeerSpread spread) const {
+  if (spread.replicas > 1) {
+    std::optional<Result<T>> answer = co_await ask_replica<T>(key, ask, spread);
+    if (answer) co_return *std::move(answer);
+    if (auto alive = context.check("a request to the cluster"); !alive)
+      co_return Error(alive.error());
+  }
   const Clock::time_point give_up = Clock::now() + options_.patience;
   Clock::duration pause = options_.pause_min;
   bool absent_too = false, insists = false;
@@ -111,12 +155,13 @@ Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string w
   }
 }
 
-template Task<Result<void>> PeerRouter::ask(Context, PlacementKey, std::string, Ask<void>) const;
-template Task<Result<ListPage>> PeerRouter::ask(Context, PlacementKey, std::string,
-                                                Ask<ListPage>) const;
-template Task<Result<uint64_t>> PeerRouter::ask(Context, PlacementKey, std::string,
-                                                Ask<uint64_t>) const;
+template Task<Result<void>> PeerRouter::ask(Context, PlacementKey, std::string, Ask<void>,
+                                            PeerSpread) const;
+template Task<Result<ListPage>> PeerRouter::ask(Context, PlacementKey, std::string, Ask<ListPage>,
+                                                PeerSpread) const;
+template Task<Result<uint64_t>> PeerRouter::ask(Context, PlacementKey, std::string, Ask<uint64_t>,
+                                                PeerSpread) const;
 template Task<Result<SourceObject>> PeerRouter::ask(Context, PlacementKey, std::string,
-                                                    Ask<SourceObject>) const;
+                                                    Ask<SourceObject>, PeerSpread) const;
 
 }  // namespace leat

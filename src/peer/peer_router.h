@@ -2,11 +2,13 @@
 // PeerRouter: finds who answers for a stripe or a listing: the first candidate of the ring, or who
 // stands in for it. Thread-safe.
 //
-// Rules: the first candidate is asked as long as its lease stands and its circuit is closed. Who is
-// asked in its place is told so (PeerRoute::instead), since it may ask the store then. A worker
-// that knows a newer ring says so, and its ring is waited for; one that knows an older one is asked
-// again. Where nobody answers, those whose lease is gone are asked as well, and then all anew,
-// until the context ends or `patience` has passed.
+// Rules: where several candidates answer for a thing (PeerSpread), one of them is asked first; one
+// that is not the first candidate is told so, and stands in no one's place. Else, and where that
+// one does not answer: the first candidate is asked as long as its lease stands and its circuit is
+// closed. Who is asked in its place is told so (PeerRoute::instead), since it may ask the store
+// then. A worker that knows a newer ring says so, and its ring is waited for; one that knows an
+// older one is asked again. Where nobody answers, those whose lease is gone are asked as well, and
+// then all anew, until the context ends or `patience` has passed.
 #pragma once
 
 #include <functional>
@@ -27,6 +29,14 @@ struct PeerRouterOptions {
   Clock::duration patience = std::chrono::seconds(30);
 };
 
+// Who of the first candidates is asked, where several may be.
+struct PeerSpread {
+  uint32_t replicas = 1;
+  // Of the machine on which we are (WorkerInfo::host_id): candidates there come before others.
+  std::string host_id{};
+  uint64_t draw = 0;  // any number: equal ones fall upon the same candidate
+};
+
 class PeerRouter {
  public:
   template <class T>
@@ -39,13 +49,16 @@ class PeerRouter {
   // The answer of whoever answered, good or bad. kUnavailable where nobody did: it names who was
   // asked, and what came of it. `what` is for that message: "bytes of 'a/b'".
   template <class T>
-  Task<Result<T>> ask(Context context, PlacementKey key, std::string what, Ask<T> ask) const;
+  Task<Result<T>> ask(Context context, PlacementKey key, std::string what, Ask<T> ask,
+                      PeerSpread spread = {}) const;
 
  private:
   struct Round;
   template <class T>
   Task<std::optional<Result<T>>> ask_around(Context context, PlacementKey key, Ask<T> ask,
                                             Round* round) const;
+  template <class T>
+  Task<std::optional<Result<T>>> ask_replica(PlacementKey key, Ask<T> ask, PeerSpread spread) const;
 
   ClusterMap& map_;
   const PeerTable& peers_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cluster/cluster_view.h"
 #include "peer/random_test.h"
 #include "peer/wire_text.h"
 
@@ -63,6 +64,7 @@ TEST(ReadRequest, RandomOnesComeBack) {
     request.terms.epoch = static_cast<int64_t>(random.upto(INT64_MAX));
     request.terms.only_if_cached = random.coin();
     if (random.coin()) request.terms.instead = WorkerId(Id128::random());
+    request.terms.replicas = static_cast<uint32_t>(1 + random.upto(kReplicasMax - 1));
     request.terms.timeout = milliseconds(random.upto(kPeerTimeoutMax.count()));
     auto there = travelled(to_http(request));
     ASSERT_TRUE(there) << there.error().to_string();
@@ -151,6 +153,35 @@ TEST(ReadRequest, PassesOverWhatANewerVersionSays) {
   auto there = read_request_from(http);
   ASSERT_TRUE(there) << there.error().to_string();
   EXPECT_EQ(there->terms.timeout, kPeerTimeoutMax);
+}
+
+TEST(ReadRequest, MoreReplicasThanThereMayBeAreCut) {
+  PeerReadRequest request = some_request();
+  request.terms.replicas = 1'000;
+  EXPECT_EQ(travelled(to_http(request))->terms.replicas, kReplicasMax);
+  for (const char* wrong : {"", "0", "-1", "x", "2 10"}) {
+    HttpRequest http = to_http(request);
+    http.headers.set(kReplicasField, wrong);
+    EXPECT_FALSE(travelled(http)) << wrong;
+  }
+}
+
+TEST(ReadRequest, AdviceOfReplicasComesBackOrSaysNothing) {
+  HttpResponse response;
+  put_advice({}, response);
+  EXPECT_EQ(response.headers.find(kReplicasField), std::nullopt);
+  const ReplicaAdvice advice{.replicas = 3, .lasts = std::chrono::seconds(10)};
+  put_advice(advice, response);
+  EXPECT_EQ(response.headers.find(kReplicasField), "3 10");
+  EXPECT_EQ(advice_of(response), advice);
+  for (const char* wrong :
+       {"", "3", "3 ", " 10", "3 -1", "x 10", "3 10 1", "1 10", "0 10", "3 0"}) {
+    response.headers.set(kReplicasField, wrong);
+    EXPECT_EQ(advice_of(response), ReplicaAdvice{}) << wrong;
+  }
+  response.headers.set(kReplicasField, "4000 4000000");
+  EXPECT_EQ(advice_of(response).replicas, kReplicasMax);
+  EXPECT_LE(advice_of(response).lasts, std::chrono::minutes(1));
 }
 
 TEST(Range, OneRangeWithBothEnds) {

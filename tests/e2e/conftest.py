@@ -47,8 +47,9 @@ def make_cluster(folder, store, s3, bucket):
     put_all(s3, bucket, {name: cluster_files.body(name) for name in cluster_files.names()})
     made = []
 
-    def make(count):
-        made.append(Cluster(os.path.join(folder, "cluster"), store, count).start())
+    def make(count, settings=()):
+        made.append(Cluster(os.path.join(folder, "cluster"), store, count,
+                            settings=settings).start())
         made[-1].mount(f"{bucket}/train", "/train")
         return made[-1]
     yield make

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "runtime/activity.h"
 #include "telemetry/log.h"
@@ -54,6 +55,7 @@ class ClusterClientImpl : public ClusterClient {
       ClusterSourceOptions source;
       source.cluster = options_.identity;
       source.name = fmt::format("leat://{}", fmt::join(options_.seeds, ","));
+      source.host_id = options_.host_id;
       source.trouble = [this] { return map_->trouble(); };
       source_ = make_cluster_source(std::move(source), *map_, peers_);
     }
@@ -116,12 +118,20 @@ class ClusterClientImpl : public ClusterClient {
       if (info.address == address) there = id;
     }
     std::lock_guard lock(mutex_);
+    if (!askers_.contains(address)) forget_askers();
     Asker& asker = askers_[address];
     if (asker.client == nullptr || asker.worker != there) {
       LEAT_TRY(asker.client, make_client(address, there));
       asker.worker = there;
     }
     return asker.client;
+  }
+
+  // Workers come and go, at other addresses. Who asks one has it in its hands.
+  void forget_askers() {
+    std::set<std::string> there(options_.seeds.begin(), options_.seeds.end());
+    for (const auto& [id, info] : known_->workers) there.insert(info.address);
+    std::erase_if(askers_, [&](const auto& one) { return !there.contains(one.first); });
   }
 
   Task<Result<ClusterViewPtr>> ask_view(Context context, std::string address,

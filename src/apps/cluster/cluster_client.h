@@ -28,6 +28,8 @@ struct ClusterClientOptions {
   // Where its token comes from, and is read again; empty: whoever made it looks after it.
   std::string token_file{};
   std::shared_ptr<const HttpTls> tls{};
+  // Of this machine, as workers say theirs (WorkerInfo::host_id).
+  std::string host_id{};
   // In place of a connection to oneself: the worker that this process is; null for others.
   std::function<PeerPtr(const WorkerInfo&)> local{};
   // What is not as it was; the next is told after its end.

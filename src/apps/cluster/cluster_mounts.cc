@@ -15,11 +15,27 @@ namespace {
 struct PlannedMount {
   StoreUrl url;
   MadePolicy made;
+  uint32_t replicas = 1;
 };
+
+// Takes it out of the options, which are a store's otherwise.
+Result<uint32_t> take_replicas(StoreUrl& url) {
+  const auto found = url.options.find(std::string(kReplicasOption));
+  if (found == url.options.end()) return 1;
+  const std::string text = found->second;
+  url.options.erase(found);
+  if (text.size() == 1 && text[0] >= '1' && text[0] - '0' <= int(kReplicasMax)) {
+    return static_cast<uint32_t>(text[0] - '0');
+  }
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("option {}={} must be a number from 1 to {}", kReplicasOption, text,
+                           kReplicasMax));
+}
 
 Result<PlannedMount> plan_mount(const ClusterMount& mount) {
   LEAT_TRY(StoreUrl url, StoreUrl::parse(mount.source));
   for (const auto& [name, value] : mount.options) url.options[name] = value;
+  LEAT_TRY(const uint32_t replicas, take_replicas(url));
   PolicySettings settings;
   for (std::string_view option : policy_options()) {
     auto given = url.options.find(std::string(option));
@@ -31,7 +47,7 @@ Result<PlannedMount> plan_mount(const ClusterMount& mount) {
   // Clients believe the half of it that a worker's answer has left (Freshness::answer_age_max).
   made.policy.freshness.max_age /= 2;
   made.policy.freshness.negative_age /= 2;
-  return PlannedMount{std::move(url), std::move(made)};
+  return PlannedMount{std::move(url), std::move(made), replicas};
 }
 
 }  // namespace
@@ -47,7 +63,8 @@ Result<OpenedMount> open_cluster_mount(const ClusterMount& mount) {
   LEAT_TRY(SourcePtr source, open_source(planned.url, isolated ? mount.path : ""));
   return OpenedMount{{mount.path, std::move(planned.url), std::move(planned.made.policy)},
                      std::move(source),
-                     std::move(planned.made.pools)};
+                     std::move(planned.made.pools),
+                     planned.replicas};
 }
 
 Task<> ClusterMounts::follow(ClusterViewPtr view) {

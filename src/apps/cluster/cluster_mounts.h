@@ -23,7 +23,11 @@ struct OpenedMount {
   MountEntry entry;
   SourcePtr source;
   std::map<PoolId, PoolPolicy> pools;
+  uint32_t replicas = 1;  // ClusterMount::replicas, as the options say
 };
+
+// An option of a cluster's mount that a mount of a host does not have: 1 to kReplicasMax.
+inline constexpr std::string_view kReplicasOption = "replicas";
 
 // How workers keep it; its source may be none that this host can open. kInvalidArgument for what
 // is wrong in it.

@@ -17,6 +17,7 @@
 #include "http/server.h"
 #include "model/mount_entry.h"
 #include "peer/hand_over_source.h"
+#include "peer/replicas/replica_source.h"
 #include "peer/trust/request_verifier.h"
 #include "telemetry/log.h"
 
@@ -40,6 +41,18 @@ std::optional<PeerChange> name_change(const ClusterView& view, const CatalogChan
   told.key = below.empty() ? change.name : below + "/" + change.name;
   told.kind = PeerChange::Kind::kObject;
   return told;
+}
+
+// Of a worker's memory for what is under way an eighth is for what comes from other workers.
+constexpr uint64_t kReplicaMemoryShare = 8;
+
+FetcherOptions of_replicas(FetcherOptions options) {
+  options.memory_bytes_max /= kReplicaMemoryShare;
+  return options;
+}
+FetcherOptions without_replicas(FetcherOptions options) {
+  options.memory_bytes_max -= options.memory_bytes_max / kReplicaMemoryShare;
+  return options;
 }
 
 class ClusterWorkerImpl : public ClusterWorker {
@@ -93,6 +106,8 @@ class ClusterWorkerImpl : public ClusterWorker {
   SourceTable sources_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
+  SourceTable replica_sources_;  // of each store: the workers before this one
+  std::unique_ptr<Fetcher> replica_fetcher_;
   HostTarget target_;
   VerifyRuns verify_runs_;
   ClusterMounts mounts_;
@@ -121,7 +136,9 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
       verifier_(secrets_->current(), {.self = id_, .instance = Id128::random().to_hex()}),
       catalog_(Catalog::create({.scratch_directory = options_.scratch_directory, .tells_new = true},
                                sources_, executor)),
-      fetcher_(Fetcher::create(options_.fetch, &store_, sources_, executor)),
+      fetcher_(Fetcher::create(without_replicas(options_.fetch), &store_, sources_, executor)),
+      replica_fetcher_(
+          Fetcher::create(of_replicas(options_.fetch), &store_, replica_sources_, executor)),
       target_(*fetcher_, store_, &store_, executor),
       verify_runs_(target_, executor),
       mounts_(*catalog_, &store_,
@@ -133,10 +150,12 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
           .map = map_,
           .catalog = *catalog_,
           .fetcher = *fetcher_,
+          .replicas = replica_fetcher_.get(),
           .store = &store_,
           .target = &target_,
           .verify_runs = &verify_runs_,
-          .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); }})),
+          .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); },
+          .heat = {.hot_bytes_s = options_.hot_bytes_s, .replicas_max = kReplicasMax}})),
       door_({.own = *own_,
              .map = map_,
              .changes = changes_,
@@ -231,6 +250,10 @@ SourcePtr ClusterWorkerImpl::wrap(const ClusterMount& mount, SourcePtr source) {
 void ClusterWorkerImpl::take_view(const ClusterViewPtr& view) {
   const ClusterViewPtr before = map_.view();
   peers_.update(*view);
+  for (const auto& [path, mount] : view->mounts) {
+    if (replica_sources_.find(mount.store) != nullptr) continue;
+    replica_sources_.add(make_replica_source(id_, mount.store, map_, peers_));
+  }
   map_.set(view);
   // What was mounted before we came is no news.
   if (before->revision == 0 || !jobs_begun_) return;
@@ -288,6 +311,8 @@ Task<> ClusterWorkerImpl::follow_secrets(Activity::Token) {
 Task<Result<ClusterMount>> ClusterWorkerImpl::add_mount(Context context, ClusterMount mount) {
   Result<OpenedMount> opened = open_cluster_mount(mount);
   if (!opened) co_return Error(opened.error());
+  mount.options.erase(std::string(kReplicasOption));
+  mount.replicas = opened->replicas;
   mount.store = opened->source->id();
   mount.prefix = opened->entry.source.prefix;
   ListRequest probe;
@@ -353,6 +378,7 @@ Task<> ClusterWorkerImpl::stop() {
   co_await crier_.stop();
   co_await verify_runs_.stop();
   co_await catalog_->stop();
+  co_await replica_fetcher_->stop();
   co_await fetcher_->stop();
   co_await registry_->stop();
 }

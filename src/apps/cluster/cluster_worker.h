@@ -17,6 +17,7 @@
 #include "http/tls.h"
 #include "jobs/cluster/cluster_job_book.h"
 #include "peer/peer.h"
+#include "peer/replicas/stripe_heat.h"
 #include "peer/trust/cluster_secret.h"
 #include "peer/trust/request_signature.h"
 #include "runtime/executor.h"
@@ -30,6 +31,7 @@ struct ClusterWorkerOptions {
   std::string host_id{}, host_name{}, version{};
   std::shared_ptr<const HttpTls> tls{};
   FetcherOptions fetch{};
+  uint64_t hot_bytes_s = StripeHeatOptions().hot_bytes_s;
   std::string scratch_directory{};  // of large listings
   std::chrono::seconds ttl{10};
   RingKeeperOptions ring{};

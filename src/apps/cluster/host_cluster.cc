@@ -11,6 +11,7 @@
 #include <set>
 
 #include "apps/cluster/cluster_membership.h"
+#include "apps/cluster/cluster_mounts.h"
 #include "apps/cluster/cluster_options.h"
 #include "apps/daemon/job_view.h"
 #include "model/folder_settings.h"
@@ -73,6 +74,15 @@ ClusterJobView view_of(const ClusterJob& job) {
   return view;
 }
 
+// With the options by which it could be mounted again.
+ClusterMountView view_of(const ClusterMount& mount) {
+  ClusterMountView view{.path = mount.path, .source = mount.source, .options = mount.options};
+  if (mount.replicas > 1) {
+    view.options[std::string(kReplicasOption)] = std::to_string(mount.replicas);
+  }
+  return view;
+}
+
 Result<> check_url(const StoreUrl& url) {
   std::vector<std::string_view> known(kUrlOptions.begin(), kUrlOptions.end());
   known.insert(known.end(), policy_options().begin(), policy_options().end());
@@ -100,6 +110,7 @@ Result<std::unique_ptr<HostCluster>> HostCluster::start(const HostClusterOptions
                               .tls = cluster->worker_tls_,
                               .scratch_directory = options.scratch_directory};
   worker.fetch.memory_bytes_max = options.memory_bytes_max;
+  worker.hot_bytes_s = config.bytes("worker.hot_bytes_s");
   worker.fetch.requests_max = static_cast<unsigned>(config.integer("fetch.requests"));
   LEAT_TRY(cluster->worker_, ClusterWorker::start(std::move(worker), std::move(registry),
                                                   std::move(secrets), store, executor));
@@ -185,6 +196,7 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   LEAT_TRY(options.seeds, seeds_of(url));
   LEAT_TRY(options.signer, signer_of(url));
   options.token_file = token_file_of(url);
+  options.host_id = boot_id();
   HttpTlsOptions tls{.ca_file = option(url, "ca"),
                      .certificate_file = option(url, "certificate"),
                      .key_file = option(url, "key")};
@@ -302,7 +314,7 @@ Result<ClusterStatusView> HostCluster::cluster_status() const {
     status.workers.push_back(std::move(one));
   }
   for (const auto& [path, mount] : view->mounts) {
-    ClusterMountView one{.path = path, .source = mount.source, .options = mount.options};
+    ClusterMountView one = view_of(mount);
     if (auto trouble = worker_->mount_trouble(path)) one.trouble = trouble->to_string();
     status.mounts.push_back(std::move(one));
   }
@@ -328,8 +340,7 @@ Task<Result<ClusterMountView>> HostCluster::add_cluster_mount(Context context,
   ClusterMount mount{.path = request.path, .source = request.source, .options = request.options};
   Result<ClusterMount> added = co_await worker_->add_mount(context, std::move(mount));
   if (!added) co_return Error(added.error());
-  co_return ClusterMountView{
-      .path = added->path, .source = added->source, .options = added->options};
+  co_return view_of(*added);
 }
 
 Task<Result<>> HostCluster::remove_cluster_mount(Context context, std::string path) {

@@ -17,9 +17,14 @@ constexpr size_t kPageNames = kNamePageObjectsMax;
 Counter served_bytes("leat_peer_served_bytes_total", "Bytes handed to clients and other workers");
 Counter served_reads("leat_peer_served_reads_total",
                      "Reads answered for clients and other workers");
+Counter replica_reads("leat_peer_replica_reads_total",
+                      "Reads answered beside the first candidate of a stripe");
 Counter turned_away("leat_peer_turned_away_total",
                     "Requests that another worker is the one to answer", "",
                     Stability::kExperimental);
+
+// For readers to hear of it again before they forget, and to forget soon.
+constexpr std::chrono::seconds kAdviceLasts{10};
 
 std::string_view parent_of(std::string_view key) {
   if (key.ends_with('/')) key.remove_suffix(1);
@@ -97,6 +102,13 @@ bool OwnPeer::holds(const ClusterView& view, PlacementKey key, const PeerRoute& 
   return route.instead.has_value() || view.ring.owner(key) == parts_.self;
 }
 
+// Whether this is one of so many first candidates as which it was asked.
+bool OwnPeer::is_replica(const ClusterView& view, PlacementKey key, const PeerRoute& route) const {
+  if (route.replicas <= 1 || parts_.replicas == nullptr) return false;
+  const auto candidates = view.ring.candidates(key, std::min(route.replicas, kReplicasMax));
+  return std::ranges::find(candidates, parts_.self) != candidates.end();
+}
+
 template <class T>
 PeerReply<T> OwnPeer::misdirected(const ClusterView& view) const {
   turned_away.add();
@@ -129,24 +141,57 @@ Task<PeerReply<Bytes>> OwnPeer::read_bytes(Context context, PeerRead request) {
   const bool here = parts_.store != nullptr && parts_.store->missing(**file, request.range).empty();
   const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
   const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
+  bool beside = false;
   if (!here && !request.only_if_cached && !holds(*view, key, request.route)) {
-    co_return misdirected<Bytes>(*view);
+    beside = is_replica(*view, key, request.route);
+    if (!beside) co_return misdirected<Bytes>(*view);
   }
   if (!here && request.only_if_cached) {
     co_return answered<Bytes>(
         error(StatusCode::kNotFound, fmt::format("'{}' is not cached here", (*file)->key)), *view);
   }
-  Result<Bytes> bytes = co_await parts_.fetcher.read(context, *file, request.range);
+  Result<Bytes> bytes = co_await read_here(context, *file, request.range, beside);
   if (bytes) {
     served_reads.add();
     served_bytes.add(bytes->size());
+    if (request.route.replicas > 1) replica_reads.add();
   }
   co_return answered(std::move(bytes), *view);
 }
 
+// `beside` the first candidate; alone where none before this one answers.
+Task<Result<Bytes>> OwnPeer::read_here(Context context, FileRefPtr file, ByteRange range,
+                                       bool beside) {
+  if (beside) {
+    Result<Bytes> bytes = co_await parts_.replicas->read(context, file, range);
+    if (bytes || bytes.error().code() != StatusCode::kBusy) co_return bytes;
+  }
+  co_return co_await parts_.fetcher.read(std::move(context), std::move(file), range);
+}
+
+// Only the first candidate knows all of a stripe's load, or its part of it; what is read in another
+// one's place or beside it says nothing.
+ReplicaAdvice OwnPeer::advice(const PeerRead& answered) {
+  const ClusterViewPtr view = parts_.map.view();
+  if (answered.only_if_cached || answered.route.instead || answered.route.replicas > 1) return {};
+  const FileRef& file = *answered.file;
+  const auto key =
+      PlacementKey::stripe(file.store, file.key, stripe_at(answered.range.offset, file.size));
+  const auto mount = view->mounts.find(answered.mount);
+  const uint32_t least = mount == view->mounts.end() ? 1 : mount->second.replicas;
+  const uint32_t replicas = heat_.note(key, answered.range.size, least);
+  if (replicas <= least) return {};
+  // Looked up last: of most reads it need not be known.
+  const auto candidates = view->ring.candidates(key, 2);
+  if (candidates.size() < 2 || candidates.front() != parts_.self) return {};
+  return {.replicas = replicas, .lasts = kAdviceLasts};
+}
+
 Task<PeerReply<void>> OwnPeer::read(Context context, PeerRead request, std::span<std::byte> into) {
+  const PeerRead of = request;
   PeerReply<Bytes> reply = co_await read_bytes(std::move(context), std::move(request));
   PeerReply<void> copied{reply.reach, {}, reply.epoch};
+  if (reply.result) copied.advice = advice(of);
   if (reply.result) {
     reply.result->copy_to(into);
   } else {
@@ -169,6 +214,7 @@ std::optional<StoredRange> OwnPeer::stored(const PeerRead& request) {
   if (!stored) return std::nullopt;
   served_reads.add();
   served_bytes.add(request.range.size);
+  if (request.route.replicas > 1) replica_reads.add();
   return stored;
 }
 

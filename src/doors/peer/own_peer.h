@@ -15,6 +15,7 @@
 #include "fetch/fetcher.h"
 #include "jobs/host_target.h"
 #include "peer/peer.h"
+#include "peer/replicas/stripe_heat.h"
 
 namespace leat {
 
@@ -23,11 +24,16 @@ struct OwnPeerParts {
   ClusterMap& map;
   Catalog& catalog;
   Fetcher& fetcher;
+  // Of stripes for which this worker answers beside their first candidates: its source is these
+  // (peer/replicas/replica_source). One of its own, so that `fetcher` waits for no worker, and
+  // those who wait for each other's never close a circle. Null: it answers beside nobody.
+  Fetcher* replicas = nullptr;
   PageStore* store;         // may be null
   HostTarget* target;       // what jobs do to it; null where it is
   VerifyRuns* verify_runs;  // likewise
   // How the cluster's mount at that path is kept here; null where it is not served.
   std::function<std::shared_ptr<const Policy>(const std::string&)> policy_of;
+  StripeHeatOptions heat{};
 };
 
 // Of one read.
@@ -36,7 +42,7 @@ inline constexpr uint64_t kOwnReadBytesMax = 16 * kMiB;
 class OwnPeer : public Peer {
  public:
   // All of `parts` must outlive it.
-  explicit OwnPeer(OwnPeerParts parts) : parts_(std::move(parts)) {}
+  explicit OwnPeer(OwnPeerParts parts) : parts_(std::move(parts)), heat_(parts_.heat) {}
 
   bool usable() const override { return true; }
   Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
@@ -50,6 +56,8 @@ class OwnPeer : public Peer {
   Task<PeerReply<Bytes>> read_bytes(Context context, PeerRead request);
   // Where the bytes lie, for who sends them by the kernel; nothing where they have to be read.
   std::optional<StoredRange> stored(const PeerRead& request);
+  // What is to be said with bytes that were answered: how many are to be asked for that stripe.
+  ReplicaAdvice advice(const PeerRead& answered);
 
  private:
   // What a request must name: a mount that is served here, and a key of its store below its prefix.
@@ -62,12 +70,15 @@ class OwnPeer : public Peer {
   Result<Place> find(const std::string& mount, const StoreId& store, std::string_view key) const;
   Result<FileRefPtr> own_ref(const std::string& mount, const FileRef& asked, ByteRange range) const;
   bool holds(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
+  bool is_replica(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
+  Task<Result<Bytes>> read_here(Context context, FileRefPtr file, ByteRange range, bool beside);
   template <class T>
   PeerReply<T> misdirected(const ClusterView& view) const;
   Task<Result<ListPage>> list_page(Context context, Place place, PeerList request);
   Task<Result<SourceObject>> stat_object(Context context, Place place, PeerStat request);
 
   const OwnPeerParts parts_;
+  StripeHeat heat_;
 };
 
 }  // namespace leat

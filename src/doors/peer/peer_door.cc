@@ -34,7 +34,7 @@ Context bounded_by(const PeerTerms& terms, Context context) {
 }
 
 PeerRoute route_of(const PeerTerms& terms) {
-  return {.epoch = terms.epoch, .instead = terms.instead};
+  return {.epoch = terms.epoch, .instead = terms.instead, .replicas = terms.replicas};
 }
 
 std::optional<uint64_t> number_in(const HttpRequest& request, const std::string& name) {
@@ -162,14 +162,16 @@ Task<HttpResponse> PeerDoor::bytes(Context context, HttpRequest request) {
                                    .fd = stored->fd,
                                    .offset = stored->offset,
                                    .size = read.range.size};
+      put_advice(parts_.own.advice(read), response);
       set_epoch(response);
       co_return response;
     }
   }
   const Context bounded = bounded_by(parsed->terms, std::move(context));
-  PeerReply<Bytes> reply = co_await parts_.own.read_bytes(bounded, std::move(read));
+  PeerReply<Bytes> reply = co_await parts_.own.read_bytes(bounded, read);
   if (reply.result) {
     response.bytes = *std::move(reply.result);
+    put_advice(parts_.own.advice(read), response);
   } else {
     response = failed_answer(reply);
   }

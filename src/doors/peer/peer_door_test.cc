@@ -9,6 +9,7 @@
 #include "http/server.h"
 #include "peer/made_cluster_test.h"
 #include "peer/peer_client.h"
+#include "peer/replicas/replica_source.h"
 
 namespace leat {
 namespace {
@@ -17,6 +18,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::MadeMap;
+using testing::MadePeer;
 using testing::MemoryPageStore;
 using testing::MemorySource;
 using testing::worker_id;
@@ -30,19 +32,23 @@ class PeerDoorTest : public ::testing::Test {
     policy_ = std::make_shared<const Policy>();
     catalog_ = Catalog::create({}, sources_, executor_);
     fetcher_ = Fetcher::create({}, &store_, sources_, executor_);
+    replica_sources_.add(make_replica_source(kSelf, source_->id(), map_, peers_));
+    replicas_ = Fetcher::create({}, &store_, replica_sources_, executor_);
     mount("/train", "train/");
     target_ = std::make_unique<HostTarget>(*fetcher_, store_, nullptr, executor_);
     verify_runs_ = std::make_unique<VerifyRuns>(*target_, executor_);
-    own_ = std::make_unique<OwnPeer>(OwnPeerParts{.self = kSelf,
-                                                  .map = map_,
-                                                  .catalog = *catalog_,
-                                                  .fetcher = *fetcher_,
-                                                  .store = &store_,
-                                                  .target = target_.get(),
-                                                  .verify_runs = verify_runs_.get(),
-                                                  .policy_of = [this](const std::string& at) {
-                                                    return at == "/unserved" ? nullptr : policy_;
-                                                  }});
+    own_ = std::make_shared<OwnPeer>(OwnPeerParts{
+        .self = kSelf,
+        .map = map_,
+        .catalog = *catalog_,
+        .fetcher = *fetcher_,
+        .replicas = replicas_.get(),
+        .store = &store_,
+        .target = target_.get(),
+        .verify_runs = verify_runs_.get(),
+        .policy_of =
+            [this](const std::string& at) { return at == "/unserved" ? nullptr : policy_; },
+        .heat = {.hot_bytes_s = 16 * kMiB}});
     serve({{}, "127.0.0.1", 0}, "first process");
     set_ring({kSelf});
     worker_ = client(TokenClaims::of_worker(kOther));
@@ -51,6 +57,7 @@ class PeerDoorTest : public ::testing::Test {
     executor_.wait(server_->stop());
     executor_.wait(verify_runs_->stop());
     executor_.wait(catalog_->stop());
+    executor_.wait(replicas_->stop());
     executor_.wait(fetcher_->stop());
   }
 
@@ -108,6 +115,7 @@ class PeerDoorTest : public ::testing::Test {
   }
   void publish() {
     ++view_.revision;
+    peers_.update(view_);
     map_.set(view_);
   }
   static SecretSetPtr secrets() {
@@ -162,9 +170,17 @@ class PeerDoorTest : public ::testing::Test {
   PeerChanges told_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
+  // What the other worker has, if it is asked.
+  std::shared_ptr<MemorySource> others_ = std::make_shared<MemorySource>();
+  std::shared_ptr<MadePeer> other_ = std::make_shared<MadePeer>(kOther, others_, map_);
+  PeerTable peers_{[this](const WorkerInfo& info) {
+    return info.id == kSelf ? PeerPtr(own_) : PeerPtr(other_);
+  }};
+  SourceTable replica_sources_;
+  std::unique_ptr<Fetcher> replicas_;
   std::unique_ptr<HostTarget> target_;
   std::unique_ptr<VerifyRuns> verify_runs_;
-  std::unique_ptr<OwnPeer> own_;
+  std::shared_ptr<OwnPeer> own_;
   std::atomic<bool> follows_ = true;
   std::unique_ptr<RequestVerifier> verifier_;
   std::unique_ptr<PeerDoor> door_;
@@ -203,6 +219,119 @@ TEST_F(PeerDoorTest, AnotherWorkersBytesAreTurnedAwayUnlessTheyAreHereOrAskedInI
   reply = read(*worker_, read_of("train/a", {0, 4}), &text);
   EXPECT_TRUE(reply.result) << "now it is here";
   EXPECT_EQ(source_->reads(), 1u);
+}
+
+// --- beside the first candidate ------------------------------------------------------------------
+
+class ReplicaDoorTest : public PeerDoorTest {
+ protected:
+  ReplicaDoorTest() {
+    for (const WorkerId& id : {kSelf, kOther}) {
+      view_.workers[id] = {.id = id, .address = id == kSelf ? "here:1" : "there:1"};
+    }
+    set_ring({kSelf, kOther});
+  }
+
+  // Keys that are the other worker's, or this one's.
+  PeerRead read_owned_by(const WorkerId& owner, const std::string& content = "aaaa") {
+    std::string key;
+    do {
+      key = fmt::format("train/{}", ++number_);
+    } while (map_.view()->ring.owner(PlacementKey::stripe(source_->id(), key, 0)) != owner);
+    source_->put(key, content);
+    others_->put(key, content);
+    return read_of(key, {0, content.size()});
+  }
+  PeerRead beside(PeerRead read, uint32_t replicas = 2) {
+    read.route.replicas = replicas;
+    return read;
+  }
+
+  int number_ = 0;
+  std::string text_;
+};
+
+TEST_F(ReplicaDoorTest, GetsFromTheFirstWhatItHasNotAndAsksNoStore) {
+  const PeerRead asked = read_owned_by(kOther);
+  EXPECT_EQ(read(*worker_, asked, &text_).reach, PeerReach::kMisdirected);
+  auto reply = read(*worker_, beside(asked), &text_);
+  ASSERT_TRUE(reply.result) << reply.result.error().to_string();
+  EXPECT_EQ(text_, "aaaa");
+  EXPECT_EQ(other_->served, 1);
+  EXPECT_EQ(source_->reads(), 0u);
+  while (store_.bytes() == 0) std::this_thread::yield();
+  EXPECT_TRUE(read(*worker_, beside(asked), &text_).result);
+  EXPECT_TRUE(read(*worker_, asked, &text_).result) << "what is here is answered, asked how ever";
+  EXPECT_EQ(other_->served, 1);
+}
+
+TEST_F(ReplicaDoorTest, IsNoneBeyondSoManyCandidates) {
+  std::vector<RingMember> members;
+  for (size_t i = 0; i < 5; ++i) members.push_back({worker_id(i), 1});
+  view_.ring = Ring(7, members);
+  publish();
+  const auto place = [&](const std::string& key) {
+    const auto all = map_.view()->ring.candidates(PlacementKey::stripe(source_->id(), key, 0), 5);
+    return std::ranges::find(all, kSelf) - all.begin();
+  };
+  std::string third, fifth;
+  for (int i = 0; third.empty() || fifth.empty(); ++i) {
+    const std::string key = fmt::format("train/n{}", i);
+    if (place(key) == 2) third = key;
+    if (place(key) == 4) fifth = key;
+  }
+  source_->put(third, "aaaa");
+  source_->put(fifth, "aaaa");
+  EXPECT_EQ(read(*worker_, beside(read_of(third, {0, 4}), 2), &text_).reach,
+            PeerReach::kMisdirected);
+  EXPECT_EQ(read(*worker_, beside(read_of(fifth, {0, 4}), 4), &text_).reach,
+            PeerReach::kMisdirected);
+  EXPECT_EQ(source_->reads(), 0u);
+}
+
+TEST_F(ReplicaDoorTest, WhereTheFirstIsDeadItIsTheFirst) {
+  const PeerRead asked = read_owned_by(kOther);
+  other_->up = false;
+  EXPECT_TRUE(read(*worker_, beside(asked), &text_).result);
+  EXPECT_EQ(text_, "aaaa");
+  EXPECT_EQ(source_->reads(), 1u);
+}
+
+TEST_F(ReplicaDoorTest, ManyAtOnceAskTheFirstOnce) {
+  const PeerRead asked = beside(read_owned_by(kOther, std::string(100'000, 'x')));
+  std::vector<std::future<PeerReply<Bytes>>> reads;
+  for (int i = 0; i < 16; ++i) {
+    reads.push_back(boost::asio::co_spawn(executor_.any(), own_->read_bytes(patient(), asked),
+                                          boost::asio::use_future));
+  }
+  for (auto& one : reads) EXPECT_TRUE(one.get().result);
+  EXPECT_EQ(other_->served, 1);
+  EXPECT_EQ(source_->reads(), 0u);
+}
+
+TEST_F(ReplicaDoorTest, OnlyIfCachedAsksNoWorkerEither) {
+  PeerRead asked = beside(read_owned_by(kOther));
+  asked.only_if_cached = true;
+  EXPECT_EQ(read(*worker_, asked, &text_).result.error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(other_->asked, 0);
+}
+
+TEST_F(ReplicaDoorTest, WhatIsReadMuchIsSaidToBeForMore) {
+  const PeerRead hot = read_owned_by(kSelf, std::string(kMiB, 'h'));
+  const PeerRead other = read_owned_by(kSelf);
+  ReplicaAdvice advice;
+  for (int i = 0; i < 500 && advice.replicas == 1; ++i) advice = read(*worker_, hot, &text_).advice;
+  EXPECT_GT(advice.replicas, 1u);
+  EXPECT_GT(advice.lasts.count(), 0);
+  EXPECT_EQ(read(*worker_, other, &text_).advice, ReplicaAdvice{});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(read(*worker_, beside(hot), &text_).advice, ReplicaAdvice{}) << "only as the first";
+  }
+  PeerRead instead = hot;
+  instead.route.instead = kOther;
+  EXPECT_EQ(read(*worker_, instead, &text_).advice, ReplicaAdvice{});
+  set_ring({kSelf});
+  EXPECT_EQ(read(*worker_, hot, &text_).advice, ReplicaAdvice{}) << "there is nobody else";
 }
 
 TEST_F(PeerDoorTest, OnlyIfCachedAsksNoStore) {
