@@ -16,9 +16,14 @@ constexpr uint64_t kReadBytesMin = 4 * kKiB;
 // A directory with mounts in it is put together as one page; with more names it is refused.
 constexpr size_t kMixedNamesMax = 1'000'000;
 
-Task<PeerReply<void>> read_at(PeerPtr peer, Context context, PeerRead request,
-                              std::span<std::byte> into) {
-  return peer->read(std::move(context), std::move(request), into);
+// Of what has come already from somebody else nothing is asked again.
+Task<PeerReply<void>> read_rest(PeerPtr peer, Context context, PeerRead request,
+                                std::span<std::byte> into) {
+  const uint64_t done = request.progress.bytes();
+  request.range = {request.range.offset + done, request.range.size - done};
+  request.progress = request.progress.after(done);
+  if (request.range.empty()) co_return PeerReply<void>{PeerReach::kAnswered, {}, 0};
+  co_return co_await peer->read(std::move(context), std::move(request), into.subspan(done));
 }
 
 std::string parent_of(std::string_view key) {
@@ -218,11 +223,12 @@ Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
   while (!left.empty()) {
     const ByteRange part = first_stripe_of(left, file->size);
     const std::span<std::byte> piece = into.subspan(part.offset - request.range.offset, part.size);
-    PeerRead question{.mount = mount.path, .file = file, .range = part};
+    const ReadProgress progress = request.progress.after(part.offset - request.range.offset);
+    PeerRead question{.mount = mount.path, .file = file, .range = part, .progress = progress};
     PeerRouter::Ask<void> ask = [context, question, piece](PeerPtr peer, PeerRoute route) {
       PeerRead asked = question;
       asked.route = std::move(route);
-      return read_at(std::move(peer), context, std::move(asked), piece);
+      return read_rest(std::move(peer), context, std::move(asked), piece);
     };
     const uint32_t stripe = stripe_at(part.offset, file->size);
     Result<> got =
