@@ -87,8 +87,8 @@ Task<> ask_until(const Door& door, HttpClient client, Ranges& ranges, uint64_t b
     Question asked;
     HttpRequest request = signed_request(door, ranges.next(asked));
     std::vector<std::span<std::byte>> pieces = {memory};
-    auto response =
-        co_await client.request_into(for_a_while(), std::move(request), std::move(pieces));
+    auto response = co_await client.request_into(for_a_while(), std::move(request),
+                                                 {.pieces = std::move(pieces)});
     if (!response) asker::fail(response.error().to_string());
     if (response->status != 206) asker::fail("refused: " + response->body);
     asker::check_ends(asked, reinterpret_cast<const char*>(memory.data()));

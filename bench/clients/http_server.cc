@@ -131,7 +131,7 @@ Task<> ask_until(HttpClient client, Clock::time_point end, size_t bytes, uint64_
     std::vector<std::span<std::byte>> pieces = {memory};
     auto response =
         co_await client.request_into(Context::background().with_timeout(std::chrono::seconds(30)),
-                                     std::move(request), std::move(pieces));
+                                     std::move(request), {.pieces = std::move(pieces)});
     if (!response) std::abort();
     ++*answered;
   }

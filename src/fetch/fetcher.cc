@@ -13,9 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "fetch/flight_runner.h"
-#include "fetch/flight_table.h"
-#include "fetch/recent_ranges.h"
+#include "fetch/chain_fetcher.h"
 #include "runtime/traced.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -23,13 +21,8 @@
 namespace leat {
 namespace {
 
-// Of a load, under way at once for one call.
-constexpr uint64_t kEnsureBytes = 4 * kFlightBytesMax;
 // Reads by way of the page store before its answer "not missing" is believed no more.
 constexpr unsigned kCacheTries = 2;
-// Looks at the table before a claim is made although flights keep leaving it: at worst a byte is
-// fetched twice.
-constexpr unsigned kClaimTries = 16;
 
 constexpr const char* kBytesHelp = "Bytes handed to readers, by where they came from";
 Counter bytes_memory("leat_fetch_bytes_total", kBytesHelp, R"(origin="memory")");
@@ -63,6 +56,8 @@ FairGate::Limits read_limits(uint64_t memory_bytes_max) {
   return {all, all, all - all / 4};
 }
 
+}  // namespace
+
 Error stopping(const FileRef& ref) {
   return error(StatusCode::kCancelled, fmt::format("cannot read '{}': Leat is stopping", ref.key));
 }
@@ -74,65 +69,21 @@ Result<> check_range(const FileRef& ref, ByteRange range) {
                            range.offset, ref.key, ref.size));
 }
 
-const char* why_not_kept(const FileRef& ref) {
-  if (!ref.version.known()) return "its store tells no version of it";
-  if (ref.cache == CacheUse::kDisk) return "there is none; start with a cache directory";
-  return "its mount keeps none of it there; mount with the option cache=always";
+ChainFetcher::ChainFetcher(FetcherOptions options, PageStore* store, SourceTable& sources,
+                           Executor& executor)
+    : memory_bytes_max_(options.memory_bytes_max),
+      memory_(options.memory_bytes_max, options.now),
+      reads_(read_limits(options.memory_bytes_max)),
+      runner_(options, store, sources, executor, table_, memory_),
+      memory_gauge_(kMemory, [this] { return static_cast<double>(memory_.bytes()); }),
+      reads_gauge_(kReadsWaiting, [this] { return static_cast<double>(reads_.waiting()); }),
+      read_bytes_gauge_(kReadBytes, [this] { return static_cast<double>(reads_.in_use()); }),
+      requests_gauge_(kRequestsInFlight,
+                      [this] { return static_cast<double>(runner_.requests_in_flight()); }) {}
+
+ChainFetcher::~ChainFetcher() {
+  LEAT_CHECK(runner_.idle());
 }
-
-class ChainFetcher final : public Fetcher {
- public:
-  ChainFetcher(FetcherOptions options, PageStore* store, SourceTable& sources, Executor& executor)
-      : memory_bytes_max_(options.memory_bytes_max),
-        memory_(options.memory_bytes_max, options.now),
-        reads_(read_limits(options.memory_bytes_max)),
-        runner_(options, store, sources, executor, table_, memory_) {}
-  ~ChainFetcher() override { LEAT_CHECK(runner_.idle()); }
-
-  Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
-  std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
-  Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) override;
-  bool prefetch(FileRefPtr ref, ByteRange range) override;
-  uint64_t unkept_ahead_bytes_max() const override { return memory_bytes_max_ / 4; }
-  Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) override;
-  uint64_t forget(const FileId& id) override;
-  Task<> stop() override;
-  FetcherStats stats() const override {
-    return {memory_.bytes(), runner_.requests_in_flight(), table_.files()};
-  }
-
- private:
-  FlightTable::ClaimLimits claim_limits(const FileRef& ref, size_t flights_max) const;
-  std::vector<ByteRange> missing(const FileRef& ref, ByteRange range, bool ask_store) const;
-  void count_handed_out(const FlightPtr& flight, ByteRange part) {
-    if (table_.handed_out(flight, part)) memory_.read_through(flight);
-  }
-
-  std::vector<ReadPart> find_or_start(const FileRefPtr& ref, ByteRange range, bool ask_store,
-                                      const Activity::Token& token);
-  Task<Result<>> gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts, Bytes* rope);
-  Task<Result<Bytes>> await_landed(Context context, FlightPtr flight, ByteRange part);
-  Task<Result<Bytes>> read_cached(Context context, FileRefPtr ref, ByteRange range);
-
-  enum class Ahead { kLookAgain, kNothingLeft, kRefused };
-  Ahead prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
-                     uint64_t generation, const Activity::Token& token);
-  FlightTable::Claim claim_unstored(const FileRefPtr& ref, ByteRange range);
-  Task<Result<uint64_t>> ensure_piece(Context context, FileRefPtr ref, ByteRange range,
-                                      Activity::Token token);
-  Task<Result<>> await_stored(Context context, FileRefPtr ref, FlightPtr flight);
-
-  const uint64_t memory_bytes_max_;
-  FlightTable table_;
-  RecentRanges memory_;
-  FairGate reads_;  // bytes of reads under way
-  FlightRunner runner_;
-  Gauge memory_gauge_{kMemory, [this] { return static_cast<double>(memory_.bytes()); }};
-  Gauge reads_gauge_{kReadsWaiting, [this] { return static_cast<double>(reads_.waiting()); }};
-  Gauge read_bytes_gauge_{kReadBytes, [this] { return static_cast<double>(reads_.in_use()); }};
-  Gauge requests_gauge_{kRequestsInFlight,
-                        [this] { return static_cast<double>(runner_.requests_in_flight()); }};
-};
 
 // Packed objects are fetched and written whole.
 FlightTable::ClaimLimits ChainFetcher::claim_limits(const FileRef& ref, size_t flights_max) const {
@@ -152,24 +103,30 @@ std::vector<ByteRange> ChainFetcher::missing(const FileRef& ref, ByteRange range
 
 // --- reading -------------------------------------------------------------------------------------
 
-Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRange range) {
-  auto token = runner_.enter();
-  if (!token) co_return stopping(*ref);
-  if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
+Task<Result<FairGate::Permit>> ChainFetcher::admit(Context context, FileRefPtr ref,
+                                                   ByteRange range) {
   FairGate::Ask ask = fair_ask(*ref, range.size);
   // What is on the disk does not wait behind those for whom its store hangs.
   if (PageStore* store = runner_.store_for(*ref); store && store->missing(*ref, range).empty()) {
     ask.group ^= 1;
   }
-  std::optional<Traced> memory(std::in_place, context, "wait for memory");
-  auto permit = co_await reads_.acquire(context, ask, "a read that waits for memory");
-  memory.reset();
+  const Traced memory(context, "wait for memory");
+  co_return co_await reads_.acquire(context, ask, "a read that waits for memory");
+}
+
+Task<Result<Bytes>> ChainFetcher::read_direct(Context context, FileRefPtr ref, ByteRange range) {
+  Result<Bytes> bytes = co_await runner_.read_source(ref, range, context);
+  if (bytes) bytes_direct.add(range.size);
+  co_return bytes;
+}
+
+Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRange range) {
+  auto token = runner_.enter();
+  if (!token) co_return stopping(*ref);
+  if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
+  auto permit = co_await admit(context, ref, range);
   if (!permit) co_return Error(permit.error());
-  if (ref->cache == CacheUse::kNone) {
-    Result<Bytes> bytes = co_await runner_.read_source(ref, range, context);
-    if (bytes) bytes_direct.add(range.size);
-    co_return bytes;
-  }
+  if (ref->cache == CacheUse::kNone) co_return co_await read_direct(context, ref, range);
   Bytes rope;
   for (unsigned tries = 0; rope.size() < range.size; ++tries) {
     LEAT_CHECK(tries <= kCacheTries);  // the last one does not ask the page store
@@ -213,41 +170,55 @@ std::vector<ReadPart> ChainFetcher::find_or_start(const FileRefPtr& ref, ByteRan
 Task<Result<>> ChainFetcher::gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts,
                                     Bytes* rope) {
   for (ReadPart& part : parts) {
-    const FlightPtr& flight = part.reader.flight();
-    if (part.in_memory()) {
-      const Traced span(context, "take from memory");
-      bytes_memory.add(part.range.size);
-    } else if (part.under_way()) {
-      Traced span(context, "wait for the store");
-      Result<Bytes> landed = co_await await_landed(context, flight, part.range);
-      span.adopt(flight->trace);
-      if (!landed) co_return Error(landed.error());
-      part.bytes = *std::move(landed);
-      bytes_source.add(part.range.size);
-    } else {
-      Traced span(context, "read from the cache");
-      Result<Bytes> cached = co_await read_cached(context, ref, part.range);
-      if (!cached) {
-        cache_retries.add();
-        co_return context.check("a read");  // the reader's own end, or another try
-      }
-      part.bytes = *std::move(cached);
-      bytes_cache.add(part.range.size);
-    }
-    if (flight != nullptr) count_handed_out(flight, part.range);
+    Result<Bytes> bytes = co_await take(context, ref, part, part.range.size, part.range.size);
+    if (!bytes) co_return Error(bytes.error());
+    if (bytes->empty()) co_return Result<>();
     if (parts.size() == 1 && rope->empty()) {
-      *rope = std::move(part.bytes);
+      *rope = *std::move(bytes);
     } else {
-      rope->append(part.bytes);
+      rope->append(*bytes);
     }
   }
   co_return Result<>();
 }
 
-Task<Result<Bytes>> ChainFetcher::await_landed(Context context, FlightPtr flight, ByteRange part) {
-  Result<Bytes> landed = co_await flight->landed->wait(context, "a read");
-  if (landed) co_return landed->sub(part.offset - flight->range.offset, part.size);
-  co_return error(landed.error().with_context(fmt::format(
+Task<Result<Bytes>> ChainFetcher::take(Context context, FileRefPtr ref, ReadPart& part,
+                                       uint64_t least, uint64_t most) {
+  const FlightPtr& flight = part.reader.flight();
+  ByteRange range{part.range.offset, std::min(part.range.size, most)};
+  Bytes bytes;
+  if (part.in_memory()) {
+    const Traced span(context, "take from memory");
+    bytes = range.size == part.bytes.size() ? part.bytes : part.bytes.sub(0, range.size);
+    bytes_memory.add(range.size);
+  } else if (part.under_way()) {
+    LEAT_CO_TRY(bytes, co_await await_arrival(context, flight, range, least));
+    range.size = bytes.size();
+    bytes_source.add(range.size);
+  } else {
+    Traced span(context, "read from the cache");
+    Result<Bytes> cached = co_await read_cached(context, ref, range);
+    if (!cached) {
+      cache_retries.add();
+      LEAT_CO_CHECK_OK(context.check("a read"));  // the reader's own end, or another try
+      co_return Bytes();
+    }
+    bytes = *std::move(cached);
+    bytes_cache.add(range.size);
+  }
+  if (flight != nullptr) count_handed_out(flight, range);
+  co_return bytes;
+}
+
+// As much of `part` as has come, once that is `least`.
+Task<Result<Bytes>> ChainFetcher::await_arrival(Context context, FlightPtr flight, ByteRange part,
+                                                uint64_t least) {
+  Traced span(context, "wait for the store");
+  const uint64_t offset = part.offset - flight->range.offset;
+  Result<uint64_t> come = co_await flight->arriving.wait(context, offset + least, "a read");
+  span.adopt(flight->trace);
+  if (come) co_return *flight->arriving.part(offset, std::min(*come - offset, part.size));
+  co_return error(come.error().with_context(fmt::format(
       "cannot read {} bytes at {} of '{}'", part.size, part.offset, flight->file->key)));
 }
 
@@ -264,6 +235,78 @@ Task<Result<Bytes>> ChainFetcher::read_cached(Context context, FileRefPtr ref, B
                  cold.error().to_string());
   }
   co_return cold;
+}
+
+// Holds a place among the reads under way until its first bytes are there. From then on it holds
+// what it hands out, and whoever has that may be slow: others do not wait for them.
+class ChainFetcher::Streamed : public StreamedRead {
+ public:
+  Streamed(ChainFetcher& fetcher, FileRefPtr ref, ByteRange range)
+      : fetcher_(fetcher), ref_(std::move(ref)), rest_(range) {}
+
+  Task<Result<Bytes>> next(Context context) override {
+    auto token = fetcher_.runner_.enter();
+    if (!token) co_return stopping(*ref_);
+    if (rest_.empty()) co_return Bytes();
+    std::optional<FairGate::Permit> permit;
+    if (!begun_) {
+      LEAT_CO_CHECK_OK(check_range(*ref_, rest_));
+      LEAT_CO_TRY(permit, co_await fetcher_.admit(context, ref_, rest_));
+      begun_ = true;
+    }
+    Result<Bytes> bytes = Bytes();
+    if (ref_->cache == CacheUse::kNone) {
+      bytes = co_await fetcher_.read_direct(context, ref_, rest_);
+    } else {
+      bytes = co_await next_part(context, *token);
+    }
+    if (bytes) rest_ = {rest_.offset + bytes->size(), rest_.size - bytes->size()};
+    co_return bytes;
+  }
+
+ private:
+  // `token` is the caller's, which waits for this.
+  Task<Result<Bytes>> next_part(Context context, const Activity::Token& token) {
+    for (unsigned tries = 0;; ++tries) {
+      LEAT_CHECK(tries <= kCacheTries);  // the last one does not ask the page store
+      if (auto alive = context.check("a read"); !alive) co_return Error(alive.error());
+      if (at_ == parts_.size()) {
+        parts_ = fetcher_.find_or_start(ref_, rest_, tries < kCacheTries, token);
+        at_ = 0;
+      }
+      ReadPart& part = parts_[at_];
+      const uint64_t least = std::min(part.range.size, kBlockBytes);
+      Result<Bytes> bytes = co_await fetcher_.take(context, ref_, part, least, kStreamedBytesMax);
+      if (bytes && bytes->empty()) {
+        parts_.clear();
+        at_ = 0;
+        continue;
+      }
+      if (bytes) advance(part, bytes->size());
+      co_return bytes;
+    }
+  }
+
+  void advance(ReadPart& part, uint64_t bytes) {
+    part.range = {part.range.offset + bytes, part.range.size - bytes};
+    if (part.range.empty()) {
+      part = ReadPart();
+      ++at_;
+    } else if (part.in_memory()) {
+      part.bytes = part.bytes.sub(bytes, part.range.size);
+    }
+  }
+
+  ChainFetcher& fetcher_;
+  const FileRefPtr ref_;
+  ByteRange rest_;
+  std::vector<ReadPart> parts_;  // of `rest_`, from `at_` on
+  size_t at_ = 0;
+  bool begun_ = false;
+};
+
+StreamedReadPtr ChainFetcher::stream(FileRefPtr ref, ByteRange range) {
+  return std::make_shared<Streamed>(*this, std::move(ref), range);
 }
 
 std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range) {
@@ -300,141 +343,10 @@ Task<Result<SourceFilePtr>> ChainFetcher::open_file(Context context, FileRefPtr 
   co_return co_await runner_.open_file(context, ref);
 }
 
-// --- look-ahead and load -------------------------------------------------------------------------
-
-bool ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
-  range = range.clamp(ref->size);
-  if (range.empty() || !ref->version.known() || ref->cache == CacheUse::kNone) return true;
-  auto token = runner_.enter();
-  if (!token) return true;
-  // Bounded, so that a table that others keep changing cannot hold a door's thread here.
-  for (unsigned tries = 0; tries < kClaimTries; ++tries) {
-    uint64_t generation = 0;
-    if (table_.covers(ref->id, range, &generation)) return true;
-    std::vector<ByteRange> to_fetch = missing(*ref, range, true);
-    if (to_fetch.empty()) return true;
-    const Ahead ahead = prefetch_one(ref, to_fetch, generation, *token);
-    if (ahead != Ahead::kLookAgain) return ahead == Ahead::kNothingLeft;
-  }
-  return false;
-}
-
-// Starts one flight, if there is one to start and a request and memory for it.
-ChainFetcher::Ahead ChainFetcher::prefetch_one(const FileRefPtr& ref,
-                                               const std::vector<ByteRange>& missing,
-                                               uint64_t generation, const Activity::Token& token) {
-  const FlightTable::ClaimLimits one = claim_limits(*ref, 1);
-  uint64_t most = 0;
-  for (const ByteRange& range : missing) most += range.size;
-  most = std::min(most, one.flight_bytes_max);
-  auto ticket = runner_.try_ahead(*ref, most);
-  if (!ticket) return Ahead::kRefused;
-  // Before the claim, since others may wait for a flight from the moment it is in the table.
-  RecentRanges::Reservation reservation = memory_.try_reserve(most);
-  runner_.forget(reservation.evicted);
-  if (!reservation.granted) return Ahead::kRefused;
-  auto claim = table_.claim(ref, {}, missing, generation, one);
-  if (!claim || claim->started.empty()) {
-    memory_.release(most);
-    // Without a claim the table changed, perhaps by making room just now: look again.
-    return claim ? Ahead::kNothingLeft : Ahead::kLookAgain;
-  }
-  FlightPtr flight = std::move(claim->started.front());
-  memory_.release(most - flight->range.size);
-  ticket->memory.shrink_to(flight->range.size);
-  runner_.launch(std::move(flight), Urgency::kAhead, *std::move(ticket), token.another());
-  return Ahead::kLookAgain;
-}
-
-Task<Result<uint64_t>> ChainFetcher::ensure(Context context, FileRefPtr ref, ByteRange range) {
-  auto token = runner_.enter();
-  if (!token) co_return stopping(*ref);
-  if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
-  if (runner_.store_for(*ref) == nullptr) {
-    co_return error(StatusCode::kUnsupported, fmt::format("cannot load '{}' into the cache: {}",
-                                                          ref->key, why_not_kept(*ref)));
-  }
-  uint64_t fetched = 0;
-  for (uint64_t at = range.offset; at < range.end(); at += kEnsureBytes) {
-    ByteRange piece{at, std::min(kEnsureBytes, range.end() - at)};
-    auto bytes = co_await ensure_piece(context, ref, piece, token->another());
-    if (!bytes) co_return Error(bytes.error());
-    fetched += *bytes;
-  }
-  co_return fetched;
-}
-
-// Where the parts of `range` are to be had that the page store lacks; empty when it has them all.
-FlightTable::Claim ChainFetcher::claim_unstored(const FileRefPtr& ref, ByteRange range) {
-  for (unsigned tries = 1;; ++tries) {
-    uint64_t now = 0;
-    table_.covers(ref->id, range, &now);
-    std::vector<ByteRange> to_fetch = runner_.store_for(*ref)->missing(*ref, range);
-    if (to_fetch.empty()) return {};
-    std::optional<uint64_t> generation;
-    if (tries < kClaimTries) generation = now;
-    auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));
-    if (claim) return *std::move(claim);
-  }
-}
-
-Task<Result<uint64_t>> ChainFetcher::ensure_piece(Context context, FileRefPtr ref, ByteRange range,
-                                                  Activity::Token token) {
-  if (auto alive = context.check("a load"); !alive) co_return Error(alive.error());
-  FlightTable::Claim claim = claim_unstored(ref, range);
-  uint64_t fetched = 0;
-  for (FlightPtr& flight : claim.started) {
-    fetched += flight->range.size;
-    runner_.launch(std::move(flight), Urgency::kLoad, {}, token.another());
-  }
-  for (const ReadPart& part : claim.parts) {
-    if (!part.reader) continue;
-    auto stored = co_await await_stored(context, ref, part.reader.flight());
-    if (!stored) {
-      co_return error(stored.error().with_context(
-          fmt::format("cannot load {} bytes at {} of '{}' into the cache", part.range.size,
-                      part.range.offset, ref->key)));
-    }
-  }
-  co_return fetched;
-}
-
-// Returns when the flight's bytes are in the page store, and puts them there once more when they
-// were refused or dropped since.
-Task<Result<>> ChainFetcher::await_stored(Context context, FileRefPtr ref, FlightPtr flight) {
-  const bool fresh = !flight->stored->ready();
-  Result<bool> stored = co_await flight->stored->wait(context, "a load");
-  // kUnsupported: the flight began for a reader whose mount does not keep this file.
-  if (fresh && (stored || stored.error().code() != StatusCode::kUnsupported)) {
-    if (!stored) co_return Error(stored.error());
-    co_return Result<>();
-  }
-  std::optional<Result<Bytes>> landed = flight->landed->peek();
-  LEAT_CHECK(landed.has_value());
-  if (!*landed) co_return Error(landed->error());
-  PageStore* store = runner_.store_for(*ref);
-  if (store->missing(*ref, flight->range).empty()) co_return Result<>();
-  uint64_t offset = flight->range.offset;
-  auto written = co_await store->write(context, ref, offset, *std::move(*landed));
-  co_return written;
-}
-
-uint64_t ChainFetcher::forget(const FileId& id) {
-  uint64_t bytes = 0;
-  for (const FlightPtr& flight : table_.of(id)) {
-    if (!memory_.evict(flight)) continue;
-    bytes += flight->range.size;
-    table_.remove(flight);
-  }
-  return bytes;
-}
-
 Task<> ChainFetcher::stop() {
   runner_.close();
   co_await runner_.wait_idle();
 }
-
-}  // namespace
 
 std::unique_ptr<Fetcher> Fetcher::create(FetcherOptions options, PageStore* store,
                                          SourceTable& sources, Executor& executor) {

@@ -13,6 +13,7 @@
 
 #include "cache/page_store.h"
 #include "fetch/page_source.h"
+#include "fetch/streamed_read.h"
 #include "runtime/executor.h"
 #include "source/source_table.h"
 
@@ -45,6 +46,10 @@ class Fetcher : public PageSource {
   // `store` may be null (no cache); all must outlive it, and stop() must have ended before it goes.
   static std::unique_ptr<Fetcher> create(FetcherOptions options, PageStore* store,
                                          SourceTable& sources, Executor& executor);
+
+  // A read for who passes the bytes on. Asks for nothing before its first next(), then for all of
+  // it, as read() does. It must not outlive the fetcher; it does not hold up stop().
+  virtual StreamedReadPtr stream(FileRefPtr ref, ByteRange range) = 0;
 
   // A file of CacheUse::kNone, open where it is, for its reader to read without us. Null where that
   // is not to be had; read() serves it then. kChanged when this version is gone.

@@ -8,12 +8,11 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
-#include "base/bytes.h"
+#include "fetch/arriving_bytes.h"
 #include "model/byte_range.h"
 #include "model/file_ref.h"
 #include "runtime/context.h"
@@ -26,15 +25,17 @@ struct Flight;
 using FlightPtr = std::shared_ptr<Flight>;
 
 struct Flight {
-  Flight(FileRefPtr of, ByteRange bytes) : file(std::move(of)), range(bytes) {}
+  Flight(FileRefPtr of, ByteRange bytes)
+      : file(std::move(of)), range(bytes), arriving(bytes.size) {}
 
   const FileRefPtr file;
   const ByteRange range;  // starts at a block and ends at one or at the end of the file
   // What happens to it until it has landed, for those who wait.
   const std::shared_ptr<Trace> trace = trace_of_shared_work();
-  // Set when the bytes are in memory, or when they will not come.
-  const std::shared_ptr<SharedResult<Bytes>> landed = SharedResult<Bytes>::make();
-  // Set when the page store has answered, always after `landed`.
+  // The bytes, as they come; a reader has its part when that is there.
+  ArrivingBytes arriving;
+  // Set when the page store has answered, always after all of the bytes have come, or when they
+  // will not.
   const std::shared_ptr<SharedResult<bool>> stored = SharedResult<bool>::make();
 
   // A flight goes on when its readers leave: the cache wants the bytes, and others may come. Only
@@ -47,7 +48,6 @@ struct Flight {
   }
 
   // Guarded by the table's lock of this file.
-  std::optional<Bytes> bytes;    // once landed
   std::vector<bool> handed_out;  // per block: a reader got its last byte
   uint64_t blocks_handed_out = 0;
 

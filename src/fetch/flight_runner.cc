@@ -132,16 +132,15 @@ Task<> FlightRunner::fly(Activity::Token token, FlightPtr flight, Urgency urgenc
     fail(flight, admitted.error());
     co_return;
   }
-  Result<Bytes> bytes = co_await request(flight);
-  if (!bytes) {
-    fail(flight, bytes.error());
+  Result<> got = co_await request(flight);
+  if (!got) {
+    fail(flight, got.error());
     co_return;
   }
   source_bytes.add(flight->range.size);
   // Readers first; the disk has time.
-  table_.land(flight, *bytes);
-  flight->landed->set(*bytes);
-  Result<bool> stored = co_await keep(flight, *std::move(bytes));
+  flight->arriving.land();
+  Result<bool> stored = co_await keep(flight);
   if (flight->file->version.known()) {
     forget(memory_.settle(flight, stored.has_value()));
   } else {
@@ -159,18 +158,31 @@ Result<SourcePtr> FlightRunner::source_of(const FileRef& file) const {
                            file.key));
 }
 
-Task<Result<Bytes>> FlightRunner::request(FlightPtr flight) {
+Task<Result<>> FlightRunner::request(FlightPtr flight) {
   Context context = Context::background()
                         .with_timeout(request_timeout_)
                         .with_cancel(flight->cancel.get_token())
                         .with_trace(flight->trace);
+  // Of bytes whose version is unknown nobody may have the first before the last are there.
+  ReadProgress progress;
+  if (flight->file->version.known()) progress = ReadProgress(flight->arriving);
   ++requests_in_flight_;
-  Result<Bytes> bytes = co_await read_source(flight->file, flight->range, context);
+  Result<> got =
+      co_await fill(flight->file, flight->range, context, flight->arriving.open(), progress);
   --requests_in_flight_;
-  co_return bytes;
+  co_return got;
 }
 
 Task<Result<Bytes>> FlightRunner::read_source(FileRefPtr file, ByteRange range, Context context) {
+  Buffer buffer(range.size);
+  Result<> got =
+      co_await fill(std::move(file), range, std::move(context), buffer.span(), ReadProgress());
+  if (!got) co_return Error(got.error());
+  co_return Bytes(std::move(buffer));
+}
+
+Task<Result<>> FlightRunner::fill(FileRefPtr file, ByteRange range, Context context,
+                                  std::span<std::byte> into, ReadProgress progress) {
   Result<SourcePtr> source = source_of(*file);
   if (!source) co_return Error(source.error());
   Traced span(context, "read from the store");
@@ -178,11 +190,11 @@ Task<Result<Bytes>> FlightRunner::read_source(FileRefPtr file, ByteRange range, 
     return fmt::format("{} at {} of {}/{}", format_bytes(range.size), range.offset,
                        (*source)->name(), file->key);
   });
-  Buffer buffer(range.size);
   ReadRequest read{file->key, range, file->version};
   read.object_size = file->size;
-  auto got = co_await (*source)->read(context, std::move(read), buffer.span());
-  if (got) co_return Bytes(std::move(buffer));
+  read.progress = progress;
+  Result<> got = co_await (*source)->read(context, std::move(read), into);
+  if (got) co_return got;
   co_return Error(as_gone(**source, *file, got.error()));
 }
 
@@ -195,11 +207,12 @@ Task<Result<SourceFilePtr>> FlightRunner::open_file(Context context, FileRefPtr 
   co_return Error(as_gone(**source, *file, opened.error()));
 }
 
-Task<Result<bool>> FlightRunner::keep(FlightPtr flight, Bytes bytes) {
+Task<Result<bool>> FlightRunner::keep(FlightPtr flight) {
   PageStore* store = store_for(*flight->file);
   if (store == nullptr) co_return error(StatusCode::kUnsupported, "there is no page store");
   Context context = Context::background().with_timeout(write_timeout_);
   uint64_t offset = flight->range.offset;
+  Bytes bytes = *flight->arriving.part(0, flight->range.size);
   auto written = co_await store->write(context, flight->file, offset, std::move(bytes));
   if (written) co_return true;
   unstored_bytes.add(flight->range.size);
@@ -214,7 +227,7 @@ void FlightRunner::fail(const FlightPtr& flight, const Status& why) {
   flights_failed.add();
   memory_.release(flight->range.size);
   table_.remove(flight);  // first, so that who comes now starts anew
-  flight->landed->set(Error(why));
+  flight->arriving.fail(why);
   flight->stored->set(Error(why));
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "cache/page_store.h"
 #include "fetch/fetcher.h"
@@ -75,10 +76,12 @@ class FlightRunner {
   Task<> fly(Activity::Token token, FlightPtr flight, Urgency urgency,
              RequestLimits::Ticket ticket);
   Task<Result<RequestLimits::Ticket>> admit(FlightPtr flight, bool yields);
-  Task<Result<Bytes>> request(FlightPtr flight);
+  Task<Result<>> request(FlightPtr flight);
+  Task<Result<>> fill(FileRefPtr file, ByteRange range, Context context, std::span<std::byte> into,
+                      ReadProgress progress);
   Result<SourcePtr> source_of(const FileRef& file) const;
   RequestLimits& limits(const StoreId& store);
-  Task<Result<bool>> keep(FlightPtr flight, Bytes bytes);
+  Task<Result<bool>> keep(FlightPtr flight);
   void fail(const FlightPtr& flight, const Status& why);
 
   const Clock::duration request_timeout_;

@@ -31,9 +31,9 @@ std::vector<ReadPart> parts_of(const FileFlights& flights, ByteRange range) {
   for (FileFlights::Piece& piece : flights.pieces(range)) {
     ReadPart part{piece.range, {}, {}};
     if (piece.flight != nullptr) {
-      if (piece.flight->bytes) {
-        part.bytes = piece.flight->bytes->sub(piece.range.offset - piece.flight->range.offset,
-                                              piece.range.size);
+      const uint64_t offset = piece.range.offset - piece.flight->range.offset;
+      if (auto come = piece.flight->arriving.part(offset, piece.range.size)) {
+        part.bytes = *std::move(come);
       }
       part.reader = FlightReader(std::move(piece.flight));
     }
@@ -95,12 +95,6 @@ std::optional<FlightTable::Claim> FlightTable::claim(const FileRefPtr& file, Byt
   if (!wanted.empty()) claim.parts = parts_of(flights, wanted);
   if (flights.empty()) of.files.erase(file->id);
   return claim;
-}
-
-void FlightTable::land(const FlightPtr& flight, Bytes bytes) {
-  Shard& of = shard(flight->file->id);
-  std::lock_guard lock(of.mutex);
-  flight->bytes = std::move(bytes);
 }
 
 bool FlightTable::handed_out(const FlightPtr& flight, ByteRange part) {

@@ -17,7 +17,7 @@
 
 namespace leat {
 
-// A part of a read. With bytes: had from memory. With a reader and no bytes: to be waited for. With
+// A part of a read. With bytes: they are there. With a reader and no bytes: to be waited for. With
 // neither: not in memory, the page store is to be asked.
 struct ReadPart {
   ByteRange range;
@@ -59,8 +59,6 @@ class FlightTable {
                              const std::vector<ByteRange>& missing,
                              std::optional<uint64_t> generation, ClaimLimits limits);
 
-  // From now on readers get `bytes` at once.
-  void land(const FlightPtr& flight, Bytes bytes);
   // `part` went to a reader; true when with it every byte of the flight has.
   bool handed_out(const FlightPtr& flight, ByteRange part);
   void remove(const FlightPtr& flight);

@@ -109,10 +109,9 @@ Task<Result<HttpResponse>> HttpClient::request_streamed(Context context, HttpReq
 }
 
 Task<Result<HttpResponse>> HttpClient::request_into(Context context, HttpRequest request,
-                                                    std::vector<std::span<std::byte>> pieces,
-                                                    HttpTerms terms) const {
+                                                    HttpIntake intake, HttpTerms terms) const {
   auto question = make_question(*pool_, std::move(request), terms);
-  question->pieces = std::move(pieces);
+  question->intake = std::move(intake);
   question->into_pieces = true;
   return ask(pool_, std::move(context), std::move(question));
 }

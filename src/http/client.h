@@ -49,6 +49,17 @@ struct HttpTerms {
   Clock::duration silence_max{};
 };
 
+// Where the body of a 2xx answer goes, and who hears of it meanwhile.
+struct HttpIntake {
+  // Filled in their order; together as large as the body has to be. They must stay until the
+  // request has ended.
+  std::vector<std::span<std::byte>> pieces{};
+  // Of a 2xx answer's head, before anything of the body is taken; an error ends the request.
+  std::function<Result<>(const HttpResponse&)> accept{};
+  // So many bytes have come; more each time.
+  std::function<void(uint64_t)> arrived{};
+};
+
 class HttpClient {
  public:
   explicit HttpClient(HttpEndpoint endpoint, HttpClientOptions options = {});
@@ -65,11 +76,10 @@ class HttpClient {
   Task<Result<HttpResponse>> request_streamed(Context context, HttpRequest request, BodySink sink,
                                               HttpTerms terms = {}) const;
 
-  // The same; the body of a 2xx answer goes into `pieces`, in their order and without a copy where
-  // it is long. They must stay until this returns, and hold anything where it fails. A 2xx answer
-  // that does not announce exactly their length, or ends before, is kUnavailable.
-  Task<Result<HttpResponse>> request_into(Context context, HttpRequest request,
-                                          std::vector<std::span<std::byte>> pieces,
+  // The same; the body of a 2xx answer goes into the intake's pieces, without a copy where it is
+  // long. Where it fails they hold anything, but for what arrived() has told of. A 2xx answer that
+  // does not announce exactly their length, or ends before, is kUnavailable.
+  Task<Result<HttpResponse>> request_into(Context context, HttpRequest request, HttpIntake intake,
                                           HttpTerms terms = {}) const;
 
   const HttpEndpoint& endpoint() const;

@@ -21,9 +21,9 @@ struct Question {
   bool repeatable = false;
   HttpTerms terms;
 
-  // Of a 2xx answer's body: to `sink`, into `pieces` (with `into_pieces`), or gathered.
+  // Of a 2xx answer's body: to `sink`, to `intake` (with `into_pieces`), or gathered.
   BodySink sink;
-  std::vector<std::span<std::byte>> pieces;
+  HttpIntake intake;
   bool into_pieces = false;
   uint64_t gathered_bytes_max = 1 * kMiB;  // what goes nowhere else
 };
@@ -52,7 +52,8 @@ class Exchange {
   Task<Result<>> read_gathered(uint64_t length);
   Task<Result<>> read_streamed(uint64_t length);
   Task<Result<>> read_unknown();
-  Task<Result<>> fill(Pieces into);
+  // `arrived` may be null.
+  Task<Result<>> fill(Pieces into, const std::function<void(uint64_t)>* arrived);
   Task<Result<>> pass_parsed();
   Task<Result<>> pass(Bytes piece);
 

@@ -28,7 +28,7 @@ Task<Result<>> Exchange::read_body() {
 
 Task<Result<>> Exchange::read_pieces() {
   Pieces into;
-  for (std::span<std::byte> piece : question_.pieces) into.add(piece.data(), piece.size());
+  for (std::span<std::byte> piece : question_.intake.pieces) into.add(piece.data(), piece.size());
   const auto length = parser_->content_length();
   if (!length) {
     co_return Error(broken(
@@ -38,8 +38,10 @@ Task<Result<>> Exchange::read_pieces() {
     co_return Error(
         broken(fmt::format("it has {} bytes, {} were asked for", *length, into.left())));
   }
+  if (question_.intake.accept) LEAT_CO_CHECK_OK(question_.intake.accept(response_));
   if (parser_->done()) co_return Result<>();
-  Result<> filled = co_await fill(std::move(into));
+  const auto& arrived = question_.intake.arrived;
+  Result<> filled = co_await fill(std::move(into), arrived ? &arrived : nullptr);
   co_return filled;
 }
 
@@ -53,7 +55,7 @@ Task<Result<>> Exchange::read_gathered(uint64_t length) {
   LEAT_CO_CHECK_OK(check_gathered(length));
   response_.body.resize(length);
   Pieces into(response_.body);
-  Result<> filled = co_await fill(std::move(into));
+  Result<> filled = co_await fill(std::move(into), nullptr);
   co_return filled;
 }
 
@@ -145,15 +147,17 @@ void Exchange::copy_from_input(Pieces& into) {
   }
 }
 
-Task<Result<>> Exchange::fill(Pieces into) {
+Task<Result<>> Exchange::fill(Pieces into, const std::function<void(uint64_t)>* arrived) {
   const uint64_t length = into.left();
   copy_from_input(into);
+  if (arrived != nullptr && into.left() < length) (*arrived)(length - into.left());
   for (size_t in_turn = 0; into.left() > 0;) {
     IoResult got{.state = IoResult::kWaitRead};
     if (in_turn < kReadInTurnMax) got = stream_.read_now(into);
     if (got.done()) {
       heard();
       in_turn += got.bytes;
+      if (arrived != nullptr) (*arrived)(length - into.left());
     } else if (got.waits()) {
       co_await stream_.wait_for(got.state);
       in_turn = 0;

@@ -94,7 +94,7 @@ class HttpBodiesTest : public testing::Test {
     std::vector<std::span<std::byte>> pieces = {bytes.subspan(0, size / 3),
                                                 bytes.subspan(size / 3, size / 5),
                                                 bytes.subspan(size / 3 + size / 5)};
-    auto response = executor_.wait(client_->request_into({}, {}, pieces));
+    auto response = executor_.wait(client_->request_into({}, {}, {.pieces = pieces}));
     if (!response) return Error(response.error());
     EXPECT_EQ(response->body, "");
     return all;
@@ -218,11 +218,11 @@ TEST_F(HttpBodiesTest, OnlyExactlyWhatWasAskedForGoesIntoMemory) {
   EXPECT_EQ(get()->body, "0123456789");
   start(HttpResponse::failure(404, "not_found", "no such thing"));
   std::vector<std::byte> memory(1000);
-  auto missing = executor_.wait(client_->request_into({}, {}, {memory}));
+  auto missing = executor_.wait(client_->request_into({}, {}, {.pieces = {memory}}));
   EXPECT_EQ(missing->status, 404);
   EXPECT_TRUE(missing->body.contains("no such thing"));
   start(HttpResponse::text(500, std::string(2 * kMiB, 'x')));
-  EXPECT_EQ(executor_.wait(client_->request_into({}, {}, {memory})).error().code(),
+  EXPECT_EQ(executor_.wait(client_->request_into({}, {}, {.pieces = {memory}})).error().code(),
             StatusCode::kOutOfRange);
 }
 
@@ -246,14 +246,52 @@ TEST_F(HttpBodiesTest, CancelledInMidBodyItLeavesNothingForTheNext) {
     HttpClient client(server.endpoint(), {.connections_max = 1});
     auto first = std::async([&] {
       const Context context = Context::background().with_cancel(stop.get_token());
-      return executor_.wait(client.request_into(context, {}, pieces));
+      return executor_.wait(client.request_into(context, {}, {.pieces = pieces}));
     });
     half.get_future().wait();
     stop.request_stop();
     EXPECT_EQ(first.get().error().code(), StatusCode::kCancelled);
-    EXPECT_EQ(executor_.wait(client.request_into({}, {}, pieces))->status, 200);
+    EXPECT_EQ(executor_.wait(client.request_into({}, {}, {.pieces = pieces}))->status, 200);
   }
   EXPECT_EQ(memory, std::string(1'000'000, 'b'));
+}
+
+TEST_F(HttpBodiesTest, WhatHasComeIsToldBeforeTheRest) {
+  std::promise<void> seen;
+  RawServer server([&](RawServer& self) {
+    RawConnection connection = self.accept();
+    connection.read_head();
+    connection.say("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" +
+                   std::string(500'000, 'a'));
+    seen.get_future().wait();
+    connection.say(std::string(500'000, 'b'));
+    connection.await_end();
+  });
+  std::string memory(1'000'000, '?');
+  uint64_t told = 0;
+  HttpIntake intake{.pieces = {std::as_writable_bytes(std::span(memory))}};
+  intake.arrived = [&](uint64_t bytes) {
+    EXPECT_GT(bytes, told);
+    EXPECT_EQ(memory[bytes - 1], bytes > 500'000 ? 'b' : 'a');
+    if (told < 500'000 && bytes >= 500'000) seen.set_value();
+    told = bytes;
+  };
+  HttpClient client(server.endpoint(), {.connections_max = 1});
+  EXPECT_EQ(executor_.wait(client.request_into({}, {}, intake))->status, 200);
+  EXPECT_EQ(told, 1'000'000u);
+}
+
+TEST_F(HttpBodiesTest, AnAnswerIsLookedAtBeforeItsBodyIsTaken) {
+  start(HttpResponse::text(206, "0123456789"));
+  std::string memory(10, '?');
+  HttpIntake intake{.pieces = {std::as_writable_bytes(std::span(memory))}};
+  intake.accept = [](const HttpResponse& response) -> Result<> {
+    return error(StatusCode::kUnavailable, fmt::format("not {}", response.status));
+  };
+  auto refused = executor_.wait(client_->request_into({}, {}, intake));
+  EXPECT_EQ(refused.error().message(), "not 206");
+  EXPECT_EQ(memory, "??????????");
+  EXPECT_EQ(read(10), "0123456789");
 }
 
 TEST_F(HttpBodiesTest, FieldsCannotSmuggleOthers) {

@@ -113,14 +113,15 @@ TEST_F(HttpTlsTest, FilesAreSentAndReadIntoMemory) {
   for (size_t size : {size_t{0}, size_t{4096}, 3 * kMiB + 4}) {
     file_bytes_ = size;
     std::string memory(size, '?');
-    auto answered = executor_.wait(
-        trusting.request_into({}, {.path = "/file"}, {std::as_writable_bytes(std::span(memory))}));
+    auto answered = executor_.wait(trusting.request_into(
+        {}, {.path = "/file"}, {.pieces = {std::as_writable_bytes(std::span(memory))}}));
     ASSERT_TRUE(answered) << answered.error().to_string();
     EXPECT_EQ(memory, text.substr(1, size));
   }
   file_bytes_ = text.size();  // one byte more than there is
   std::vector<std::byte> memory(text.size());
-  auto cut_short = executor_.wait(trusting.request_into({}, {.path = "/file"}, {memory}));
+  auto cut_short =
+      executor_.wait(trusting.request_into({}, {.path = "/file"}, {.pieces = {memory}}));
   EXPECT_EQ(cut_short.error().code(), StatusCode::kUnavailable);
 }
 

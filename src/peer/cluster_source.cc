@@ -19,12 +19,18 @@ constexpr uint64_t kReadBytesMin = 4 * kKiB;
 // A directory with mounts in it is put together as one page; with more names it is refused.
 constexpr size_t kMixedNamesMax = 1'000'000;
 
-// `hints` hear what the first candidate says of its stripe.
-Task<PeerReply<void>> read_at(PeerPtr peer, Context context, PeerRead request,
-                              std::span<std::byte> into, PlacementKey stripe,
-                              std::shared_ptr<ReplicaHints> hints) {
+// Of what has come already from somebody else nothing is asked again. `hints` hear what the first
+// candidate says of its stripe.
+Task<PeerReply<void>> read_rest(PeerPtr peer, Context context, PeerRead request,
+                                std::span<std::byte> into, PlacementKey stripe,
+                                std::shared_ptr<ReplicaHints> hints) {
   const bool first = !request.route.instead && request.route.replicas <= 1;
-  PeerReply<void> reply = co_await peer->read(std::move(context), std::move(request), into);
+  const uint64_t done = request.progress.bytes();
+  request.range = {request.range.offset + done, request.range.size - done};
+  request.progress = request.progress.after(done);
+  if (request.range.empty()) co_return PeerReply<void>{PeerReach::kAnswered, {}, 0};
+  PeerReply<void> reply =
+      co_await peer->read(std::move(context), std::move(request), into.subspan(done));
   if (first && reply.reach == PeerReach::kAnswered) hints->take(stripe, reply.advice);
   co_return reply;
 }
@@ -240,14 +246,15 @@ Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
   while (!left.empty()) {
     const ByteRange part = first_stripe_of(left, file->size);
     const std::span<std::byte> piece = into.subspan(part.offset - request.range.offset, part.size);
-    PeerRead question{.mount = mount.path, .file = file, .range = part};
+    const ReadProgress progress = request.progress.after(part.offset - request.range.offset);
+    PeerRead question{.mount = mount.path, .file = file, .range = part, .progress = progress};
     const auto stripe =
         PlacementKey::stripe(mount.store, at.key, stripe_at(part.offset, file->size));
     PeerRouter::Ask<void> ask = [context, question, piece, stripe, hints = hints_](
                                     PeerPtr peer, PeerRoute route) {
       PeerRead asked = question;
       asked.route = std::move(route);
-      return read_at(std::move(peer), context, std::move(asked), piece, stripe, hints);
+      return read_rest(std::move(peer), context, std::move(asked), piece, stripe, hints);
     };
     Result<> got =
         co_await router_.ask<void>(context, stripe, fmt::format("bytes of '/{}'", request.key),

@@ -199,6 +199,41 @@ TEST_F(ClusterSourceTest, WhoKnowsAnOlderRingIsToldThatItIsTheOne) {
   EXPECT_GE(owner.stood_in, 1);
 }
 
+struct Told : ArrivalListener {
+  void arrived(uint64_t bytes) override {
+    EXPECT_GE(bytes, told);
+    told = bytes;
+  }
+  uint64_t bytes() const override { return told; }
+  uint64_t told = 0;
+};
+
+TEST_F(ClusterSourceTest, WhoBreaksOffIsFollowedByWhoGivesTheRest) {
+  cluster_.store().put("train/d.txt", "0123456789");
+  auto object = stat("data/train/d.txt");
+  ASSERT_TRUE(object);
+  cluster_.owner_of(stripe("train/d.txt")).breaks_after = 3;
+  ReadRequest request{"data/train/d.txt", {1, 8}, object->version};
+  request.object_size = 10;
+  Told told;
+  request.progress = ReadProgress(told);
+  std::string text(8, '\0');
+  const uint64_t before = cluster_.store().read_bytes();
+  auto got = executor_.wait(
+      source_->read(Context::background(), request, std::as_writable_bytes(std::span(text))));
+  ASSERT_TRUE(got) << got.error().to_string();
+  EXPECT_EQ(text, "12345678");
+  EXPECT_EQ(told.told, 3u);
+  EXPECT_EQ(cluster_.store().read_bytes() - before, 8u) << "of each byte once";
+  // Whoever nobody listens to gives all of it.
+  request.progress = {};
+  got = executor_.wait(
+      source_->read(Context::background(), request, std::as_writable_bytes(std::span(text))));
+  ASSERT_TRUE(got);
+  EXPECT_EQ(text, "12345678");
+  EXPECT_EQ(cluster_.store().read_bytes() - before, 8u + 3 + 8);
+}
+
 TEST_F(ClusterSourceTest, WhereNobodyAnswersItIsSaidWhoWasAsked) {
   auto object = stat("data/train/a.txt");
   for (size_t i = 0; i < 5; ++i) cluster_.peer(worker_id(i)).up = false;
@@ -343,6 +378,21 @@ TEST_F(HandOverTest, OneThatWasSlowIsAskedAgainAfterAPause) {
   cluster_.peer(before_).hangs = true;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(read_owned().value(), "aaaa");
   EXPECT_EQ(cluster_.peer(before_).asked, 3);
+}
+
+TEST_F(HandOverTest, OfOneThatBreaksOffTheStoreGivesTheRest) {
+  cluster_.peer(before_).breaks_after = 3;
+  ReadRequest request{"train/a.txt", {0, 4}, version_};
+  request.object_size = 4;
+  Told told;
+  request.progress = ReadProgress(told);
+  std::string text(4, '\0');
+  auto got = executor_.wait(
+      owned_->read(Context::background(), request, std::as_writable_bytes(std::span(text))));
+  ASSERT_TRUE(got) << got.error().to_string();
+  EXPECT_EQ(text, "aaaa");
+  EXPECT_EQ(told.told, 3u);
+  EXPECT_EQ(store_->read_bytes(), 1u);
 }
 
 TEST_F(HandOverTest, WithoutAChangeOfTheRingTheStoreIsAsked) {

@@ -39,7 +39,9 @@ class HandOverSource : public Source {
       Result<> got = co_await read_from(context, *before, request, into);
       if (got) co_return got;
     }
-    co_return co_await store_->read(context, std::move(request), into);
+    ReadRequest rest = rest_of(std::move(request));
+    const std::span<std::byte> room = into.last(rest.range.size);
+    co_return co_await store_->read(context, std::move(rest), room);
   }
 
  private:
@@ -102,6 +104,7 @@ class HandOverSource : public Source {
     asked.file = std::make_shared<const FileRef>(
         FileRef::make(store_->id(), request.key, request.if_version, request.object_size));
     asked.route.epoch = map_.view()->ring.epoch();
+    asked.progress = request.progress;
     const Context bounded = context.with_timeout(options_.answer_max);
     const Clock::time_point begun = Clock::now();
     PeerReply<void> reply = co_await before.peer->read(bounded, std::move(asked), into);

@@ -43,8 +43,9 @@ class MadePeer : public Peer {
 
   std::atomic<bool> up = true;
   std::atomic<bool> circuit_closed = true;
-  std::atomic<bool> hangs = false;       // on reads
-  std::atomic<int64_t> known_epoch = 0;  // 0: that of the map
+  std::atomic<bool> hangs = false;        // on reads
+  std::atomic<uint64_t> breaks_after{0};  // bytes of a read, which it tells of; 0: it does not
+  std::atomic<int64_t> known_epoch = 0;   // 0: that of the map
   std::atomic<int> asked = 0, stood_in = 0, served = 0;
   std::atomic<int> beside = 0;     // served so
   std::atomic<uint32_t> says = 1;  // that so many are to be asked
@@ -58,9 +59,18 @@ class MadePeer : public Peer {
       Result<> ended = co_await sleep_for(context, std::chrono::hours(1));
       co_return PeerReply<void>{PeerReach::kNotReached, std::move(ended), 0};
     }
-    if (auto no = refused<void>(key, request.route)) co_return *std::move(no);
+    const bool breaks = breaks_after != 0;
+    if (auto no = refused<void>(key, request.route); no && !breaks) co_return *std::move(no);
     ReadRequest asked_of_store{request.file->key, request.range, request.file->version};
+    if (breaks) {
+      asked_of_store.range.size = breaks_after;
+      into = into.first(breaks_after);
+    }
     Result<> got = co_await store_->read(context, std::move(asked_of_store), into);
+    if (breaks) {
+      request.progress.arrived(into.size());
+      co_return unreached<void>();
+    }
     ReplicaAdvice advice{.replicas = says, .lasts = std::chrono::seconds(60)};
     co_return PeerReply<void>{PeerReach::kAnswered, std::move(got), epoch(), advice};
   }

@@ -36,6 +36,7 @@ struct PeerRead {
   ByteRange range{};
   bool only_if_cached = false;  // kNotFound where not all of it is
   PeerRoute route{};
+  ReadProgress progress{};  // told of what has come, as in ReadRequest
 };
 
 struct PeerList {

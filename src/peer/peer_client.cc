@@ -166,6 +166,16 @@ Task<PeerReply<HttpResponse>> PeerClient::ask(Context context, HttpRequest reque
   co_return judge(std::move(response), context, watched.found_dead());
 }
 
+// Bytes of another place would be as many.
+Result<> PeerClient::check_range(const HttpResponse& response,
+                                 const std::string& content_range) const {
+  const auto range = response.headers.find("Content-Range");
+  if (response.status == 206 && range && *range == content_range) return {};
+  return error(StatusCode::kUnavailable,
+               fmt::format("{} answered a read with {}, {}", options_.address, response.status,
+                           range.value_or("without a range")));
+}
+
 Task<PeerReply<void>> PeerClient::read(Context context, PeerRead request,
                                        std::span<std::byte> into) {
   requests_total.add();
@@ -175,27 +185,23 @@ Task<PeerReply<void>> PeerClient::read(Context context, PeerRead request,
                         .terms = terms_of(request.route, context)};
   asked.terms.only_if_cached = request.only_if_cached;
   const HttpRequest http = to_http(asked);
+  HttpIntake intake{.pieces = {into}};
+  intake.accept = [this, range = content_range_text({asked.range, asked.file.size})](
+                      const HttpResponse& response) { return check_range(response, range); };
+  if (request.progress.wanted()) {
+    intake.arrived = [progress = request.progress](uint64_t bytes) { progress.arrived(bytes); };
+  }
   PeerWatch::Request watched(watch_, Clock::duration(0));
   const Context bounded = watched.context(context);
   Result<HttpResponse> response = error(StatusCode::kUnavailable, "not asked");
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     HttpRequest sent = http;
     finish(sent);
-    std::vector<std::span<std::byte>> pieces = {into};
-    response = co_await client_.request_into(bounded, std::move(sent), std::move(pieces));
+    response = co_await client_.request_into(bounded, std::move(sent), intake);
     if (!response || response->status != kHttpUnsigned) break;
   }
   PeerReply<HttpResponse> reply = judge(std::move(response), context, watched.found_dead());
   if (!reply.result) co_return refused<void>(reply);
-  // Bytes of another place would be as many.
-  const auto range = reply.result->headers.find("Content-Range");
-  if (reply.result->status != 206 || !range ||
-      *range != content_range_text({asked.range, asked.file.size})) {
-    Status wrong(StatusCode::kUnavailable,
-                 fmt::format("{} answered a read with {}, {}", options_.address,
-                             reply.result->status, range.value_or("without a range")));
-    co_return PeerReply<void>{PeerReach::kNotReached, Error(std::move(wrong)), 0};
-  }
   received_bytes.add(into.size());
   co_return PeerReply<void>{PeerReach::kAnswered, {}, reply.epoch, advice_of(*reply.result)};
 }

@@ -65,6 +65,7 @@ class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> 
   // `grace`: before it an answer is not overdue.
   Task<PeerReply<HttpResponse>> ask(Context context, HttpRequest request, Clock::duration grace);
   PeerTerms terms_of(const PeerRoute& route, const Context& context) const;
+  Result<> check_range(const HttpResponse& response, const std::string& content_range) const;
   // From an answer: which process of the worker what is more than asked has to be for.
   void learn_instance(const HttpResponse& response);
   PeerReply<HttpResponse> judge(Result<HttpResponse> response, const Context& of_caller,

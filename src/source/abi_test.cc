@@ -61,6 +61,7 @@ class Ledger {
     Ledger* ledger;
     std::vector<char> memory;
     std::atomic<int> reports = 0;
+    size_t arrived = 0;
     leat_code code = LEAT_INTERNAL;
     std::string message;
     size_t entries = 0;
@@ -77,6 +78,15 @@ class Ledger {
     ++started_;
     entries_.push_back(entry);
     return entry;
+  }
+
+  // More each time, never more than there is room for, and nothing after the report.
+  static void arrived(void* user, size_t bytes) {
+    auto* entry = static_cast<Entry*>(user);
+    ASSERT_EQ(entry->reports, 0);
+    ASSERT_GT(bytes, entry->arrived);
+    ASSERT_LE(bytes, entry->memory.size());
+    entry->arrived = bytes;
   }
 
   static void done(void* user, const leat_outcome* outcome) {
@@ -143,7 +153,7 @@ class AbiMisuse : public ::testing::Test {
     for (size_t size : sizes) pieces.push_back({std::exchange(at, at + size), size});
     leat_request* request =
         leat_store_read(store_, as_text(key), offset, pieces.data(), pieces.size(),
-                        as_text(version), kTerms, &Ledger::done, entry.get());
+                        as_text(version), kTerms, &Ledger::arrived, &Ledger::done, entry.get());
     leat_code code = settled(ledger_, entry, request);
     last_ = entry;
     return code;
@@ -242,7 +252,7 @@ TEST(AbiHeaders, AVersionDoesNotBecomeAHeader) {
   const leat_memory memory{entry->memory.data(), 4};
   const std::string evil = "\"1\"\r\nX-Evil: 1";
   leat_request* request = leat_store_read(store, as_text("k"), 0, &memory, 1, as_text(evil), kTerms,
-                                          &Ledger::done, entry.get());
+                                          &Ledger::arrived, &Ledger::done, entry.get());
   EXPECT_NE(settled(ledger, entry, request), LEAT_OK);
   leat_store_close(store);
   for (const std::string& sent : server.requests()) {
@@ -368,7 +378,7 @@ TEST(AbiFuzz, InAnyOrderEachReportsOnce) {
           const std::array<leat_memory, 2> pieces{
               {{memory, first}, {memory + first, entry->memory.size() - first}}};
           request = leat_store_read(store, as_text(key), dice.below(1000), pieces.data(), 2, {},
-                                    terms, &Ledger::done, user);
+                                    terms, &Ledger::arrived, &Ledger::done, user);
           break;
         }
         case 3:

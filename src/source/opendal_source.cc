@@ -153,6 +153,12 @@ void OpendalSource::on_done(void* user, const leat_outcome* outcome) {
   pending->answer->set(pending->source->take(*outcome));
 }
 
+void OpendalSource::on_arrived(void* user, size_t bytes) {
+  auto* pending = static_cast<Pending*>(user);
+  (void)pending->published.load(std::memory_order_acquire);
+  pending->progress.arrived(bytes);
+}
+
 Task<Result<OpendalSource::AnswerPtr>> OpendalSource::call(Context context, std::string what,
                                                            AttemptReport* report,
                                                            Start start) const {
@@ -247,10 +253,12 @@ Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest reques
   if (room == 0) co_return Result<>();
   bool store_compares = capabilities_.conditional_read && request.if_version.kind == version_kind_;
   if (store_compares || !request.if_version.known()) {
+    if (!store_compares) request.progress = {};
     Result<> done = co_await read_once(context, request, pieces);
     co_return done;
   }
   const Version wanted = std::exchange(request.if_version, Version());
+  request.progress = {};  // which version it is of is known at the end
   for (bool after : {false, true}) {
     Result<SourceObject> now = co_await stat(context, {request.key, request.terms});
     if (!now) co_return Error(now.error());
@@ -272,9 +280,12 @@ Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
   std::vector<leat_memory> memory;
   for (std::span<std::byte> piece : pieces) memory.push_back({piece.data(), piece.size()});
   Start start = [this, &request, &memory](Pending* pending) {
+    pending->progress = request.progress;
+    pending->published.store(true, std::memory_order_release);
+    const leat_arrived arrived = request.progress.wanted() ? &on_arrived : nullptr;
     return leat_store_read(store_.get(), as_text(request.key), request.range.offset, memory.data(),
                            memory.size(), as_text(request.if_version.value),
-                           as_terms(request.terms), &on_done, pending);
+                           as_terms(request.terms), arrived, &on_done, pending);
   };
   std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
                                  request.range.offset, name_, request.key);

@@ -79,6 +79,7 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
     // Orders the starter's writes before the callback's reads in C++ terms: the shim does so too,
     // but a race detector does not see into it.
     std::atomic<bool> published = false;
+    ReadProgress progress{};  // of a read
   };
   // Starts a request of the shim with the given callback argument.
   using Start = std::function<leat_request*(Pending*)>;
@@ -90,6 +91,7 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   OpendalSource(OpendalConfig config, StorePtr store, std::string_view salt);
 
   static void on_done(void* user, const leat_outcome* outcome);
+  static void on_arrived(void* user, size_t bytes);
   AnswerPtr take(const leat_outcome& outcome) const;
   // Runs one request to its callback, whatever becomes of the context. Errors begin with `what`.
   Task<Result<AnswerPtr>> call(Context context, std::string what, AttemptReport* report,

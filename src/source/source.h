@@ -21,6 +21,7 @@
 #include "runtime/context.h"
 #include "runtime/task.h"
 #include "source/file/source_file.h"
+#include "source/read_progress.h"
 
 namespace leat {
 
@@ -101,7 +102,18 @@ struct ReadRequest {
   Version if_version;  // kNone: whatever is there now
   AttemptTerms terms = {};
   uint64_t object_size = 0;  // as far as the caller knows it; 0: it does not
+  // A source may tell of it what has come, and only where the answer is known to be of the version
+  // that is demanded. Who passes a request on twice passes on rest_of() it.
+  ReadProgress progress = {};
 };
+
+// What has not come yet of a read of which it was told how far it is; empty where all of it has.
+inline ReadRequest rest_of(ReadRequest request) {
+  const uint64_t done = request.progress.bytes();
+  request.range = {request.range.offset + done, request.range.size - done};
+  request.progress = request.progress.after(done);
+  return request;
+}
 
 // On what a write depends; neither: on nothing.
 struct WriteCondition {
@@ -182,7 +194,8 @@ class Source {
 
   // Fills `into` (into.size() == request.range.size) or fails: kChanged when the object is no
   // longer `if_version`, kNotFound, kOutOfRange, kUnavailable on a body that is too short or too
-  // long. `into` is not touched any more once the task has ended, also when it was cancelled.
+  // long. `into` is not touched any more once the task has ended, also when it was cancelled, nor
+  // is what `progress` was told of before.
   virtual Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) = 0;
   // The same into pieces of memory, filled in their order, which together are as large as the
   // range. One request where the source can; else by way of memory of its own.

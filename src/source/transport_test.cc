@@ -600,6 +600,13 @@ class PiecesTest : public ::testing::Test {
     std::promise<std::pair<leat_code, std::string>> promise;
     // A race detector does not see how the shim hands us over to its thread.
     std::atomic<bool> published = false;
+    std::atomic<size_t> told = 0;
+    static void arrived(void* user, size_t bytes) {
+      auto* done = static_cast<Done*>(user);
+      (void)done->published.load(std::memory_order_acquire);
+      EXPECT_GT(bytes, done->told.load());
+      done->told = bytes;
+    }
     static void set(void* user, const leat_outcome* outcome) {
       (void)static_cast<Done*>(user)->published.load(std::memory_order_acquire);
       static_cast<Done*>(user)->promise.set_value(
@@ -631,12 +638,14 @@ class PiecesTest : public ::testing::Test {
     }
     Done done;
     done.published.store(true, std::memory_order_release);
-    leat_request* request = leat_store_read(store_, {"key", 3}, 0, into.data(), into.size(),
-                                            {"", 0}, {5000, 5000}, &Done::set, &done);
+    leat_request* request =
+        leat_store_read(store_, {"key", 3}, 0, into.data(), into.size(), {"", 0}, {5000, 5000},
+                        &Done::arrived, &Done::set, &done);
     into.assign(into.size(), leat_memory{nullptr, 0});  // the array was copied
     auto [code, message] = done.promise.get_future().get();
     leat_request_free(request);
     message_ = message;
+    told_ = done.told;
     text_.clear();
     for (size_t i = 0; i < sizes.size(); ++i) text_.append(pieces_[i].get(), sizes[i]);
     return code;
@@ -647,6 +656,7 @@ class PiecesTest : public ::testing::Test {
   std::vector<std::unique_ptr<char[]>> pieces_;
   std::string text_;
   std::string message_;
+  size_t told_ = 0;  // had arrived, while the rest was on its way
 };
 
 TEST_F(PiecesTest, AreFilledInTheirOrder) {
@@ -679,6 +689,8 @@ TEST_F(PiecesTest, AreFilledInTheirOrder) {
       }
       EXPECT_EQ(read(sizes), LEAT_OK) << message_;
       EXPECT_TRUE(text_ == content(0, total)) << ::testing::PrintToString(sizes);
+      // Of what may turn out too long nothing is told.
+      EXPECT_EQ(told_, next.contains("Content-Length") ? total : 0);
     }
   }
 }
@@ -688,6 +700,14 @@ TEST_F(PiecesTest, ABodyOfAnotherLengthIsNoSuccess) {
   server_.then_send(partial_head(0, 10) + "\r\n" + content(0, 11));
   EXPECT_EQ(read({3, 7}), LEAT_UNAVAILABLE);
   EXPECT_EQ(read({3, 7}), LEAT_UNAVAILABLE);
+}
+
+TEST_F(PiecesTest, WhatHasArrivedStaysWhereItIsWhateverComesAfterIt) {
+  const std::string all = lawful(0, 100'000);
+  server_.then_send(all.substr(0, all.size() - 10));
+  EXPECT_EQ(read({50'000, 50'000}), LEAT_UNAVAILABLE);
+  EXPECT_EQ(told_, 100'000u - 10);
+  EXPECT_TRUE(text_.substr(0, told_) == content(0, told_));
 }
 
 TEST_F(PiecesTest, NoneAtAllIsAnError) {

@@ -108,6 +108,7 @@ class PatternFetcher : public Fetcher {
     for (uint64_t i = 0; i < range.size; ++i) buffer.span()[i] = byte_at(range.offset + i);
     co_return Bytes(std::move(buffer));
   }
+  StreamedReadPtr stream(FileRefPtr, ByteRange) override { return nullptr; }
   std::optional<Bytes> try_read(const FileRef&, ByteRange) override { return {}; }
   bool prefetch(FileRefPtr, ByteRange) override { return true; }
   Task<Result<uint64_t>> ensure(Context, FileRefPtr, ByteRange) override { co_return 0; }

@@ -134,39 +134,55 @@ Result<FileRefPtr> OwnPeer::own_ref(const std::string& mount, const FileRef& ask
                                                        policy.pool));
 }
 
-Task<PeerReply<Bytes>> OwnPeer::read_bytes(Context context, PeerRead request) {
+Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request) {
   const ClusterViewPtr view = parts_.map.view();
   Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
-  if (!file) co_return not_found_here<Bytes>(file.error(), *view);
+  if (!file) co_return not_found_here<PeerBytes>(file.error(), *view);
   const bool here = parts_.store != nullptr && parts_.store->missing(**file, request.range).empty();
   const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
   const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
   bool beside = false;
   if (!here && !request.only_if_cached && !holds(*view, key, request.route)) {
     beside = is_replica(*view, key, request.route);
-    if (!beside) co_return misdirected<Bytes>(*view);
+    if (!beside) co_return misdirected<PeerBytes>(*view);
   }
   if (!here && request.only_if_cached) {
-    co_return answered<Bytes>(
+    co_return answered<PeerBytes>(
         error(StatusCode::kNotFound, fmt::format("'{}' is not cached here", (*file)->key)), *view);
   }
-  Result<Bytes> bytes = co_await read_here(context, *file, request.range, beside);
+  Result<PeerBytes> bytes = co_await fetch(context, *file, request.range, here, beside);
   if (bytes) {
     served_reads.add();
-    served_bytes.add(bytes->size());
+    served_bytes.add(request.range.size);
     if (request.route.replicas > 1) replica_reads.add();
   }
   co_return answered(std::move(bytes), *view);
 }
 
 // `beside` the first candidate; alone where none before this one answers.
-Task<Result<Bytes>> OwnPeer::read_here(Context context, FileRefPtr file, ByteRange range,
+Task<Result<PeerBytes>> OwnPeer::fetch(Context context, FileRefPtr file, ByteRange range, bool here,
                                        bool beside) {
   if (beside) {
-    Result<Bytes> bytes = co_await parts_.replicas->read(context, file, range);
+    Result<PeerBytes> bytes = co_await fetch_by(*parts_.replicas, context, file, range, here);
     if (bytes || bytes.error().code() != StatusCode::kBusy) co_return bytes;
   }
-  co_return co_await parts_.fetcher.read(std::move(context), std::move(file), range);
+  co_return co_await fetch_by(parts_.fetcher, context, file, range, here);
+}
+
+// What is all here is had at once, and so is a block, which comes as a whole.
+Task<Result<PeerBytes>> OwnPeer::fetch_by(Fetcher& fetcher, Context context, FileRefPtr file,
+                                          ByteRange range, bool here) {
+  std::optional<Bytes> hot;
+  if (!here) hot = fetcher.try_read(*file, range);  // it may be in memory alone
+  if (hot) co_return PeerBytes{*std::move(hot), {}};
+  if (here || range.size <= kBlockBytes) {
+    LEAT_CO_TRY(Bytes bytes, co_await fetcher.read(context, file, range));
+    co_return PeerBytes{std::move(bytes), {}};
+  }
+  StreamedReadPtr rest = fetcher.stream(file, range);
+  LEAT_CO_TRY(Bytes first, co_await rest->next(context));
+  if (first.size() == range.size) rest = nullptr;
+  co_return PeerBytes{std::move(first), std::move(rest)};
 }
 
 // Only the first candidate knows all of a stripe's load, or its part of it; what is read in another
@@ -189,15 +205,24 @@ ReplicaAdvice OwnPeer::advice(const PeerRead& answered) {
 
 Task<PeerReply<void>> OwnPeer::read(Context context, PeerRead request, std::span<std::byte> into) {
   const PeerRead of = request;
-  PeerReply<Bytes> reply = co_await read_bytes(std::move(context), std::move(request));
+  PeerReply<PeerBytes> reply = co_await read_bytes(context, std::move(request));
   PeerReply<void> copied{reply.reach, {}, reply.epoch};
-  if (reply.result) copied.advice = advice(of);
-  if (reply.result) {
-    reply.result->copy_to(into);
-  } else {
+  if (!reply.result) {
     copied.result = Error(reply.result.error());
+    co_return copied;
   }
-  co_return copied;
+  copied.advice = advice(of);
+  Result<Bytes> part = std::move(reply.result->first);
+  for (size_t done = 0;;) {
+    part->copy_to(into.subspan(done));
+    done += part->size();
+    of.progress.arrived(done);
+    if (done == into.size()) co_return copied;
+    part = co_await reply.result->rest->next(context);
+    if (part) continue;
+    copied.result = Error(part.error());
+    co_return copied;
+  }
 }
 
 std::optional<StoredRange> OwnPeer::stored(const PeerRead& request) {

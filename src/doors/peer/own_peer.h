@@ -39,6 +39,12 @@ struct OwnPeerParts {
 // Of one read.
 inline constexpr uint64_t kOwnReadBytesMax = 16 * kMiB;
 
+// What is there of a read, and what follows it.
+struct PeerBytes {
+  Bytes first;
+  StreamedReadPtr rest;  // null where `first` is all
+};
+
 class OwnPeer : public Peer {
  public:
   // All of `parts` must outlive it.
@@ -52,8 +58,8 @@ class OwnPeer : public Peer {
   Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) override;
   Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) override;
 
-  // As read(), without a copy.
-  Task<PeerReply<Bytes>> read_bytes(Context context, PeerRead request);
+  // As read(), without a copy; what the store has to be asked for as it comes.
+  Task<PeerReply<PeerBytes>> read_bytes(Context context, PeerRead request);
   // Where the bytes lie, for who sends them by the kernel; nothing where they have to be read.
   std::optional<StoredRange> stored(const PeerRead& request);
   // What is to be said with bytes that were answered: how many are to be asked for that stripe.
@@ -71,7 +77,10 @@ class OwnPeer : public Peer {
   Result<FileRefPtr> own_ref(const std::string& mount, const FileRef& asked, ByteRange range) const;
   bool holds(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
   bool is_replica(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
-  Task<Result<Bytes>> read_here(Context context, FileRefPtr file, ByteRange range, bool beside);
+  Task<Result<PeerBytes>> fetch(Context context, FileRefPtr file, ByteRange range, bool here,
+                                bool beside);
+  static Task<Result<PeerBytes>> fetch_by(Fetcher& fetcher, Context context, FileRefPtr file,
+                                          ByteRange range, bool here);
   template <class T>
   PeerReply<T> misdirected(const ClusterView& view) const;
   Task<Result<ListPage>> list_page(Context context, Place place, PeerList request);

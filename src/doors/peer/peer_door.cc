@@ -75,6 +75,18 @@ HttpResponse upkeep_answer(const PeerReply<uint64_t>& reply) {
   return response;
 }
 
+// What comes after the first bytes cannot be refused any more: a failure ends the connection, and
+// who asked sees an answer that is too short.
+Task<Result<>> pass_on(Context context, PeerBytes bytes, std::shared_ptr<BodyWriter> writer) {
+  Result<Bytes> part = std::move(bytes.first);
+  while (part && !part->empty()) {
+    LEAT_CO_CHECK_OK(co_await writer->write(*std::move(part)));
+    part = co_await bytes.rest->next(context);
+  }
+  if (!part) co_return Error(part.error());
+  co_return Result<>();
+}
+
 // What a request has to say besides being signed, or what is wrong in it.
 template <class T>
 std::optional<HttpResponse> wrong(const Result<T>& parsed) {
@@ -168,12 +180,19 @@ Task<HttpResponse> PeerDoor::bytes(Context context, HttpRequest request) {
     }
   }
   const Context bounded = bounded_by(parsed->terms, std::move(context));
-  PeerReply<Bytes> reply = co_await parts_.own.read_bytes(bounded, read);
-  if (reply.result) {
-    response.bytes = *std::move(reply.result);
-    put_advice(parts_.own.advice(read), response);
-  } else {
+  const uint64_t size = read.range.size;
+  PeerReply<PeerBytes> reply = co_await parts_.own.read_bytes(bounded, read);
+  if (reply.result) put_advice(parts_.own.advice(read), response);
+  if (!reply.result) {
     response = failed_answer(reply);
+  } else if (reply.result->rest == nullptr) {
+    response.bytes = std::move(reply.result->first);
+  } else {
+    response.stream_bytes = size;
+    response.stream = [bounded,
+                       bytes = *std::move(reply.result)](std::shared_ptr<BodyWriter> writer) {
+      return pass_on(bounded, bytes, std::move(writer));
+    };
   }
   set_epoch(response);
   co_return response;

@@ -122,6 +122,12 @@ typedef struct leat_outcome {
 
 typedef void (*leat_done)(void* user, const leat_outcome* outcome);
 
+/* So many bytes of a read are there, from the first on: of the version that was demanded, and not
+ * touched any more, whatever becomes of the rest. Comes any number of times, with more each time,
+ * and never once the request has reported. It must not block. Of an answer whose length or version
+ * is known at its end only, nothing is told. */
+typedef void (*leat_arrived)(void* user, size_t bytes);
+
 /* Opens a store; sends nothing. Options:
  *   scheme, bucket    as below; bucket: what the store calls so, container or file system
  *   endpoint          URL; of hdfs and sftp hdfs://HOST:PORT and ssh://[USER@]HOST[:PORT]
@@ -164,10 +170,11 @@ leat_request* leat_store_list(const leat_store* store, leat_text prefix, int rec
                               leat_text token, leat_terms terms, leat_done done, void* user);
 /* One GET from `offset` of as many bytes as the pieces of `into` hold together, which must not be
  * none, straight into them in their order; succeeds only if exactly these came. `if_version`
- * is empty or the version that the object must have. The array is copied, the memory is not. */
+ * is empty or the version that the object must have. The array is copied, the memory is not.
+ * `arrived` may be null. */
 leat_request* leat_store_read(const leat_store* store, leat_text key, uint64_t offset,
                               const leat_memory* into, size_t into_count, leat_text if_version,
-                              leat_terms terms, leat_done done, void* user);
+                              leat_terms terms, leat_arrived arrived, leat_done done, void* user);
 /* Changes. What is written is there as a whole or not at all; an outcome that is not LEAT_OK, or a
  * cancel, leaves open whether it is. Content is copied before the call returns. Of a write, a copy
  * and a finish the outcome has one entry: what is there now, its mtime only where the answer told

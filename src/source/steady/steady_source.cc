@@ -101,7 +101,9 @@ Task<Result<>> SteadySource::read(Context context, ReadRequest request, std::spa
   Question question{"read", request.key, into.size(), Kind::kObject, request.terms};
   Attempt<void> attempt = [this, &request, into](Context context, AttemptTerms terms) {
     request.terms = terms;
-    return inner_->read(std::move(context), request, into);
+    ReadRequest rest = rest_of(request);
+    const std::span<std::byte> room = into.last(rest.range.size);
+    return inner_->read(std::move(context), std::move(rest), room);
   };
   co_return co_await ask(std::move(context), question, std::move(attempt));
 }

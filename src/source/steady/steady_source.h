@@ -56,8 +56,9 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
 
   // kUnavailable and kThrottled come back only after all that the options and the deadline allow;
   // the message then says after how many attempts, and what ended them. A read's attempts begin
-  // anew at the start of its range. What the request's own terms allow is the upper bound of what
-  // an attempt gets; their report is filled with the last one.
+  // anew at the start of its range, or after what its progress was told of. What the request's own
+  // terms allow is the upper bound of what an attempt gets; their report is filled with the last
+  // one.
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;

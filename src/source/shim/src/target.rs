@@ -1,6 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Target: the caller's memory that a read fills, in one or several pieces.
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
+
+pub type Arrived = unsafe extern "C" fn(*mut c_void, usize);
+
+/// Who wants to know how much is there; gone before its request reports.
+pub struct Listener {
+    tell: Arrived,
+    user: *mut c_void,
+}
+
+impl Listener {
+    pub fn new(tell: Arrived, user: *mut c_void) -> Self {
+        Self { tell, user }
+    }
+}
 
 struct Piece {
     start: *mut u8,
@@ -11,20 +26,37 @@ struct Piece {
 pub struct Target {
     pieces: Vec<Piece>,
     size: usize,
+    listener: Option<Listener>,
 }
 
-// SAFETY: the memory is the request's own by the contract of leat_store_read.
+// SAFETY: the memory is the request's own by the contract of leat_store_read, and its listener may
+// be told from any thread.
 unsafe impl Send for Target {}
 unsafe impl Sync for Target {}
 
 impl Target {
-    pub fn new(pieces: impl Iterator<Item = (*mut u8, usize)>) -> Self {
+    pub fn new(
+        pieces: impl Iterator<Item = (*mut u8, usize)>,
+        listener: Option<Listener>,
+    ) -> Self {
         let pieces: Vec<Piece> = pieces
             .filter(|(_, size)| *size > 0)
             .map(|(start, size)| Piece { start, size })
             .collect();
         let size = pieces.iter().map(|piece| piece.size).sum();
-        Self { pieces, size }
+        Self {
+            pieces,
+            size,
+            listener,
+        }
+    }
+
+    /// The first `count` bytes are there for good.
+    pub fn arrived(&self, count: usize) {
+        if let Some(listener) = &self.listener {
+            // SAFETY: its request has not reported, since this is its target.
+            unsafe { (listener.tell)(listener.user, count) };
+        }
     }
 
     pub fn size(&self) -> usize {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::*;
 use crate::entry::VersionKind;
 use crate::store::{Store, Trace};
-use crate::target::Target;
+use crate::target::{Arrived, Listener, Target};
 use crate::traffic::{self, Traffic};
 
 #[unsafe(no_mangle)]
@@ -122,6 +122,7 @@ pub unsafe extern "C" fn leat_store_read(
     into_count: usize,
     if_version: Text,
     terms: Terms,
+    arrived: Option<Arrived>,
     done: Done,
     user: *mut c_void,
 ) -> *mut RequestHandle {
@@ -129,7 +130,8 @@ pub unsafe extern "C" fn leat_store_read(
     let texts = unsafe { key.string().zip(if_version.string()) };
     // SAFETY: the caller vouches for into_count pieces of memory.
     let pieces = (0..into_count).map(|index| unsafe { *into.add(index) });
-    let target = Target::new(pieces.map(|piece| (piece.start.cast(), piece.size)));
+    let pieces = pieces.map(|piece| (piece.start.cast(), piece.size));
+    let target = Target::new(pieces, arrived.map(|tell| Listener::new(tell, user)));
     let weight = target.size();
     start(Callback { done, user }, weight, async move {
         let mut trace = Trace::default();

@@ -21,6 +21,8 @@ pub enum Sink<'a> {
     Target {
         target: &'a Target,
         filled: usize,
+        /// What is filled stays, whatever may come after it.
+        tells: bool,
     },
     /// The bytes and how many there may be.
     Text(Vec<u8>, usize),
@@ -252,7 +254,7 @@ impl Sink<'_> {
     /// Memory that the next bytes may be received into, if there is any of this kind.
     fn room(&mut self, count: u64) -> &mut [MaybeUninit<u8>] {
         match self {
-            Sink::Target { target, filled } => {
+            Sink::Target { target, filled, .. } => {
                 // SAFETY: this sink is the only one of its target.
                 let room = unsafe { target.from(*filled) };
                 let size = room.len().min(usize::try_from(count).unwrap_or(usize::MAX));
@@ -263,21 +265,29 @@ impl Sink<'_> {
     }
 
     fn filled(&mut self, count: usize) {
-        if let Sink::Target { filled, .. } = self {
+        if let Sink::Target {
+            target,
+            filled,
+            tells,
+        } = self
+        {
             *filled += count;
+            if *tells {
+                target.arrived(*filled);
+            }
         }
     }
 
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Sink::Target { target, filled } => {
+            Sink::Target { target, filled, .. } => {
                 if !target.write(*filled, bytes) {
                     let size = target.size();
                     return Err(bad_answer(format!(
                         "the body is longer than the {size} bytes asked"
                     )));
                 }
-                *filled += bytes.len();
+                self.filled(bytes.len());
             }
             Sink::Text(text, most) => {
                 let room = *most - text.len();
@@ -300,7 +310,7 @@ impl Sink<'_> {
     /// What a body is called that ended too early.
     pub fn cut(&self) -> io::Error {
         let text = match self {
-            Sink::Target { target, filled } => {
+            Sink::Target { target, filled, .. } => {
                 format!("the body ended after {filled} of {} bytes", target.size())
             }
             Sink::Text(..) => "the answer was cut".to_string(),
@@ -310,7 +320,7 @@ impl Sink<'_> {
 
     pub fn is_full(&self) -> bool {
         match self {
-            Sink::Target { target, filled } => *filled == target.size(),
+            Sink::Target { target, filled, .. } => *filled == target.size(),
             Sink::Text(..) => true,
         }
     }

@@ -148,13 +148,19 @@ async fn take_body(
         *refusal.headers_mut() = head.headers;
         return Ok((Got::Refusal(refusal), ended));
     }
+    // Of another framing it is seen at the end only whether it is as long as was asked.
+    let tells = matches!(head.framing, Framing::Length(_));
     if let Framing::Length(length) = head.framing {
         if length != target.size() as u64 {
             let text = format!("the store sends {length} bytes for {}", target.size());
             return Err(head::bad_answer(text));
         }
     }
-    let mut sink = Sink::Target { target, filled: 0 };
+    let mut sink = Sink::Target {
+        target,
+        filled: 0,
+        tells,
+    };
     answer.body(head.framing, &mut sink).await?;
     if !sink.is_full() {
         return Err(sink.cut());

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of ChainFetcher that fetches what nobody reads yet: look-ahead and loads.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "fetch/chain_fetcher.h"
+
+namespace leat {
+namespace {
+
+// Of a load, under way at once for one call.
+constexpr uint64_t kEnsureBytes = 4 * kFlightBytesMax;
+
+const char* why_not_kept(const FileRef& ref) {
+  if (!ref.version.known()) return "its store tells no version of it";
+  if (ref.cache == CacheUse::kDisk) return "there is none; start with a cache directory";
+  return "its mount keeps none of it there; mount with the option cache=always";
+}
+
+}  // namespace
+
+bool ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
+  range = range.clamp(ref->size);
+  if (range.empty() || !ref->version.known() || ref->cache == CacheUse::kNone) return true;
+  auto token = runner_.enter();
+  if (!token) return true;
+  // Bounded, so that a table that others keep changing cannot hold a door's thread here.
+  for (unsigned tries = 0; tries < kClaimTries; ++tries) {
+    uint64_t generation = 0;
+    if (table_.covers(ref->id, range, &generation)) return true;
+    std::vector<ByteRange> to_fetch = missing(*ref, range, true);
+    if (to_fetch.empty()) return true;
+    const Ahead ahead = prefetch_one(ref, to_fetch, generation, *token);
+    if (ahead != Ahead::kLookAgain) return ahead == Ahead::kNothingLeft;
+  }
+  return false;
+}
+
+// Starts one flight, if there is one to start and a request and memory for it.
+ChainFetcher::Ahead ChainFetcher::prefetch_one(const FileRefPtr& ref,
+                                               const std::vector<ByteRange>& missing,
+                                               uint64_t generation, const Activity::Token& token) {
+  const FlightTable::ClaimLimits one = claim_limits(*ref, 1);
+  uint64_t most = 0;
+  for (const ByteRange& range : missing) most += range.size;
+  most = std::min(most, one.flight_bytes_max);
+  auto ticket = runner_.try_ahead(*ref, most);
+  if (!ticket) return Ahead::kRefused;
+  // Before the claim, since others may wait for a flight from the moment it is in the table.
+  RecentRanges::Reservation reservation = memory_.try_reserve(most);
+  runner_.forget(reservation.evicted);
+  if (!reservation.granted) return Ahead::kRefused;
+  auto claim = table_.claim(ref, {}, missing, generation, one);
+  if (!claim || claim->started.empty()) {
+    memory_.release(most);
+    // Without a claim the table changed, perhaps by making room just now: look again.
+    return claim ? Ahead::kNothingLeft : Ahead::kLookAgain;
+  }
+  FlightPtr flight = std::move(claim->started.front());
+  memory_.release(most - flight->range.size);
+  ticket->memory.shrink_to(flight->range.size);
+  runner_.launch(std::move(flight), Urgency::kAhead, *std::move(ticket), token.another());
+  return Ahead::kLookAgain;
+}
+
+Task<Result<uint64_t>> ChainFetcher::ensure(Context context, FileRefPtr ref, ByteRange range) {
+  auto token = runner_.enter();
+  if (!token) co_return stopping(*ref);
+  if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
+  if (runner_.store_for(*ref) == nullptr) {
+    co_return error(StatusCode::kUnsupported, fmt::format("cannot load '{}' into the cache: {}",
+                                                          ref->key, why_not_kept(*ref)));
+  }
+  uint64_t fetched = 0;
+  for (uint64_t at = range.offset; at < range.end(); at += kEnsureBytes) {
+    ByteRange piece{at, std::min(kEnsureBytes, range.end() - at)};
+    auto bytes = co_await ensure_piece(context, ref, piece, token->another());
+    if (!bytes) co_return Error(bytes.error());
+    fetched += *bytes;
+  }
+  co_return fetched;
+}
+
+// Where the parts of `range` are to be had that the page store lacks; empty when it has them all.
+FlightTable::Claim ChainFetcher::claim_unstored(const FileRefPtr& ref, ByteRange range) {
+  for (unsigned tries = 1;; ++tries) {
+    uint64_t now = 0;
+    table_.covers(ref->id, range, &now);
+    std::vector<ByteRange> to_fetch = runner_.store_for(*ref)->missing(*ref, range);
+    if (to_fetch.empty()) return {};
+    std::optional<uint64_t> generation;
+    if (tries < kClaimTries) generation = now;
+    auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));
+    if (claim) return *std::move(claim);
+  }
+}
+
+Task<Result<uint64_t>> ChainFetcher::ensure_piece(Context context, FileRefPtr ref, ByteRange range,
+                                                  Activity::Token token) {
+  if (auto alive = context.check("a load"); !alive) co_return Error(alive.error());
+  FlightTable::Claim claim = claim_unstored(ref, range);
+  uint64_t fetched = 0;
+  for (FlightPtr& flight : claim.started) {
+    fetched += flight->range.size;
+    runner_.launch(std::move(flight), Urgency::kLoad, {}, token.another());
+  }
+  for (const ReadPart& part : claim.parts) {
+    if (!part.reader) continue;
+    auto stored = co_await await_stored(context, ref, part.reader.flight());
+    if (!stored) {
+      co_return error(stored.error().with_context(
+          fmt::format("cannot load {} bytes at {} of '{}' into the cache", part.range.size,
+                      part.range.offset, ref->key)));
+    }
+  }
+  co_return fetched;
+}
+
+// Returns when the flight's bytes are in the page store, and puts them there once more when they
+// were refused or dropped since.
+Task<Result<>> ChainFetcher::await_stored(Context context, FileRefPtr ref, FlightPtr flight) {
+  const bool fresh = !flight->stored->ready();
+  Result<bool> stored = co_await flight->stored->wait(context, "a load");
+  // kUnsupported: the flight began for a reader whose mount does not keep this file.
+  if (fresh && (stored || stored.error().code() != StatusCode::kUnsupported)) {
+    if (!stored) co_return Error(stored.error());
+    co_return Result<>();
+  }
+  std::optional<Bytes> bytes = flight->arriving.part(0, flight->range.size);
+  LEAT_CHECK(bytes || !stored);
+  if (!bytes) co_return Error(stored.error());
+  PageStore* store = runner_.store_for(*ref);
+  if (store->missing(*ref, flight->range).empty()) co_return Result<>();
+  uint64_t offset = flight->range.offset;
+  auto written = co_await store->write(context, ref, offset, *std::move(bytes));
+  co_return written;
+}
+
+uint64_t ChainFetcher::forget(const FileId& id) {
+  uint64_t bytes = 0;
+  for (const FlightPtr& flight : table_.of(id)) {
+    if (!memory_.evict(flight)) continue;
+    bytes += flight->range.size;
+    table_.remove(flight);
+  }
+  return bytes;
+}
+
+}  // namespace leat

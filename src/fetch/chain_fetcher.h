@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// ChainFetcher: the Fetcher. fetcher.cc reads, chain_ahead.cc looks ahead and loads. Private to
+// this room.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fetch/fetcher.h"
+#include "fetch/flight_runner.h"
+#include "fetch/flight_table.h"
+#include "fetch/recent_ranges.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+
+class ChainFetcher final : public Fetcher {
+ public:
+  ChainFetcher(FetcherOptions options, PageStore* store, SourceTable& sources, Executor& executor);
+  ~ChainFetcher() override;
+
+  Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
+  StreamedReadPtr stream(FileRefPtr ref, ByteRange range) override;
+  std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
+  Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) override;
+  bool prefetch(FileRefPtr ref, ByteRange range) override;
+  uint64_t unkept_ahead_bytes_max() const override { return memory_bytes_max_ / 4; }
+  Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) override;
+  uint64_t forget(const FileId& id) override;
+  Task<> stop() override;
+  FetcherStats stats() const override {
+    return {memory_.bytes(), runner_.requests_in_flight(), table_.files()};
+  }
+
+ private:
+  class Streamed;
+
+  FlightTable::ClaimLimits claim_limits(const FileRef& ref, size_t flights_max) const;
+  std::vector<ByteRange> missing(const FileRef& ref, ByteRange range, bool ask_store) const;
+  void count_handed_out(const FlightPtr& flight, ByteRange part) {
+    if (table_.handed_out(flight, part)) memory_.read_through(flight);
+  }
+
+  Task<Result<FairGate::Permit>> admit(Context context, FileRefPtr ref, ByteRange range);
+  Task<Result<Bytes>> read_direct(Context context, FileRefPtr ref, ByteRange range);
+  std::vector<ReadPart> find_or_start(const FileRefPtr& ref, ByteRange range, bool ask_store,
+                                      const Activity::Token& token);
+  Task<Result<>> gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts, Bytes* rope);
+  // The part's first bytes, at least `least` of them and at most `most`. None, without an error,
+  // where the page store no longer has what it had: the caller then looks again from there.
+  Task<Result<Bytes>> take(Context context, FileRefPtr ref, ReadPart& part, uint64_t least,
+                           uint64_t most);
+  Task<Result<Bytes>> await_arrival(Context context, FlightPtr flight, ByteRange part,
+                                    uint64_t least);
+  Task<Result<Bytes>> read_cached(Context context, FileRefPtr ref, ByteRange range);
+
+  enum class Ahead { kLookAgain, kNothingLeft, kRefused };
+  Ahead prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
+                     uint64_t generation, const Activity::Token& token);
+  FlightTable::Claim claim_unstored(const FileRefPtr& ref, ByteRange range);
+  Task<Result<uint64_t>> ensure_piece(Context context, FileRefPtr ref, ByteRange range,
+                                      Activity::Token token);
+  Task<Result<>> await_stored(Context context, FileRefPtr ref, FlightPtr flight);
+
+  const uint64_t memory_bytes_max_;
+  FlightTable table_;
+  RecentRanges memory_;
+  FairGate reads_;  // bytes of reads under way
+  FlightRunner runner_;
+  const Gauge memory_gauge_, reads_gauge_, read_bytes_gauge_, requests_gauge_;
+};
+
+// Looks at the table before a claim is made although flights keep leaving it: at worst a byte is
+// fetched twice.
+inline constexpr unsigned kClaimTries = 16;
+
+// Of what is asked of a fetcher: why it is not done.
+Error stopping(const FileRef& ref);
+Result<> check_range(const FileRef& ref, ByteRange range);
+
+}  // namespace leat

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// PiecewiseSource: a bucket in memory whose reads come as far as the test lets them, and tell so.
+// Thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "source/memory_source_test.h"
+
+namespace leat::testing {
+
+class PiecewiseSource : public MemorySource {
+ public:
+  using MemorySource::MemorySource;
+
+  // Each read, those under way as well, gives its first `bytes` and waits; UINT64_MAX: all.
+  void give(uint64_t bytes) {
+    change([&] { given_ = bytes; });
+  }
+  // Those under way fail where they are, after what they may give.
+  void break_off(StatusCode code) {
+    change([&] {
+      ++breaks_;
+      code_ = code;
+    });
+  }
+  // Where each read began, in the order in which they came.
+  std::vector<uint64_t> offsets() const {
+    std::lock_guard lock(mutex_);
+    return offsets_;
+  }
+
+  Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
+    std::vector<std::byte> content(into.size());
+    const unsigned before = begin(request.range.offset);
+    ReadRequest whole = request;
+    whole.progress = {};
+    Result<> got = co_await MemorySource::read(context, std::move(whole), content);
+    if (!got) co_return got;
+    for (uint64_t done = 0; done < into.size();) {
+      const State now = state();
+      const uint64_t to = std::min<uint64_t>(now.given, into.size());
+      if (to > done) {
+        std::memcpy(into.data() + done, content.data() + done, to - done);
+        done = to;
+        request.progress.arrived(done);
+      } else if (now.breaks != before) {
+        co_return error(now.code, "it breaks off as the test ordered");
+      } else {
+        Result<bool> changed = co_await now.changed->wait(context, "a read in pieces");
+        if (!changed) co_return Error(changed.error());
+      }
+    }
+    co_return Result<>();
+  }
+
+ private:
+  struct State {
+    uint64_t given;
+    unsigned breaks;
+    StatusCode code;
+    std::shared_ptr<SharedResult<bool>> changed;
+  };
+
+  State state() const {
+    std::lock_guard lock(mutex_);
+    return {given_, breaks_, code_, changed_};
+  }
+  unsigned begin(uint64_t offset) {
+    std::lock_guard lock(mutex_);
+    offsets_.push_back(offset);
+    return breaks_;
+  }
+  template <class Change>
+  void change(const Change& apply) {
+    std::shared_ptr<SharedResult<bool>> changed = SharedResult<bool>::make();
+    {
+      std::lock_guard lock(mutex_);
+      apply();
+      changed_.swap(changed);
+    }
+    changed->set(true);
+  }
+
+  mutable std::mutex mutex_;  // leaf
+  uint64_t given_ = UINT64_MAX;
+  unsigned breaks_ = 0;
+  StatusCode code_ = StatusCode::kUnavailable;
+  std::vector<uint64_t> offsets_;
+  std::shared_ptr<SharedResult<bool>> changed_ = SharedResult<bool>::make();
+};
+
+}  // namespace leat::testing
