@@ -23,6 +23,7 @@ using std::chrono::seconds;
 using testing::MadeMap;
 using testing::MadePeer;
 using testing::MemoryPageStore;
+using testing::MemorySource;
 using testing::PiecewiseSource;
 using testing::worker_id;
 
@@ -302,7 +303,7 @@ TEST_F(ReplicaDoorTest, WhereTheFirstIsDeadItIsTheFirst) {
 
 TEST_F(ReplicaDoorTest, ManyAtOnceAskTheFirstOnce) {
   const PeerRead asked = beside(read_owned_by(kOther, std::string(100'000, 'x')));
-  std::vector<std::future<PeerReply<Bytes>>> reads;
+  std::vector<std::future<PeerReply<PeerBytes>>> reads;
   for (int i = 0; i < 16; ++i) {
     reads.push_back(boost::asio::co_spawn(executor_.any(), own_->read_bytes(patient(), asked),
                                           boost::asio::use_future));
