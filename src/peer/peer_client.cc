@@ -256,6 +256,16 @@ Task<PeerReply<UpkeepVerify>> PeerClient::verify(Context context, uint64_t job) 
   co_return decoded(reply, &decode_verify);
 }
 
+Task<PeerReply<CopyStep>> PeerClient::copy(Context context, PeerCopy request) {
+  const CopyStepRequest asked{.mount = std::move(request.mount),
+                              .file = *request.file,
+                              .range = request.range,
+                              .goal = std::move(request.goal)};
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), to_http(asked), Clock::duration(0));
+  co_return decoded(reply, &decode_copy_step);
+}
+
 Task<Result<>> PeerClient::ping() const {
   const Context context = Context::background().with_timeout(options_.ping_timeout);
   HttpRequest request{.path = "/peer/v1/ping"};

@@ -46,6 +46,7 @@ class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> 
   Task<PeerReply<uint64_t>> upkeep(Context context, PeerUpkeep request) override;
   Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) override;
   Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) override;
+  Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) override;
 
   Task<Result<>> ping() const;
   // Null, or no changes and no number: nothing new for so long that the worker answers all the

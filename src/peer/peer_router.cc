@@ -116,6 +116,8 @@ template Task<Result<ListPage>> PeerRouter::ask(Context, PlacementKey, std::stri
                                                 Ask<ListPage>) const;
 template Task<Result<uint64_t>> PeerRouter::ask(Context, PlacementKey, std::string,
                                                 Ask<uint64_t>) const;
+template Task<Result<CopyStep>> PeerRouter::ask(Context, PlacementKey, std::string,
+                                                Ask<CopyStep>) const;
 template Task<Result<SourceObject>> PeerRouter::ask(Context, PlacementKey, std::string,
                                                     Ask<SourceObject>) const;
 

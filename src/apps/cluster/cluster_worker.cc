@@ -8,6 +8,7 @@
 
 #include "apps/cluster/change_crier.h"
 #include "apps/cluster/cluster_mounts.h"
+#include "apps/cluster/copy_places.h"
 #include "apps/cluster/job_stage.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_records.h"
@@ -16,6 +17,7 @@
 #include "doors/peer/peer_door.h"
 #include "http/server.h"
 #include "model/mount_entry.h"
+#include "peer/cluster_source.h"
 #include "peer/hand_over_source.h"
 #include "peer/trust/request_verifier.h"
 #include "telemetry/log.h"
@@ -95,6 +97,9 @@ class ClusterWorkerImpl : public ClusterWorker {
   std::unique_ptr<Fetcher> fetcher_;
   HostTarget target_;
   VerifyRuns verify_runs_;
+  CopyPlaces copy_places_{map_};
+  const SourcePtr files_;  // the cluster's, wherever they lie
+  CopyRuns copy_runs_;
   ClusterMounts mounts_;
   std::shared_ptr<OwnPeer> own_;
   PeerDoor door_;
@@ -124,6 +129,10 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
       fetcher_(Fetcher::create(options_.fetch, &store_, sources_, executor)),
       target_(*fetcher_, store_, &store_, executor),
       verify_runs_(target_, executor),
+      files_(make_cluster_source(
+          {.cluster = options_.cluster, .name = "leat://" + options_.cluster}, map_, peers_)),
+      copy_runs_(
+          *files_, [this](const CopyGoal& goal) { return copy_places_.find(goal); }, executor),
       mounts_(*catalog_, &store_,
               [this](const ClusterMount& mount, SourcePtr source) {
                 return wrap(mount, std::move(source));
@@ -136,6 +145,7 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
           .store = &store_,
           .target = &target_,
           .verify_runs = &verify_runs_,
+          .copy_runs = &copy_runs_,
           .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); }})),
       door_({.own = *own_,
              .map = map_,
@@ -352,6 +362,7 @@ Task<> ClusterWorkerImpl::stop() {
   co_await activity_.wait_idle();
   co_await crier_.stop();
   co_await verify_runs_.stop();
+  co_await copy_runs_.stop();
   co_await catalog_->stop();
   co_await fetcher_->stop();
   co_await registry_->stop();

@@ -65,6 +65,7 @@ class ClusterCommand : public Command {
         ->type_name("FILE");
     add_command(app, "load", "Bring files into the workers' caches, before they are needed", load_);
     add_command(app, "free", "Give the space of files back, on all workers", free_);
+    add_command(app, "cp", "Copy files to another place of the namespace, or to a store", copy_);
     add_command(app, "verify", "Compare all that workers have cached with its checksums", verify_);
     add_command(app, "jobs", "The cluster's jobs, which its leader does", *jobs_);
     declare_dev(*add("dev", "Run a whole cluster on this machine, to try it, until Ctrl-C",
@@ -109,6 +110,7 @@ class ClusterCommand : public Command {
   ClusterDevOptions dev_;
   JobCommand load_{"load", cluster_jobs()};
   JobCommand free_{"free", cluster_jobs()};
+  JobCommand copy_{"copy", cluster_jobs()};
   JobCommand verify_{"verify", cluster_jobs()};
   const std::unique_ptr<Command> jobs_ = make_jobs_command(cluster_jobs());
 };

@@ -46,6 +46,7 @@ class PeerDoor {
   Task<HttpResponse> upkeep(Context context, HttpRequest request);
   Task<HttpResponse> drop(Context context, HttpRequest request);
   Task<HttpResponse> verify(Context context, HttpRequest request);
+  Task<HttpResponse> copy(Context context, HttpRequest request);
 
   // What is answered in place of anything else, where there is something.
   // `who`, where it is given, is who asks.

@@ -27,11 +27,14 @@ constexpr NumberName kNumbers[] = {{"files_total", &JobProgress::files_total},
                                    {"bytes_verified", &JobProgress::bytes_verified},
                                    {"errors", &JobProgress::errors},
                                    {"files_uncached", &JobProgress::files_uncached},
-                                   {"bytes_uncached", &JobProgress::bytes_uncached}};
+                                   {"bytes_uncached", &JobProgress::bytes_uncached},
+                                   {"files_there", &JobProgress::files_there}};
 
 Json json_of(const JobOrder& order) {
   Json json = {{"kind", to_string(order.kind)}};
   put_bytes(json, "path", order.path);
+  if (!order.output.empty()) put_bytes(json, "to", order.output);
+  if (order.over != CopyOver::kNothing) json["over"] = to_string(order.over);
   put_each(json, "include", order.selection.include);
   put_each(json, "exclude", order.selection.exclude);
   if (!order.selection.regex.empty()) put_bytes(json, "regex", order.selection.regex);
@@ -46,6 +49,8 @@ Result<JobOrder> order_of(const Json& json) {
   JobOrder order;
   LEAT_TRY(order.kind, parse_job_kind(json.at("kind").get<std::string>()));
   need_bytes(json, "path", order.path);
+  get_bytes(json, "to", order.output);
+  LEAT_TRY(order.over, parse_copy_over(json.value("over", "nothing")));
   get_each(json, "include", order.selection.include);
   get_each(json, "exclude", order.selection.exclude);
   get_bytes(json, "regex", order.selection.regex);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cluster/registry_mirror.h"
+#include "jobs/copy_job.h"
 #include "model/file_filter.h"
 #include "model/mount_entry.h"
 #include "runtime/shared_result.h"
@@ -25,11 +26,15 @@ Result<> check(JobOrder& order) {
   LEAT_TRY(order.path, normalise_path(order.path));
   LEAT_TRY(const FileFilter filter, FileFilter::make(order.selection));
   static_cast<void>(filter);
+  if (order.kind == JobKind::kCopy) {
+    LEAT_TRY(order.output, check_copy(order.path, order.output));
+    return {};
+  }
   const bool known = order.kind == JobKind::kLoad || order.kind == JobKind::kFree ||
                      order.kind == JobKind::kVerify;
   if (known) return {};
   return error(StatusCode::kInvalidArgument,
-               fmt::format("{} is no job of a cluster; there are load, free and verify",
+               fmt::format("{} is no job of a cluster; there are load, free, verify and copy",
                            to_string(order.kind)));
 }
 
