@@ -41,9 +41,13 @@ class ClusterClientImpl : public ClusterClient {
     Result<> seen = co_await map_->first_view(std::move(context));
     if (seen) co_return seen;
     co_return error(seen.error().with_context(
-        fmt::format("cannot reach the cluster at {}; is a worker running there, and does the "
-                    "token belong to it?",
-                    fmt::join(options_.seeds, ", "))));
+        fmt::format("cannot reach the cluster at {}; is a worker running there, does the token "
+                    "belong to it, and {}?",
+                    fmt::join(options_.seeds, ", "),
+                    options_.tls != nullptr
+                        ? "are the options ca, certificate and key those of this cluster"
+                        : "does it do without TLS, for which the options ca, certificate and key "
+                          "would be needed")));
   }
   ClusterMap& map() override { return *map_; }
 
