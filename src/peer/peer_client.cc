@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "peer/job_orders.h"
 #include "peer/name_pages.h"
 #include "peer/peer_error.h"
 #include "peer/read_request.h"
@@ -292,6 +293,18 @@ Task<Result<PeerChanges>> PeerClient::changes(Context context, uint64_t after) {
   if (!reply.result) co_return Error(reply.result.error());
   if (reply.result->status == 204) co_return PeerChanges{.number = after, .changes = {}};
   co_return decode_changes(reply.result->body);
+}
+
+Task<PeerReply<std::string>> PeerClient::jobs(Context context, std::string method,
+                                              std::string below, std::string ticket,
+                                              std::string body) {
+  HttpRequest request{.method = std::move(method), .path = kJobsPath + below};
+  if (!ticket.empty()) request.query[kTicketMember] = std::move(ticket);
+  request.body = std::move(body);
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), std::move(request), Clock::duration(0));
+  if (!reply.result) co_return refused<std::string>(reply);
+  co_return PeerReply<std::string>{reply.reach, std::move(reply.result->body), reply.epoch};
 }
 
 Task<Result<>> PeerClient::tell(Context context, PeerChanges changes) {

@@ -53,6 +53,9 @@ class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> 
   // same.
   Task<Result<ClusterViewPtr>> view(Context context, RegistryRevision after);
   Task<Result<PeerChanges>> changes(Context context, uint64_t after);
+  // Of the cluster's jobs (JobDoor): `below` kJobsPath, "/7"; the answer's body.
+  Task<PeerReply<std::string>> jobs(Context context, std::string method, std::string below,
+                                    std::string ticket, std::string body);
   Task<Result<>> tell(Context context, PeerChanges changes);
 
  private:

@@ -51,6 +51,27 @@ class ClusterClientImpl : public ClusterClient {
   }
   ClusterMap& map() override { return *map_; }
 
+  Task<Result<std::string>> ask_jobs(Context context, std::string method, std::string below,
+                                     std::string body) override {
+    std::vector<std::string> addresses;
+    for (const auto& [id, info] : known()->workers) addresses.push_back(info.address);
+    if (addresses.empty()) addresses = options_.seeds;
+    // The same for all that are asked.
+    const std::string ticket = method == "POST" ? Id128::random().to_hex() : "";
+    std::vector<std::string> failures;
+    for (size_t i = 0; i < addresses.size() && context.check(""); ++i) {
+      const std::string& address = addresses[(i + first_) % addresses.size()];
+      Result<ClientPtr> client = asker(address);
+      if (!client) co_return Error(client.error());
+      PeerReply<std::string> reply = co_await (*client)->jobs(context, method, below, ticket, body);
+      if (reply.reach == PeerReach::kAnswered) co_return std::move(reply.result);
+      failures.push_back(fmt::format("{}: {}", address, reply.result.error().to_string()));
+    }
+    co_return error(
+        StatusCode::kUnavailable,
+        fmt::format("no worker of the cluster takes orders: {}", fmt::join(failures, "; ")));
+  }
+
   SourcePtr source() override {
     std::lock_guard lock(mutex_);
     if (source_ == nullptr) {

@@ -9,6 +9,7 @@
 #include "apps/cluster/change_crier.h"
 #include "apps/cluster/cluster_mounts.h"
 #include "apps/cluster/copy_places.h"
+#include "apps/cluster/job_door.h"
 #include "apps/cluster/job_stage.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_records.h"
@@ -105,6 +106,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   PeerDoor door_;
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<ClusterMember> member_;
+  JobDoor job_door_{door_, map_};
   std::atomic<RegistryMap*> registry_map_ = nullptr;  // of member_
   std::unique_ptr<ClusterJobBook> job_book_;
   std::unique_ptr<ClusterJobRunner> job_runner_;
@@ -170,7 +172,9 @@ Result<> ClusterWorkerImpl::begin() {
                             .connections_max = kConnectionsMax,
                             .turned_away_max = kTurnedAwayMax,
                             .tls = options_.tls};
-  LEAT_TRY(server_, HttpServer::start(options_.listen, door_.router(), serving, executor_));
+  HttpRouter router = door_.router();
+  job_door_.add_to(router);
+  LEAT_TRY(server_, HttpServer::start(options_.listen, std::move(router), serving, executor_));
   ClusterMemberOptions member{
       .cluster = options_.cluster, .ttl = options_.ttl, .ring = options_.ring};
   member.self = make_self(server_->endpoint());
@@ -181,6 +185,7 @@ Result<> ClusterWorkerImpl::begin() {
   ClusterJobRunnerParts jobs{.registry = *registry_,
                              .election = member_->election(),
                              .book = *job_book_,
+  job_door_.open(*job_book_);
                              .worker = id_.to_hex(),
                              .make_stage = [this] {
                                return make_job_stage(

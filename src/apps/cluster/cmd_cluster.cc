@@ -89,6 +89,18 @@ class ClusterCommand : public Command {
     sub->callback([this, &command] {
       action_ = [this, &command] {
         command.json = json;
+    token
+        ->add_option("--jobs", job_paths_,
+                     "Where it may order jobs of the cluster, with all below; may be given several "
+                     "times")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    token
+        ->add_option("--write", writable_,
+                     "Where its jobs may copy to, with all below; may be given several times")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    token->add_flag("--admin", admin_, "Its jobs may copy to any store that workers can write to");
         return command.run();
       };
     });
@@ -104,7 +116,8 @@ class ClusterCommand : public Command {
 
   std::function<Attempt<>()> action_ = [this] { return status(); };
   std::string source_, path_, file_, principal_, secret_file_ = "/etc/leat/cluster.secret";
-  std::vector<std::string> options_, readable_;
+  std::vector<std::string> options_, readable_, writable_, job_paths_;
+  bool admin_ = false;
   uint64_t days_ = 365;
   bool back_ = false;
   ClusterDevOptions dev_;
@@ -191,8 +204,13 @@ Attempt<> ClusterCommand::secret() {
 }
 
 Attempt<> ClusterCommand::token() {
-  TokenOrder order{
-      .secret_file = secret_file_, .principal = principal_, .readable = readable_, .days = days_};
+  TokenOrder order{.secret_file = secret_file_,
+                   .principal = principal_,
+                   .readable = readable_,
+                   .writable = writable_,
+                   .jobs = job_paths_,
+                   .admin = admin_,
+                   .days = days_};
   LEAT_TRY(TokenClaims claims, write_token(file_, order));
   return done(
       Json{{"file", file_}, {"principal", principal_}, {"expires", claims.expires}},
@@ -205,6 +223,7 @@ Attempt<> ClusterCommand::dev() {
   LEAT_TRY(dev_.options, parse_options(options_));
   return run_cluster_dev(std::move(dev_), json);
 }
+// The worker goes on with it by itself; this waits for it.
 
 }  // namespace
 

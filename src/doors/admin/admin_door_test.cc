@@ -267,16 +267,16 @@ class RecordingCluster : public ClusterHost {
     ordered = std::move(request);
     co_return job_view();
   }
-  Result<std::vector<ClusterJobView>> cluster_jobs() const override {
-    return std::vector<ClusterJobView>{job_view()};
+  Task<Result<std::vector<ClusterJobView>>> cluster_jobs(Context) const override {
+    co_return std::vector<ClusterJobView>{job_view()};
   }
-  Result<ClusterJobView> cluster_job(uint64_t id) const override {
-    if (id == 7) return job_view();
-    return error(StatusCode::kNotFound, "no such job");
+  Task<Result<ClusterJobView>> cluster_job(Context, uint64_t id) const override {
+    if (id == 7) co_return job_view();
+    co_return error(StatusCode::kNotFound, "no such job");
   }
-  Task<Result<ClusterJobView>> cancel_cluster_job(Context, uint64_t id) override {
+  Task<Result<ClusterJobView>> cancel_cluster_job(Context context, uint64_t id) override {
     cancelled = id;
-    co_return cluster_job(id);
+    co_return co_await cluster_job(std::move(context), id);
   }
   static ClusterJobView job_view() {
     return {.job = {.id = 7, .kind = "load", .path = "/a\xff", .state = "waiting"},

@@ -83,19 +83,22 @@ struct ClusterJobView {
 class ClusterHost {
  public:
   virtual ~ClusterHost() = default;
-  // kUnsupported where this daemon is no worker; so do all others.
+  // kUnsupported where this daemon is no worker; so do all others but those of jobs.
   virtual Result<ClusterStatusView> cluster_status() const = 0;
   virtual Task<Result<ClusterMountView>> add_cluster_mount(Context context,
                                                            ClusterMountRequest request) = 0;
   virtual Task<Result<>> remove_cluster_mount(Context context, std::string path) = 0;
-  // Returns when the ring is without this worker, or with it again.
+  // Returns when the ring is without this worker, or with it again. What it has goes to others from
+  // then on, as cluster_status() says.
   virtual Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) = 0;
 
-  // Jobs of all workers, done by their leader. Returns when the order is with the registry.
+  // Jobs of all workers, done by their leader; on a client's host by way of the one cluster that it
+  // mounts, with the rights of its token (kPermissionDenied), kUnsupported where there is none or
+  // more than one. Returns when the order is with the registry.
   virtual Task<Result<ClusterJobView>> start_cluster_job(Context context,
                                                          ClusterJobRequest request) = 0;
-  virtual Result<std::vector<ClusterJobView>> cluster_jobs() const = 0;
-  virtual Result<ClusterJobView> cluster_job(uint64_t id) const = 0;
+  virtual Task<Result<std::vector<ClusterJobView>>> cluster_jobs(Context context) const = 0;
+  virtual Task<Result<ClusterJobView>> cluster_job(Context context, uint64_t id) const = 0;
   // The job as it was: one that had ended stays as it is.
   virtual Task<Result<ClusterJobView>> cancel_cluster_job(Context context, uint64_t id) = 0;
 };

@@ -35,6 +35,11 @@ class PeerDoor {
 
   HttpRouter router();
 
+  // For what is answered beside it: the answer to who has not signed as he should; else who asks.
+  std::optional<HttpResponse> refuse_unsigned(const HttpRequest& request, PrincipalPtr* who) const {
+    return refusal(request, "", who);
+  }
+
  private:
   Task<HttpResponse> ping(Context context, HttpRequest request);
   Task<HttpResponse> bytes(Context context, HttpRequest request);
