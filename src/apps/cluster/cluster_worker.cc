@@ -63,7 +63,8 @@ class ClusterWorkerImpl : public ClusterWorker {
   std::shared_ptr<RequestSigner> signer() override { return signer_; }
   Task<Result<ClusterMount>> add_mount(Context context, ClusterMount mount) override;
   Task<Result<>> remove_mount(Context context, std::string path) override;
-  Task<Result<>> drain(Context context, bool back) override;
+  Task<Result<>> drain(Context context, bool back, uint64_t bandwidth) override;
+  std::optional<HandOffState> hand_off() const override { return hand_off_.state(); }
   ClusterJobBook& jobs() override { return *job_book_; }
   Task<> stop() override;
 
@@ -101,12 +102,13 @@ class ClusterWorkerImpl : public ClusterWorker {
   CopyPlaces copy_places_{map_};
   const SourcePtr files_;  // the cluster's, wherever they lie
   CopyRuns copy_runs_;
+  HandOff hand_off_;
   ClusterMounts mounts_;
   std::shared_ptr<OwnPeer> own_;
   PeerDoor door_;
+  JobDoor job_door_{door_, map_};
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<ClusterMember> member_;
-  JobDoor job_door_{door_, map_};
   std::atomic<RegistryMap*> registry_map_ = nullptr;  // of member_
   std::unique_ptr<ClusterJobBook> job_book_;
   std::unique_ptr<ClusterJobRunner> job_runner_;
@@ -135,6 +137,7 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
           {.cluster = options_.cluster, .name = "leat://" + options_.cluster}, map_, peers_)),
       copy_runs_(
           *files_, [this](const CopyGoal& goal) { return copy_places_.find(goal); }, executor),
+      hand_off_(store_, map_, peers_, executor),
       mounts_(*catalog_, &store_,
               [this](const ClusterMount& mount, SourcePtr source) {
                 return wrap(mount, std::move(source));
@@ -182,10 +185,10 @@ Result<> ClusterWorkerImpl::begin() {
   member_ = ClusterMember::start(*registry_, std::move(member), executor_);
   registry_map_ = &member_->map();
   job_book_ = ClusterJobBook::start(*registry_, executor_);
+  job_door_.open(*job_book_);
   ClusterJobRunnerParts jobs{.registry = *registry_,
                              .election = member_->election(),
                              .book = *job_book_,
-  job_door_.open(*job_book_);
                              .worker = id_.to_hex(),
                              .make_stage = [this] {
                                return make_job_stage(
@@ -329,7 +332,7 @@ Task<Result<>> ClusterWorkerImpl::remove_mount(Context context, std::string path
   co_return Result<>();
 }
 
-Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back) {
+Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back, uint64_t bandwidth) {
   const ClusterViewPtr now = map_.view();
   const bool others = std::ranges::any_of(now->ring.members(), [&](const RingMember& one) {
     return one.worker != id_ && one.weight > 0 && now->worker(one.worker) != nullptr;
@@ -338,6 +341,7 @@ Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back) {
     co_return error(StatusCode::kBusy,
                     "no other worker is there to take this one's share; start one first");
   }
+  if (back) co_await hand_off_.call_off();
   WorkerInfo self = member_->self();
   self.state = back ? WorkerState::kActive : WorkerState::kDraining;
   member_->publish(self);
@@ -352,13 +356,16 @@ Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back) {
     const auto& members = (*view)->ring.members();
     const bool member =
         std::ranges::any_of(members, [this](const RingMember& one) { return one.worker == id_; });
-    if (member == back) co_return Result<>();
+    if (member == back) break;
   }
+  if (!back) co_await hand_off_.begin(bandwidth);
+  co_return Result<>();
 }
 
 // First out of the others' sight, then the door, then what it leads to.
 Task<> ClusterWorkerImpl::stop() {
   stopping_.request_stop();
+  co_await hand_off_.stop();
   if (job_runner_) co_await job_runner_->stop();
   if (job_book_) co_await job_book_->stop();
   if (member_) co_await member_->stop(Context::background().with_timeout(std::chrono::seconds(3)));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <thread>
 
 #include "apps/cached/job_command.h"
 #include "apps/client/daemon_client.h"
@@ -11,14 +12,35 @@
 #include "apps/cluster/secret_files.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
+#include "apps/progress.h"
 #include "apps/reference/command_description.h"
 #include "apps/text_table.h"
+#include "base/counted.h"
 #include "base/units.h"
 #include "doors/admin/codec_cluster.h"
 #include "peer/trust/cluster_secret.h"
 
 namespace leat {
 namespace {
+
+constexpr auto kDrainLookedAt = std::chrono::milliseconds(200);
+
+std::string describe(const ClusterDrainView& drain) {
+  const std::string moved =
+      fmt::format("{}, {}", counted(drain.objects_done, "object"), format_bytes(drain.bytes_done));
+  if (!drain.ended) {
+    return fmt::format("draining: {} of about {}, {} are with others", moved, drain.objects_total,
+                       format_bytes(drain.bytes_total));
+  }
+  if (drain.stopped) return "the drain was called off";
+  if (drain.objects_failed == 0) {
+    return fmt::format("all that this worker had is with others ({}); it can be ended", moved);
+  }
+  return fmt::format(
+      "{} are with others, {} are not: those go with this worker, and are fetched "
+      "from the store when they are wanted",
+      moved, counted(drain.objects_failed, "object"));
+}
 
 class ClusterCommand : public Command {
  public:
@@ -49,6 +71,10 @@ class ClusterCommand : public Command {
     CLI::App* secret =
         add("secret", "Make the file of what all workers share", &ClusterCommand::secret);
     secret->add_option("FILE", file_, "To be made")->type_name("FILE")->required();
+    drain->add_option("--bandwidth", bandwidth_, "Others take at most so many bytes a second")
+        ->type_name("SIZE");
+    drain->add_flag("--background", background_,
+                    "Return when the share is with the others, and not when all else is");
     CLI::App* token = add("token", "Make a client's token", &ClusterCommand::token);
     token->add_option("FILE", file_, "To be made")->type_name("FILE")->required();
     token->add_option("--principal", principal_, "Whose it is, for logs")
@@ -119,7 +145,8 @@ class ClusterCommand : public Command {
   std::vector<std::string> options_, readable_, writable_, job_paths_;
   bool admin_ = false;
   uint64_t days_ = 365;
-  bool back_ = false;
+  bool back_ = false, background_ = false;
+  std::string bandwidth_;
   ClusterDevOptions dev_;
   JobCommand load_{"load", cluster_jobs()};
   JobCommand free_{"free", cluster_jobs()};
@@ -173,6 +200,7 @@ Attempt<> ClusterCommand::status() {
   return {};
 }
 
+  if (view.drain) print(describe(*view.drain));
 Attempt<> ClusterCommand::mount() {
   ClusterMountRequest request{.path = path_, .source = source_};
   LEAT_TRY(request.options, parse_options(options_));
@@ -189,12 +217,41 @@ Attempt<> ClusterCommand::unmount() {
 
 Attempt<> ClusterCommand::drain() {
   DaemonClient client(runtime_directory());
-  LEAT_TRY(Json answer,
-           client.post("/v1/cluster/drain", to_json(ClusterDrainRequest{.back = back_})));
-  return done(Json{{"back", back_}},
-              back_ ? "this worker has a share again"
-                    : "this worker's share is with the others; what it has cached they ask it "
-                      "for as long as it runs");
+  ClusterDrainRequest request{.back = back_};
+  if (!bandwidth_.empty()) {
+    LEAT_TRY(request.bandwidth, parse_bytes(bandwidth_));
+  }
+  LEAT_TRY(Json answer, client.post("/v1/cluster/drain", to_json(request)));
+  if (back_) return done(Json{{"back", true}}, "this worker has a share again");
+  if (background_) {
+    return done(Json{{"back", false}},
+                "this worker's share is with the others, and they take what it has cached; 'leat "
+                "cluster' says how far that is");
+  }
+  Progress progress(std::chrono::milliseconds(500));
+  ClusterStatusView view;
+  while (true) {
+    LEAT_TRY(answer, client.get("/v1/cluster"));
+    LEAT_TRY(view, from_json<ClusterStatusView>(answer));
+    if (!view.drain || view.drain->ended) break;
+    progress.show({.bytes_done = view.drain->bytes_done,
+                   .bytes_total = view.drain->bytes_total,
+                   .files_done = view.drain->objects_done,
+                   .files_total = view.drain->objects_total});
+    std::this_thread::sleep_for(kDrainLookedAt);
+  }
+  progress.clear();
+  if (!view.drain || view.drain->stopped) {
+    return failure(StatusCode::kCancelled,
+                   "the drain was called off ('leat cluster drain --back')");
+  }
+  Json document = to_json(*view.drain);
+  document["back"] = false;
+  if (view.drain->objects_failed == 0) return done(document, describe(*view.drain));
+  for (const std::string& error : view.drain->errors) note(printable(error));
+  Failure some(Status(StatusCode::kUnavailable, describe(*view.drain)), ExitCode::kFailed);
+  some.document = std::move(document);
+  return std::unexpected(std::move(some));
 }
 
 Attempt<> ClusterCommand::secret() {

@@ -293,6 +293,16 @@ Result<ClusterStatusView> HostCluster::cluster_status() const {
     if (auto trouble = worker_->mount_trouble(path)) one.trouble = trouble->to_string();
     status.mounts.push_back(std::move(one));
   }
+  if (const auto handed = worker_->hand_off()) {
+    status.drain = ClusterDrainView{.ended = handed->ended,
+                                    .stopped = handed->stopped,
+                                    .objects_total = handed->objects_total,
+                                    .objects_done = handed->objects_done,
+                                    .objects_failed = handed->objects_failed,
+                                    .bytes_total = handed->bytes_total,
+                                    .bytes_done = handed->bytes_done,
+                                    .errors = handed->errors};
+  }
   return status;
 }
 
@@ -313,7 +323,44 @@ Task<Result<>> HostCluster::remove_cluster_mount(Context context, std::string pa
 
 Task<Result<>> HostCluster::drain_worker(Context context, ClusterDrainRequest request) {
   LEAT_CO_CHECK_OK(need_worker());
-  co_return co_await worker_->drain(context.with_timeout(std::chrono::seconds(60)), request.back);
+  co_return co_await worker_->drain(context.with_timeout(std::chrono::seconds(60)), request.back,
+                                    request.bandwidth);
+}
+
+// --- jobs, by the worker that we are, or by way of the cluster that we mount ---------------------
+
+// The one by whose right orders are given.
+Result<HostCluster::ClientPtr> HostCluster::only_client() const {
+  std::lock_guard lock(mutex_);
+  if (clients_.size() == 1) return clients_.begin()->second;
+  if (clients_.empty()) {
+    return error(StatusCode::kUnsupported,
+                 "this daemon is no worker of a cluster and mounts none: 'leat worker --registry "
+                 "…' makes it one, 'leat mount leat://HOST:PORT/PATH DIR' mounts one");
+  }
+  return error(StatusCode::kUnsupported,
+               fmt::format("this daemon mounts {} clusters, or one by several tokens, and orders "
+                           "are given to one of them: give them on a worker, or by a daemon that "
+                           "mounts one (LEAT_RUNTIME_DIR)",
+                           clients_.size()));
+}
+
+Task<Result<Json>> HostCluster::ask_jobs(Context context, std::string method, std::string below,
+                                         std::string body) const {
+  Result<ClientPtr> client = only_client();
+  if (!client) co_return Error(client.error());
+  Result<std::string> answer = co_await (*client)->ask_jobs(
+      context.with_timeout(kOrderTime), std::move(method), std::move(below), std::move(body));
+  if (!answer) co_return Error(answer.error());
+  co_return parse_json(*answer, "a worker's answer");
+}
+
+Task<Result<ClusterJobView>> HostCluster::ask_job(Context context, std::string method,
+                                                  std::string below, std::string body) const {
+  Result<Json> answer =
+      co_await ask_jobs(std::move(context), std::move(method), std::move(below), std::move(body));
+  if (!answer) co_return Error(answer.error());
+  co_return from_json<ClusterJobView>(*answer);
 }
 
 Task<Result<ClusterJobView>> HostCluster::start_cluster_job(Context context,

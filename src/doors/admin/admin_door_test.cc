@@ -261,6 +261,7 @@ class RecordingCluster : public ClusterHost {
   }
   Task<Result<>> drain_worker(Context, ClusterDrainRequest asked) override {
     back = asked.back;
+    bandwidth = asked.bandwidth;
     co_return Result<>();
   }
   Task<Result<ClusterJobView>> start_cluster_job(Context, ClusterJobRequest request) override {
@@ -292,6 +293,7 @@ class RecordingCluster : public ClusterHost {
 
   bool worker = false;
   std::optional<bool> back;
+  uint64_t bandwidth = 0;
   std::string removed;
   ClusterStatusView view{
       .name = "t",
@@ -300,8 +302,8 @@ class RecordingCluster : public ClusterHost {
       .epoch = 5,
       .trouble = "etcd does not answer",
       .workers = {{.id = "01", .address = "a:1", .host = "h", .state = "active", .share = 0.5}},
-      .mounts = {
-          {.path = "/d", .source = "s3://b", .options = {{"region", "x"}}, .trouble = "no"}}};
+      .mounts = {{.path = "/d", .source = "s3://b", .options = {{"region", "x"}}, .trouble = "no"}},
+      .drain = ClusterDrainView{.ended = true, .objects_done = 3, .errors = {"why"}}};
 };
 
 class AdminDoorTest : public testing::Test {
@@ -472,6 +474,9 @@ TEST_F(AdminDoorTest, TellsOfAClusterAndChangesIt) {
   EXPECT_EQ(made->options, wanted.options);
   EXPECT_EQ(ask("DELETE", "/v1/cluster/mounts", {{"path", "/a/b/"}}).status, 200);
   EXPECT_EQ(cluster_.removed, "/a/b");
+  EXPECT_EQ(ask("POST", "/v1/cluster/drain", {}, R"({"back": true})").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/cluster/drain", {}, R"({"bandwidth": 7})").status, 200);
+  EXPECT_EQ(cluster_.bandwidth, 7u);
   EXPECT_EQ(ask("POST", "/v1/cluster/drain", {}, R"({"back": true})").status, 200);
   EXPECT_EQ(cluster_.back, true);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,16 @@ struct ClusterMountView {
   friend bool operator==(const ClusterMountView&, const ClusterMountView&) = default;
 };
 
+// How far a worker that leaves is with giving others what it has.
+struct ClusterDrainView {
+  bool ended = false;    // all was gone through, or it was called off
+  bool stopped = false;  // it was
+  uint64_t objects_total = 0, objects_done = 0;
+  uint64_t objects_failed = 0;               // that nobody else has
+  uint64_t bytes_total = 0, bytes_done = 0;  // the total is about
+  std::vector<std::string> errors{};         // the first
+};
+
 struct ClusterStatusView {
   std::string name{};
   std::string self{};     // this worker's id
@@ -44,6 +55,7 @@ struct ClusterStatusView {
   std::string trouble{};  // between this worker and the registry; empty: none
   std::vector<ClusterWorkerView> workers{};
   std::vector<ClusterMountView> mounts{};
+  std::optional<ClusterDrainView> drain{};  // of this worker, where it leaves
 };
 
 struct ClusterMountRequest {
@@ -53,7 +65,8 @@ struct ClusterMountRequest {
 };
 
 struct ClusterDrainRequest {
-  bool back = false;  // take a share again
+  bool back = false;       // take a share again
+  uint64_t bandwidth = 0;  // bytes a second that others take; 0: no limit
 };
 
 // When a job is begun again; any of them makes it stand until it is cancelled.
