@@ -64,17 +64,20 @@ class ClusterCommand : public Command {
     mount->add_option("-o,--option", options_, "Option of the store or of the mount, name=value")
         ->type_name("NAME=VALUE");
     CLI::App* umount = add("umount", "Take such a mount away", &ClusterCommand::unmount);
-    umount->add_option("PATH", path_, "In the cluster's namespace")->type_name("NAME")->required();
-    CLI::App* drain = add("drain", "Give this worker's share to the others, before it goes",
-                          &ClusterCommand::drain);
+    umount->add_option("PATH", path_, "In the cluster's namespace")
+        ->type_name(value_name::kClusterMount)
+        ->required();
+    CLI::App* drain =
+        add("drain", "Give this worker's share and what it has to the others, before it goes",
+            &ClusterCommand::drain);
     drain->add_flag("--back", back_, "Take a share again");
-    CLI::App* secret =
-        add("secret", "Make the file of what all workers share", &ClusterCommand::secret);
-    secret->add_option("FILE", file_, "To be made")->type_name("FILE")->required();
     drain->add_option("--bandwidth", bandwidth_, "Others take at most so many bytes a second")
         ->type_name("SIZE");
     drain->add_flag("--background", background_,
                     "Return when the share is with the others, and not when all else is");
+    CLI::App* secret =
+        add("secret", "Make the file of what all workers share", &ClusterCommand::secret);
+    secret->add_option("FILE", file_, "To be made")->type_name("FILE")->required();
     CLI::App* token = add("token", "Make a client's token", &ClusterCommand::token);
     token->add_option("FILE", file_, "To be made")->type_name("FILE")->required();
     token->add_option("--principal", principal_, "Whose it is, for logs")
@@ -86,6 +89,18 @@ class ClusterCommand : public Command {
                      "several times (/)")
         ->type_name("NAME")
         ->allow_extra_args(false);
+    token
+        ->add_option("--jobs", job_paths_,
+                     "Where it may order jobs of the cluster, with all below; may be given several "
+                     "times")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    token
+        ->add_option("--write", writable_,
+                     "Where its jobs may copy to, with all below; may be given several times")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    token->add_flag("--admin", admin_, "Its jobs may copy to any store that workers can write to");
     token->add_option("--days", days_, "For how long; 0: for ever (365)")->type_name("NUMBER");
     token->add_option("--secret-file", secret_file_, "The workers' (/etc/leat/cluster.secret)")
         ->type_name("FILE");
@@ -115,18 +130,6 @@ class ClusterCommand : public Command {
     sub->callback([this, &command] {
       action_ = [this, &command] {
         command.json = json;
-    token
-        ->add_option("--jobs", job_paths_,
-                     "Where it may order jobs of the cluster, with all below; may be given several "
-                     "times")
-        ->type_name("NAME")
-        ->allow_extra_args(false);
-    token
-        ->add_option("--write", writable_,
-                     "Where its jobs may copy to, with all below; may be given several times")
-        ->type_name("NAME")
-        ->allow_extra_args(false);
-    token->add_flag("--admin", admin_, "Its jobs may copy to any store that workers can write to");
         return command.run();
       };
     });
@@ -197,10 +200,10 @@ Attempt<> ClusterCommand::status() {
         "{} from {}{}", printable(mount.path), mount.source,
         mount.trouble.empty() ? "" : ", not served by this worker: " + printable(mount.trouble)));
   }
+  if (view.drain) print(describe(*view.drain));
   return {};
 }
 
-  if (view.drain) print(describe(*view.drain));
 Attempt<> ClusterCommand::mount() {
   ClusterMountRequest request{.path = path_, .source = source_};
   LEAT_TRY(request.options, parse_options(options_));
@@ -215,6 +218,7 @@ Attempt<> ClusterCommand::unmount() {
   return done(Json{{"path", path_}}, fmt::format("{} is no mount of the cluster any more", path_));
 }
 
+// The worker goes on with it by itself; this waits for it.
 Attempt<> ClusterCommand::drain() {
   DaemonClient client(runtime_directory());
   ClusterDrainRequest request{.back = back_};
@@ -280,7 +284,6 @@ Attempt<> ClusterCommand::dev() {
   LEAT_TRY(dev_.options, parse_options(options_));
   return run_cluster_dev(std::move(dev_), json);
 }
-// The worker goes on with it by itself; this waits for it.
 
 }  // namespace
 
