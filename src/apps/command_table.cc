@@ -68,11 +68,12 @@ constexpr std::array kCommands = {
                  "10.0.0.7:7480 --cache-dir /nvme/leat",
                  &make_worker_command},
     CommandEntry{"cluster", kCluster,
-                 "Show a cluster, mount and load stores in it, drain a worker, make tokens, "
+                 "Show a cluster, mount, load and copy in it, drain a worker, make tokens, "
                  "try one",
                  "leat cluster\n"
                  "  leat cluster mount s3://my-bucket/train /data/train -o region=us-east-1\n"
                  "  leat cluster load /data/train --every 1d --on-change\n"
+                 "  leat cluster cp /data/train/ s3://archive/train/\n"
                  "  leat cluster jobs\n"
                  "  leat cluster umount /data/train\n"
                  "  leat cluster secret cluster.secret\n"

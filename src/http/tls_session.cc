@@ -120,6 +120,8 @@ IoResult TlsSession::outcome(int returned) {
   } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE ||
              reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED) {
     reason_ = "the server wants a client's certificate and there was none";
+  } else if (distrusted_) {
+    reason_ = fmt::format("the other end does not trust our certificate ({})", reason_);
   }
   return {.state = IoResult::kFailed};
 }

@@ -22,6 +22,8 @@ std::string_view to_string(JobKind kind) {
       return "snapshot";
     case JobKind::kRefresh:
       return "refresh";
+    case JobKind::kCopy:
+      return "copy";
   }
   LEAT_CHECK(false);
 }
@@ -41,13 +43,13 @@ std::string_view to_string(JobState state) {
 }
 
 Result<JobKind> parse_job_kind(std::string_view text) {
-  for (JobKind kind :
-       {JobKind::kLoad, JobKind::kFree, JobKind::kVerify, JobKind::kSnapshot, JobKind::kRefresh}) {
+  for (JobKind kind : {JobKind::kLoad, JobKind::kFree, JobKind::kVerify, JobKind::kSnapshot,
+                       JobKind::kRefresh, JobKind::kCopy}) {
     if (text == to_string(kind)) return kind;
   }
   return error(StatusCode::kInvalidArgument,
-               fmt::format("there is no job '{}'; there are 'load', 'free', 'verify', 'snapshot' "
-                           "and 'refresh'",
+               fmt::format("there is no job '{}'; there are 'load', 'free', 'verify', "
+                           "'snapshot', 'refresh' and 'copy'",
                            text));
 }
 

@@ -19,10 +19,11 @@
 
 namespace leat {
 
-enum class JobKind : uint8_t { kLoad, kFree, kVerify, kSnapshot, kRefresh };
+enum class JobKind : uint8_t { kLoad, kFree, kVerify, kSnapshot, kRefresh, kCopy };
 enum class JobState : uint8_t { kRunning, kDone, kFailed, kCancelled };
 
-// "load", "free", "verify", "snapshot", "refresh"; "running", "done", "failed", "cancelled".
+// "load", "free", "verify", "snapshot", "refresh", "copy"; "running", "done", "failed",
+// "cancelled".
 std::string_view to_string(JobKind kind);
 std::string_view to_string(JobState state);
 Result<JobKind> parse_job_kind(std::string_view text);
@@ -42,14 +43,16 @@ struct JobProgress {
   bool planned = false;  // the totals are final; refresh: directories are counted as files
   uint64_t files_total = 0;
   uint64_t files_done = 0;
-  uint64_t bytes_total = 0;     // load: of the files; free: as bytes_done; verify: about
-  uint64_t bytes_done = 0;      // load: known to be cached; free: given back; verify: compared
-  uint64_t bytes_fetched = 0;   // of these, asked of the store
+  uint64_t bytes_total = 0;  // load: of the files; free: as bytes_done; verify: about
+  // load: known to be cached; free: given back; verify: compared; copy: at the other place.
+  uint64_t bytes_done = 0;
+  uint64_t bytes_fetched = 0;   // of these, asked of the store; copy: that went to it
   uint64_t bytes_verified = 0;  // load that verifies: read back
   uint64_t errors = 0;          // files and directories that failed
   // load: of mounts that do not keep them in the cache; in none of the other numbers.
   uint64_t files_uncached = 0;
   uint64_t bytes_uncached = 0;
+  uint64_t files_there = 0;  // copy: of those done, found there
   // refresh: names.
   uint64_t added = 0, changed = 0, gone = 0;
 };

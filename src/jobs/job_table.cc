@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "jobs/copy_job.h"
 #include "jobs/free_job.h"
 #include "jobs/refresh_job.h"
 #include "jobs/snapshot_job.h"
@@ -44,6 +45,15 @@ Result<JobInfo> JobTable::start(JobOrder order, std::optional<uint64_t> given_id
     return error(
         StatusCode::kUnsupported,
         fmt::format("cannot {}: there is no cache; start Leat with a cache directory", what));
+  }
+  if (order.kind == JobKind::kCopy) {
+    LEAT_TRY(order.output, check_copy(order.path, order.output));
+    if (options_.copier == nullptr) {
+      return error(StatusCode::kUnsupported,
+                   fmt::format("cannot {}: a job copies in a cluster only; 'leat cp' copies by way "
+                               "of this host",
+                               what));
+    }
   }
   auto token = activity_.enter();
   if (!token) {
@@ -92,6 +102,13 @@ std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filt
   }
   if (order.kind == JobKind::kVerify) {
     return std::make_shared<VerifyJob>(id, std::move(order.path), *target_, order.run);
+  }
+  if (order.kind == JobKind::kCopy) {
+    CopyJobOptions copy{.to = std::move(order.output), .over = order.over};
+    copy.files_max = order.requests > 0 ? order.requests : options_.copies_max;
+    copy.bandwidth = order.bandwidth;
+    return std::make_shared<CopyJob>(id, std::move(order.path), std::move(filter), catalog_,
+                                     *options_.copier, executor_, std::move(copy));
   }
   LoadOptions load = options_.load;
   load.verify = order.verify;

@@ -14,6 +14,7 @@
 
 #include "catalog/catalog.h"
 #include "jobs/cache_target.h"
+#include "jobs/file_copier.h"
 #include "jobs/job.h"
 #include "jobs/job_order.h"
 #include "jobs/load_job.h"
@@ -29,6 +30,9 @@ struct JobTableOptions {
   size_t running_max = 16;
   size_t ended_max = 100;  // remembered
   LoadOptions load{};
+  // Who copies, and how many files at once; null: nobody does.
+  FileCopier* copier = nullptr;
+  unsigned copies_max = 8;
   // What else there is to be done of a path that was refreshed; may be empty.
   Refreshed refreshed{};
   // Told of each that has ended, on any thread; may be empty.

@@ -52,7 +52,7 @@ TEST_F(JobTableTest, RefusesWhatCannotRun) {
   EXPECT_EQ(jobs_->cancel(7).error().code(), StatusCode::kNotFound);
   EXPECT_EQ(parse_job_kind("free").value(), JobKind::kFree);
   EXPECT_THAT(parse_job_kind("dance").error().message(),
-              HasSubstr("'load', 'free', 'verify', 'snapshot' and 'refresh'"));
+              HasSubstr("'load', 'free', 'verify', 'snapshot', 'refresh' and 'copy'"));
 
   source_->put("a", "text");
   source_->hold_reads();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer/hand_over_source.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -89,13 +90,19 @@ class HandOverSource : public Source {
     const Clock::time_point now = Clock::now();
     std::lock_guard lock(mutex_);
     if (view.ring.epoch() != epoch_) {
-      const bool goes_on = before_ != nullptr && now - since_ < options_.lasts;
+      const bool goes_on = before_ != nullptr && lasts(view, now);
       if (!goes_on) before_ = std::make_shared<const Ring>(*view.previous);
       epoch_ = view.ring.epoch();
       since_ = now;
       paused_until_.clear();
     }
-    return now - since_ < options_.lasts ? before_ : nullptr;
+    return lasts(view, now) ? before_ : nullptr;
+  }
+  // One that leaves hands over all that it has, however long that takes. Under mutex_.
+  bool lasts(const ClusterView& view, Clock::time_point now) const {
+    if (now - since_ < options_.lasts) return true;
+    return std::ranges::any_of(
+        view.workers, [](const auto& one) { return one.second.state == WorkerState::kDraining; });
   }
 
   Task<Result<>> read_from(Context context, FormerOwner before, ReadRequest request,

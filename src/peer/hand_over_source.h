@@ -16,7 +16,8 @@ namespace leat {
 struct HandOverOptions {
   WorkerId self{};
   std::string mount{};  // path in the cluster's namespace
-  // After a change of the ring; what was asked for since has moved, the rest is asked of the store.
+  // After a change of the ring, and longer where a worker leaves and is still there; what was asked
+  // for since has moved, the rest is asked of the store.
   Clock::duration lasts = std::chrono::minutes(10);
   // The owner of before has it or has not; it is not waited for longer.
   Clock::duration answer_max = std::chrono::seconds(2);

@@ -115,6 +115,25 @@ class MadePeer : public Peer {
     co_return PeerReply<UpkeepVerify>{PeerReach::kAnswered, std::move(all), epoch()};
   }
 
+  // In steps, as a worker does; `copied` has what came of each file's copy.
+  Task<PeerReply<CopyStep>> copy(Context, PeerCopy request) override {
+    ++asked;
+    if (!up) co_return unreached<CopyStep>();
+    std::lock_guard lock(mutex_);
+    uint64_t& next = copies_[request.goal.copy];
+    if (next != request.range.offset) {
+      co_return PeerReply<CopyStep>{PeerReach::kAnswered,
+                                    error(StatusCode::kUnavailable, "not under way here"), epoch()};
+    }
+    next = request.range.end();
+    const bool ended = next == request.file->size;
+    if (ended) copied.push_back(request.goal);
+    co_return PeerReply<CopyStep>{
+        PeerReach::kAnswered,
+        CopyStep{ended ? CopyState::kWritten : CopyState::kMore, request.range.size}, epoch()};
+  }
+  std::vector<CopyGoal> copied;  // all of them
+
  private:
   int64_t epoch() const {
     const int64_t known = known_epoch;
@@ -144,6 +163,7 @@ class MadePeer : public Peer {
   const std::shared_ptr<MemorySource> store_;
   MadeMap& map_;
   std::mutex mutex_;                            // leaf
+  std::map<Id128, uint64_t> copies_;            // how far they are
   std::set<std::pair<FileId, uint64_t>> kept_;  // parts, by their offsets
 };
 

@@ -12,6 +12,7 @@
 #include "model/byte_range.h"
 #include "model/file_ref.h"
 #include "model/worker_id.h"
+#include "peer/copy_request.h"
 #include "peer/peer_terms.h"
 #include "peer/upkeep.h"
 #include "runtime/context.h"
@@ -65,6 +66,14 @@ struct PeerUpkeep {
   PeerRoute route{};
 };
 
+// Likewise: a step of a file's copy to a store.
+struct PeerCopy {
+  std::string mount{};
+  FileRefPtr file{};  // as in PeerRead
+  ByteRange range{};  // up to 16 MiB; the next of the file
+  CopyGoal goal{};
+};
+
 // Whose answer it is.
 enum class PeerReach : uint8_t {
   kAnswered,     // the result is the worker's, good or bad
@@ -99,6 +108,8 @@ class Peer {
   // All that it holds is compared with its checksums, once for each `job`: begins it, and says
   // after a moment how far it is.
   virtual Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) = 0;
+  // Any worker will do for the first step of a file; the others are for the same one.
+  virtual Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) = 0;
 };
 using PeerPtr = std::shared_ptr<Peer>;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "peer/job_orders.h"
 #include "peer/name_pages.h"
 #include "peer/peer_error.h"
 #include "peer/read_request.h"
@@ -262,6 +263,16 @@ Task<PeerReply<UpkeepVerify>> PeerClient::verify(Context context, uint64_t job) 
   co_return decoded(reply, &decode_verify);
 }
 
+Task<PeerReply<CopyStep>> PeerClient::copy(Context context, PeerCopy request) {
+  const CopyStepRequest asked{.mount = std::move(request.mount),
+                              .file = *request.file,
+                              .range = request.range,
+                              .goal = std::move(request.goal)};
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), to_http(asked), Clock::duration(0));
+  co_return decoded(reply, &decode_copy_step);
+}
+
 Task<Result<>> PeerClient::ping() const {
   const Context context = Context::background().with_timeout(options_.ping_timeout);
   HttpRequest request{.path = "/peer/v1/ping"};
@@ -288,6 +299,18 @@ Task<Result<PeerChanges>> PeerClient::changes(Context context, uint64_t after) {
   if (!reply.result) co_return Error(reply.result.error());
   if (reply.result->status == 204) co_return PeerChanges{.number = after, .changes = {}};
   co_return decode_changes(reply.result->body);
+}
+
+Task<PeerReply<std::string>> PeerClient::jobs(Context context, std::string method,
+                                              std::string below, std::string ticket,
+                                              std::string body) {
+  HttpRequest request{.method = std::move(method), .path = kJobsPath + below};
+  if (!ticket.empty()) request.query[kTicketMember] = std::move(ticket);
+  request.body = std::move(body);
+  PeerReply<HttpResponse> reply =
+      co_await ask(std::move(context), std::move(request), Clock::duration(0));
+  if (!reply.result) co_return refused<std::string>(reply);
+  co_return PeerReply<std::string>{reply.reach, std::move(reply.result->body), reply.epoch};
 }
 
 Task<Result<>> PeerClient::tell(Context context, PeerChanges changes) {

@@ -46,12 +46,16 @@ class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> 
   Task<PeerReply<uint64_t>> upkeep(Context context, PeerUpkeep request) override;
   Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) override;
   Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) override;
+  Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) override;
 
   Task<Result<>> ping() const;
   // Null, or no changes and no number: nothing new for so long that the worker answers all the
   // same.
   Task<Result<ClusterViewPtr>> view(Context context, RegistryRevision after);
   Task<Result<PeerChanges>> changes(Context context, uint64_t after);
+  // Of the cluster's jobs (JobDoor): `below` kJobsPath, "/7"; the answer's body.
+  Task<PeerReply<std::string>> jobs(Context context, std::string method, std::string below,
+                                    std::string ticket, std::string body);
   Task<Result<>> tell(Context context, PeerChanges changes);
 
  private:

@@ -161,6 +161,8 @@ template Task<Result<ListPage>> PeerRouter::ask(Context, PlacementKey, std::stri
                                                 PeerSpread) const;
 template Task<Result<uint64_t>> PeerRouter::ask(Context, PlacementKey, std::string, Ask<uint64_t>,
                                                 PeerSpread) const;
+template Task<Result<CopyStep>> PeerRouter::ask(Context, PlacementKey, std::string, Ask<CopyStep>,
+                                                PeerSpread) const;
 template Task<Result<SourceObject>> PeerRouter::ask(Context, PlacementKey, std::string,
                                                     Ask<SourceObject>, PeerSpread) const;
 

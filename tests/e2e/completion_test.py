@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from rig.leat import leat_program
+from rig.process import wait_until
 
 
 @pytest.fixture
@@ -73,6 +74,21 @@ def test_bash(shell, mounted):
     assert in_bash(shell, "leat load fi") == ["files"]
     assert in_bash(shell, "leat mount s3://b fil") == ["files"]
     assert in_bash(shell, "leat 'mo") == ["mount", "mounts"]
+
+
+def test_paths_and_jobs_of_a_cluster(make_cluster, shell):
+    worker = make_cluster(1).workers[0]
+    number = worker.json("cluster", "load", "/train", "--bandwidth", "1KiB", "--background")["id"]
+
+    def offered(line):
+        script = f"export LEAT_RUNTIME_DIR='{worker.runtime_dir}'\n{BASH}"
+        return [word for word in shell("bash", "-c", script, "bash", line).splitlines() if word]
+    assert offered("leat cluster umount ") == ["/train"]
+    assert offered("leat cluster umount /x") == []
+    for word in ("show", "wait", "cancel"):
+        assert offered(f"leat cluster jobs {word} ") == [str(number)]
+    worker.run("cluster", "jobs", "cancel", str(number))
+    wait_until(lambda: offered("leat cluster jobs cancel ") == [], "its end")
 
 
 ZSH = r"""

@@ -176,7 +176,8 @@ def use_cluster(call, store, bucket, folder):
                           "-o", f"endpoint={store.endpoint}", "-o", "region=us-east-1")
             assert mounted["path"] == "/d"
             wait_until(lambda: ask("cluster", "status")["mounts"], "the mount")
-            for words in (["load", "/d"], ["load", "/d", "--on-change"], ["free", "/d"], ["verify"]):
+            for words in (["load", "/d"], ["load", "/d", "--on-change"], ["free", "/d"], ["verify"],
+                          ["cp", "/d/three", "/d/copied"]):
                 ask("cluster", *words)
             for words in ([], ["ls"], ["show", 1], ["wait", 1], ["cancel", 2]):
                 ask("cluster", "jobs", *words)

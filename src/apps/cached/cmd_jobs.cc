@@ -8,6 +8,7 @@
 #include "apps/client/daemon_client.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
+#include "apps/reference/command_description.h"
 #include "apps/text_table.h"
 #include "base/counted.h"
 #include "doors/admin/codec_cluster.h"
@@ -57,7 +58,7 @@ class JobsCommand : public Command {
     CLI::App* cancel = add("cancel", "Ask one to end; what it did stays", &JobsCommand::cancel);
     for (CLI::App* sub : {show, wait, cancel}) {
       sub->add_option("JOB", id_, "Its number")
-          ->type_name(board_.cluster ? "NUMBER" : "JOB")
+          ->type_name(board_.cluster ? value_name::kClusterJob : value_name::kJob)
           ->required();
     }
   }

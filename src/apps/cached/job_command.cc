@@ -32,6 +32,21 @@ ProgressState progress_of(const JobView& job) {
   return state;
 }
 
+std::string with_rate(std::string text, const JobView& job) {
+  text += fmt::format(" in {:.1f}s", job.seconds);
+  if (job.bytes_fetched == 0) return text;
+  const double rate = static_cast<double>(job.bytes_fetched) / std::max(job.seconds, 1e-3);
+  return text + fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(rate)));
+}
+
+std::string describe_copy(const JobView& job) {
+  std::string text = fmt::format("copied {} ({} through the workers)",
+                                 counted(job.files_done - job.files_there, "file"),
+                                 format_bytes(job.bytes_fetched));
+  if (job.files_there != 0) text += fmt::format(", {} there already", job.files_there);
+  return with_rate(std::move(text), job);
+}
+
 }  // namespace
 
 std::string describe_job(const JobView& job) {
@@ -57,15 +72,12 @@ std::string describe_job(const JobView& job) {
                        job.gone, job.changed, counted(job.files_done, "directory", "directories"),
                        job.seconds);
   }
+  if (job.kind == "copy") return describe_copy(job);
   std::string did = job.kind == "free" ? "freed" : "loaded";
   std::string text =
       fmt::format("{} {}, {}", did, counted(job.files_done, "file"), format_bytes(job.bytes_done));
   if (job.kind == "load") text += fmt::format(" ({} fetched)", format_bytes(job.bytes_fetched));
-  text += fmt::format(" in {:.1f}s", job.seconds);
-  double rate = static_cast<double>(job.bytes_fetched) / std::max(job.seconds, 1e-3);
-  if (job.bytes_fetched != 0) {
-    text += fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(rate)));
-  }
+  text = with_rate(std::move(text), job);
   if (job.bytes_verified != 0) {
     text += fmt::format(", {} read back", format_bytes(job.bytes_verified));
   }
@@ -97,7 +109,8 @@ void JobCommand::declare(CLI::App& app) {
         ->type_name("PATH")
         ->required();
   }
-  if (request_.kind == "load" || request_.kind == "free") selection_.declare(app);
+  if (request_.kind == "copy") declare_copy(app);
+  if (request_.kind != "verify" && request_.kind != "refresh") selection_.declare(app);
   if (request_.kind == "load") {
     app.add_flag("--verify", request_.verify,
                  "Read everything back when it is there, and fetch again what does not pass");
@@ -113,11 +126,26 @@ void JobCommand::declare(CLI::App& app) {
     app.add_option("--every", every_, "Again and again, from beginning to beginning: 12h")
         ->type_name("DURATION");
   }
-  if (board_.cluster && request_.kind == "load") {
+  if (board_.cluster && (request_.kind == "load" || request_.kind == "copy")) {
     app.add_flag("--on-change", on_change_, "Again when a name in it is found changed");
     app.add_flag("--on-mount", on_mount_, "Again when something is mounted there");
   }
   app.add_flag("--background", background_, "Print the job's number and return at once");
+}
+
+void JobCommand::declare_copy(CLI::App& app) {
+  app.add_option("TO", request_.to, "A place in the namespace, or a store's URL")
+      ->type_name("PATH")
+      ->required();
+  app.add_flag("-f,--force", force_, "Replace what is there");
+  app.add_flag("-u,--update", update_,
+               "Replace what is there and is another; what has the same size and is not older is "
+               "left in any case");
+  app.add_option("--bandwidth", bandwidth_, "At most so many bytes a second")->type_name("SIZE");
+  app.add_option("--requests", request_.requests,
+                 "At most so many files at once (8 for each worker)")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(1, 256).description(""));
 }
 
 Attempt<Json> JobCommand::order() const {
@@ -152,6 +180,7 @@ Attempt<> JobCommand::run() {
   if (!bandwidth_.empty()) {
     LEAT_TRY(request_.bandwidth, parse_bytes(bandwidth_));
   }
+  if (request_.kind == "copy") request_.over = force_ ? "all" : update_ ? "other" : "nothing";
   LEAT_TRY(const Json ordered, order());
   DaemonClient client(runtime_directory());
   LEAT_TRY(Json answer, client.post(board_.route, ordered));

@@ -36,6 +36,7 @@ class JobCommand : public Command {
 
  private:
   const JobBoard board_;
+  void declare_copy(CLI::App& app);
   Attempt<Json> order() const;
   bool stands() const { return !every_.empty() || on_change_ || on_mount_; }
 
@@ -43,7 +44,8 @@ class JobCommand : public Command {
   SelectionFlags selection_;
   std::string bandwidth_;
   bool background_ = false;
-  std::string every_;  // of a cluster's jobs, as are the next two
+  bool force_ = false, update_ = false;  // of a copy
+  std::string every_;                    // of a cluster's jobs, as are the next two
   bool on_change_ = false, on_mount_ = false;
 };
 

@@ -43,11 +43,36 @@ class ClusterClientImpl : public ClusterClient {
     Result<> seen = co_await map_->first_view(std::move(context));
     if (seen) co_return seen;
     co_return error(seen.error().with_context(
-        fmt::format("cannot reach the cluster at {}; is a worker running there, and does the "
-                    "token belong to it?",
-                    fmt::join(options_.seeds, ", "))));
+        fmt::format("cannot reach the cluster at {}; is a worker running there, does the token "
+                    "belong to it, and {}?",
+                    fmt::join(options_.seeds, ", "),
+                    options_.tls != nullptr
+                        ? "are the options ca, certificate and key those of this cluster"
+                        : "does it do without TLS, for which the options ca, certificate and key "
+                          "would be needed")));
   }
   ClusterMap& map() override { return *map_; }
+
+  Task<Result<std::string>> ask_jobs(Context context, std::string method, std::string below,
+                                     std::string body) override {
+    std::vector<std::string> addresses;
+    for (const auto& [id, info] : known()->workers) addresses.push_back(info.address);
+    if (addresses.empty()) addresses = options_.seeds;
+    // The same for all that are asked.
+    const std::string ticket = method == "POST" ? Id128::random().to_hex() : "";
+    std::vector<std::string> failures;
+    for (size_t i = 0; i < addresses.size() && context.check(""); ++i) {
+      const std::string& address = addresses[(i + first_) % addresses.size()];
+      Result<ClientPtr> client = asker(address);
+      if (!client) co_return Error(client.error());
+      PeerReply<std::string> reply = co_await (*client)->jobs(context, method, below, ticket, body);
+      if (reply.reach == PeerReach::kAnswered) co_return std::move(reply.result);
+      failures.push_back(fmt::format("{}: {}", address, reply.result.error().to_string()));
+    }
+    co_return error(
+        StatusCode::kUnavailable,
+        fmt::format("no worker of the cluster takes orders: {}", fmt::join(failures, "; ")));
+  }
 
   SourcePtr source() override {
     std::lock_guard lock(mutex_);

@@ -44,6 +44,9 @@ class ClusterClient {
   // kUnavailable where no worker answers in time; says what came of asking.
   virtual Task<Result<>> first_view(Context context) = 0;
   virtual ClusterMap& map() = 0;
+  // Of the cluster's jobs, as PeerClient::jobs(): by any worker that answers.
+  virtual Task<Result<std::string>> ask_jobs(Context context, std::string method, std::string below,
+                                             std::string body) = 0;
   // The cluster's namespace, of which nothing can be had before there is a view.
   virtual SourcePtr source() = 0;
   // Why it knows nothing new of its cluster.

@@ -8,6 +8,8 @@
 
 #include "apps/cluster/change_crier.h"
 #include "apps/cluster/cluster_mounts.h"
+#include "apps/cluster/copy_places.h"
+#include "apps/cluster/job_door.h"
 #include "apps/cluster/job_stage.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_records.h"
@@ -16,6 +18,7 @@
 #include "doors/peer/peer_door.h"
 #include "http/server.h"
 #include "model/mount_entry.h"
+#include "peer/cluster_source.h"
 #include "peer/hand_over_source.h"
 #include "peer/replicas/replica_source.h"
 #include "peer/trust/request_verifier.h"
@@ -73,7 +76,8 @@ class ClusterWorkerImpl : public ClusterWorker {
   std::shared_ptr<RequestSigner> signer() override { return signer_; }
   Task<Result<ClusterMount>> add_mount(Context context, ClusterMount mount) override;
   Task<Result<>> remove_mount(Context context, std::string path) override;
-  Task<Result<>> drain(Context context, bool back) override;
+  Task<Result<>> drain(Context context, bool back, uint64_t bandwidth) override;
+  std::optional<HandOffState> hand_off() const override { return hand_off_.state(); }
   ClusterJobBook& jobs() override { return *job_book_; }
   Task<> stop() override;
 
@@ -110,9 +114,14 @@ class ClusterWorkerImpl : public ClusterWorker {
   std::unique_ptr<Fetcher> replica_fetcher_;
   HostTarget target_;
   VerifyRuns verify_runs_;
+  CopyPlaces copy_places_{map_};
+  const SourcePtr files_;  // the cluster's, wherever they lie
+  CopyRuns copy_runs_;
+  HandOff hand_off_;
   ClusterMounts mounts_;
   std::shared_ptr<OwnPeer> own_;
   PeerDoor door_;
+  JobDoor job_door_{door_, map_};
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<ClusterMember> member_;
   std::atomic<RegistryMap*> registry_map_ = nullptr;  // of member_
@@ -141,6 +150,11 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
           Fetcher::create(of_replicas(options_.fetch), &store_, replica_sources_, executor)),
       target_(*fetcher_, store_, &store_, executor),
       verify_runs_(target_, executor),
+      files_(make_cluster_source(
+          {.cluster = options_.cluster, .name = "leat://" + options_.cluster}, map_, peers_)),
+      copy_runs_(
+          *files_, [this](const CopyGoal& goal) { return copy_places_.find(goal); }, executor),
+      hand_off_(store_, map_, peers_, executor),
       mounts_(*catalog_, &store_,
               [this](const ClusterMount& mount, SourcePtr source) {
                 return wrap(mount, std::move(source));
@@ -154,6 +168,7 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
           .store = &store_,
           .target = &target_,
           .verify_runs = &verify_runs_,
+          .copy_runs = &copy_runs_,
           .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); },
           .heat = {.hot_bytes_s = options_.hot_bytes_s, .replicas_max = kReplicasMax}})),
       door_({.own = *own_,
@@ -179,7 +194,9 @@ Result<> ClusterWorkerImpl::begin() {
                             .connections_max = kConnectionsMax,
                             .turned_away_max = kTurnedAwayMax,
                             .tls = options_.tls};
-  LEAT_TRY(server_, HttpServer::start(options_.listen, door_.router(), serving, executor_));
+  HttpRouter router = door_.router();
+  job_door_.add_to(router);
+  LEAT_TRY(server_, HttpServer::start(options_.listen, std::move(router), serving, executor_));
   ClusterMemberOptions member{
       .cluster = options_.cluster, .ttl = options_.ttl, .ring = options_.ring};
   member.self = make_self(server_->endpoint());
@@ -187,6 +204,7 @@ Result<> ClusterWorkerImpl::begin() {
   member_ = ClusterMember::start(*registry_, std::move(member), executor_);
   registry_map_ = &member_->map();
   job_book_ = ClusterJobBook::start(*registry_, executor_);
+  job_door_.open(*job_book_);
   ClusterJobRunnerParts jobs{.registry = *registry_,
                              .election = member_->election(),
                              .book = *job_book_,
@@ -339,7 +357,7 @@ Task<Result<>> ClusterWorkerImpl::remove_mount(Context context, std::string path
   co_return Result<>();
 }
 
-Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back) {
+Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back, uint64_t bandwidth) {
   const ClusterViewPtr now = map_.view();
   const bool others = std::ranges::any_of(now->ring.members(), [&](const RingMember& one) {
     return one.worker != id_ && one.weight > 0 && now->worker(one.worker) != nullptr;
@@ -348,6 +366,7 @@ Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back) {
     co_return error(StatusCode::kBusy,
                     "no other worker is there to take this one's share; start one first");
   }
+  if (back) co_await hand_off_.call_off();
   WorkerInfo self = member_->self();
   self.state = back ? WorkerState::kActive : WorkerState::kDraining;
   member_->publish(self);
@@ -362,13 +381,16 @@ Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back) {
     const auto& members = (*view)->ring.members();
     const bool member =
         std::ranges::any_of(members, [this](const RingMember& one) { return one.worker == id_; });
-    if (member == back) co_return Result<>();
+    if (member == back) break;
   }
+  if (!back) co_await hand_off_.begin(bandwidth);
+  co_return Result<>();
 }
 
 // First out of the others' sight, then the door, then what it leads to.
 Task<> ClusterWorkerImpl::stop() {
   stopping_.request_stop();
+  co_await hand_off_.stop();
   if (job_runner_) co_await job_runner_->stop();
   if (job_book_) co_await job_book_->stop();
   if (member_) co_await member_->stop(Context::background().with_timeout(std::chrono::seconds(3)));
@@ -377,6 +399,7 @@ Task<> ClusterWorkerImpl::stop() {
   co_await activity_.wait_idle();
   co_await crier_.stop();
   co_await verify_runs_.stop();
+  co_await copy_runs_.stop();
   co_await catalog_->stop();
   co_await replica_fetcher_->stop();
   co_await fetcher_->stop();

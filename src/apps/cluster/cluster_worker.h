@@ -16,6 +16,7 @@
 #include "http/endpoint.h"
 #include "http/tls.h"
 #include "jobs/cluster/cluster_job_book.h"
+#include "jobs/cluster/hand_off.h"
 #include "peer/peer.h"
 #include "peer/replicas/stripe_heat.h"
 #include "peer/trust/cluster_secret.h"
@@ -61,8 +62,11 @@ class ClusterWorker {
   virtual Task<Result<ClusterMount>> add_mount(Context context, ClusterMount mount) = 0;
   // kNotFound where there is none.
   virtual Task<Result<>> remove_mount(Context context, std::string path) = 0;
-  // Gives its share away, and returns when the ring is without it; `back`: takes it again.
-  virtual Task<Result<>> drain(Context context, bool back) = 0;
+  // Gives its share away, and returns when the ring is without it: what it has goes to the others
+  // from then on, at `bandwidth`. `back`: takes it again.
+  virtual Task<Result<>> drain(Context context, bool back, uint64_t bandwidth) = 0;
+  // How far that is; nothing where it does not leave.
+  virtual std::optional<HandOffState> hand_off() const = 0;
 
   virtual ClusterJobBook& jobs() = 0;
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <thread>
 
 #include "apps/cached/job_command.h"
 #include "apps/client/daemon_client.h"
@@ -11,14 +12,35 @@
 #include "apps/cluster/secret_files.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
+#include "apps/progress.h"
 #include "apps/reference/command_description.h"
 #include "apps/text_table.h"
+#include "base/counted.h"
 #include "base/units.h"
 #include "doors/admin/codec_cluster.h"
 #include "peer/trust/cluster_secret.h"
 
 namespace leat {
 namespace {
+
+constexpr auto kDrainLookedAt = std::chrono::milliseconds(200);
+
+std::string describe(const ClusterDrainView& drain) {
+  const std::string moved =
+      fmt::format("{}, {}", counted(drain.objects_done, "object"), format_bytes(drain.bytes_done));
+  if (!drain.ended) {
+    return fmt::format("draining: {} of about {}, {} are with others", moved, drain.objects_total,
+                       format_bytes(drain.bytes_total));
+  }
+  if (drain.stopped) return "the drain was called off";
+  if (drain.objects_failed == 0) {
+    return fmt::format("all that this worker had is with others ({}); it can be ended", moved);
+  }
+  return fmt::format(
+      "{} are with others, {} are not: those go with this worker, and are fetched "
+      "from the store when they are wanted",
+      moved, counted(drain.objects_failed, "object"));
+}
 
 class ClusterCommand : public Command {
  public:
@@ -42,10 +64,17 @@ class ClusterCommand : public Command {
     mount->add_option("-o,--option", options_, "Option of the store or of the mount, name=value")
         ->type_name("NAME=VALUE");
     CLI::App* umount = add("umount", "Take such a mount away", &ClusterCommand::unmount);
-    umount->add_option("PATH", path_, "In the cluster's namespace")->type_name("NAME")->required();
-    CLI::App* drain = add("drain", "Give this worker's share to the others, before it goes",
-                          &ClusterCommand::drain);
+    umount->add_option("PATH", path_, "In the cluster's namespace")
+        ->type_name(value_name::kClusterMount)
+        ->required();
+    CLI::App* drain =
+        add("drain", "Give this worker's share and what it has to the others, before it goes",
+            &ClusterCommand::drain);
     drain->add_flag("--back", back_, "Take a share again");
+    drain->add_option("--bandwidth", bandwidth_, "Others take at most so many bytes a second")
+        ->type_name("SIZE");
+    drain->add_flag("--background", background_,
+                    "Return when the share is with the others, and not when all else is");
     CLI::App* secret =
         add("secret", "Make the file of what all workers share", &ClusterCommand::secret);
     secret->add_option("FILE", file_, "To be made")->type_name("FILE")->required();
@@ -60,11 +89,24 @@ class ClusterCommand : public Command {
                      "several times (/)")
         ->type_name("NAME")
         ->allow_extra_args(false);
+    token
+        ->add_option("--jobs", job_paths_,
+                     "Where it may order jobs of the cluster, with all below; may be given several "
+                     "times")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    token
+        ->add_option("--write", writable_,
+                     "Where its jobs may copy to, with all below; may be given several times")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    token->add_flag("--admin", admin_, "Its jobs may copy to any store that workers can write to");
     token->add_option("--days", days_, "For how long; 0: for ever (365)")->type_name("NUMBER");
     token->add_option("--secret-file", secret_file_, "The workers' (/etc/leat/cluster.secret)")
         ->type_name("FILE");
     add_command(app, "load", "Bring files into the workers' caches, before they are needed", load_);
     add_command(app, "free", "Give the space of files back, on all workers", free_);
+    add_command(app, "cp", "Copy files to another place of the namespace, or to a store", copy_);
     add_command(app, "verify", "Compare all that workers have cached with its checksums", verify_);
     add_command(app, "jobs", "The cluster's jobs, which its leader does", *jobs_);
     declare_dev(*add("dev", "Run a whole cluster on this machine, to try it, until Ctrl-C",
@@ -103,12 +145,15 @@ class ClusterCommand : public Command {
 
   std::function<Attempt<>()> action_ = [this] { return status(); };
   std::string source_, path_, file_, principal_, secret_file_ = "/etc/leat/cluster.secret";
-  std::vector<std::string> options_, readable_;
+  std::vector<std::string> options_, readable_, writable_, job_paths_;
+  bool admin_ = false;
   uint64_t days_ = 365;
-  bool back_ = false;
+  bool back_ = false, background_ = false;
+  std::string bandwidth_;
   ClusterDevOptions dev_;
   JobCommand load_{"load", cluster_jobs()};
   JobCommand free_{"free", cluster_jobs()};
+  JobCommand copy_{"copy", cluster_jobs()};
   JobCommand verify_{"verify", cluster_jobs()};
   const std::unique_ptr<Command> jobs_ = make_jobs_command(cluster_jobs());
 };
@@ -155,6 +200,7 @@ Attempt<> ClusterCommand::status() {
         "{} from {}{}", printable(mount.path), mount.source,
         mount.trouble.empty() ? "" : ", not served by this worker: " + printable(mount.trouble)));
   }
+  if (view.drain) print(describe(*view.drain));
   return {};
 }
 
@@ -172,14 +218,44 @@ Attempt<> ClusterCommand::unmount() {
   return done(Json{{"path", path_}}, fmt::format("{} is no mount of the cluster any more", path_));
 }
 
+// The worker goes on with it by itself; this waits for it.
 Attempt<> ClusterCommand::drain() {
   DaemonClient client(runtime_directory());
-  LEAT_TRY(Json answer,
-           client.post("/v1/cluster/drain", to_json(ClusterDrainRequest{.back = back_})));
-  return done(Json{{"back", back_}},
-              back_ ? "this worker has a share again"
-                    : "this worker's share is with the others; what it has cached they ask it "
-                      "for as long as it runs");
+  ClusterDrainRequest request{.back = back_};
+  if (!bandwidth_.empty()) {
+    LEAT_TRY(request.bandwidth, parse_bytes(bandwidth_));
+  }
+  LEAT_TRY(Json answer, client.post("/v1/cluster/drain", to_json(request)));
+  if (back_) return done(Json{{"back", true}}, "this worker has a share again");
+  if (background_) {
+    return done(Json{{"back", false}},
+                "this worker's share is with the others, and they take what it has cached; 'leat "
+                "cluster' says how far that is");
+  }
+  Progress progress(std::chrono::milliseconds(500));
+  ClusterStatusView view;
+  while (true) {
+    LEAT_TRY(answer, client.get("/v1/cluster"));
+    LEAT_TRY(view, from_json<ClusterStatusView>(answer));
+    if (!view.drain || view.drain->ended) break;
+    progress.show({.bytes_done = view.drain->bytes_done,
+                   .bytes_total = view.drain->bytes_total,
+                   .files_done = view.drain->objects_done,
+                   .files_total = view.drain->objects_total});
+    std::this_thread::sleep_for(kDrainLookedAt);
+  }
+  progress.clear();
+  if (!view.drain || view.drain->stopped) {
+    return failure(StatusCode::kCancelled,
+                   "the drain was called off ('leat cluster drain --back')");
+  }
+  Json document = to_json(*view.drain);
+  document["back"] = false;
+  if (view.drain->objects_failed == 0) return done(document, describe(*view.drain));
+  for (const std::string& error : view.drain->errors) note(printable(error));
+  Failure some(Status(StatusCode::kUnavailable, describe(*view.drain)), ExitCode::kFailed);
+  some.document = std::move(document);
+  return std::unexpected(std::move(some));
 }
 
 Attempt<> ClusterCommand::secret() {
@@ -189,8 +265,13 @@ Attempt<> ClusterCommand::secret() {
 }
 
 Attempt<> ClusterCommand::token() {
-  TokenOrder order{
-      .secret_file = secret_file_, .principal = principal_, .readable = readable_, .days = days_};
+  TokenOrder order{.secret_file = secret_file_,
+                   .principal = principal_,
+                   .readable = readable_,
+                   .writable = writable_,
+                   .jobs = job_paths_,
+                   .admin = admin_,
+                   .days = days_};
   LEAT_TRY(TokenClaims claims, write_token(file_, order));
   return done(
       Json{{"file", file_}, {"principal", principal_}, {"expires", claims.expires}},

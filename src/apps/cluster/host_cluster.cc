@@ -13,7 +13,8 @@
 #include "apps/cluster/cluster_membership.h"
 #include "apps/cluster/cluster_mounts.h"
 #include "apps/cluster/cluster_options.h"
-#include "apps/daemon/job_view.h"
+#include "apps/cluster/job_door.h"
+#include "doors/admin/codec_cluster.h"
 #include "model/folder_settings.h"
 #include "model/mount_entry.h"
 #include "model/policy_settings.h"
@@ -26,6 +27,7 @@ namespace {
 constexpr const char* kDefaultTokenFile = "/etc/leat/cluster.token";
 constexpr std::array<std::string_view, 4> kUrlOptions = {"token", "ca", "certificate", "key"};
 constexpr uint16_t kDefaultPort = 7480;
+constexpr Clock::duration kOrderTime = std::chrono::seconds(30);
 
 // The kernel's, until the machine starts again: who has the same one shares it.
 std::string boot_id() {
@@ -58,20 +60,6 @@ Result<std::vector<std::string>> seeds_of(const StoreUrl& url) {
     seeds.push_back(std::move(word));
   }
   return seeds;
-}
-
-ClusterJobView view_of(const ClusterJob& job) {
-  ClusterJobView view{.job = job_view(job.info),
-                      .principal = job.principal,
-                      .worker = job.worker,
-                      .begun = job.begun,
-                      .repeat = {.every_seconds = static_cast<uint64_t>(job.repeat.every.count()),
-                                 .on_change = job.repeat.on_change,
-                                 .on_mount = job.repeat.on_mount},
-                      .runs = job.runs,
-                      .ending = job.cancel && job.info.state != JobState::kCancelled};
-  if (!job.ended() && job.worker.empty()) view.job.state = "waiting";
-  return view;
 }
 
 // With the options by which it could be mounted again.
@@ -318,6 +306,16 @@ Result<ClusterStatusView> HostCluster::cluster_status() const {
     if (auto trouble = worker_->mount_trouble(path)) one.trouble = trouble->to_string();
     status.mounts.push_back(std::move(one));
   }
+  if (const auto handed = worker_->hand_off()) {
+    status.drain = ClusterDrainView{.ended = handed->ended,
+                                    .stopped = handed->stopped,
+                                    .objects_total = handed->objects_total,
+                                    .objects_done = handed->objects_done,
+                                    .objects_failed = handed->objects_failed,
+                                    .bytes_total = handed->bytes_total,
+                                    .bytes_done = handed->bytes_done,
+                                    .errors = handed->errors};
+  }
   return status;
 }
 
@@ -350,42 +348,93 @@ Task<Result<>> HostCluster::remove_cluster_mount(Context context, std::string pa
 
 Task<Result<>> HostCluster::drain_worker(Context context, ClusterDrainRequest request) {
   LEAT_CO_CHECK_OK(need_worker());
-  co_return co_await worker_->drain(context.with_timeout(std::chrono::seconds(60)), request.back);
+  co_return co_await worker_->drain(context.with_timeout(std::chrono::seconds(60)), request.back,
+                                    request.bandwidth);
+}
+
+// --- jobs, by the worker that we are, or by way of the cluster that we mount ---------------------
+
+// The one by whose right orders are given.
+Result<HostCluster::ClientPtr> HostCluster::only_client() const {
+  std::lock_guard lock(mutex_);
+  if (clients_.size() == 1) return clients_.begin()->second;
+  if (clients_.empty()) {
+    return error(StatusCode::kUnsupported,
+                 "this daemon is no worker of a cluster and mounts none: 'leat worker --registry "
+                 "…' makes it one, 'leat mount leat://HOST:PORT/PATH DIR' mounts one");
+  }
+  return error(StatusCode::kUnsupported,
+               fmt::format("this daemon mounts {} clusters, or one by several tokens, and orders "
+                           "are given to one of them: give them on a worker, or by a daemon that "
+                           "mounts one (LEAT_RUNTIME_DIR)",
+                           clients_.size()));
+}
+
+Task<Result<Json>> HostCluster::ask_jobs(Context context, std::string method, std::string below,
+                                         std::string body) const {
+  Result<ClientPtr> client = only_client();
+  if (!client) co_return Error(client.error());
+  Result<std::string> answer = co_await (*client)->ask_jobs(
+      context.with_timeout(kOrderTime), std::move(method), std::move(below), std::move(body));
+  if (!answer) co_return Error(answer.error());
+  co_return parse_json(*answer, "a worker's answer");
+}
+
+Task<Result<ClusterJobView>> HostCluster::ask_job(Context context, std::string method,
+                                                  std::string below, std::string body) const {
+  Result<Json> answer =
+      co_await ask_jobs(std::move(context), std::move(method), std::move(below), std::move(body));
+  if (!answer) co_return Error(answer.error());
+  co_return from_json<ClusterJobView>(*answer);
 }
 
 Task<Result<ClusterJobView>> HostCluster::start_cluster_job(Context context,
                                                             ClusterJobRequest request) {
-  LEAT_CO_CHECK_OK(need_worker());
-  Result<JobOrder> order = order_of(request.job);
-  if (!order) co_return Error(order.error());
-  const JobRepeat repeat{.every = std::chrono::seconds(request.repeat.every_seconds),
-                         .on_change = request.repeat.on_change,
-                         .on_mount = request.repeat.on_mount};
+  if (worker_ == nullptr) {
+    co_return co_await ask_job(std::move(context), "POST", "", dump_json(to_json(request)));
+  }
+  Result<ClusterOrder> wanted = cluster_order_of(request);
+  if (!wanted) co_return Error(wanted.error());
   const std::string principal = TokenClaims::of_worker(worker_->self().id).principal;
   Result<ClusterJob> job =
-      co_await worker_->jobs().add(context, *std::move(order), repeat, principal);
+      co_await worker_->jobs().add(context, wanted->order, wanted->repeat, principal);
   if (!job) co_return Error(job.error());
-  co_return view_of(*job);
+  co_return cluster_job_view(*job);
 }
 
-Result<std::vector<ClusterJobView>> HostCluster::cluster_jobs() const {
-  LEAT_CHECK_OK(need_worker());
+Task<Result<std::vector<ClusterJobView>>> HostCluster::cluster_jobs(Context context) const {
   std::vector<ClusterJobView> views;
-  for (const ClusterJob& job : worker_->jobs().jobs()) views.push_back(view_of(job));
-  return views;
+  if (worker_ != nullptr) {
+    for (const ClusterJob& job : worker_->jobs().jobs()) views.push_back(cluster_job_view(job));
+    co_return views;
+  }
+  Result<Json> answer = co_await ask_jobs(std::move(context), "GET", "", "");
+  if (!answer) co_return Error(answer.error());
+  const Json jobs = answer->value("jobs", Json::array());
+  for (const Json& one : jobs) {
+    Result<ClusterJobView> job = from_json<ClusterJobView>(one);
+    if (!job) co_return Error(job.error());
+    views.push_back(*std::move(job));
+  }
+  co_return views;
 }
 
-Result<ClusterJobView> HostCluster::cluster_job(uint64_t id) const {
-  LEAT_CHECK_OK(need_worker());
-  LEAT_TRY(const ClusterJob job, worker_->jobs().find(id));
-  return view_of(job);
+Task<Result<ClusterJobView>> HostCluster::cluster_job(Context context, uint64_t id) const {
+  if (worker_ == nullptr) {
+    co_return co_await ask_job(std::move(context), "GET", fmt::format("/{}", id), "");
+  }
+  Result<ClusterJob> job = worker_->jobs().find(id);
+  if (!job) co_return Error(job.error());
+  co_return cluster_job_view(*job);
 }
 
 Task<Result<ClusterJobView>> HostCluster::cancel_cluster_job(Context context, uint64_t id) {
-  LEAT_CO_CHECK_OK(need_worker());
+  if (worker_ == nullptr) {
+    co_return co_await ask_job(std::move(context), "DELETE", fmt::format("/{}", id), "");
+  }
   Result<ClusterJob> job = co_await worker_->jobs().cancel(context, id);
   if (!job) co_return Error(job.error());
-  co_return view_of(*job);
+  co_return cluster_job_view(*job);
 }
 
 }  // namespace leat

@@ -13,6 +13,7 @@
 #include "catalog/catalog.h"
 #include "config/config.h"
 #include "doors/admin/cluster_host.h"
+#include "doors/admin/codec.h"
 #include "model/store_url.h"
 
 namespace leat {
@@ -50,8 +51,8 @@ class HostCluster : public ClusterHost {
   Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) override;
   Task<Result<ClusterJobView>> start_cluster_job(Context context,
                                                  ClusterJobRequest request) override;
-  Result<std::vector<ClusterJobView>> cluster_jobs() const override;
-  Result<ClusterJobView> cluster_job(uint64_t id) const override;
+  Task<Result<std::vector<ClusterJobView>>> cluster_jobs(Context context) const override;
+  Task<Result<ClusterJobView>> cluster_job(Context context, uint64_t id) const override;
   Task<Result<ClusterJobView>> cancel_cluster_job(Context context, uint64_t id) override;
 
  private:
@@ -69,6 +70,11 @@ class HostCluster : public ClusterHost {
   static Task<> pass_on(HostCluster* self, std::string client, PeerChanges changes);
   Task<> tell(Catalog& catalog, SourcePtr source, PeerChanges changes);
   Result<> need_worker() const;
+  Result<ClientPtr> only_client() const;
+  Task<Result<Json>> ask_jobs(Context context, std::string method, std::string below,
+                              std::string body) const;
+  Task<Result<ClusterJobView>> ask_job(Context context, std::string method, std::string below,
+                                       std::string body) const;
 
   Executor& executor_;
   std::unique_ptr<ClusterWorker> worker_;

@@ -7,6 +7,7 @@
 
 #include "apps/cluster/cluster_mounts.h"
 #include "catalog/catalog.h"
+#include "jobs/cluster/peer_copier.h"
 #include "jobs/cluster/peer_target.h"
 #include "peer/cluster_source.h"
 #include "telemetry/log.h"
@@ -18,10 +19,18 @@ namespace {
 constexpr size_t kPiecesPerWorker = 16;
 constexpr size_t kPiecesMax = 1024;
 constexpr unsigned kRoundsMax = 3;
+// Each holds memory at its worker (CopyRuns).
+constexpr size_t kCopiesPerWorker = 8;
+constexpr size_t kCopiesMax = 256;
 
 unsigned pieces_for(const ClusterView& view) {
   return static_cast<unsigned>(
       std::clamp(kPiecesPerWorker * view.workers.size(), kPiecesPerWorker, kPiecesMax));
+}
+
+unsigned copies_for(const ClusterView& view) {
+  return static_cast<unsigned>(
+      std::clamp(kCopiesPerWorker * view.workers.size(), kCopiesPerWorker, kCopiesMax));
 }
 
 class WorkersStage : public JobStage {
@@ -33,9 +42,12 @@ class WorkersStage : public JobStage {
         source_(make_cluster_source(
             {.cluster = map.view()->cluster, .name = "leat://" + map.view()->cluster}, map, peers)),
         target_(map, peers, executor),
+        copier_(map, peers),
         jobs_({.load = {.files_max = pieces_for(*map.view()),
                         .pieces_max = pieces_for(*map.view()),
-                        .rounds_max = kRoundsMax}},
+                        .rounds_max = kRoundsMax},
+               .copier = &copier_,
+               .copies_max = copies_for(*map.view())},
               *catalog_, &target_, executor) {
     follow(*map.view());
     executor.spawn(follow_views(*activity_.enter()));
@@ -64,6 +76,7 @@ class WorkersStage : public JobStage {
   const std::unique_ptr<Catalog> catalog_;
   const SourcePtr source_;
   PeerTarget target_;
+  PeerCopier copier_;
   JobTable jobs_;
   std::map<std::string, ClusterMount> mounted_;  // of follow() alone
 };

@@ -13,6 +13,17 @@
 #include "runtime/disk.h"
 
 namespace leat {
+namespace {
+
+Result<> grant(const std::vector<std::string>& paths, Right right, Rights& rights) {
+  for (const std::string& one : paths) {
+    LEAT_TRY(std::string path, normalise_path(one));
+    rights.add(std::move(path), {right});
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<> write_secret_file(const std::string& path, const std::string& text) {
   File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -33,10 +44,10 @@ Result<TokenClaims> write_token(const std::string& file, const TokenOrder& order
   TokenClaims claims;
   claims.principal = order.principal;
   claims.id = Id128::random();
-  for (const std::string& one : order.readable) {
-    LEAT_TRY(std::string path, normalise_path(one));
-    claims.rights.add(std::move(path), {Right::kRead});
-  }
+  LEAT_CHECK_OK(grant(order.readable, Right::kRead, claims.rights));
+  LEAT_CHECK_OK(grant(order.writable, Right::kWrite, claims.rights));
+  LEAT_CHECK_OK(grant(order.jobs, Right::kJobs, claims.rights));
+  if (order.admin) claims.rights.add("/", {Right::kAdmin});
   if (order.readable.empty()) claims.rights.add("/", {Right::kRead});
   constexpr int64_t kDay = 24 * 3600;
   if (order.days > 0) {

@@ -18,6 +18,9 @@ struct TokenOrder {
   std::string secret_file;  // the workers'
   std::string principal;
   std::vector<std::string> readable{};  // paths of the namespace; none: all of it
+  std::vector<std::string> writable{};  // likewise; none: nothing
+  std::vector<std::string> jobs{};      // where it may order jobs of the cluster; none: nowhere
+  bool admin = false;                   // all of it
   uint64_t days = 0;                    // 0: for ever
 };
 

@@ -33,6 +33,7 @@ JobView job_view(const JobInfo& info) {
   view.bytes_verified = info.progress.bytes_verified;
   view.files_uncached = info.progress.files_uncached;
   view.bytes_uncached = info.progress.bytes_uncached;
+  view.files_there = info.progress.files_there;
   view.added = info.progress.added;
   view.changed = info.progress.changed;
   view.gone = info.progress.gone;
@@ -50,13 +51,18 @@ JobView job_view(const JobInfo& info) {
 
 Result<JobOrder> order_of(const JobRequest& request) {
   LEAT_TRY(JobKind kind, parse_job_kind(request.kind));
+  CopyOver over = CopyOver::kNothing;
+  if (!request.over.empty()) {
+    LEAT_TRY(over, parse_copy_over(request.over));
+  }
   return JobOrder{.kind = kind,
                   .path = request.path,
-                  .output = "",
+                  .output = request.to,
                   .selection = request.selection,
                   .verify = request.verify,
                   .bandwidth = request.bandwidth,
-                  .requests = std::min(request.requests, kJobRequestsMax)};
+                  .requests = std::min(request.requests, kJobRequestsMax),
+                  .over = over};
 }
 
 }  // namespace leat

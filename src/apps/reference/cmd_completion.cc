@@ -9,6 +9,7 @@
 #include "apps/reference/command_description.h"
 #include "apps/reference/completion.h"
 #include "apps/text_table.h"
+#include "doors/admin/codec_cluster.h"
 
 namespace leat {
 namespace {
@@ -55,6 +56,20 @@ std::vector<Candidate> live_names(std::string_view kind) {
       auto job = from_json<JobView>(item);
       if (!job || job->ended()) return;
       names.push_back({std::to_string(job->id), fmt::format("{} {}", job->kind, job->path)});
+    });
+  } else if (kind == value_name::kClusterMount) {
+    each("/v1/cluster", "mounts", [&](const Json& item) {
+      auto mount = from_json<ClusterMountView>(item);
+      if (mount) names.push_back({mount->path, mount->source});
+    });
+  } else if (kind == value_name::kClusterJob) {
+    each("/v1/cluster/jobs", "jobs", [&](const Json& item) {
+      auto job = from_json<ClusterJobView>(item);
+      // One that stands can be cancelled between its runs, too.
+      const bool stands = job && job->repeat != ClusterJobRepeat();
+      if (!job || (job->job.ended() && (!stands || job->job.state == "cancelled"))) return;
+      names.push_back(
+          {std::to_string(job->job.id), fmt::format("{} {}", job->job.kind, job->job.path)});
     });
   } else if (kind == value_name::kSnapshot) {
     each("/v1/snapshots", "snapshots", [&](const Json& item) {

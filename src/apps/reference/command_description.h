@@ -13,14 +13,16 @@ namespace leat {
 // The kinds of value that completion knows by their name; others ("SIZE", "DURATION" …) are for
 // people only. Several with '|' between them are a choice of these very words.
 namespace value_name {
-inline constexpr const char* kPath = "PATH";               // in the namespace, or a store's URL
-inline constexpr const char* kFolder = "DIR";              // local directory
-inline constexpr const char* kFile = "FILE";               // local file
-inline constexpr const char* kMount = "MOUNT";             // folder of a mount
-inline constexpr const char* kJob = "JOB";                 // number of a job
-inline constexpr const char* kSnapshot = "SNAPSHOT";       // name of one
-inline constexpr const char* kOption = "OPTION=VALUE";     // of the daemon
-inline constexpr const char* kMountOption = "NAME=VALUE";  // of a mount or its store
+inline constexpr const char* kPath = "PATH";                   // in the namespace, or a store's URL
+inline constexpr const char* kFolder = "DIR";                  // local directory
+inline constexpr const char* kFile = "FILE";                   // local file
+inline constexpr const char* kMount = "MOUNT";                 // folder of a mount
+inline constexpr const char* kJob = "JOB";                     // number of a job
+inline constexpr const char* kClusterMount = "CLUSTER_MOUNT";  // path of one in its namespace
+inline constexpr const char* kClusterJob = "CLUSTER_JOB";      // number of one
+inline constexpr const char* kSnapshot = "SNAPSHOT";           // name of one
+inline constexpr const char* kOption = "OPTION=VALUE";         // of the daemon
+inline constexpr const char* kMountOption = "NAME=VALUE";      // of a mount or its store
 }  // namespace value_name
 
 struct ArgumentDescription {

@@ -105,7 +105,8 @@ void Completer::offer_values(const ArgumentDescription& argument, std::string_vi
   } else if (kind == value_name::kFolder) {
     found_.files = Completion::Files::kDirectories;
   } else if (kind == value_name::kMount || kind == value_name::kJob ||
-             kind == value_name::kSnapshot) {
+             kind == value_name::kSnapshot || kind == value_name::kClusterMount ||
+             kind == value_name::kClusterJob) {
     for (const Candidate& name : live_(kind)) {
       offer(fmt::format("{}{}", in_front, name.word), name.help);
     }

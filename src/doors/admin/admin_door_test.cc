@@ -276,22 +276,23 @@ class RecordingCluster : public ClusterHost {
   }
   Task<Result<>> drain_worker(Context, ClusterDrainRequest asked) override {
     back = asked.back;
+    bandwidth = asked.bandwidth;
     co_return Result<>();
   }
   Task<Result<ClusterJobView>> start_cluster_job(Context, ClusterJobRequest request) override {
     ordered = std::move(request);
     co_return job_view();
   }
-  Result<std::vector<ClusterJobView>> cluster_jobs() const override {
-    return std::vector<ClusterJobView>{job_view()};
+  Task<Result<std::vector<ClusterJobView>>> cluster_jobs(Context) const override {
+    co_return std::vector<ClusterJobView>{job_view()};
   }
-  Result<ClusterJobView> cluster_job(uint64_t id) const override {
-    if (id == 7) return job_view();
-    return error(StatusCode::kNotFound, "no such job");
+  Task<Result<ClusterJobView>> cluster_job(Context, uint64_t id) const override {
+    if (id == 7) co_return job_view();
+    co_return error(StatusCode::kNotFound, "no such job");
   }
-  Task<Result<ClusterJobView>> cancel_cluster_job(Context, uint64_t id) override {
+  Task<Result<ClusterJobView>> cancel_cluster_job(Context context, uint64_t id) override {
     cancelled = id;
-    co_return cluster_job(id);
+    co_return co_await cluster_job(std::move(context), id);
   }
   static ClusterJobView job_view() {
     return {.job = {.id = 7, .kind = "load", .path = "/a\xff", .state = "waiting"},
@@ -307,6 +308,7 @@ class RecordingCluster : public ClusterHost {
 
   bool worker = false;
   std::optional<bool> back;
+  uint64_t bandwidth = 0;
   std::string removed;
   ClusterStatusView view{
       .name = "t",
@@ -315,8 +317,8 @@ class RecordingCluster : public ClusterHost {
       .epoch = 5,
       .trouble = "etcd does not answer",
       .workers = {{.id = "01", .address = "a:1", .host = "h", .state = "active", .share = 0.5}},
-      .mounts = {
-          {.path = "/d", .source = "s3://b", .options = {{"region", "x"}}, .trouble = "no"}}};
+      .mounts = {{.path = "/d", .source = "s3://b", .options = {{"region", "x"}}, .trouble = "no"}},
+      .drain = ClusterDrainView{.ended = true, .objects_done = 3, .errors = {"why"}}};
 };
 
 class AdminDoorTest : public testing::Test {
@@ -488,6 +490,9 @@ TEST_F(AdminDoorTest, TellsOfAClusterAndChangesIt) {
   EXPECT_EQ(made->options, wanted.options);
   EXPECT_EQ(ask("DELETE", "/v1/cluster/mounts", {{"path", "/a/b/"}}).status, 200);
   EXPECT_EQ(cluster_.removed, "/a/b");
+  EXPECT_EQ(ask("POST", "/v1/cluster/drain", {}, R"({"back": true})").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/cluster/drain", {}, R"({"bandwidth": 7})").status, 200);
+  EXPECT_EQ(cluster_.bandwidth, 7u);
   EXPECT_EQ(ask("POST", "/v1/cluster/drain", {}, R"({"back": true})").status, 200);
   EXPECT_EQ(cluster_.back, true);
 }

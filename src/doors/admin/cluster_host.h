@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,16 @@ struct ClusterMountView {
   friend bool operator==(const ClusterMountView&, const ClusterMountView&) = default;
 };
 
+// How far a worker that leaves is with giving others what it has.
+struct ClusterDrainView {
+  bool ended = false;    // all was gone through, or it was called off
+  bool stopped = false;  // it was
+  uint64_t objects_total = 0, objects_done = 0;
+  uint64_t objects_failed = 0;               // that nobody else has
+  uint64_t bytes_total = 0, bytes_done = 0;  // the total is about
+  std::vector<std::string> errors{};         // the first
+};
+
 struct ClusterStatusView {
   std::string name{};
   std::string self{};     // this worker's id
@@ -44,6 +55,7 @@ struct ClusterStatusView {
   std::string trouble{};  // between this worker and the registry; empty: none
   std::vector<ClusterWorkerView> workers{};
   std::vector<ClusterMountView> mounts{};
+  std::optional<ClusterDrainView> drain{};  // of this worker, where it leaves
 };
 
 struct ClusterMountRequest {
@@ -53,7 +65,8 @@ struct ClusterMountRequest {
 };
 
 struct ClusterDrainRequest {
-  bool back = false;  // take a share again
+  bool back = false;       // take a share again
+  uint64_t bandwidth = 0;  // bytes a second that others take; 0: no limit
 };
 
 // When a job is begun again; any of them makes it stand until it is cancelled.
@@ -83,19 +96,22 @@ struct ClusterJobView {
 class ClusterHost {
  public:
   virtual ~ClusterHost() = default;
-  // kUnsupported where this daemon is no worker; so do all others.
+  // kUnsupported where this daemon is no worker; so do all others but those of jobs.
   virtual Result<ClusterStatusView> cluster_status() const = 0;
   virtual Task<Result<ClusterMountView>> add_cluster_mount(Context context,
                                                            ClusterMountRequest request) = 0;
   virtual Task<Result<>> remove_cluster_mount(Context context, std::string path) = 0;
-  // Returns when the ring is without this worker, or with it again.
+  // Returns when the ring is without this worker, or with it again. What it has goes to others from
+  // then on, as cluster_status() says.
   virtual Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) = 0;
 
-  // Jobs of all workers, done by their leader. Returns when the order is with the registry.
+  // Jobs of all workers, done by their leader; on a client's host by way of the one cluster that it
+  // mounts, with the rights of its token (kPermissionDenied), kUnsupported where there is none or
+  // more than one. Returns when the order is with the registry.
   virtual Task<Result<ClusterJobView>> start_cluster_job(Context context,
                                                          ClusterJobRequest request) = 0;
-  virtual Result<std::vector<ClusterJobView>> cluster_jobs() const = 0;
-  virtual Result<ClusterJobView> cluster_job(uint64_t id) const = 0;
+  virtual Task<Result<std::vector<ClusterJobView>>> cluster_jobs(Context context) const = 0;
+  virtual Task<Result<ClusterJobView>> cluster_job(Context context, uint64_t id) const = 0;
   // The job as it was: one that had ended stays as it is.
   virtual Task<Result<ClusterJobView>> cancel_cluster_job(Context context, uint64_t id) = 0;
 };

@@ -63,18 +63,18 @@ Task<HttpResponse> ClusterRoutes::start_job(Context context, HttpRequest request
   co_return HttpResponse::json(202, dump_json(to_json(*job)));
 }
 
-Task<HttpResponse> ClusterRoutes::list_jobs(Context, HttpRequest) {
-  Result<std::vector<ClusterJobView>> jobs = host_.cluster_jobs();
+Task<HttpResponse> ClusterRoutes::list_jobs(Context context, HttpRequest) {
+  Result<std::vector<ClusterJobView>> jobs = co_await host_.cluster_jobs(std::move(context));
   if (!jobs) co_return error_response(jobs.error());
   Json list = Json::array();
   for (const ClusterJobView& job : *jobs) list.push_back(to_json(job));
   co_return HttpResponse::json(200, dump_json({{"jobs", list}}));
 }
 
-Task<HttpResponse> ClusterRoutes::show_job(Context, HttpRequest request) {
+Task<HttpResponse> ClusterRoutes::show_job(Context context, HttpRequest request) {
   Result<uint64_t> id = job_number_of(request);
   if (!id) co_return error_response(id.error());
-  Result<ClusterJobView> job = host_.cluster_job(*id);
+  Result<ClusterJobView> job = co_await host_.cluster_job(std::move(context), *id);
   if (!job) co_return error_response(job.error());
   co_return HttpResponse::json(200, dump_json(to_json(*job)));
 }

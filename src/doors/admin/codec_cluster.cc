@@ -23,6 +23,28 @@ void decode(const Json& json, ClusterMountView& mount) {
   get(json, "trouble", mount.trouble);
 }
 
+void decode(const Json& json, ClusterDrainView& drain) {
+  get(json, "ended", drain.ended);
+  get(json, "stopped", drain.stopped);
+  get(json, "objects_total", drain.objects_total);
+  get(json, "objects_done", drain.objects_done);
+  get(json, "objects_failed", drain.objects_failed);
+  get(json, "bytes_total", drain.bytes_total);
+  get(json, "bytes_done", drain.bytes_done);
+  get(json, "errors", drain.errors);
+}
+
+Json to_json(const ClusterDrainView& drain) {
+  return {{"ended", drain.ended},
+          {"stopped", drain.stopped},
+          {"objects_total", drain.objects_total},
+          {"objects_done", drain.objects_done},
+          {"objects_failed", drain.objects_failed},
+          {"bytes_total", drain.bytes_total},
+          {"bytes_done", drain.bytes_done},
+          {"errors", drain.errors}};
+}
+
 void decode(const Json& json, ClusterStatusView& status) {
   get(json, "name", status.name);
   get(json, "self", status.self);
@@ -35,6 +57,7 @@ void decode(const Json& json, ClusterStatusView& status) {
   for (const Json& one : json.value("mounts", Json::array())) {
     decode(one, status.mounts.emplace_back());
   }
+  if (json.contains("drain")) decode(json["drain"], status.drain.emplace());
 }
 
 void decode(const Json& json, ClusterMembershipView& membership) {
@@ -62,6 +85,7 @@ void decode(const Json& json, ClusterMountRequest& request) {
 
 void decode(const Json& json, ClusterDrainRequest& request) {
   get(json, "back", request.back);
+  get(json, "bandwidth", request.bandwidth);
 }
 
 // Among the members of what is repeated.
@@ -129,6 +153,7 @@ Json to_json(const ClusterStatusView& status) {
   if (!status.trouble.empty()) json["trouble"] = status.trouble;
   for (const auto& worker : status.workers) json["workers"].push_back(to_json(worker));
   for (const auto& mount : status.mounts) json["mounts"].push_back(to_json(mount));
+  if (status.drain) json["drain"] = to_json(*status.drain);
   return json;
 }
 
@@ -156,7 +181,7 @@ Json to_json(const ClusterMountRequest& request) {
 }
 
 Json to_json(const ClusterDrainRequest& request) {
-  return {{"back", request.back}};
+  return {{"back", request.back}, {"bandwidth", request.bandwidth}};
 }
 
 }  // namespace leat

@@ -18,6 +18,7 @@ void decode(const Json& json, ClusterJobView& job);
 
 Json to_json(const ClusterWorkerView& worker);
 Json to_json(const ClusterMountView& mount);
+Json to_json(const ClusterDrainView& drain);
 Json to_json(const ClusterStatusView& status);
 Json to_json(const ClusterMembershipView& membership);
 Json to_json(const ClusterMountRequest& request);

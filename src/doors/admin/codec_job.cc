@@ -14,6 +14,8 @@ void decode(const Json& json, JobRequest& request) {
   get_each(json, "exclude", request.selection.exclude);
   get_bytes(json, "regex", request.selection.regex);
   get_each(json, "files", request.selection.files);
+  get_bytes(json, "to", request.to);
+  get(json, "over", request.over);
   get(json, "verify", request.verify);
   get(json, "bandwidth", request.bandwidth);
   get(json, "requests", request.requests);
@@ -34,6 +36,7 @@ void decode(const Json& json, JobView& job) {
   get(json, "bytes_verified", job.bytes_verified);
   get(json, "files_uncached", job.files_uncached);
   get(json, "bytes_uncached", job.bytes_uncached);
+  get(json, "files_there", job.files_there);
   get(json, "added", job.added);
   get(json, "changed", job.changed);
   get(json, "gone", job.gone);
@@ -57,6 +60,8 @@ Json to_json(const JobRequest& request) {
   put_each(json, "exclude", request.selection.exclude);
   if (!request.selection.regex.empty()) put_bytes(json, "regex", request.selection.regex);
   put_each(json, "files", request.selection.files);
+  if (!request.to.empty()) put_bytes(json, "to", request.to);
+  if (!request.over.empty()) json["over"] = request.over;
   if (request.verify) json["verify"] = true;
   if (request.bandwidth > 0) json["bandwidth"] = request.bandwidth;
   if (request.requests > 0) json["requests"] = request.requests;
@@ -80,6 +85,7 @@ Json to_json(const JobView& job) {
                {"seconds", job.seconds},
                {"errors", job.errors}};
   put_bytes(json, "path", job.path);
+  if (job.kind == "copy") json["files_there"] = job.files_there;
   if (job.kind == "refresh") {
     Json changes = Json::array();
     for (const ChangeView& change : job.changes) {

@@ -158,12 +158,14 @@ struct SnapshotUse {
 };
 
 struct JobRequest {
-  std::string kind{};         // "load", "free", "verify", "snapshot", "refresh"
+  std::string kind{};         // "load", "free", "verify", "snapshot", "refresh", "copy"
   std::string path{};         // verify: "/", since it is all of the cache
   std::string name{};         // snapshot: that it gets
-  FileSelection selection{};  // load, free: which files below the path
-  // Of a load:
-  bool verify = false;     // read everything back at its end
+  FileSelection selection{};  // load, free, copy: which files below the path
+  std::string to{};           // copy: a path of the namespace, or a store's URL
+  std::string over{};         // copy: what it replaces, "nothing" (also ""), "other" or "all"
+  bool verify = false;        // load: read everything back at its end
+  // Of a load or a copy:
   uint64_t bandwidth = 0;  // bytes a second asked of stores; 0: no limit
   unsigned requests = 0;   // at once; 0: as many as are good
 
@@ -198,6 +200,7 @@ struct JobView {
   uint64_t bytes_verified = 0;  // of a load that verifies
   // load: of mounts that do not cache them; in none of the other numbers.
   uint64_t files_uncached = 0, bytes_uncached = 0;
+  uint64_t files_there = 0;  // copy: of those done, found there
   // refresh: names, and the first of them; directories end in '/'.
   uint64_t added = 0, changed = 0, gone = 0;
   std::vector<ChangeView> changes{};

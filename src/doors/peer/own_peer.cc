@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cluster/stripes.h"
+#include "peer/mount_lookup.h"
 #include "peer/name_pages.h"
 #include "telemetry/metrics.h"
 
@@ -353,6 +354,22 @@ Task<PeerReply<UpkeepVerify>> OwnPeer::verify(Context context, uint64_t job) {
   const ClusterViewPtr view = parts_.map.view();
   if (parts_.verify_runs == nullptr) co_return answered<UpkeepVerify>(no_cache(), *view);
   co_return answered(co_await parts_.verify_runs->look(std::move(context), job), *view);
+}
+
+// Its bytes come from whoever holds them, so it need not be the one that is asked.
+Task<PeerReply<CopyStep>> OwnPeer::copy(Context context, PeerCopy request) {
+  const ClusterViewPtr view = parts_.map.view();
+  if (parts_.copy_runs == nullptr) {
+    co_return answered<CopyStep>(error(StatusCode::kUnsupported, "this worker copies nothing"),
+                                 *view);
+  }
+  Result<Place> from = find(request.mount, request.file->store, request.file->key);
+  if (!from) co_return not_found_here<CopyStep>(from.error(), *view);
+  FileToRead file{.key = client_key(*from->mount, request.file->key),
+                  .ref = std::move(request.file)};
+  co_return answered(co_await parts_.copy_runs->step(std::move(context), std::move(file),
+                                                     request.range, std::move(request.goal)),
+                     *view);
 }
 
 }  // namespace leat

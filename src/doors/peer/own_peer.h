@@ -11,6 +11,7 @@
 #include "cache/page_store.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_view.h"
+#include "doors/peer/copy_runs.h"
 #include "doors/peer/verify_runs.h"
 #include "fetch/fetcher.h"
 #include "jobs/host_target.h"
@@ -31,6 +32,7 @@ struct OwnPeerParts {
   PageStore* store;         // may be null
   HostTarget* target;       // what jobs do to it; null where it is
   VerifyRuns* verify_runs;  // likewise
+  CopyRuns* copy_runs;      // null where nothing is copied
   // How the cluster's mount at that path is kept here; null where it is not served.
   std::function<std::shared_ptr<const Policy>(const std::string&)> policy_of;
   StripeHeatOptions heat{};
@@ -57,6 +59,7 @@ class OwnPeer : public Peer {
   Task<PeerReply<uint64_t>> upkeep(Context context, PeerUpkeep request) override;
   Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) override;
   Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) override;
+  Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) override;
 
   // As read(), without a copy; what the store has to be asked for as it comes.
   Task<PeerReply<PeerBytes>> read_bytes(Context context, PeerRead request);

@@ -108,6 +108,7 @@ HttpRouter PeerDoor::router() {
   router.add("POST", kUpkeepPath, this, &PeerDoor::upkeep);
   router.add("POST", kDropPath, this, &PeerDoor::drop);
   router.add("POST", kVerifyPath, this, &PeerDoor::verify);
+  router.add("POST", kCopyPath, this, &PeerDoor::copy);
   return router;
 }
 
@@ -337,6 +338,21 @@ Task<HttpResponse> PeerDoor::verify(Context context, HttpRequest request) {
   PeerReply<UpkeepVerify> reply = co_await parts_.own.verify(std::move(context), *job);
   HttpResponse response =
       reply.result ? HttpResponse::json(200, encode_verify(*reply.result)) : failed_answer(reply);
+  put_epoch(reply.epoch, response);
+  co_return response;
+}
+
+Task<HttpResponse> PeerDoor::copy(Context context, HttpRequest request) {
+  if (auto refused = worker_only(request, "have files copied")) co_return *std::move(refused);
+  Result<CopyStepRequest> parsed = copy_request_from(request);
+  if (auto broken = wrong(parsed)) co_return *std::move(broken);
+  PeerCopy copy{.mount = std::move(parsed->mount),
+                .file = std::make_shared<const FileRef>(std::move(parsed->file)),
+                .range = parsed->range,
+                .goal = std::move(parsed->goal)};
+  PeerReply<CopyStep> reply = co_await parts_.own.copy(std::move(context), std::move(copy));
+  HttpResponse response = reply.result ? HttpResponse::json(200, encode_copy_step(*reply.result))
+                                       : failed_answer(reply);
   put_epoch(reply.epoch, response);
   co_return response;
 }

@@ -35,6 +35,11 @@ class PeerDoor {
 
   HttpRouter router();
 
+  // For what is answered beside it: the answer to who has not signed as he should; else who asks.
+  std::optional<HttpResponse> refuse_unsigned(const HttpRequest& request, PrincipalPtr* who) const {
+    return refusal(request, "", who);
+  }
+
  private:
   Task<HttpResponse> ping(Context context, HttpRequest request);
   Task<HttpResponse> bytes(Context context, HttpRequest request);
@@ -46,6 +51,7 @@ class PeerDoor {
   Task<HttpResponse> upkeep(Context context, HttpRequest request);
   Task<HttpResponse> drop(Context context, HttpRequest request);
   Task<HttpResponse> verify(Context context, HttpRequest request);
+  Task<HttpResponse> copy(Context context, HttpRequest request);
 
   // What is answered in place of anything else, where there is something.
   // `who`, where it is given, is who asks.

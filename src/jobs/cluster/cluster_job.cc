@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "cluster/record_text.h"
 #include "http/json_fields.h"
 #include "http/status_codes.h"
@@ -27,11 +29,14 @@ constexpr NumberName kNumbers[] = {{"files_total", &JobProgress::files_total},
                                    {"bytes_verified", &JobProgress::bytes_verified},
                                    {"errors", &JobProgress::errors},
                                    {"files_uncached", &JobProgress::files_uncached},
-                                   {"bytes_uncached", &JobProgress::bytes_uncached}};
+                                   {"bytes_uncached", &JobProgress::bytes_uncached},
+                                   {"files_there", &JobProgress::files_there}};
 
 Json json_of(const JobOrder& order) {
   Json json = {{"kind", to_string(order.kind)}};
   put_bytes(json, "path", order.path);
+  if (!order.output.empty()) put_bytes(json, "to", order.output);
+  if (order.over != CopyOver::kNothing) json["over"] = to_string(order.over);
   put_each(json, "include", order.selection.include);
   put_each(json, "exclude", order.selection.exclude);
   if (!order.selection.regex.empty()) put_bytes(json, "regex", order.selection.regex);
@@ -46,6 +51,8 @@ Result<JobOrder> order_of(const Json& json) {
   JobOrder order;
   LEAT_TRY(order.kind, parse_job_kind(json.at("kind").get<std::string>()));
   need_bytes(json, "path", order.path);
+  get_bytes(json, "to", order.output);
+  LEAT_TRY(order.over, parse_copy_over(json.value("over", "nothing")));
   get_each(json, "include", order.selection.include);
   get_each(json, "exclude", order.selection.exclude);
   get_bytes(json, "regex", order.selection.regex);
@@ -108,6 +115,7 @@ Result<ClusterJob> job_of(const Json& json) {
   LEAT_TRY(job.order, order_of(json.at("order")));
   LEAT_TRY(job.info, info_of(json.at("info")));
   get(json, "principal", job.principal);
+  get(json, "ticket", job.ticket);
   get(json, "cancel", job.cancel);
   get(json, "worker", job.worker);
   get(json, "begun", job.begun);
@@ -128,20 +136,30 @@ std::string cluster_job_key(uint64_t id) {
   return fmt::format("{}{:020}", kClusterJobKeys, id);
 }
 
+std::optional<uint64_t> cluster_job_number(std::string_view key) {
+  if (!key.starts_with(kClusterJobKeys)) return std::nullopt;
+  key.remove_prefix(kClusterJobKeys.size());
+  uint64_t id = 0;
+  const auto [end, failed] = std::from_chars(key.data(), key.data() + key.size(), id);
+  if (failed != std::errc() || end != key.data() + key.size()) return std::nullopt;
+  return id;
+}
+
 std::string encode_cluster_job(const ClusterJob& job) {
-  const Json json = {{"v", kRecordVersion},
-                     {"id", job.id},
-                     {"order", json_of(job.order)},
-                     {"principal", job.principal},
-                     {"cancel", job.cancel},
-                     {"worker", job.worker},
-                     {"begun", job.begun},
-                     {"runs", job.runs},
-                     {"repeat",
-                      {{"every_s", job.repeat.every.count()},
-                       {"on_change", job.repeat.on_change},
-                       {"on_mount", job.repeat.on_mount}}},
-                     {"info", json_of(job.info)}};
+  Json json = {{"v", kRecordVersion},
+               {"id", job.id},
+               {"order", json_of(job.order)},
+               {"principal", job.principal},
+               {"cancel", job.cancel},
+               {"worker", job.worker},
+               {"begun", job.begun},
+               {"runs", job.runs},
+               {"repeat",
+                {{"every_s", job.repeat.every.count()},
+                 {"on_change", job.repeat.on_change},
+                 {"on_mount", job.repeat.on_mount}}},
+               {"info", json_of(job.info)}};
+  if (!job.ticket.empty()) json["ticket"] = job.ticket;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

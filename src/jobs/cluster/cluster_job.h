@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,7 @@ struct ClusterJob {
   JobOrder order{};
   JobRepeat repeat{};
   std::string principal{};  // who asked for it
+  std::string ticket{};     // drawn by who asked, so that asking twice makes one job; or empty
   bool cancel = false;      // somebody wants it to end
   // The worker that runs it, or brought it to its end, in hexadecimal; empty: nobody has begun.
   std::string worker{};
@@ -46,6 +48,8 @@ struct ClusterJob {
 };
 
 std::string cluster_job_key(uint64_t id);
+// Nothing for what is no such key.
+std::optional<uint64_t> cluster_job_number(std::string_view key);
 
 // Errors are cut to what a registry takes.
 std::string encode_cluster_job(const ClusterJob& job);

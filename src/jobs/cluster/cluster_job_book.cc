@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cluster/registry_mirror.h"
+#include "jobs/copy_job.h"
 #include "model/file_filter.h"
 #include "model/mount_entry.h"
 #include "runtime/shared_result.h"
@@ -20,18 +21,6 @@ constexpr Clock::duration kSoon = std::chrono::seconds(1);
 // An order lies in the registry as long as its job is remembered.
 constexpr size_t kOrderBytesMax = 256 * 1024;
 constexpr int kAttempts = 10;
-
-Result<> check(JobOrder& order) {
-  LEAT_TRY(order.path, normalise_path(order.path));
-  LEAT_TRY(const FileFilter filter, FileFilter::make(order.selection));
-  static_cast<void>(filter);
-  const bool known = order.kind == JobKind::kLoad || order.kind == JobKind::kFree ||
-                     order.kind == JobKind::kVerify;
-  if (known) return {};
-  return error(StatusCode::kInvalidArgument,
-               fmt::format("{} is no job of a cluster; there are load, free and verify",
-                           to_string(order.kind)));
-}
 
 class ClusterJobBookImpl : public ClusterJobBook {
  public:
@@ -56,7 +45,7 @@ class ClusterJobBookImpl : public ClusterJobBook {
   }
   Task<> changed(Context context, RegistryRevision* seen) override;
   Task<Result<ClusterJob>> add(Context context, JobOrder order, JobRepeat repeat,
-                               std::string principal) override;
+                               std::string principal, std::string ticket) override;
   Task<Result<ClusterJob>> cancel(Context context, uint64_t id) override;
   Task<> stop() override { return mirror_->stop(); }
 
@@ -118,9 +107,12 @@ Task<> ClusterJobBookImpl::seen_here(Context context, RegistryRevision revision)
 }
 
 Task<Result<ClusterJob>> ClusterJobBookImpl::add(Context context, JobOrder order, JobRepeat repeat,
-                                                 std::string principal) {
-  LEAT_CO_CHECK_OK(check(order));
-  ClusterJob job{.order = std::move(order), .repeat = repeat, .principal = std::move(principal)};
+                                                 std::string principal, std::string ticket) {
+  LEAT_CO_CHECK_OK(check_cluster_order(order));
+  ClusterJob job{.order = std::move(order),
+                 .repeat = repeat,
+                 .principal = std::move(principal),
+                 .ticket = std::move(ticket)};
   job.info.started =
       std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
   job.info.kind = job.order.kind;
@@ -131,8 +123,10 @@ Task<Result<ClusterJob>> ClusterJobBookImpl::add(Context context, JobOrder order
     if (!there) co_return Error(there.error());
     uint64_t last = 0;
     for (const RegistryEntry& entry : there->entries) {
+      // Also those of a later version, which nobody here can read.
+      last = std::max(last, cluster_job_number(entry.key).value_or(0));
       Result<ClusterJob> known = decode_cluster_job(entry.value);
-      if (known) last = std::max(last, known->id);
+      if (known && !job.ticket.empty() && known->ticket == job.ticket) co_return *known;
     }
     job.id = job.info.id = last + 1;
     std::string text = encode_cluster_job(job);
@@ -172,6 +166,22 @@ Task<Result<ClusterJob>> ClusterJobBookImpl::cancel(Context context, uint64_t id
 }
 
 }  // namespace
+
+Result<> check_cluster_order(JobOrder& order) {
+  LEAT_TRY(order.path, normalise_path(order.path));
+  LEAT_TRY(const FileFilter filter, FileFilter::make(order.selection));
+  static_cast<void>(filter);
+  if (order.kind == JobKind::kCopy) {
+    LEAT_TRY(order.output, check_copy(order.path, order.output));
+    return {};
+  }
+  const bool known = order.kind == JobKind::kLoad || order.kind == JobKind::kFree ||
+                     order.kind == JobKind::kVerify;
+  if (known) return {};
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("{} is no job of a cluster; there are load, free, verify and copy",
+                           to_string(order.kind)));
+}
 
 std::unique_ptr<ClusterJobBook> ClusterJobBook::start(Registry& registry, Executor& executor) {
   auto book = std::make_unique<ClusterJobBookImpl>(registry);

@@ -12,6 +12,9 @@
 
 namespace leat {
 
+// Makes its paths normal. kInvalidArgument for what can be no job of a cluster.
+Result<> check_cluster_order(JobOrder& order);
+
 class ClusterJobBook {
  public:
   // `registry` must outlive it, and stop() must have ended before it goes.
@@ -25,9 +28,10 @@ class ClusterJobBook {
   // Returns when something is not as it was at `seen`, which it sets; soon in any case.
   virtual Task<> changed(Context context, RegistryRevision* seen) = 0;
 
-  // The job as it waits to be done. kInvalidArgument for what can be no job of a cluster.
+  // The job as it waits to be done; of a ticket that one has, that one as it is. kInvalidArgument
+  // for what can be no job of a cluster.
   virtual Task<Result<ClusterJob>> add(Context context, JobOrder order, JobRepeat repeat,
-                                       std::string principal) = 0;
+                                       std::string principal, std::string ticket = {}) = 0;
   // The job as it was; nothing happens to one that has ended and does not stand.
   virtual Task<Result<ClusterJob>> cancel(Context context, uint64_t id) = 0;
 

@@ -22,6 +22,7 @@ TEST(ClusterJob, ComesBackAsItWas) {
   ClusterJob job{.id = 7, .principal = "worker:1", .cancel = true, .worker = "ab", .begun = 2};
   job.repeat = {.every = seconds(60), .on_change = true, .on_mount = true};
   job.runs = 9;
+  job.ticket = "drawn";
   job.order = {.kind = JobKind::kLoad, .path = "/a\xff", .verify = true, .bandwidth = 5};
   job.order.selection.include = {"*.jpg", "\xfe*"};
   job.info.state = JobState::kFailed;
@@ -36,6 +37,7 @@ TEST(ClusterJob, ComesBackAsItWas) {
   EXPECT_EQ(back->principal, job.principal);
   EXPECT_EQ(back->repeat, job.repeat);
   EXPECT_EQ(back->runs, 9u);
+  EXPECT_EQ(back->ticket, "drawn");
   EXPECT_TRUE(back->cancel);
   EXPECT_EQ(back->worker, job.worker);
   EXPECT_EQ(back->begun, 2u);
@@ -46,6 +48,16 @@ TEST(ClusterJob, ComesBackAsItWas) {
   ASSERT_EQ(back->info.errors.size(), 1u);
   EXPECT_EQ(back->info.errors[0].path, "/a\xff/b");
   EXPECT_EQ(back->info.errors[0].status.code(), StatusCode::kThrottled);
+}
+
+TEST(ClusterJob, ACopySaysWhereToAndOverWhat) {
+  ClusterJob job{.id = 8};
+  job.order = {.kind = JobKind::kCopy, .path = "/a", .output = "/b\xff/", .over = CopyOver::kOther};
+  job.info.progress.files_there = 4;
+  const auto back = decode_cluster_job(encode_cluster_job(job));
+  ASSERT_TRUE(back) << back.error().to_string();
+  EXPECT_EQ(back->order, job.order);
+  EXPECT_EQ(back->info.progress.files_there, 4u);
 }
 
 TEST(ClusterJob, WhatIsNoneIsAnErrorAndALaterOneIsLeftAlone) {
@@ -130,6 +142,37 @@ class ClusterJobsTest : public JobRig {
 
   std::unique_ptr<Registry> registry_;
 };
+
+// Written by a worker of a later version, while workers are upgraded one after the other.
+TEST_F(ClusterJobsTest, AJobThatNobodyHereCanReadKeepsItsNumberAndItsRecord) {
+  start();
+  source_->put("a", "0123456789");
+  const std::string later = R"({"v":1,"id":7,"order":{"kind":"dance","path":"/"},"info":{}})";
+  ASSERT_TRUE(executor_.wait(registry_->commit(
+      patient(), {.conditions = {}, .puts = {{cluster_job_key(7), later}}, .removals = {}})));
+  auto one = leader("one");
+  const uint64_t id = add(*one, {.kind = JobKind::kLoad, .path = "/data"});
+  EXPECT_EQ(id, 8u);
+  EXPECT_EQ(ended(*one, id).info.state, JobState::kDone);
+  const auto there = executor_.wait(registry_->list(patient(), cluster_job_key(7)));
+  ASSERT_EQ(there->entries.size(), 1u);
+  EXPECT_EQ(there->entries[0].value, later);
+  EXPECT_FALSE(cluster_job_number("jobs/x"));
+  EXPECT_FALSE(cluster_job_number("mounts/7"));
+}
+
+TEST_F(ClusterJobsTest, AnOrderThatComesTwiceIsOneJob) {
+  start();
+  auto one = leader("one");
+  auto order = [&](const std::string& ticket) {
+    JobOrder load{.kind = JobKind::kLoad, .path = "/data"};
+    return executor_.wait(one->book->add(patient(), std::move(load), {}, "tester", ticket))->id;
+  };
+  const uint64_t first = order("a");
+  EXPECT_EQ(order("a"), first);
+  EXPECT_NE(order("b"), first);
+  EXPECT_NE(order(""), order(""));
+}
 
 TEST_F(ClusterJobsTest, AnOrderGivenToAnyIsDoneByTheLeader) {
   start();

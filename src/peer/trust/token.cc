@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kMark = "leat-token-1";
 constexpr std::string_view kWorker = "worker:";
-constexpr std::array kRights = {Right::kRead, Right::kWrite, Right::kAdmin};
+constexpr std::array kRights = {Right::kRead, Right::kWrite, Right::kAdmin, Right::kJobs};
 
 uint8_t bit(Right right) {
   return static_cast<uint8_t>(right);
@@ -83,6 +83,8 @@ std::string_view to_string(Right right) {
       return "write";
     case Right::kAdmin:
       return "admin";
+    case Right::kJobs:
+      return "jobs";
   }
   return "";
 }

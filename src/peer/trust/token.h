@@ -18,8 +18,8 @@
 
 namespace leat {
 
-enum class Right : uint8_t { kRead = 1, kWrite = 2, kAdmin = 4 };
-std::string_view to_string(Right right);  // "read", "write", "admin"
+enum class Right : uint8_t { kRead = 1, kWrite = 2, kAdmin = 4, kJobs = 8 };
+std::string_view to_string(Right right);  // "read", "write", "admin", "jobs"
 
 // None implies another.
 class Rights {

@@ -57,7 +57,7 @@ TEST(Token, RandomClaimsComeBack) {
       auto path = normalise_path("/" + random.words(10));
       if (!path) continue;
       std::vector<Right> may;
-      for (Right right : {Right::kRead, Right::kWrite, Right::kAdmin}) {
+      for (Right right : {Right::kRead, Right::kWrite, Right::kAdmin, Right::kJobs}) {
         if (random.coin()) may.push_back(right);
       }
       claims.rights.add(*path, may);

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// HandOff: a worker that leaves has others take what it has cached: it goes over its cache and asks
+// those who hold each part by the present ring to have it. They take it from here (HandOverSource),
+// as they do for readers, who come first. One run at a time. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "cache/host_cache.h"
+#include "cluster/cluster_view.h"
+#include "peer/peer_router.h"
+#include "peer/peer_table.h"
+#include "runtime/activity.h"
+#include "runtime/executor.h"
+#include "runtime/semaphore.h"
+#include "runtime/shared_result.h"
+
+namespace leat {
+
+struct HandOffState {
+  bool ended = false;  // all was gone through, or it was stopped
+  bool stopped = false;
+  uint64_t objects_total = 0, bytes_total = 0;  // about: of what lay here at the beginning
+  uint64_t objects_done = 0, bytes_done = 0;    // that others have, or nobody wants
+  uint64_t objects_failed = 0;                  // that others have not
+  std::vector<std::string> errors{};            // the first kErrorsKept, and why as a whole
+  uint64_t objects_gone = 0, bytes_gone = 0;    // while it runs: that others have not kept
+
+  static constexpr size_t kErrorsKept = 100;
+};
+
+class HandOff {
+ public:
+  // All must outlive it, and stop() must have ended before it goes.
+  HandOff(HostCache& cache, ClusterMap& map, const PeerTable& peers, Executor& executor)
+      : cache_(cache), map_(map), router_(map, peers), executor_(executor) {}
+
+  // To the ring as it is and comes to be; one that is under way is ended. `bandwidth`: bytes a
+  // second, 0: no limit.
+  Task<> begin(uint64_t bandwidth);
+  // Nothing where none was ever begun, or it was called off.
+  std::optional<HandOffState> state() const;
+  // It stays here from now on.
+  Task<> call_off();
+  Task<> stop();
+
+ private:
+  struct Run {
+    mutable std::mutex mutex;  // leaf
+    HandOffState state;
+    std::stop_source stopping;
+    uint64_t bandwidth = 0;
+    Clock::time_point line_free{};
+    Semaphore objects, pieces;
+    const std::shared_ptr<SharedResult<bool>> over = SharedResult<bool>::make();
+    Run();
+  };
+  using RunPtr = std::shared_ptr<Run>;
+
+  using Each = Task<> (HandOff::*)(Activity::Token, Semaphore::Permit, RunPtr, CachedObject);
+
+  Task<> run(Activity::Token token, RunPtr run);
+  Task<Result<>> go_over(RunPtr run, Each each);
+  Task<> give(Activity::Token token, Semaphore::Permit slot, RunPtr run, CachedObject object);
+  Task<> look(Activity::Token token, Semaphore::Permit slot, RunPtr run, CachedObject object);
+  static bool begin_again(Run& run);
+  static uint64_t look_share(const Run& run);
+  Task<Result<uint64_t>> ask(RunPtr run, UpkeepAction action, FileRef object);
+  Task<Result<uint64_t>> ask_part(RunPtr run, Context context, PeerUpkeep question);
+  Task<Result<>> wait_for_turn(RunPtr run, uint64_t bytes);
+  std::vector<ByteRange> present(const FileRef& file, ByteRange piece);
+  static void note(Run& run, const CachedObject& object, const Result<uint64_t>& given);
+  static void finish(Run& run, const Result<>& trouble, bool stopped);
+  RunPtr current() const;
+
+  HostCache& cache_;
+  ClusterMap& map_;
+  const PeerRouter router_;
+  Executor& executor_;
+  Activity activity_;
+  mutable std::mutex mutex_;  // before a run's
+  RunPtr run_;
+};
+
+}  // namespace leat

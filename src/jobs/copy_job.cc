@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/copy_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/counted.h"
+#include "base/units.h"
+#include "model/mount_entry.h"
+#include "model/store_url.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kPieceBytes = 8 * kMiB;
+constexpr uint64_t kCountedInPlace = 10'000;
+// Of one file whose worker was lost.
+constexpr int kAttempts = 4;
+constexpr Clock::duration kPause = std::chrono::milliseconds(500);
+
+JobProgress count_files(const Listing& listing, const ChosenFiles& chosen) {
+  JobProgress found;
+  for (Listing::Cursor cursor = listing.from(0); cursor.next();) {
+    const NameView& file = cursor.view();
+    if (file.is_directory() || !chosen.contain(file.name)) continue;
+    ++found.files_total;
+    found.bytes_total += file.size;
+  }
+  return found;
+}
+
+std::string_view without_slash(std::string_view path) {
+  if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  return path;
+}
+
+}  // namespace
+
+Result<std::string> check_copy(const std::string& from, std::string_view to) {
+  if (!to.starts_with('/')) {
+    LEAT_TRY(const StoreUrl url, StoreUrl::parse(to));
+    if (url.scheme != "leat") return std::string(to);
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("a cluster copies to stores and to its own namespace, not to {}", to));
+  }
+  LEAT_TRY(std::string path, normalise_path(without_slash(to)));
+  if (is_at_or_below(path, from)) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("{} lies in {}, which would be copied into itself", path, from));
+  }
+  if (to.ends_with('/') && !path.ends_with('/')) path += '/';
+  return path;
+}
+
+CopyJob::CopyJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
+                 FileCopier& copier, Executor& executor, CopyJobOptions options)
+    : Job(id, JobKind::kCopy, std::move(path)),
+      filter_(std::move(filter)),
+      catalog_(catalog),
+      copier_(copier),
+      executor_(executor),
+      options_(std::move(options)),
+      files_(options_.files_max) {}
+
+Task<> CopyJob::work(Context context) {
+  Result<> sound = co_await look_at_ends(context);
+  if (!sound) note_error(path(), sound.error());
+  if (sound) co_await copy_all(context);
+  activity_.close();
+  co_await activity_.wait_idle();
+  if (sound && in_namespace() && !context.cancelled()) co_await show_names(context);
+  names_activity_.close();
+  co_await names_activity_.wait_idle();
+}
+
+Task<Result<>> CopyJob::look_at_ends(Context context) {
+  Result<CatalogEntry> entry = co_await catalog_.lookup(context, path());
+  if (!entry) co_return Error(entry.error());
+  of_one_file_ = !entry->info.is_directory();
+  if (!in_namespace()) co_return Result<>();
+  const std::string_view to = without_slash(options_.to);
+  for (const MountPtr& mount : catalog_.mounts()) {
+    if (is_at_or_below(to, mount->entry.path)) co_return Result<>();
+  }
+  co_return error(StatusCode::kNotFound,
+                  fmt::format("cannot copy to {}: nothing is mounted there", options_.to));
+}
+
+Task<> CopyJob::copy_all(Context context) {
+  TreeWalk tree(catalog_, executor_, activity_, path(), filter_);
+  bool goes_on = true;
+  while (goes_on) {
+    std::optional<TreeWalk::Step> step = co_await tree.next(context);
+    if (!step) {
+      update([](JobProgress& progress) { progress.planned = true; });
+      co_return;
+    }
+    const bool more = co_await tree.more();
+    if (!step->listing) {
+      note_error(step->path, step->listing.error());
+      goes_on = !context.cancelled();
+      continue;
+    }
+    goes_on = co_await copy_listing(context, step->path, *step->listing, !more);
+  }
+}
+
+// Starts its files; false when the job is to end.
+Task<bool> CopyJob::copy_listing(Context context, std::string directory, ListingPtr listing,
+                                 bool last) {
+  const ChosenFiles chosen(filter_, path(), directory);
+  auto count = [listing, &chosen] { return count_files(*listing, chosen); };
+  JobProgress found;
+  if (listing->size_hint() > kCountedInPlace) {
+    found = co_await executor_.blocking(std::move(count));
+  } else {
+    found = count();
+  }
+  update([&](JobProgress& progress) {
+    progress.files_total += found.files_total;
+    progress.bytes_total += found.bytes_total;
+    progress.planned = last;
+  });
+  if (listing->left_out() != 0) {
+    note_error(directory, Status(StatusCode::kUnsupported,
+                                 fmt::format("left out {} in '{}', which cannot be shown as files",
+                                             counted(listing->left_out(), "name"), directory)));
+  }
+  for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
+    const NameView& view = cursor.view();
+    if (view.is_directory() || !chosen.contain(view.name)) continue;
+    auto slot = co_await files_.acquire(context, 1, "a copy");
+    if (!slot || context.cancelled()) co_return false;
+    const CatalogEntry entry = cursor.entry();
+    executor_.spawn(
+        copy_file(*activity_.enter(), *std::move(slot), context,
+                  {join_path(directory, entry.info.name), entry.ref, entry.info.mtime}));
+  }
+  co_return true;
+}
+
+Task<> CopyJob::copy_file(Activity::Token, Semaphore::Permit, Context context, Chosen file) {
+  std::string path = file.path;
+  Result<CopyState> copied = co_await copy_version(context, file);
+  if (!copied && copied.error().code() == StatusCode::kChanged) {
+    Result<Chosen> now = co_await look_again(context, file);
+    if (now) {
+      copied = co_await copy_version(context, *std::move(now));
+    } else {
+      copied = Error(now.error());
+    }
+  }
+  if (!copied) {
+    note_error(std::move(path), std::move(copied).error());
+    co_return;
+  }
+  update([&](JobProgress& progress) {
+    ++progress.files_done;
+    if (*copied == CopyState::kThere) ++progress.files_there;
+  });
+}
+
+// The file changed under way: its present version, once.
+Task<Result<CopyJob::Chosen>> CopyJob::look_again(Context context, Chosen file) {
+  catalog_.report_changed(file.path);
+  Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, file.path);
+  if (!entry) co_return Error(entry.error());
+  if (entry->ref == nullptr) {
+    co_return error(StatusCode::kIsDirectory,
+                    fmt::format("'{}' was a file when the copy began and is a directory now; copy "
+                                "it again",
+                                file.path));
+  }
+  update([&](JobProgress& progress) { progress.bytes_total += entry->ref->size - file.ref->size; });
+  file.ref = entry->ref;
+  file.mtime = entry->info.mtime;
+  co_return file;
+}
+
+// From its beginning again where the worker that copied it was lost.
+Task<Result<CopyState>> CopyJob::copy_version(Context context, Chosen file) {
+  for (int attempt = 1;; ++attempt) {
+    Result<CopyState> copied = co_await copy_once(context, file);
+    const bool lost = !copied && (copied.error().code() == StatusCode::kUnavailable ||
+                                  copied.error().code() == StatusCode::kBusy);
+    if (!lost || attempt == kAttempts) co_return copied;
+    Result<> slept = co_await sleep_for(context, kPause * attempt);
+    if (!slept) co_return Error(slept.error());
+  }
+}
+
+Task<Result<CopyState>> CopyJob::copy_once(Context context, Chosen file) {
+  const std::unique_ptr<FileCopy> copy = copier_.begin(file.ref, goal_of(file));
+  const uint64_t size = file.ref->size;
+  uint64_t went = 0, through = 0;
+  Result<CopyStep> step = CopyStep();
+  while (step && step->state == CopyState::kMore) {
+    const ByteRange piece{went, std::min(kPieceBytes, size - went)};
+    Result<> turn = co_await wait_for_turn(context, piece.size);
+    if (turn) {
+      step = co_await copy->step(context, piece);
+    } else {
+      step = Error(turn.error());
+    }
+    if (!step) break;
+    if (step->bytes < piece.size) give_back(piece.size - step->bytes);
+    // What a store copied by itself, or was there, is all of it.
+    const uint64_t further = step->state == CopyState::kMore ? piece.size : size - went;
+    went += further;
+    through += step->bytes;
+    update([&](JobProgress& progress) {
+      progress.bytes_done += further;
+      progress.bytes_fetched += step->bytes;
+    });
+    if (step->state == CopyState::kMore && went == size) {
+      step = error(StatusCode::kInternal, "a worker waits for more than the file has");
+    }
+  }
+  if (step) co_return step->state;
+  update([&](JobProgress& progress) {
+    progress.bytes_done -= went;
+    progress.bytes_fetched -= through;
+  });
+  co_return Error(step.error());
+}
+
+CopyGoal CopyJob::goal_of(const Chosen& file) const {
+  CopyGoal goal{.over = options_.over};
+  goal.mtime = file.mtime;
+  const std::string_view name = std::string_view(file.path).substr(file.path.rfind('/') + 1);
+  if (!in_namespace()) {
+    goal.to = options_.to;
+    // A bucket's name alone is no name for a file in it.
+    const std::string_view plain = std::string_view(goal.to).substr(0, goal.to.find('?'));
+    const Result<StoreUrl> url = StoreUrl::parse(goal.to);
+    goal.alone = of_one_file_ && !plain.ends_with('/') && url && !url->prefix.empty();
+    if (!of_one_file_) goal.key = path_below(file.path, path());
+    if (of_one_file_ && !goal.alone) goal.key = name;
+    return goal;
+  }
+  const std::string to(without_slash(options_.to));
+  goal.alone = of_one_file_ && !options_.to.ends_with('/');
+  if (goal.alone) {
+    goal.to = to;
+  } else {
+    goal.to = join_path(to, of_one_file_ ? name : path_below(file.path, path()));
+  }
+  return goal;
+}
+
+// As on a line of that speed: a piece begins when those before it are through.
+Task<Result<>> CopyJob::wait_for_turn(Context context, uint64_t bytes) {
+  if (options_.bandwidth == 0) co_return context.check("a copy");
+  const std::chrono::duration<double> takes(double(bytes) / double(options_.bandwidth));
+  Clock::duration wait;
+  {
+    std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    line_free_ = std::max(line_free_, now);
+    wait = line_free_ - now;
+    line_free_ += std::chrono::duration_cast<Clock::duration>(takes);
+  }
+  if (wait <= Clock::duration::zero()) co_return Result<>();
+  co_return co_await sleep_for(context, wait);
+}
+
+// Of what did not go over the line.
+void CopyJob::give_back(uint64_t bytes) {
+  if (options_.bandwidth == 0) return;
+  const std::chrono::duration<double> takes(double(bytes) / double(options_.bandwidth));
+  std::lock_guard lock(mutex_);
+  line_free_ -= std::chrono::duration_cast<Clock::duration>(takes);
+}
+
+// Whoever holds the names lists them anew, and tells those who know them: from the mount's root
+// down to where the copy went, then all directories that the copy filled.
+Task<> CopyJob::show_names(Context context) {
+  const std::string to(without_slash(options_.to));
+  std::string root = "/";
+  for (const MountPtr& mount : catalog_.mounts()) {
+    const std::string& at = mount->entry.path;
+    if (is_at_or_below(to, at) && at.size() >= root.size()) root = at;
+  }
+  std::string directory = root;
+  Result<RefreshNews> news = co_await catalog_.refresh(context, directory);
+  for (std::string_view rest = path_below(to, root); !rest.empty();) {
+    const size_t slash = rest.find('/');
+    directory = join_path(directory, rest.substr(0, slash));
+    rest = slash == rest.npos ? "" : rest.substr(slash + 1);
+    news = co_await catalog_.refresh(context, directory);
+  }
+  if (of_one_file_) co_return;
+  TreeWalk tree(catalog_, executor_, names_activity_, path(), filter_);
+  while (!context.cancelled()) {
+    std::optional<TreeWalk::Step> step = co_await tree.next(context);
+    if (!step) co_return;
+    if (!step->listing || step->path == path()) continue;
+    // Not there where the filter chose none of its files.
+    news = co_await catalog_.refresh(context, join_path(to, path_below(step->path, path())));
+  }
+}
+
+}  // namespace leat

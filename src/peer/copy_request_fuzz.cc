@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any text as the body of a copy's step and of its answer: refused, or read to what is written
+// again.
+#include "peer/copy_request.h"
+
+#include "base/check.h"
+#include "base/seeds_fuzz.h"
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  const std::string folder = leat::seed_folder(*argc, *argv);
+  leat::CopyGoal goal{.to = "s3://bucket/x", .key = "a\xff"};
+  goal.mtime = leat::WallTime(std::chrono::nanoseconds(5));
+  leat::write_seed(folder, "goal", leat::encode_copy_goal(goal, {1, 2}));
+  leat::write_seed(folder, "step", leat::encode_copy_step({.bytes = 7}));
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  leat::ByteRange range, again;
+  if (const auto goal = leat::decode_copy_goal(text, &range)) {
+    LEAT_CHECK(leat::decode_copy_goal(leat::encode_copy_goal(*goal, range), &again) == *goal);
+    LEAT_CHECK(again == range);
+  }
+  if (const auto step = leat::decode_copy_step(text)) {
+    LEAT_CHECK(leat::decode_copy_step(leat::encode_copy_step(*step)) == *step);
+  }
+  return 0;
+}
