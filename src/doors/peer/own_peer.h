@@ -29,10 +29,10 @@ struct OwnPeerParts {
   // (peer/replicas/replica_source). One of its own, so that `fetcher` waits for no worker, and
   // those who wait for each other's never close a circle. Null: it answers beside nobody.
   Fetcher* replicas = nullptr;
-  PageStore* store;         // may be null
-  HostTarget* target;       // what jobs do to it; null where it is
-  VerifyRuns* verify_runs;  // likewise
-  CopyRuns* copy_runs;      // null where nothing is copied
+  PageStore* store = nullptr;         // may be null
+  HostTarget* target = nullptr;       // what jobs do to it; null where it is
+  VerifyRuns* verify_runs = nullptr;  // likewise
+  CopyRuns* copy_runs = nullptr;      // null where nothing is copied
   // How the cluster's mount at that path is kept here; null where it is not served.
   std::function<std::shared_ptr<const Policy>(const std::string&)> policy_of;
   StripeHeatOptions heat{};

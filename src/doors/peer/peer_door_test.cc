@@ -50,7 +50,6 @@ class PeerDoorTest : public ::testing::Test {
         .store = &store_,
         .target = target_.get(),
         .verify_runs = verify_runs_.get(),
-        .copy_runs = nullptr,
         .policy_of =
             [this](const std::string& at) { return at == "/unserved" ? nullptr : policy_; },
         .heat = {.hot_bytes_s = 16 * kMiB}});
