@@ -98,10 +98,10 @@ class Worker(Leat):
     def address(self):
         return f"{self.place.address}:{self.port}"
 
-    def start(self, credentials=None):
+    def start(self, credentials=None, program=None):
         with open(self.log, "ab") as output:
             self.process = subprocess.Popen(
-                [*self.before, leat_program(), "worker", "--registry", self.cluster.etcd.endpoint,
+                [*self.before, program or leat_program(), "worker", "--registry", self.cluster.etcd.endpoint,
                  "--name", "test", "--secret-file", str(self.cluster.secret),
                  "--listen", self.address, "--cache-dir", str(self.cache_dir),
                  "--cache-size", self.cache_size],
