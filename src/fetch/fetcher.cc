@@ -91,6 +91,7 @@ class ChainFetcher final : public Fetcher {
 
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
+  bool hands_over(const FileRef& ref) const override { return runner_.hands_over(ref); }
   Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) override;
   bool prefetch(FileRefPtr ref, ByteRange range) override;
   uint64_t unkept_ahead_bytes_max() const override { return memory_bytes_max_ / 4; }
@@ -296,7 +297,7 @@ std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range)
 Task<Result<SourceFilePtr>> ChainFetcher::open_file(Context context, FileRefPtr ref) {
   auto token = runner_.enter();
   if (!token) co_return stopping(*ref);
-  if (ref->cache != CacheUse::kNone) co_return SourceFilePtr();
+  if (ref->cache != CacheUse::kNone && !hands_over(*ref)) co_return SourceFilePtr();
   co_return co_await runner_.open_file(context, ref);
 }
 
