@@ -29,6 +29,9 @@ struct ClusterClientOptions {
   std::shared_ptr<const HttpTls> tls{};
   // In place of a connection to oneself: the worker that this process is; null for others.
   std::function<PeerPtr(const WorkerInfo&)> local{};
+  // The same for the files in its cache.
+  std::function<FileGiverPtr(const WorkerInfo&)> local_files{};
+  std::string host_id{};  // of this host, as workers publish it
   // What is not as it was; the next is told after its end.
   std::function<Task<>(PeerChanges)> changed{};
 };

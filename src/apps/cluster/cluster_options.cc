@@ -121,6 +121,12 @@ std::vector<Option> cluster_schema() {
        .default_text = "",
        .help = "the same as they see it, HOST:PORT; empty: worker.listen",
        .form = "HOST:PORT"},
+      {.name = "worker.socket",
+       .type = kString,
+       .default_text = "auto",
+       .help = "where readers on this host are given cached files themselves; auto: files.sock in "
+               "the runtime directory; none: nowhere",
+       .form = "auto, none or an absolute path"},
       {.name = "worker.certificate",
        .type = kString,
        .default_text = "",

@@ -14,6 +14,7 @@
 #include "doors/peer/verify_runs.h"
 #include "fetch/fetcher.h"
 #include "jobs/host_target.h"
+#include "peer/handover/file_giver.h"
 #include "peer/peer.h"
 
 namespace leat {
@@ -33,7 +34,7 @@ struct OwnPeerParts {
 // Of one read.
 inline constexpr uint64_t kOwnReadBytesMax = 16 * kMiB;
 
-class OwnPeer : public Peer {
+class OwnPeer : public Peer, public FileGiver {
  public:
   // All of `parts` must outlive it.
   explicit OwnPeer(OwnPeerParts parts) : parts_(std::move(parts)) {}
@@ -50,6 +51,9 @@ class OwnPeer : public Peer {
   Task<PeerReply<Bytes>> read_bytes(Context context, PeerRead request);
   // Where the bytes lie, for who sends them by the kernel; nothing where they have to be read.
   std::optional<StoredRange> stored(const PeerRead& request);
+  // The file itself; kNotFound where it is not complete here, or packed with others.
+  Result<std::shared_ptr<BackingFile>> whole_file(const std::string& mount, const FileRef& asked);
+  Task<Result<SourceFilePtr>> open(Context context, PeerReadRequest request) override;
 
  private:
   // What a request must name: a mount that is served here, and a key of its store below its prefix.
@@ -61,6 +65,7 @@ class OwnPeer : public Peer {
   };
   Result<Place> find(const std::string& mount, const StoreId& store, std::string_view key) const;
   Result<FileRefPtr> own_ref(const std::string& mount, const FileRef& asked, ByteRange range) const;
+  Result<FileRefPtr> own_ref(const std::string& mount, const FileRef& asked) const;
   bool holds(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
   template <class T>
   PeerReply<T> misdirected(const ClusterView& view) const;
