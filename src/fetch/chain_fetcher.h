@@ -23,6 +23,7 @@ class ChainFetcher final : public Fetcher {
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
   StreamedReadPtr stream(FileRefPtr ref, ByteRange range) override;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
+  bool hands_over(const FileRef& ref) const override { return runner_.hands_over(ref); }
   Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) override;
   bool prefetch(FileRefPtr ref, ByteRange range) override;
   uint64_t unkept_ahead_bytes_max() const override { return memory_bytes_max_ / 4; }

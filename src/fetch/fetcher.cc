@@ -339,7 +339,7 @@ std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range)
 Task<Result<SourceFilePtr>> ChainFetcher::open_file(Context context, FileRefPtr ref) {
   auto token = runner_.enter();
   if (!token) co_return stopping(*ref);
-  if (ref->cache != CacheUse::kNone) co_return SourceFilePtr();
+  if (ref->cache != CacheUse::kNone && !hands_over(*ref)) co_return SourceFilePtr();
   co_return co_await runner_.open_file(context, ref);
 }
 

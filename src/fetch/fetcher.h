@@ -51,8 +51,15 @@ class Fetcher : public PageSource {
   // it, as read() does. It must not outlive the fetcher; it does not hold up stop().
   virtual StreamedReadPtr stream(FileRefPtr ref, ByteRange range) = 0;
 
-  // A file of CacheUse::kNone, open where it is, for its reader to read without us. Null where that
-  // is not to be had; read() serves it then. kChanged when this version is gone.
+  // Whether another process of this host may give a file that is not of CacheUse::kNone, so that
+  // open_file() is worth its wait. Never waits.
+  virtual bool hands_over(const FileRef& ref) const {
+    static_cast<void>(ref);
+    return false;  // of one without sources
+  }
+  // A file of CacheUse::kNone, open where it is, or one that is handed over, for its reader to read
+  // without us. Null where that is not to be had; read() serves it then. kChanged when this version
+  // is gone.
   virtual Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) {
     static_cast<void>(context);
     static_cast<void>(ref);

@@ -198,10 +198,16 @@ Task<Result<>> FlightRunner::fill(FileRefPtr file, ByteRange range, Context cont
   co_return Error(as_gone(**source, *file, got.error()));
 }
 
+bool FlightRunner::hands_over(const FileRef& file) const {
+  if (!file.version.known()) return false;
+  const SourcePtr source = sources_.find(file.store);
+  return source != nullptr && source->hands_over(file.key, file.size);
+}
+
 Task<Result<SourceFilePtr>> FlightRunner::open_file(Context context, FileRefPtr file) {
   Result<SourcePtr> source = source_of(*file);
   if (!source) co_return Error(source.error());
-  OpenRequest request{file->key, file->version};
+  OpenRequest request{file->key, file->version, file->size};
   Result<SourceFilePtr> opened = co_await (*source)->open_file(context, std::move(request));
   if (opened) co_return opened;
   co_return Error(as_gone(**source, *file, opened.error()));

@@ -54,7 +54,9 @@ class FlightRunner {
   // Takes evicted ranges out of the table.
   void forget(const RecentRanges::Evicted& evicted);
 
-  // Without a flight: for files of CacheUse::kNone.
+  // What is handed over is of a version that is known.
+  bool hands_over(const FileRef& file) const;
+  // Without a flight: for files of CacheUse::kNone, and those that are handed over.
   Task<Result<Bytes>> read_source(FileRefPtr file, ByteRange range, Context context);
   Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr file);
 

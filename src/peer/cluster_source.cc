@@ -10,6 +10,8 @@
 #include "cluster/stripes.h"
 #include "peer/mount_lookup.h"
 #include "peer/replicas/replica_hints.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
@@ -18,6 +20,11 @@ namespace {
 constexpr uint64_t kReadBytesMin = 4 * kKiB;
 // A directory with mounts in it is put together as one page; with more names it is refused.
 constexpr size_t kMixedNamesMax = 1'000'000;
+// Below that a worker packs files with others, as long as nobody has told it otherwise.
+constexpr uint64_t kHandedBytesMin = 1 * kMiB;
+
+Counter opened_files("leat_peer_opened_files_total",
+                     "Files that were opened as a worker of this host has them in its cache");
 
 // Of what has come already from somebody else nothing is asked again. `hints` hear what the first
 // candidate says of its stripe.
@@ -46,6 +53,7 @@ class ClusterSource : public Source {
       : options_(std::move(options)),
         id_(cluster_store_id(options_.cluster)),
         map_(map),
+        peers_(peers),
         router_(map, peers, options_.router),
         seed_(options_.seed != 0 ? options_.seed : Id128::random().hash64()) {
     capabilities_.conditional_read = true;
@@ -59,6 +67,8 @@ class ClusterSource : public Source {
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+  bool hands_over(const std::string& key, uint64_t object_size) const override;
+  Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override;
 
  private:
   Task<Result<ClusterViewPtr>> known_view(Context context) const;
@@ -68,10 +78,12 @@ class ClusterSource : public Source {
                                     ListRequest request, std::vector<std::string> mounted);
   Result<> check_version(const ReadRequest& request) const;
   PeerSpread spread(const ClusterMount& mount, PlacementKey stripe);
+  FileGiverPtr giver_of(const ClusterView& view, const MountedKey& at, uint64_t size) const;
 
   const ClusterSourceOptions options_;
   const StoreId id_;
   ClusterMap& map_;
+  const PeerTable& peers_;
   const PeerRouter router_;
   const uint64_t seed_;
   std::atomic<uint64_t> reads_ = 0;
@@ -263,6 +275,62 @@ Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
     left = {part.end(), left.size - part.size};
   }
   co_return Result<>();
+}
+
+// --- files as they lie in a worker's cache -------------------------------------------------------
+
+// Whether one worker owns the whole file, and so may have all of it.
+bool has_one_owner(const Ring& ring, const StoreId& store, const std::string& key, uint64_t size) {
+  if (ring.members().size() <= 1) return true;
+  const WorkerId first = ring.owner(PlacementKey::stripe(store, key, 0));
+  const uint32_t last = stripe_at(size - 1, size);
+  for (uint32_t stripe = 1; stripe <= last; ++stripe) {
+    if (ring.owner(PlacementKey::stripe(store, key, stripe)) != first) return false;
+  }
+  return true;
+}
+
+// Null unless whom a read would ask first is on this host and gives its files.
+FileGiverPtr ClusterSource::giver_of(const ClusterView& view, const MountedKey& at,
+                                     uint64_t size) const {
+  if (at.mount == nullptr || !has_one_owner(view.ring, at.mount->store, at.key, size)) {
+    return nullptr;
+  }
+  const auto place = PlacementKey::stripe(at.mount->store, at.key, 0);
+  for (const WorkerId& id : view.ring.candidates(place, options_.router.candidates_max)) {
+    const PeerPtr peer = peers_.find(id);
+    if (view.worker(id) == nullptr || peer == nullptr || !peer->usable()) continue;
+    return options_.givers->find(id);
+  }
+  return nullptr;
+}
+
+bool ClusterSource::hands_over(const std::string& key, uint64_t object_size) const {
+  if (options_.givers == nullptr || options_.givers->empty()) return false;
+  if (object_size < kHandedBytesMin) return false;
+  const ClusterViewPtr view = map_.view();
+  return giver_of(*view, find_mounted(*view, key), object_size) != nullptr;
+}
+
+Task<Result<SourceFilePtr>> ClusterSource::open_file(Context context, OpenRequest request) {
+  if (options_.givers == nullptr || request.object_size < kHandedBytesMin) {
+    co_return SourceFilePtr();
+  }
+  const ClusterViewPtr view = map_.view();
+  const MountedKey at = find_mounted(*view, request.key);
+  const FileGiverPtr giver = giver_of(*view, at, request.object_size);
+  if (giver == nullptr) co_return SourceFilePtr();
+  const uint64_t size = request.object_size;
+  PeerReadRequest asked{.mount = at.mount->path,
+                        .file = FileRef::make(at.mount->store, at.key, request.if_version, size),
+                        .range = {0, size}};
+  Result<SourceFilePtr> file = co_await giver->open(context, std::move(asked));
+  if (file) {
+    opened_files.add();
+    co_return file;
+  }
+  log::debug("'/{}' is not handed over: {}", request.key, file.error().to_string());
+  co_return SourceFilePtr();
 }
 
 }  // namespace

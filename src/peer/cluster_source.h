@@ -5,6 +5,9 @@
 //
 // Before the map has a view, what is asked waits for it, as long as a request whose workers do not
 // answer waits for them (PeerRouterOptions::patience), and is kUnavailable then.
+//
+// A large file whose owner is a worker of this host is handed over by it where it has all of it:
+// open_file() gives what the worker's cache has, and null else.
 #pragma once
 
 #include <functional>
@@ -13,6 +16,7 @@
 #include <string>
 
 #include "cluster/cluster_view.h"
+#include "peer/handover/file_givers.h"
 #include "peer/peer_router.h"
 #include "source/source.h"
 
@@ -28,6 +32,8 @@ struct ClusterSourceOptions {
   std::string host_id{};
   // Which replicas are asked is drawn from it, differently by each client; 0: drawn itself.
   uint64_t seed = 0;
+  // Outlives it; null: no file is handed over.
+  const FileGivers* givers = nullptr;
 };
 
 // `map` and `peers` must outlive it.

@@ -290,6 +290,123 @@ TEST_F(ClusterSourceTest, AReadNeedsTheSizeThatItsStripeFollowsFrom) {
 
 // --- after a change of the ring ------------------------------------------------------------------
 
+// A file in which nobody reads.
+class MarkedFile : public SourceFile {
+ public:
+  explicit MarkedFile(uint64_t size) : size_(size) {}
+  int fd() const override { return -1; }
+  uint64_t size() const override { return size_; }
+  bool immutable() const override { return true; }
+  bool try_read(uint64_t, std::span<std::byte>) override { return false; }
+  Task<Result<>> read(Context, uint64_t, std::span<std::byte>) override { co_return Result<>(); }
+
+ private:
+  const uint64_t size_;
+};
+
+class MadeGiver : public FileGiver {
+ public:
+  std::atomic<bool> willing = true, has_it = true;
+  std::vector<PeerReadRequest> asked;
+
+  bool usable() const override { return willing; }
+  Task<Result<SourceFilePtr>> open(Context, PeerReadRequest request) override {
+    asked.push_back(request);
+    if (!has_it) co_return error(StatusCode::kNotFound, "not complete");
+    co_return std::make_shared<MarkedFile>(request.file.size);
+  }
+};
+
+class GivenByWorkersTest : public ClusterSourceTest {
+ protected:
+  GivenByWorkersTest() {
+    ClusterSourceOptions options{.cluster = "made", .name = "leat://made", .givers = &givers_};
+    source_ = make_cluster_source(options, cluster_.map(), cluster_.table());
+    update();
+  }
+  void update() { givers_.update(*cluster_.map().view()); }
+  const WorkerId& owner() {
+    return owner_ = cluster_.map().view()->ring.owner(stripe("train/a.txt"));
+  }
+  // Only it is on this host.
+  MadeGiver& local(const WorkerId& worker) {
+    local_ = worker;
+    cluster_.change([](ClusterView&) {});
+    givers_.update(ClusterView());
+    update();
+    return *giver_;
+  }
+  SourceFilePtr open(uint64_t size) {
+    OpenRequest request{"data/train/a.txt", Version::etag("v"), size};
+    return executor_.wait(source_->open_file(Context::background(), request)).value();
+  }
+  bool hands_over(uint64_t size) { return source_->hands_over("data/train/a.txt", size); }
+
+  WorkerId owner_, local_;
+  std::shared_ptr<MadeGiver> giver_ = std::make_shared<MadeGiver>();
+  FileGivers givers_{{.own = [this](const WorkerInfo& info) -> FileGiverPtr {
+    return info.id == local_ ? giver_ : nullptr;
+  }}};
+};
+
+TEST_F(GivenByWorkersTest, TheOwnerOnThisHostIsAskedForTheFileItself) {
+  MadeGiver& giver = local(owner());
+  EXPECT_TRUE(hands_over(2 * kMiB));
+  ASSERT_NE(open(2 * kMiB), nullptr);
+  ASSERT_EQ(giver.asked.size(), 1u);
+  EXPECT_EQ(giver.asked[0].mount, "/data/train");
+  EXPECT_EQ(giver.asked[0].file.id,
+            FileRef::make(cluster_.store().id(), "train/a.txt", Version::etag("v"), 2 * kMiB).id);
+  giver.has_it = false;
+  EXPECT_EQ(open(2 * kMiB), nullptr);
+  EXPECT_EQ(cluster_.asked(), 0) << "nobody was asked for bytes";
+}
+
+TEST_F(GivenByWorkersTest, SmallFilesAndThoseOfOtherHostsAreNotAskedFor) {
+  const WorkerId first = owner();
+  MadeGiver& giver = local(first);
+  EXPECT_FALSE(hands_over(1000));
+  EXPECT_FALSE(source_->hands_over("data", 2 * kMiB)) << "above all mounts";
+  EXPECT_FALSE(source_->hands_over("other/x", 2 * kMiB));
+  for (size_t i = 0; i < 5; ++i) {
+    if (worker_id(i) == first) continue;
+    local(worker_id(i));
+    EXPECT_FALSE(hands_over(2 * kMiB)) << "it is not the owner";
+    EXPECT_EQ(open(2 * kMiB), nullptr);
+  }
+  EXPECT_TRUE(giver.asked.empty());
+}
+
+TEST_F(GivenByWorkersTest, WhoStandsInForTheOwnerIsAskedForWhatItHas) {
+  const auto candidates = cluster_.map().view()->ring.candidates(stripe("train/a.txt"), 2);
+  local(candidates[1]);
+  EXPECT_FALSE(hands_over(2 * kMiB));
+  cluster_.peer(candidates[0]).circuit_closed = false;
+  EXPECT_TRUE(hands_over(2 * kMiB)) << "the owner does not answer";
+  cluster_.peer(candidates[0]).circuit_closed = true;
+  cluster_.change([&](ClusterView& view) { view.workers.erase(candidates[0]); });
+  EXPECT_TRUE(hands_over(2 * kMiB)) << "the owner is gone";
+}
+
+TEST_F(GivenByWorkersTest, OneThatDoesNotAnswerIsNotAsked) {
+  MadeGiver& giver = local(owner());
+  giver.willing = false;
+  EXPECT_FALSE(hands_over(2 * kMiB));
+  EXPECT_EQ(open(2 * kMiB), nullptr);
+  giver.willing = true;
+  cluster_.peer(owner()).circuit_closed = false;
+  EXPECT_FALSE(hands_over(2 * kMiB));
+  EXPECT_TRUE(giver.asked.empty());
+}
+
+TEST_F(GivenByWorkersTest, AFileOfSeveralStripesIsAskedForWhereOneWorkerOwnsThemAll) {
+  local(owner());
+  EXPECT_TRUE(hands_over(2 * kStripeBytes)) << "one stripe";
+  EXPECT_FALSE(hands_over(40 * kStripeBytes)) << "of several workers";
+  cluster_.change([&](ClusterView& view) { view.ring = Ring(9, {{local_, 1}}); });
+  EXPECT_TRUE(hands_over(40 * kStripeBytes));
+}
+
 class HandOverTest : public ClusterSourceTest {
  protected:
   HandOverTest() {

@@ -166,7 +166,8 @@ using ObjectWriterPtr = std::unique_ptr<ObjectWriter>;
 
 struct OpenRequest {
   std::string key;
-  Version if_version;  // kNone: whatever is there now
+  Version if_version;        // kNone: whatever is there now
+  uint64_t object_size = 0;  // as far as the caller knows it; 0: it does not
 };
 
 class Source {
@@ -222,8 +223,16 @@ class Source {
   // failure. A directory has to be empty. After a failure any of them may be gone.
   virtual Task<Result<>> remove(Context context, RemoveRequest request);
 
-  // A `local` object as an open file, so that many reads find its name once. Null where there is
-  // none to be had: not local (any more), or too many are open; read() serves it then.
+  // Whether an object that is not `local` may yet be had as an open file, since another process of
+  // this host has it on its disks. Never waits.
+  virtual bool hands_over(const std::string& key, uint64_t object_size) const {
+    static_cast<void>(key);
+    static_cast<void>(object_size);
+    return false;
+  }
+  // A `local` object, or one that is handed over, as an open file, so that many reads find its name
+  // once. Null where there is none to be had: not local (any more), or too many are open; read()
+  // serves it then.
   virtual Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) {
     static_cast<void>(context);
     static_cast<void>(request);

@@ -200,7 +200,7 @@ Result<> CatalogFileSystem::may_open(const Node& node, int flags) {
   return {};
 }
 
-Result<std::shared_ptr<VersionedFile>> CatalogFileSystem::open_version(
+Result<CatalogFileSystem::Opening> CatalogFileSystem::find_version(
     const NodePtr& node, const Result<CatalogEntry>& entry, uint32_t as_of) {
   if (!entry && entry.error().code() != StatusCode::kNotFound) return error(entry.error());
   if (!entry || entry->info.is_directory() || entry->ref->id != node->ref->id) {
@@ -211,21 +211,18 @@ Result<std::shared_ptr<VersionedFile>> CatalogFileSystem::open_version(
                              entry ? "another version" : "gone"));
   }
   nodes_.refresh(node->id, *entry, as_of);
-  if (parts_.next) parts_.next->opened(*node, entry->place);
   // Whose mount says that nothing changes may have it as the kernel reads it; any other file is
   // compared after each read, since somebody may write into it while it is open.
-  const bool pass_through = freshness_of(*node, entry->mount).mode == Freshness::Mode::kImmutable;
-  return std::make_shared<VersionedFile>(parts_, node, entry->ref, pass_through);
+  const bool immutable = freshness_of(*node, entry->mount).mode == Freshness::Mode::kImmutable;
+  return Opening{node, entry->ref, entry->place, immutable};
 }
 
 // As long as the kernel may believe the name and nothing has changed since it was looked up, what
-// it stands for is the version to open: nobody is asked. Null where that is not so, or where paths
-// of the mount differ in it.
-std::shared_ptr<VersionedFile> CatalogFileSystem::open_believed(NodeId id, int flags) {
-  if ((flags & (O_ACCMODE | O_TRUNC | O_CREAT)) != O_RDONLY) return nullptr;
-  NodePtr believed;
-  uint64_t place = kNoPlace;
-  bool immutable = false;
+// it stands for is the version to open: nobody is asked. Nothing where that is not so, or where
+// paths of the mount differ in it.
+std::optional<CatalogFileSystem::Opening> CatalogFileSystem::believed(NodeId id, int flags) {
+  if ((flags & (O_ACCMODE | O_TRUNC | O_CREAT)) != O_RDONLY) return std::nullopt;
+  std::optional<Opening> opening;
   const uint32_t now = changes_.load();
   nodes_.look_at(id, [&](const NodePtr& node, const NodeFacts& facts) {
     if (facts.as_of != now) return;
@@ -237,20 +234,35 @@ std::shared_ptr<VersionedFile> CatalogFileSystem::open_believed(NodeId id, int f
     if (!is_newest(mount)) return;
     // The catalog may know it by now.
     if (parts_.next && facts.place == kNoPlace) return;
-    believed = node;
-    place = facts.place;
-    immutable = mode == Freshness::Mode::kImmutable;
+    opening = {node, node->ref, facts.place, mode == Freshness::Mode::kImmutable};
   });
-  if (!believed) return nullptr;
-  if (parts_.next) parts_.next->opened(*believed, place);
-  const FileRefPtr& ref = believed->ref;
-  return std::make_shared<VersionedFile>(parts_, believed, ref, immutable);
+  return opening;
+}
+
+// A local file that is not cached is read where it is; one that another process of this host may
+// give, unless all of it is in our own cache.
+bool CatalogFileSystem::asks_for_file(const FileRef& ref) const {
+  if (ref.cache == CacheUse::kNone) return true;
+  if (!parts_.fetcher.hands_over(ref)) return false;
+  const bool ours = store_ != nullptr && ref.cache == CacheUse::kDisk;
+  return !ours || !store_->missing(ref, {0, ref.size}).empty();
+}
+
+// Who is given files has no use for what look-ahead brings of the next ones.
+std::shared_ptr<OpenFile> CatalogFileSystem::make_file(const Opening& opening,
+                                                       SourceFilePtr itself) {
+  const bool given = itself && opening.ref->cache != CacheUse::kNone;
+  if (parts_.next && !given) parts_.next->opened(*opening.node, opening.place);
+  auto file = std::make_shared<VersionedFile>(parts_, opening.node, opening.ref, opening.immutable);
+  file->read_from(std::move(itself));
+  opens_total.add();
+  return file;
 }
 
 std::optional<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::try_open(NodeId id, int flags) {
-  if (auto opened = open_believed(id, flags)) {
-    opens_total.add();
-    return opened;
+  if (const std::optional<Opening> opening = believed(id, flags)) {
+    if (asks_for_file(*opening->ref)) return std::nullopt;
+    return make_file(*opening, nullptr);
   }
   const NodePtr node = nodes_.find(id);
   const std::optional<NodeFacts> facts = nodes_.facts(id);
@@ -261,13 +273,11 @@ std::optional<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::try_open(Nod
   const uint32_t as_of = changes_.load();
   std::optional<Result<CatalogEntry>> entry = catalog_.try_lookup(path_of(*node));
   if (!entry) return std::nullopt;
-  // Nor is a local file opened without waiting.
   const bool file = *entry && (**entry).ref;
-  if (file && (**entry).ref->cache == CacheUse::kNone) return std::nullopt;
-  Result<std::shared_ptr<VersionedFile>> opened = open_version(node, *entry, as_of);
-  if (!opened) return error(opened.error());
-  opens_total.add();
-  return *std::move(opened);
+  if (file && asks_for_file(*(**entry).ref)) return std::nullopt;
+  Result<Opening> opening = find_version(node, *entry, as_of);
+  if (!opening) return error(opening.error());
+  return make_file(*opening, nullptr);
 }
 
 std::shared_ptr<OpenFile> CatalogFileSystem::believed_file(NodeId id) {
@@ -278,7 +288,7 @@ std::shared_ptr<OpenFile> CatalogFileSystem::believed_file(NodeId id) {
     held = node;
     place = facts.place;
   });
-  if (!held || held->kind != FileKind::kFile || held->ref->cache == CacheUse::kNone) return nullptr;
+  if (!held || held->kind != FileKind::kFile || asks_for_file(*held->ref)) return nullptr;
   if (parts_.next) parts_.next->opened(*held, place);
   return std::make_shared<VersionedFile>(parts_, held, held->ref);
 }
@@ -288,22 +298,23 @@ Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context,
   const NodePtr node = nodes_.find(id);
   if (!node) co_return forgotten(id);
   if (auto allowed = may_open(*node, flags); !allowed) co_return error(allowed.error());
-  const uint32_t as_of = changes_.load();
-  Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, path_of(*node));
-  Result<std::shared_ptr<VersionedFile>> opened = open_version(node, entry, as_of);
-  if (!opened) co_return Error(opened.error());
-  const FileRefPtr ref = (*opened)->ref();
-  if (ref->cache == CacheUse::kNone) {
-    Result<SourceFilePtr> local = co_await parts_.fetcher.open_file(context, ref);
-    if (!local) {
-      Status status = local.error().with_context("cannot open " + path_of(*node));
-      if (status.code() == StatusCode::kChanged) version_gone(*node, status);
-      co_return error(std::move(status));
-    }
-    (*opened)->read_from(*std::move(local));
+  std::optional<Opening> opening = believed(id, flags);
+  if (!opening) {
+    const uint32_t as_of = changes_.load();
+    Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, path_of(*node));
+    Result<Opening> found = find_version(node, entry, as_of);
+    if (!found) co_return Error(found.error());
+    opening = *std::move(found);
   }
-  opens_total.add();
-  co_return *std::move(opened);
+  if (!asks_for_file(*opening->ref)) co_return make_file(*opening, nullptr);
+  const FileRefPtr ref = opening->ref;
+  Result<SourceFilePtr> itself = co_await parts_.fetcher.open_file(context, ref);
+  if (itself) co_return make_file(*opening, *std::move(itself));
+  // What is not given is read by its bytes.
+  if (ref->cache != CacheUse::kNone) co_return make_file(*opening, nullptr);
+  Status status = itself.error().with_context("cannot open " + path_of(*node));
+  if (status.code() == StatusCode::kChanged) version_gone(*node, status);
+  co_return error(std::move(status));
 }
 
 void CatalogFileSystem::version_gone(const Node& node, const Status& status) {

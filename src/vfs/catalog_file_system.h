@@ -86,10 +86,20 @@ class CatalogFileSystem : public FileSystem {
   NodeAttributes describe_new(const NodePtr& node, const CatalogEntry& entry) const;
   // Why `node` cannot be opened with `flags`, whatever the store says.
   Result<> may_open(const Node& node, int flags);
-  std::shared_ptr<VersionedFile> open_believed(NodeId id, int flags);
-  Result<std::shared_ptr<VersionedFile>> open_version(const NodePtr& node,
-                                                      const Result<CatalogEntry>& entry,
-                                                      uint32_t as_of);
+  // What an open has found: a version that may be opened.
+  struct Opening {
+    NodePtr node;
+    FileRefPtr ref;
+    uint64_t place;  // among its directory's names
+    bool immutable;
+  };
+  std::optional<Opening> believed(NodeId id, int flags);
+  Result<Opening> find_version(const NodePtr& node, const Result<CatalogEntry>& entry,
+                               uint32_t as_of);
+  // Whether the file itself is to be had, perhaps, for which one has to wait.
+  bool asks_for_file(const FileRef& ref) const;
+  // `itself` may be null.
+  std::shared_ptr<OpenFile> make_file(const Opening& opening, SourceFilePtr itself);
   // What the kernel may hold of the changed name: the name itself, or the first directory on the
   // way to it that has no node and may be held as missing. Nothing when it is not below the root.
   std::optional<Invalidation> first_held(const CatalogChange& change) const;

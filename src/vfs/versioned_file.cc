@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -94,8 +95,13 @@ Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) 
   }
   Buffer buffer(range.size);
   Result<> done = co_await local_->read(context, range.offset, buffer.span());
-  if (!done) co_return Error(done.error());
-  co_return Bytes(std::move(buffer));
+  if (done) co_return Bytes(std::move(buffer));
+  // One that was handed over is a copy, which its disk may fail to give.
+  const bool copy = local_->immutable() && context.check("a read");
+  if (!copy) co_return Error(done.error());
+  log::warning("reading {} as it was handed over: {}; asking for its bytes instead", ref_->key,
+               done.error().to_string());
+  co_return co_await parts_.fetcher.read(context, ref_, range);
 }
 
 // What is cached is read whole: the kernel keeps it.
@@ -111,7 +117,8 @@ bool VersionedFile::refuses(uint64_t offset, uint64_t size) {
 }
 
 std::shared_ptr<BackingFile> VersionedFile::backing() {
-  if (local_ && pass_through_) return std::make_shared<LocalBacking>(local_);
+  if (local_ && (pass_through_ || local_->immutable()))
+    return std::make_shared<LocalBacking>(local_);
   if (ref_->cache != CacheUse::kDisk) return nullptr;
   return parts_.store == nullptr ? nullptr : parts_.store->backing(*ref_);
 }

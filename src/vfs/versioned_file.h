@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // VersionedFile: an open file of the store, one version to its end, with the look-ahead of its own
-// readers; or, where it lies on a disk of this host and is not cached, the file itself, compared
-// after each read. VersionedFileParts is what all of them share.
+// readers; or the file itself, where it lies on a disk of this host and is not cached, compared
+// after each read, or where another process of this host handed it over from its cache.
+// VersionedFileParts is what all of them share.
 #pragma once
 
 #include <functional>

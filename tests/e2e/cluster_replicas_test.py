@@ -141,7 +141,7 @@ def read_a_little(mount, chosen, count=6):
 def test_a_file_that_is_read_much_is_served_by_several_and_by_one_when_it_has_cooled(
         make_cluster, s3, bucket, seed):
     put_all(s3, bucket, {HOT: content(HOT, 1, 0, HOT_BYTES)})
-    cluster = make_cluster(4, {"LEAT_WORKER_HOT_BYTES_S": "4MiB"})
+    cluster = make_cluster(4, LEAT_WORKER_HOT_BYTES_S="4MiB")
     cluster.mount(f"{bucket}/hot", "/hot")
     before = sent_bytes(cluster.store)
     mounts = [cluster.client().mount_cluster("/hot", "-o", "cache=never", memory="32MiB")
@@ -174,7 +174,7 @@ def test_a_file_that_is_read_much_is_served_by_several_and_by_one_when_it_has_co
 def test_the_first_of_a_hot_file_is_killed_and_the_store_hears_nothing_of_it(make_cluster, s3,
                                                                              bucket):
     put_all(s3, bucket, {HOT: content(HOT, 1, 0, HOT_BYTES)})
-    cluster = make_cluster(3, {"LEAT_WORKER_HOT_BYTES_S": "4MiB"})
+    cluster = make_cluster(3, LEAT_WORKER_HOT_BYTES_S="4MiB")
     cluster.mount(f"{bucket}/hot", "/hot")
     mounts = [cluster.client().mount_cluster("/hot", "-o", "cache=never", memory="32MiB")
               for _ in range(3)]

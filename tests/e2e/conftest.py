@@ -43,11 +43,12 @@ def leat(folder):
 
 @pytest.fixture
 def make_cluster(folder, store, s3, bucket):
-    """Clusters of so many workers, with the files of cluster_files at /train."""
+    """Clusters of so many workers, with the files of cluster_files at /train; LEAT_NAME=value of
+    workers."""
     put_all(s3, bucket, {name: cluster_files.body(name) for name in cluster_files.names()})
     made = []
 
-    def make(count, settings=()):
+    def make(count, **settings):
         made.append(Cluster(os.path.join(folder, "cluster"), store, count,
                             settings=settings).start())
         made[-1].mount(f"{bucket}/train", "/train")

@@ -22,7 +22,9 @@ class ClusterClientImpl : public ClusterClient {
   ClusterClientImpl(ClusterClientOptions options, Executor& executor)
       : options_(std::move(options)),
         executor_(executor),
-        peers_([this](const WorkerInfo& info) { return make_peer(info); }) {
+        peers_([this](const WorkerInfo& info) { return make_peer(info); }),
+        givers_(
+            {.host_id = options_.host_id, .signer = options_.signer, .own = options_.local_files}) {
     RemoteMapOptions map;
     map.seeds = options_.seeds;
     map.ask = [this](Context context, std::string address, RegistryRevision after) {
@@ -82,6 +84,7 @@ class ClusterClientImpl : public ClusterClient {
       source.name = fmt::format("leat://{}", fmt::join(options_.seeds, ","));
       source.host_id = options_.host_id;
       source.trouble = [this] { return map_->trouble(); };
+      source.givers = &givers_;
       source_ = make_cluster_source(std::move(source), *map_, peers_);
     }
     return source_;
@@ -112,6 +115,7 @@ class ClusterClientImpl : public ClusterClient {
  private:
   void take(const ClusterViewPtr& view) {
     peers_.update(*view);
+    givers_.update(*view);
     std::lock_guard lock(mutex_);
     known_ = view;
   }
@@ -214,6 +218,7 @@ class ClusterClientImpl : public ClusterClient {
   std::map<std::string, Asker> askers_;
   SourcePtr source_;
   PeerTable peers_;
+  FileGivers givers_;
   std::unique_ptr<RemoteMap> map_;
   std::unique_ptr<ChangeFollower> follower_;
 };

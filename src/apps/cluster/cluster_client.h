@@ -32,6 +32,8 @@ struct ClusterClientOptions {
   std::string host_id{};
   // In place of a connection to oneself: the worker that this process is; null for others.
   std::function<PeerPtr(const WorkerInfo&)> local{};
+  // The same for the files in its cache.
+  std::function<FileGiverPtr(const WorkerInfo&)> local_files{};
   // What is not as it was; the next is told after its end.
   std::function<Task<>(PeerChanges)> changed{};
 };

@@ -129,6 +129,12 @@ std::vector<Option> cluster_schema() {
        .min = "64KiB",
        .max = "1TiB",
        .or_zero = true},
+      {.name = "worker.socket",
+       .type = kString,
+       .default_text = "auto",
+       .help = "where readers on this host are given cached files themselves; auto: files.sock in "
+               "the runtime directory; none: nowhere",
+       .form = "auto, none or an absolute path"},
       {.name = "worker.certificate",
        .type = kString,
        .default_text = "",

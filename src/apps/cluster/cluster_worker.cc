@@ -73,6 +73,7 @@ class ClusterWorkerImpl : public ClusterWorker {
     return mounts_.trouble(path);
   }
   PeerPtr own_peer() override { return own_; }
+  FileGiverPtr own_files() override { return own_; }
   std::shared_ptr<RequestSigner> signer() override { return signer_; }
   Task<Result<ClusterMount>> add_mount(Context context, ClusterMount mount) override;
   Task<Result<>> remove_mount(Context context, std::string path) override;
@@ -82,6 +83,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   Task<> stop() override;
 
  private:
+  void give_files();
   WorkerInfo make_self(const HttpEndpoint& listening) const;
   PeerPtr make_peer(const WorkerInfo& info);
   std::vector<std::shared_ptr<PeerClient>> others() const;
@@ -123,6 +125,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   PeerDoor door_;
   JobDoor job_door_{door_, map_};
   std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<DescriptorDoor> files_door_;  // null where none is given
   std::unique_ptr<ClusterMember> member_;
   std::atomic<RegistryMap*> registry_map_ = nullptr;  // of member_
   std::unique_ptr<ClusterJobBook> job_book_;
@@ -197,6 +200,7 @@ Result<> ClusterWorkerImpl::begin() {
   HttpRouter router = door_.router();
   job_door_.add_to(router);
   LEAT_TRY(server_, HttpServer::start(options_.listen, std::move(router), serving, executor_));
+  give_files();
   ClusterMemberOptions member{
       .cluster = options_.cluster, .ttl = options_.ttl, .ring = options_.ring};
   member.self = make_self(server_->endpoint());
@@ -223,11 +227,27 @@ Result<> ClusterWorkerImpl::begin() {
   return {};
 }
 
+// Who is given none reads bytes, so a worker does without.
+void ClusterWorkerImpl::give_files() {
+  if (options_.socket.empty()) return;
+  DescriptorHandler handler = [this](Context context, HttpRequest request) {
+    return door_.descriptor(std::move(context), std::move(request));
+  };
+  Result<std::unique_ptr<DescriptorDoor>> door =
+      DescriptorDoor::start(options_.socket, std::move(handler), {}, executor_);
+  if (door) {
+    files_door_ = *std::move(door);
+  } else {
+    log::warning("readers on this host are given no files: {}", door.error().to_string());
+  }
+}
+
 WorkerInfo ClusterWorkerImpl::make_self(const HttpEndpoint& listening) const {
   WorkerInfo self{.id = id_,
                   .address = options_.advertise,
                   .host_id = options_.host_id,
                   .host_name = options_.host_name,
+                  .socket = files_door_ ? files_door_->path() : "",
                   .capacity_bytes = store_.stats().capacity_bytes,
                   .version = options_.version};
   if (self.address.empty()) self.address = listening.to_string();
@@ -395,6 +415,7 @@ Task<> ClusterWorkerImpl::stop() {
   if (job_book_) co_await job_book_->stop();
   if (member_) co_await member_->stop(Context::background().with_timeout(std::chrono::seconds(3)));
   if (server_) co_await server_->stop();
+  if (files_door_) co_await files_door_->stop();
   activity_.close();
   co_await activity_.wait_idle();
   co_await crier_.stop();

@@ -17,6 +17,7 @@
 #include "http/tls.h"
 #include "jobs/cluster/cluster_job_book.h"
 #include "jobs/cluster/hand_off.h"
+#include "peer/handover/file_giver.h"
 #include "peer/peer.h"
 #include "peer/replicas/stripe_heat.h"
 #include "peer/trust/cluster_secret.h"
@@ -30,6 +31,7 @@ struct ClusterWorkerOptions {
   HttpEndpoint listen{};
   std::string advertise{};  // empty: `listen`, with the port that was chosen
   std::string host_id{}, host_name{}, version{};
+  std::string socket{};  // path, at which readers on this host are given files; empty: nowhere
   std::shared_ptr<const HttpTls> tls{};
   FetcherOptions fetch{};
   uint64_t hot_bytes_s = StripeHeatOptions().hot_bytes_s;
@@ -56,6 +58,7 @@ class ClusterWorker {
   virtual std::optional<Status> mount_trouble(const std::string& path) const = 0;
   // This worker without a network, for the process's own client.
   virtual PeerPtr own_peer() = 0;
+  virtual FileGiverPtr own_files() = 0;
   virtual std::shared_ptr<RequestSigner> signer() = 0;
 
   // The mount is all workers' from then on. kExists where the path is taken.

@@ -71,6 +71,17 @@ ClusterMountView view_of(const ClusterMount& mount) {
   return view;
 }
 
+// Where a worker gives its files; empty: nowhere.
+Result<std::string> socket_of(const HostClusterOptions& options) {
+  const std::string& given = options.config.text("worker.socket");
+  if (given == "none") return std::string();
+  if (given == "auto") return options.runtime_directory + "/files.sock";
+  if (given.starts_with('/')) return given;
+  return error(
+      StatusCode::kInvalidArgument,
+      fmt::format("worker.socket is '{}' and has to be auto, none or an absolute path", given));
+}
+
 Result<> check_url(const StoreUrl& url) {
   std::vector<std::string_view> known(kUrlOptions.begin(), kUrlOptions.end());
   known.insert(known.end(), policy_options().begin(), policy_options().end());
@@ -97,6 +108,7 @@ Result<std::unique_ptr<HostCluster>> HostCluster::start(const HostClusterOptions
                               .version = options.version,
                               .tls = cluster->worker_tls_,
                               .scratch_directory = options.scratch_directory};
+  LEAT_TRY(worker.socket, socket_of(options));
   worker.fetch.memory_bytes_max = options.memory_bytes_max;
   worker.hot_bytes_s = config.bytes("worker.hot_bytes_s");
   worker.fetch.requests_max = static_cast<unsigned>(config.integer("fetch.requests"));
@@ -195,7 +207,12 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   }
   // By its own right: a token may give less.
   if (option(url, "token").empty()) {
-    options.local = [this](const WorkerInfo& info) { return local_peer(info); };
+    options.local = [this](const WorkerInfo& info) {
+      return is_own(info) ? worker_->own_peer() : nullptr;
+    };
+    options.local_files = [this](const WorkerInfo& info) {
+      return is_own(info) ? worker_->own_files() : nullptr;
+    };
   }
   options.identity = key;
   options.changed = [this, key](PeerChanges changes) {
@@ -208,9 +225,8 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   return client;
 }
 
-PeerPtr HostCluster::local_peer(const WorkerInfo& info) {
-  if (worker_ == nullptr || info.id != worker_->self().id) return nullptr;
-  return worker_->own_peer();
+bool HostCluster::is_own(const WorkerInfo& info) const {
+  return worker_ != nullptr && info.id == worker_->self().id;
 }
 
 Task<> HostCluster::pass_on(HostCluster* self, std::string client, PeerChanges changes) {

@@ -22,6 +22,7 @@ struct HostClusterOptions {
   const Config& config;
   uint64_t memory_bytes_max = 0;  // of a worker's reads
   std::string scratch_directory{};
+  std::string runtime_directory{};
   std::string version{};
 };
 
@@ -66,7 +67,7 @@ class HostCluster : public ClusterHost {
   // Whether it was ours to end, since nobody uses it.
   bool forget(const ClientPtr& client);
   Result<SourcePtr> source_of(const ClientPtr& client);
-  PeerPtr local_peer(const WorkerInfo& info);
+  bool is_own(const WorkerInfo& info) const;
   static Task<> pass_on(HostCluster* self, std::string client, PeerChanges changes);
   Task<> tell(Catalog& catalog, SourcePtr source, PeerChanges changes);
   Result<> need_worker() const;

@@ -95,6 +95,7 @@ Result<> HostDaemon::serve() {
   LEAT_TRY(cluster_, HostCluster::start({.config = config_,
                                          .memory_bytes_max = memory_bytes_max_,
                                          .scratch_directory = names.scratch_directory,
+                                         .runtime_directory = options_.runtime,
                                          .version = LEAT_VERSION},
                                         *store_, executor_));
   catalog_ = Catalog::create(std::move(names), sources_, executor_);

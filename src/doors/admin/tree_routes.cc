@@ -151,11 +151,17 @@ Task<HttpResponse> TreeRoutes::stat(Context context, HttpRequest request) {
   if (!found) co_return error_response(found.error());
   StatView answer{.entry = view(*found, true), .path = *path, .source = source_url(*found)};
   if (found->mount) answer.mount = found->mount->entry.path;
-  find_door(answer, *found);
+  const bool passthrough = find_door(answer);
+  if (!answer.door.empty() && found->ref) {
+    bool by_kernel = passthrough && kernel_may_read(*found, *path);
+    if (passthrough && !by_kernel) by_kernel = co_await is_given(std::move(context), found->ref);
+    answer.read_by = by_kernel ? "kernel" : "daemon";
+  }
   co_return HttpResponse::json(200, dump_json(to_json(answer)));
 }
 
-void TreeRoutes::find_door(StatView& view, const CatalogEntry& entry) const {
+// Whether it passes files through.
+bool TreeRoutes::find_door(StatView& view) const {
   bool passthrough = false;
   for (const MountView& mount : host_.mounts()) {
     if (!mount.door || !is_at_or_below(view.path, mount.path)) continue;
@@ -164,11 +170,10 @@ void TreeRoutes::find_door(StatView& view, const CatalogEntry& entry) const {
     auto feature = mount.features.find("passthrough");
     passthrough = feature != mount.features.end() && feature->second;
   }
-  if (view.door.empty() || !entry.ref) return;
-  view.read_by = passthrough && kernel_may_read(entry, view.path) ? "kernel" : "daemon";
+  return passthrough;
 }
 
-// As an open decides it (vfs/versioned_file.cc).
+// As an open decides it (vfs/versioned_file.cc), but for what is_given() says.
 bool TreeRoutes::kernel_may_read(const CatalogEntry& entry, const std::string& path) const {
   if (entry.ref->cache == CacheUse::kNone) {
     const std::string_view below = path_below(path, entry.mount->entry.path);
@@ -176,6 +181,13 @@ bool TreeRoutes::kernel_may_read(const CatalogEntry& entry, const std::string& p
   }
   return entry.ref->cache == CacheUse::kDisk && store_ != nullptr &&
          store_->backing(*entry.ref) != nullptr;
+}
+
+// Whether another process of this host gives the file as it has it.
+Task<bool> TreeRoutes::is_given(Context context, FileRefPtr file) {
+  if (file->cache == CacheUse::kNone || !fetcher_.hands_over(*file)) co_return false;
+  Result<SourceFilePtr> given = co_await fetcher_.open_file(context, file);
+  co_return given && *given != nullptr;
 }
 
 Task<HttpResponse> TreeRoutes::cat(Context context, HttpRequest request) {

@@ -26,8 +26,9 @@ class TreeRoutes {
   Task<HttpResponse> cat(Context context, HttpRequest request);
 
   EntryView view(const CatalogEntry& entry, bool with_cached) const;
-  void find_door(StatView& view, const CatalogEntry& entry) const;
+  bool find_door(StatView& view) const;
   bool kernel_may_read(const CatalogEntry& entry, const std::string& path) const;
+  Task<bool> is_given(Context context, FileRefPtr file);
   ListView page(const HttpRequest& request, std::string path, const ListingPtr& listing,
                 uint64_t limit);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cluster/stripes.h"
+#include "peer/handover/given_file.h"
 #include "peer/mount_lookup.h"
 #include "peer/name_pages.h"
 #include "telemetry/metrics.h"
@@ -20,6 +21,8 @@ Counter served_reads("leat_peer_served_reads_total",
                      "Reads answered for clients and other workers");
 Counter replica_reads("leat_peer_replica_reads_total",
                       "Reads answered beside the first candidate of a stripe");
+Counter given_files("leat_peer_given_files_total",
+                    "Complete files of the cache that were given to readers on this host");
 Counter turned_away("leat_peer_turned_away_total",
                     "Requests that another worker is the one to answer", "",
                     Stability::kExperimental);
@@ -120,7 +123,6 @@ PeerReply<T> OwnPeer::misdirected(const ClusterView& view) const {
 
 // --- bytes ---------------------------------------------------------------------------------------
 
-// The same version of the same object as the request's, kept as the mount says here.
 Result<FileRefPtr> OwnPeer::own_ref(const std::string& mount, const FileRef& asked,
                                     ByteRange range) const {
   if (range.size > kOwnReadBytesMax || range.empty() || range.end() > asked.size) {
@@ -128,6 +130,11 @@ Result<FileRefPtr> OwnPeer::own_ref(const std::string& mount, const FileRef& ask
                  fmt::format("{} bytes at {} of '{}', which has {}, are not to be had in one read",
                              range.size, range.offset, asked.key, asked.size));
   }
+  return own_ref(mount, asked);
+}
+
+// The same version of the same object as the request's, kept as the mount says here.
+Result<FileRefPtr> OwnPeer::own_ref(const std::string& mount, const FileRef& asked) const {
   LEAT_TRY(Place place, find(mount, asked.store, asked.key));
   const PathPolicy& policy = place.policy->of(path_below(place.path, mount));
   return std::make_shared<const FileRef>(FileRef::make(asked.store, asked.key, asked.version,
@@ -242,6 +249,27 @@ std::optional<StoredRange> OwnPeer::stored(const PeerRead& request) {
   served_bytes.add(request.range.size);
   if (request.route.replicas > 1) replica_reads.add();
   return stored;
+}
+
+Result<std::shared_ptr<BackingFile>> OwnPeer::whole_file(const std::string& mount,
+                                                         const FileRef& asked) {
+  LEAT_TRY(FileRefPtr file, own_ref(mount, asked));
+  std::shared_ptr<BackingFile> whole;
+  if (parts_.store != nullptr && file->version.known()) whole = parts_.store->backing(*file);
+  if (whole == nullptr || whole->size() != file->size) {
+    return error(StatusCode::kNotFound,
+                 fmt::format("'{}' is not complete here, or packed with others", file->key));
+  }
+  given_files.add();
+  return whole;
+}
+
+Task<Result<SourceFilePtr>> OwnPeer::open(Context, PeerReadRequest request) {
+  Result<std::shared_ptr<BackingFile>> whole = whole_file(request.mount, request.file);
+  if (!whole) co_return Error(whole.error());
+  const int fd = (*whole)->fd();
+  const uint64_t size = (*whole)->size();
+  co_return std::make_shared<GivenFile>(*std::move(whole), fd, size);
 }
 
 // --- names ---------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include "doors/peer/verify_runs.h"
 #include "fetch/fetcher.h"
 #include "jobs/host_target.h"
+#include "peer/handover/file_giver.h"
 #include "peer/peer.h"
 #include "peer/replicas/stripe_heat.h"
 
@@ -47,7 +48,7 @@ struct PeerBytes {
   StreamedReadPtr rest;  // null where `first` is all
 };
 
-class OwnPeer : public Peer {
+class OwnPeer : public Peer, public FileGiver {
  public:
   // All of `parts` must outlive it.
   explicit OwnPeer(OwnPeerParts parts) : parts_(std::move(parts)), heat_(parts_.heat) {}
@@ -67,6 +68,9 @@ class OwnPeer : public Peer {
   std::optional<StoredRange> stored(const PeerRead& request);
   // What is to be said with bytes that were answered: how many are to be asked for that stripe.
   ReplicaAdvice advice(const PeerRead& answered);
+  // The file itself; kNotFound where it is not complete here, or packed with others.
+  Result<std::shared_ptr<BackingFile>> whole_file(const std::string& mount, const FileRef& asked);
+  Task<Result<SourceFilePtr>> open(Context context, PeerReadRequest request) override;
 
  private:
   // What a request must name: a mount that is served here, and a key of its store below its prefix.
@@ -78,6 +82,7 @@ class OwnPeer : public Peer {
   };
   Result<Place> find(const std::string& mount, const StoreId& store, std::string_view key) const;
   Result<FileRefPtr> own_ref(const std::string& mount, const FileRef& asked, ByteRange range) const;
+  Result<FileRefPtr> own_ref(const std::string& mount, const FileRef& asked) const;
   bool holds(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
   bool is_replica(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
   Task<Result<PeerBytes>> fetch(Context context, FileRefPtr file, ByteRange range, bool here,

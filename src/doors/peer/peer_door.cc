@@ -199,6 +199,18 @@ Task<HttpResponse> PeerDoor::bytes(Context context, HttpRequest request) {
   co_return response;
 }
 
+Task<Result<HandedFile>> PeerDoor::descriptor(Context, HttpRequest request) {
+  Result<PeerReadRequest> parsed = descriptor_request_from(request);
+  if (refusal(request, parsed ? parsed->mount : "")) {
+    co_return error(StatusCode::kPermissionDenied, "a request for a descriptor was refused");
+  }
+  if (!parsed) co_return Error(parsed.error());
+  Result<std::shared_ptr<BackingFile>> whole = parts_.own.whole_file(parsed->mount, parsed->file);
+  if (!whole) co_return Error(whole.error());
+  const int fd = (*whole)->fd();
+  co_return HandedFile{*std::move(whole), fd};
+}
+
 Task<HttpResponse> PeerDoor::list(Context context, HttpRequest request) {
   Result<PeerListRequest> parsed = list_request_from(request);
   if (auto refused = refusal(request, parsed ? parsed->mount : "")) co_return *std::move(refused);

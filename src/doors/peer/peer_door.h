@@ -11,6 +11,7 @@
 #include "doors/peer/own_peer.h"
 #include "http/router.h"
 #include "peer/change_log.h"
+#include "peer/handover/descriptor_door.h"
 #include "peer/trust/request_verifier.h"
 
 namespace leat {
@@ -34,6 +35,8 @@ class PeerDoor {
   explicit PeerDoor(PeerDoorParts parts) : parts_(std::move(parts)) {}
 
   HttpRouter router();
+  // What a DescriptorDoor asks: the whole file, for who may read it.
+  Task<Result<HandedFile>> descriptor(Context context, HttpRequest request);
 
   // For what is answered beside it: the answer to who has not signed as he should; else who asks.
   std::optional<HttpResponse> refuse_unsigned(const HttpRequest& request, PrincipalPtr* who) const {

@@ -115,6 +115,14 @@ Task<Result<HttpRequest>> receive(SocketPtr socket) {
   co_return decode_descriptor_request(text);
 }
 
+// For logs alone.
+std::string who_asks(int socket) {
+  ucred who{};
+  socklen_t size = sizeof who;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return "unix";
+  return fmt::format("process {} of user {}", who.pid, who.uid);
+}
+
 // What is asked for, opened for who asks; and the owner of what is cached.
 struct Gift {
   std::shared_ptr<const void> owner;
@@ -159,6 +167,7 @@ Task<> converse(StatePtr state, SocketPtr socket, Semaphore::Permit place) {
   socket->set_deadline(Clock::now() + 2 * state->options.answer_timeout);
   Result<Gift> gift = request ? Result<Gift>() : Result<Gift>(Error(request.error()));
   if (request) {
+    request->peer = who_asks(socket->fd());
     // The handler is no part of this connection, so it does not wait for its strand.
     gift = co_await asio::co_spawn(state->executor.any(), find(state, *std::move(request)),
                                    asio::use_awaitable);

@@ -342,6 +342,12 @@ TEST(DescriptorMessage, RequestsComeBack) {
   EXPECT_EQ(there->path, request.path);
   EXPECT_EQ(there->query, request.query);
   EXPECT_EQ(there->headers.all(), request.headers.all());
+  // Encoded as its sender does it: that is what was signed.
+  const std::string target = "/peer/v1/bytes?mount=%2Fm&key=a+b";
+  there = decode_descriptor_request("DESCRIPTOR " + target + "\n\n");
+  ASSERT_TRUE(there) << there.error().to_string();
+  EXPECT_EQ(there->target, target);
+  EXPECT_EQ(there->query.at("key"), "a b");
 }
 
 }  // namespace

@@ -67,8 +67,9 @@ bool must_wait(int errnum) {
 }  // namespace
 
 std::string encode_descriptor_request(const HttpRequest& request) {
-  std::string text =
-      fmt::format("{} {}\n", request.method, make_target(request.path, request.query));
+  std::string text = fmt::format(
+      "{} {}\n", request.method,
+      request.target.empty() ? make_target(request.path, request.query) : request.target);
   for (const auto& [name, value] : request.headers.all()) {
     text += fmt::format("{}: {}\n", name, value);
   }
@@ -84,7 +85,8 @@ Result<HttpRequest> decode_descriptor_request(std::string_view text) {
   if (!first.starts_with(request.method) || !first.substr(request.method.size()).starts_with(' ')) {
     return wrong("it does not begin with DESCRIPTOR");
   }
-  LEAT_CHECK_OK(parse_target(first.substr(request.method.size() + 1), request));
+  request.target = first.substr(request.method.size() + 1);  // as it was signed
+  LEAT_CHECK_OK(parse_target(request.target, request));
   for (std::string_view line = next_line(text); !line.empty(); line = next_line(text)) {
     LEAT_CHECK_OK(add_field(line, request));
   }

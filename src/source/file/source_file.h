@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SourceFile: an object that is a file on this host's own disks, open in one version. Reading it
-// costs what reading the cache costs, so nobody has to copy it there first. Thread-safe.
+// SourceFile: an object that is a file on this host's own disks, open in one version: where its
+// store has it, or in the cache of another process. Reading it costs what reading our cache costs,
+// so nobody has to copy it there first. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,8 @@ class SourceFile {
   // Opened O_RDONLY, the version it was opened in; others may change the file in place meanwhile.
   virtual int fd() const = 0;
   virtual uint64_t size() const = 0;
+  // That nobody does: the kernel may read it by itself.
+  virtual bool immutable() const { return false; }
 
   // All of `into` from `offset` on, without ever waiting: whether it was in memory and is still the
   // version that was opened. What `into` holds otherwise means nothing.

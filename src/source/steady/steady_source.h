@@ -65,6 +65,9 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   Task<Result<>> read_scattered(Context context, ReadRequest request,
                                 std::vector<std::span<std::byte>> pieces) override;
   // Not tried again: this host's own disks answer or fail.
+  bool hands_over(const std::string& key, uint64_t object_size) const override {
+    return inner_->hands_over(key, object_size);
+  }
   Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override {
     return inner_->open_file(std::move(context), std::move(request));
   }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// GivenFile: a complete file of a worker's cache as a SourceFile: read here, kept there. Published
+// files never change, so neither does this.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "source/file/source_file.h"
+
+namespace leat {
+
+class GivenFile : public SourceFile, public std::enable_shared_from_this<GivenFile> {
+ public:
+  // `fd` is open for reading as long as `owner` is there.
+  GivenFile(std::shared_ptr<const void> owner, int fd, uint64_t size)
+      : owner_(std::move(owner)), fd_(fd), size_(size) {
+    ++open_;
+  }
+  ~GivenFile() override { --open_; }
+
+  // Of this process, open now.
+  static uint64_t open() { return open_; }
+
+  int fd() const override { return fd_; }
+  uint64_t size() const override { return size_; }
+  bool immutable() const override { return true; }
+  bool try_read(uint64_t offset, std::span<std::byte> into) override;
+  Task<Result<>> read(Context context, uint64_t offset, std::span<std::byte> into) override;
+
+ private:
+  static inline std::atomic<uint64_t> open_ = 0;
+  const std::shared_ptr<const void> owner_;
+  const int fd_;
+  const uint64_t size_;
+};
+
+}  // namespace leat
