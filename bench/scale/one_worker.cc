@@ -24,6 +24,7 @@ OneWorker::OneWorker(const Setting& setting)
             .store = nullptr,
             .target = nullptr,
             .verify_runs = nullptr,
+            .copy_runs = nullptr,
             .policy_of = [](const std::string&) { return nullptr; }}),
       door_({.own = own_,
              .map = map_,
