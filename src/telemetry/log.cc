@@ -43,6 +43,22 @@ std::string in_json(std::string_view text, const std::vector<Field>& fields) {
   return object.substr(1, object.size() - 2);
 }
 
+// Names are any bytes, and come from whoever asks: a line break in one begins no line of its own.
+std::string in_one_line(std::string_view text) {
+  std::string line;
+  line.reserve(text.size());
+  for (const char c : text) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      line += '?';
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
 std::shared_ptr<spdlog::logger>& logger() {
   static std::shared_ptr<spdlog::logger> instance = [] {
     auto made =
@@ -88,7 +104,7 @@ void event(Level level, std::string_view text, const std::vector<Field>& fields)
   if (written_as == Format::kJson) {
     logger()->log(to_spdlog(level), in_json(text, fields));
   } else {
-    logger()->log(to_spdlog(level), text);
+    logger()->log(to_spdlog(level), in_one_line(text));
   }
 }
 

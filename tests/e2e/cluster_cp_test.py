@@ -172,6 +172,20 @@ def test_what_cannot_be_copied_is_said(make_cluster, s3, out):
     assert objects(s3, out) == {}
 
 
+def test_what_would_be_copied_onto_itself_is_refused(make_cluster, s3):
+    """By way of another mount of the same store."""
+    cluster = make_cluster(2)
+    cluster.mount("data/train", "/same")
+    worker = cluster.workers[0]
+    refused = worker.run("cluster", "cp", "--force", "/train/small", "/same/small", check=False)
+    assert refused.returncode != 0 and "onto itself" in refused.stderr, refused.stderr
+    # Within one store no byte goes through workers.
+    job = cluster_job(worker, "cp", "/train/small", "/same/copy")
+    assert (job["files_done"], job["bytes_fetched"]) == (120, 0)
+    assert objects(s3, "data", "train/copy/") == {
+        key.replace("small/", ""): data for key, data in expected("train/copy/", "small/").items()}
+
+
 def test_odd_names_and_empty_files_come_over(make_cluster, s3, out):
     odd = {"train/odd/" + name: name.encode() * 9 for name in
            ["with space", "plus+and%20", "quote'\"", "ünïcode", "a&b=c?d#e", "new\nline", "-dash"]}

@@ -94,6 +94,15 @@ def test_an_order_finds_a_worker_that_lives(make_cluster):
     assert (done["state"], done["files_done"]) == ("done", len(names()))
 
 
+def test_an_odd_path_writes_no_line_of_its_own_into_the_log(make_cluster):
+    cluster = make_cluster(2)
+    client = client_with(cluster, "trainer", "--jobs", "/train")
+    refused = client.run("cluster", "load", "/train/x\nforged line", check=False)
+    assert refused.returncode != 0
+    wait_until(lambda: "is failed" in log_of(cluster), "the job's end in a log")
+    assert "\nforged line" not in log_of(cluster) and "\\nforged line" in log_of(cluster)
+
+
 def test_who_mounts_no_cluster_is_told_so(make_cluster):
     cluster = make_cluster(1)
     plain = cluster.client()
