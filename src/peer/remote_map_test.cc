@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include <mutex>
 #include <string>
 #include <vector>
@@ -42,6 +44,7 @@ class RemoteMapTest : public ::testing::Test {
     };
     options.pause_min = milliseconds(1);
     map_ = RemoteMap::start(std::move(options), executor_);
+    started_ = true;
     EXPECT_TRUE(wait_until([&] { return done(); }));
   }
   std::vector<RegistryRevision> told() const {
@@ -57,6 +60,8 @@ class RemoteMapTest : public ::testing::Test {
       co_return Error(ended.error());
     }
     if (*next == kAskAnew) {
+      // It may be asked before it is with us.
+      while (!self->started_) (void)co_await sleep_for(context, milliseconds(1));
       self->map_->ask_anew();
       co_return ClusterViewPtr();
     }
@@ -86,6 +91,7 @@ class RemoteMapTest : public ::testing::Test {
   size_t at_ = 0;
   std::vector<RegistryRevision> told_;
   std::unique_ptr<RemoteMap> map_;
+  std::atomic<bool> started_ = false;
 };
 
 TEST_F(RemoteMapTest, EachNewerViewIsTold) {
