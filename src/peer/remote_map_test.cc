@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-
 #include <mutex>
 #include <string>
 #include <vector>
