@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "jobs/free_job.h"
 #include "jobs/refresh_job.h"
-#include "jobs/snapshot_job.h"
 #include "jobs/verify_job.h"
 #include "model/mount_entry.h"
 
@@ -84,7 +83,7 @@ std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filt
   }
   if (order.kind == JobKind::kSnapshot) {
     return std::make_shared<SnapshotJob>(id, std::move(order.path), std::move(order.output),
-                                         catalog_, executor_);
+                                         catalog_, executor_, options_.snapshot_elsewhere);
   }
   if (order.kind == JobKind::kRefresh) {
     return std::make_shared<RefreshJob>(id, std::move(order.path), catalog_, executor_,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "peer/snapshots/shared_snapshot.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -116,6 +117,10 @@ template Task<Result<ListPage>> PeerRouter::ask(Context, PlacementKey, std::stri
                                                 Ask<ListPage>) const;
 template Task<Result<uint64_t>> PeerRouter::ask(Context, PlacementKey, std::string,
                                                 Ask<uint64_t>) const;
+template Task<Result<std::vector<SharedSnapshot>>> PeerRouter::ask(
+    Context, PlacementKey, std::string, Ask<std::vector<SharedSnapshot>>) const;
+template Task<Result<SnapshotBuild>> PeerRouter::ask(Context, PlacementKey, std::string,
+                                                     Ask<SnapshotBuild>) const;
 template Task<Result<SourceObject>> PeerRouter::ask(Context, PlacementKey, std::string,
                                                     Ask<SourceObject>) const;
 

@@ -28,6 +28,7 @@ class ClusterClientImpl : public ClusterClient {
     };
     map.changed = [this](const ClusterViewPtr& view) { take(view); };
     map_ = RemoteMap::start(std::move(map), executor);
+    snapshots_ = std::make_unique<SharedSnapshots>(*map_, peers_, executor);
     ChangeFollowerOptions changes;
     changes.ask = [this](Context context, size_t worker, uint64_t after) {
       return ask_changes(std::move(context), worker, after);
@@ -46,6 +47,7 @@ class ClusterClientImpl : public ClusterClient {
                     fmt::join(options_.seeds, ", "))));
   }
   ClusterMap& map() override { return *map_; }
+  const SharedSnapshots& snapshots() override { return *snapshots_; }
 
   SourcePtr source() override {
     std::lock_guard lock(mutex_);
@@ -170,6 +172,7 @@ class ClusterClientImpl : public ClusterClient {
   SourcePtr source_;
   PeerTable peers_;
   std::unique_ptr<RemoteMap> map_;
+  std::unique_ptr<SharedSnapshots> snapshots_;
   std::unique_ptr<ChangeFollower> follower_;
 };
 

@@ -14,6 +14,7 @@
 #include "peer/peer_client.h"
 #include "peer/peer_table.h"
 #include "peer/remote_map.h"
+#include "peer/snapshots/shared_snapshots.h"
 #include "runtime/executor.h"
 
 namespace leat {
@@ -41,6 +42,7 @@ class ClusterClient {
   // kUnavailable where no worker answers in time; says what came of asking.
   virtual Task<Result<>> first_view(Context context) = 0;
   virtual ClusterMap& map() = 0;
+  virtual const SharedSnapshots& snapshots() = 0;
   // The cluster's namespace, of which nothing can be had before there is a view.
   virtual SourcePtr source() = 0;
   // Whether somebody has it.

@@ -91,6 +91,13 @@ class ClusterHost {
   // Returns when the ring is without this worker, or with it again.
   virtual Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) = 0;
 
+  // Of the cluster that this host mounts at or above `path`; their `file` is empty. These need no
+  // worker here: kInvalidArgument where no cluster is mounted there.
+  virtual Task<Result<std::vector<SnapshotView>>> cluster_snapshots(Context context,
+                                                                    std::string path) = 0;
+  virtual Task<Result<>> remove_cluster_snapshot(Context context, std::string path,
+                                                 std::string name) = 0;
+
   // Jobs of all workers, done by their leader. Returns when the order is with the registry.
   virtual Task<Result<ClusterJobView>> start_cluster_job(Context context,
                                                          ClusterJobRequest request) = 0;

@@ -15,6 +15,7 @@
 #include "fetch/fetcher.h"
 #include "jobs/host_target.h"
 #include "peer/peer.h"
+#include "peer/snapshots/snapshot_peer.h"
 
 namespace leat {
 
@@ -26,6 +27,7 @@ struct OwnPeerParts {
   PageStore* store;         // may be null
   HostTarget* target;       // what jobs do to it; null where it is
   VerifyRuns* verify_runs;  // likewise
+  SnapshotPeer* snapshots = nullptr;
   // How the cluster's mount at that path is kept here; null where it is not served.
   std::function<std::shared_ptr<const Policy>(const std::string&)> policy_of;
 };
@@ -33,12 +35,13 @@ struct OwnPeerParts {
 // Of one read.
 inline constexpr uint64_t kOwnReadBytesMax = 16 * kMiB;
 
-class OwnPeer : public Peer {
+class OwnPeer : public Peer, public SnapshotPeerOwner {
  public:
   // All of `parts` must outlive it.
   explicit OwnPeer(OwnPeerParts parts) : parts_(std::move(parts)) {}
 
   bool usable() const override { return true; }
+  SnapshotPeer* snapshots() override { return parts_.snapshots; }
   Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
   Task<PeerReply<ListPage>> list(Context context, PeerList request) override;
   Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) override;
