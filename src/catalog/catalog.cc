@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "catalog/catalog_metrics.h"
+#include "catalog/change_teller.h"
 #include "catalog/directory.h"
 #include "catalog/snapshot_mount.h"
 #include "catalog/snapshot_switch.h"
@@ -98,6 +99,10 @@ class CatalogImpl : public Catalog {
   ListingPtr try_list(std::string_view path) override { return tree_->known_listing(path); }
 
   void invalidate(std::string_view path) override;
+  void expire(std::string_view path);
+  std::vector<std::string> directories_by_use(std::string_view path) const {
+    return tree_->directories_by_use(path);
+  }
   void report_changed(std::string_view path) override;
   void set_change_listener(std::function<void(const CatalogChange&)> listener) override {
     tree_->set_listener(std::move(listener));
@@ -405,6 +410,11 @@ void CatalogImpl::invalidate(std::string_view path) {
   if (!tree_->mount_answer(path)) doubt(path, /*changed=*/false);
 }
 
+void CatalogImpl::expire(std::string_view path) {
+  tree_->expire(path);
+  if (!tree_->mount_answer(path)) doubt(path, /*changed=*/false);
+}
+
 void CatalogImpl::report_changed(std::string_view path) {
   const MountTable::Route route = tree_->route(path);
   if (route.stands || !route.mount || route.mount->snapshot) return;
@@ -459,6 +469,16 @@ void RefreshNews::note(NamedChange change) {
   using Kind = NamedChange::Kind;
   ++(change.kind == Kind::kAdded ? added : change.kind == Kind::kGone ? gone : changed);
   if (first.size() < kNamedMax) first.push_back(std::move(change));
+}
+
+// Of others, which tests make, nothing is known.
+void expire_directory(Catalog& catalog, std::string_view path) {
+  if (auto* known = dynamic_cast<CatalogImpl*>(&catalog)) known->expire(path);
+}
+
+std::vector<std::string> directories_by_use(const Catalog& catalog, std::string_view path) {
+  const auto* known = dynamic_cast<const CatalogImpl*>(&catalog);
+  return known == nullptr ? std::vector<std::string>() : known->directories_by_use(path);
 }
 
 std::unique_ptr<Catalog> Catalog::create(CatalogOptions options, SourceTable& sources,

@@ -7,6 +7,7 @@
 
 #include "catalog/catalog_fixture_test.h"
 #include "catalog/snapshot/snapshot_writer.h"
+#include "catalog/snapshot_mount.h"
 
 namespace leat::testing {
 namespace {
@@ -71,6 +72,45 @@ class CatalogSnapshotTest : public CatalogTest {
 
   const std::string folder_;
 };
+
+// Each host has an id of its own for a cluster; the snapshot is one file for all of them.
+TEST_F(CatalogSnapshotTest, OneOfAClusterServesWhoeverMountsIt) {
+  bucket_->put("train/a/one", "1");
+  bucket_->put("train/two", "22");
+  SnapshotHead head;
+  head.store = cluster_names_id();
+  head.source = "leat://c/train/";
+  head.prefix = "train/";
+  const std::string path = folder_ + "/shared";
+  SnapshotWriter writer({.path = path}, head);
+  for (const std::string name : {"a/one", "two"}) {
+    auto object = executor_.wait(bucket_->stat(Context::background(), {"train/" + name})).value();
+    SnapshotEntry entry;
+    entry.path = name;
+    entry.size = object.size;
+    entry.version = object.version;
+    ASSERT_TRUE(writer.add(entry));
+  }
+  ASSERT_TRUE(writer.finish());
+  const SnapshotPtr shared = Snapshot::open(path).value();
+  MountEntry entry{.path = "/m", .source = {}, .policy = {}};
+  entry.source.prefix = "train/a/";
+  entry.source.scheme = "memory";
+  EXPECT_EQ(catalog_->mount(entry, bucket_, shared).error().code(), StatusCode::kInvalidArgument);
+  entry.source.scheme = "leat";
+  ASSERT_TRUE(catalog_->mount(entry, bucket_, shared));
+  const uint64_t before = requests();
+  auto found = executor_.wait(catalog_->lookup(Context::background(), "/m/one"));
+  ASSERT_TRUE(found) << found.error().to_string();
+  EXPECT_EQ(found->ref->store, bucket_->id()) << "reads go to the mount's own source";
+  EXPECT_EQ(found->ref->key, "train/a/one");
+  auto listing = executor_.wait(catalog_->list(Context::background(), "/m"));
+  ASSERT_TRUE(listing);
+  auto cursor = (*listing)->from(0);
+  ASSERT_TRUE(cursor.next());
+  EXPECT_EQ(cursor.entry().ref->id, found->ref->id);
+  EXPECT_EQ(requests(), before);
+}
 
 TEST_F(CatalogSnapshotTest, AnswersWithoutARequestAndDoesNotAge) {
   bucket_->put("a/one", "1");

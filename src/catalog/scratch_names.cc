@@ -42,7 +42,8 @@ Result<std::shared_ptr<NameTable>> ScratchNames::finish(uint64_t left_out) {
   writer_.reset();
   LEAT_TRY(SnapshotPtr snapshot, std::move(finished));
   left_out += snapshot->head().left_out;
-  return SnapshotNameTable::of(std::move(snapshot), "", policy_, left_out);
+  const StoreId store = snapshot->head().store;
+  return SnapshotNameTable::of(std::move(snapshot), store, "", policy_, left_out);
 }
 
 }  // namespace leat

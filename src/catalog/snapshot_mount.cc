@@ -39,6 +39,10 @@ Status missing(const Mount& mount, std::string_view path) {
 
 }  // namespace
 
+StoreId cluster_names_id() {
+  return make_store_id("leat", "", "", "");
+}
+
 Result<Mount> with_snapshot(const Mount& mount, SnapshotPtr snapshot) {
   Mount other = mount;
   other.snapshot = snapshot;
@@ -55,7 +59,8 @@ Result<Mount> with_snapshot(const Mount& mount, SnapshotPtr snapshot) {
   }
   const SnapshotHead& head = snapshot->head();
   const std::string shown = mount.entry.source.to_string();
-  if (head.store != mount.source->id()) {
+  const bool of_cluster = mount.entry.source.scheme == "leat";
+  if (head.store != mount.source->id() && !(of_cluster && head.store == cluster_names_id())) {
     return error(StatusCode::kInvalidArgument,
                  fmt::format("the snapshot is of {}, which is another store than that of {} at {}; "
                              "build one of {}",
@@ -97,8 +102,8 @@ Result<CatalogEntry> find_in_snapshot(const MountPtr& mount, std::string_view pa
   entry.mount = mount;
   entry.fresh_until = Clock::time_point::max();
   entry.place = found->number;
-  entry.ref =
-      make_file_ref(snapshot, *found, mount->entry.policy.of(path_below_mount(*mount, path)));
+  entry.ref = make_file_ref(snapshot, mount->source->id(), *found,
+                            mount->entry.policy.of(path_below_mount(*mount, path)));
   if (!entry.ref) entry.directory_key = directory_key_in_mount(*mount, path);
   return entry;
 }
@@ -109,7 +114,8 @@ Result<ListingPtr> list_snapshot(const MountPtr& mount, std::string_view path,
   const bool is_root = path == mount->entry.path;
   const uint64_t left_out = inside.empty() ? mount->snapshot->head().left_out : 0;
   DirectoryPolicy policy = mount->entry.policy.of_directory(path_below_mount(*mount, path));
-  NameTablePtr names = SnapshotNameTable::of(mount->snapshot, inside, std::move(policy), left_out);
+  NameTablePtr names = SnapshotNameTable::of(mount->snapshot, mount->source->id(), inside,
+                                             std::move(policy), left_out);
   if (!names && !is_root && mounted.empty()) {
     Result<CatalogEntry> found = find_in_snapshot(mount, path);
     if (!found) return error(found.error());

@@ -12,6 +12,11 @@
 
 namespace leat {
 
+// What snapshots of clusters are of. A host knows a cluster by an id of its own, which its token
+// and the addresses of workers are part of, and the names in it, which are paths of its namespace,
+// by this one. Of two clusters the versions of files tell.
+StoreId cluster_names_id();
+
 // The same mount with its names from `snapshot`, or with null from the store, as before.
 // kInvalidArgument where the snapshot is of another store or not of all that is mounted.
 Result<Mount> with_snapshot(const Mount& mount, SnapshotPtr snapshot);

@@ -5,13 +5,14 @@
 
 namespace leat {
 
-FileRefPtr make_file_ref(const Snapshot& snapshot, SnapshotEntry& entry, const PathPolicy& policy) {
+FileRefPtr make_file_ref(const Snapshot& snapshot, const StoreId& store, SnapshotEntry& entry,
+                         const PathPolicy& policy) {
   if (entry.kind == FileKind::kDirectory) return nullptr;
   const SnapshotHead& head = snapshot.head();
   std::string key = std::move(entry.path);
   if (!head.prefix.empty()) key.insert(0, head.prefix);
   return std::make_shared<const FileRef>(
-      FileRef::make(head.store, std::move(key), std::move(entry.version), entry.size,
+      FileRef::make(store, std::move(key), std::move(entry.version), entry.size,
                     cache_use(policy.cache, entry.local), policy.pool));
 }
 
@@ -46,7 +47,8 @@ class SnapshotNameTable::Cursor : public NameTable::Cursor {
   const NameView& view() const override { return view_; }
   FileRefPtr ref() const override {
     SnapshotEntry entry = entries_.entry();
-    return make_file_ref(*table_.snapshot_, entry, table_.policy_.of_file(view_.name));
+    return make_file_ref(*table_.snapshot_, table_.store_, entry,
+                         table_.policy_.of_file(view_.name));
   }
   uint64_t position() const override { return entries_.number() + below_ - table_.first_; }
 
@@ -71,7 +73,7 @@ class SnapshotNameTable::Cursor : public NameTable::Cursor {
   NameView view_;
 };
 
-std::shared_ptr<SnapshotNameTable> SnapshotNameTable::of(SnapshotPtr snapshot,
+std::shared_ptr<SnapshotNameTable> SnapshotNameTable::of(SnapshotPtr snapshot, const StoreId& store,
                                                          std::string_view directory,
                                                          DirectoryPolicy policy,
                                                          uint64_t left_out) {
@@ -84,6 +86,7 @@ std::shared_ptr<SnapshotNameTable> SnapshotNameTable::of(SnapshotPtr snapshot,
   if (!directory.empty()) table->prefix_ += '/';
   table->policy_ = std::move(policy);
   table->left_out_ = left_out;
+  table->store_ = store;
   table->snapshot_ = std::move(snapshot);
   return table;
 }
@@ -92,7 +95,7 @@ std::optional<FoundName> SnapshotNameTable::find(std::string_view name) const {
   if (reason_to_hide(name) != nullptr) return std::nullopt;
   std::optional<SnapshotEntry> entry = snapshot_->find(prefix_ + std::string(name));
   if (!entry) return std::nullopt;
-  return FoundName{{name, make_file_ref(*snapshot_, *entry, policy_.of_file(name)),
+  return FoundName{{name, make_file_ref(*snapshot_, store_, *entry, policy_.of_file(name)),
                     entry->mtime_ns.value_or(kNoTime)},
                    entry->number};
 }

@@ -12,15 +12,17 @@
 
 namespace leat {
 
-// The same FileRef as a listing of the store would give. Null for a directory. Takes the entry's
-// path and version.
-FileRefPtr make_file_ref(const Snapshot& snapshot, SnapshotEntry& entry, const PathPolicy& policy);
+// The same FileRef as a listing of `store`, which the snapshot is of, would give. Null for a
+// directory. Takes the entry's path and version.
+FileRefPtr make_file_ref(const Snapshot& snapshot, const StoreId& store, SnapshotEntry& entry,
+                         const PathPolicy& policy);
 
 class SnapshotNameTable : public NameTable {
  public:
-  // Of `directory` ("": the root); null where there is no such directory.
-  static std::shared_ptr<SnapshotNameTable> of(SnapshotPtr snapshot, std::string_view directory,
-                                               DirectoryPolicy policy, uint64_t left_out);
+  // Of `directory` ("": the root) as files of `store`; null where there is no such directory.
+  static std::shared_ptr<SnapshotNameTable> of(SnapshotPtr snapshot, const StoreId& store,
+                                               std::string_view directory, DirectoryPolicy policy,
+                                               uint64_t left_out);
 
   uint64_t size() const override { return end_ - first_; }
   uint64_t held() const override { return 0; }
@@ -35,6 +37,7 @@ class SnapshotNameTable : public NameTable {
   SnapshotNameTable() = default;
 
   SnapshotPtr snapshot_;
+  StoreId store_;
   std::string prefix_;  // of the paths: "" or ends in '/'
   DirectoryPolicy policy_;
   uint64_t left_out_ = 0;

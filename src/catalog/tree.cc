@@ -212,11 +212,32 @@ std::vector<std::string> Tree::known_directories(std::string_view path) const {
   return paths;
 }
 
+std::vector<std::string> Tree::directories_by_use(std::string_view path) const {
+  std::vector<std::pair<uint64_t, std::string>> used;
+  {
+    std::shared_lock lock(mutex_);
+    for (const auto& [at, directory] : directories_) {
+      if (is_at_or_below(at, path) && directory->loaded()) {
+        used.emplace_back(directory->used_at(), at);
+      }
+    }
+  }
+  std::ranges::sort(used, std::greater<>());
+  std::vector<std::string> paths;
+  for (auto& [tick, at] : used) paths.push_back(std::move(at));
+  return paths;
+}
+
 void Tree::expire_below(std::string_view path) {
   std::shared_lock lock(mutex_);
   for (auto& [at, directory] : directories_) {
     if (is_at_or_below(at, path)) directory->expire();
   }
+}
+
+void Tree::expire(std::string_view path) {
+  std::shared_lock lock(mutex_);
+  if (auto found = directories_.find(path); found != directories_.end()) found->second->expire();
 }
 
 void Tree::forget(std::vector<std::string> gone) {

@@ -71,9 +71,13 @@ class Tree {
   std::vector<std::string> paths_of(const StoreId& store, std::string_view key) const;
   // Whose listing is known, at and below `path`.
   std::vector<std::string> known_directories(std::string_view path) const;
+  // The same, the one that was used last first.
+  std::vector<std::string> directories_by_use(std::string_view path) const;
 
   // What is known of the directories at and below `path` has to be asked for again.
   void expire_below(std::string_view path);
+  // Of that one alone.
+  void expire(std::string_view path);
 
   // These directories and those below them are not there any more.
   void forget(std::vector<std::string> gone);

@@ -10,7 +10,6 @@
 #include "jobs/copy_job.h"
 #include "jobs/free_job.h"
 #include "jobs/refresh_job.h"
-#include "jobs/snapshot_job.h"
 #include "jobs/verify_job.h"
 #include "model/mount_entry.h"
 
@@ -94,7 +93,7 @@ std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filt
   }
   if (order.kind == JobKind::kSnapshot) {
     return std::make_shared<SnapshotJob>(id, std::move(order.path), std::move(order.output),
-                                         catalog_, executor_);
+                                         catalog_, executor_, options_.snapshot_elsewhere);
   }
   if (order.kind == JobKind::kRefresh) {
     return std::make_shared<RefreshJob>(id, std::move(order.path), catalog_, executor_,

@@ -19,6 +19,7 @@
 #include "jobs/job_order.h"
 #include "jobs/load_job.h"
 #include "jobs/refresh_job.h"
+#include "jobs/snapshot_job.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
 #include "runtime/shared_result.h"
@@ -35,6 +36,8 @@ struct JobTableOptions {
   unsigned copies_max = 8;
   // What else there is to be done of a path that was refreshed; may be empty.
   Refreshed refreshed{};
+  // Who makes snapshots in place of this host; may be empty.
+  SnapshotElsewhere snapshot_elsewhere{};
   // Told of each that has ended, on any thread; may be empty.
   std::function<void(uint64_t id)> ended{};
 };

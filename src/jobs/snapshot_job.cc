@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "catalog/snapshot/snapshot_builder.h"
-
 namespace leat {
 
 Task<> SnapshotJob::work(Context context) {
@@ -26,15 +24,22 @@ Task<Result<>> SnapshotJob::build(Context context) {
   }
   StoreUrl url = folder.mount->entry.source;
   url.prefix = folder.key();
-  SnapshotBuildOptions options{.path = output_};
-  options.progress = [this](const SnapshotProgress& now) {
-    update([&](JobProgress& progress) {
-      progress.files_total = progress.files_done = now.files;
-      progress.bytes_total = progress.bytes_done = now.bytes;
+  auto progress = [this](const SnapshotProgress& now) {
+    update([&](JobProgress& job) {
+      job.files_total = job.files_done = now.files;
+      job.bytes_total = job.bytes_done = now.bytes;
     });
   };
-  LEAT_CO_TRY(SnapshotHead head, co_await build_snapshot(context, folder.mount->source, url,
-                                                         executor_, std::move(options)));
+  std::optional<SnapshotHead> made;
+  if (elsewhere_) {
+    LEAT_CO_TRY(made, co_await elsewhere_(context, folder, output_, progress));
+  }
+  if (!made) {
+    SnapshotBuildOptions options{.path = output_, .progress = progress};
+    LEAT_CO_TRY(made, co_await build_snapshot(context, folder.mount->source, url, executor_,
+                                              std::move(options)));
+  }
+  const SnapshotHead& head = *made;
   update([&](JobProgress& progress) {
     progress.planned = true;
     progress.files_total = progress.files_done = head.files;

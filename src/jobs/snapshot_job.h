@@ -3,22 +3,34 @@
 // The store is asked, whatever the catalog believes. After a failure nothing is left behind.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "catalog/catalog.h"
+#include "catalog/snapshot/snapshot_builder.h"
 #include "jobs/job.h"
 #include "runtime/executor.h"
 
 namespace leat {
 
+// Makes the snapshot of a folder elsewhere than here, where its mount's source has somebody who
+// does, and brings it into the file `output`; nothing where it has nobody. `progress` must not
+// wait.
+using SnapshotElsewhere = std::function<Task<Result<std::optional<SnapshotHead>>>(
+    Context context, CatalogEntry folder, std::string output,
+    std::function<void(const SnapshotProgress&)> progress)>;
+
 class SnapshotJob : public Job {
  public:
+  // `elsewhere` may be empty.
   SnapshotJob(uint64_t id, std::string path, std::string output, Catalog& catalog,
-              Executor& executor)
+              Executor& executor, SnapshotElsewhere elsewhere)
       : Job(id, JobKind::kSnapshot, std::move(path)),
         output_(std::move(output)),
         catalog_(catalog),
-        executor_(executor) {}
+        executor_(executor),
+        elsewhere_(std::move(elsewhere)) {}
 
  private:
   Task<> work(Context context) override;
@@ -27,6 +39,7 @@ class SnapshotJob : public Job {
   const std::string output_;
   Catalog& catalog_;
   Executor& executor_;
+  const SnapshotElsewhere elsewhere_;
 };
 
 }  // namespace leat

@@ -9,6 +9,7 @@
 #include "peer/name_pages.h"
 #include "peer/peer_error.h"
 #include "peer/read_request.h"
+#include "peer/snapshots/peer_snapshots.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -74,7 +75,8 @@ PeerClient::PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
           endpoint,
           {.tls = options_.tls, .connections_max = 1, .connect_timeout = options_.ping_timeout}),
       spawner_(executor),
-      circuit_(options_.circuit) {}
+      circuit_(options_.circuit),
+      snapshots_(make_peer_snapshots(*this)) {}
 
 bool PeerClient::usable() const {
   const PeerCircuit::Leave leave = circuit_.leave();
@@ -175,6 +177,12 @@ Result<> PeerClient::check_range(const HttpResponse& response,
   return error(StatusCode::kUnavailable,
                fmt::format("{} answered a read with {}, {}", options_.address, response.status,
                            range.value_or("without a range")));
+}
+
+Task<PeerReply<HttpResponse>> PeerClient::call(Context context, HttpRequest request,
+                                               PeerRoute route, Clock::duration grace) {
+  put_terms(terms_of(route, context), request);
+  co_return co_await ask(std::move(context), std::move(request), grace);
 }
 
 Task<PeerReply<void>> PeerClient::read(Context context, PeerRead request,

@@ -15,6 +15,7 @@
 #include "peer/peer_circuit.h"
 #include "peer/peer_terms.h"
 #include "peer/peer_watch.h"
+#include "peer/snapshots/snapshot_peer.h"
 #include "peer/trust/request_signature.h"
 #include "runtime/executor.h"
 
@@ -31,7 +32,9 @@ struct PeerClientOptions {
   PeerCircuitOptions circuit{};
 };
 
-class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> {
+class PeerClient : public Peer,
+                   public SnapshotPeerOwner,
+                   public std::enable_shared_from_this<PeerClient> {
  public:
   // kInvalidArgument for an address that is none. `signer` is shared by all clients of a process.
   static Result<std::shared_ptr<PeerClient>> make(PeerClientOptions options,
@@ -47,6 +50,11 @@ class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> 
   Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) override;
   Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) override;
   Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) override;
+  SnapshotPeer* snapshots() override { return snapshots_.get(); }
+
+  // Any other request, and the whole of its answer; before `grace` it is not overdue.
+  Task<PeerReply<HttpResponse>> call(Context context, HttpRequest request, PeerRoute route,
+                                     Clock::duration grace);
 
   Task<Result<>> ping() const;
   // Null, or no changes and no number: nothing new for so long that the worker answers all the
@@ -82,6 +90,7 @@ class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> 
   const Spawner spawner_;
   std::shared_ptr<PeerWatch> watch_;
   mutable PeerCircuit circuit_;
+  std::unique_ptr<SnapshotPeer> snapshots_;
   mutable std::mutex mutex_;  // leaf
   std::string instance_;
 };

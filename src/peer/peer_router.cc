@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "peer/snapshots/shared_snapshot.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -163,6 +164,12 @@ template Task<Result<uint64_t>> PeerRouter::ask(Context, PlacementKey, std::stri
                                                 PeerSpread) const;
 template Task<Result<CopyStep>> PeerRouter::ask(Context, PlacementKey, std::string, Ask<CopyStep>,
                                                 PeerSpread) const;
+template Task<Result<std::vector<SharedSnapshot>>> PeerRouter::ask(Context, PlacementKey,
+                                                                   std::string,
+                                                                   Ask<std::vector<SharedSnapshot>>,
+                                                                   PeerSpread) const;
+template Task<Result<SnapshotBuild>> PeerRouter::ask(Context, PlacementKey, std::string,
+                                                     Ask<SnapshotBuild>, PeerSpread) const;
 template Task<Result<SourceObject>> PeerRouter::ask(Context, PlacementKey, std::string,
                                                     Ask<SourceObject>, PeerSpread) const;
 

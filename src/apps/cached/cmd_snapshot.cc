@@ -99,7 +99,8 @@ void SnapshotCommand::declare(CLI::App& app) {
   build->add_option("--name", name_, "Of the snapshot (the folder and the time)")
       ->type_name("NAME");
   build->add_flag("--use", use_, "Let the mount go by it from then on");
-  add("ls", "The snapshots of this host", &SnapshotCommand::list);
+  CLI::App* list = add("ls", "The snapshots of this host, or of a cluster", &SnapshotCommand::list);
+  list->add_option("PATH", path_, "Those of the cluster that is mounted there")->type_name("MOUNT");
   CLI::App* diff = add("diff", "What came, went and changed between two", &SnapshotCommand::diff);
   diff->add_option("BEFORE", name_, "Name or file of a snapshot")
       ->type_name("SNAPSHOT")
@@ -121,6 +122,8 @@ void SnapshotCommand::declare(CLI::App& app) {
   adding->add_option("--name", name_, "That it gets here (the file's)")->type_name("NAME");
   CLI::App* removing = add("rm", "Remove a snapshot that no mount uses", &SnapshotCommand::remove);
   removing->add_option("NAME", name_, "The snapshot")->type_name("SNAPSHOT")->required();
+  removing->add_option("PATH", path_, "Of the cluster that is mounted there, for all who use it")
+      ->type_name("MOUNT");
 }
 
 Attempt<> SnapshotCommand::build() {
@@ -136,7 +139,10 @@ Attempt<> SnapshotCommand::build() {
 }
 
 Attempt<> SnapshotCommand::list() {
-  LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get("/v1/snapshots"));
+  std::map<std::string, std::string> query;
+  if (!path_.empty()) query["path"] = absolute_path(path_);
+  const char* route = path_.empty() ? "/v1/snapshots" : "/v1/cluster/snapshots";
+  LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get(route, query));
   if (json) {
     print_json(answer);
     return {};
@@ -279,8 +285,10 @@ Attempt<> SnapshotCommand::add() {
 }
 
 Attempt<> SnapshotCommand::remove() {
-  LEAT_TRY(Json answer,
-           DaemonClient(runtime_directory()).remove("/v1/snapshots", {{"name", name_}}));
+  std::map<std::string, std::string> query = {{"name", name_}};
+  if (!path_.empty()) query["path"] = absolute_path(path_);
+  const char* route = path_.empty() ? "/v1/snapshots" : "/v1/cluster/snapshots";
+  LEAT_TRY(Json answer, DaemonClient(runtime_directory()).remove(route, query));
   if (json) {
     print_json(answer);
   } else {

@@ -32,6 +32,7 @@ class ClusterClientImpl : public ClusterClient {
     };
     map.changed = [this](const ClusterViewPtr& view) { take(view); };
     map_ = RemoteMap::start(std::move(map), executor);
+    snapshots_ = std::make_unique<SharedSnapshots>(*map_, peers_, executor);
     ChangeFollowerOptions changes;
     changes.ask = [this](Context context, size_t worker, uint64_t after) {
       return ask_changes(std::move(context), worker, after);
@@ -54,6 +55,7 @@ class ClusterClientImpl : public ClusterClient {
                           "would be needed")));
   }
   ClusterMap& map() override { return *map_; }
+  const SharedSnapshots& snapshots() override { return *snapshots_; }
 
   Task<Result<std::string>> ask_jobs(Context context, std::string method, std::string below,
                                      std::string body) override {
@@ -220,6 +222,7 @@ class ClusterClientImpl : public ClusterClient {
   PeerTable peers_;
   FileGivers givers_;
   std::unique_ptr<RemoteMap> map_;
+  std::unique_ptr<SharedSnapshots> snapshots_;
   std::unique_ptr<ChangeFollower> follower_;
 };
 

@@ -15,6 +15,7 @@
 #include "peer/peer_client.h"
 #include "peer/peer_table.h"
 #include "peer/remote_map.h"
+#include "peer/snapshots/shared_snapshots.h"
 #include "runtime/executor.h"
 
 namespace leat {
@@ -49,6 +50,7 @@ class ClusterClient {
   // Of the cluster's jobs, as PeerClient::jobs(): by any worker that answers.
   virtual Task<Result<std::string>> ask_jobs(Context context, std::string method, std::string below,
                                              std::string body) = 0;
+  virtual const SharedSnapshots& snapshots() = 0;
   // The cluster's namespace, of which nothing can be had before there is a view.
   virtual SourcePtr source() = 0;
   // Why it knows nothing new of its cluster.

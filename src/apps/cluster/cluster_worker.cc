@@ -16,6 +16,7 @@
 #include "cluster/view_signal.h"
 #include "doors/peer/own_peer.h"
 #include "doors/peer/peer_door.h"
+#include "doors/peer/snapshots/snapshot_keeper.h"
 #include "http/server.h"
 #include "model/mount_entry.h"
 #include "peer/cluster_source.h"
@@ -121,6 +122,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   CopyRuns copy_runs_;
   HandOff hand_off_;
   ClusterMounts mounts_;
+  const std::unique_ptr<SnapshotKeeper> snapshots_;
   std::shared_ptr<OwnPeer> own_;
   PeerDoor door_;
   JobDoor job_door_{door_, map_};
@@ -162,6 +164,12 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
               [this](const ClusterMount& mount, SourcePtr source) {
                 return wrap(mount, std::move(source));
               }),
+      snapshots_(SnapshotKeeper::start({.self = id_,
+                                        .registry = *registry_,
+                                        .map = map_,
+                                        .peers = peers_,
+                                        .directory = options_.scratch_directory + "/snapshots"},
+                                       executor)),
       own_(std::make_shared<OwnPeer>(OwnPeerParts{
           .self = id_,
           .map = map_,
@@ -172,6 +180,7 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
           .target = &target_,
           .verify_runs = &verify_runs_,
           .copy_runs = &copy_runs_,
+          .snapshots = snapshots_.get(),
           .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); },
           .heat = {.hot_bytes_s = options_.hot_bytes_s, .replicas_max = kReplicasMax}})),
       door_({.own = *own_,
@@ -183,7 +192,8 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
                  [this](PeerChanges news) {
                    for (const PeerChange& change : news.changes) note(change);
                    static_cast<void>(changes_.append(std::move(news.changes)));
-                 }}) {
+                 },
+             .snapshots = snapshots_.get()}) {
   catalog_->set_change_listener([this](const CatalogChange& change) {
     auto told = name_change(*map_.view(), change);
     if (!told) return;
@@ -419,6 +429,7 @@ Task<> ClusterWorkerImpl::stop() {
   activity_.close();
   co_await activity_.wait_idle();
   co_await crier_.stop();
+  co_await snapshots_->stop();
   co_await verify_runs_.stop();
   co_await copy_runs_.stop();
   co_await catalog_->stop();

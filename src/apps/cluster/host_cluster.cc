@@ -89,6 +89,21 @@ Result<> check_url(const StoreUrl& url) {
   return check_options(url, known, "the file that the option token names");
 }
 
+// What a change of the cluster's namespace is in the mount, if anything: directories that are known
+// are listed again, by the worker that has just done so, and what differs goes to the kernel.
+std::optional<ToldChange> told_in(const MountEntry& mount, const PeerChange& change) {
+  std::string root = "/" + mount.source.prefix;
+  if (root.size() > 1) root.pop_back();
+  std::string path = join_path(change.mount.empty() ? "/" : change.mount, change.key);
+  if (change.kind == PeerChange::Kind::kObject) path = path.substr(0, path.rfind('/') + 1);
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const bool all = change.kind == PeerChange::Kind::kAll;
+  if (is_at_or_below(path, root))
+    return ToldChange{join_path(mount.path, path_below(path, root)), all};
+  if (all && is_at_or_below(root, path)) return ToldChange{mount.path, true};
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<HostCluster>> HostCluster::start(const HostClusterOptions& options,
@@ -119,12 +134,15 @@ Result<std::unique_ptr<HostCluster>> HostCluster::start(const HostClusterOptions
 
 Task<> HostCluster::stop() {
   std::map<std::string, ClientPtr> clients;
+  std::shared_ptr<ChangeTeller> teller;
   {
     std::lock_guard lock(mutex_);
     stopped_ = true;
     catalog_ = nullptr;
     clients = clients_;
+    teller = teller_;
   }
+  if (teller != nullptr) co_await teller->stop();
   for (const auto& [key, client] : clients) co_await client->stop();
   if (worker_) co_await worker_->stop();
 }
@@ -132,6 +150,8 @@ Task<> HostCluster::stop() {
 void HostCluster::attach(Catalog* catalog) {
   std::lock_guard lock(mutex_);
   catalog_ = catalog;
+  if (catalog != nullptr) teller_ = std::make_shared<ChangeTeller>(*catalog, executor_);
+  if (catalog == nullptr && teller_ != nullptr) teller_->close();
 }
 
 // --- mounts of a cluster -------------------------------------------------------------------------
@@ -230,54 +250,26 @@ bool HostCluster::is_own(const WorkerInfo& info) const {
 }
 
 Task<> HostCluster::pass_on(HostCluster* self, std::string client, PeerChanges changes) {
-  Catalog* catalog = nullptr;
-  SourcePtr source;
+  std::shared_ptr<ChangeTeller> teller;
+  std::vector<MountPtr> mounts;
   {
     std::lock_guard lock(self->mutex_);
     auto found = self->clients_.find(client);
     if (self->catalog_ == nullptr || found == self->clients_.end()) co_return;
     if (found->second->map().view()->revision == 0) co_return;
-    catalog = self->catalog_;
-    source = found->second->source();
+    teller = self->teller_;
+    const SourcePtr source = found->second->source();
+    for (const MountPtr& mount : self->catalog_->mounts()) {
+      if (mount->source == source) mounts.push_back(mount);
+    }
   }
-  co_await self->tell(*catalog, std::move(source), std::move(changes));
-}
-
-// Directories that are known are listed again, by the worker that has just done so, and what
-// differs goes to the kernel.
-Task<> HostCluster::tell(Catalog& catalog, SourcePtr source, PeerChanges changes) {
-  for (const MountPtr& mount : catalog.mounts()) {
-    if (mount->source != source) continue;
-    const std::string shown = "/" + mount->entry.source.prefix;
-    std::set<std::string> concerned;
+  std::vector<ToldChange> told;
+  for (const MountPtr& mount : mounts) {
     for (const PeerChange& change : changes.changes) {
-      std::string path = join_path(change.mount.empty() ? "/" : change.mount, change.key);
-      if (change.kind == PeerChange::Kind::kObject) path = path.substr(0, path.rfind('/') + 1);
-      while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-      const std::string root = shown.size() > 1 ? shown.substr(0, shown.size() - 1) : shown;
-      const bool all = change.kind == PeerChange::Kind::kAll;
-      if (is_at_or_below(path, root)) {
-        path = join_path(mount->entry.path, path_below(path, root));
-      } else if (all && is_at_or_below(root, path)) {
-        path = mount->entry.path;
-      } else {
-        continue;
-      }
-      const std::vector<std::string> known = catalog.known_directories(path);
-      if (all) {
-        catalog.invalidate(path);
-        concerned.insert(known.begin(), known.end());
-      } else if (!known.empty() && known.front() == path) {
-        catalog.invalidate(path);
-        concerned.insert(path);
-      }
-    }
-    for (const std::string& directory : concerned) {
-      const Context context = Context::background().with_timeout(std::chrono::seconds(30));
-      Result<ListingPtr> listed = co_await catalog.list(context, directory);
-      if (!listed) log::info("{}: {}", directory, listed.error().to_string());
+      if (auto one = told_in(mount->entry, change)) told.push_back(*std::move(one));
     }
   }
+  teller->take(told);
 }
 
 // --- the worker ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "apps/cluster/cluster_client.h"
 #include "apps/cluster/cluster_worker.h"
 #include "catalog/catalog.h"
+#include "catalog/change_teller.h"
 #include "config/config.h"
 #include "doors/admin/cluster_host.h"
 #include "doors/admin/codec.h"
@@ -44,12 +45,18 @@ class HostCluster : public ClusterHost {
 
   // Of which it is a worker, and of which it has folders.
   std::vector<ClusterMembershipView> memberships() const;
+  // Whose source that is; null where it is of no cluster.
+  std::shared_ptr<ClusterClient> client_with(const SourcePtr& source) const;
 
   Result<ClusterStatusView> cluster_status() const override;
   Task<Result<ClusterMountView>> add_cluster_mount(Context context,
                                                    ClusterMountRequest request) override;
   Task<Result<>> remove_cluster_mount(Context context, std::string path) override;
   Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) override;
+  Task<Result<std::vector<SnapshotView>>> cluster_snapshots(Context context,
+                                                            std::string path) override;
+  Task<Result<>> remove_cluster_snapshot(Context context, std::string path,
+                                         std::string name) override;
   Task<Result<ClusterJobView>> start_cluster_job(Context context,
                                                  ClusterJobRequest request) override;
   Task<Result<std::vector<ClusterJobView>>> cluster_jobs(Context context) const override;
@@ -62,6 +69,7 @@ class HostCluster : public ClusterHost {
   explicit HostCluster(Executor& executor) : executor_(executor) {}
 
   Result<ClientPtr> client_of(const StoreUrl& url);
+  Result<ClientPtr> client_at(const std::string& path) const;
   std::string token_file_of(const StoreUrl& url) const;
   Result<std::shared_ptr<RequestSigner>> signer_of(const StoreUrl& url) const;
   // Whether it was ours to end, since nobody uses it.
@@ -69,7 +77,6 @@ class HostCluster : public ClusterHost {
   Result<SourcePtr> source_of(const ClientPtr& client);
   bool is_own(const WorkerInfo& info) const;
   static Task<> pass_on(HostCluster* self, std::string client, PeerChanges changes);
-  Task<> tell(Catalog& catalog, SourcePtr source, PeerChanges changes);
   Result<> need_worker() const;
   Result<ClientPtr> only_client() const;
   Task<Result<Json>> ask_jobs(Context context, std::string method, std::string below,
@@ -84,6 +91,7 @@ class HostCluster : public ClusterHost {
   bool stopped_ = false;
   std::map<std::string, ClientPtr> clients_;  // by address and options; they stay
   Catalog* catalog_ = nullptr;
+  std::shared_ptr<ChangeTeller> teller_;  // there where catalog_ is
 };
 
 }  // namespace leat

@@ -102,6 +102,8 @@ Result<> HostDaemon::serve() {
   cluster_->attach(catalog_.get());
   snapshots_ =
       std::make_unique<SnapshotService>(config_.text("snapshot.directory"), *catalog_, executor_);
+  cluster_snapshots_ =
+      std::make_unique<ClusterSnapshots>(*cluster_, *snapshots_, *catalog_, executor_);
   FetcherOptions fetch;
   fetch.memory_bytes_max = memory_bytes_max_;
   fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests"));
@@ -109,6 +111,11 @@ Result<> HostDaemon::serve() {
   job_target_ = std::make_unique<HostTarget>(*fetcher_, *store_, store_.get(), executor_);
   JobTableOptions jobs;
   jobs.refreshed = [this](std::string path) { return mounts_->compare_held(std::move(path)); };
+  jobs.snapshot_elsewhere = [this](Context context, CatalogEntry entry, std::string output,
+                                   std::function<void(const SnapshotProgress&)> progress) {
+    return cluster_snapshots_->build(std::move(context), std::move(entry), std::move(output),
+                                     std::move(progress));
+  };
   jobs.ended = [this](uint64_t id) { kept_jobs_.forget(id); };
   jobs_ = std::make_unique<JobTable>(std::move(jobs), *catalog_, job_target_.get(), executor_);
   MountServiceOptions mounting;
@@ -255,6 +262,7 @@ Result<MountView> HostDaemon::mount_and_wait(MountRequest request) {
 }
 
 Task<Result<MountView>> HostDaemon::mount(Context context, MountRequest request) {
+  LEAT_CO_CHECK_OK(co_await cluster_snapshots_->prepare(context, &request));
   SnapshotService::Held held;
   if (!request.snapshot.empty()) {
     LEAT_CO_TRY(held, co_await snapshots_->open(request.snapshot));
@@ -400,6 +408,7 @@ Task<Result<std::vector<SnapshotView>>> HostDaemon::snapshots(Context) {
 Task<Result<>> HostDaemon::use_snapshot(Context context, SnapshotUse use) {
   SnapshotService::Held held;
   if (!use.name.empty()) {
+    LEAT_CO_CHECK_OK(co_await cluster_snapshots_->bring_for(context, use.path, use.name));
     LEAT_CO_TRY(held, co_await snapshots_->open(use.name));
   }
   co_return co_await mounts_->use_snapshot(std::move(context), std::move(use.path),

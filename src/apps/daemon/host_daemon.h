@@ -9,6 +9,7 @@
 #include <string>
 
 #include "apps/cluster/host_cluster.h"
+#include "apps/daemon/cluster_snapshots.h"
 #include "apps/daemon/daemon_metrics.h"
 #include "apps/daemon/inspection.h"
 #include "apps/daemon/kept_jobs.h"
@@ -116,6 +117,7 @@ class HostDaemon : public Host {
   SourceTable sources_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<SnapshotService> snapshots_;
+  std::unique_ptr<ClusterSnapshots> cluster_snapshots_;
   std::unique_ptr<Fetcher> fetcher_;
   std::unique_ptr<HostTarget> job_target_;
   std::unique_ptr<JobTable> jobs_;

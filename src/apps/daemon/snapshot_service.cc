@@ -18,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".snapshot";
-constexpr size_t kNameBytesMax = 200;
 
 SnapshotView view_of(const std::string& file, std::string name) {
   SnapshotView view{.name = std::move(name), .file = file};
@@ -46,19 +45,6 @@ Error no_such(std::string_view name) {
 }
 
 }  // namespace
-
-Result<> check_snapshot_name(std::string_view name) {
-  constexpr std::string_view kOther = "._-";
-  const bool fits = !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' &&
-                    std::ranges::all_of(name, [&](unsigned char c) {
-                      return std::isalnum(c) != 0 || kOther.contains(static_cast<char>(c));
-                    });
-  if (fits) return {};
-  return error(StatusCode::kInvalidArgument,
-               fmt::format("'{}' is not a snapshot's name: letters, digits, '.', '_' and '-', not "
-                           "beginning with a dot",
-                           name));
-}
 
 std::string snapshot_file(const std::string& directory, std::string_view name) {
   return fmt::format("{}/{}{}", directory, name, kSuffix);

@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "catalog/snapshot/snapshot_name.h"
 #include "doors/admin/host.h"
 #include "runtime/executor.h"
 
 namespace leat {
 
-// Letters, digits and ". _ -", not beginning with a dot, at most 200 bytes. kInvalidArgument.
-Result<> check_snapshot_name(std::string_view name);
 std::string snapshot_file(const std::string& directory, std::string_view name);
 
 class SnapshotService {

@@ -5,8 +5,14 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "catalog/snapshot/snapshot_writer.h"
+#include "runtime/semaphore.h"
+#include "runtime/shared_result.h"
 
 namespace leat {
 namespace {
@@ -19,8 +25,8 @@ int64_t wall_time_ns() {
 
 // Lives in the calls that block as well, which may end after the task.
 struct Build {
-  Build(SnapshotWriterOptions options, SnapshotHead head)
-      : prefix(head.prefix), writer(std::move(options), std::move(head)) {}
+  Build(SnapshotWriterOptions options, SnapshotHead head, std::string listed)
+      : prefix(std::move(listed)), writer(std::move(options), std::move(head)) {}
 
   Result<> add(const ListPage& page);
   Result<> add(const SourceObject& object);
@@ -64,36 +70,141 @@ Error explain(const Status& status, const StoreUrl& url) {
   return error(status.with_context(fmt::format("cannot make a snapshot of {}", url.to_string())));
 }
 
-}  // namespace
+struct Survey {
+  const Context context;
+  const SourcePtr source;
+  const StoreUrl url;
+  Executor& executor;
+  const std::function<void(const SnapshotProgress&)> progress;
+  const std::shared_ptr<Build> build;
+  Semaphore adding{1};
+};
+using SurveyPtr = std::shared_ptr<Survey>;
 
-Task<Result<SnapshotHead>> build_snapshot(Context context, SourcePtr source, StoreUrl url,
-                                          Executor& executor, SnapshotBuildOptions options) {
-  SnapshotHead head;
-  head.store = source->id();
-  head.source = url.to_string();
-  head.prefix = url.prefix;
-  head.created_ns = wall_time_ns();
-  SnapshotWriterOptions writing{.path = options.path, .memory_bytes = options.memory_bytes};
-  auto build = std::make_shared<Build>(std::move(writing), std::move(head));
+Task<Result<>> add_page(SurveyPtr survey, ListPage page) {
+  Result<Semaphore::Permit> turn =
+      co_await survey->adding.acquire(survey->context, 1, "making a snapshot");
+  if (!turn) co_return Error(turn.error());
+  auto add = [build = survey->build, page = std::move(page)] { return build->add(page); };
+  Result<> added = co_await survey->executor.blocking(std::move(add));
+  if (added && survey->progress) survey->progress(survey->build->progress);
+  if (added) added = survey->context.check("making a snapshot");
+  co_return added;
+}
+
+// One prefix, page after page; `found` is told of each before it is added.
+Task<Result<>> list_prefix(SurveyPtr survey, std::string prefix, bool recursive,
+                           std::function<void(const ListPage&)> found) {
   std::string token;
   do {
-    ListRequest request{.prefix = url.prefix, .recursive = true, .token = token};
-    Result<ListPage> page = co_await source->list(context, std::move(request));
-    if (!page) co_return explain(page.error(), url);
+    ListRequest request{.prefix = prefix, .recursive = recursive, .token = token};
+    Result<ListPage> page = co_await survey->source->list(survey->context, std::move(request));
+    if (!page) co_return Error(page.error());
     if (!page->next_token.empty() && page->next_token == token) {
       co_return error(StatusCode::kInternal,
                       fmt::format("{} answered the listing of '{}' with the same page token twice; "
                                   "the listing would never end",
-                                  source->name(), url.prefix));
+                                  survey->source->name(), prefix));
     }
     token = page->next_token;
-    auto add = [build, page = *std::move(page)] { return build->add(page); };
-    Result<> added = co_await executor.blocking(std::move(add));
-    if (!added) co_return explain(added.error(), url);
-    if (options.progress) options.progress(build->progress);
-    Result<> goes_on = context.check("making a snapshot");
-    if (!goes_on) co_return explain(goes_on.error(), url);
+    if (found) found(*page);
+    LEAT_CO_CHECK_OK(co_await add_page(survey, *std::move(page)));
   } while (!token.empty());
+  co_return Result<>();
+}
+
+// Directory by directory, several at once. Those that are known and were not asked for are kept
+// last in, first out: a tree has far fewer of them on a path than in all.
+class DirectoryWalk : public std::enable_shared_from_this<DirectoryWalk> {
+ public:
+  explicit DirectoryWalk(SurveyPtr survey) : survey_(std::move(survey)) {
+    waiting_.push_back(survey_->url.prefix);
+  }
+
+  Task<Result<>> run(unsigned at_once) {
+    at_once_ = at_once;
+    begin_more();
+    Result<bool> ended = co_await ended_->wait(Context::background(), "a walk");
+    if (!ended) co_return Error(ended.error());
+    co_return Result<>();
+  }
+
+ private:
+  // As many as may be under way; the last one to end says so.
+  void begin_more() {
+    std::vector<std::string> begun;
+    std::optional<Result<bool>> end;
+    {
+      std::lock_guard lock(mutex_);
+      while (!failed_ && running_ < at_once_ && !waiting_.empty()) {
+        begun.push_back(std::move(waiting_.back()));
+        waiting_.pop_back();
+        ++running_;
+      }
+      if (running_ == 0 && !std::exchange(told_, true))
+        end = failed_ ? Result<bool>(Error(*failed_)) : Result<bool>(true);
+    }
+    for (std::string& prefix : begun) {
+      survey_->executor.spawn(list(shared_from_this(), std::move(prefix)));
+    }
+    if (end) ended_->set(*std::move(end));
+  }
+
+  static Task<> list(std::shared_ptr<DirectoryWalk> walk, std::string prefix) {
+    auto found = [walk](const ListPage& page) { walk->note(page); };
+    Result<> listed = co_await list_prefix(walk->survey_, prefix, false, std::move(found));
+    walk->note_end(prefix, std::move(listed));
+    walk->begin_more();
+  }
+
+  void note(const ListPage& page) {
+    std::lock_guard lock(mutex_);
+    for (const SourceObject& object : page.objects) {
+      if (object.kind == FileKind::kDirectory) waiting_.push_back(object.key);
+    }
+  }
+
+  // A directory that went since its parent was listed is one of the things that change meanwhile.
+  void note_end(const std::string& prefix, Result<> listed) {
+    const bool gone =
+        !listed && listed.error().code() == StatusCode::kNotFound && prefix != survey_->url.prefix;
+    std::lock_guard lock(mutex_);
+    --running_;
+    if (!listed && !gone && !failed_) failed_ = listed.error();
+  }
+
+  const SurveyPtr survey_;
+  unsigned at_once_ = 1;
+  const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
+  std::mutex mutex_;  // leaf
+  std::vector<std::string> waiting_;
+  size_t running_ = 0;
+  std::optional<Status> failed_;
+  bool told_ = false;
+};
+
+}  // namespace
+
+Task<Result<SnapshotHead>> build_snapshot(Context context, SourcePtr source, StoreUrl url,
+                                          Executor& executor, SnapshotBuildOptions options) {
+  const SnapshotOf of = options.of.value_or(SnapshotOf{source->id(), url.to_string(), url.prefix});
+  SnapshotHead head;
+  head.store = of.store;
+  head.source = of.source;
+  head.prefix = of.prefix;
+  head.created_ns = wall_time_ns();
+  SnapshotWriterOptions writing{
+      .path = options.path, .memory_bytes = options.memory_bytes, .names_max = options.names_max};
+  auto build = std::make_shared<Build>(std::move(writing), std::move(head), url.prefix);
+  auto survey = std::make_shared<Survey>(context, std::move(source), url, executor,
+                                         std::move(options.progress), build);
+  Result<> listed = error(StatusCode::kInternal, "not listed");
+  if (options.directories_max > 0) {
+    listed = co_await std::make_shared<DirectoryWalk>(survey)->run(options.directories_max);
+  } else {
+    listed = co_await list_prefix(survey, url.prefix, true, {});
+  }
+  if (!listed) co_return explain(listed.error(), url);
   auto finish = [build] { return build->writer.finish(); };
   Result<SnapshotHead> finished = co_await executor.blocking(std::move(finish));
   if (!finished) co_return explain(finished.error(), url);

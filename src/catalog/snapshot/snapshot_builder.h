@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "catalog/snapshot/snapshot.h"
+#include "catalog/snapshot/snapshot_writer.h"
 #include "model/store_url.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
@@ -19,9 +21,22 @@ struct SnapshotProgress {
   uint64_t bytes = 0;
 };
 
+// What it says to be of.
+struct SnapshotOf {
+  StoreId store{};
+  std::string source{};  // for people
+  std::string prefix{};
+};
+
 struct SnapshotBuildOptions {
   std::string path;  // of the file to be; what is there is replaced at the very end
   uint64_t memory_bytes = 64 << 20;
+  // Of a source that lists one level at a time: so many directories at once; 0: a listing of all
+  // levels, page by page.
+  unsigned directories_max = 0;
+  // Instead of the source and the URL themselves.
+  std::optional<SnapshotOf> of = {};
+  uint64_t names_max = kSnapshotNamesMax;
   // Called after each page with what was listed so far; must not wait.
   std::function<void(const SnapshotProgress&)> progress = {};
 };

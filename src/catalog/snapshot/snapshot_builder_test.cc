@@ -173,5 +173,65 @@ TEST_F(SnapshotBuilderTest, DifferencesAreThoseOfTheirNames) {
   }
 }
 
+TEST_F(SnapshotBuilderTest, DirectoryByDirectoryGivesTheSameAndAsksForEachOnce) {
+  size_t directories = 1;
+  for (int d = 0; d < 30; ++d) {
+    for (int i = 0; i < 3; ++i) bucket_->put(fmt::format("data/{}/{}/{}", d % 5, d, i), "xx");
+  }
+  directories += 5 + 30;
+  bucket_->put("data/top", "x");
+  ASSERT_TRUE(build(bucket_, "data/"));
+  const SnapshotPtr whole = Snapshot::open(path()).value();
+  const uint64_t before = bucket_->lists();
+  StoreUrl url{.scheme = "memory", .bucket = "bucket", .prefix = "data/", .options = {}};
+  const StoreId other = make_store_id("memory", "", "", "other");
+  SnapshotProgress last;
+  SnapshotBuildOptions options{.path = path(), .directories_max = 4};
+  options.of = SnapshotOf{.store = other, .source = "x://other/", .prefix = "there/"};
+  options.progress = [&](const SnapshotProgress& now) { last = now; };
+  auto built = executor_.wait(
+      build_snapshot(Context::background(), bucket_, url, executor_, std::move(options)));
+  ASSERT_TRUE(built) << built.error().to_string();
+  EXPECT_EQ(bucket_->lists() - before, directories);
+  EXPECT_EQ(last.files, 91u);
+  const SnapshotPtr walked = Snapshot::open(path()).value();
+  EXPECT_EQ(walked->head().store, other);
+  EXPECT_EQ(walked->head().source, "x://other/");
+  EXPECT_EQ(walked->head().prefix, "there/");
+  EXPECT_EQ(walked->size(), whole->size());
+  int differences = 0;
+  diff_snapshots(*whole, *walked, [&](const SnapshotDifference&) { return ++differences > 0; });
+  EXPECT_EQ(differences, 0);
+}
+
+TEST_F(SnapshotBuilderTest, AWalkEndsWithTheFirstErrorAndLeavesNothing) {
+  for (int d = 0; d < 50; ++d) bucket_->put(fmt::format("data/{}/x", d), "xx");
+  StoreUrl url{.scheme = "memory", .bucket = "bucket", .prefix = "data/", .options = {}};
+  std::stop_source cancel;
+  SnapshotBuildOptions options{.path = path(), .directories_max = 8};
+  options.progress = [&](const SnapshotProgress& now) {
+    if (now.files == 10) cancel.request_stop();
+  };
+  auto built = executor_.wait(build_snapshot(Context::background().with_cancel(cancel.get_token()),
+                                             bucket_, url, executor_, std::move(options)));
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code(), StatusCode::kCancelled);
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(SnapshotBuilderTest, TooManyNamesAreRefusedWhileTheyAreListed) {
+  for (int i = 0; i < 100; ++i) bucket_->put(fmt::format("data/{:03}", i), "xx");
+  StoreUrl url{.scheme = "memory", .bucket = "bucket", .prefix = "data/", .options = {}};
+  const uint64_t before = bucket_->lists();
+  SnapshotBuildOptions options{.path = path(), .names_max = 25};
+  auto built = executor_.wait(
+      build_snapshot(Context::background(), bucket_, url, executor_, std::move(options)));
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code(), StatusCode::kUnsupported);
+  EXPECT_THAT(built.error().to_string(), HasSubstr("at most 25 names"));
+  EXPECT_EQ(bucket_->lists() - before, 3u) << "pages of ten";
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
 }  // namespace
 }  // namespace leat::testing

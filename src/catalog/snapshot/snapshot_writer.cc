@@ -138,6 +138,7 @@ struct SnapshotWriter::Impl {
     uint64_t below_at;  // in the file
   };
 
+  Result<> check_number(uint64_t names) const;
   Result<> emit(const SnapshotEntry& entry);
   Result<> emit_directories_to(std::string_view path);
   Result<> close_directories(std::string_view next);
@@ -151,6 +152,7 @@ struct SnapshotWriter::Impl {
   SnapshotHead head;
   SnapshotSorter sorter;
   Output output;
+  uint64_t added = 0;
   uint64_t entries = 0;
   uint64_t seed = 0;
   std::string last_path;   // of the block
@@ -163,9 +165,13 @@ SnapshotWriter::SnapshotWriter(SnapshotWriterOptions options, SnapshotHead head)
 SnapshotWriter::~SnapshotWriter() = default;
 
 Result<> SnapshotWriter::add(const SnapshotEntry& entry) {
-  if (can_be_shown(entry.path)) return impl_->sorter.add(entry);
-  ++impl_->head.left_out;
-  return {};
+  if (!can_be_shown(entry.path)) {
+    ++impl_->head.left_out;
+    return {};
+  }
+  // Now and not when all was listed, which takes hours of so many.
+  LEAT_CHECK_OK(impl_->check_number(++impl_->added));
+  return impl_->sorter.add(entry);
 }
 
 void SnapshotWriter::leave_out(uint64_t keys) {
@@ -202,6 +208,14 @@ Result<> SnapshotWriter::Impl::write() {
   buffer.append((8 - output.size() % 8) % 8, '\0');
   LEAT_CHECK_OK(output.flush());
   return write_indexes(blocks_at, blocks_size);
+}
+
+Result<> SnapshotWriter::Impl::check_number(uint64_t names) const {
+  if (names <= options.names_max) return {};
+  return error(StatusCode::kUnsupported,
+               fmt::format("a snapshot holds at most {} names, and there are more; build one of "
+                           "each part of the tree",
+                           options.names_max));
 }
 
 // An entry waits until the next is known: a file that turns out to be a directory, too, goes.
@@ -263,10 +277,7 @@ Result<> SnapshotWriter::Impl::emit(const SnapshotEntry& entry) {
     ++head.files;
     head.bytes += entry.size;
   }
-  ++entries;
-  if (entries >= UINT32_MAX) {
-    return error(StatusCode::kUnsupported, "a snapshot holds at most 4,294,967,294 names");
-  }
+  LEAT_CHECK_OK(check_number(++entries));
   return output.flush_if_full();
 }
 

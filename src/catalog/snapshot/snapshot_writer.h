@@ -14,9 +14,13 @@
 
 namespace leat {
 
+// The hash index has 32 bits for an entry's number + 1.
+inline constexpr uint64_t kSnapshotNamesMax = UINT32_MAX - 1;
+
 struct SnapshotWriterOptions {
   std::string path;  // of the file to be; what is there is replaced when finish() succeeds
   uint64_t memory_bytes = 64 << 20;  // of entries that are sorted at once
+  uint64_t names_max = kSnapshotNamesMax;
 };
 
 class SnapshotWriter {
@@ -26,7 +30,7 @@ class SnapshotWriter {
 
   // A file, or a directory that has to exist even with nothing in it. A path that cannot be a
   // file's name (an empty component, ".", "..", more than 255 bytes, NUL) is counted as left out.
-  // Directories on the way are made.
+  // Directories on the way are made. kUnsupported as soon as there are too many.
   Result<> add(const SnapshotEntry& entry);
   // Keys that were not even added.
   void leave_out(uint64_t keys);

@@ -279,6 +279,13 @@ class RecordingCluster : public ClusterHost {
     bandwidth = asked.bandwidth;
     co_return Result<>();
   }
+  Task<Result<std::vector<SnapshotView>>> cluster_snapshots(Context, std::string path) override {
+    co_return std::vector{SnapshotView{.name = "of " + path}};
+  }
+  Task<Result<>> remove_cluster_snapshot(Context, std::string path, std::string name) override {
+    removed = path + " " + name;
+    co_return Result<>();
+  }
   Task<Result<ClusterJobView>> start_cluster_job(Context, ClusterJobRequest request) override {
     ordered = std::move(request);
     co_return job_view();
@@ -495,6 +502,12 @@ TEST_F(AdminDoorTest, TellsOfAClusterAndChangesIt) {
   EXPECT_EQ(cluster_.bandwidth, 7u);
   EXPECT_EQ(ask("POST", "/v1/cluster/drain", {}, R"({"back": true})").status, 200);
   EXPECT_EQ(cluster_.back, true);
+  Json snapshots = ask_json("GET", "/v1/cluster/snapshots", {{"path", "/m//x"}});
+  ASSERT_EQ(snapshots["snapshots"].size(), 1);
+  EXPECT_EQ(snapshots["snapshots"][0]["name"], "of /m/x");
+  EXPECT_EQ(ask("GET", "/v1/cluster/snapshots", {{"path", "m"}}).status, 400);
+  EXPECT_EQ(ask("DELETE", "/v1/cluster/snapshots", {{"path", "/m"}, {"name", "n"}}).status, 200);
+  EXPECT_EQ(cluster_.removed, "/m n");
 }
 
 TEST_F(AdminDoorTest, TakesOrdersForJobsOfACluster) {

@@ -105,6 +105,13 @@ class ClusterHost {
   // then on, as cluster_status() says.
   virtual Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) = 0;
 
+  // Of the cluster that this host mounts at or above `path`; their `file` is empty. These need no
+  // worker here: kInvalidArgument where no cluster is mounted there.
+  virtual Task<Result<std::vector<SnapshotView>>> cluster_snapshots(Context context,
+                                                                    std::string path) = 0;
+  virtual Task<Result<>> remove_cluster_snapshot(Context context, std::string path,
+                                                 std::string name) = 0;
+
   // Jobs of all workers, done by their leader; on a client's host by way of the one cluster that it
   // mounts, with the rights of its token (kPermissionDenied), kUnsupported where there is none or
   // more than one. Returns when the order is with the registry.

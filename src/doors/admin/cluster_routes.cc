@@ -11,6 +11,8 @@ void ClusterRoutes::add_to(HttpRouter& router) {
   router.add("POST", "/v1/cluster/mounts", this, &ClusterRoutes::mount);
   router.add("DELETE", "/v1/cluster/mounts", this, &ClusterRoutes::unmount);
   router.add("POST", "/v1/cluster/drain", this, &ClusterRoutes::drain);
+  router.add("GET", "/v1/cluster/snapshots", this, &ClusterRoutes::list_snapshots);
+  router.add("DELETE", "/v1/cluster/snapshots", this, &ClusterRoutes::remove_snapshot);
   router.add("GET", "/v1/cluster/jobs", this, &ClusterRoutes::list_jobs);
   router.add("POST", "/v1/cluster/jobs", this, &ClusterRoutes::start_job);
   router.add("GET", "/v1/cluster/jobs/{id}", this, &ClusterRoutes::show_job);
@@ -47,6 +49,26 @@ Task<HttpResponse> ClusterRoutes::drain(Context context, HttpRequest request) {
   if (!wanted) co_return error_response(wanted.error());
   Result<> drained = co_await host_.drain_worker(std::move(context), *wanted);
   if (!drained) co_return error_response(drained.error());
+  co_return HttpResponse::json(200, "{}");
+}
+
+Task<HttpResponse> ClusterRoutes::list_snapshots(Context context, HttpRequest request) {
+  Result<std::string> path = normalise_path(request.query["path"]);
+  if (!path) co_return error_response(path.error());
+  Result<std::vector<SnapshotView>> all =
+      co_await host_.cluster_snapshots(std::move(context), *std::move(path));
+  if (!all) co_return error_response(all.error());
+  Json list = Json::array();
+  for (const SnapshotView& snapshot : *all) list.push_back(to_json(snapshot));
+  co_return HttpResponse::json(200, dump_json({{"snapshots", list}}));
+}
+
+Task<HttpResponse> ClusterRoutes::remove_snapshot(Context context, HttpRequest request) {
+  Result<std::string> path = normalise_path(request.query["path"]);
+  if (!path) co_return error_response(path.error());
+  Result<> removed = co_await host_.remove_cluster_snapshot(std::move(context), *std::move(path),
+                                                            request.query["name"]);
+  if (!removed) co_return error_response(removed.error());
   co_return HttpResponse::json(200, "{}");
 }
 

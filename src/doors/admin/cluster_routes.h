@@ -18,6 +18,8 @@ class ClusterRoutes {
   Task<HttpResponse> mount(Context context, HttpRequest request);
   Task<HttpResponse> unmount(Context context, HttpRequest request);
   Task<HttpResponse> drain(Context context, HttpRequest request);
+  Task<HttpResponse> list_snapshots(Context context, HttpRequest request);
+  Task<HttpResponse> remove_snapshot(Context context, HttpRequest request);
   Task<HttpResponse> start_job(Context context, HttpRequest request);
   Task<HttpResponse> list_jobs(Context context, HttpRequest request);
   Task<HttpResponse> show_job(Context context, HttpRequest request);

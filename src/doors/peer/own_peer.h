@@ -18,6 +18,7 @@
 #include "peer/handover/file_giver.h"
 #include "peer/peer.h"
 #include "peer/replicas/stripe_heat.h"
+#include "peer/snapshots/snapshot_peer.h"
 
 namespace leat {
 
@@ -34,6 +35,7 @@ struct OwnPeerParts {
   HostTarget* target = nullptr;       // what jobs do to it; null where it is
   VerifyRuns* verify_runs = nullptr;  // likewise
   CopyRuns* copy_runs = nullptr;      // null where nothing is copied
+  SnapshotPeer* snapshots = nullptr;
   // How the cluster's mount at that path is kept here; null where it is not served.
   std::function<std::shared_ptr<const Policy>(const std::string&)> policy_of;
   StripeHeatOptions heat{};
@@ -48,12 +50,13 @@ struct PeerBytes {
   StreamedReadPtr rest;  // null where `first` is all
 };
 
-class OwnPeer : public Peer, public FileGiver {
+class OwnPeer : public Peer, public FileGiver, public SnapshotPeerOwner {
  public:
   // All of `parts` must outlive it.
   explicit OwnPeer(OwnPeerParts parts) : parts_(std::move(parts)), heat_(parts_.heat) {}
 
   bool usable() const override { return true; }
+  SnapshotPeer* snapshots() override { return parts_.snapshots; }
   Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
   Task<PeerReply<ListPage>> list(Context context, PeerList request) override;
   Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) override;

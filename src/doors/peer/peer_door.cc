@@ -96,6 +96,17 @@ std::optional<HttpResponse> wrong(const Result<T>& parsed) {
 
 }  // namespace
 
+PeerDoor::PeerDoor(PeerDoorParts parts)
+    : parts_(std::move(parts)),
+      snapshots_({.keeper = parts_.snapshots,
+                  .map = parts_.map,
+                  .refusal = [this](const HttpRequest& request,
+                                    PrincipalPtr* who) { return refusal(request, "", who); },
+                  .worker_only =
+                      [this](const HttpRequest& request) {
+                        return worker_only(request, "hold snapshots for others");
+                      }}) {}
+
 HttpRouter PeerDoor::router() {
   HttpRouter router;
   router.add("GET", kBytesPath, this, &PeerDoor::bytes);
@@ -109,6 +120,7 @@ HttpRouter PeerDoor::router() {
   router.add("POST", kDropPath, this, &PeerDoor::drop);
   router.add("POST", kVerifyPath, this, &PeerDoor::verify);
   router.add("POST", kCopyPath, this, &PeerDoor::copy);
+  snapshots_.add_to(router);
   return router;
 }
 

@@ -9,6 +9,7 @@
 
 #include "cluster/cluster_view.h"
 #include "doors/peer/own_peer.h"
+#include "doors/peer/snapshots/snapshot_door.h"
 #include "http/router.h"
 #include "peer/change_log.h"
 #include "peer/handover/descriptor_door.h"
@@ -27,12 +28,13 @@ struct PeerDoorParts {
   Clock::duration poll_time = std::chrono::seconds(8);
   // What another worker tells of changes, for this one's clients.
   std::function<void(PeerChanges)> told;
+  SnapshotKeeper* snapshots = nullptr;
 };
 
 class PeerDoor {
  public:
   // All of `parts` must outlive it, and it the servers that use its router.
-  explicit PeerDoor(PeerDoorParts parts) : parts_(std::move(parts)) {}
+  explicit PeerDoor(PeerDoorParts parts);
 
   HttpRouter router();
   // What a DescriptorDoor asks: the whole file, for who may read it.
@@ -70,6 +72,7 @@ class PeerDoor {
   std::shared_ptr<const std::string> document_of(const ClusterViewPtr& view);
 
   const PeerDoorParts parts_;
+  SnapshotDoor snapshots_;
   std::mutex mutex_;        // leaf
   ClusterViewPtr written_;  // whose document it is
   std::shared_ptr<const std::string> document_;

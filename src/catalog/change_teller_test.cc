@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/change_teller.h"
+
+#include <gmock/gmock.h>
+
+#include "catalog/catalog_fixture_test.h"
+
+namespace leat::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ChangeTellerTest : public CatalogTest {
+ protected:
+  ~ChangeTellerTest() override { executor_.wait(teller_.stop()); }
+
+  // Directories "000" … of one file each, all known, looked at in that order.
+  void know(size_t count) {
+    for (size_t i = 0; i < count; ++i) bucket_->put(fmt::format("{:05}/x", i), "1");
+    mount("/m", bucket_);
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_THAT(names(fmt::format("/m/{:05}", i)), ElementsAre("x"));
+    }
+  }
+  // Until the catalog has told of so many.
+  std::vector<std::string> told(size_t count) {
+    std::vector<std::string> all;
+    while (all.size() < count) {
+      std::ranges::move(take_changes(), std::back_inserter(all));
+      std::this_thread::yield();
+    }
+    return all;
+  }
+
+  ChangeTeller teller_{*catalog_, executor_};
+};
+
+TEST_F(ChangeTellerTest, ListsWhatIsConcernedAndNothingElse) {
+  know(20);
+  bucket_->put("00003/sub/y", "1");
+  catalog_->invalidate("/m/00003");
+  ASSERT_THAT(names("/m/00003"), ElementsAre("sub/", "x"));
+  ASSERT_THAT(names("/m/00003/sub"), ElementsAre("y"));
+  bucket_->put("00003/x", "22");
+  take_changes();
+  const uint64_t before = bucket_->arrived();
+  teller_.take({{.path = "/m/00003"}, {.path = "/m/unknown"}});
+  EXPECT_THAT(told(1), ElementsAre("/m/00003:x"));
+  EXPECT_EQ(bucket_->arrived() - before, 1u);
+  // What is below it is believed as before.
+  ASSERT_THAT(names("/m/00003/sub"), ElementsAre("y"));
+  EXPECT_EQ(bucket_->arrived() - before, 1u);
+  // All that is at and below a path.
+  teller_.take({{.path = "/m/00003", .all = true}});
+  bucket_->await_arrivals(before + 3);
+  settle();
+  EXPECT_EQ(bucket_->arrived() - before, 3u);
+}
+
+TEST_F(ChangeTellerTest, OfTenThousandThoseThatAreUsedComeFirst) {
+  constexpr size_t kMany = 10'000;
+  know(kMany);
+  // Two that are in use, long after the others.
+  ASSERT_TRUE(lookup("/m/00007/x"));
+  ASSERT_TRUE(lookup("/m/05000/x"));
+  bucket_->put("00007/x", "22");
+  bucket_->put("05000/x", "22");
+  take_changes();
+  bucket_->hold();
+  const uint64_t before = bucket_->arrived();
+  teller_.take({{.path = "/m", .all = true}});
+  // So many at once, and no more.
+  bucket_->await_arrivals(before + ChangeTeller::kListedAtOnce);
+  settle();
+  EXPECT_EQ(bucket_->arrived() - before, ChangeTeller::kListedAtOnce);
+  // What is told while all others wait comes before them.
+  bucket_->put("00001/x", "333");
+  teller_.take({{.path = "/m/00001"}});
+  bucket_->release();
+  std::vector<std::string> first = told(3);
+  const uint64_t asked = bucket_->arrived() - before;
+  EXPECT_THAT(first, ::testing::UnorderedElementsAre("/m/00001:x", "/m/00007:x", "/m/05000:x"));
+  EXPECT_LT(asked, kMany) << "they did not wait for all";
+  bucket_->await_arrivals(before + kMany);
+  // Whoever looks does not wait for it either: nothing old is believed.
+  settle();
+}
+
+TEST_F(ChangeTellerTest, NothingOldIsBelievedFromTheMomentThatItIsTold) {
+  know(200);
+  bucket_->put("00150/x", "22");
+  bucket_->hold();
+  teller_.take({{.path = "/m", .all = true}});
+  EXPECT_EQ(catalog_->try_list("/m/00150"), nullptr);
+  EXPECT_FALSE(catalog_->try_lookup("/m/00150/x"));
+  bucket_->release();
+  EXPECT_EQ(lookup("/m/00150/x")->info.size, 2u);
+}
+
+TEST_F(ChangeTellerTest, ItsEndWaitsForNobody) {
+  know(100);
+  bucket_->hold();
+  teller_.take({{.path = "/m", .all = true}});
+  bucket_->await_arrivals(100 + ChangeTeller::kListedAtOnce);
+  executor_.wait(teller_.stop());
+  teller_.take({{.path = "/m", .all = true}});
+  settle();
+  EXPECT_EQ(bucket_->arrived(), 100 + ChangeTeller::kListedAtOnce);
+  bucket_->release();
+}
+
+}  // namespace
+}  // namespace leat::testing
