@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several workers answer for one file: by policy, and since it is read much."""
+"""Several workers answer for one file: by policy, and since it is read much. All are on one host, where
+large files would be handed to readers as they are: not here, so that all is served."""
 
 import os
 import random
@@ -42,7 +43,7 @@ def in_threads(function, arguments):
 
 def test_with_replicas_the_store_is_asked_once_and_one_worker_less_costs_it_nothing(make_cluster,
                                                                                     seed):
-    cluster = make_cluster(3)
+    cluster = make_cluster(3, LEAT_WORKER_SOCKET="none")
     cluster.mount("data/train", "/twice", "-o", "replicas=2")
     assert {one["path"]: one["options"].get("replicas") for one in
             cluster.workers[1].status()["mounts"]} == {"/train": None, "/twice": "2"}
@@ -75,7 +76,7 @@ def test_with_replicas_the_store_is_asked_once_and_one_worker_less_costs_it_noth
 
 
 def test_one_that_stands_still_is_done_without(make_cluster):
-    cluster = make_cluster(3)
+    cluster = make_cluster(3, LEAT_WORKER_SOCKET="none")
     cluster.mount("data/train", "/twice", "-o", "replicas=2")
     mount = cluster.client().mount_cluster("/twice", memory="64MiB")
     read_all(mount)
@@ -141,7 +142,7 @@ def read_a_little(mount, chosen, count=6):
 def test_a_file_that_is_read_much_is_served_by_several_and_by_one_when_it_has_cooled(
         make_cluster, s3, bucket, seed):
     put_all(s3, bucket, {HOT: content(HOT, 1, 0, HOT_BYTES)})
-    cluster = make_cluster(4, LEAT_WORKER_HOT_BYTES_S="4MiB")
+    cluster = make_cluster(4, LEAT_WORKER_HOT_BYTES_S="4MiB", LEAT_WORKER_SOCKET="none")
     cluster.mount(f"{bucket}/hot", "/hot")
     before = sent_bytes(cluster.store)
     mounts = [cluster.client().mount_cluster("/hot", "-o", "cache=never", memory="32MiB")
@@ -174,7 +175,7 @@ def test_a_file_that_is_read_much_is_served_by_several_and_by_one_when_it_has_co
 def test_the_first_of_a_hot_file_is_killed_and_the_store_hears_nothing_of_it(make_cluster, s3,
                                                                              bucket):
     put_all(s3, bucket, {HOT: content(HOT, 1, 0, HOT_BYTES)})
-    cluster = make_cluster(3, LEAT_WORKER_HOT_BYTES_S="4MiB")
+    cluster = make_cluster(3, LEAT_WORKER_HOT_BYTES_S="4MiB", LEAT_WORKER_SOCKET="none")
     cluster.mount(f"{bucket}/hot", "/hot")
     mounts = [cluster.client().mount_cluster("/hot", "-o", "cache=never", memory="32MiB")
               for _ in range(3)]
