@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <thread>
 
 #include "fetch/arriving_bytes.h"
 #include "fetch/fetcher_rig_test.h"
@@ -41,6 +42,14 @@ class StreamingTest : public testing::FetcherRig {
     options.delay_min = std::chrono::milliseconds(1);
     return SteadySource::make(pieces_, options);
   }
+  // The read may begin only now, and then by a flight of its own.
+  template <class Read>
+  void break_off_until(const Read& read_ended, StatusCode code) {
+    while (!read_ended->done.try_wait()) {
+      pieces_->break_off(code);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
   std::string part(uint64_t offset, uint64_t size) const { return content_.substr(offset, size); }
 
   std::shared_ptr<testing::PiecewiseSource> pieces_ = std::make_shared<testing::PiecewiseSource>();
@@ -78,8 +87,7 @@ TEST_F(StreamingTest, TheLastBytesComeWithTheSourcesWord) {
   auto last = spawn_read(ref_, {kFileBytes - 10, 10});
   pieces_->give(kFileBytes - 1);
   EXPECT_EQ(text(ref_, {kFileBytes - 1000, 999}), part(kFileBytes - 1000, 999));
-  pieces_->break_off(StatusCode::kChanged);
-  last->done.wait();
+  break_off_until(last, StatusCode::kChanged);
   ASSERT_FALSE(last->bytes);
   EXPECT_EQ(last->bytes.error().code(), StatusCode::kChanged);
 }
@@ -90,8 +98,8 @@ TEST_F(StreamingTest, AStoreThatFailsInMidFlightFailsWhoWaitsAndNobodyElse) {
   auto whole = spawn_read(ref_, {0, kFileBytes});
   pieces_->give(kMiB);
   first->done.wait();
-  pieces_->break_off(StatusCode::kUnavailable);
-  whole->done.wait();
+  break_off_until(whole, StatusCode::kUnavailable);
+  const size_t failed = source_->reads();
   ASSERT_TRUE(first->bytes);
   EXPECT_EQ(first->bytes->to_string(), part(0, 64 * kKiB));
   ASSERT_FALSE(whole->bytes);
@@ -100,7 +108,7 @@ TEST_F(StreamingTest, AStoreThatFailsInMidFlightFailsWhoWaitsAndNobodyElse) {
   pieces_->give(UINT64_MAX);
   EXPECT_EQ(text(ref_, {0, kFileBytes}), content_);
   wait_cached(ref_, {0, kFileBytes});
-  EXPECT_EQ(source_->reads(), 2u);
+  EXPECT_EQ(source_->reads(), failed + 1);
 }
 
 TEST_F(StreamingTest, AnotherAttemptGoesOnWhereTheFirstBrokeOff) {

@@ -290,8 +290,9 @@ Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
   std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
                                  request.range.offset, name_, request.key);
   Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
+  // What came of an answer that broke off is not asked for again.
+  source_metrics::bytes.add(answer ? request.range.size : request.progress.bytes());
   if (!answer) co_return Error(answer.error());
-  source_metrics::bytes.add(request.range.size);
   co_return Result<>();
 }
 

@@ -116,7 +116,7 @@ def compare(figures, store, read):
         "throttled": throttled, "failed": failed}
     assert figures("leat_source_errors_total") == throttled + failed
     assert figures("leat_source_retries_total") == throttled + failed
-    # Bytes of objects: what the store gave as a whole, and what the reader got.
+    # Bytes of objects: what the store gave, and what the reader got.
     for name in ("leat_source_bytes_total", "leat_source_store_read_bytes_total",
                  "leat_fetch_source_bytes_total"):
         assert figures(name) == store.read_bytes, name

@@ -30,7 +30,7 @@ class CountedStore:
         # Requests by method, by what they were for (stat, list, read), and by the fault they met.
         self.requests, self.asked, self.met = Counter(), Counter(), Counter()
         self.sent_bytes = self.received_bytes = self.connections = 0
-        self.reads = self.read_bytes = 0  # that were answered as a whole
+        self.reads = self.read_bytes = 0  # answered as a whole; given, also by answers that were cut
         handler = type("Bound", (Handler,), {"store": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.server.daemon_threads = True
@@ -121,10 +121,12 @@ class Handler(BaseHTTPRequestHandler):
         first, last = int(found[1]), min(int(found[2]), len(content) - 1)
         headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
         part = content[first:last + 1]
-        if fault == "well":
-            with self.store.lock:
+        with self.store.lock:
+            if fault == "well":
                 self.store.reads += 1
                 self.store.read_bytes += len(part)
+            elif fault == "cut":  # what has come of it is not asked for again
+                self.store.read_bytes += len(part) // 2
         self.answer(206, part, fault, headers)
 
     def listing(self, query):
