@@ -255,8 +255,10 @@ CLUSTER = Layer("A cluster", "", {
         "remote_latency": most("4 KiB remote hit through the folder, depth 1 ÷ TCP ping-pong", 4),
         "remote_bytes": most("bytes moved for each of them", 5120, "bytes")}, 40, root=True),
     "aggregate": Row("four workers behind 1 Gbit/s each, one client per worker ÷ sum of links", {
-        "aggregate": Figure("4 workers behind 1 Gbit/s, 4 clients ÷ sum of links", 0.9)},
-        60, root=True),
+        "aggregate": Figure("4 workers behind 1 Gbit/s, 4 clients ÷ sum of links", 0.9),
+        "aggregate_few": Figure("the same of 90 large files, which no ring shares out evenly",
+                                None)},
+        120, root=True),
     "kill": fault_row("kill", "one of four workers is killed while two clients read",
                       "a worker is killed", 2, 70),
     "stop": fault_row("stop", "one of four workers is stopped (SIGSTOP), and goes on later",

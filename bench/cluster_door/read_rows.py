@@ -9,7 +9,7 @@ from cluster_door.store_bodies import StoreBodies
 from measure import MIB
 
 CLIENTS, WORKERS = 4, 4
-LINK_BITS, LINK_READERS = 1_000_000_000, 4
+LINK_BITS, LINK_READERS = 1_000_000_000, 8
 SHARE = 0.5  # of the data, that all caches hold together
 ORDERS = ("in_order", "permuted", "resharded")
 
@@ -42,27 +42,43 @@ def cold(setting):
                      "note": f"{CLIENTS} clients, {rate / MIB:,.0f} MiB/s; {words}"}}
 
 
-def aggregate(setting):
-    """aggregate: large files by one client per worker, each worker behind 1 Gbit/s."""
-    data, sizes = setting.data, setting.sizes
-    large = [name for name in data.files["load"] if name.startswith("large/")]
-    with setting.scene("load") as scene:
-        clients = scene.clients("/load", CLIENTS)
-        fill(scene, "load", clients)
+def aggregate_of(setting, name, files):
+    """(rate ÷ sum of links, what the worker serves that serves most ÷ the mean, bytes a second)"""
+    data = setting.data
+    with setting.scene(name) as scene:
+        clients = scene.clients(f"/{name}", CLIENTS)
+        fill(scene, name, clients)
         for number in range(WORKERS):
             scene.network.host(f"w{number}").limit(LINK_BITS)
         with scene.cycles(clients,
-                          lambda number: data.list_of("load", large, f"large{number}", number),
+                          lambda number: data.list_of(name, files, f"linked{number}", number),
                           LINK_READERS) as loads:
             time.sleep(2)
             loads.tell()
-            time.sleep(sizes.rate_s)
+            begin = served_by(scene)
+            time.sleep(setting.sizes.rate_s)
             told = loads.tell()
+            each = [end - start for start, end in zip(begin, served_by(scene))]
         if told["failures"] or loads.end["failures"]:
             raise RuntimeError(f"reads failed: {told['messages']}")
-    return {"aggregate": {"value": told["rate"] * 8 / (WORKERS * LINK_BITS),
-                          "note": f"{told['rate'] / MIB:,.0f} MiB/s of "
-                                  f"{WORKERS * LINK_BITS / 8 / MIB:,.0f}"}}
+    return told["rate"] * 8 / (WORKERS * LINK_BITS), max(each) * WORKERS / sum(each), told["rate"]
+
+
+def served_by(scene):
+    return [worker.counter("leat_peer_served_bytes_total") for worker in scene.workers]
+
+
+def aggregate(setting):
+    """aggregate: by one client per worker, each worker behind 1 Gbit/s: many files, and few."""
+    few = [name for name in setting.data.files["load"] if name.startswith("large/")]
+    figures = {}
+    for figure, name, files in (("aggregate", "share", None), ("aggregate_few", "load", few)):
+        value, fullest, rate = aggregate_of(setting, name, files)
+        figures[figure] = {"value": value,
+                           "note": f"{rate / MIB:,.0f} MiB/s of "
+                                   f"{WORKERS * LINK_BITS / 8 / MIB:,.0f}; the worker that serves "
+                                   f"most: {fullest:.2f} times the mean"}
+    return figures
 
 
 def epochs_of(order, files, epochs):
