@@ -73,7 +73,7 @@ constexpr std::array kCommands = {
                  "leat cluster\n"
                  "  leat cluster mount s3://my-bucket/train /data/train -o region=us-east-1\n"
                  "  leat cluster load /data/train --every 1d --on-change\n"
-                 "  leat cluster cp /data/train/ s3://archive/train/\n"
+                 "  leat cluster cp /data/train/ s3://my-bucket/copy/\n"
                  "  leat cluster jobs\n"
                  "  leat cluster umount /data/train\n"
                  "  leat cluster secret cluster.secret\n"
