@@ -12,16 +12,16 @@ import pytest
 from e2e.cluster_files import (LARGE, SMALL, SMALL_BYTES, body, names, path_in, read, read_all,
                                sent_bytes)
 from rig.process import wait_until
+from rig.threads import UntilTold
 
 
-class Readers:
+class Readers(UntilTold):
     """Threads that read at random, until they are told to stop; what they saw."""
 
     def __init__(self, mount, seed, count=3):
         self.mount, self.seed = mount, seed
         self.failures, self.reads, self.longest_s = [], 0, 0.0
-        self.stopping = threading.Event()
-        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(count)]
+        super().__init__([(i,) for i in range(count)])
 
     def run(self, number):
         chosen = random.Random(self.seed + number)
@@ -36,16 +36,6 @@ class Readers:
                 self.failures.append(f"{name}: {failed}")
             self.longest_s = max(self.longest_s, time.monotonic() - begin)
             self.reads += 1
-
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stopping.set()
-        for thread in self.threads:
-            thread.join()
 
     def more(self, count, timeout_s=60):
         """Until so many more reads have ended."""
