@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/counted.h"
 #include "base/units.h"
 #include "model/mount_entry.h"
 #include "model/store_url.h"
@@ -15,21 +14,9 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
-constexpr uint64_t kCountedInPlace = 10'000;
 // Of one file whose worker was lost.
 constexpr int kAttempts = 4;
 constexpr Clock::duration kPause = std::chrono::milliseconds(500);
-
-JobProgress count_files(const Listing& listing, const ChosenFiles& chosen) {
-  JobProgress found;
-  for (Listing::Cursor cursor = listing.from(0); cursor.next();) {
-    const NameView& file = cursor.view();
-    if (file.is_directory() || !chosen.contain(file.name)) continue;
-    ++found.files_total;
-    found.bytes_total += file.size;
-  }
-  return found;
-}
 
 std::string_view without_slash(std::string_view path) {
   if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
@@ -56,18 +43,16 @@ Result<std::string> check_copy(const std::string& from, std::string_view to) {
 
 CopyJob::CopyJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
                  FileCopier& copier, Executor& executor, CopyJobOptions options)
-    : Job(id, JobKind::kCopy, std::move(path)),
-      filter_(std::move(filter)),
-      catalog_(catalog),
+    : FilesJob(id, JobKind::kCopy, std::move(path), std::move(filter), catalog, executor),
       copier_(copier),
-      executor_(executor),
       options_(std::move(options)),
-      files_(options_.files_max) {}
+      files_(options_.files_max),
+      line_(options_.bandwidth) {}
 
 Task<> CopyJob::work(Context context) {
   Result<> sound = co_await look_at_ends(context);
   if (!sound) note_error(path(), sound.error());
-  if (sound) co_await copy_all(context);
+  if (sound) co_await walk(context, activity_);
   activity_.close();
   co_await activity_.wait_idle();
   if (sound && in_namespace() && !context.cancelled()) co_await show_names(context);
@@ -76,65 +61,38 @@ Task<> CopyJob::work(Context context) {
 }
 
 Task<Result<>> CopyJob::look_at_ends(Context context) {
-  Result<CatalogEntry> entry = co_await catalog_.lookup(context, path());
+  Result<CatalogEntry> entry = co_await catalog().lookup(context, path());
   if (!entry) co_return Error(entry.error());
   of_one_file_ = !entry->info.is_directory();
   if (!in_namespace()) co_return Result<>();
   const std::string_view to = without_slash(options_.to);
-  for (const MountPtr& mount : catalog_.mounts()) {
+  for (const MountPtr& mount : catalog().mounts()) {
     if (is_at_or_below(to, mount->entry.path)) co_return Result<>();
   }
   co_return error(StatusCode::kNotFound,
                   fmt::format("cannot copy to {}: nothing is mounted there", options_.to));
 }
 
-Task<> CopyJob::copy_all(Context context) {
-  TreeWalk tree(catalog_, executor_, activity_, path(), filter_);
-  bool goes_on = true;
-  while (goes_on) {
-    std::optional<TreeWalk::Step> step = co_await tree.next(context);
-    if (!step) {
-      update([](JobProgress& progress) { progress.planned = true; });
-      co_return;
-    }
-    const bool more = co_await tree.more();
-    if (!step->listing) {
-      note_error(step->path, step->listing.error());
-      goes_on = !context.cancelled();
-      continue;
-    }
-    goes_on = co_await copy_listing(context, step->path, *step->listing, !more);
+JobProgress CopyJob::count(const Listing& listing, const ChosenFiles& chosen) const {
+  JobProgress found;
+  for (Listing::Cursor cursor = listing.from(0); cursor.next();) {
+    const NameView& file = cursor.view();
+    if (file.is_directory() || !chosen.contain(file.name)) continue;
+    ++found.files_total;
+    found.bytes_total += file.size;
   }
+  return found;
 }
 
-// Starts its files; false when the job is to end.
-Task<bool> CopyJob::copy_listing(Context context, std::string directory, ListingPtr listing,
-                                 bool last) {
-  const ChosenFiles chosen(filter_, path(), directory);
-  auto count = [listing, &chosen] { return count_files(*listing, chosen); };
-  JobProgress found;
-  if (listing->size_hint() > kCountedInPlace) {
-    found = co_await executor_.blocking(std::move(count));
-  } else {
-    found = count();
-  }
-  update([&](JobProgress& progress) {
-    progress.files_total += found.files_total;
-    progress.bytes_total += found.bytes_total;
-    progress.planned = last;
-  });
-  if (listing->left_out() != 0) {
-    note_error(directory, Status(StatusCode::kUnsupported,
-                                 fmt::format("left out {} in '{}', which cannot be shown as files",
-                                             counted(listing->left_out(), "name"), directory)));
-  }
+Task<bool> CopyJob::begin_files(Context context, std::string directory, ListingPtr listing,
+                                const ChosenFiles* chosen) {
   for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
     const NameView& view = cursor.view();
-    if (view.is_directory() || !chosen.contain(view.name)) continue;
+    if (view.is_directory() || !chosen->contain(view.name)) continue;
     auto slot = co_await files_.acquire(context, 1, "a copy");
     if (!slot || context.cancelled()) co_return false;
     const CatalogEntry entry = cursor.entry();
-    executor_.spawn(
+    executor().spawn(
         copy_file(*activity_.enter(), *std::move(slot), context,
                   {join_path(directory, entry.info.name), entry.ref, entry.info.mtime}));
   }
@@ -164,8 +122,8 @@ Task<> CopyJob::copy_file(Activity::Token, Semaphore::Permit, Context context, C
 
 // The file changed under way: its present version, once.
 Task<Result<CopyJob::Chosen>> CopyJob::look_again(Context context, Chosen file) {
-  catalog_.report_changed(file.path);
-  Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, file.path);
+  catalog().report_changed(file.path);
+  Result<CatalogEntry> entry = co_await catalog().lookup_for_open(context, file.path);
   if (!entry) co_return Error(entry.error());
   if (entry->ref == nullptr) {
     co_return error(StatusCode::kIsDirectory,
@@ -198,14 +156,15 @@ Task<Result<CopyState>> CopyJob::copy_once(Context context, Chosen file) {
   Result<CopyStep> step = CopyStep();
   while (step && step->state == CopyState::kMore) {
     const ByteRange piece{went, std::min(kPieceBytes, size - went)};
-    Result<> turn = co_await wait_for_turn(context, piece.size);
+    Result<> turn = context.check("a copy");
+    if (line_.limited()) turn = co_await line_.wait_for_turn(context, piece.size);
     if (turn) {
       step = co_await copy->step(context, piece);
     } else {
       step = Error(turn.error());
     }
     if (!step) break;
-    if (step->bytes < piece.size) give_back(piece.size - step->bytes);
+    line_.give_back(piece.size - std::min(step->bytes, piece.size));
     // What a store copied by itself, or was there, is all of it.
     const uint64_t further = step->state == CopyState::kMore ? piece.size : size - went;
     went += further;
@@ -250,55 +209,31 @@ CopyGoal CopyJob::goal_of(const Chosen& file) const {
   return goal;
 }
 
-// As on a line of that speed: a piece begins when those before it are through.
-Task<Result<>> CopyJob::wait_for_turn(Context context, uint64_t bytes) {
-  if (options_.bandwidth == 0) co_return context.check("a copy");
-  const std::chrono::duration<double> takes(double(bytes) / double(options_.bandwidth));
-  Clock::duration wait;
-  {
-    std::lock_guard lock(mutex_);
-    const Clock::time_point now = Clock::now();
-    line_free_ = std::max(line_free_, now);
-    wait = line_free_ - now;
-    line_free_ += std::chrono::duration_cast<Clock::duration>(takes);
-  }
-  if (wait <= Clock::duration::zero()) co_return Result<>();
-  co_return co_await sleep_for(context, wait);
-}
-
-// Of what did not go over the line.
-void CopyJob::give_back(uint64_t bytes) {
-  if (options_.bandwidth == 0) return;
-  const std::chrono::duration<double> takes(double(bytes) / double(options_.bandwidth));
-  std::lock_guard lock(mutex_);
-  line_free_ -= std::chrono::duration_cast<Clock::duration>(takes);
-}
-
 // Whoever holds the names lists them anew, and tells those who know them: from the mount's root
 // down to where the copy went, then all directories that the copy filled.
 Task<> CopyJob::show_names(Context context) {
   const std::string to(without_slash(options_.to));
   std::string root = "/";
-  for (const MountPtr& mount : catalog_.mounts()) {
+  for (const MountPtr& mount : catalog().mounts()) {
     const std::string& at = mount->entry.path;
     if (is_at_or_below(to, at) && at.size() >= root.size()) root = at;
   }
   std::string directory = root;
-  Result<RefreshNews> news = co_await catalog_.refresh(context, directory);
+  Result<RefreshNews> news = co_await catalog().refresh(context, directory);
   for (std::string_view rest = path_below(to, root); !rest.empty();) {
     const size_t slash = rest.find('/');
     directory = join_path(directory, rest.substr(0, slash));
     rest = slash == rest.npos ? "" : rest.substr(slash + 1);
-    news = co_await catalog_.refresh(context, directory);
+    news = co_await catalog().refresh(context, directory);
   }
   if (of_one_file_) co_return;
-  TreeWalk tree(catalog_, executor_, names_activity_, path(), filter_);
+  TreeWalk tree(catalog(), executor(), names_activity_, path(), filter());
   while (!context.cancelled()) {
     std::optional<TreeWalk::Step> step = co_await tree.next(context);
     if (!step) co_return;
     if (!step->listing || step->path == path()) continue;
     // Not there where the filter chose none of its files.
-    news = co_await catalog_.refresh(context, join_path(to, path_below(step->path, path())));
+    news = co_await catalog().refresh(context, join_path(to, path_below(step->path, path())));
   }
 }
 

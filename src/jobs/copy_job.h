@@ -5,16 +5,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "catalog/catalog.h"
 #include "jobs/file_copier.h"
-#include "jobs/job.h"
-#include "jobs/tree_walk.h"
-#include "model/file_filter.h"
-#include "runtime/activity.h"
-#include "runtime/executor.h"
+#include "jobs/files_job.h"
+#include "runtime/bandwidth_line.h"
 #include "runtime/semaphore.h"
 
 namespace leat {
@@ -32,7 +28,7 @@ struct CopyJobOptions {
 // one at or below the path that is copied.
 Result<std::string> check_copy(const std::string& from, std::string_view to);
 
-class CopyJob : public Job {
+class CopyJob : public FilesJob {
  public:
   CopyJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, FileCopier& copier,
           Executor& executor, CopyJobOptions options);
@@ -46,30 +42,25 @@ class CopyJob : public Job {
 
   Task<> work(Context context) override;
   Task<Result<>> look_at_ends(Context context);
-  Task<> copy_all(Context context);
-  Task<bool> copy_listing(Context context, std::string directory, ListingPtr listing, bool last);
+  JobProgress count(const Listing& listing, const ChosenFiles& chosen) const override;
+  Task<bool> begin_files(Context context, std::string directory, ListingPtr listing,
+                         const ChosenFiles* chosen) override;
   Task<> copy_file(Activity::Token token, Semaphore::Permit slot, Context context, Chosen file);
   Task<Result<CopyState>> copy_version(Context context, Chosen file);
   Task<Result<CopyState>> copy_once(Context context, Chosen file);
   Task<Result<Chosen>> look_again(Context context, Chosen file);
-  Task<Result<>> wait_for_turn(Context context, uint64_t bytes);
-  void give_back(uint64_t bytes);
   CopyGoal goal_of(const Chosen& file) const;
   // Names of what was copied are looked for now.
   Task<> show_names(Context context);
 
   bool in_namespace() const { return options_.to.starts_with('/'); }
 
-  const FileFilter filter_;
-  Catalog& catalog_;
   FileCopier& copier_;
-  Executor& executor_;
   const CopyJobOptions options_;
   Semaphore files_;
   Activity activity_, names_activity_;
   bool of_one_file_ = false;
-  std::mutex mutex_;               // leaf
-  Clock::time_point line_free_{};  // when what was begun is through at that bandwidth
+  BandwidthLine line_;
 };
 
 }  // namespace leat

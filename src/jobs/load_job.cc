@@ -15,7 +15,6 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
-constexpr uint64_t kCountedInPlace = 10'000;
 // Files that are looked at again when all are loaded; of more a part is, drawn by their ids.
 constexpr size_t kLookedAtAgain = 100'000;
 constexpr size_t kLooksAtOnce = 8;
@@ -31,18 +30,6 @@ std::vector<ByteRange> pieces_of(const FileRef& file) {
 // A file that its mount wants in the page store.
 bool is_kept(const NameView& file) {
   return !file.is_directory() && file.cache == CacheUse::kDisk;
-}
-
-JobProgress count_files(const Listing& listing, const ChosenFiles& chosen) {
-  JobProgress found;
-  for (Listing::Cursor cursor = listing.from(0); cursor.next();) {
-    const NameView& file = cursor.view();
-    if (file.is_directory() || !chosen.contain(file.name)) continue;
-    const bool kept = is_kept(file);
-    ++(kept ? found.files_total : found.files_uncached);
-    (kept ? found.bytes_total : found.bytes_uncached) += file.size;
-  }
-  return found;
 }
 
 }  // namespace
@@ -64,18 +51,16 @@ struct LoadJob::Version {
 
 LoadJob::LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
                  CacheTarget& target, Executor& executor, LoadOptions options)
-    : Job(id, JobKind::kLoad, std::move(path)),
-      filter_(std::move(filter)),
-      catalog_(catalog),
+    : FilesJob(id, JobKind::kLoad, std::move(path), std::move(filter), catalog, executor),
       target_(target),
-      executor_(executor),
       options_(options),
       files_(options.files_max),
-      pieces_(options.pieces_max) {}
+      pieces_(options.pieces_max),
+      line_(options.bandwidth) {}
 
 Task<> LoadJob::work(Context context) {
   for (unsigned round = 1;; ++round) {
-    co_await walk(context);
+    co_await load_all(context);
     if (context.cancelled() || full_.stop_requested()) co_return;
     const JobProgress gone = co_await count_gone(context);
     if (gone.files_total == 0 || context.cancelled()) co_return;
@@ -91,24 +76,9 @@ Task<> LoadJob::work(Context context) {
   }
 }
 
-Task<> LoadJob::walk(Context context) {
+Task<> LoadJob::load_all(Context context) {
   activity_ = std::make_unique<Activity>();
-  TreeWalk tree(catalog_, executor_, *activity_, path(), filter_);
-  bool goes_on = true;
-  while (goes_on) {
-    std::optional<TreeWalk::Step> step = co_await tree.next(context);
-    if (!step) {
-      update([](JobProgress& progress) { progress.planned = true; });
-      break;
-    }
-    const bool more = co_await tree.more();
-    if (!step->listing) {
-      note_error(step->path, step->listing.error());
-      goes_on = !context.cancelled();
-      continue;
-    }
-    goes_on = co_await load_listing(context, step->path, *step->listing, !more);
-  }
+  co_await walk(context, *activity_);
   activity_->close();
   co_await activity_->wait_idle();
 }
@@ -118,7 +88,7 @@ Task<JobProgress> LoadJob::count_gone(Context context) {
   JobProgress gone;
   Activity looking;
   for (size_t first = 0; first < kLooksAtOnce; ++first) {
-    executor_.spawn(look_again(*looking.enter(), context, first, &gone));
+    executor().spawn(look_again(*looking.enter(), context, first, &gone));
   }
   looking.close();
   co_await looking.wait_idle();
@@ -157,37 +127,27 @@ Task<> LoadJob::look_again(Activity::Token, Context context, size_t first, JobPr
   }
 }
 
-// Starts its files; false when the job is to end.
-Task<bool> LoadJob::load_listing(Context context, std::string directory, ListingPtr listing,
-                                 bool last) {
-  const ChosenFiles chosen(filter_, path(), directory);
-  // Millions of names take a second to count.
-  auto count = [listing, &chosen] { return count_files(*listing, chosen); };
+JobProgress LoadJob::count(const Listing& listing, const ChosenFiles& chosen) const {
   JobProgress found;
-  if (listing->size_hint() > kCountedInPlace) {
-    found = co_await executor_.blocking(std::move(count));
-  } else {
-    found = count();
+  for (Listing::Cursor cursor = listing.from(0); cursor.next();) {
+    const NameView& file = cursor.view();
+    if (file.is_directory() || !chosen.contain(file.name)) continue;
+    const bool kept = is_kept(file);
+    ++(kept ? found.files_total : found.files_uncached);
+    (kept ? found.bytes_total : found.bytes_uncached) += file.size;
   }
-  update([&](JobProgress& progress) {
-    progress.files_total += found.files_total;
-    progress.bytes_total += found.bytes_total;
-    progress.files_uncached += found.files_uncached;
-    progress.bytes_uncached += found.bytes_uncached;
-    progress.planned = last;
-  });
-  if (listing->left_out() != 0) {
-    note_error(directory, Status(StatusCode::kUnsupported,
-                                 fmt::format("left out {} in '{}', which cannot be shown as files",
-                                             counted(listing->left_out(), "name"), directory)));
-  }
+  return found;
+}
+
+Task<bool> LoadJob::begin_files(Context context, std::string directory, ListingPtr listing,
+                                const ChosenFiles* chosen) {
   for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
-    if (!is_kept(cursor.view()) || !chosen.contain(cursor.view().name)) continue;
+    if (!is_kept(cursor.view()) || !chosen->contain(cursor.view().name)) continue;
     auto slot = co_await files_.acquire(context, 1, "a load");
     if (!slot || context.cancelled() || full_.stop_requested()) co_return false;
     auto token = activity_->enter();
-    executor_.spawn(load_file(*std::move(token), *std::move(slot), context,
-                              join_path(directory, cursor.view().name), cursor.entry().ref));
+    executor().spawn(load_file(*std::move(token), *std::move(slot), context,
+                               join_path(directory, cursor.view().name), cursor.entry().ref));
   }
   co_return true;
 }
@@ -209,8 +169,8 @@ Task<> LoadJob::load_file(Activity::Token token, Semaphore::Permit slot, Context
 
 // The file changed under way: its present version, once, which `ref` is from then on.
 Task<Result<>> LoadJob::load_again(Context context, std::string path, FileRefPtr& ref) {
-  catalog_.report_changed(path);
-  Result<CatalogEntry> entry = co_await catalog_.lookup_for_open(context, path);
+  catalog().report_changed(path);
+  Result<CatalogEntry> entry = co_await catalog().lookup_for_open(context, path);
   if (!entry) co_return Error(entry.error());
   if (entry->ref == nullptr) {
     co_return error(StatusCode::kIsDirectory,
@@ -238,7 +198,7 @@ Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
     if (piece.end() == ref->size) {
       co_await std::move(loading);  // small files need no second task
     } else {
-      executor_.spawn(std::move(loading));
+      executor().spawn(std::move(loading));
     }
   }
   version.pieces.close();
@@ -267,22 +227,12 @@ Task<Result<>> LoadJob::read_back(Context context, FileRefPtr ref) {
   co_return Result<>();
 }
 
-// As on a line of that speed: a piece begins when what was missing of those before it is through.
+// A piece begins when what was missing of those before it is through.
 Task<Result<>> LoadJob::wait_for_turn(Context context, FileRefPtr ref, ByteRange piece) {
-  if (options_.bandwidth == 0) co_return Result<>();
+  if (!line_.limited()) co_return Result<>();
   Result<uint64_t> missing = co_await target_.missing(context, ref, piece);
   if (!missing) co_return Error(missing.error());
-  const std::chrono::duration<double> takes(double(*missing) / double(options_.bandwidth));
-  Clock::duration wait;
-  {
-    std::lock_guard lock(mutex_);
-    const Clock::time_point now = Clock::now();
-    line_free_ = std::max(line_free_, now);
-    wait = line_free_ - now;
-    line_free_ += std::chrono::duration_cast<Clock::duration>(takes);
-  }
-  if (wait <= Clock::duration::zero()) co_return Result<>();
-  co_return co_await sleep_for(context, wait);
+  co_return co_await line_.wait_for_turn(context, *missing);
 }
 
 void LoadJob::note_loaded(FileRefPtr ref) {

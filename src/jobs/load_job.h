@@ -12,11 +12,8 @@
 
 #include "catalog/catalog.h"
 #include "jobs/cache_target.h"
-#include "jobs/job.h"
-#include "jobs/tree_walk.h"
-#include "model/file_filter.h"
-#include "runtime/activity.h"
-#include "runtime/executor.h"
+#include "jobs/files_job.h"
+#include "runtime/bandwidth_line.h"
 #include "runtime/semaphore.h"
 
 namespace leat {
@@ -34,7 +31,7 @@ struct LoadOptions {
   unsigned rounds_max = 1;
 };
 
-class LoadJob : public Job {
+class LoadJob : public FilesJob {
  public:
   LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, CacheTarget& target,
           Executor& executor, LoadOptions options = {});
@@ -43,8 +40,10 @@ class LoadJob : public Job {
   struct Version;  // one file version being loaded
 
   Task<> work(Context context) override;
-  Task<> walk(Context context);
-  Task<bool> load_listing(Context context, std::string directory, ListingPtr listing, bool last);
+  Task<> load_all(Context context);
+  JobProgress count(const Listing& listing, const ChosenFiles& chosen) const override;
+  Task<bool> begin_files(Context context, std::string directory, ListingPtr listing,
+                         const ChosenFiles* chosen) override;
   Task<> load_file(Activity::Token token, Semaphore::Permit slot, Context context, std::string path,
                    FileRefPtr ref);
   Task<Result<>> load_again(Context context, std::string path, FileRefPtr& ref);
@@ -59,20 +58,17 @@ class LoadJob : public Job {
   void note_gone(const JobProgress& gone);
   Task<> look_again(Activity::Token token, Context context, size_t first, JobProgress* gone);
 
-  const FileFilter filter_;
-  Catalog& catalog_;
   CacheTarget& target_;
-  Executor& executor_;
   const LoadOptions options_;
   Semaphore files_;
   Semaphore pieces_;
+  BandwidthLine line_;
   std::unique_ptr<Activity> activity_;  // of the present walk
   std::stop_source full_;               // the page store has no room
   std::atomic<unsigned> refusals_ = 0;
   std::mutex mutex_;                // leaf
   std::vector<FileRefPtr> loaded_;  // those of which each stands for loaded_share_ files
   uint64_t loaded_share_ = 1;       // a power of two
-  Clock::time_point line_free_{};   // when what was begun is through at that bandwidth
 };
 
 }  // namespace leat

@@ -233,16 +233,10 @@ Attempt<> TreeCopy::transfer(const Work& work, bool replace) {
                              work.from, to_.name_of(work.to)));
 }
 
-// As on a line of that speed: each piece is through when it and those before it can be.
+// Each piece is through when it and those before it can be.
 Result<> TreeCopy::wait_for_turn(uint64_t bytes) {
-  if (options_.bandwidth == 0) return {};
-  const std::chrono::duration<double> takes(double(bytes) / double(options_.bandwidth));
-  Clock::time_point through;
-  {
-    std::lock_guard lock(mutex_);
-    line_free_ = std::max(line_free_, Clock::now());
-    through = line_free_ += std::chrono::duration_cast<Clock::duration>(takes);
-  }
+  if (!line_.limited()) return {};
+  const Clock::time_point through = line_.book(bytes).ends;
   while (Clock::now() < through) {
     LEAT_CHECK_OK(go_on());
     std::this_thread::sleep_until(std::min(through, Clock::now() + std::chrono::milliseconds(200)));

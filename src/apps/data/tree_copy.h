@@ -14,6 +14,7 @@
 #include "apps/data/copy_target.h"
 #include "apps/progress.h"
 #include "model/file_filter.h"
+#include "runtime/bandwidth_line.h"
 #include "runtime/context.h"
 
 namespace leat {
@@ -42,7 +43,7 @@ class TreeCopy {
   static constexpr size_t kErrorsKept = 100;
 
   TreeCopy(PathTree& from, CopyTarget& to, CopyOptions options)
-      : from_(from), to_(to), options_(std::move(options)) {}
+      : from_(from), to_(to), options_(std::move(options)), line_(options_.bandwidth) {}
 
   // One file, or all below a directory. Once. SIGINT and SIGTERM end it after what is under way was
   // taken back; a second one ends the process.
@@ -71,6 +72,7 @@ class TreeCopy {
   PathTree& from_;
   CopyTarget& to_;
   const CopyOptions options_;
+  BandwidthLine line_;
 
   std::mutex mutex_;  // leaf
   std::condition_variable changed_;
@@ -80,7 +82,6 @@ class TreeCopy {
   uint64_t files_found_ = 0, bytes_found_ = 0;
   CopyReport report_;
   ProgressState state_;
-  Clock::time_point line_free_ = Clock::now();
   Progress progress_;
 };
 

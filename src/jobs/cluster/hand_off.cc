@@ -36,7 +36,7 @@ const ClusterMount* mount_with(const ClusterView& view, const FileRef& file) {
 
 }  // namespace
 
-HandOff::Run::Run() : objects(kObjectsMax), pieces(kPiecesMax) {}
+HandOff::Run::Run(uint64_t bandwidth) : line(bandwidth), objects(kObjectsMax), pieces(kPiecesMax) {}
 
 HandOff::RunPtr HandOff::current() const {
   std::lock_guard lock(mutex_);
@@ -55,8 +55,7 @@ Task<> HandOff::begin(uint64_t bandwidth) {
   auto token = activity_.enter();
   if (!token) co_return;
   const PageStoreStats stats = cache_.stats();
-  auto next = std::make_shared<Run>();
-  next->bandwidth = bandwidth;
+  auto next = std::make_shared<Run>(bandwidth);
   next->state.objects_total = stats.files + stats.packed_objects;
   next->state.bytes_total = stats.used_bytes;
   {
@@ -233,7 +232,7 @@ Task<Result<uint64_t>> HandOff::ask_part(RunPtr run, Context context, PeerUpkeep
   auto slot = co_await run->pieces.acquire(context, 1, "a drain");
   if (!slot) co_return Error(slot.error());
   if (question.action == UpkeepAction::kEnsure) {
-    Result<> turn = co_await wait_for_turn(run, question.range.size);
+    Result<> turn = co_await run->line.wait_for_turn(context, question.range.size);
     if (!turn) co_return Error(turn.error());
   }
   PeerRouter::Ask<uint64_t> asking = [context, question](PeerPtr peer, PeerRoute route) {
@@ -246,22 +245,6 @@ Task<Result<uint64_t>> HandOff::ask_part(RunPtr run, Context context, PeerUpkeep
       PlacementKey::stripe(file.store, file.key, stripe_at(question.range.offset, file.size));
   co_return co_await router_.ask<uint64_t>(context, key, fmt::format("'{}'", file.key),
                                            std::move(asking));
-}
-
-// As on a line of that speed.
-Task<Result<>> HandOff::wait_for_turn(RunPtr run, uint64_t bytes) {
-  if (run->bandwidth == 0) co_return Result<>();
-  const std::chrono::duration<double> takes(double(bytes) / double(run->bandwidth));
-  Clock::duration wait;
-  {
-    std::lock_guard lock(run->mutex);
-    const Clock::time_point now = Clock::now();
-    run->line_free = std::max(run->line_free, now);
-    wait = run->line_free - now;
-    run->line_free += std::chrono::duration_cast<Clock::duration>(takes);
-  }
-  if (wait <= Clock::duration::zero()) co_return Result<>();
-  co_return co_await sleep_for(Context::background().with_cancel(run->stopping.get_token()), wait);
 }
 
 }  // namespace leat

@@ -18,6 +18,7 @@
 #include "peer/peer_router.h"
 #include "peer/peer_table.h"
 #include "runtime/activity.h"
+#include "runtime/bandwidth_line.h"
 #include "runtime/executor.h"
 #include "runtime/semaphore.h"
 #include "runtime/shared_result.h"
@@ -56,11 +57,10 @@ class HandOff {
     mutable std::mutex mutex;  // leaf
     HandOffState state;
     std::stop_source stopping;
-    uint64_t bandwidth = 0;
-    Clock::time_point line_free{};
+    BandwidthLine line;
     Semaphore objects, pieces;
     const std::shared_ptr<SharedResult<bool>> over = SharedResult<bool>::make();
-    Run();
+    explicit Run(uint64_t bandwidth);
   };
   using RunPtr = std::shared_ptr<Run>;
 
@@ -74,7 +74,6 @@ class HandOff {
   static uint64_t look_share(const Run& run);
   Task<Result<uint64_t>> ask(RunPtr run, UpkeepAction action, FileRef object);
   Task<Result<uint64_t>> ask_part(RunPtr run, Context context, PeerUpkeep question);
-  Task<Result<>> wait_for_turn(RunPtr run, uint64_t bytes);
   std::vector<ByteRange> present(const FileRef& file, ByteRange piece);
   static void note(Run& run, const CachedObject& object, const Result<uint64_t>& given);
   static void finish(Run& run, const Result<>& trouble, bool stopped);
