@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "catalog/catalog_metrics.h"
-#include "catalog/change_teller.h"
 #include "catalog/directory.h"
 #include "catalog/snapshot_mount.h"
 #include "catalog/snapshot_switch.h"
@@ -91,6 +90,9 @@ class CatalogImpl : public Catalog {
   std::vector<std::string> known_directories(std::string_view path) const override {
     return tree_->known_directories(path);
   }
+  std::vector<std::string> directories_by_use(std::string_view path) const override {
+    return tree_->directories_by_use(path);
+  }
 
   std::optional<Result<CatalogEntry>> try_lookup(std::string_view path) override;
   Task<Result<CatalogEntry>> lookup(Context context, std::string path) override;
@@ -99,10 +101,7 @@ class CatalogImpl : public Catalog {
   ListingPtr try_list(std::string_view path) override { return tree_->known_listing(path); }
 
   void invalidate(std::string_view path) override;
-  void expire(std::string_view path);
-  std::vector<std::string> directories_by_use(std::string_view path) const {
-    return tree_->directories_by_use(path);
-  }
+  void expire(std::string_view path) override;
   void report_changed(std::string_view path) override;
   void set_change_listener(std::function<void(const CatalogChange&)> listener) override {
     tree_->set_listener(std::move(listener));
@@ -469,16 +468,6 @@ void RefreshNews::note(NamedChange change) {
   using Kind = NamedChange::Kind;
   ++(change.kind == Kind::kAdded ? added : change.kind == Kind::kGone ? gone : changed);
   if (first.size() < kNamedMax) first.push_back(std::move(change));
-}
-
-// Of others, which tests make, nothing is known.
-void expire_directory(Catalog& catalog, std::string_view path) {
-  if (auto* known = dynamic_cast<CatalogImpl*>(&catalog)) known->expire(path);
-}
-
-std::vector<std::string> directories_by_use(const Catalog& catalog, std::string_view path) {
-  const auto* known = dynamic_cast<const CatalogImpl*>(&catalog);
-  return known == nullptr ? std::vector<std::string>() : known->directories_by_use(path);
 }
 
 std::unique_ptr<Catalog> Catalog::create(CatalogOptions options, SourceTable& sources,

@@ -111,9 +111,11 @@ class Catalog {
   // Paths of the directories at and below `path` whose listing is known, sorted, the outer ones
   // before what is in them. Not in mounts with a snapshot.
   virtual std::vector<std::string> known_directories(std::string_view path) const = 0;
+  // The same, the one that was used last first.
+  virtual std::vector<std::string> directories_by_use(std::string_view path) const = 0;
 
   // In a mount with a snapshot that alone answers the following, at once: nothing ages, what is
-  // missing stays so, and invalidate() and report_changed() change nothing.
+  // missing stays so, and invalidate(), expire() and report_changed() change nothing.
 
   // From memory only, if fresh; nothing when the store has to be asked. Missing names answer
   // kNotFound while their age lasts.
@@ -131,6 +133,8 @@ class Catalog {
 
   // What is known of `path` and below is asked for again at the next touch.
   virtual void invalidate(std::string_view path) = 0;
+  // The same of the directory at `path` alone: of those below it nothing changes.
+  virtual void expire(std::string_view path) = 0;
   // The object at `path` was seen to have changed or gone (a read answered kChanged): it is asked
   // for again wherever it is mounted.
   virtual void report_changed(std::string_view path) = 0;

@@ -32,12 +32,12 @@ std::vector<std::string> concerned(const std::vector<std::string>& known,
 void ChangeTeller::take(const std::vector<ToldChange>& changes) {
   if (changes.empty()) return;
   // One pass over all that is known, however many changes there are.
-  const std::vector<std::string> batch = concerned(directories_by_use(catalog_, "/"), changes);
+  const std::vector<std::string> batch = concerned(catalog_.directories_by_use("/"), changes);
   for (const ToldChange& change : changes) {
     if (change.all) {
       catalog_.invalidate(change.path);
     } else {
-      expire_directory(catalog_, change.path);
+      catalog_.expire(change.path);
     }
   }
   size_t begun = 0;

@@ -55,11 +55,4 @@ class ChangeTeller {
   size_t listing_ = 0;
 };
 
-// What is known of the directory at `path` has to be asked for again; of those below it nothing
-// changes, unlike by Catalog::invalidate().
-void expire_directory(Catalog& catalog, std::string_view path);
-
-// Catalog::known_directories(), the one that was used last first.
-std::vector<std::string> directories_by_use(const Catalog& catalog, std::string_view path);
-
 }  // namespace leat

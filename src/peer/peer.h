@@ -21,6 +21,8 @@
 
 namespace leat {
 
+class SnapshotPeer;  // peer/snapshots/snapshot_peer.h
+
 // What goes with each request: by which ring it was sent, and in whose place.
 struct PeerRoute {
   int64_t epoch = 0;
@@ -110,6 +112,8 @@ class Peer {
   virtual Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) = 0;
   // Any worker will do for the first step of a file; the others are for the same one.
   virtual Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) = 0;
+  // Its part in the cluster's snapshots, for as long as it is there itself; null: it has none.
+  virtual SnapshotPeer* snapshots() { return nullptr; }
 };
 using PeerPtr = std::shared_ptr<Peer>;
 

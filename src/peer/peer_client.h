@@ -32,9 +32,7 @@ struct PeerClientOptions {
   PeerCircuitOptions circuit{};
 };
 
-class PeerClient : public Peer,
-                   public SnapshotPeerOwner,
-                   public std::enable_shared_from_this<PeerClient> {
+class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> {
  public:
   // kInvalidArgument for an address that is none. `signer` is shared by all clients of a process.
   static Result<std::shared_ptr<PeerClient>> make(PeerClientOptions options,

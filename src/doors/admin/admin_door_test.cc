@@ -56,6 +56,7 @@ class FixedCatalog : public Catalog {
   Task<Result<RefreshNews>> refresh(Context, std::string) override { co_return RefreshNews{}; }
   Task<Result<RefreshNews>> refresh_name(Context, std::string) override { co_return RefreshNews{}; }
   std::vector<std::string> known_directories(std::string_view) const override { return {}; }
+  std::vector<std::string> directories_by_use(std::string_view) const override { return {}; }
   Result<> unmount(std::string) override { return {}; }
   std::vector<MountPtr> mounts() const override { return {mount_}; }
   std::optional<Result<CatalogEntry>> try_lookup(std::string_view) override { return {}; }
@@ -84,6 +85,7 @@ class FixedCatalog : public Catalog {
     co_return Listing::of(std::move(entries), Clock::now(), left_out);
   }
   void invalidate(std::string_view) override {}
+  void expire(std::string_view) override {}
   void report_changed(std::string_view) override {}
   void set_change_listener(std::function<void(const CatalogChange&)>) override {}
   Task<> stop() override { co_return; }

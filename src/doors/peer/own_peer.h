@@ -50,7 +50,7 @@ struct PeerBytes {
   StreamedReadPtr rest;  // null where `first` is all
 };
 
-class OwnPeer : public Peer, public FileGiver, public SnapshotPeerOwner {
+class OwnPeer : public Peer, public FileGiver {
  public:
   // All of `parts` must outlive it.
   explicit OwnPeer(OwnPeerParts parts) : parts_(std::move(parts)), heat_(parts_.heat) {}

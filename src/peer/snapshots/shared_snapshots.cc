@@ -26,20 +26,20 @@ PeerReply<T> has_none() {
 }
 
 Task<PeerReply<std::vector<SharedSnapshot>>> ask_list(PeerPtr peer, Context context) {
-  SnapshotPeer* snapshots = snapshots_of(peer);
+  SnapshotPeer* snapshots = peer->snapshots();
   if (snapshots == nullptr) co_return has_none<std::vector<SharedSnapshot>>();
   co_return co_await snapshots->list(std::move(context));
 }
 
 Task<PeerReply<SnapshotBuild>> ask_build(PeerPtr peer, Context context, SnapshotOrder order,
                                          PeerRoute route) {
-  SnapshotPeer* snapshots = snapshots_of(peer);
+  SnapshotPeer* snapshots = peer->snapshots();
   if (snapshots == nullptr) co_return has_none<SnapshotBuild>();
   co_return co_await snapshots->build(std::move(context), std::move(order), std::move(route));
 }
 
 Task<PeerReply<uint64_t>> ask_remove(PeerPtr peer, Context context, std::string name) {
-  SnapshotPeer* snapshots = snapshots_of(peer);
+  SnapshotPeer* snapshots = peer->snapshots();
   if (snapshots == nullptr) co_return has_none<uint64_t>();
   co_return co_await snapshots->remove(std::move(context), std::move(name));
 }
@@ -149,7 +149,7 @@ Task<Result<std::string>> SharedSnapshots::piece(Context context, SharedSnapshot
   std::vector<std::string> failures;
   for (const WorkerId& id : from) {
     const PeerPtr peer = peers_.find(id);
-    SnapshotPeer* snapshots = snapshots_of(peer);
+    SnapshotPeer* snapshots = peer == nullptr ? nullptr : peer->snapshots();
     if (snapshots == nullptr || !peer->usable()) {
       failures.push_back(peers_.name_of(id) + " is not answering");
       continue;

@@ -30,18 +30,4 @@ class SnapshotPeer {
   virtual Task<PeerReply<std::string>> read(Context context, Id128 id, ByteRange range) = 0;
 };
 
-// A peer that has such a part.
-class SnapshotPeerOwner {
- public:
-  virtual ~SnapshotPeerOwner() = default;
-  // Null: it has none after all.
-  virtual SnapshotPeer* snapshots() = 0;
-};
-
-// Null for one without. For as long as the peer is there.
-inline SnapshotPeer* snapshots_of(const PeerPtr& peer) {
-  auto* owner = dynamic_cast<SnapshotPeerOwner*>(peer.get());
-  return owner == nullptr ? nullptr : owner->snapshots();
-}
-
 }  // namespace leat

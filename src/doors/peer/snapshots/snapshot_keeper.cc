@@ -356,10 +356,10 @@ Task<> SnapshotKeeperImpl::copy(Context context, SharedSnapshot snapshot) {
     if (copies >= parts_.copies) co_return;
     const PeerPtr peer = parts_.peers.find(id);
     if (id == parts_.self || view->worker(id) == nullptr || peer == nullptr || !peer->usable() ||
-        snapshots_of(peer) == nullptr) {
+        peer->snapshots() == nullptr) {
       continue;
     }
-    PeerReply<uint64_t> held = co_await snapshots_of(peer)->hold(context, snapshot);
+    PeerReply<uint64_t> held = co_await peer->snapshots()->hold(context, snapshot);
     if (held.result) {
       ++copies;
     } else {

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 // A worker that has names, and a keeper.
-class KeepingPeer : public MadePeer, public SnapshotPeerOwner {
+class KeepingPeer : public MadePeer {
  public:
   using MadePeer::MadePeer;
   SnapshotPeer* snapshots() override { return up ? keeper.get() : nullptr; }
