@@ -94,6 +94,8 @@ struct HttpResponse {
   // Of a streamed body: sent as Content-Length in place of chunks. A producer that fails or writes
   // another amount closes the connection. For HEAD it is enough without `stream`.
   std::optional<uint64_t> stream_bytes{};
+  // Let go when the answer was sent, or will not be.
+  std::shared_ptr<const void> held{};
 
   static HttpResponse text(int status, std::string body);
   static HttpResponse json(int status, std::string body);

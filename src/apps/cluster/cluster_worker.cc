@@ -59,6 +59,11 @@ FetcherOptions without_replicas(FetcherOptions options) {
   return options;
 }
 
+// What answers may hold besides, however little the reads may.
+AnswerRoomOptions room_for_answers(const FetcherOptions& reads) {
+  return {.bytes_max = std::max(reads.memory_bytes_max, 4 * kOwnReadBytesMax)};
+}
+
 class ClusterWorkerImpl : public ClusterWorker {
  public:
   ClusterWorkerImpl(ClusterWorkerOptions options, std::unique_ptr<Registry> registry,
@@ -193,7 +198,8 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
                    for (const PeerChange& change : news.changes) note(change);
                    static_cast<void>(changes_.append(std::move(news.changes)));
                  },
-             .snapshots = snapshots_.get()}) {
+             .snapshots = snapshots_.get(),
+             .answers = room_for_answers(options_.fetch)}) {
   catalog_->set_change_listener([this](const CatalogChange& change) {
     auto told = name_change(*map_.view(), change);
     if (!told) return;

@@ -98,6 +98,7 @@ std::optional<HttpResponse> wrong(const Result<T>& parsed) {
 
 PeerDoor::PeerDoor(PeerDoorParts parts)
     : parts_(std::move(parts)),
+      answers_(parts_.answers),
       snapshots_({.keeper = parts_.snapshots,
                   .map = parts_.map,
                   .refusal = [this](const HttpRequest& request,
@@ -195,6 +196,17 @@ Task<HttpResponse> PeerDoor::bytes(Context context, HttpRequest request) {
   const Context bounded = bounded_by(parsed->terms, std::move(context));
   const uint64_t size = read.range.size;
   PeerReply<PeerBytes> reply = co_await parts_.own.read_bytes(bounded, read);
+  if (auto room = answers_.try_enter(size)) {
+    response.held = *std::move(room);
+  } else {
+    // What was read goes; when there is room it is most likely cached.
+    reply = {};
+    Result<AnswerRoom::Share> later = co_await answers_.enter(bounded, size);
+    // Without an epoch: another worker may well answer.
+    if (!later) co_return HttpResponse::json(503, encode_peer_error(later.error()));
+    response.held = *std::move(later);
+    reply = co_await parts_.own.read_bytes(bounded, read);
+  }
   if (reply.result) put_advice(parts_.own.advice(read), response);
   if (!reply.result) {
     response = failed_answer(reply);

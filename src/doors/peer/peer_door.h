@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cluster/cluster_view.h"
+#include "doors/peer/answer_room.h"
 #include "doors/peer/own_peer.h"
 #include "doors/peer/snapshots/snapshot_door.h"
 #include "http/router.h"
@@ -29,6 +30,7 @@ struct PeerDoorParts {
   // What another worker tells of changes, for this one's clients.
   std::function<void(PeerChanges)> told;
   SnapshotKeeper* snapshots = nullptr;
+  AnswerRoomOptions answers{};
 };
 
 class PeerDoor {
@@ -72,6 +74,7 @@ class PeerDoor {
   std::shared_ptr<const std::string> document_of(const ClusterViewPtr& view);
 
   const PeerDoorParts parts_;
+  AnswerRoom answers_;
   SnapshotDoor snapshots_;
   std::mutex mutex_;        // leaf
   ClusterViewPtr written_;  // whose document it is

@@ -3,14 +3,18 @@
 // nothing.
 #include "doors/peer/peer_door.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <latch>
 
 #include "fetch/memory_page_store_test.h"
+#include "http/raw_sockets_test.h"
 #include "http/server.h"
 #include "peer/made_cluster_test.h"
 #include "peer/peer_client.h"
+#include "peer/read_request.h"
 #include "peer/replicas/replica_source.h"
 #include "source/piecewise_source_test.h"
 
@@ -20,6 +24,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::HasSubstr;
 using testing::MadeMap;
 using testing::MadePeer;
 using testing::MemoryPageStore;
@@ -75,7 +80,8 @@ class PeerDoorTest : public ::testing::Test {
                       .verifier = *verifier_,
                       .follows = [this] { return follows_.load(); },
                       .poll_time = std::chrono::milliseconds(50),
-                      .told = [this](PeerChanges news) { told_ = std::move(news); }});
+                      .told = [this](PeerChanges news) { told_ = std::move(news); },
+                      .answers = {.bytes_max = kMiB, .patience = answer_patience_}});
     server_ = HttpServer::start(endpoint, door_->router(), {}, executor_).value();
   }
   void restart() {
@@ -186,6 +192,7 @@ class PeerDoorTest : public ::testing::Test {
   std::unique_ptr<VerifyRuns> verify_runs_;
   std::shared_ptr<OwnPeer> own_;
   std::atomic<bool> follows_ = true;
+  Clock::duration answer_patience_ = seconds(20);
   std::unique_ptr<RequestVerifier> verifier_;
   std::unique_ptr<PeerDoor> door_;
   std::unique_ptr<HttpServer> server_;
@@ -206,6 +213,59 @@ TEST_F(PeerDoorTest, BytesComeFromTheStoreOnceAndThenFromTheCache) {
   EXPECT_TRUE(read(*worker_, read_of("train/a", {1000, 200'000}), &text).result);
   EXPECT_EQ(text, content.substr(1000, 200'000));
   EXPECT_EQ(source_->reads(), reads);
+}
+
+// --- readers that are slow to take what they asked for -------------------------------------------
+
+class SlowReaderTest : public PeerDoorTest {
+ protected:
+  // More than sockets hold.
+  static constexpr uint64_t kLarge = 16 * kMiB;
+
+  SlowReaderTest() { source_->put("train/large", std::string(kLarge, 'l')); }
+
+  // Asks for all of it and takes nothing.
+  std::unique_ptr<RawClient> slow() {
+    const PeerRead read = read_of("train/large", {0, kLarge});
+    HttpRequest asked =
+        to_http(PeerReadRequest{.mount = read.mount, .file = *read.file, .range = read.range});
+    asked.headers.set(kToField, kSelf.to_hex());
+    asked.target = make_target(asked.path, asked.query);
+    RequestSigner signer(*issue(secrets()->signing(), TokenClaims::of_worker(kOther)));
+    signer.sign(asked);
+    std::string text = asked.method + " " + asked.target + " HTTP/1.1\r\nHost: worker\r\n";
+    for (const auto& [name, value] : asked.headers.all()) text += name + ": " + value + "\r\n";
+    auto client = std::make_unique<RawClient>(server_->endpoint().port);
+    EXPECT_TRUE(client->say(text + "\r\n"));
+    pollfd answered{.fd = client->fd(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&answered, 1, 20'000), 1);
+    return client;
+  }
+};
+
+TEST_F(SlowReaderTest, OthersWaitForWhatItsAnswerHolds) {
+  auto one = slow();
+  std::string text;
+  auto waits = std::async(std::launch::async, [&] {
+    return read(*worker_, read_of("train/large", {kMiB, 100'000}), &text);
+  });
+  EXPECT_EQ(waits.wait_for(milliseconds(100)), std::future_status::timeout);
+  one.reset();
+  auto reply = waits.get();
+  EXPECT_TRUE(reply.result) << reply.result.error().to_string();
+  EXPECT_EQ(text, std::string(100'000, 'l'));
+}
+
+TEST_F(SlowReaderTest, WhoHasWaitedLongIsSentElsewhereAndSmallAnswersNeedNotWait) {
+  answer_patience_ = milliseconds(20);
+  restart();
+  worker_ = client(TokenClaims::of_worker(kOther));
+  auto one = slow();
+  std::string text;
+  auto reply = read(*worker_, read_of("train/large", {0, 100'000}), &text);
+  EXPECT_EQ(reply.reach, PeerReach::kNotReached);
+  EXPECT_THAT(reply.result.error().to_string(), HasSubstr("readers are slow"));
+  EXPECT_TRUE(read(*worker_, read_of("train/large", {0, 4096}), &text).result);
 }
 
 TEST_F(PeerDoorTest, AnotherWorkersBytesAreTurnedAwayUnlessTheyAreHereOrAskedInItsPlace) {
