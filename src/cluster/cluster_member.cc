@@ -1,22 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/cluster_member.h"
 
+#include <fmt/format.h>
+
 #include <mutex>
 
 #include "cluster/cluster_records.h"
+#include "telemetry/log.h"
 
 namespace leat {
 namespace {
 
+Status trouble_with(const std::string& namesake) {
+  return {
+      StatusCode::kBusy,
+      fmt::format("the worker at {} has the identity of this one and is asked in its place: the "
+                  "cache directory of one is a copy of the other's; give one of them an empty "
+                  "directory (--cache-dir)",
+                  namesake)};
+}
+
 class ClusterMemberImpl : public ClusterMember {
  public:
   ClusterMemberImpl(Registry& registry, ClusterMemberOptions options, Executor& executor)
-      : self_(std::move(options.self)) {
+      : self_(std::move(options.self)), on_view_(std::move(options.on_view)) {
     session_ = RegistrySession::start(registry, {.ttl = options.ttl}, executor);
     publish(self_);
     map_ = RegistryMap::start(registry,
                               {.cluster = std::move(options.cluster),
-                               .changed = std::move(options.on_view),
+                               .changed = [this](const ClusterViewPtr& view) { follow(view); },
                                .listed_anew = [this](const ClusterViewPtr& view) { look(*view); }},
                               executor);
     election_ = Election::start(
@@ -43,7 +55,10 @@ class ClusterMemberImpl : public ClusterMember {
 
   std::optional<Status> trouble() const override {
     if (auto lease = session_->trouble()) return lease;
-    return map_->trouble();
+    if (auto map = map_->trouble()) return map;
+    std::lock_guard lock(mutex_);
+    if (namesake_.empty()) return std::nullopt;
+    return trouble_with(namesake_);
   }
 
   // Who leads gives that up before its lease, so that the next one knows at once.
@@ -55,6 +70,31 @@ class ClusterMemberImpl : public ClusterMember {
   }
 
  private:
+  void follow(const ClusterViewPtr& view) {
+    look_for_namesake(*view);
+    if (on_view_) on_view_(view);
+  }
+
+  // Whoever has put our record anew since we did has our identity. Its record stays, so that the
+  // two do not take turns; when it has left, ours comes back.
+  void look_for_namesake(const ClusterView& view) {
+    const WorkerInfo mine = self();
+    const WorkerInfo* there = view.worker(mine.id);
+    const bool another = there != nullptr && there->address != mine.address;
+    {
+      std::lock_guard lock(mutex_);
+      if (there != nullptr && !another) published_ = true;
+      std::string namesake = another && published_ ? there->address : "";
+      if (namesake == namesake_) return;
+      namesake_ = std::move(namesake);
+    }
+    if (another) {
+      log::error("{}", trouble_with(there->address).to_string());
+    } else {
+      session_->put_again();
+    }
+  }
+
   // A registry that was restored may know our lease and lack our record, or hold an older one.
   void look(const ClusterView& view) {
     const WorkerInfo published = self();
@@ -63,7 +103,10 @@ class ClusterMemberImpl : public ClusterMember {
   }
 
   mutable std::mutex mutex_;  // leaf
-  WorkerInfo self_;
+  WorkerInfo self_;           // its id never changes
+  bool published_ = false;    // the registry has shown our record
+  std::string namesake_;      // the address of another one with our id
+  const RegistryMapOptions::Listener on_view_;
   std::unique_ptr<RegistrySession> session_;
   std::unique_ptr<RegistryMap> map_;
   std::unique_ptr<Election> election_;

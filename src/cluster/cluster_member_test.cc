@@ -30,10 +30,11 @@ class ClusterMemberTest : public ::testing::Test {
   ~ClusterMemberTest() override { executor_.wait(registry_->stop()); }
 
   struct Member {
-    Member(Registry& registry, const std::string& name, Clock::duration patience, Executor& on)
+    Member(Registry& registry, const std::string& name, Clock::duration patience, Executor& on,
+           const std::string& port = "7480")
         : executor(on), door(registry) {
       ClusterMemberOptions options{.cluster = "test", .ttl = seconds(2)};
-      options.self = {.id = worker(name), .address = name + ":7480", .capacity_bytes = kTiB};
+      options.self = {.id = worker(name), .address = name + ":" + port, .capacity_bytes = kTiB};
       options.ring = {.patience = patience, .settle = milliseconds(10)};
       member = ClusterMember::start(door, std::move(options), executor);
     }
@@ -166,6 +167,31 @@ TEST_F(ClusterMemberTest, ARecordThatIsGoneFromTheRegistryIsPutAgain) {
   ASSERT_TRUE(wait_until([&] { return b->view()->worker(worker("a")) == nullptr; }));
   a->door.open();
   EXPECT_TRUE(wait_until([&] { return b->view()->worker(worker("a")) != nullptr; }));
+}
+
+TEST_F(ClusterMemberTest, OneOfTwoWithOneIdentitySaysSoAndIsBackWhenTheOtherHasLeft) {
+  auto a = member("a");
+  auto b = member("b");
+  const auto seen = [&] {
+    const WorkerInfo* there = b->view()->worker(worker("a"));
+    return there == nullptr ? "" : there->address;
+  };
+  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}) && seen() == "a:7480"; }));
+  auto copy =
+      std::make_unique<Member>(*registry_, "a", std::chrono::minutes(10), executor_, "7481");
+  ASSERT_TRUE(wait_until([&] { return seen() == "a:7481" && a->member->trouble(); }));
+  EXPECT_NE(a->member->trouble()->message().find("a:7481"), std::string::npos);
+  EXPECT_FALSE(copy->member->trouble());
+  EXPECT_FALSE(b->member->trouble());
+  // A change of its own does not have it take the place back.
+  WorkerInfo self = b->member->self();
+  self.capacity_bytes = 2 * kTiB;
+  b->member->publish(self);
+  ASSERT_TRUE(wait_until(
+      [&] { return a->view()->worker(worker("b"))->capacity_bytes == self.capacity_bytes; }));
+  EXPECT_EQ(seen(), "a:7481");
+  copy.reset();
+  EXPECT_TRUE(wait_until([&] { return seen() == "a:7480" && !a->member->trouble(); }));
 }
 
 TEST_F(ClusterMemberTest, WhoWaitsForNewsGetsThem) {

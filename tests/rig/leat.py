@@ -87,7 +87,11 @@ class Leat:
         found = pids_with_environment("LEAT_RUNTIME_DIR", str(self.runtime_dir))
         alive = [pid for pid, program in found.items() if program == name and is_alive(pid)]
         # The later one need not have the greater number: those begin anew some day.
-        return sorted(alive, key=lambda pid: (parent_of(pid) in alive, start_time(pid), pid))
+        order = {}
+        for pid in alive:
+            with contextlib.suppress(OSError):  # gone since
+                order[pid] = (parent_of(pid) in alive, start_time(pid), pid)
+        return sorted(order, key=order.get)
 
     def daemon_pid(self):
         """Between one that died and the next one, the next one's."""

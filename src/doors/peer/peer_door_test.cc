@@ -7,16 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <latch>
 
-#include "fetch/memory_page_store_test.h"
-#include "http/raw_sockets_test.h"
-#include "http/server.h"
-#include "peer/made_cluster_test.h"
-#include "peer/peer_client.h"
-#include "peer/read_request.h"
-#include "peer/replicas/replica_source.h"
-#include "source/piecewise_source_test.h"
+#include "doors/peer/served_door_test.h"
 
 namespace leat {
 namespace {
@@ -25,179 +17,12 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
-using testing::MadeMap;
-using testing::MadePeer;
-using testing::MemoryPageStore;
-using testing::MemorySource;
-using testing::PiecewiseSource;
+using testing::kOther;
+using testing::kSelf;
+using testing::ServedDoor;
 using testing::worker_id;
 
-const WorkerId kSelf = worker_id(0);
-const WorkerId kOther = worker_id(1);
-
-class PeerDoorTest : public ::testing::Test {
- protected:
-  PeerDoorTest() {
-    policy_ = std::make_shared<const Policy>();
-    catalog_ = Catalog::create({}, sources_, executor_);
-    fetcher_ = Fetcher::create({}, &store_, sources_, executor_);
-    replica_sources_.add(make_replica_source(kSelf, source_->id(), map_, peers_));
-    replicas_ = Fetcher::create({}, &store_, replica_sources_, executor_);
-    mount("/train", "train/");
-    target_ = std::make_unique<HostTarget>(*fetcher_, store_, nullptr, executor_);
-    verify_runs_ = std::make_unique<VerifyRuns>(*target_, executor_);
-    own_ = std::make_shared<OwnPeer>(OwnPeerParts{
-        .self = kSelf,
-        .map = map_,
-        .catalog = *catalog_,
-        .fetcher = *fetcher_,
-        .replicas = replicas_.get(),
-        .store = &store_,
-        .target = target_.get(),
-        .verify_runs = verify_runs_.get(),
-        .policy_of =
-            [this](const std::string& at) { return at == "/unserved" ? nullptr : policy_; },
-        .heat = {.hot_bytes_s = 16 * kMiB}});
-    serve({{}, "127.0.0.1", 0}, "first process");
-    set_ring({kSelf});
-    worker_ = client(TokenClaims::of_worker(kOther));
-  }
-  ~PeerDoorTest() override {
-    executor_.wait(server_->stop());
-    executor_.wait(verify_runs_->stop());
-    executor_.wait(catalog_->stop());
-    executor_.wait(replicas_->stop());
-    executor_.wait(fetcher_->stop());
-  }
-
-  void serve(const HttpEndpoint& endpoint, const std::string& instance) {
-    verifier_ = std::make_unique<RequestVerifier>(
-        secrets(), RequestVerifierOptions{.self = kSelf, .instance = instance});
-    door_ = std::make_unique<PeerDoor>(
-        PeerDoorParts{.own = *own_,
-                      .map = map_,
-                      .changes = changes_,
-                      .verifier = *verifier_,
-                      .follows = [this] { return follows_.load(); },
-                      .poll_time = std::chrono::milliseconds(50),
-                      .told = [this](PeerChanges news) { told_ = std::move(news); },
-                      .answers = {.bytes_max = kMiB, .patience = answer_patience_}});
-    server_ = HttpServer::start(endpoint, door_->router(), {}, executor_).value();
-  }
-  void restart() {
-    const HttpEndpoint endpoint = server_->endpoint();
-    executor_.wait(server_->stop());
-    server_.reset();
-    serve(endpoint, "second process");
-  }
-  // As a worker sends it that tells of a change.
-  HttpRequest signed_change(const std::string& instance) {
-    HttpRequest request{.method = "POST", .path = "/peer/v1/changes"};
-    request.body = encode_changes({.number = 0, .changes = {}});
-    request.headers.set(kToField, kSelf.to_hex());
-    if (!instance.empty()) request.headers.set(kInstanceField, instance);
-    RequestSigner signer(*issue(secrets()->signing(), TokenClaims::of_worker(kOther)));
-    request.target = request.path;
-    signer.sign(request);
-    return request;
-  }
-  int status_of(HttpRequest request) {
-    auto response = executor_.wait(HttpClient(server_->endpoint()).request(patient(), request));
-    return response ? response->status : 0;
-  }
-
-  void mount(const std::string& path, const std::string& prefix) {
-    MountEntry entry{.path = path, .source = {}, .policy = *policy_};
-    entry.source.prefix = prefix;
-    ASSERT_TRUE(catalog_->mount(entry, source_));
-    view_.mounts[path] = {.path = path,
-                          .source = "memory://bucket/" + prefix,
-                          .options = {},
-                          .store = source_->id(),
-                          .prefix = prefix};
-    publish();
-  }
-  void set_ring(const std::vector<WorkerId>& workers) {
-    std::vector<RingMember> members;
-    for (const WorkerId& id : workers) members.push_back({id, 1});
-    view_.ring = Ring(7, members);
-    publish();
-  }
-  void publish() {
-    ++view_.revision;
-    peers_.update(view_);
-    map_.set(view_);
-  }
-  static SecretSetPtr secrets() {
-    static const auto set =
-        std::make_shared<const SecretSet>(SecretSet::parse(make_secret(), "test").value());
-    return set;
-  }
-  std::shared_ptr<PeerClient> client(const TokenClaims& claims, WorkerId to = kSelf) {
-    auto token = issue(secrets()->signing(), claims);
-    PeerClientOptions options{.address = server_->endpoint().to_string(), .worker = to};
-    return PeerClient::make(options, std::make_shared<RequestSigner>(*token), executor_).value();
-  }
-  std::shared_ptr<PeerClient> reader_of(const std::string& path) {
-    TokenClaims claims;
-    claims.principal = "reader";
-    claims.rights.add(path, {Right::kRead});
-    return client(claims);
-  }
-
-  PeerRead read_of(const std::string& key, ByteRange range, const std::string& mount = "/train") {
-    auto object = executor_.wait(source_->stat(Context::background(), {key}));
-    PeerRead read{.mount = mount, .range = range};
-    read.file = std::make_shared<const FileRef>(
-        FileRef::make(source_->id(), key, object->version, object->size));
-    read.route.epoch = 7;
-    return read;
-  }
-  // What a read gives, as text; the worker's words where it gives none.
-  PeerReply<void> read(PeerClient& peer, PeerRead request, std::string* text) {
-    text->resize(request.range.size);
-    return executor_.wait(
-        peer.read(patient(), std::move(request), std::as_writable_bytes(std::span(*text))));
-  }
-  static Context patient() { return Context::background().with_timeout(seconds(20)); }
-  PeerList list_of(const std::string& prefix, const std::string& token = "") {
-    return {.mount = "/train",
-            .store = source_->id(),
-            .prefix = prefix,
-            .token = token,
-            .age_max = hours(1),
-            .route = {.epoch = 7}};
-  }
-
-  Executor executor_{{.threads = 4}};
-  std::shared_ptr<PiecewiseSource> source_ = std::make_shared<PiecewiseSource>();
-  MemoryPageStore store_;
-  SourceTable sources_;
-  MadeMap map_;
-  ClusterView view_;
-  std::shared_ptr<const Policy> policy_;
-  ChangeLog changes_{{.mounts = [] { return std::vector<std::string>{"/train"}; }}};
-  PeerChanges told_;
-  std::unique_ptr<Catalog> catalog_;
-  std::unique_ptr<Fetcher> fetcher_;
-  // What the other worker has, if it is asked.
-  std::shared_ptr<MemorySource> others_ = std::make_shared<MemorySource>();
-  std::shared_ptr<MadePeer> other_ = std::make_shared<MadePeer>(kOther, others_, map_);
-  PeerTable peers_{[this](const WorkerInfo& info) {
-    return info.id == kSelf ? PeerPtr(own_) : PeerPtr(other_);
-  }};
-  SourceTable replica_sources_;
-  std::unique_ptr<Fetcher> replicas_;
-  std::unique_ptr<HostTarget> target_;
-  std::unique_ptr<VerifyRuns> verify_runs_;
-  std::shared_ptr<OwnPeer> own_;
-  std::atomic<bool> follows_ = true;
-  Clock::duration answer_patience_ = seconds(20);
-  std::unique_ptr<RequestVerifier> verifier_;
-  std::unique_ptr<PeerDoor> door_;
-  std::unique_ptr<HttpServer> server_;
-  std::shared_ptr<PeerClient> worker_;
-};
+class PeerDoorTest : public ServedDoor {};
 
 TEST_F(PeerDoorTest, BytesComeFromTheStoreOnceAndThenFromTheCache) {
   std::string content(300'000, '\0');
@@ -213,59 +38,6 @@ TEST_F(PeerDoorTest, BytesComeFromTheStoreOnceAndThenFromTheCache) {
   EXPECT_TRUE(read(*worker_, read_of("train/a", {1000, 200'000}), &text).result);
   EXPECT_EQ(text, content.substr(1000, 200'000));
   EXPECT_EQ(source_->reads(), reads);
-}
-
-// --- readers that are slow to take what they asked for -------------------------------------------
-
-class SlowReaderTest : public PeerDoorTest {
- protected:
-  // More than sockets hold.
-  static constexpr uint64_t kLarge = 16 * kMiB;
-
-  SlowReaderTest() { source_->put("train/large", std::string(kLarge, 'l')); }
-
-  // Asks for all of it and takes nothing.
-  std::unique_ptr<RawClient> slow() {
-    const PeerRead read = read_of("train/large", {0, kLarge});
-    HttpRequest asked =
-        to_http(PeerReadRequest{.mount = read.mount, .file = *read.file, .range = read.range});
-    asked.headers.set(kToField, kSelf.to_hex());
-    asked.target = make_target(asked.path, asked.query);
-    RequestSigner signer(*issue(secrets()->signing(), TokenClaims::of_worker(kOther)));
-    signer.sign(asked);
-    std::string text = asked.method + " " + asked.target + " HTTP/1.1\r\nHost: worker\r\n";
-    for (const auto& [name, value] : asked.headers.all()) text += name + ": " + value + "\r\n";
-    auto client = std::make_unique<RawClient>(server_->endpoint().port);
-    EXPECT_TRUE(client->say(text + "\r\n"));
-    pollfd answered{.fd = client->fd(), .events = POLLIN, .revents = 0};
-    EXPECT_EQ(poll(&answered, 1, 20'000), 1);
-    return client;
-  }
-};
-
-TEST_F(SlowReaderTest, OthersWaitForWhatItsAnswerHolds) {
-  auto one = slow();
-  std::string text;
-  auto waits = std::async(std::launch::async, [&] {
-    return read(*worker_, read_of("train/large", {kMiB, 100'000}), &text);
-  });
-  EXPECT_EQ(waits.wait_for(milliseconds(100)), std::future_status::timeout);
-  one.reset();
-  auto reply = waits.get();
-  EXPECT_TRUE(reply.result) << reply.result.error().to_string();
-  EXPECT_EQ(text, std::string(100'000, 'l'));
-}
-
-TEST_F(SlowReaderTest, WhoHasWaitedLongIsSentElsewhereAndSmallAnswersNeedNotWait) {
-  answer_patience_ = milliseconds(20);
-  restart();
-  worker_ = client(TokenClaims::of_worker(kOther));
-  auto one = slow();
-  std::string text;
-  auto reply = read(*worker_, read_of("train/large", {0, 100'000}), &text);
-  EXPECT_EQ(reply.reach, PeerReach::kNotReached);
-  EXPECT_THAT(reply.result.error().to_string(), HasSubstr("readers are slow"));
-  EXPECT_TRUE(read(*worker_, read_of("train/large", {0, 4096}), &text).result);
 }
 
 TEST_F(PeerDoorTest, AnotherWorkersBytesAreTurnedAwayUnlessTheyAreHereOrAskedInItsPlace) {
@@ -287,7 +59,7 @@ TEST_F(PeerDoorTest, AnotherWorkersBytesAreTurnedAwayUnlessTheyAreHereOrAskedInI
 
 // --- beside the first candidate ------------------------------------------------------------------
 
-class ReplicaDoorTest : public PeerDoorTest {
+class ReplicaDoorTest : public ServedDoor {
  protected:
   ReplicaDoorTest() {
     for (const WorkerId& id : {kSelf, kOther}) {
@@ -672,147 +444,6 @@ TEST_F(PeerDoorTest, AWorkerSaysHowItsLookAtTheCacheEnded) {
   verify = executor_.wait(worker_->verify(patient(), 1)).result.value();
   EXPECT_TRUE(verify.ended);
   EXPECT_EQ(verify.trouble, "there is no cache that could be verified");
-}
-
-// --- bytes that are on their way -----------------------------------------------------------------
-
-// A read of 4 MiB that nobody has waited for yet.
-struct StreamedAnswer : ArrivalListener {
-  void arrived(uint64_t bytes) override {
-    EXPECT_GE(bytes, told.load());
-    told = bytes;
-  }
-  uint64_t bytes() const override { return told; }
-  void wait_for(uint64_t bytes) const {
-    while (told < bytes) std::this_thread::yield();
-  }
-
-  std::atomic<uint64_t> told = 0;
-  std::string text;
-  PeerReply<void> reply;
-  std::latch ended{1};
-};
-
-constexpr uint64_t kStreamedFile = 4 * kMiB;
-
-Task<> run_streamed(Peer* peer, Context context, PeerRead read,
-                    std::shared_ptr<StreamedAnswer> answer) {
-  read.progress = ReadProgress(*answer);
-  answer->reply = co_await peer->read(std::move(context), std::move(read),
-                                      std::as_writable_bytes(std::span(answer->text)));
-  answer->ended.count_down();
-}
-
-class PeerStreamingTest : public PeerDoorTest {
- protected:
-  PeerStreamingTest() {
-    for (size_t i = 0; i < content_.size(); ++i) content_[i] = static_cast<char>(i * 31 + i / 977);
-    source_->put("train/a", content_);
-    source_->give(0);
-  }
-  ~PeerStreamingTest() override { source_->give(UINT64_MAX); }
-
-  std::shared_ptr<StreamedAnswer> spawn(Peer& peer, ByteRange range = {0, kStreamedFile},
-                                        Context context = patient()) {
-    auto answer = std::make_shared<StreamedAnswer>();
-    answer->text.resize(range.size);
-    executor_.spawn(run_streamed(&peer, std::move(context), read_of("train/a", range), answer));
-    return answer;
-  }
-
-  std::string content_ = std::string(kStreamedFile, '\0');
-};
-
-TEST_F(PeerStreamingTest, TheFirstBytesAreSentBeforeTheStoreHasGivenTheLast) {
-  for (Peer* peer : {static_cast<Peer*>(worker_.get()), static_cast<Peer*>(own_.get())}) {
-    source_->put("train/a", content_);  // another version: nothing of it is here
-    source_->give(0);
-    const uint64_t reads = source_->reads();
-    auto answer = spawn(*peer);
-    source_->give(100'000);
-    answer->wait_for(kBlockBytes);
-    EXPECT_EQ(answer->text.substr(0, kBlockBytes), content_.substr(0, kBlockBytes));
-    source_->give(2 * kMiB);
-    answer->wait_for(kMiB);
-    EXPECT_FALSE(answer->ended.try_wait());
-    source_->give(UINT64_MAX);
-    answer->ended.wait();
-    ASSERT_TRUE(answer->reply.result) << answer->reply.result.error().to_string();
-    EXPECT_TRUE(answer->text == content_);
-    EXPECT_EQ(source_->reads() - reads, 1u);
-  }
-}
-
-TEST_F(PeerStreamingTest, AStoreThatFailsInMidAnswerIsNoAnswer) {
-  auto answer = spawn(*worker_);
-  source_->give(kMiB);
-  answer->wait_for(kBlockBytes);
-  source_->break_off(StatusCode::kUnavailable);
-  answer->ended.wait();
-  EXPECT_EQ(answer->reply.reach, PeerReach::kNotReached);
-  ASSERT_FALSE(answer->reply.result);
-  EXPECT_LE(answer->told, kMiB);
-  EXPECT_EQ(answer->text.substr(0, answer->told), content_.substr(0, answer->told));
-  // The connection is no trap for the next one.
-  source_->give(UINT64_MAX);
-  std::string text;
-  EXPECT_TRUE(read(*worker_, read_of("train/a", {0, kStreamedFile}), &text).result);
-  EXPECT_TRUE(text == content_);
-}
-
-TEST_F(PeerStreamingTest, WhatFailsBeforeItsFirstByteSaysWhy) {
-  auto answer = spawn(*worker_);
-  while (source_->offsets().empty()) std::this_thread::yield();
-  source_->break_off(StatusCode::kThrottled);
-  answer->ended.wait();
-  EXPECT_EQ(answer->reply.reach, PeerReach::kAnswered);
-  EXPECT_EQ(answer->reply.result.error().code(), StatusCode::kThrottled);
-  EXPECT_EQ(answer->told, 0u);
-}
-
-TEST_F(PeerStreamingTest, AReaderThatGoesAwayHoldsUpNobody) {
-  std::stop_source gone;
-  auto leaves = spawn(*worker_, {0, kStreamedFile}, patient().with_cancel(gone.get_token()));
-  auto stays = spawn(*worker_);
-  source_->give(kMiB);
-  leaves->wait_for(kBlockBytes);
-  gone.request_stop();
-  leaves->ended.wait();
-  EXPECT_FALSE(leaves->reply.result);
-  source_->give(UINT64_MAX);
-  stays->ended.wait();
-  EXPECT_TRUE(stays->reply.result);
-  EXPECT_TRUE(stays->text == content_);
-  EXPECT_EQ(source_->reads(), 1u);
-}
-
-TEST_F(PeerStreamingTest, ManyReadersHaveOneRequestToTheStore) {
-  std::vector<std::shared_ptr<StreamedAnswer>> answers;
-  for (uint64_t i = 0; i < 24; ++i) {
-    answers.push_back(spawn(*worker_, {i * 10'000, kStreamedFile - i * 10'000}));
-    if (i == 0) {
-      while (source_->offsets().empty()) std::this_thread::yield();
-    }
-  }
-  for (uint64_t given = 0; given < kStreamedFile; given += 300'000) source_->give(given);
-  answers.front()->wait_for(kBlockBytes);
-  source_->give(UINT64_MAX);
-  for (uint64_t i = 0; i < answers.size(); ++i) {
-    answers[i]->ended.wait();
-    ASSERT_TRUE(answers[i]->reply.result) << answers[i]->reply.result.error().to_string();
-    EXPECT_TRUE(answers[i]->text == content_.substr(i * 10'000)) << i;
-  }
-  EXPECT_EQ(source_->reads(), 1u);
-}
-
-// A door that stops does not wait for a store.
-TEST_F(PeerStreamingTest, AServerThatStopsBreaksOffWhatIsOnItsWay) {
-  auto answer = spawn(*worker_);
-  source_->give(kMiB);
-  answer->wait_for(kBlockBytes);
-  executor_.wait(server_->stop());
-  answer->ended.wait();
-  EXPECT_EQ(answer->reply.reach, PeerReach::kNotReached);
 }
 
 }  // namespace

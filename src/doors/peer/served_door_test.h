@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// ServedDoor: a worker's door over real sockets, asked by PeerClient; beside it another worker that
+// is made up.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "doors/peer/peer_door.h"
+#include "fetch/memory_page_store_test.h"
+#include "http/server.h"
+#include "peer/made_cluster_test.h"
+#include "peer/peer_client.h"
+#include "peer/replicas/replica_source.h"
+#include "source/piecewise_source_test.h"
+
+namespace leat::testing {
+
+inline const WorkerId kSelf = worker_id(0);
+inline const WorkerId kOther = worker_id(1);
+
+class ServedDoor : public ::testing::Test {
+ protected:
+  ServedDoor() {
+    policy_ = std::make_shared<const Policy>();
+    catalog_ = Catalog::create({}, sources_, executor_);
+    fetcher_ = Fetcher::create({}, &store_, sources_, executor_);
+    replica_sources_.add(make_replica_source(kSelf, source_->id(), map_, peers_));
+    replicas_ = Fetcher::create({}, &store_, replica_sources_, executor_);
+    mount("/train", "train/");
+    target_ = std::make_unique<HostTarget>(*fetcher_, store_, nullptr, executor_);
+    verify_runs_ = std::make_unique<VerifyRuns>(*target_, executor_);
+    own_ = std::make_shared<OwnPeer>(OwnPeerParts{
+        .self = kSelf,
+        .map = map_,
+        .catalog = *catalog_,
+        .fetcher = *fetcher_,
+        .replicas = replicas_.get(),
+        .store = &store_,
+        .target = target_.get(),
+        .verify_runs = verify_runs_.get(),
+        .policy_of =
+            [this](const std::string& at) { return at == "/unserved" ? nullptr : policy_; },
+        .heat = {.hot_bytes_s = 16 * kMiB}});
+    serve({{}, "127.0.0.1", 0}, "first process");
+    set_ring({kSelf});
+    worker_ = client(TokenClaims::of_worker(kOther));
+  }
+  ~ServedDoor() override {
+    executor_.wait(server_->stop());
+    executor_.wait(verify_runs_->stop());
+    executor_.wait(catalog_->stop());
+    executor_.wait(replicas_->stop());
+    executor_.wait(fetcher_->stop());
+  }
+
+  void serve(const HttpEndpoint& endpoint, const std::string& instance) {
+    verifier_ = std::make_unique<RequestVerifier>(
+        secrets(), RequestVerifierOptions{.self = kSelf, .instance = instance});
+    door_ = std::make_unique<PeerDoor>(
+        PeerDoorParts{.own = *own_,
+                      .map = map_,
+                      .changes = changes_,
+                      .verifier = *verifier_,
+                      .follows = [this] { return follows_.load(); },
+                      .poll_time = std::chrono::milliseconds(50),
+                      .told = [this](PeerChanges news) { told_ = std::move(news); },
+                      .answers = {.bytes_max = kMiB, .patience = answer_patience_}});
+    server_ = HttpServer::start(endpoint, door_->router(), {}, executor_).value();
+  }
+  void restart() {
+    const HttpEndpoint endpoint = server_->endpoint();
+    executor_.wait(server_->stop());
+    server_.reset();
+    serve(endpoint, "second process");
+  }
+  // As a worker sends it that tells of a change.
+  HttpRequest signed_change(const std::string& instance) {
+    HttpRequest request{.method = "POST", .path = "/peer/v1/changes"};
+    request.body = encode_changes({.number = 0, .changes = {}});
+    request.headers.set(kToField, kSelf.to_hex());
+    if (!instance.empty()) request.headers.set(kInstanceField, instance);
+    RequestSigner signer(*issue(secrets()->signing(), TokenClaims::of_worker(kOther)));
+    request.target = request.path;
+    signer.sign(request);
+    return request;
+  }
+  int status_of(HttpRequest request) {
+    auto response = executor_.wait(HttpClient(server_->endpoint()).request(patient(), request));
+    return response ? response->status : 0;
+  }
+
+  void mount(const std::string& path, const std::string& prefix) {
+    MountEntry entry{.path = path, .source = {}, .policy = *policy_};
+    entry.source.prefix = prefix;
+    ASSERT_TRUE(catalog_->mount(entry, source_));
+    view_.mounts[path] = {.path = path,
+                          .source = "memory://bucket/" + prefix,
+                          .options = {},
+                          .store = source_->id(),
+                          .prefix = prefix};
+    publish();
+  }
+  void set_ring(const std::vector<WorkerId>& workers) {
+    std::vector<RingMember> members;
+    for (const WorkerId& id : workers) members.push_back({id, 1});
+    view_.ring = Ring(7, members);
+    publish();
+  }
+  void publish() {
+    ++view_.revision;
+    peers_.update(view_);
+    map_.set(view_);
+  }
+  static SecretSetPtr secrets() {
+    static const auto set =
+        std::make_shared<const SecretSet>(SecretSet::parse(make_secret(), "test").value());
+    return set;
+  }
+  std::shared_ptr<PeerClient> client(const TokenClaims& claims, WorkerId to = kSelf) {
+    auto token = issue(secrets()->signing(), claims);
+    PeerClientOptions options{.address = server_->endpoint().to_string(), .worker = to};
+    return PeerClient::make(options, std::make_shared<RequestSigner>(*token), executor_).value();
+  }
+  std::shared_ptr<PeerClient> reader_of(const std::string& path) {
+    TokenClaims claims;
+    claims.principal = "reader";
+    claims.rights.add(path, {Right::kRead});
+    return client(claims);
+  }
+
+  PeerRead read_of(const std::string& key, ByteRange range, const std::string& mount = "/train") {
+    auto object = executor_.wait(source_->stat(Context::background(), {key}));
+    PeerRead read{.mount = mount, .range = range};
+    read.file = std::make_shared<const FileRef>(
+        FileRef::make(source_->id(), key, object->version, object->size));
+    read.route.epoch = 7;
+    return read;
+  }
+  // What a read gives, as text; the worker's words where it gives none.
+  PeerReply<void> read(PeerClient& peer, PeerRead request, std::string* text) {
+    text->resize(request.range.size);
+    return executor_.wait(
+        peer.read(patient(), std::move(request), std::as_writable_bytes(std::span(*text))));
+  }
+  static Context patient() { return Context::background().with_timeout(std::chrono::seconds(20)); }
+  PeerList list_of(const std::string& prefix, const std::string& token = "") {
+    return {.mount = "/train",
+            .store = source_->id(),
+            .prefix = prefix,
+            .token = token,
+            .age_max = std::chrono::hours(1),
+            .route = {.epoch = 7}};
+  }
+
+  Executor executor_{{.threads = 4}};
+  std::shared_ptr<PiecewiseSource> source_ = std::make_shared<PiecewiseSource>();
+  MemoryPageStore store_;
+  SourceTable sources_;
+  MadeMap map_;
+  ClusterView view_;
+  std::shared_ptr<const Policy> policy_;
+  ChangeLog changes_{{.mounts = [] { return std::vector<std::string>{"/train"}; }}};
+  PeerChanges told_;
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<Fetcher> fetcher_;
+  // What the other worker has, if it is asked.
+  std::shared_ptr<MemorySource> others_ = std::make_shared<MemorySource>();
+  std::shared_ptr<MadePeer> other_ = std::make_shared<MadePeer>(kOther, others_, map_);
+  PeerTable peers_{[this](const WorkerInfo& info) {
+    return info.id == kSelf ? PeerPtr(own_) : PeerPtr(other_);
+  }};
+  SourceTable replica_sources_;
+  std::unique_ptr<Fetcher> replicas_;
+  std::unique_ptr<HostTarget> target_;
+  std::unique_ptr<VerifyRuns> verify_runs_;
+  std::shared_ptr<OwnPeer> own_;
+  std::atomic<bool> follows_ = true;
+  Clock::duration answer_patience_ = std::chrono::seconds(20);
+  std::unique_ptr<RequestVerifier> verifier_;
+  std::unique_ptr<PeerDoor> door_;
+  std::unique_ptr<HttpServer> server_;
+  std::shared_ptr<PeerClient> worker_;
+};
+
+}  // namespace leat::testing
