@@ -6,6 +6,7 @@
 #include "apps/daemon/daemon_options.h"
 #include "apps/daemon/host_daemon.h"
 #include "apps/daemon/stop_signals.h"
+#include "apps/program_version.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -55,7 +56,7 @@ Result<DaemonEnd> run_daemon(DaemonRun run) {
     if (run.on_ready) run.on_ready(error(daemon.error()));
     return error(daemon.error());
   }
-  log::info("leat {} serves {}", LEAT_VERSION, run.runtime);
+  log::info("leat {} serves {}", program_version(), run.runtime);
   if (run.on_ready) run.on_ready({});
   if (keeper.kept()) say(keeper, "READY=1");
   std::string reason = signals.wait();

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "apps/daemon/process_usage.h"
+#include "apps/program_version.h"
 
 namespace leat {
 namespace {
@@ -31,7 +32,7 @@ double now_seconds() {
 
 DaemonMetrics::DaemonMetrics(uint64_t restarts)
     : build_(
-          kBuild, [] { return 1.0; }, metric_label("version", LEAT_VERSION)),
+          kBuild, [] { return 1.0; }, metric_label("version", program_version())),
       restarts_(kRestarts, [restarts] { return static_cast<double>(restarts); }),
       start_time_(kStartTime, [started = now_seconds()] { return started; }),
       cpu_seconds_(kCpu, [] { return process_cpu_seconds(); }),

@@ -12,6 +12,7 @@
 #include "apps/daemon/memory_size.h"
 #include "apps/daemon/process_usage.h"
 #include "apps/paths.h"
+#include "apps/program_version.h"
 #include "base/buffer_pool.h"
 #include "base/heap.h"
 #include "doors/console/console_token.h"
@@ -96,7 +97,7 @@ Result<> HostDaemon::serve() {
                                          .memory_bytes_max = memory_bytes_max_,
                                          .scratch_directory = names.scratch_directory,
                                          .runtime_directory = options_.runtime,
-                                         .version = LEAT_VERSION},
+                                         .version = std::string(program_version())},
                                         *store_, executor_));
   catalog_ = Catalog::create(std::move(names), sources_, executor_);
   cluster_->attach(catalog_.get());
@@ -287,7 +288,7 @@ std::vector<MountView> HostDaemon::mounts() const {
 }
 
 HostStatus HostDaemon::status() const {
-  HostStatus status{.version = LEAT_VERSION, .pid = getpid()};
+  HostStatus status{.version = std::string(program_version()), .pid = getpid()};
   status.supervisor_pid = kept_.kept() ? getppid() : 0;
   status.restarts = options_.restarts;
   status.uptime_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
@@ -319,7 +320,7 @@ std::vector<ErrorView> HostDaemon::errors() const {
 
 // Also while the daemon starts: what is used here is there before its mounts are.
 InspectionView HostDaemon::inspection_of(const std::string& folder) const {
-  InspectionView view{.version = LEAT_VERSION, .restarts = options_.restarts};
+  InspectionView view{.version = std::string(program_version()), .restarts = options_.restarts};
   view.uptime_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
   for (MountView& mount : mounts_->views()) {
     if (is_at_or_below(mount.path, folder)) view.mounts.push_back(std::move(mount));

@@ -14,6 +14,7 @@
 #include "apps/doctor/limit_findings.h"
 #include "apps/doctor/process_rights.h"
 #include "apps/doctor/store_findings.h"
+#include "apps/program_version.h"
 #include "base/units.h"
 
 namespace leat {
@@ -127,7 +128,7 @@ Checkup check_host(const HostPlaces& places, const CheckupOrder& order) {
       add({speed_finding(cache.facts.directory, *speed)});
     }
   }
-  add(daemon_findings(daemon, LEAT_VERSION));
+  add(daemon_findings(daemon, std::string(program_version())));
   add(folder_findings(inspect_folders(mounts, kFolderPatience)));
   for (const StoreUrl& source : order.sources) {
     add(store_findings(inspect_store(source, kStorePatience)));

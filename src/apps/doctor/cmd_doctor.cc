@@ -8,6 +8,7 @@
 #include "apps/doctor/checkup.h"
 #include "apps/doctor/host_fixes.h"
 #include "apps/paths.h"
+#include "apps/program_version.h"
 #include "apps/text_table.h"
 
 namespace leat {
@@ -97,7 +98,7 @@ Attempt<> DoctorCommand::run() {
                    {"kernel", checkup.kernel},
                    {"notes", count(checkup.findings, Level::kNote)},
                    {"problems", count(checkup.findings, Level::kProblem)},
-                   {"version", LEAT_VERSION}};
+                   {"version", program_version()}};
   for (const Finding& finding : checkup.findings) document["findings"].push_back(to_json(finding));
   for (const HostFix& fix : fixes) document["fixes"].push_back(to_json(fix));
   if (!json) {

@@ -19,6 +19,7 @@
 #include "apps/host/log_lines.h"
 #include "apps/host/service_journal.h"
 #include "apps/paths.h"
+#include "apps/program_version.h"
 #include "base/whole_file.h"
 
 extern char** environ;
@@ -99,7 +100,7 @@ class SupportBundleCommand : public Command {
 
   void gather() {
     parts_["README"] = kReadme;
-    add("version", LEAT_VERSION "\n");
+    add("version", fmt::format("{}\n", program_version()));
     add("host/uname", whole_file("/proc/version"));
     for (const char* file : {"/etc/os-release", "/proc/meminfo", "/proc/self/limits",
                              "/proc/self/cgroup", "/proc/filesystems"}) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include "apps/command_table.h"
+#include "apps/program_version.h"
 
 namespace leat {
 namespace {
@@ -9,9 +12,9 @@ class VersionCommand : public Command {
   void declare(CLI::App&) override {}
   Attempt<> run() override {
     if (json) {
-      print_json({{"version", LEAT_VERSION}});
+      print_json({{"version", program_version()}});
     } else {
-      print("leat " LEAT_VERSION);
+      print(fmt::format("leat {}", program_version()));
     }
     return {};
   }

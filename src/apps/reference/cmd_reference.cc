@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/daemon/daemon_options.h"
+#include "apps/program_version.h"
 #include "apps/reference/command_description.h"
 #include "telemetry/metrics.h"
 
@@ -64,7 +65,7 @@ class ReferenceCommand : public Command {
     }
     for (const Option& option : daemon_schema().options()) options.push_back(to_json(option));
     for (const MetricFamily& family : metric_catalogue()) metrics.push_back(to_json(family));
-    print_json({{"version", LEAT_VERSION},
+    print_json({{"version", program_version()},
                 {"commands", commands},
                 {"options", options},
                 {"metrics", metrics}});

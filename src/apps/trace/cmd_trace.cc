@@ -16,6 +16,7 @@
 #include "apps/client/daemon_client.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
+#include "apps/program_version.h"
 #include "apps/trace/otlp.h"
 #include "apps/trace/trace_text.h"
 #include "base/counted.h"
@@ -216,8 +217,8 @@ class TraceCommand : public Command {
     ::gethostname(host, sizeof host - 1);
     std::random_device device;
     std::mt19937_64 random((uint64_t{device()} << 32) | device());
-    const Json document =
-        to_otlp(path_, trace.requests, {LEAT_VERSION, host}, [&random] { return random(); });
+    const Json document = to_otlp(path_, trace.requests, {std::string(program_version()), host},
+                                  [&random] { return random(); });
     return otlp_.starts_with("http://") ? send(document) : write(document);
   }
 

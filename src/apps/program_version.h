@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// program_version: of this program, as `leat --version` tells it: "0.1.0".
+#pragma once
+
+#include <string_view>
+
+namespace leat {
+
+std::string_view program_version();
+
+}  // namespace leat
