@@ -169,7 +169,16 @@ class SlowReaderTest : public ServedDoor {
   // More than sockets hold.
   static constexpr uint64_t kLarge = 16 * kMiB;
 
-  SlowReaderTest() { source_->put("train/large", std::string(kLarge, 'l')); }
+  SlowReaderTest() {
+    source_->put("train/large", std::string(kLarge, 'l'));
+    serve_with({.bytes_max = kMiB, .patience = std::chrono::seconds(20)});
+  }
+
+  void serve_with(AnswerRoomOptions answers) {
+    answers_ = answers;
+    restart();
+    worker_ = client(TokenClaims::of_worker(kOther));
+  }
 
   // Asks for all of it and takes nothing.
   std::unique_ptr<RawClient> slow() {
@@ -204,9 +213,7 @@ TEST_F(SlowReaderTest, OthersWaitForWhatItsAnswerHolds) {
 }
 
 TEST_F(SlowReaderTest, WhoHasWaitedLongIsSentElsewhereAndSmallAnswersNeedNotWait) {
-  answer_patience_ = milliseconds(20);
-  restart();
-  worker_ = client(TokenClaims::of_worker(kOther));
+  serve_with({.bytes_max = kMiB, .patience = milliseconds(20)});
   auto one = slow();
   std::string text;
   auto reply = read(*worker_, read_of("train/large", {0, 100'000}), &text);

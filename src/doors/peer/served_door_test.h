@@ -69,7 +69,7 @@ class ServedDoor : public ::testing::Test {
                       .follows = [this] { return follows_.load(); },
                       .poll_time = std::chrono::milliseconds(50),
                       .told = [this](PeerChanges news) { told_ = std::move(news); },
-                      .answers = {.bytes_max = kMiB, .patience = answer_patience_}});
+                      .answers = answers_});
     server_ = HttpServer::start(endpoint, door_->router(), {}, executor_).value();
   }
   void restart() {
@@ -180,7 +180,7 @@ class ServedDoor : public ::testing::Test {
   std::unique_ptr<VerifyRuns> verify_runs_;
   std::shared_ptr<OwnPeer> own_;
   std::atomic<bool> follows_ = true;
-  Clock::duration answer_patience_ = std::chrono::seconds(20);
+  AnswerRoomOptions answers_{};
   std::unique_ptr<RequestVerifier> verifier_;
   std::unique_ptr<PeerDoor> door_;
   std::unique_ptr<HttpServer> server_;
