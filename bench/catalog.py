@@ -254,6 +254,9 @@ CLUSTER = Layer("A cluster", "", {
     "remote-latency": Row("4 KiB at depth 1 through a folder, in a worker's cache ÷ a ping-pong", {
         "remote_latency": most("4 KiB remote hit through the folder, depth 1 ÷ TCP ping-pong", 4),
         "remote_bytes": most("bytes moved for each of them", 5120, "bytes")}, 40, root=True),
+    "small-reads": Row("4 KiB reads by a client, several in a request ÷ each in its own", {
+        f"small_reads_{depth}": Figure(f"4 KiB reads, {depth} under way, together ÷ each alone",
+                                       None) for depth in (1, 16, 64)}, 70, root=True),
     "aggregate": Row("four workers behind 1 Gbit/s each, one client per worker ÷ sum of links", {
         "aggregate": Figure("4 workers behind 1 Gbit/s, 4 clients ÷ sum of links", 0.9),
         "aggregate_few": Figure("the same of 90 large files, which no ring shares out evenly",

@@ -5,12 +5,16 @@
 //   leat_bench_door check ADDRESS TOKEN MOUNT DIRECTORY [CA CERTIFICATE KEY]
 //   leat_bench_door leat ADDRESS TOKEN MOUNT DIRECTORY BYTES CONNECTIONS SECONDS
 //   leat_bench_door tls ADDRESS TOKEN MOUNT DIRECTORY BYTES CONNECTIONS SECONDS CA CERTIFICATE KEY
+//   leat_bench_door reads ADDRESS TOKEN MOUNT DIRECTORY BYTES READERS SECONDS TOGETHER
 //   leat_bench_door beast ADDRESS BYTES CONNECTIONS SECONDS NAME…
 //   leat_bench_door raw ADDRESS NAME FILE_BYTES BYTES CONNECTIONS SECONDS
 //   leat_bench_door pingpong ADDRESS NAME BYTES COUNT
 // `check` reads all files of a directory of the mount and compares every byte; the others compare
-// both ends of each answer. BYTES: of each range. NAME: of the file that is served, which its bytes
-// tell of. TLS is our own HTTP client's. Each prints a line of JSON.
+// both ends of each answer. `reads`: by the client that folders have, which asks for up to TOGETHER
+// small reads in one request. BYTES: of each range. NAME: of the file that is served, which its
+// bytes tell of. TLS is our own HTTP client's. Each prints a line of JSON.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -117,19 +121,85 @@ int ask_over_tls(const Door& door, Ranges ranges, uint64_t bytes, unsigned conne
   return 0;
 }
 
+struct Read {
+  PeerRead request{};
+  std::vector<char> memory{};
+  uint64_t answered = 0;
+  std::vector<double> seconds{};
+};
+
+Task<> read_until(const Door& door, Ranges& ranges, Clock::time_point end, Read& read) {
+  while (Clock::now() < end) {
+    Question asked;
+    const PeerReadRequest next = ranges.next(asked);
+    PeerRead request{.mount = next.mount,
+                     .file = std::make_shared<const FileRef>(next.file),
+                     .range = next.range,
+                     .route = {.epoch = door.epoch}};
+    read.memory.resize(next.range.size);
+    const auto begin = Clock::now();
+    auto reply = co_await door.client->read(for_a_while(), std::move(request),
+                                            std::as_writable_bytes(std::span(read.memory)));
+    if (!reply.result) asker::fail(reply.result.error().to_string());
+    read.seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    asker::check_ends(asked, read.memory.data());
+    ++read.answered;
+  }
+}
+
+double own_cpu_s() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+int read_by_client(const Door& door, Ranges ranges, uint64_t bytes, size_t readers, double seconds,
+                   Executor& executor) {
+  std::vector<Read> reads(readers);
+  std::vector<std::future<void>> running;
+  const double cpu = own_cpu_s();
+  const auto begin = Clock::now();
+  const auto end =
+      begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  for (Read& read : reads) {
+    running.push_back(boost::asio::co_spawn(executor.any(), read_until(door, ranges, end, read),
+                                            boost::asio::use_future));
+  }
+  for (auto& one : running) one.get();
+  const double took = std::chrono::duration<double>(Clock::now() - begin).count();
+  uint64_t answered = 0;
+  std::vector<double> each;
+  for (const Read& read : reads) {
+    answered += read.answered;
+    each.insert(each.end(), read.seconds.begin(), read.seconds.end());
+  }
+  std::ranges::sort(each);
+  std::printf(
+      "{\"requests\": %lu, \"bytes\": %lu, \"seconds\": %.4f, \"own_cpu_s\": %.4f, "
+      "\"p50_s\": %.9f, \"p99_s\": %.9f}\n",
+      answered, answered * bytes, took, own_cpu_s() - cpu, each[each.size() / 2],
+      each[each.size() * 99 / 100]);
+  return 0;
+}
+
 int of_a_worker(const std::string& mode, const std::vector<std::string>& words) {
-  const size_t fixed = mode == "check" ? 4 : 7;
+  const size_t fixed = mode == "check" ? 4 : mode == "reads" ? 8 : 7;
   if (words.size() != fixed && words.size() != fixed + 3) return 2;
   const std::vector<std::string> certificates(words.begin() + static_cast<ptrdiff_t>(fixed),
                                               words.end());
   Executor executor({.threads = 1});
-  const Door door = open_door(words[0], words[1], words[2], certificates, executor);
+  const size_t together = mode == "reads" ? number(words[7]) : 1;
+  const Door door = open_door(words[0], words[1], words[2], certificates, executor, together);
   std::vector<SourceObject> objects = objects_in(door, words[3], executor);
   if (mode == "check") return check(door, objects, executor);
   const uint64_t bytes = number(words[4]);
   const size_t connections = number(words[5]);
   const double seconds = std::atof(words[6].c_str());
   Ranges ranges(door, std::move(objects), bytes);
+  if (mode == "reads") {
+    return read_by_client(door, std::move(ranges), bytes, connections, seconds, executor);
+  }
   if (mode == "tls") {
     return ask_over_tls(door, std::move(ranges), bytes, static_cast<unsigned>(connections),
                         seconds);
@@ -199,7 +269,9 @@ int run(const std::vector<std::string>& words) {
   if (words.empty()) return 2;
   const std::string& mode = words[0];
   const std::vector<std::string> rest(words.begin() + 1, words.end());
-  if (mode == "check" || mode == "leat" || mode == "tls") return of_a_worker(mode, rest);
+  if (mode == "check" || mode == "leat" || mode == "reads" || mode == "tls") {
+    return of_a_worker(mode, rest);
+  }
   if (mode == "beast" && rest.size() > 4) return of_beast(rest);
   if (mode == "raw" && rest.size() == 6) return of_raw(rest);
   if (mode == "pingpong" && rest.size() == 4) return pingpong(rest);

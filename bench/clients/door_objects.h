@@ -32,10 +32,11 @@ inline Context for_a_while() {
   return Context::background().with_timeout(std::chrono::seconds(30));
 }
 
-// `certificates`: none, or the files of CA, certificate and key.
+// `certificates`: none, or the files of CA, certificate and key. `together`: so many small reads go
+// in one request.
 inline Door open_door(const std::string& address, const std::string& token_file,
                       const std::string& mount, const std::vector<std::string>& certificates,
-                      Executor& executor) {
+                      Executor& executor, size_t together = 1) {
   Door door{.address = address};
   door.signer = std::make_shared<RequestSigner>(must(Token::read(token_file), "token"));
   if (certificates.size() == 3) {
@@ -54,6 +55,8 @@ inline Door open_door(const std::string& address, const std::string& token_file,
   for (const auto& [id, info] : view->workers) {
     if (info.address == address) door.worker = options.worker = id;
   }
+  options.batches = together > 1;
+  options.small_reads.together_max = together;
   door.client = must(PeerClient::make(options, door.signer, executor), "worker");
   return door;
 }

@@ -18,6 +18,7 @@ SERVER_CORE = 0
 SMALL_CONNECTIONS, RANGE_CONNECTIONS = 8, 4
 RANGE_BYTES = 4 * MIB
 PAGE_BYTES = 4 * KIB
+SMALL_DEPTHS, TOGETHER = (1, 16, 64), 64
 
 
 def client_core():
@@ -173,3 +174,27 @@ def remote_latency(setting):
                                "note": f"{told['p50_s'] * 1e6:.0f} µs, p99 "
                                        f"{told['p99_s'] * 1e6:.0f}; ping-pong {mean * 1e6:.0f} µs"},
             "remote_bytes": {"value": moved, "note": f"{sizes.pages:,} reads"}}
+
+
+def small_reads(setting):
+    """small-reads: pages of 4 KiB by a client's requests, several of them in one ÷ each alone."""
+    seconds = setting.sizes.rate_s / 2
+    with setting.scene("load", workers=1) as scene:
+        one = Door(scene, "load", "small/")
+
+        def reads(depth, together):
+            done = one.worth(one.worker.process.pid, "reads", *one.of_worker, PAGE_BYTES, depth,
+                             seconds, together)
+            each = 1e6 * (done["cpu_s"] + done["own_cpu_s"]) / done["requests"]
+            return done["requests"] / done["seconds"], done["p99_s"], each
+
+        figures = {}
+        for depth in SMALL_DEPTHS:
+            first, ours, last = (reads(depth, together) for together in (1, TOGETHER, 1))
+            alone = (first[0] + last[0]) / 2
+            figures[f"small_reads_{depth}"] = {
+                "value": ours[0] / alone, "reference": [1 / first[0], 1 / last[0]],
+                "note": ", ".join(f"{who} {rate:,.0f} reads/s, p99 {p99 * 1e6:.0f} µs, {cpu:.1f} µs "
+                                  "of CPU at both ends"
+                                  for who, (rate, p99, cpu) in (("together", ours), ("alone", last)))}
+    return figures

@@ -19,6 +19,7 @@ ROWS = {
     "ranges": door_rows.ranges,
     "ranges-tls": door_rows.ranges_tls,
     "remote-latency": door_rows.remote_latency,
+    "small-reads": door_rows.small_reads,
     "aggregate": read_rows.aggregate,
     **{name: under_fault(name) for name in FAULTS},
     "hit-rate": read_rows.hit_rate,

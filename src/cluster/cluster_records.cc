@@ -55,7 +55,8 @@ Json worker_json(const WorkerInfo& worker) {
           {"socket", worker.socket},
           {"capacity", worker.capacity_bytes},
           {"state", worker.state == WorkerState::kDraining ? "draining" : "active"},
-          {"version", worker.version}};
+          {"version", worker.version},
+          {"protocol", worker.protocol}};
 }
 
 WorkerInfo worker_of(const Json& json) {
@@ -67,7 +68,8 @@ WorkerInfo worker_of(const Json& json) {
           .capacity_bytes = json.at("capacity").get<uint64_t>(),
           .state =
               json.value("state", "") == "draining" ? WorkerState::kDraining : WorkerState::kActive,
-          .version = json.value("version", "")};
+          .version = json.value("version", ""),
+          .protocol = json.value("protocol", uint32_t{0})};
 }
 
 Json mount_json(const ClusterMount& mount) {

@@ -14,6 +14,9 @@ enum class WorkerState : uint8_t {
   kDraining,  // gives its share away; what it has it still answers
 };
 
+inline constexpr uint32_t kBatchProtocol = 1;
+inline constexpr uint32_t kPeerProtocol = kBatchProtocol;  // of this program
+
 struct WorkerInfo {
   WorkerId id{};
   std::string address{};  // of its data door: "10.0.0.1:7480"
@@ -25,6 +28,8 @@ struct WorkerInfo {
   uint64_t capacity_bytes = 0;
   WorkerState state = WorkerState::kActive;
   std::string version{};  // of its program
+  // Of its data door: what it answers beyond the first one. From kBatchProtocol on: batches.
+  uint32_t protocol = 0;
 
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };

@@ -76,6 +76,7 @@ PeerClient::PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
           {.tls = options_.tls, .connections_max = 1, .connect_timeout = options_.ping_timeout}),
       spawner_(executor),
       circuit_(options_.circuit),
+      batches_(options_.batches ? ReadBatches::make(options_.small_reads, executor) : nullptr),
       snapshots_(make_peer_snapshots(*this)) {}
 
 bool PeerClient::usable() const {
@@ -187,6 +188,18 @@ Task<PeerReply<HttpResponse>> PeerClient::call(Context context, HttpRequest requ
 
 Task<PeerReply<void>> PeerClient::read(Context context, PeerRead request,
                                        std::span<std::byte> into) {
+  if (batches_ != nullptr && batches_->takes(request)) {
+    return batches_->read(shared_from_this(), std::move(context), std::move(request), into);
+  }
+  return read_alone(std::move(context), std::move(request), into);
+}
+
+void PeerClient::received(uint64_t bytes) {
+  received_bytes.add(bytes);
+}
+
+Task<PeerReply<void>> PeerClient::read_alone(Context context, PeerRead request,
+                                             std::span<std::byte> into) {
   requests_total.add();
   PeerReadRequest asked{.mount = std::move(request.mount),
                         .file = *request.file,
@@ -211,7 +224,7 @@ Task<PeerReply<void>> PeerClient::read(Context context, PeerRead request,
   }
   PeerReply<HttpResponse> reply = judge(std::move(response), context, watched.found_dead());
   if (!reply.result) co_return refused<void>(reply);
-  received_bytes.add(into.size());
+  received(into.size());
   co_return PeerReply<void>{PeerReach::kAnswered, {}, reply.epoch, advice_of(*reply.result)};
 }
 

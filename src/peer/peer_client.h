@@ -10,6 +10,7 @@
 
 #include "cluster/cluster_view.h"
 #include "http/client.h"
+#include "peer/batches/read_batches.h"
 #include "peer/changes.h"
 #include "peer/peer.h"
 #include "peer/peer_circuit.h"
@@ -30,9 +31,11 @@ struct PeerClientOptions {
   Clock::duration ping_timeout = std::chrono::seconds(1);
   PeerWatchOptions watch{};
   PeerCircuitOptions circuit{};
+  bool batches = false;  // it answers these
+  SmallReadOptions small_reads{};
 };
 
-class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> {
+class PeerClient : public Peer, public BatchAsker, public std::enable_shared_from_this<PeerClient> {
  public:
   // kInvalidArgument for an address that is none. `signer` is shared by all clients of a process.
   static Result<std::shared_ptr<PeerClient>> make(PeerClientOptions options,
@@ -52,7 +55,7 @@ class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> 
 
   // Any other request, and the whole of its answer; before `grace` it is not overdue.
   Task<PeerReply<HttpResponse>> call(Context context, HttpRequest request, PeerRoute route,
-                                     Clock::duration grace);
+                                     Clock::duration grace) override;
 
   Task<Result<>> ping() const;
   // Null, or no changes and no number: nothing new for so long that the worker answers all the
@@ -67,6 +70,10 @@ class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> 
  private:
   PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
              std::shared_ptr<RequestSigner> signer, Executor& executor);
+
+  Task<PeerReply<void>> read_alone(Context context, PeerRead request,
+                                   std::span<std::byte> into) override;
+  void received(uint64_t bytes) override;
 
   static Task<> try_again(std::shared_ptr<const PeerClient> self);
 
@@ -88,6 +95,7 @@ class PeerClient : public Peer, public std::enable_shared_from_this<PeerClient> 
   const Spawner spawner_;
   std::shared_ptr<PeerWatch> watch_;
   mutable PeerCircuit circuit_;
+  const std::shared_ptr<ReadBatches> batches_;  // null where it answers none
   std::unique_ptr<SnapshotPeer> snapshots_;
   mutable std::mutex mutex_;  // leaf
   std::string instance_;

@@ -18,7 +18,8 @@ void PeerTable::update(const ClusterView& view) {
   for (const auto& [id, info] : view.workers) {
     Known& known = peers_[id];
     const bool same = known.peer != nullptr && known.info.address == info.address &&
-                      known.info.socket == info.socket && known.info.host_id == info.host_id;
+                      known.info.socket == info.socket && known.info.host_id == info.host_id &&
+                      known.info.protocol == info.protocol;
     known.info = info;
     if (!same) known.peer = make_(info);
   }

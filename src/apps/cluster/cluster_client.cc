@@ -131,13 +131,15 @@ class ClusterClientImpl : public ClusterClient {
     if (options_.local) {
       if (PeerPtr local = options_.local(info)) return local;
     }
-    Result<ClientPtr> client = make_client(info.address, info.id);
+    Result<ClientPtr> client = make_client(info.address, info.id, info.protocol >= kBatchProtocol);
     if (client) return *client;
     log::warning("worker {}: {}", info.address, client.error().to_string());
     return nullptr;
   }
-  Result<ClientPtr> make_client(const std::string& address, const WorkerId& id) {
+  Result<ClientPtr> make_client(const std::string& address, const WorkerId& id,
+                                bool batches = false) {
     PeerClientOptions client{.address = address, .worker = id, .tls = options_.tls};
+    client.batches = batches;
     return PeerClient::make(std::move(client), options_.signer, executor_);
   }
 

@@ -265,7 +265,8 @@ WorkerInfo ClusterWorkerImpl::make_self(const HttpEndpoint& listening) const {
                   .host_name = options_.host_name,
                   .socket = files_door_ ? files_door_->path() : "",
                   .capacity_bytes = store_.stats().capacity_bytes,
-                  .version = options_.version};
+                  .version = options_.version,
+                  .protocol = kPeerProtocol};
   if (self.address.empty()) self.address = listening.to_string();
   return self;
 }
@@ -273,6 +274,7 @@ WorkerInfo ClusterWorkerImpl::make_self(const HttpEndpoint& listening) const {
 PeerPtr ClusterWorkerImpl::make_peer(const WorkerInfo& info) {
   if (info.id == id_) return own_;
   PeerClientOptions options{.address = info.address, .worker = info.id, .tls = options_.tls};
+  options.batches = info.protocol >= kBatchProtocol;
   Result<std::shared_ptr<PeerClient>> client =
       PeerClient::make(std::move(options), signer_, executor_);
   if (!client) {

@@ -10,6 +10,7 @@
 
 #include "doors/peer/served_door_test.h"
 #include "http/raw_sockets_test.h"
+#include "peer/batch.h"
 #include "peer/read_request.h"
 
 namespace leat {
@@ -220,6 +221,25 @@ TEST_F(SlowReaderTest, WhoHasWaitedLongIsSentElsewhereAndSmallAnswersNeedNotWait
   EXPECT_EQ(reply.reach, PeerReach::kNotReached);
   EXPECT_THAT(reply.result.error().to_string(), HasSubstr("readers are slow"));
   EXPECT_TRUE(read(*worker_, read_of("train/large", {0, 4096}), &text).result);
+}
+
+TEST_F(SlowReaderTest, BatchesWaitLikeOtherAnswers) {
+  source_->put("train/small", std::string(100'000, 's'));
+  serve_with({.bytes_max = kMiB, .patience = milliseconds(20)});
+  const PeerRead read = read_of("train/small", {0, 10'000});
+  HttpRequest asked{.method = "POST", .path = kBatchPath};
+  asked.body = encode_batch(std::vector(
+      5, PeerReadRequest{.mount = read.mount, .file = *read.file, .range = read.range}));
+  asked.headers.set(kToField, kSelf.to_hex());
+  put_terms({.epoch = 7}, asked);
+  asked.target = make_target(asked.path, asked.query);
+  RequestSigner signer(*issue(secrets()->signing(), TokenClaims::of_worker(kOther)));
+  HttpRequest again = asked;
+  signer.sign(asked);
+  signer.sign(again);
+  EXPECT_EQ(status_of(asked), 200);
+  auto one = slow();
+  EXPECT_EQ(status_of(again), 503);
 }
 
 }  // namespace

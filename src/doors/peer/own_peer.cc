@@ -30,6 +30,12 @@ Counter turned_away("leat_peer_turned_away_total",
 // For readers to hear of it again before they forget, and to forget soon.
 constexpr std::chrono::seconds kAdviceLasts{10};
 
+void note_served(const PeerRead& request) {
+  served_reads.add();
+  served_bytes.add(request.range.size);
+  if (request.route.replicas > 1) replica_reads.add();
+}
+
 std::string_view parent_of(std::string_view key) {
   if (key.ends_with('/')) key.remove_suffix(1);
   return key.substr(0, key.rfind('/') + 1);
@@ -159,11 +165,7 @@ Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request
         error(StatusCode::kNotFound, fmt::format("'{}' is not cached here", (*file)->key)), *view);
   }
   Result<PeerBytes> bytes = co_await fetch(context, *file, request.range, here, beside);
-  if (bytes) {
-    served_reads.add();
-    served_bytes.add(request.range.size);
-    if (request.route.replicas > 1) replica_reads.add();
-  }
+  if (bytes) note_served(request);
   co_return answered(std::move(bytes), *view);
 }
 
@@ -233,6 +235,14 @@ Task<PeerReply<void>> OwnPeer::read(Context context, PeerRead request, std::span
   }
 }
 
+std::optional<Bytes> OwnPeer::try_read(const PeerRead& request) {
+  Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
+  if (!file) return std::nullopt;
+  std::optional<Bytes> hot = parts_.fetcher.try_read(**file, request.range);
+  if (hot) note_served(request);
+  return hot;
+}
+
 std::optional<StoredRange> OwnPeer::stored(const PeerRead& request) {
   if (parts_.store == nullptr) return std::nullopt;
   Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
@@ -245,9 +255,7 @@ std::optional<StoredRange> OwnPeer::stored(const PeerRead& request) {
     stored = parts_.store->stored(**file, request.range);
   }
   if (!stored) return std::nullopt;
-  served_reads.add();
-  served_bytes.add(request.range.size);
-  if (request.route.replicas > 1) replica_reads.add();
+  note_served(request);
   return stored;
 }
 

@@ -67,6 +67,9 @@ class OwnPeer : public Peer, public FileGiver {
 
   // As read(), without a copy; what the store has to be asked for as it comes.
   Task<PeerReply<PeerBytes>> read_bytes(Context context, PeerRead request);
+  // What is in memory or in the page cache; nothing where there is something to wait for, or to
+  // refuse.
+  std::optional<Bytes> try_read(const PeerRead& request);
   // Where the bytes lie, for who sends them by the kernel; nothing where they have to be read.
   std::optional<StoredRange> stored(const PeerRead& request);
   // What is to be said with bytes that were answered: how many are to be asked for that stripe.

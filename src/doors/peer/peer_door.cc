@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "doors/peer/batch_answers.h"
 #include "peer/name_pages.h"
 #include "peer/peer_error.h"
 #include "peer/read_request.h"
@@ -50,6 +51,11 @@ std::optional<uint64_t> number_in(const HttpRequest& request, const std::string&
 HttpResponse no_number(std::string_view name) {
   return failure(
       {StatusCode::kInvalidArgument, fmt::format("the request's '{}' is no number", name)});
+}
+
+// Without an epoch: another worker may well answer.
+HttpResponse no_room(const Status& why) {
+  return HttpResponse::json(503, encode_peer_error(why));
 }
 
 HttpResponse nothing_new() {
@@ -111,6 +117,7 @@ PeerDoor::PeerDoor(PeerDoorParts parts)
 HttpRouter PeerDoor::router() {
   HttpRouter router;
   router.add("GET", kBytesPath, this, &PeerDoor::bytes);
+  router.add("POST", kBatchPath, this, &PeerDoor::batch);
   router.add("GET", kStatPath, this, &PeerDoor::stat);
   router.add("GET", kListPath, this, &PeerDoor::list);
   router.add("GET", "/peer/v1/ping", this, &PeerDoor::ping);
@@ -202,8 +209,7 @@ Task<HttpResponse> PeerDoor::bytes(Context context, HttpRequest request) {
     // What was read goes; when there is room it is most likely cached.
     reply = {};
     Result<AnswerRoom::Share> later = co_await answers_.enter(bounded, size);
-    // Without an epoch: another worker may well answer.
-    if (!later) co_return HttpResponse::json(503, encode_peer_error(later.error()));
+    if (!later) co_return no_room(later.error());
     response.held = *std::move(later);
     reply = co_await parts_.own.read_bytes(bounded, read);
   }
@@ -219,6 +225,32 @@ Task<HttpResponse> PeerDoor::bytes(Context context, HttpRequest request) {
       return pass_on(bounded, bytes, std::move(writer));
     };
   }
+  set_epoch(response);
+  co_return response;
+}
+
+Task<HttpResponse> PeerDoor::batch(Context context, HttpRequest request) {
+  PrincipalPtr who;
+  if (auto refused = refusal(request, "", &who)) co_return *std::move(refused);
+  Result<PeerTerms> terms = terms_of(request);
+  if (auto broken = wrong(terms)) co_return *std::move(broken);
+  Result<std::vector<PeerReadRequest>> records = decode_batch(request.body);
+  if (auto broken = wrong(records)) co_return *std::move(broken);
+  uint64_t bytes = 0;
+  for (const PeerReadRequest& record : *records) bytes += record.range.size;
+  const Context bounded = bounded_by(*terms, std::move(context));
+  HttpResponse response{.status = 200};
+  if (auto room = answers_.try_enter(bytes)) {
+    response.held = *std::move(room);
+  } else {
+    Result<AnswerRoom::Share> later = co_await answers_.enter(bounded, bytes);
+    if (!later) co_return no_room(later.error());
+    response.held = *std::move(later);
+  }
+  BatchAnswer answer = co_await answer_batch(
+      parts_.own, bounded, *terms, *std::move(records),
+      [who](const std::string& mount) { return who->rights.may(mount, Right::kRead); });
+  response.bytes = encode_batch_answer(answer, true);
   set_epoch(response);
   co_return response;
 }

@@ -50,6 +50,7 @@ class PeerDoor {
  private:
   Task<HttpResponse> ping(Context context, HttpRequest request);
   Task<HttpResponse> bytes(Context context, HttpRequest request);
+  Task<HttpResponse> batch(Context context, HttpRequest request);
   Task<HttpResponse> list(Context context, HttpRequest request);
   Task<HttpResponse> stat(Context context, HttpRequest request);
   Task<HttpResponse> cluster(Context context, HttpRequest request);

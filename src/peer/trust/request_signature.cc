@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/id128.h"
+#include "peer/batch.h"
 
 namespace leat {
 namespace {
@@ -69,6 +70,7 @@ uint64_t drawn() {
 }  // namespace
 
 bool only_asks(const HttpRequest& request) {
+  if (request.method == "POST") return request.path == kBatchPath;
   return request.method == "GET" || request.method == "HEAD" || request.method == "DESCRIPTOR";
 }
 

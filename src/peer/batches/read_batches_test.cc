@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes together, and what becomes of each of them.
+#include "peer/batches/read_batches.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <mutex>
+
+#include "peer/batch.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+constexpr uint64_t kBytes = 100;
+
+std::string body_of(const std::string& key) {
+  std::string body;
+  while (body.size() < kBytes) body += key;
+  body.resize(kBytes);
+  return body;
+}
+
+// Has all but what begins with "cold" at hand for a batch.
+class MadeAsker : public BatchAsker {
+ public:
+  enum class Batches : uint8_t { kAnswered, kUnknown, kNotReached, kGarbled };
+
+  Task<PeerReply<void>> read_alone(Context context, PeerRead request,
+                                   std::span<std::byte> into) override {
+    ++alone;
+    co_await sleep_through(answer_time);
+    if (request.file->key == "held") {
+      Result<bool> waited = co_await released_->wait(context, "a test");
+      if (!waited) co_return PeerReply<void>{PeerReach::kNotReached, Error(waited.error()), 0, {}};
+    }
+    const std::string body = body_of(request.file->key);
+    std::memcpy(into.data(), body.data() + request.range.offset, into.size());
+    request.progress.arrived(into.size());
+    co_return PeerReply<void>{PeerReach::kAnswered, {}, 7, {}};
+  }
+  Task<PeerReply<HttpResponse>> call(Context, HttpRequest request, PeerRoute route,
+                                     Clock::duration) override {
+    EXPECT_EQ(request.path, kBatchPath);
+    EXPECT_EQ(route.epoch, 7);
+    auto records = decode_batch(request.body);
+    EXPECT_TRUE(records);
+    {
+      std::lock_guard lock(mutex_);
+      sizes_.push_back(records->size());
+    }
+    if (batches == Batches::kNotReached) {
+      co_return PeerReply<HttpResponse>{
+          PeerReach::kNotReached, error(StatusCode::kUnavailable, "it is gone"), 0, {}};
+    }
+    if (batches == Batches::kUnknown) {
+      co_return PeerReply<HttpResponse>{
+          PeerReach::kAnswered, error(StatusCode::kNotFound, "no such route"), 7, {}};
+    }
+    BatchAnswer answer;
+    for (const PeerReadRequest& one : *records) {
+      if (one.file.key.starts_with("cold")) {
+        answer.push_back(error(StatusCode::kNotFound, "ask for it alone"));
+        continue;
+      }
+      answer.emplace_back(
+          Bytes::copy_of(body_of(one.file.key).substr(one.range.offset, one.range.size)));
+    }
+    const Bytes encoded = encode_batch_answer(answer, true);
+    HttpResponse response{.status = 200, .body = encoded.to_string()};
+    if (batches == Batches::kGarbled) response.body.pop_back();
+    co_return PeerReply<HttpResponse>{PeerReach::kAnswered, std::move(response), 7, {}};
+  }
+  void received(uint64_t bytes) override { batched_bytes += bytes; }
+
+  void release() { released_->set(true); }
+  std::vector<size_t> sizes() const {
+    std::lock_guard lock(mutex_);
+    return sizes_;
+  }
+
+  std::atomic<Batches> batches = Batches::kAnswered;
+  Clock::duration answer_time{0};
+  std::atomic<size_t> alone = 0;
+  std::atomic<uint64_t> batched_bytes = 0;
+
+ private:
+  const std::shared_ptr<SharedResult<bool>> released_ = SharedResult<bool>::make();
+  mutable std::mutex mutex_;
+  std::vector<size_t> sizes_;
+};
+
+class ReadBatchesTest : public ::testing::Test {
+ protected:
+  struct Pending {
+    std::string key;
+    std::string text = std::string(kBytes, '\0');
+    std::future<PeerReply<void>> reply{};
+  };
+
+  // One at a time, and who waits does so until that has ended.
+  std::shared_ptr<ReadBatches> one_by_one() {
+    return ReadBatches::make({.under_way_max = 1, .patience = hours(1)}, executor_);
+  }
+  std::unique_ptr<Pending> begin(ReadBatches& batches, const std::string& key,
+                                 Context context = Context::background()) {
+    auto pending = std::make_unique<Pending>(Pending{.key = key});
+    PeerRead request{.mount = "/m", .range = {0, kBytes}, .route = {.epoch = 7}};
+    request.file = std::make_shared<const FileRef>(
+        FileRef::make(make_store_id("memory", "", "", "bucket"), key, Version::etag("1"), kBytes));
+    pending->reply =
+        boost::asio::co_spawn(executor_.any(),
+                              batches.read(asker_, std::move(context), std::move(request),
+                                           std::as_writable_bytes(std::span(pending->text))),
+                              boost::asio::use_future);
+    return pending;
+  }
+  // Behind one that is held.
+  std::vector<std::unique_ptr<Pending>> queue(ReadBatches& batches,
+                                              const std::vector<std::string>& keys) {
+    std::vector<std::unique_ptr<Pending>> all;
+    all.push_back(begin(batches, "held"));
+    while (asker_->alone == 0) std::this_thread::yield();
+    for (const std::string& key : keys) all.push_back(begin(batches, key));
+    // They have come to wait, as no task runs.
+    std::this_thread::sleep_for(milliseconds(20));
+    return all;
+  }
+  static void expect_read(Pending& pending) {
+    auto reply = pending.reply.get();
+    EXPECT_EQ(reply.reach, PeerReach::kAnswered);
+    ASSERT_TRUE(reply.result) << reply.result.error().to_string();
+    EXPECT_EQ(reply.epoch, 7);
+    EXPECT_EQ(pending.text, body_of(pending.key)) << pending.key;
+  }
+
+  Executor executor_{{.threads = 2}};
+  std::shared_ptr<MadeAsker> asker_ = std::make_shared<MadeAsker>();
+};
+
+TEST_F(ReadBatchesTest, WhatWaitsGoesTogether) {
+  auto batches = one_by_one();
+  auto all = queue(*batches, {"a", "b", "c", "d"});
+  asker_->release();
+  for (auto& one : all) expect_read(*one);
+  EXPECT_EQ(asker_->sizes(), std::vector<size_t>{4});
+  EXPECT_EQ(asker_->alone, 1u);
+  EXPECT_EQ(asker_->batched_bytes, 4 * kBytes);
+}
+
+TEST_F(ReadBatchesTest, WhatABatchDoesNotGiveIsAskedForAlone) {
+  auto batches = one_by_one();
+  auto all = queue(*batches, {"a", "cold 1", "c", "cold 2", "e"});
+  asker_->release();
+  for (auto& one : all) expect_read(*one);
+  EXPECT_EQ(asker_->sizes(), std::vector<size_t>{5});
+  EXPECT_EQ(asker_->alone, 3u);
+}
+
+TEST_F(ReadBatchesTest, WhatIsNoAnswerIsNone) {
+  for (auto kind : {MadeAsker::Batches::kUnknown, MadeAsker::Batches::kGarbled}) {
+    asker_ = std::make_shared<MadeAsker>();
+    asker_->batches = kind;
+    auto batches = one_by_one();
+    auto all = queue(*batches, {"a", "b", "c"});
+    asker_->release();
+    for (auto& one : all) expect_read(*one);
+    EXPECT_EQ(asker_->alone, 4u);
+    EXPECT_EQ(asker_->batched_bytes, 0u);
+  }
+}
+
+TEST_F(ReadBatchesTest, WhereNobodyAnswersEachHearsOfThatAndWaitsForItOnce) {
+  asker_->batches = MadeAsker::Batches::kNotReached;
+  auto batches = one_by_one();
+  auto all = queue(*batches, {"a", "b", "c"});
+  asker_->release();
+  expect_read(*all.front());
+  for (size_t i = 1; i < all.size(); ++i) {
+    auto reply = all[i]->reply.get();
+    EXPECT_EQ(reply.reach, PeerReach::kNotReached);
+    EXPECT_FALSE(reply.result);
+  }
+  EXPECT_EQ(asker_->alone, 1u);
+}
+
+TEST_F(ReadBatchesTest, WhoGivesUpLeavesTheOthersAsTheyAre) {
+  auto batches = one_by_one();
+  std::stop_source gives_up;
+  auto all = queue(*batches, {"a", "b"});
+  auto leaves = begin(*batches, "c", Context::background().with_cancel(gives_up.get_token()));
+  auto late = begin(*batches, "d", Context::background().with_timeout(milliseconds(30)));
+  gives_up.request_stop();
+  EXPECT_EQ(leaves->reply.get().result.error().code(), StatusCode::kCancelled);
+  EXPECT_EQ(late->reply.get().result.error().code(), StatusCode::kTimedOut);
+  asker_->release();
+  for (auto& one : all) expect_read(*one);
+  EXPECT_EQ(asker_->sizes(), std::vector<size_t>{2});
+  auto next = begin(*batches, "e");
+  expect_read(*next);
+}
+
+TEST_F(ReadBatchesTest, OneThatWaitsForAStoreHoldsNobodyUp) {
+  auto batches = ReadBatches::make({.under_way_max = 1, .patience = milliseconds(1)}, executor_);
+  auto held = begin(*batches, "held");
+  while (asker_->alone == 0) std::this_thread::yield();
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<Pending>> all;
+    for (const char* key : {"a", "b", "c"}) all.push_back(begin(*batches, key));
+    for (auto& one : all) expect_read(*one);
+  }
+  EXPECT_EQ(held->reply.wait_for(milliseconds(0)), std::future_status::timeout);
+  asker_->release();
+  expect_read(*held);
+}
+
+TEST_F(ReadBatchesTest, ManyReadersAreEachAnswered) {
+  asker_->answer_time = std::chrono::microseconds(100);
+  auto batches = ReadBatches::make({.under_way_max = 2, .together_max = 16}, executor_);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < 100; ++i) {
+        std::vector<std::unique_ptr<Pending>> all;
+        for (int n = 0; n < 10; ++n) {
+          all.push_back(begin(*batches, fmt::format("{} {}", n % 7 == 0 ? "cold" : "hot",
+                                                    thread * 1000 + i * 10 + n)));
+        }
+        for (auto& one : all) expect_read(*one);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_GT(asker_->sizes().size(), 0u);
+  EXPECT_EQ(asker_->batched_bytes + asker_->alone * kBytes, 4000 * kBytes);
+}
+
+}  // namespace
+}  // namespace leat

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many readers of single pages through a folder: while a worker is slow their reads come to wait for each
+other, and go to it several in a request."""
+
+import os
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from e2e.cluster_files import LARGE, LARGE_BYTES, body, path_in, read
+
+READERS, READS, PAGE = 48, 100, 4096
+
+
+def open_at_random(mount, name):
+    file = os.open(path_in(mount, name), os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+    return file
+
+
+def test_pages_are_asked_for_together_and_a_dead_worker_costs_none(make_cluster, seed):
+    cluster = make_cluster(2, LEAT_WORKER_SOCKET="none")
+    client = cluster.client()
+    mount = client.mount_cluster("/train", "-o", "cache=never", memory="32MiB")
+    bodies = {name: body(name) for name in (f"train/large/{i:03}" for i in range(LARGE))}
+    for name in bodies:  # into the workers' caches
+        assert read(mount, name) == bodies[name]
+    files = {name: open_at_random(mount, name) for name in bodies}
+
+    def batched():
+        return client.json("status")["counters"]["leat_peer_batched_reads_total"]
+
+    def hiccup(worker):
+        worker.pause()
+        time.sleep(0.05)
+        worker.resume()
+
+    def read_pages(reader, killed):
+        chosen = random.Random(seed + reader)
+        for number in range(READS):
+            name = chosen.choice(list(bodies))
+            at = chosen.randrange(LARGE_BYTES // PAGE) * PAGE
+            os.posix_fadvise(files[name], 0, 0, os.POSIX_FADV_DONTNEED)
+            assert os.pread(files[name], PAGE, at) == bodies[name][at:at + PAGE], (name, at)
+            if reader == 0 and number % 10 == 0:
+                hiccup(cluster.workers[0])
+            if reader == 0 and killed is not None and number == READS // 4:
+                killed.kill()
+
+    def round_of_reads(killed=None):
+        before = batched()
+        with ThreadPoolExecutor(READERS) as pool:
+            for done in [pool.submit(read_pages, reader, killed) for reader in range(READERS)]:
+                done.result()
+        return batched() - before
+
+    try:
+        assert round_of_reads() > READERS
+        round_of_reads(cluster.workers[1])
+        for name in bodies:  # what it had is the other one's now
+            assert read(mount, name) == bodies[name]
+        # For a second after batches that gave little all go alone.
+        assert any(round_of_reads() > READERS for _ in range(20))
+    finally:
+        for file in files.values():
+            os.close(file)
