@@ -257,6 +257,11 @@ CLUSTER = Layer("A cluster", "", {
     "small-reads": Row("4 KiB reads by a client, several in a request ÷ each in its own", {
         f"small_reads_{depth}": Figure(f"4 KiB reads, {depth} under way, together ÷ each alone",
                                        None) for depth in (1, 16, 64)}, 70, root=True),
+    "hedges": Row("parts of what two workers have, a second one asked where the first is late ÷ not", {
+        "hedges_even": most("400 reads/s of what two workers have, p99 with hedges ÷ without", None),
+        "hedges_hiccups": most("the same while workers stop for 30 ms now and then", None),
+        "hedges_busy": Figure("as many reads as there can be: bytes/s with hedges ÷ without", None)},
+        120, root=True),
     "aggregate": Row("four workers behind 1 Gbit/s each, one client per worker ÷ sum of links", {
         "aggregate": Figure("4 workers behind 1 Gbit/s, 4 clients ÷ sum of links", 0.9),
         "aggregate_few": Figure("the same of 90 large files, which no ring shares out evenly",

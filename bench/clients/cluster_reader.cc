@@ -7,12 +7,15 @@
 //   leat_bench_cluster_reader load FOLDER LIST THREADS SEED LIST_EVERY
 //   leat_bench_cluster_reader cycle FOLDER LIST THREADS
 //   leat_bench_cluster_reader pages FOLDER NAME BYTES COUNT
+//   leat_bench_cluster_reader parts FOLDER LIST THREADS SEED RATE
 // LIST has a line "NAME BYTES VERSION" for each file, where older versions are wrong. `once` reads
 // each in that order, `cycle` again and again; `load` at random, and a directory in place of every
-// LIST_EVERYth (0: none). The last two go on until their input ends; a line there makes them tell
-// what was since the line before. `pages` reads COUNT pages of 4 KiB at random, one after the
-// other. Told is a line of JSON. Reads go past the kernel's page cache as far as posix_fadvise
-// goes; a read is the opening of a file and all of its bytes.
+// LIST_EVERYth (0: none). `parts` reads 4 KiB to 1 MiB at random, RATE times a second: a read that
+// begins late, since those before it wait, has been waited for from when it was due (0: as many as
+// there can be). These three go on until their input ends; a line there makes them tell what was
+// since the line before. `pages` reads COUNT pages of 4 KiB at random, one after the other. Told is
+// a line of JSON. Reads go past the kernel's page cache as far as posix_fadvise goes; a read is the
+// opening of a file and all of its bytes, where it is not of a part.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -76,7 +79,9 @@ class Tally {
  public:
   explicit Tally(size_t threads) : began_(threads) {}
 
-  void begin(size_t thread) { began_[thread] = Now::now().time_since_epoch().count(); }
+  void begin(size_t thread, Now::time_point when = Now::now()) {
+    began_[thread] = when.time_since_epoch().count();
+  }
   void end(size_t thread, const Outcome& outcome) {
     const double seconds = pending_s(thread);
     began_[thread] = 0;
@@ -99,9 +104,9 @@ class Tally {
     std::printf(
         "{\"reads\": %zu, \"bytes\": %lu, \"seconds\": %.4f, \"stale\": %lu, "
         "\"failures\": %lu, \"wrong\": %lu, \"longest_s\": %.4f, \"p50_s\": %.6f, \"p99_s\": %.6f, "
-        "\"bytes_by_second\": [",
+        "\"p999_s\": %.6f, \"bytes_by_second\": [",
         seconds_.size(), bytes_, seconds_since(since_), stale_, failures_, wrong_, longest,
-        share(0.5), share(0.99));
+        share(0.5), share(0.99), share(0.999));
     const size_t last = by_second_.empty() ? 0 : by_second_.rbegin()->first + 1;
     for (size_t second = 0; second < last; ++second) {
       std::printf("%s%lu", second ? ", " : "", by_second_[second]);
@@ -250,8 +255,8 @@ int once(const std::string& folder, const std::vector<Entry>& entries, size_t th
   return 0;
 }
 
-// Chooses what thread number so and so reads next.
-using Choose = std::function<Outcome(size_t thread, std::vector<char>& memory)>;
+// Chooses what thread number so and so reads next, says that it begins, and reads it.
+using Choose = std::function<Outcome(size_t thread, std::vector<char>& memory, Tally& tally)>;
 
 int until_input_ends(size_t threads, const Choose& read) {
   Tally tally(threads);
@@ -261,8 +266,8 @@ int until_input_ends(size_t threads, const Choose& read) {
     pool.emplace_back([&, thread] {
       std::vector<char> memory(kStepBytes);
       while (!over) {
-        tally.begin(thread);
-        tally.end(thread, read(thread, memory));
+        const Outcome outcome = read(thread, memory, tally);
+        tally.end(thread, outcome);
       }
     });
   }
@@ -277,7 +282,8 @@ int load(const std::string& folder, const std::vector<Entry>& entries, size_t th
          uint64_t seed, uint64_t list_every) {
   std::vector<std::mt19937_64> random;
   for (size_t thread = 0; thread < threads; ++thread) random.emplace_back(seed * 1000 + thread);
-  return until_input_ends(threads, [&](size_t thread, std::vector<char>& memory) {
+  return until_input_ends(threads, [&](size_t thread, std::vector<char>& memory, Tally& tally) {
+    tally.begin(thread);
     const Entry& entry = entries[random[thread]() % entries.size()];
     const bool list = list_every != 0 && random[thread]() % list_every == 0;
     return list ? list_directory(folder, entry) : read_file(folder, entry, memory);
@@ -286,9 +292,58 @@ int load(const std::string& folder, const std::vector<Entry>& entries, size_t th
 
 int cycle(const std::string& folder, const std::vector<Entry>& entries, size_t threads) {
   std::atomic<size_t> next = 0;
-  return until_input_ends(threads, [&](size_t, std::vector<char>& memory) {
+  return until_input_ends(threads, [&](size_t thread, std::vector<char>& memory, Tally& tally) {
+    tally.begin(thread);
     return read_file(folder, entries[next++ % entries.size()], memory);
   });
+}
+
+// Whole pages, as many as a power of two, of a file of its own each time; sizes of all magnitudes
+// are as frequent.
+Outcome read_part(const Entry& entry, int fd, std::mt19937_64& random, std::vector<char>& memory) {
+  Outcome outcome;
+  size_t size = kPageBytes << random() % 9;
+  size = std::min<size_t>(size, entry.bytes);
+  const uint64_t at = random() % ((entry.bytes - size) / kPageBytes + 1) * kPageBytes;
+  const ssize_t got = ::pread(fd, memory.data(), size, static_cast<off_t>(at));
+  if (got < 0) {
+    outcome.failed = why(entry);
+  } else if (static_cast<size_t>(got) != size ||
+             !told::version_of(told::file_of(entry.name), at, memory.data(), size)) {
+    outcome.wrong = entry.name + ": wrong bytes at " + std::to_string(at);
+  } else {
+    outcome.bytes = size;
+  }
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  return outcome;
+}
+
+int parts(const std::string& folder, const std::vector<Entry>& entries, size_t threads,
+          uint64_t seed, uint64_t rate) {
+  std::vector<int> files;
+  for (const Entry& entry : entries) {
+    files.push_back(::open((folder + "/" + entry.name).c_str(), O_RDONLY | O_CLOEXEC));
+    if (files.back() < 0) {
+      std::fprintf(stderr, "%s\n", why(entry).c_str());
+      return 1;
+    }
+    ::posix_fadvise(files.back(), 0, 0, POSIX_FADV_RANDOM);
+  }
+  std::vector<std::mt19937_64> random;
+  for (size_t thread = 0; thread < threads; ++thread) random.emplace_back(seed * 1000 + thread);
+  std::atomic<uint64_t> next = 0;
+  const Now::time_point begin = Now::now();
+  const auto choose = [&](size_t thread, std::vector<char>& memory, Tally& tally) {
+    Now::time_point due = Now::now();
+    if (rate != 0) {
+      due = begin + std::chrono::nanoseconds(next++ * 1'000'000'000 / rate);
+      std::this_thread::sleep_until(due);
+    }
+    tally.begin(thread, due);
+    const size_t at = random[thread]() % entries.size();
+    return read_part(entries[at], files[at], random[thread], memory);
+  };
+  return until_input_ends(threads, choose);
 }
 
 // One page of as many blocks, all at random: of the few pages that are read of a data set none lie
@@ -341,6 +396,10 @@ int main(int count, char** words) {
   if (mode == "load" && count == 7) {
     return load(words[2], read_list(words[3]), number(words[4]), number(words[5]),
                 number(words[6]));
+  }
+  if (mode == "parts" && count == 7) {
+    return parts(words[2], read_list(words[3]), number(words[4]), number(words[5]),
+                 number(words[6]));
   }
   if (mode == "cycle" && count == 5) return cycle(words[2], read_list(words[3]), number(words[4]));
   if (mode == "pages" && count == 6) {

@@ -5,7 +5,7 @@ readers notice when a part of it breaks. Real processes on hosts of their own (c
 import os
 from dataclasses import replace
 
-from cluster_door import change_rows, door_rows, read_rows
+from cluster_door import change_rows, door_rows, hedge_rows, read_rows
 from cluster_door.data_sets import SMOKE, Sizes
 from cluster_door.fault_rows import FAULTS, under_fault
 from cluster_door.scene import Setting
@@ -20,6 +20,7 @@ ROWS = {
     "ranges-tls": door_rows.ranges_tls,
     "remote-latency": door_rows.remote_latency,
     "small-reads": door_rows.small_reads,
+    "hedges": hedge_rows.hedges,
     "aggregate": read_rows.aggregate,
     **{name: under_fault(name) for name in FAULTS},
     "hit-rate": read_rows.hit_rate,

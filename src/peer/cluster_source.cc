@@ -9,6 +9,7 @@
 #include "base/id128.h"
 #include "cluster/stripes.h"
 #include "peer/mount_lookup.h"
+#include "peer/replicas/hedged_read.h"
 #include "peer/replicas/replica_hints.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -27,19 +28,28 @@ Counter opened_files("leat_peer_opened_files_total",
                      "Files that were opened as a worker of this host has them in its cache");
 
 // Of what has come already from somebody else nothing is asked again. `hints` hear what the first
-// candidate says of its stripe.
-Task<PeerReply<void>> read_rest(PeerPtr peer, Context context, PeerRead request,
+// candidate says of its stripe. `second` finds who may have it as well; empty: nobody may.
+Task<PeerReply<void>> read_rest(PeerPtr peer, FindPeer second, Context context, PeerRead request,
                                 std::span<std::byte> into, PlacementKey stripe,
-                                std::shared_ptr<ReplicaHints> hints) {
+                                std::shared_ptr<ReplicaHints> hints,
+                                std::shared_ptr<Hedges> hedges) {
   const bool first = !request.route.instead && request.route.replicas <= 1;
   const uint64_t done = request.progress.bytes();
   request.range = {request.range.offset + done, request.range.size - done};
   request.progress = request.progress.after(done);
   if (request.range.empty()) co_return PeerReply<void>{PeerReach::kAnswered, {}, 0};
-  PeerReply<void> reply =
-      co_await peer->read(std::move(context), std::move(request), into.subspan(done));
-  if (first && reply.reach == PeerReach::kAnswered) hints->take(stripe, reply.advice);
-  co_return reply;
+  into = into.subspan(done);
+  HedgedReply got;
+  if (second) {
+    got = co_await hedges->read(std::move(context), std::move(peer), std::move(second),
+                                std::move(request), into);
+  } else {
+    got.reply = co_await peer->read(std::move(context), std::move(request), into);
+  }
+  if (first && !got.of_second && got.reply.reach == PeerReach::kAnswered) {
+    hints->take(stripe, got.reply.advice);
+  }
+  co_return std::move(got.reply);
 }
 
 std::string parent_of(std::string_view key) {
@@ -89,6 +99,7 @@ class ClusterSource : public Source {
   std::atomic<uint64_t> reads_ = 0;
   // Outlives what is under way.
   const std::shared_ptr<ReplicaHints> hints_ = std::make_shared<ReplicaHints>();
+  const std::shared_ptr<Hedges> hedges_ = Hedges::make(options_.hedges);
   SourceCapabilities capabilities_;
 };
 
@@ -262,15 +273,21 @@ Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
     PeerRead question{.mount = mount.path, .file = file, .range = part, .progress = progress};
     const auto stripe =
         PlacementKey::stripe(mount.store, at.key, stripe_at(part.offset, file->size));
-    PeerRouter::Ask<void> ask = [context, question, piece, stripe, hints = hints_](
+    const PeerSpread among = spread(mount, stripe);
+    PeerRouter::Ask<void> ask = [this, context, question, piece, stripe, replicas = among.replicas](
                                     PeerPtr peer, PeerRoute route) {
       PeerRead asked = question;
+      FindPeer second;
+      const bool hedged = options_.hedges.reads_per_hedge > 0;
+      if (hedged && replicas > 1 && !route.instead) {
+        second = [this, stripe, replicas, peer] { return router_.other(stripe, replicas, peer); };
+      }
       asked.route = std::move(route);
-      return read_rest(std::move(peer), context, std::move(asked), piece, stripe, hints);
+      return read_rest(std::move(peer), std::move(second), context, std::move(asked), piece, stripe,
+                       hints_, hedges_);
     };
-    Result<> got =
-        co_await router_.ask<void>(context, stripe, fmt::format("bytes of '/{}'", request.key),
-                                   std::move(ask), spread(mount, stripe));
+    Result<> got = co_await router_.ask<void>(
+        context, stripe, fmt::format("bytes of '/{}'", request.key), std::move(ask), among);
     if (!got) co_return got;
     left = {part.end(), left.size - part.size};
   }

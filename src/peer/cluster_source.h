@@ -18,6 +18,7 @@
 #include "cluster/cluster_view.h"
 #include "peer/handover/file_givers.h"
 #include "peer/peer_router.h"
+#include "peer/replicas/hedge_plan.h"
 #include "source/source.h"
 
 namespace leat {
@@ -28,6 +29,7 @@ struct ClusterSourceOptions {
   // Why nothing is known of the cluster yet, for messages.
   std::function<std::optional<Status>()> trouble{};
   PeerRouterOptions router{};
+  HedgePlanOptions hedges{};
   // Of this machine, as workers say theirs: its workers are asked before others.
   std::string host_id{};
   // Which replicas are asked is drawn from it, differently by each client; 0: drawn itself.

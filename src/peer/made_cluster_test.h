@@ -43,19 +43,27 @@ class MadePeer : public Peer {
 
   std::atomic<bool> up = true;
   std::atomic<bool> circuit_closed = true;
-  std::atomic<bool> hangs = false;        // on reads
+  std::atomic<bool> hangs = false;        // on reads, after what comes before a break
   std::atomic<uint64_t> breaks_after{0};  // bytes of a read, which it tells of; 0: it does not
   std::atomic<int64_t> known_epoch = 0;   // 0: that of the map
   std::atomic<int> asked = 0, stood_in = 0, served = 0;
-  std::atomic<int> beside = 0;     // served so
-  std::atomic<uint32_t> says = 1;  // that so many are to be asked
+  std::atomic<int> only_if_cached = 0;  // of those asked
+  std::atomic<int> beside = 0;          // served so
+  std::atomic<uint32_t> says = 1;       // that so many are to be asked
 
   bool usable() const override { return circuit_closed; }
   Task<PeerReply<void>> read(Context context, PeerRead request,
                              std::span<std::byte> into) override {
     const auto key = PlacementKey::stripe(request.file->store, request.file->key, 0);
+    if (request.only_if_cached) ++only_if_cached;
     if (hangs) {
       ++asked;
+      if (breaks_after != 0) {
+        const ByteRange begin{request.range.offset, breaks_after};
+        Result<> some = co_await store_->read(
+            context, {request.file->key, begin, request.file->version}, into.first(breaks_after));
+        if (some) request.progress.arrived(breaks_after);
+      }
       Result<> ended = co_await sleep_for(context, std::chrono::hours(1));
       co_return PeerReply<void>{PeerReach::kNotReached, std::move(ended), 0};
     }

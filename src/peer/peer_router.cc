@@ -96,6 +96,16 @@ Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, Placement
   co_return std::nullopt;
 }
 
+PeerPtr PeerRouter::other(PlacementKey key, uint32_t replicas, const PeerPtr& peer) const {
+  const ClusterViewPtr view = map_.view();
+  for (const WorkerId& id : view->ring.candidates(key, std::min(replicas, kReplicasMax))) {
+    PeerPtr found = peers_.find(id);
+    if (found == nullptr || found == peer || view->worker(id) == nullptr) continue;
+    if (found->usable()) return found;
+  }
+  return nullptr;
+}
+
 // Nothing where the first candidate is to be asked, or the one that was did not answer: it may be
 // behind another ring, or dead, and costs no more than that.
 template <class T>

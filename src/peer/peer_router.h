@@ -52,6 +52,9 @@ class PeerRouter {
   Task<Result<T>> ask(Context context, PlacementKey key, std::string what, Ask<T> ask,
                       PeerSpread spread = {}) const;
 
+  // One of so many first candidates that may be asked and is not `peer`; null where there is none.
+  PeerPtr other(PlacementKey key, uint32_t replicas, const PeerPtr& peer) const;
+
  private:
   struct Round;
   template <class T>

@@ -5,6 +5,7 @@ large files would be handed to readers as they are: not here, so that all is ser
 import os
 import random
 import threading
+import time
 
 import pytest
 
@@ -84,6 +85,30 @@ def test_one_that_stands_still_is_done_without(make_cluster):
     cluster.workers[0].pause()
     read_all(cluster.client().mount_cluster("/twice", memory="64MiB"))
     cluster.workers[0].resume()
+
+
+@pytest.mark.parametrize("hedge", ["auto", "never"])
+def test_a_read_that_is_late_is_asked_of_another_one(make_cluster, seed, hedge):
+    cluster = make_cluster(3, LEAT_WORKER_SOCKET="none")
+    cluster.mount("data/train", "/twice", "-o", "replicas=2")
+    client = cluster.client()
+    mount = client.mount_cluster("/twice", "-o", "cache=never", "-o", f"hedge={hedge}", memory="32MiB")
+    for _ in range(4):  # which of the two is asked is drawn
+        read_all(mount)
+
+    def hedges_won():
+        return client.json("status")["counters"]["leat_peer_hedges_won_total"]
+    chosen = random.Random(seed)
+    for _ in range(10):
+        worker = chosen.choice(cluster.workers)
+        worker.pause()
+        reading = threading.Thread(target=read_all, args=(mount,))
+        reading.start()
+        time.sleep(0.1)
+        worker.resume()
+        reading.join()
+    read_all(mount)
+    assert (hedges_won() > 0) == (hedge == "auto")
 
 
 @pytest.mark.parametrize("wrong", ["0", "5", "two", ""])

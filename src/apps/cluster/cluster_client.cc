@@ -87,6 +87,7 @@ class ClusterClientImpl : public ClusterClient {
       source.host_id = options_.host_id;
       source.trouble = [this] { return map_->trouble(); };
       source.givers = &givers_;
+      if (!options_.hedges) source.hedges.reads_per_hedge = 0;
       source_ = make_cluster_source(std::move(source), *map_, peers_);
     }
     return source_;

@@ -31,6 +31,7 @@ struct ClusterClientOptions {
   std::shared_ptr<const HttpTls> tls{};
   // Of this machine, as workers say theirs (WorkerInfo::host_id).
   std::string host_id{};
+  bool hedges = true;  // reads of what several workers have may be asked of a second one
   // In place of a connection to oneself: the worker that this process is; null for others.
   std::function<PeerPtr(const WorkerInfo&)> local{};
   // The same for the files in its cache.

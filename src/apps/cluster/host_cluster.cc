@@ -26,6 +26,7 @@ namespace {
 
 constexpr const char* kDefaultTokenFile = "/etc/leat/cluster.token";
 constexpr std::array<std::string_view, 4> kUrlOptions = {"token", "ca", "certificate", "key"};
+constexpr std::string_view kHedgeOption = "hedge";
 constexpr uint16_t kDefaultPort = 7480;
 constexpr Clock::duration kOrderTime = std::chrono::seconds(30);
 
@@ -45,6 +46,14 @@ std::string host_name() {
 std::string option(const StoreUrl& url, const std::string& name) {
   auto found = url.options.find(name);
   return found == url.options.end() ? "" : found->second;
+}
+
+Result<bool> hedges_of(const StoreUrl& url) {
+  const std::string words = option(url, std::string(kHedgeOption));
+  if (words.empty() || words == "auto") return true;
+  if (words == "never") return false;
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("{}={} is neither auto nor never", kHedgeOption, words));
 }
 
 Result<std::vector<std::string>> seeds_of(const StoreUrl& url) {
@@ -84,6 +93,7 @@ Result<std::string> socket_of(const HostClusterOptions& options) {
 
 Result<> check_url(const StoreUrl& url) {
   std::vector<std::string_view> known(kUrlOptions.begin(), kUrlOptions.end());
+  known.push_back(kHedgeOption);
   known.insert(known.end(), policy_options().begin(), policy_options().end());
   known.insert(known.end(), folder_options().begin(), folder_options().end());
   return check_options(url, known, "the file that the option token names");
@@ -208,6 +218,8 @@ Result<std::shared_ptr<RequestSigner>> HostCluster::signer_of(const StoreUrl& ur
 Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   std::string key = url.bucket;
   for (std::string_view name : kUrlOptions) key += "\n" + option(url, std::string(name));
+  LEAT_TRY(const bool hedges, hedges_of(url));
+  if (!hedges) key += "\n" + std::string(kHedgeOption);
   {
     std::lock_guard lock(mutex_);
     if (auto found = clients_.find(key); found != clients_.end()) return found->second;
@@ -234,6 +246,7 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
       return is_own(info) ? worker_->own_files() : nullptr;
     };
   }
+  options.hedges = hedges;
   options.identity = key;
   options.changed = [this, key](PeerChanges changes) {
     return pass_on(this, key, std::move(changes));

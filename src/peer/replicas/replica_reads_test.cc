@@ -27,6 +27,7 @@ class ReplicaReadsTest : public ::testing::Test {
   void make_source(const std::string& host_id) {
     ClusterSourceOptions options{.cluster = "made", .host_id = host_id, .seed = 7};
     options.router = {.ring_wait = seconds(30), .pause_min = milliseconds(1)};
+    options.hedges.reads_min = hedges_after_;
     source_ = make_cluster_source(options, cluster_.map(), cluster_.table());
   }
   void set_replicas(uint32_t replicas) {
@@ -56,6 +57,7 @@ class ReplicaReadsTest : public ::testing::Test {
     return sum;
   }
 
+  uint32_t hedges_after_ = UINT32_MAX;  // reads: a read is answered once
   Executor executor_;
   MadeCluster cluster_;
   Version version_;

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a second worker is asked for a read, and which answer counts.
+#include "peer/replicas/hedged_read.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "peer/made_cluster_test.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::MadeCluster;
+using testing::MadePeer;
+
+constexpr uint64_t kBytes = 4;
+
+class HedgedReadTest : public ::testing::Test {
+ protected:
+  HedgedReadTest() : cluster_(2) {
+    file_ = std::make_shared<const FileRef>(
+        FileRef::make(cluster_.store().id(), "a", cluster_.store().put("a", "abcd"), kBytes));
+    candidates_ = cluster_.map().view()->ring.candidates(
+        PlacementKey::stripe(cluster_.store().id(), "a", 0), 2);
+  }
+
+  // As many reads as it takes for the plan to know how long one takes.
+  void learn(Clock::duration took = milliseconds(1)) {
+    for (int i = 0; i < 1'000; ++i) hedges_->plan().note(kBytes, took);
+  }
+  std::shared_ptr<MadePeer> made(size_t at) {
+    return std::dynamic_pointer_cast<MadePeer>(cluster_.table().find(candidates_[at]));
+  }
+  Task<HedgedReply> begin(Context context = Context::background(), ReadProgress progress = {}) {
+    text_.assign(kBytes, '\0');
+    PeerRead request{.mount = "/", .file = file_, .range = {0, kBytes}, .progress = progress};
+    request.route.replicas = 2;
+    return hedges_->read(
+        std::move(context), made(0), [second = made(1)] { return second; }, request,
+        std::as_writable_bytes(std::span(text_)));
+  }
+  PeerReply<void> read(Context context = Context::background()) {
+    return executor_.wait(begin(std::move(context))).reply;
+  }
+
+  Executor executor_;
+  MadeCluster cluster_;
+  FileRefPtr file_;
+  std::vector<WorkerId> candidates_;
+  const std::shared_ptr<Hedges> hedges_ = Hedges::make();
+  std::string text_;
+};
+
+TEST_F(HedgedReadTest, WhoAnswersInTimeIsAskedAlone) {
+  learn(seconds(60));
+  EXPECT_TRUE(read().result);
+  EXPECT_EQ(text_, "abcd");
+  EXPECT_EQ(made(1)->asked, 0);
+}
+
+TEST_F(HedgedReadTest, WhoTakesLongIsGivenUpForAnAnswer) {
+  learn();
+  made(0)->hangs = true;
+  auto reply = read();
+  EXPECT_EQ(reply.reach, PeerReach::kAnswered);
+  EXPECT_TRUE(reply.result);
+  EXPECT_EQ(text_, "abcd");
+  EXPECT_EQ(made(0)->asked, 1);
+  EXPECT_EQ(made(1)->asked, 1);
+  EXPECT_EQ(made(1)->only_if_cached, 1) << "it asks no store for it";
+}
+
+// What was told of is final: readers have it already.
+class Heard : public ArrivalListener {
+ public:
+  void arrived(uint64_t bytes) override {
+    told.push_back(bytes);
+    bytes_ = bytes;
+  }
+  uint64_t bytes() const override { return bytes_; }
+
+  std::vector<uint64_t> told;
+
+ private:
+  std::atomic<uint64_t> bytes_ = 0;
+};
+
+TEST_F(HedgedReadTest, OnlyWhatHasNotComeIsAskedOfTheSecond) {
+  learn();
+  made(0)->hangs = true;
+  made(0)->breaks_after = 3;
+  Heard heard;
+  const uint64_t before = cluster_.store().read_bytes();
+  auto got = executor_.wait(begin(Context::background(), ReadProgress(heard)));
+  EXPECT_TRUE(got.reply.result);
+  EXPECT_TRUE(got.of_second);
+  EXPECT_EQ(text_, "abcd");
+  EXPECT_EQ(heard.told, (std::vector<uint64_t>{3, 4}));
+  EXPECT_EQ(cluster_.store().read_bytes() - before, kBytes);
+}
+
+TEST_F(HedgedReadTest, WithoutReadsToJudgeByNobodyElseIsAsked) {
+  made(0)->hangs = true;
+  EXPECT_FALSE(read(Context::background().with_timeout(milliseconds(20))).result);
+  EXPECT_EQ(made(1)->asked, 0);
+}
+
+TEST_F(HedgedReadTest, OneInTwentyAtMost) {
+  for (int i = 0; i < 100; ++i) hedges_->plan().note(kBytes, milliseconds(1));
+  made(0)->hangs = true;
+  int answered = 0;
+  for (int i = 0; i < 20; ++i) {
+    answered += read(Context::background().with_timeout(milliseconds(250))).result.has_value();
+  }
+  EXPECT_EQ(answered, 5);
+  EXPECT_EQ(made(1)->asked, 5);
+}
+
+TEST_F(HedgedReadTest, AnAnswerOfTheSecondThatIsNoneEndsNothing) {
+  learn();
+  made(0)->hangs = true;
+  made(1)->up = false;
+  EXPECT_FALSE(read(Context::background().with_timeout(seconds(1))).result);
+  EXPECT_EQ(made(1)->asked, 1);
+}
+
+TEST_F(HedgedReadTest, WhatTheFirstAnswersBadlyIsItsAnswer) {
+  learn(seconds(60));
+  cluster_.store().fail_next(StatusCode::kPermissionDenied, 1);
+  auto reply = read();
+  EXPECT_EQ(reply.reach, PeerReach::kAnswered);
+  EXPECT_EQ(reply.result.error().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(made(1)->asked, 0);
+}
+
+TEST_F(HedgedReadTest, ACallerThatGivesUpEndsBoth) {
+  learn();
+  made(0)->hangs = made(1)->hangs = true;
+  std::stop_source gives_up;
+  auto reading = boost::asio::co_spawn(
+      executor_.any(), begin(Context::background().with_cancel(gives_up.get_token())),
+      boost::asio::use_future);
+  while (made(1)->asked == 0) std::this_thread::yield();
+  gives_up.request_stop();
+  EXPECT_FALSE(reading.get().reply.result);
+}
+
+TEST(HedgePlan, WaitsForAsLongAsNineteenOfTwentyTake) {
+  HedgePlan plan;
+  // Of 20, 18 of 4 ms, one of 10 ms and one of 1 s.
+  for (int i = 0; i < 20'000; ++i) {
+    plan.note(100'000, i % 20 == 7 ? seconds(1) : milliseconds(i % 20 == 3 ? 10 : 4));
+  }
+  const auto delay = plan.delay(100'000);
+  ASSERT_TRUE(delay);
+  EXPECT_GE(*delay, milliseconds(4));
+  EXPECT_LE(*delay, milliseconds(15));
+  EXPECT_FALSE(plan.delay(10'000)) << "of another size nothing is known";
+  EXPECT_TRUE(plan.delay(120'000)) << "about as large";
+}
+
+TEST(HedgePlan, NeverAtOnce) {
+  HedgePlan plan;
+  for (int i = 0; i < 1'000; ++i) plan.note(1, std::chrono::microseconds(10));
+  EXPECT_EQ(plan.delay(1), milliseconds(2));
+}
+
+}  // namespace
+}  // namespace leat
