@@ -118,8 +118,8 @@ TEST_F(StreamingTest, AnotherAttemptGoesOnWhereTheFirstBrokeOff) {
   fetcher_ = Fetcher::create({}, store_.get(), sources_, executor_);
   ref_ = put("a", content_);
   auto whole = spawn_read(ref_, {0, kFileBytes});
-  auto first = spawn_read(ref_, {0, kMiB});
   wait_until([&] { return !pieces_->offsets().empty(); });
+  auto first = spawn_read(ref_, {0, kMiB});
   pieces_->give(kMiB);
   first->done.wait();
   pieces_->break_off(StatusCode::kUnavailable);
