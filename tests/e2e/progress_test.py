@@ -51,7 +51,9 @@ class Terminal:
         self.ours, terminal = pty.openpty()
         self.process = subprocess.Popen(
             [leat_program(), *map(str, words)], env=leat.environment(credentials), stdin=terminal,
-            stdout=terminal, stderr=terminal, start_new_session=True)
+            stdout=terminal, stderr=terminal, start_new_session=True,
+            # A shell has what it runs in the background ignore it, and so do children of that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         os.close(terminal)
         self.seen = ""
 
@@ -73,8 +75,9 @@ class Terminal:
     def end(self):
         """What it has written, after it was interrupted as by Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
-        while self.read() and self.process.poll() is None:
-            pass
+        deadline = time.monotonic() + 60
+        while self.read():  # until nobody has the terminal any more
+            assert time.monotonic() < deadline, self.seen
         self.process.wait(timeout=60)
         os.close(self.ours)
         return self.seen
