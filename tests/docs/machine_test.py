@@ -73,6 +73,8 @@ def test_a_machine_that_is_killed_leaves_nothing(folder):
      "loaded 4 files, 2.9 MiB (2.9 MiB fetched) in 12.3s, 2.5 GiB/s", True),
     ("loaded 4 files in 0.0s", "loaded 5 files in 0.0s", False),
     ("0.2.0 (pid 2713)", "0.1.0 (pid 3)", True),
+    ("2.9 MiB of 8.0 GiB used, 1 file", "2.9 MiB of 6.9 GiB used, 1 file", True),
+    ("2.9 MiB of 8.0 GiB used, 1 file", "2.8 MiB of 8.0 GiB used, 1 file", False),
     ("cannot read x: …", "cannot read x: the reason", True),
     ("cannot read x: …", "cannot read y: the reason", False),
     ("a\n…\nd", "a\nb\nc\nd", True),

@@ -20,6 +20,7 @@ BY_NATURE = [(re.compile(pattern), shown) for pattern, shown in [
     (r"\b\d+(?:\.\d+)? (?:B|KiB|MiB|GiB|reads|files)/s", "<rate>"),
     (r"\b[\d.]+ MiB resident, [\d.]+ \w+ of [\d.]+ \w+ in buffers", "<memory>"),
     (r"\b\d+ of \d+ open\b", "<open files>"),
+    (r"\bof [\d.]+ [KMGT]iB used\b", "of <capacity> used"),  # a part of the machine's disk
     # What the kernel and the set-up of this machine offer.
     (r"\bno problems, \d+ notes?", "no problems, <notes>"),
     (r"\b(?:(?:passthrough|readdirplus|survives|io_uring),?)+(?!\w)", "<features>"),
