@@ -4,7 +4,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "clients/own_cpu.h"
 
 namespace reader {
 
@@ -85,14 +86,9 @@ int measured(const Work& work) {
   const auto started = std::chrono::steady_clock::now();
   const uint64_t bytes = work();
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - started;
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
   std::printf("{\"bytes\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f%s}\n",
-              static_cast<unsigned long long>(bytes), wall.count(),
-              seconds(usage.ru_utime) + seconds(usage.ru_stime), more.c_str());
+              static_cast<unsigned long long>(bytes), wall.count(), own_cpu_seconds(),
+              more.c_str());
   return 0;
 }
 

@@ -13,14 +13,13 @@
 // both ends of each answer. `reads`: by the client that folders have, which asks for up to TOGETHER
 // small reads in one request. BYTES: of each range. NAME: of the file that is served, which its
 // bytes tell of. TLS is our own HTTP client's. Each prints a line of JSON.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "door_objects.h"
 #include "http/client.h"
+#include "own_cpu.h"
 
 namespace leat {
 namespace {
@@ -59,6 +58,23 @@ class Ranges {
   uint64_t offset_ = 0;
 };
 
+Clock::time_point after(Clock::time_point begin, double seconds) {
+  return begin +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// As a client has it read.
+PeerRead by_peer(const Door& door, const PeerReadRequest& read) {
+  return {.mount = read.mount,
+          .file = std::make_shared<const FileRef>(read.file),
+          .range = read.range,
+          .route = {.epoch = door.epoch}};
+}
+
 int check(const Door& door, const std::vector<SourceObject>& objects, Executor& executor) {
   constexpr uint64_t kStep = 8 * kMiB;
   std::vector<char> memory(kStep);
@@ -66,13 +82,9 @@ int check(const Door& door, const std::vector<SourceObject>& objects, Executor& 
   for (const SourceObject& object : objects) {
     for (uint64_t at = 0; at < object.size; at += kStep) {
       const uint64_t size = std::min(kStep, object.size - at);
-      const PeerReadRequest read = read_of(door, object, {at, size});
-      PeerRead asked{.mount = read.mount,
-                     .file = std::make_shared<const FileRef>(read.file),
-                     .range = read.range,
-                     .route = {.epoch = door.epoch}};
       const auto into = std::as_writable_bytes(std::span(memory).first(size));
-      auto reply = executor.wait(door.client->read(for_a_while(), asked, into));
+      auto reply = executor.wait(
+          door.client->read(for_a_while(), by_peer(door, read_of(door, object, {at, size})), into));
       if (!reply.result) asker::fail(object.key + ": " + reply.result.error().to_string());
       if (!told::version_of(told_file(door, object), at, memory.data(), size)) {
         asker::fail(object.key + ": wrong bytes at " + std::to_string(at));
@@ -106,80 +118,56 @@ int ask_over_tls(const Door& door, Ranges ranges, uint64_t bytes, unsigned conne
   HttpClient client(*HttpEndpoint::parse(door.address),
                     {.tls = door.tls, .connections_max = connections});
   const auto begin = Clock::now();
-  const auto end =
-      begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   uint64_t answered = 0;
   std::vector<std::future<void>> askers;
   for (unsigned i = 0; i < connections; ++i) {
-    askers.push_back(boost::asio::co_spawn(executor.any(),
-                                           ask_until(door, client, ranges, bytes, end, answered),
-                                           boost::asio::use_future));
+    askers.push_back(boost::asio::co_spawn(
+        executor.any(), ask_until(door, client, ranges, bytes, after(begin, seconds), answered),
+        boost::asio::use_future));
   }
   for (auto& one : askers) one.get();
   std::printf("{\"requests\": %lu, \"bytes\": %lu, \"seconds\": %.4f}\n", answered,
-              answered * bytes, std::chrono::duration<double>(Clock::now() - begin).count());
+              answered * bytes, seconds_since(begin));
   return 0;
 }
 
-struct Read {
-  PeerRead request{};
-  std::vector<char> memory{};
-  uint64_t answered = 0;
-  std::vector<double> seconds{};
-};
-
-Task<> read_until(const Door& door, Ranges& ranges, Clock::time_point end, Read& read) {
+// `seconds` is how long each has taken.
+Task<> read_until(const Door& door, Ranges& ranges, uint64_t bytes, Clock::time_point end,
+                  std::vector<double>& seconds) {
+  std::vector<char> memory(bytes);
   while (Clock::now() < end) {
     Question asked;
-    const PeerReadRequest next = ranges.next(asked);
-    PeerRead request{.mount = next.mount,
-                     .file = std::make_shared<const FileRef>(next.file),
-                     .range = next.range,
-                     .route = {.epoch = door.epoch}};
-    read.memory.resize(next.range.size);
+    PeerRead read = by_peer(door, ranges.next(asked));
     const auto begin = Clock::now();
-    auto reply = co_await door.client->read(for_a_while(), std::move(request),
-                                            std::as_writable_bytes(std::span(read.memory)));
+    auto reply = co_await door.client->read(for_a_while(), std::move(read),
+                                            std::as_writable_bytes(std::span(memory)));
     if (!reply.result) asker::fail(reply.result.error().to_string());
-    read.seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-    asker::check_ends(asked, read.memory.data());
-    ++read.answered;
+    seconds.push_back(seconds_since(begin));
+    asker::check_ends(asked, memory.data());
   }
-}
-
-double own_cpu_s() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-         static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
 int read_by_client(const Door& door, Ranges ranges, uint64_t bytes, size_t readers, double seconds,
                    Executor& executor) {
-  std::vector<Read> reads(readers);
+  std::vector<std::vector<double>> took(readers);
   std::vector<std::future<void>> running;
-  const double cpu = own_cpu_s();
+  const double cpu = own_cpu_seconds();
   const auto begin = Clock::now();
-  const auto end =
-      begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  for (Read& read : reads) {
-    running.push_back(boost::asio::co_spawn(executor.any(), read_until(door, ranges, end, read),
-                                            boost::asio::use_future));
+  for (std::vector<double>& each : took) {
+    running.push_back(boost::asio::co_spawn(
+        executor.any(), read_until(door, ranges, bytes, after(begin, seconds), each),
+        boost::asio::use_future));
   }
   for (auto& one : running) one.get();
-  const double took = std::chrono::duration<double>(Clock::now() - begin).count();
-  uint64_t answered = 0;
-  std::vector<double> each;
-  for (const Read& read : reads) {
-    answered += read.answered;
-    each.insert(each.end(), read.seconds.begin(), read.seconds.end());
-  }
-  std::ranges::sort(each);
+  const double wall = seconds_since(begin);
+  std::vector<double> all;
+  for (const std::vector<double>& each : took) all.insert(all.end(), each.begin(), each.end());
+  std::ranges::sort(all);
   std::printf(
-      "{\"requests\": %lu, \"bytes\": %lu, \"seconds\": %.4f, \"own_cpu_s\": %.4f, "
-      "\"p50_s\": %.9f, \"p99_s\": %.9f, \"longest_s\": %.9f}\n",
-      answered, answered * bytes, took, own_cpu_s() - cpu, each[each.size() / 2],
-      each[each.size() * 99 / 100], each.back());
+      "{\"requests\": %zu, \"bytes\": %lu, \"seconds\": %.4f, \"own_cpu_s\": %.4f, "
+      "\"p50_s\": %.9f, \"p99_s\": %.9f}\n",
+      all.size(), all.size() * bytes, wall, own_cpu_seconds() - cpu, all[all.size() / 2],
+      all[all.size() * 99 / 100]);
   return 0;
 }
 

@@ -2,24 +2,17 @@
 // The benchmarks' listing through room `source`: all pages of a bucket, one after the other, as a
 // catalog asks for them.
 //   list_client ENDPOINT BUCKET        prints one JSON line
-#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
 #include <string>
 
+#include "own_cpu.h"
 #include "runtime/executor.h"
 #include "source/source.h"
 
 namespace leat {
 namespace {
-
-double cpu_seconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-         static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
 
 int run(int count, char** words) {
   if (count != 3) {
@@ -52,7 +45,7 @@ int run(int count, char** words) {
   } while (!request.token.empty());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::printf("{\"keys\": %lu, \"pages\": %lu, \"seconds\": %.6f, \"cpu_s\": %.6f}\n", keys, pages,
-              took.count(), cpu_seconds());
+              took.count(), own_cpu_seconds());
   return 0;
 }
 

@@ -7,8 +7,6 @@
 // Objects hold the little-endian 64-bit numbers object * OBJECT_BYTES + offset; ends are compared.
 #pragma once
 
-#include <sys/resource.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -16,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "own_cpu.h"
 
 struct Plan {
   std::string endpoint, bucket, prefix;
@@ -68,20 +68,11 @@ class Watch {
     std::printf(
         "{\"bytes\": %lu, \"reads\": %lu, \"seconds\": %.6f, \"cpu_s\": %.6f, "
         "\"slowest_s\": %.3f}\n",
-        reads * range_bytes, reads, seconds(), cpu() - cpu_, slowest_s);
+        reads * range_bytes, reads, seconds(), own_cpu_seconds() - cpu_, slowest_s);
   }
 
  private:
   using Now = std::chrono::steady_clock;
-  static double cpu() {
-    rusage used{};
-    getrusage(RUSAGE_SELF, &used);
-    auto in_seconds = [](const timeval& time) {
-      return double(time.tv_sec) + double(time.tv_usec) / 1e6;
-    };
-    return in_seconds(used.ru_utime) + in_seconds(used.ru_stime);
-  }
-
   const Now::time_point start_ = Now::now();
-  const double cpu_ = cpu();
+  const double cpu_ = own_cpu_seconds();
 };

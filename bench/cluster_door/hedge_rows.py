@@ -3,54 +3,39 @@
 each part, read by parts of all sizes, with hedges and without."""
 
 import random
-import threading
 import time
+from contextlib import nullcontext
 
 from cluster_door.data_sets import BUCKET
 from cluster_door.readers import Load, read_once
 from cluster_door.scene import CLIENT_MEMORY, NOT_ASKED_AGAIN
 from measure import MIB
+from rig.threads import UntilTold
 
 PARTS_A_SECOND, READERS, BUSY_READERS = 400, 32, 16
 STOPS_A_SECOND, STOP_S = 5, 0.03
 
 
-class Hiccups:
+class Hiccups(UntilTold):
     """Now and then one of the workers stands still, as one whose machine does something else."""
 
     def __init__(self, workers):
-        self.workers, self.over = workers, threading.Event()
-        self.thread = threading.Thread(target=self.run)
+        super().__init__([(workers,)])
 
-    def __enter__(self):
-        self.thread.start()
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
-
-    def run(self):
+    def run(self, workers):
         chosen = random.Random(1)
-        while not self.over.wait(chosen.expovariate(STOPS_A_SECOND)):
-            worker = chosen.choice(self.workers)
+        while not self.stopping.wait(chosen.expovariate(STOPS_A_SECOND)):
+            worker = chosen.choice(workers)
             worker.pause()
             time.sleep(STOP_S)
             worker.resume()
-
-
-class Nothing:
-    def __enter__(self):
-        pass
-
-    def __exit__(self, *_):
-        pass
 
 
 class Readers:
     """A client with hedges and one without, whose workers have all that is read."""
 
     def __init__(self, scene):
-        self.scene, self.seconds = scene, scene.setting.sizes.rate_s / 2
+        self.seconds = scene.setting.sizes.rate_s / 2
         scene.cluster.mount(f"{BUCKET}/load", "/twice", "-o", f"freshness={NOT_ASKED_AGAIN}", "-o",
                             "replicas=2")
         data = scene.setting.data
@@ -80,7 +65,7 @@ class Readers:
             raise RuntimeError(f"reads failed: {told['messages']} {end['messages']}")
         return told
 
-    def beside(self, of, rate, threads=READERS, trouble=Nothing):
+    def beside(self, of, rate, threads=READERS, trouble=nullcontext):
         """`of` what was told: with hedges ÷ without, at both ends."""
         first, ours, last = (of(self.look(hedge, rate, threads, trouble()))
                              for hedge in ("never", "auto", "never"))
@@ -100,7 +85,7 @@ def hedges(setting):
     with setting.scene("load", workers=3, memory="256MiB") as scene:
         readers = Readers(scene)
         figures = {}
-        for name, trouble in (("even", Nothing), ("hiccups", lambda: Hiccups(scene.workers))):
+        for name, trouble in (("even", nullcontext), ("hiccups", lambda: Hiccups(scene.workers))):
             figure, ours, theirs = readers.beside(p99_ms, PARTS_A_SECOND, trouble=trouble)
             figures[f"hedges_{name}"] = figure | {
                 "note": f"p99 {ours:.1f} ms with, {theirs:.1f} without"}

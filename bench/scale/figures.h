@@ -2,14 +2,13 @@
 // Figures: what came out, a line each: "name: value unit".
 #pragma once
 
-#include <sys/resource.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/status.h"
+#include "clients/own_cpu.h"
 
 namespace leat::scale {
 
@@ -43,19 +42,10 @@ uint64_t heap_bytes();
 class Stopwatch {
  public:
   // Of all threads, in the kernel as well.
-  double cpu_seconds() const { return cpu() - cpu_; }
+  double cpu_seconds() const { return own_cpu_seconds() - cpu_; }
 
  private:
-  static double cpu() {
-    rusage used{};
-    getrusage(RUSAGE_SELF, &used);
-    const auto in_seconds = [](const timeval& time) {
-      return double(time.tv_sec) + double(time.tv_usec) / 1e6;
-    };
-    return in_seconds(used.ru_utime) + in_seconds(used.ru_stime);
-  }
-
-  const double cpu_ = cpu();
+  const double cpu_ = own_cpu_seconds();
 };
 
 }  // namespace leat::scale

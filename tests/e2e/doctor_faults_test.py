@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rig import schemas
+from rig.clock import clock_off_by
 from rig.faulty import FaultyFront
 from rig.leat import leat_program
 from rig.store import SECRET_KEY
@@ -114,10 +115,7 @@ def test_3_wrong_key(doctor, store, objects):
 
 
 def test_4_clock_skew(doctor, store, objects):
-    faketime = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-    assert faketime.exists(), "libfaketime is missing: run tools/setup test"
-    skewed = dict(store.credentials, LD_PRELOAD=str(faketime), FAKETIME="-2h",
-                  FAKETIME_DONT_FAKE_MONOTONIC="1")
+    skewed = {**store.credentials, **clock_off_by("-2h")}
     found = doctor("--no-speed", source(store), credentials=skewed)
     assert "timedatectl" in found["store.clock"]["action"]
 
