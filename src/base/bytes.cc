@@ -21,6 +21,13 @@ Bytes::Bytes(Buffer&& buffer) {
   buffer.size_ = 0;
 }
 
+Bytes Bytes::of(std::string text) {
+  const auto owner = std::make_shared<const std::string>(std::move(text));
+  Bytes bytes;
+  bytes.append(Slice{owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size()});
+  return bytes;
+}
+
 Bytes Bytes::copy_of(std::string_view text) {
   Buffer buffer(text.size());
   if (!text.empty()) std::memcpy(buffer.data(), text.data(), text.size());

@@ -55,6 +55,7 @@ class Bytes {
   Bytes() = default;
   Bytes(Buffer&& buffer);  // NOLINT(google-explicit-constructor): a frozen buffer is bytes
   static Bytes copy_of(std::string_view text);
+  static Bytes of(std::string text);  // without a copy
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }

@@ -20,7 +20,7 @@ TEST(Bytes, PiecesReadAsOne) {
 
 TEST(Bytes, EverySubrangeIsTheStringsOwn) {
   const std::string whole = "abcdefghij";
-  Bytes bytes = Bytes::copy_of("abc");
+  Bytes bytes = Bytes::of("abc");
   bytes.append(Bytes::copy_of("defg"));
   bytes.append(Bytes::copy_of("hij"));
   for (size_t from = 0; from <= whole.size(); ++from) {

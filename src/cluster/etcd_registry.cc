@@ -231,7 +231,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     auto lines = std::make_shared<WatchLines>(options_.prefix.size(), after, std::move(sink));
     auto answers = std::make_shared<WatchedAnswers>(context);
     boost::asio::co_spawn(co_await boost::asio::this_coro::executor,
-                          keep_asking(this, endpoint, whole, answers), rethrow);
+                          keep_asking(this, endpoint, whole, answers), end_process_for);
     Result<> ended = co_await stream_watch(answers->of_watch(), endpoint, whole, after, lines);
     co_await answers->end_asker();
     if (answers->unanswered()) {
@@ -294,10 +294,6 @@ class EtcdRegistryImpl : public EtcdRegistry {
       if (unanswered == kUnansweredMax) answers->end_watch();
     }
     answers->asker_ended();
-  }
-
-  static void rethrow(std::exception_ptr failure) {
-    if (failure) std::rethrow_exception(failure);
   }
 
   // With 0 connections each request has one of its own: a watch keeps its until its end.

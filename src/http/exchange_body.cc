@@ -121,10 +121,7 @@ Task<Result<>> Exchange::read_unknown() {
 Task<Result<>> Exchange::pass_parsed() {
   if (!successful() || !question_.sink) co_return check_gathered(response_.body.size());
   if (response_.body.empty()) co_return Result<>();
-  auto text = std::make_shared<const std::string>(std::exchange(response_.body, {}));
-  Bytes piece;
-  piece.append({text, reinterpret_cast<const std::byte*>(text->data()), text->size()});
-  Result<> passed = co_await pass(std::move(piece));
+  Result<> passed = co_await pass(Bytes::of(std::exchange(response_.body, {})));
   co_return passed;
 }
 

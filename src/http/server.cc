@@ -94,9 +94,7 @@ void welcome(const StatePtr& state, Protocol::socket socket, Place place) {
   auto connection = Connection::create(std::move(socket), around, state->stopping.get_token());
   state->connections.add(connection);
   asio::co_spawn(executor, serve_one(state, std::move(connection), std::move(place.permit)),
-                 [](std::exception_ptr failure) {
-                   if (failure) std::rethrow_exception(failure);
-                 });
+                 end_process_for);
 }
 
 Task<> accept_loop(StatePtr state) {
@@ -166,9 +164,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpEndpoint endpoint, Htt
   LEAT_TRY(Listener listener, open_listener(std::move(endpoint)));
   auto state = std::make_shared<ServerState>(std::move(listener), std::move(router),
                                              std::move(options), executor);
-  asio::co_spawn(state->strand, accept_loop(state), [](std::exception_ptr failure) {
-    if (failure) std::rethrow_exception(failure);
-  });
+  asio::co_spawn(state->strand, accept_loop(state), end_process_for);
   return std::make_unique<HttpServerImpl>(std::move(state));
 }
 

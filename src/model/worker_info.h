@@ -31,6 +31,8 @@ struct WorkerInfo {
   // Of its data door: what it answers beyond the first one. From kBatchProtocol on: batches.
   uint32_t protocol = 0;
 
+  bool answers_batches() const { return protocol >= kBatchProtocol; }
+
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };
 

@@ -19,8 +19,7 @@ inline constexpr char kBatchPath[] = "/peer/v1/batch";
 inline constexpr size_t kBatchRecordsMax = 1024;
 inline constexpr uint64_t kBatchBytesMax = 16 * kMiB;        // asked for together
 inline constexpr uint64_t kBatchRecordBytesMax = 24 * kKiB;  // of one record's JSON
-inline constexpr uint64_t kBatchRequestBytesMax = 8 * kMiB;  // of a request's body
-inline constexpr uint64_t kBatchAnswerBytesMax = 32 * kMiB;  // payloads, heads and errors
+inline constexpr uint64_t kBatchRequestBytesMax = 4 * kMiB;  // of a request's body
 
 // In the order of the requests: bytes, or why there are none.
 using BatchAnswer = std::vector<Result<Bytes>>;

@@ -33,6 +33,10 @@ struct PeerRoute {
   uint32_t replicas = 1;
 };
 
+inline PeerRoute route_of(const PeerTerms& terms) {
+  return {.epoch = terms.epoch, .instead = terms.instead, .replicas = terms.replicas};
+}
+
 struct PeerRead {
   std::string mount{};  // path of the cluster's namespace
   FileRefPtr file{};    // by its own store and key, not by the client's

@@ -63,13 +63,9 @@ unsigned Executor::blocking_threads() const {
   return impl_->blocking_threads;
 }
 
-namespace {
-
 void end_process_for(std::exception_ptr failure) {
-  if (failure) std::rethrow_exception(failure);  // with the reason
+  if (failure) std::rethrow_exception(failure);
 }
-
-}  // namespace
 
 void Executor::spawn(Task<> task) {
   boost::asio::co_spawn(impl_->io, std::move(task), end_process_for);

@@ -59,6 +59,10 @@ class Executor {
   std::unique_ptr<Impl> impl_;
 };
 
+// For co_spawn of a task that nobody waits for: an exception in it is a defect and ends the
+// process, with the reason.
+void end_process_for(std::exception_ptr failure);
+
 // Starts tasks on an Executor for as long as there is one, from any thread; may outlive it.
 class Spawner {
  public:

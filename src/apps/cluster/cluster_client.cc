@@ -132,7 +132,7 @@ class ClusterClientImpl : public ClusterClient {
     if (options_.local) {
       if (PeerPtr local = options_.local(info)) return local;
     }
-    Result<ClientPtr> client = make_client(info.address, info.id, info.protocol >= kBatchProtocol);
+    Result<ClientPtr> client = make_client(info.address, info.id, info.answers_batches());
     if (client) return *client;
     log::warning("worker {}: {}", info.address, client.error().to_string());
     return nullptr;

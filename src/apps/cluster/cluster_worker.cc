@@ -19,6 +19,7 @@
 #include "doors/peer/snapshots/snapshot_keeper.h"
 #include "http/server.h"
 #include "model/mount_entry.h"
+#include "peer/batch.h"
 #include "peer/cluster_source.h"
 #include "peer/hand_over_source.h"
 #include "peer/replicas/replica_source.h"
@@ -30,7 +31,8 @@ namespace {
 
 constexpr unsigned kConnectionsMax = 8'192;
 constexpr unsigned kTurnedAwayMax = 256;
-constexpr uint64_t kBodyBytesMax = 4 * kMiB;  // of changes that another worker tells
+// Of a batch, and of changes that another worker tells.
+constexpr uint64_t kBodyBytesMax = kBatchRequestBytesMax;
 constexpr Clock::duration kSecretsLookedAt = std::chrono::seconds(10);
 // A mount that could not be opened here is tried again.
 constexpr Clock::duration kMountsTriedAgain = std::chrono::seconds(30);
@@ -274,7 +276,7 @@ WorkerInfo ClusterWorkerImpl::make_self(const HttpEndpoint& listening) const {
 PeerPtr ClusterWorkerImpl::make_peer(const WorkerInfo& info) {
   if (info.id == id_) return own_;
   PeerClientOptions options{.address = info.address, .worker = info.id, .tls = options_.tls};
-  options.batches = info.protocol >= kBatchProtocol;
+  options.batches = info.answers_batches();
   Result<std::shared_ptr<PeerClient>> client =
       PeerClient::make(std::move(options), signer_, executor_);
   if (!client) {

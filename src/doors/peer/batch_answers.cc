@@ -3,12 +3,12 @@
 
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "runtime/executor.h"
 #include "runtime/shared_result.h"
 
 namespace leat {
@@ -35,7 +35,7 @@ PeerRead read_of(PeerReadRequest record, const PeerTerms& terms) {
           .file = std::make_shared<const FileRef>(std::move(record.file)),
           .range = record.range,
           .only_if_cached = true,
-          .route = {.epoch = terms.epoch, .instead = terms.instead, .replicas = terms.replicas}};
+          .route = route_of(terms)};
 }
 
 // An answer that has more to say than its bytes is not for a batch.
@@ -60,12 +60,16 @@ Task<> answer_one(OwnPeer* own, Context context, PeerRead read, size_t place,
 
 }  // namespace
 
-Task<BatchAnswer> answer_batch(OwnPeer& own, Context context, const PeerTerms& terms,
+BatchAnswer all_alone(size_t records) {
+  return BatchAnswer(records, ask_alone());
+}
+
+Task<BatchAnswer> answer_batch(OwnPeer& own, Context context, PeerTerms terms,
                                std::vector<PeerReadRequest> records,
                                std::function<bool(const std::string&)> may_read) {
   const auto executor = co_await boost::asio::this_coro::executor;
   auto awaited = std::make_shared<Awaited>();
-  awaited->answer.assign(records.size(), ask_alone());
+  awaited->answer = all_alone(records.size());
   std::vector<PeerRead> reads;
   std::vector<size_t> on_disk;
   for (PeerReadRequest& record : records) {
@@ -82,7 +86,7 @@ Task<BatchAnswer> answer_batch(OwnPeer& own, Context context, const PeerTerms& t
   awaited->left += on_disk.size();
   for (const size_t place : on_disk) {
     boost::asio::co_spawn(executor, answer_one(&own, context, reads[place], place, awaited),
-                          boost::asio::detached);
+                          end_process_for);
   }
   awaited->one_done();
   // Each has the context's deadline; none may outlive its worker.

@@ -14,10 +14,13 @@
 
 namespace leat {
 
+// To each that it is to be asked for alone.
+BatchAnswer all_alone(size_t records);
+
 // What is in memory is there at once; what is on disk is read together. kNotFound of a record: it
 // is to be asked for alone. `own` outlives the task, and so does what `may_read`, by mount, refers
 // to. The terms are those of the whole.
-Task<BatchAnswer> answer_batch(OwnPeer& own, Context context, const PeerTerms& terms,
+Task<BatchAnswer> answer_batch(OwnPeer& own, Context context, PeerTerms terms,
                                std::vector<PeerReadRequest> records,
                                std::function<bool(const std::string&)> may_read);
 

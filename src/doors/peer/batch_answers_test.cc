@@ -31,13 +31,7 @@ class BatchAnswersTest : public ServedDoor {
     TokenClaims claims;
     claims.principal = "reader";
     for (const std::string& mount : mounts) claims.rights.add(mount, {Right::kRead});
-    HttpRequest request{.method = "POST", .path = kBatchPath, .body = encode_batch(records)};
-    request.headers.set(kToField, kSelf.to_hex());
-    terms.epoch = 7;
-    put_terms(terms, request);
-    request.target = make_target(request.path, request.query);
-    RequestSigner(*issue(secrets()->signing(), claims)).sign(request);
-    return request;
+    return signed_batch(records, std::move(terms), claims);
   }
   // The answer's parts, each as its bytes or "alone"; the status where all is refused.
   Told ask(const std::vector<PeerReadRequest>& records, PeerTerms terms = {},

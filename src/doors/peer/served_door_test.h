@@ -13,6 +13,7 @@
 #include "doors/peer/peer_door.h"
 #include "fetch/memory_page_store_test.h"
 #include "http/server.h"
+#include "peer/batch.h"
 #include "peer/made_cluster_test.h"
 #include "peer/peer_client.h"
 #include "peer/replicas/replica_source.h"
@@ -87,6 +88,16 @@ class ServedDoor : public ::testing::Test {
     RequestSigner signer(*issue(secrets()->signing(), TokenClaims::of_worker(kOther)));
     request.target = request.path;
     signer.sign(request);
+    return request;
+  }
+  static HttpRequest signed_batch(const std::vector<PeerReadRequest>& records, PeerTerms terms,
+                                  const TokenClaims& claims) {
+    HttpRequest request{.method = "POST", .path = kBatchPath, .body = encode_batch(records)};
+    request.headers.set(kToField, kSelf.to_hex());
+    terms.epoch = 7;
+    put_terms(terms, request);
+    request.target = make_target(request.path, request.query);
+    RequestSigner(*issue(secrets()->signing(), claims)).sign(request);
     return request;
   }
   int status_of(HttpRequest request) {

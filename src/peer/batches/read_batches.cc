@@ -2,7 +2,6 @@
 #include "peer/batches/read_batches.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "peer/batch.h"
@@ -16,25 +15,25 @@ Counter batches_total("leat_peer_batches_total",
 Counter batched_reads_total("leat_peer_batched_reads_total",
                             "Small reads that were answered together with others");
 
-Bytes bytes_of(std::string text) {
-  auto owner = std::make_shared<const std::string>(std::move(text));
-  Bytes bytes;
-  bytes.append({owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size()});
-  return bytes;
+// It is older than its record says, as for a moment after a step back: it answers all the rest.
+bool knows_no_batches(const PeerReply<HttpResponse>& reply) {
+  if (reply.result) return false;
+  const StatusCode code = reply.result.error().code();
+  return code == StatusCode::kNotFound || code == StatusCode::kUnsupported;
 }
 
 // For each what it has come to. Null: it is to ask by itself.
 std::vector<SmallRead::Turn> turns_of(PeerReply<HttpResponse> reply,
                                       const std::vector<PeerReadRequest>& asked) {
   std::vector<SmallRead::Turn> turns(asked.size());
-  if (reply.reach == PeerReach::kNotReached) {
+  if (reply.reach == PeerReach::kNotReached && !knows_no_batches(reply)) {
     const auto nobody = std::make_shared<const PeerReply<Bytes>>(
         PeerReply<Bytes>{reply.reach, Error(reply.result.error()), reply.epoch, {}});
     std::ranges::fill(turns, nobody);
     return turns;
   }
   if (!reply.result) return turns;
-  Result<BatchAnswer> answer = decode_batch_answer(bytes_of(std::move(reply.result->body)), asked);
+  Result<BatchAnswer> answer = decode_batch_answer(Bytes::of(std::move(reply.result->body)), asked);
   if (!answer) return turns;
   for (size_t i = 0; i < turns.size(); ++i) {
     Result<Bytes>& part = (*answer)[i];
@@ -47,33 +46,43 @@ std::vector<SmallRead::Turn> turns_of(PeerReply<HttpResponse> reply,
 
 }  // namespace
 
-Task<PeerReply<void>> ReadBatches::read(std::shared_ptr<BatchAsker> asker, Context context,
-                                        PeerRead request, std::span<std::byte> into) {
+// Most go at once, and cost no more than two locks.
+Task<PeerReply<void>> ReadBatches::read(Asker asker, Context context, PeerRead request,
+                                        std::span<std::byte> into) {
+  TurnTaken turn;
+  if (!reads_.go(Clock::now())) {
+    turn = co_await wait_for_turn(asker, context, request, into);
+    if (turn.reply) co_return *std::move(turn.reply);
+  }
+  PeerReply<void> reply = co_await asker->read_alone(std::move(context), std::move(request), into);
+  if (turn.holds_place) send(asker, reads_.ended());
+  co_return reply;
+}
+
+Task<ReadBatches::TurnTaken> ReadBatches::wait_for_turn(Asker asker, Context context,
+                                                        PeerRead request,
+                                                        std::span<std::byte> into) {
   auto read = std::make_shared<SmallRead>();
   read->request = request;
   read->deadline = context.deadline;
   const SmallReads::Entry entry = reads_.enter(read, Clock::now());
-  if (entry != SmallReads::Entry::kGo) {
-    if (entry == SmallReads::Entry::kWaitAndWatch) spawner_.spawn(watch(shared_from_this(), asker));
-    Result<SmallRead::Turn> turn = co_await read->turn->wait(context, "its turn among small reads");
-    if (!turn) {
-      if (reads_.leave(read)) send(asker, reads_.ended());
-      co_return PeerReply<void>{PeerReach::kNotReached, Error(turn.error()), 0, {}};
-    }
-    if (const PeerReply<Bytes>* reply = turn->get()) {
-      if (!reply->result) {
-        co_return PeerReply<void>{reply->reach, Error(reply->result.error()), reply->epoch, {}};
-      }
-      reply->result->copy_to(into);
-      request.progress.arrived(into.size());
-      co_return PeerReply<void>{reply->reach, {}, reply->epoch, {}};
-    }
+  if (entry == SmallReads::Entry::kGo) co_return TurnTaken{};
+  if (entry == SmallReads::Entry::kWaitAndWatch) spawner_.spawn(watch(shared_from_this(), asker));
+  Result<SmallRead::Turn> turn = co_await read->turn->wait(context, "its turn among small reads");
+  if (!turn) {
+    if (reads_.leave(read)) send(asker, reads_.ended());
+    co_return TurnTaken{PeerReply<void>{PeerReach::kNotReached, Error(turn.error()), 0, {}}};
   }
+  const PeerReply<Bytes>* reply = turn->get();
   // Who was in a batch has no place of its own to give on.
-  const bool places = entry == SmallReads::Entry::kGo || read->alone;
-  PeerReply<void> reply = co_await asker->read_alone(std::move(context), std::move(request), into);
-  if (places) send(asker, reads_.ended());
-  co_return reply;
+  if (reply == nullptr) co_return TurnTaken{.reply = {}, .holds_place = read->alone};
+  if (!reply->result) {
+    co_return TurnTaken{
+        PeerReply<void>{reply->reach, Error(reply->result.error()), reply->epoch, {}}};
+  }
+  reply->result->copy_to(into);
+  request.progress.arrived(into.size());
+  co_return TurnTaken{PeerReply<void>{reply->reach, {}, reply->epoch, {}}};
 }
 
 void ReadBatches::send(const Asker& asker, std::vector<SmallReadPtr> reads) {
@@ -107,7 +116,7 @@ Task<> ReadBatches::read_together(std::shared_ptr<ReadBatches> self, Asker asker
   PeerReply<HttpResponse> reply = co_await asker->call(
       std::move(context), std::move(request), reads.front()->request.route, Clock::duration(0));
   self->send(asker, self->reads_.ended());
-  const bool answered = reply.reach != PeerReach::kNotReached;
+  const bool answered = reply.reach != PeerReach::kNotReached || knows_no_batches(reply);
   std::vector<SmallRead::Turn> turns = turns_of(std::move(reply), asked);
   if (answered) {
     size_t came = 0;

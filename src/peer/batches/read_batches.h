@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,10 +41,20 @@ class ReadBatches : public std::enable_shared_from_this<ReadBatches> {
   Task<PeerReply<void>> read(std::shared_ptr<BatchAsker> asker, Context context, PeerRead request,
                              std::span<std::byte> into);
 
+  const SmallReads& reads() const { return reads_; }
+
  private:
   ReadBatches(SmallReadOptions options, Executor& executor) : reads_(options), spawner_(executor) {}
 
   using Asker = std::shared_ptr<BatchAsker>;
+
+  // What a wait for one's turn came to.
+  struct TurnTaken {
+    std::optional<PeerReply<void>> reply{};  // nothing: it is to ask by itself
+    bool holds_place = true;                 // and to give it on after that
+  };
+  Task<TurnTaken> wait_for_turn(Asker asker, Context context, PeerRead request,
+                                std::span<std::byte> into);
   // Where they have been told to: one asks by itself, several are asked for.
   void send(const Asker& asker, std::vector<SmallReadPtr> reads);
   static Task<> watch(std::shared_ptr<ReadBatches> self, Asker asker);

@@ -58,7 +58,7 @@ class MadeAsker : public BatchAsker {
     }
     if (batches == Batches::kUnknown) {
       co_return PeerReply<HttpResponse>{
-          PeerReach::kAnswered, error(StatusCode::kNotFound, "no such route"), 7, {}};
+          PeerReach::kNotReached, error(StatusCode::kNotFound, "no such route"), 0, {}};
     }
     BatchAnswer answer;
     for (const PeerReadRequest& one : *records) {
@@ -125,8 +125,7 @@ class ReadBatchesTest : public ::testing::Test {
     all.push_back(begin(batches, "held"));
     while (asker_->alone == 0) std::this_thread::yield();
     for (const std::string& key : keys) all.push_back(begin(batches, key));
-    // They have come to wait, as no task runs.
-    std::this_thread::sleep_for(milliseconds(20));
+    while (batches.reads().waiting() < keys.size()) std::this_thread::yield();
     return all;
   }
   static void expect_read(Pending& pending) {

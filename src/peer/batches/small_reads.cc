@@ -17,12 +17,20 @@ bool go_together(const PeerRead& a, const PeerRead& b) {
 
 }  // namespace
 
+bool SmallReads::go(Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  return take_place(now);
+}
+
+bool SmallReads::take_place(Clock::time_point now) {
+  if (under_way_ >= options_.under_way_max && now >= alone_until_) return false;
+  ++under_way_;
+  return true;
+}
+
 SmallReads::Entry SmallReads::enter(const SmallReadPtr& read, Clock::time_point now) {
   std::lock_guard lock(mutex_);
-  if (under_way_ < options_.under_way_max || now < alone_until_) {
-    ++under_way_;
-    return Entry::kGo;
-  }
+  if (take_place(now)) return Entry::kGo;
   read->since = now;
   waiting_.push_back(read);
   return std::exchange(watched_, true) ? Entry::kWait : Entry::kWaitAndWatch;
@@ -60,20 +68,20 @@ std::vector<SmallReadPtr> SmallReads::take_group() {
   std::vector<SmallReadPtr> group{waiting_.front()};
   waiting_.pop_front();
   uint64_t bytes = group.front()->request.range.size;
-  std::deque<SmallReadPtr> others;
-  for (SmallReadPtr& read : waiting_) {
-    const uint64_t more = read->request.range.size;
-    const bool along = group.size() < options_.together_max &&
-                       bytes + more <= options_.bytes_together_max &&
-                       go_together(group.front()->request, read->request);
+  auto at = waiting_.begin();
+  auto stays = at;
+  for (; at != waiting_.end() && group.size() < options_.together_max; ++at) {
+    const uint64_t more = (*at)->request.range.size;
+    const bool along = bytes + more <= options_.bytes_together_max &&
+                       go_together(group.front()->request, (*at)->request);
     if (along) {
       bytes += more;
-      group.push_back(std::move(read));
+      group.push_back(std::move(*at));
     } else {
-      others.push_back(std::move(read));
+      (stays++)->swap(*at);
     }
   }
-  waiting_.swap(others);
+  waiting_.erase(stays, at);
   group.front()->alone = group.size() == 1;
   return group;
 }
@@ -81,6 +89,11 @@ std::vector<SmallReadPtr> SmallReads::take_group() {
 unsigned SmallReads::under_way() const {
   std::lock_guard lock(mutex_);
   return under_way_;
+}
+
+size_t SmallReads::waiting() const {
+  std::lock_guard lock(mutex_);
+  return waiting_.size();
 }
 
 }  // namespace leat

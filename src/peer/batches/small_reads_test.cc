@@ -32,6 +32,18 @@ TEST_F(SmallReadsTest, OneThatIsAloneIsNotHeldUp) {
   EXPECT_EQ(reads.under_way(), 0u);
 }
 
+TEST_F(SmallReadsTest, WhoGoesAtOnceNeedNotBeMade) {
+  SmallReads reads({.under_way_max = 1});
+  EXPECT_TRUE(reads.go(now_));
+  EXPECT_FALSE(reads.go(now_));
+  const auto waits = a_read();
+  EXPECT_EQ(enter(reads, waits), Entry::kWaitAndWatch);
+  EXPECT_EQ(reads.ended(), std::vector{waits});
+  EXPECT_FALSE(reads.go(now_)) << "the place was given on";
+  EXPECT_TRUE(reads.ended().empty());
+  EXPECT_TRUE(reads.go(now_));
+}
+
 TEST_F(SmallReadsTest, ThoseThatComeMeanwhileGoTogether) {
   SmallReads reads({.under_way_max = 1, .together_max = 3});
   ASSERT_EQ(enter(reads, a_read()), Entry::kGo);
@@ -67,6 +79,20 @@ TEST_F(SmallReadsTest, WhatIsAskedInAnotherWayGoesByItself) {
   EXPECT_EQ(reads.ended(), (std::vector{first, second}));
   EXPECT_EQ(reads.ended(), std::vector{other_ring});
   EXPECT_EQ(reads.ended(), std::vector{replica});
+}
+
+TEST_F(SmallReadsTest, WhoStaysBehindStaysInItsOrder) {
+  SmallReads reads({.under_way_max = 1, .together_max = 2, .bytes_together_max = 8 * kKiB});
+  ASSERT_EQ(enter(reads, a_read()), Entry::kGo);
+  std::vector<SmallReadPtr> waiting;
+  for (const int64_t epoch : {1, 2, 1, 2, 1, 2, 1}) {
+    waiting.push_back(a_read(epoch));
+    enter(reads, waiting.back());
+  }
+  EXPECT_EQ(reads.ended(), (std::vector{waiting[0], waiting[2]}));
+  EXPECT_EQ(reads.ended(), (std::vector{waiting[1], waiting[3]}));
+  EXPECT_EQ(reads.ended(), (std::vector{waiting[4], waiting[6]}));
+  EXPECT_EQ(reads.ended(), std::vector{waiting[5]});
 }
 
 TEST_F(SmallReadsTest, WhoLeavesIsNotAskedForAndLeavesNoPlaceTaken) {

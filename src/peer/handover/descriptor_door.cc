@@ -200,9 +200,7 @@ void welcome(const StatePtr& state, Protocol::socket socket, Semaphore::Permit p
   // Who came in before stop() looked is cut by it; who came later cuts itself.
   if (state->stopping.stop_requested()) shared->cut();
   asio::co_spawn(executor, serve(state, shared, std::move(place), std::move(token)),
-                 [](std::exception_ptr failure) {
-                   if (failure) std::rethrow_exception(failure);
-                 });
+                 end_process_for);
 }
 
 Task<> accept_loop(StatePtr state, Activity::Token token) {
@@ -269,10 +267,7 @@ Result<std::unique_ptr<DescriptorDoor>> DescriptorDoor::start(std::string path,
   auto state = std::make_shared<DoorState>(std::move(path), std::move(handler), options, executor);
   LEAT_CHECK_OK(listen_at(*state));
   auto token = state->activity.enter();
-  asio::co_spawn(state->strand, accept_loop(state, *std::move(token)),
-                 [](std::exception_ptr failure) {
-                   if (failure) std::rethrow_exception(failure);
-                 });
+  asio::co_spawn(state->strand, accept_loop(state, *std::move(token)), end_process_for);
   return std::make_unique<DescriptorDoorImpl>(std::move(state));
 }
 

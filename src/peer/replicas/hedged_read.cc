@@ -25,10 +25,6 @@ Counter hedges_won("leat_peer_hedges_won_total",
 constexpr Clock::duration kLookMin = std::chrono::milliseconds(1);
 constexpr Clock::duration kLookMax = std::chrono::milliseconds(5);
 
-void end_process_for(std::exception_ptr failure) {
-  if (failure) std::rethrow_exception(failure);
-}
-
 }  // namespace
 
 // Belongs to its read, until it is taken out of the list for a second request.

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small reads of a worker over HTTP: one that knows no batches, one that stands still, and readers
+// that do not wait for the end.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <random>
+#include <thread>
+
+#include "http/server.h"
+#include "peer/batch.h"
+#include "peer/peer_client.h"
+#include "peer/read_request.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr uint64_t kBytes = 100;
+
+std::string content_of(const std::string& key) {
+  std::string content;
+  while (content.size() < kBytes) content += key;
+  content.resize(kBytes);
+  return content;
+}
+
+// What the worker does, and what it was asked.
+struct MadeWorker {
+  std::atomic<int> knows_batches = 200;  // or the status with which it does not
+  std::atomic<bool> stands_still = false;
+  std::atomic<size_t> alone = 0, batches = 0;
+  // "held" and, where they are to be, batches wait for it.
+  const std::shared_ptr<SharedResult<bool>> released = SharedResult<bool>::make();
+  std::atomic<bool> holds_batches = false;
+};
+using MadeWorkerPtr = std::shared_ptr<MadeWorker>;
+
+Task<HttpResponse> answer_to_many(MadeWorkerPtr worker, Context context, HttpRequest request) {
+  ++worker->batches;
+  if (worker->knows_batches != 200) {
+    co_return HttpResponse::failure(worker->knows_batches,
+                                    worker->knows_batches == 404 ? "not_found" : "unsupported",
+                                    "there is nothing here");
+  }
+  if (worker->holds_batches) {
+    Result<bool> released = co_await worker->released->wait(context, "a test");
+    static_cast<void>(released);
+  }
+  auto records = decode_batch(request.body);
+  EXPECT_TRUE(records);
+  BatchAnswer answer;
+  for (const PeerReadRequest& one : *records) {
+    answer.emplace_back(Bytes::copy_of(content_of(one.file.key)));
+  }
+  HttpResponse response{.status = 200, .bytes = encode_batch_answer(answer, true)};
+  put_epoch(7, response);
+  co_return response;
+}
+
+Task<HttpResponse> answer_as(MadeWorkerPtr worker, Context context, HttpRequest request) {
+  while (worker->stands_still) {
+    Result<> slept = co_await sleep_for(context, milliseconds(1));
+    if (!slept) break;
+  }
+  if (request.path == kBatchPath) {
+    co_return co_await answer_to_many(std::move(worker), std::move(context), std::move(request));
+  }
+  if (request.path != kBytesPath) co_return HttpResponse{.status = 204};
+  ++worker->alone;
+  auto asked = read_request_from(request);
+  EXPECT_TRUE(asked);
+  if (asked->file.key == "held") {
+    Result<bool> released = co_await worker->released->wait(context, "a test");
+    static_cast<void>(released);
+  }
+  HttpResponse response{.status = 206, .body = content_of(asked->file.key)};
+  response.headers.set("Content-Range", content_range_text({asked->range, asked->file.size}));
+  put_epoch(7, response);
+  co_return response;
+}
+
+class BatchClientTest : public ::testing::Test {
+ protected:
+  struct Pending {
+    std::string key;
+    std::string text = std::string(kBytes, '\0');
+    std::future<PeerReply<void>> reply{};
+  };
+  using Pendings = std::vector<std::unique_ptr<Pending>>;
+
+  BatchClientTest() {
+    HttpRouter router;
+    router.add_rest([worker = worker_](Context context, HttpRequest request) {
+      return answer_as(worker, std::move(context), std::move(request));
+    });
+    server_ = HttpServer::start({{}, "127.0.0.1", 0}, std::move(router), {}, executor_).value();
+  }
+  ~BatchClientTest() override {
+    client_.reset();
+    executor_.wait(server_->stop());
+  }
+
+  void connect(SmallReadOptions small_reads) {
+    auto secrets = SecretSet::parse(make_secret(), "test").value();
+    auto token = issue(secrets.signing(), TokenClaims::of_worker({}));
+    PeerClientOptions options{.address = server_->endpoint().to_string(),
+                              .ping_timeout = milliseconds(100)};
+    options.watch = {.patience = milliseconds(200), .look_every = milliseconds(20)};
+    options.batches = true;
+    options.small_reads = small_reads;
+    client_ = PeerClient::make(options, std::make_shared<RequestSigner>(*token), executor_).value();
+  }
+  std::unique_ptr<Pending> begin(const std::string& key, Context context = patient()) {
+    auto pending = std::make_unique<Pending>(Pending{.key = key});
+    PeerRead request{.mount = "/m", .range = {0, kBytes}, .route = {.epoch = 7}};
+    request.file = std::make_shared<const FileRef>(
+        FileRef::make(make_store_id("memory", "", "", "bucket"), key, Version::etag("1"), kBytes));
+    pending->reply =
+        boost::asio::co_spawn(executor_.any(),
+                              client_->read(std::move(context), std::move(request),
+                                            std::as_writable_bytes(std::span(pending->text))),
+                              boost::asio::use_future);
+    return pending;
+  }
+  static Context patient() { return Context::background().with_timeout(seconds(60)); }
+  // Behind one that is held.
+  Pendings queue(const std::vector<std::string>& keys) {
+    Pendings all;
+    all.push_back(begin("held"));
+    while (worker_->alone == 0) std::this_thread::yield();
+    for (const std::string& key : keys) all.push_back(begin(key));
+    // They have come to wait, as no task runs.
+    std::this_thread::sleep_for(milliseconds(20));
+    return all;
+  }
+  static void expect_read(Pending& pending) {
+    auto reply = pending.reply.get();
+    ASSERT_TRUE(reply.result) << reply.result.error().to_string();
+    EXPECT_EQ(reply.reach, PeerReach::kAnswered);
+    EXPECT_EQ(reply.epoch, 7);
+    EXPECT_EQ(pending.text, content_of(pending.key));
+  }
+
+  Executor executor_{{.threads = 4}};
+  Pendings held_;
+  MadeWorkerPtr worker_ = std::make_shared<MadeWorker>();
+  std::unique_ptr<HttpServer> server_;
+  std::shared_ptr<PeerClient> client_;
+};
+
+TEST_F(BatchClientTest, AWorkerThatIsOlderThanItsRecordIsAskedForEachAlone) {
+  for (const int status : {404, 405}) {
+    worker_->knows_batches = status;
+    worker_->alone = worker_->batches = 0;
+    connect({.under_way_max = 1, .patience = milliseconds(1), .alone_time = hours(1)});
+    Pendings all = queue({"a", "b", "c", "d"});
+    while (worker_->batches == 0) std::this_thread::yield();
+    for (size_t i = 1; i < all.size(); ++i) expect_read(*all[i]);
+    for (const char* key : {"e", "f", "g"}) all.push_back(begin(key));
+    for (size_t i = 5; i < all.size(); ++i) expect_read(*all[i]);
+    EXPECT_EQ(worker_->batches, 1u) << "it is not asked for another one at once";
+    EXPECT_EQ(worker_->alone, 8u);
+    EXPECT_TRUE(client_->usable());
+    held_.push_back(std::move(all.front()));
+  }
+  worker_->released->set(true);
+  for (auto& one : held_) expect_read(*one);
+}
+
+TEST_F(BatchClientTest, ManyAreAnsweredByOneRequest) {
+  connect({.under_way_max = 1, .patience = hours(1)});
+  Pendings all = queue({"a", "b", "c", "d"});
+  worker_->released->set(true);
+  for (auto& one : all) expect_read(*one);
+  EXPECT_EQ(worker_->batches, 1u);
+  EXPECT_EQ(worker_->alone, 1u);
+}
+
+TEST_F(BatchClientTest, OneThatStandsStillIsFoundDeadByAllThatWait) {
+  connect({.under_way_max = 1, .patience = milliseconds(1)});
+  worker_->stands_still = true;
+  Pendings all;
+  for (const char* key : {"a", "b", "c", "d", "e"}) all.push_back(begin(key));
+  for (auto& one : all) {
+    auto reply = one->reply.get();
+    EXPECT_EQ(reply.reach, PeerReach::kNotReached);
+    EXPECT_NE(reply.result.error().to_string().find("a ping neither"), std::string::npos);
+  }
+  EXPECT_FALSE(client_->usable());
+  worker_->stands_still = false;
+}
+
+TEST_F(BatchClientTest, WhoDoesNotWaitForABatchUnderWayIsNotWrittenTo) {
+  worker_->holds_batches = true;
+  connect({.under_way_max = 1, .patience = milliseconds(1)});
+  std::stop_source gives_up;
+  auto held = begin("held");
+  while (worker_->alone == 0) std::this_thread::yield();
+  auto late = begin("late", Context::background().with_timeout(milliseconds(100)));
+  auto leaves = begin("leaves", patient().with_cancel(gives_up.get_token()));
+  auto stays = begin("stays");
+  while (worker_->batches == 0) std::this_thread::yield();
+  EXPECT_EQ(late->reply.get().result.error().code(), StatusCode::kTimedOut);
+  gives_up.request_stop();
+  EXPECT_EQ(leaves->reply.get().result.error().code(), StatusCode::kCancelled);
+  EXPECT_TRUE(client_->usable()) << "who gives up says nothing of the worker";
+  worker_->released->set(true);
+  expect_read(*held);
+  expect_read(*stays);
+  const std::string nothing(kBytes, '\0');
+  EXPECT_EQ(late->text, nothing);
+  EXPECT_EQ(leaves->text, nothing);
+  auto next = begin("next");
+  expect_read(*next);
+}
+
+TEST_F(BatchClientTest, ReadersThatComeAndGoLoseNothing) {
+  connect({.under_way_max = 2, .together_max = 8, .patience = microseconds(200)});
+  std::vector<std::thread> threads;
+  std::atomic<size_t> answered = 0;
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  for (unsigned thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::mt19937 random(seed + thread);
+      for (int round = 0; round < 50; ++round) {
+        std::stop_source gives_up;
+        Pendings all;
+        for (int i = 0; i < 10; ++i) {
+          Context context = patient();
+          if (random() % 4 == 0) {
+            context = context.with_timeout(microseconds(random() % 3000));
+          } else if (random() % 4 == 0) {
+            context = context.with_cancel(gives_up.get_token());
+          }
+          all.push_back(begin(fmt::format("{} {} {}", thread, round, i), std::move(context)));
+        }
+        gives_up.request_stop();
+        for (auto& one : all) {
+          auto reply = one->reply.get();
+          if (reply.result) {
+            EXPECT_EQ(one->text, content_of(one->key));
+            ++answered;
+            continue;
+          }
+          const StatusCode code = reply.result.error().code();
+          EXPECT_TRUE(code == StatusCode::kTimedOut || code == StatusCode::kCancelled)
+              << reply.result.error().to_string();
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_GT(answered, 4u * 50 * 10 / 4);
+  EXPECT_GT(worker_->batches, 0u);
+  EXPECT_TRUE(client_->usable());
+  auto next = begin("next");
+  expect_read(*next);
+}
+
+}  // namespace
+}  // namespace leat
