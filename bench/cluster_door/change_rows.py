@@ -22,13 +22,16 @@ def come(scene):
     return guest
 
 
-def leave(scene, guest):
-    guest.run("cluster", "drain")
+def leave(scene, guest, has_room=True):
+    """Where the others have no room for all, a drain says so and ends with 1. Whether they had."""
+    drain = guest.run("cluster", "drain", check=has_room)
+    assert not drain.returncode or "larger" in drain.stderr, drain.stderr
     time.sleep(GUEST_STAYS_S)
     guest.end()
     scene.workers.remove(guest)
     guest.close()
     scene.cluster.wait_for_ring(scene.workers)
+    return not drain.returncode
 
 
 def joins(setting):
@@ -90,7 +93,8 @@ class Soak:
     def __init__(self, scene):
         self.scene, self.data = scene, scene.setting.data
         self.version, self.guest, self.steps = 1, None, 0
-        self.done = dict.fromkeys(("changes", "joins", "leaves", "kills"), 0)
+        self.done = dict.fromkeys(("changes", "joins", "kills", "leaves",
+                                   "of these without room for all with the others"), 0)
 
     def step(self):
         steps = (self.change, self.join, self.change, self.kill, self.leave)
@@ -108,9 +112,10 @@ class Soak:
         self.done["joins"] += 1
 
     def leave(self):
-        leave(self.scene, self.guest)
+        had_room = leave(self.scene, self.guest, has_room=False)
         self.guest = None
         self.done["leaves"] += 1
+        self.done["of these without room for all with the others"] += not had_room
 
     def kill(self):
         """The guest: the others are watched."""
