@@ -3,7 +3,10 @@
 
 import re
 import shutil
+import statistics
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cluster_door.read_rows import fill
@@ -57,19 +60,30 @@ def joins(setting):
 
 
 class Weights:
-    """Memory and descriptors of processes, by the kernel; the means of some looks."""
-
-    LOOKS = 5
+    """Memory and descriptors of processes, by the kernel, looked at each second while it is entered: they
+    go up and down within a minute as requests come and heaps give back, so single looks say little."""
 
     def __init__(self, processes):
         """`processes`: name -> pid."""
-        self.processes = processes
-        looks = []
-        for look in range(self.LOOKS):
-            time.sleep(0.5 if look else 0)
-            looks.append({name: self.of(pid) for name, pid in processes.items()})
-        self.found = {name: tuple(sum(one[name][n] for one in looks) / len(looks) for n in (0, 1))
-                      for name in processes}
+        self.processes, self.looks, self.ended = processes, [], threading.Event()
+        self.pool = ThreadPoolExecutor(1)
+
+    def __enter__(self):
+        self.looking = self.pool.submit(self.look_on)
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.pool.shutdown()
+
+    def check(self):
+        """Raises when one of them is gone."""
+        if self.looking.done():
+            self.looking.result()
+
+    def look_on(self):
+        while not self.ended.wait(1):
+            self.looks.append({name: self.of(pid) for name, pid in self.processes.items()})
 
     @staticmethod
     def of(pid):
@@ -77,12 +91,15 @@ class Weights:
         resident = int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
         return resident, sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
-    def grown(self, before, which):
-        """(most that one has of what it had, in words of which)."""
-        ratios = {name: self.found[name][which] / before.found[name][which] for name in self.found}
-        name = max(ratios, key=ratios.get)
-        return ratios[name], (f"{name}: {before.found[name][which]:,.0f}, then "
-                              f"{self.found[name][which]:,.0f}")
+    def grown(self, which):
+        """(mean of the last quarter of the time ÷ that of the second, of the process where that is the
+        most; in words of which)."""
+        quarter = len(self.looks) // 4
+        before, after = (
+            {name: statistics.fmean(one[name][which] for one in looks) for name in self.processes}
+            for looks in (self.looks[quarter:2 * quarter], self.looks[-quarter:]))
+        name = max(self.processes, key=lambda one: after[one] / before[one])
+        return after[name] / before[name], f"{name}: {before[name]:,.0f}, then {after[name]:,.0f}"
 
 
 class Soak:
@@ -146,27 +163,25 @@ def soak(setting):
         watched = {worker.folder.name: worker.process.pid for worker in scene.workers}
         watched |= {client.folder.name: client.daemon_pid() for client in scene.cluster.clients}
         watched["etcd"] = scene.cluster.etcd.process.pid
-        work, quarter = Soak(scene), None
-        began, told = time.monotonic(), []
-        with Loads([*scene.loads("load", clients, 2, list_every=50).loads,
-                    *scene.loads("changing", [changing], 2, list_every=20).loads]) as loads:
-            while time.monotonic() - began < sizes.soak_s or quarter is None or work.guest:
+        work, began, told = Soak(scene), time.monotonic(), []
+        with (Weights(watched) as weights,
+              Loads([*scene.loads("load", clients, 2, list_every=50).loads,
+                     *scene.loads("changing", [changing], 2, list_every=20).loads]) as loads):
+            while time.monotonic() - began < sizes.soak_s or work.guest:
                 work.step()
                 told.append(loads.tell())
-                if quarter is None and time.monotonic() - began >= sizes.soak_s / 4:
-                    quarter = Weights(watched)
-            end = Weights(watched)
+                weights.check()
             work.check_changes(changing[1])
         told.append(loads.end)
     failures = sum(one["failures"] for one in told)
     words = ", ".join(f"{count} {what}" for what, count in work.done.items())
     words += f", {sum(one['stale'] for one in told)} of a version that was gone"
     messages = [message for one in told for message in one["messages"]][:1]
-    resident, who = end.grown(quarter, 0)
-    descriptors, whose = end.grown(quarter, 1)
+    resident, who = weights.grown(0)
+    descriptors, whose = weights.grown(1)
     return {
         "soak_failed": {"value": failures, "note": "; ".join(
             (f"{sum(one['reads'] for one in told):,} reads, {words}", *messages))},
         "soak_stall": {"value": max(one["longest_s"] for one in told), "note": ""},
-        "soak_memory": {"value": resident, "note": f"bytes of {who}"},
-        "soak_descriptors": {"value": descriptors, "note": whose}}
+        "soak_resident": {"value": resident, "note": f"bytes of {who}"},
+        "soak_open": {"value": descriptors, "note": whose}}
