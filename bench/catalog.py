@@ -292,7 +292,7 @@ CLUSTER = Layer("A cluster", "", {
         "soak_failed": most("soak: failed reads and listings", 0, "reads"),
         "soak_stall": most("soak: longest stall of a read", None, "s"),
         "soak_resident": most("soak: memory of a process in the last quarter ÷ in the second, the most", 1.1,
-                            "times"),
+                              "times"),
         "soak_open": most("soak: the same of descriptors", 1.1, "times")},
         3700, root=True, runs_max=1),
 }, ("leat_bench_bare", "leat_bench_door", "leat_bench_cluster_reader"))

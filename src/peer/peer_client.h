@@ -44,6 +44,8 @@ class PeerClient : public Peer, public BatchAsker, public std::enable_shared_fro
 
   // One that did not answer is tried by a ping, so that no request waits for it to see.
   bool usable() const override;
+  // Small reads that go together; null where it answers none so.
+  const ReadBatches* batches() const { return batches_.get(); }
   Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
   Task<PeerReply<ListPage>> list(Context context, PeerList request) override;
   Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) override;

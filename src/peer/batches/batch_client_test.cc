@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <future>
 #include <random>
 #include <thread>
 
 #include "http/server.h"
 #include "peer/batch.h"
+#include "peer/batches/pending_read_test.h"
 #include "peer/peer_client.h"
 #include "peer/read_request.h"
 
@@ -20,15 +20,6 @@ using std::chrono::hours;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-constexpr uint64_t kBytes = 100;
-
-std::string content_of(const std::string& key) {
-  std::string content;
-  while (content.size() < kBytes) content += key;
-  content.resize(kBytes);
-  return content;
-}
 
 // What the worker does, and what it was asked.
 struct MadeWorker {
@@ -56,7 +47,7 @@ Task<HttpResponse> answer_to_many(MadeWorkerPtr worker, Context context, HttpReq
   EXPECT_TRUE(records);
   BatchAnswer answer;
   for (const PeerReadRequest& one : *records) {
-    answer.emplace_back(Bytes::copy_of(content_of(one.file.key)));
+    answer.emplace_back(Bytes::copy_of(pending_content(one.file.key)));
   }
   HttpResponse response{.status = 200, .bytes = encode_batch_answer(answer, true)};
   put_epoch(7, response);
@@ -79,7 +70,7 @@ Task<HttpResponse> answer_as(MadeWorkerPtr worker, Context context, HttpRequest 
     Result<bool> released = co_await worker->released->wait(context, "a test");
     static_cast<void>(released);
   }
-  HttpResponse response{.status = 206, .body = content_of(asked->file.key)};
+  HttpResponse response{.status = 206, .body = pending_content(asked->file.key)};
   response.headers.set("Content-Range", content_range_text({asked->range, asked->file.size}));
   put_epoch(7, response);
   co_return response;
@@ -87,13 +78,6 @@ Task<HttpResponse> answer_as(MadeWorkerPtr worker, Context context, HttpRequest 
 
 class BatchClientTest : public ::testing::Test {
  protected:
-  struct Pending {
-    std::string key;
-    std::string text = std::string(kBytes, '\0');
-    std::future<PeerReply<void>> reply{};
-  };
-  using Pendings = std::vector<std::unique_ptr<Pending>>;
-
   BatchClientTest() {
     HttpRouter router;
     router.add_rest([worker = worker_](Context context, HttpRequest request) {
@@ -116,39 +100,26 @@ class BatchClientTest : public ::testing::Test {
     options.small_reads = small_reads;
     client_ = PeerClient::make(options, std::make_shared<RequestSigner>(*token), executor_).value();
   }
-  std::unique_ptr<Pending> begin(const std::string& key, Context context = patient()) {
-    auto pending = std::make_unique<Pending>(Pending{.key = key});
-    PeerRead request{.mount = "/m", .range = {0, kBytes}, .route = {.epoch = 7}};
-    request.file = std::make_shared<const FileRef>(
-        FileRef::make(make_store_id("memory", "", "", "bucket"), key, Version::etag("1"), kBytes));
-    pending->reply =
-        boost::asio::co_spawn(executor_.any(),
-                              client_->read(std::move(context), std::move(request),
-                                            std::as_writable_bytes(std::span(pending->text))),
-                              boost::asio::use_future);
-    return pending;
+  std::unique_ptr<PendingRead> begin(const std::string& key, Context context = patient()) {
+    return begin_read(executor_, key, [&](PeerRead request, std::span<std::byte> into) {
+      return client_->read(std::move(context), std::move(request), into);
+    });
   }
   static Context patient() { return Context::background().with_timeout(seconds(60)); }
   // Behind one that is held.
-  Pendings queue(const std::vector<std::string>& keys) {
-    Pendings all;
+  PendingReads queue(const std::vector<std::string>& keys) {
+    PendingReads all;
     all.push_back(begin("held"));
     while (worker_->alone == 0) std::this_thread::yield();
     for (const std::string& key : keys) all.push_back(begin(key));
-    // They have come to wait, as no task runs.
-    std::this_thread::sleep_for(milliseconds(20));
+    // Where patience is short they may have gone already.
+    while (worker_->batches == 0 && client_->batches()->reads().waiting() < keys.size()) {
+      std::this_thread::yield();
+    }
     return all;
   }
-  static void expect_read(Pending& pending) {
-    auto reply = pending.reply.get();
-    ASSERT_TRUE(reply.result) << reply.result.error().to_string();
-    EXPECT_EQ(reply.reach, PeerReach::kAnswered);
-    EXPECT_EQ(reply.epoch, 7);
-    EXPECT_EQ(pending.text, content_of(pending.key));
-  }
-
   Executor executor_{{.threads = 4}};
-  Pendings held_;
+  PendingReads held_;
   MadeWorkerPtr worker_ = std::make_shared<MadeWorker>();
   std::unique_ptr<HttpServer> server_;
   std::shared_ptr<PeerClient> client_;
@@ -158,8 +129,8 @@ TEST_F(BatchClientTest, AWorkerThatIsOlderThanItsRecordIsAskedForEachAlone) {
   for (const int status : {404, 405}) {
     worker_->knows_batches = status;
     worker_->alone = worker_->batches = 0;
-    connect({.under_way_max = 1, .patience = milliseconds(1), .alone_time = hours(1)});
-    Pendings all = queue({"a", "b", "c", "d"});
+    connect({.under_way_max = 1, .patience = milliseconds(50), .alone_time = hours(1)});
+    PendingReads all = queue({"a", "b", "c", "d"});
     while (worker_->batches == 0) std::this_thread::yield();
     for (size_t i = 1; i < all.size(); ++i) expect_read(*all[i]);
     for (const char* key : {"e", "f", "g"}) all.push_back(begin(key));
@@ -175,7 +146,7 @@ TEST_F(BatchClientTest, AWorkerThatIsOlderThanItsRecordIsAskedForEachAlone) {
 
 TEST_F(BatchClientTest, ManyAreAnsweredByOneRequest) {
   connect({.under_way_max = 1, .patience = hours(1)});
-  Pendings all = queue({"a", "b", "c", "d"});
+  PendingReads all = queue({"a", "b", "c", "d"});
   worker_->released->set(true);
   for (auto& one : all) expect_read(*one);
   EXPECT_EQ(worker_->batches, 1u);
@@ -185,7 +156,7 @@ TEST_F(BatchClientTest, ManyAreAnsweredByOneRequest) {
 TEST_F(BatchClientTest, OneThatStandsStillIsFoundDeadByAllThatWait) {
   connect({.under_way_max = 1, .patience = milliseconds(1)});
   worker_->stands_still = true;
-  Pendings all;
+  PendingReads all;
   for (const char* key : {"a", "b", "c", "d", "e"}) all.push_back(begin(key));
   for (auto& one : all) {
     auto reply = one->reply.get();
@@ -213,7 +184,7 @@ TEST_F(BatchClientTest, WhoDoesNotWaitForABatchUnderWayIsNotWrittenTo) {
   worker_->released->set(true);
   expect_read(*held);
   expect_read(*stays);
-  const std::string nothing(kBytes, '\0');
+  const std::string nothing(kPendingBytes, '\0');
   EXPECT_EQ(late->text, nothing);
   EXPECT_EQ(leaves->text, nothing);
   auto next = begin("next");
@@ -231,7 +202,7 @@ TEST_F(BatchClientTest, ReadersThatComeAndGoLoseNothing) {
       std::mt19937 random(seed + thread);
       for (int round = 0; round < 50; ++round) {
         std::stop_source gives_up;
-        Pendings all;
+        PendingReads all;
         for (int i = 0; i < 10; ++i) {
           Context context = patient();
           if (random() % 4 == 0) {
@@ -245,7 +216,7 @@ TEST_F(BatchClientTest, ReadersThatComeAndGoLoseNothing) {
         for (auto& one : all) {
           auto reply = one->reply.get();
           if (reply.result) {
-            EXPECT_EQ(one->text, content_of(one->key));
+            EXPECT_EQ(one->text, pending_content(one->key));
             ++answered;
             continue;
           }

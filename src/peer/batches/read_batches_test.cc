@@ -4,25 +4,16 @@
 
 #include <gtest/gtest.h>
 
-#include <future>
 #include <mutex>
 
 #include "peer/batch.h"
+#include "peer/batches/pending_read_test.h"
 
 namespace leat {
 namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
-
-constexpr uint64_t kBytes = 100;
-
-std::string body_of(const std::string& key) {
-  std::string body;
-  while (body.size() < kBytes) body += key;
-  body.resize(kBytes);
-  return body;
-}
 
 // Has all but what begins with "cold" at hand for a batch.
 class MadeAsker : public BatchAsker {
@@ -37,7 +28,7 @@ class MadeAsker : public BatchAsker {
       Result<bool> waited = co_await released_->wait(context, "a test");
       if (!waited) co_return PeerReply<void>{PeerReach::kNotReached, Error(waited.error()), 0, {}};
     }
-    const std::string body = body_of(request.file->key);
+    const std::string body = pending_content(request.file->key);
     std::memcpy(into.data(), body.data() + request.range.offset, into.size());
     request.progress.arrived(into.size());
     co_return PeerReply<void>{PeerReach::kAnswered, {}, 7, {}};
@@ -67,7 +58,7 @@ class MadeAsker : public BatchAsker {
         continue;
       }
       answer.emplace_back(
-          Bytes::copy_of(body_of(one.file.key).substr(one.range.offset, one.range.size)));
+          Bytes::copy_of(pending_content(one.file.key).substr(one.range.offset, one.range.size)));
     }
     const Bytes encoded = encode_batch_answer(answer, true);
     HttpResponse response{.status = 200, .body = encoded.to_string()};
@@ -95,47 +86,25 @@ class MadeAsker : public BatchAsker {
 
 class ReadBatchesTest : public ::testing::Test {
  protected:
-  struct Pending {
-    std::string key;
-    std::string text = std::string(kBytes, '\0');
-    std::future<PeerReply<void>> reply{};
-  };
-
   // One at a time, and who waits does so until that has ended.
   std::shared_ptr<ReadBatches> one_by_one() {
     return ReadBatches::make({.under_way_max = 1, .patience = hours(1)}, executor_);
   }
-  std::unique_ptr<Pending> begin(ReadBatches& batches, const std::string& key,
-                                 Context context = Context::background()) {
-    auto pending = std::make_unique<Pending>(Pending{.key = key});
-    PeerRead request{.mount = "/m", .range = {0, kBytes}, .route = {.epoch = 7}};
-    request.file = std::make_shared<const FileRef>(
-        FileRef::make(make_store_id("memory", "", "", "bucket"), key, Version::etag("1"), kBytes));
-    pending->reply =
-        boost::asio::co_spawn(executor_.any(),
-                              batches.read(asker_, std::move(context), std::move(request),
-                                           std::as_writable_bytes(std::span(pending->text))),
-                              boost::asio::use_future);
-    return pending;
+  std::unique_ptr<PendingRead> begin(ReadBatches& batches, const std::string& key,
+                                     Context context = Context::background()) {
+    return begin_read(executor_, key, [&](PeerRead request, std::span<std::byte> into) {
+      return batches.read(asker_, std::move(context), std::move(request), into);
+    });
   }
   // Behind one that is held.
-  std::vector<std::unique_ptr<Pending>> queue(ReadBatches& batches,
-                                              const std::vector<std::string>& keys) {
-    std::vector<std::unique_ptr<Pending>> all;
+  PendingReads queue(ReadBatches& batches, const std::vector<std::string>& keys) {
+    PendingReads all;
     all.push_back(begin(batches, "held"));
     while (asker_->alone == 0) std::this_thread::yield();
     for (const std::string& key : keys) all.push_back(begin(batches, key));
     while (batches.reads().waiting() < keys.size()) std::this_thread::yield();
     return all;
   }
-  static void expect_read(Pending& pending) {
-    auto reply = pending.reply.get();
-    EXPECT_EQ(reply.reach, PeerReach::kAnswered);
-    ASSERT_TRUE(reply.result) << reply.result.error().to_string();
-    EXPECT_EQ(reply.epoch, 7);
-    EXPECT_EQ(pending.text, body_of(pending.key)) << pending.key;
-  }
-
   Executor executor_{{.threads = 2}};
   std::shared_ptr<MadeAsker> asker_ = std::make_shared<MadeAsker>();
 };
@@ -147,7 +116,7 @@ TEST_F(ReadBatchesTest, WhatWaitsGoesTogether) {
   for (auto& one : all) expect_read(*one);
   EXPECT_EQ(asker_->sizes(), std::vector<size_t>{4});
   EXPECT_EQ(asker_->alone, 1u);
-  EXPECT_EQ(asker_->batched_bytes, 4 * kBytes);
+  EXPECT_EQ(asker_->batched_bytes, 4 * kPendingBytes);
 }
 
 TEST_F(ReadBatchesTest, WhatABatchDoesNotGiveIsAskedForAlone) {
@@ -207,7 +176,7 @@ TEST_F(ReadBatchesTest, OneThatWaitsForAStoreHoldsNobodyUp) {
   auto held = begin(*batches, "held");
   while (asker_->alone == 0) std::this_thread::yield();
   for (int round = 0; round < 3; ++round) {
-    std::vector<std::unique_ptr<Pending>> all;
+    PendingReads all;
     for (const char* key : {"a", "b", "c"}) all.push_back(begin(*batches, key));
     for (auto& one : all) expect_read(*one);
   }
@@ -223,7 +192,7 @@ TEST_F(ReadBatchesTest, ManyReadersAreEachAnswered) {
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (int i = 0; i < 100; ++i) {
-        std::vector<std::unique_ptr<Pending>> all;
+        PendingReads all;
         for (int n = 0; n < 10; ++n) {
           all.push_back(begin(*batches, fmt::format("{} {}", n % 7 == 0 ? "cold" : "hot",
                                                     thread * 1000 + i * 10 + n)));
@@ -234,7 +203,7 @@ TEST_F(ReadBatchesTest, ManyReadersAreEachAnswered) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_GT(asker_->sizes().size(), 0u);
-  EXPECT_EQ(asker_->batched_bytes + asker_->alone * kBytes, 4000 * kBytes);
+  EXPECT_EQ(asker_->batched_bytes + asker_->alone * kPendingBytes, 4000 * kPendingBytes);
 }
 
 }  // namespace
