@@ -72,6 +72,7 @@ class ClusterMemberImpl : public ClusterMember {
  private:
   void follow(const ClusterViewPtr& view) {
     look_for_namesake(*view);
+    look_for_own(*view);
     if (on_view_) on_view_(view);
   }
 
@@ -95,6 +96,18 @@ class ClusterMemberImpl : public ClusterMember {
     }
   }
 
+  // Our record went, and so has our lease: an etcd that stood still and goes on may end leases that
+  // were renewed elsewhere meanwhile (etcd-io/etcd#15247). The session finds out at once by this,
+  // and by itself only at its next renewal.
+  void look_for_own(const ClusterView& view) {
+    const bool there = view.worker(self().id) != nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (!std::exchange(shown_, there) || there) return;
+    }
+    session_->put_again();
+  }
+
   // A registry that was restored may know our lease and lack our record, or hold an older one.
   void look(const ClusterView& view) {
     const WorkerInfo published = self();
@@ -105,6 +118,7 @@ class ClusterMemberImpl : public ClusterMember {
   mutable std::mutex mutex_;  // leaf
   WorkerInfo self_;           // its id never changes
   bool published_ = false;    // the registry has shown our record
+  bool shown_ = false;        // and the last view has one with our id
   std::string namesake_;      // the address of another one with our id
   const RegistryMapOptions::Listener on_view_;
   std::unique_ptr<RegistrySession> session_;

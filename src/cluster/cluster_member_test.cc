@@ -31,9 +31,9 @@ class ClusterMemberTest : public ::testing::Test {
 
   struct Member {
     Member(Registry& registry, const std::string& name, Clock::duration patience, Executor& on,
-           const std::string& port = "7480")
+           const std::string& port = "7480", std::chrono::seconds ttl = seconds(2))
         : executor(on), door(registry) {
-      ClusterMemberOptions options{.cluster = "test", .ttl = seconds(2)};
+      ClusterMemberOptions options{.cluster = "test", .ttl = ttl};
       options.self = {.id = worker(name), .address = name + ":" + port, .capacity_bytes = kTiB};
       options.ring = {.patience = patience, .settle = milliseconds(10)};
       member = ClusterMember::start(door, std::move(options), executor);
@@ -96,6 +96,23 @@ TEST_F(ClusterMemberTest, ALeaverKeepsItsPlaceForAWhileAndIsNotThere) {
   b = member("b");
   ASSERT_TRUE(wait_until([&] { return a->view()->worker(worker("b")) != nullptr; }));
   EXPECT_EQ(a->view()->ring.epoch(), epoch) << "a restart moves nothing";
+}
+
+// Its lease has a minute, of which a third passes between renewals.
+TEST_F(ClusterMemberTest, WhoseRecordIsTakenAwayPutsItAgainAtOnce) {
+  Member a(*registry_, "a", std::chrono::minutes(10), executor_, "7480", seconds(60));
+  ASSERT_TRUE(wait_until([&] { return has_ring(a, {"a"}); }));
+  auto entries =
+      executor_.wait(registry_->list(Context::background(), worker_key(worker("a"))))->entries;
+  ASSERT_EQ(entries.size(), 1u);
+  const RegistryLease lease = entries.front().lease;
+  ASSERT_TRUE(executor_.wait(registry_->revoke(Context::background(), lease)));
+  const auto begun = Clock::now();
+  ASSERT_TRUE(wait_until([&] {
+    const auto now = executor_.wait(registry_->list(Context::background(), entries.front().key));
+    return now->entries.size() == 1 && now->entries.front().lease != lease;
+  }));
+  EXPECT_LT(Clock::now() - begun, seconds(15));
 }
 
 TEST_F(ClusterMemberTest, WhoStaysAwayLosesItsPlace) {

@@ -199,6 +199,12 @@ Result<std::string> read_login(const Json& answer) {
   return token->get<std::string>();
 }
 
+// What an etcd with users answers, in plain text, to any request by the gateway whose certificate
+// has a common name (accessController in its embed/serve.go).
+bool refuses_common_name(int http_status, std::string_view message) {
+  return http_status == 400 && message.find("CommonName of client") != message.npos;
+}
+
 StatusCode code_of(int64_t grpc, int http_status, std::string_view message) {
   // Of authentication that is off, and of a token that was good before a restart.
   switch (grpc) {
@@ -320,6 +326,12 @@ Status refusal(int http_status, std::string_view body) {
     }
   }
   if (message.empty()) message = std::string(body.substr(0, 300));
+  if (refuses_common_name(http_status, message)) {
+    return {
+        StatusCode::kPermissionDenied,
+        "etcd answered that it takes no certificate with a common name, since it has users; give "
+        "the registry one whose subject has no CN"};
+  }
   const StatusCode code = code_of(grpc, http_status, message);
   return {code, http_status == 0 ? fmt::format("etcd answered: {}", message)
                                  : fmt::format("etcd answered {}: {}", http_status, message)};

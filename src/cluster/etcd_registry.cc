@@ -18,6 +18,8 @@ namespace leat {
 namespace {
 
 constexpr size_t kPageEntries = 1000;
+// A listing of several pages, where etcd forgets its revision between two of them each time.
+constexpr int kListingsMax = 20;
 constexpr unsigned kConnectionsMax = 8;  // to an endpoint, beside watches
 constexpr uint64_t kAnswerBytesMax = 64 * kMiB;
 constexpr size_t kWatchLineBytesMax = 16 * kMiB;  // etcd cuts what is over its 2 MiB
@@ -67,6 +69,9 @@ class WatchLines {
   WatchLines(size_t prefix_size, RegistryRevision after, RegistrySink sink)
       : prefix_size_(prefix_size), after_(after), sink_(std::move(sink)) {}
 
+  // Whether it was the sink that ended the watch.
+  bool refused() const { return refused_; }
+
   Task<Result<>> take(Bytes piece) {
     text_ += piece.to_string();
     for (size_t end; (end = text_.find('\n')) != text_.npos;) {
@@ -97,11 +102,17 @@ class WatchLines {
           StatusCode::kOutOfRange,
           fmt::format("etcd is at revision {}, changes after {} were wanted", answer.now, after_));
     }
-    if (answer.created) co_return co_await sink_({.revision = after_});
+    if (answer.created) co_return co_await hand_on({.revision = after_});
     RegistryEvents whole = std::exchange(gathered_, {});
     after_ = std::max(after_, whole.revision);
     if (whole.events.empty()) co_return Result<>();
-    co_return co_await sink_(std::move(whole));
+    co_return co_await hand_on(std::move(whole));
+  }
+
+  Task<Result<>> hand_on(RegistryEvents events) {
+    Result<> taken = co_await sink_(std::move(events));
+    refused_ = !taken;
+    co_return taken;
   }
 
   const size_t prefix_size_;
@@ -109,6 +120,7 @@ class WatchLines {
   const RegistrySink sink_;
   std::string text_;
   RegistryEvents gathered_;
+  bool refused_ = false;
 };
 
 Task<Result<>> pass_to(std::shared_ptr<WatchLines> lines, Bytes piece) {
@@ -160,21 +172,13 @@ class EtcdRegistryImpl : public EtcdRegistry {
   }
 
   Task<Result<RegistryView>> list(Context context, std::string prefix) override {
-    const std::string whole = options_.prefix + prefix;
-    RegistryView view;
-    std::string from = whole;
-    for (;;) {
-      std::string question = etcd::range_request(whole, from, view.revision, kPageEntries);
-      LEAT_CO_TRY(const std::string body,
-                  co_await ask(context, "/v3/kv/range", question, Repeatable::kYes));
-      LEAT_CO_TRY(etcd::RangeAnswer page, etcd::range_answer(body));
-      if (view.revision == 0) view.revision = page.view.revision;
-      for (RegistryEntry& entry : page.view.entries) {
-        from = entry.key + '\0';
-        entry.key.erase(0, options_.prefix.size());
-        view.entries.push_back(std::move(entry));
-      }
-      if (!page.more || page.view.entries.empty()) co_return view;
+    for (int listings = 1;; ++listings) {
+      Result<RegistryView> view = co_await list_pages(context, options_.prefix + prefix);
+      const bool forgotten = !view && view.error().code() == StatusCode::kOutOfRange;
+      if (!forgotten) co_return view;
+      if (listings < kListingsMax) continue;
+      co_return error(Status(StatusCode::kUnavailable,
+                             "etcd is compacted faster than it can be listed", view.error()));
     }
   }
 
@@ -239,8 +243,13 @@ class EtcdRegistryImpl : public EtcdRegistry {
           StatusCode::kUnavailable,
           fmt::format("etcd at {} answers no more; a watch of it was ended", endpoint.to_string()));
     }
-    if (is_no_answer(ended.error().code()) && !context.expired()) pass_by(endpoint);
-    co_return ended;
+    if (lines->refused() || !is_no_answer(ended.error().code()) || context.expired()) {
+      co_return ended;
+    }
+    pass_by(endpoint);
+    if (ended.error().code() == StatusCode::kUnavailable) co_return ended;
+    // What took too long for us and not for who waits.
+    co_return error(Status(StatusCode::kUnavailable, "etcd does not answer", ended.error()));
   }
 
  private:
@@ -252,6 +261,25 @@ class EtcdRegistryImpl : public EtcdRegistry {
                                put.value.size(), kValueBytesMax));
     }
     return {};
+  }
+
+  // kOutOfRange where etcd has forgotten the revision of the first page before the last one.
+  Task<Result<RegistryView>> list_pages(Context context, std::string whole) {
+    RegistryView view;
+    std::string from = whole;
+    for (;;) {
+      std::string question = etcd::range_request(whole, from, view.revision, kPageEntries);
+      LEAT_CO_TRY(const std::string body,
+                  co_await ask(context, "/v3/kv/range", question, Repeatable::kYes));
+      LEAT_CO_TRY(etcd::RangeAnswer page, etcd::range_answer(body));
+      if (view.revision == 0) view.revision = page.view.revision;
+      for (RegistryEntry& entry : page.view.entries) {
+        from = entry.key + '\0';
+        entry.key.erase(0, options_.prefix.size());
+        view.entries.push_back(std::move(entry));
+      }
+      if (!page.more || page.view.entries.empty()) co_return view;
+    }
   }
 
   // Never succeeds.
@@ -333,8 +361,15 @@ class EtcdRegistryImpl : public EtcdRegistry {
     HttpRequest request{.method = "POST",
                         .path = "/v3/auth/authenticate",
                         .body = etcd::login_request(options_.user, options_.password)};
-    LEAT_CO_TRY(const std::string body, co_await post(context, endpoint, std::move(request)));
-    LEAT_CO_TRY(std::string token, etcd::login_answer(body));
+    Result<std::string> body = co_await post(context, endpoint, std::move(request));
+    if (!body && !is_no_answer(body.error().code())) {
+      co_return error(body.error().with_context(
+          fmt::format("etcd at {} does not let '{}' in; are cluster.registry_user and the password "
+                      "in cluster.registry_password_file those of a user there?",
+                      endpoint.to_string(), options_.user)));
+    }
+    if (!body) co_return Error(body.error());
+    LEAT_CO_TRY(std::string token, etcd::login_answer(*body));
     login_.keep(std::move(token));
     co_return Result<>();
   }

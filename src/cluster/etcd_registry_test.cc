@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "cluster/etcd_test.h"
 
 namespace leat {
@@ -105,6 +107,20 @@ TEST_F(EtcdRegistryTest, AWatchOfAMemberThatHangsEnds) {
   EXPECT_EQ(watched.error().code(), StatusCode::kUnavailable) << watched.error().to_string();
 }
 
+TEST_F(EtcdRegistryTest, AWatchThatBeginsAtAMemberThatHangsEnds) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  auto revision = put(*registry, "before");
+  ASSERT_TRUE(revision);
+  servers->send_signal(0, SIGSTOP);
+  auto watched = executor_.wait(registry->watch(
+      patient(), "", *revision, [](RegistryEvents) -> Task<Result<>> { co_return Result<>(); }));
+  servers->send_signal(0, SIGCONT);
+  ASSERT_FALSE(watched);
+  EXPECT_EQ(watched.error().code(), StatusCode::kUnavailable) << watched.error().to_string();
+}
+
 TEST_F(EtcdRegistryTest, AWatchOfAMemberThatAnswersGoesOnWithoutNews) {
   auto servers = EtcdServers::start();
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
@@ -118,6 +134,29 @@ TEST_F(EtcdRegistryTest, AWatchOfAMemberThatAnswersGoesOnWithoutNews) {
                       [](RegistryEvents) -> Task<Result<>> { co_return Result<>(); }));
   ASSERT_FALSE(watched);
   EXPECT_EQ(watched.error().code(), StatusCode::kTimedOut) << watched.error().to_string();
+}
+
+// A listing of several pages is of one revision, which may be forgotten before the last page.
+TEST_F(EtcdRegistryTest, WhatIsListedWhileItsRevisionIsCompactedIsWhole) {
+  auto servers = EtcdServers::start();
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  auto registry = EtcdRegistry::create(servers->options());
+  constexpr int kEntries = 5000;
+  for (int i = 0; i < kEntries; i += 100) {
+    RegistryChange change;
+    for (int k = i; k < i + 100; ++k) change.puts.push_back({fmt::format("job/{:05}", k), "x"});
+    ASSERT_TRUE(executor_.wait(registry->commit(patient(), change)));
+  }
+  for (int times = 0; times < 30; ++times) {
+    std::future<Result<RegistryView>> listed = boost::asio::co_spawn(
+        executor_.any(), registry->list(patient(), "job/"), boost::asio::use_future);
+    auto changed = put(*registry, "v");
+    EXPECT_TRUE(changed) << changed.error().to_string();
+    servers->compact(changed.value_or(1));
+    const Result<RegistryView> view = listed.get();
+    ASSERT_TRUE(view) << view.error().to_string();
+    EXPECT_EQ(view->entries.size(), size_t{kEntries});
+  }
 }
 
 TEST_F(EtcdRegistryTest, WhatEtcdHeldIsThereWhenItComesBack) {
@@ -167,6 +206,8 @@ TEST_F(EtcdRegistryTest, WhoHasNoRightIsRefusedAndTold) {
     ASSERT_FALSE(listed);
     EXPECT_EQ(listed.error().code(), StatusCode::kPermissionDenied) << listed.error().to_string();
     EXPECT_FALSE(listed.error().to_string().contains(EtcdServers::kPassword));
+    const bool told = listed.error().to_string().contains("cluster.registry_password_file");
+    EXPECT_EQ(told, options.password == "wrong") << listed.error().to_string();
   }
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // EtcdServers: one or three members of a real etcd on loopback for the life of the object. One
 // whose others are ended is what one is that was cut off: its clients reach it, and it has no
-// leader.
+// leader. Members speak with each other in clear.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "base/base64.h"
 #include "cluster/etcd_codec.h"
 #include "cluster/etcd_registry.h"
+#include "http/certificates_test.h"
 #include "runtime/server_process_test.h"
 
 namespace leat::testing {
@@ -25,9 +28,13 @@ class EtcdServers {
   static constexpr char kPassword[] = "leat-test-password";
   static constexpr std::string_view kPrefix = "/leat/test/";
 
+  // How clients speak with them: by TLS each side proves who it is, or is refused.
+  enum class Transport : uint8_t { kClear, kTls };
+
   // Null when they do not come up.
-  static std::shared_ptr<EtcdServers> start(size_t members = 1) {
-    auto servers = std::shared_ptr<EtcdServers>(new EtcdServers(members));
+  static std::shared_ptr<EtcdServers> start(size_t members = 1,
+                                            Transport transport = Transport::kClear) {
+    auto servers = std::shared_ptr<EtcdServers>(new EtcdServers(members, transport));
     for (size_t i = 0; i < members; ++i) {
       if (!servers->launch(i)) return nullptr;
     }
@@ -38,30 +45,37 @@ class EtcdServers {
   bool launch(size_t member) {
     const std::string program = find_program("LEAT_ETCD", "etcd/usr/bin/etcd");
     ServerProcess& process = *members_[member].process;
-    const std::string peer = peer_url(member);
-    return !program.empty() && process.launch({program,
-                                               "--name",
-                                               fmt::format("m{}", member),
-                                               "--data-dir",
-                                               process.folder() / "data",
-                                               "--listen-client-urls",
-                                               process.endpoint(),
-                                               "--advertise-client-urls",
-                                               process.endpoint(),
-                                               "--listen-peer-urls",
-                                               peer,
-                                               "--initial-advertise-peer-urls",
-                                               peer,
-                                               "--initial-cluster",
-                                               everybody(),
-                                               "--logger",
-                                               "zap",
-                                               "--log-level",
-                                               "error",
-                                               "--heartbeat-interval",
-                                               "50",
-                                               "--election-timeout",
-                                               "500"});
+    const std::string peer = peer_url(member), client = client_url(member);
+    Command command = {program,
+                       "--name",
+                       fmt::format("m{}", member),
+                       "--data-dir",
+                       process.folder() / "data",
+                       "--listen-client-urls",
+                       client,
+                       "--advertise-client-urls",
+                       client,
+                       "--listen-peer-urls",
+                       peer,
+                       "--initial-advertise-peer-urls",
+                       peer,
+                       "--initial-cluster",
+                       everybody(),
+                       "--logger",
+                       "zap",
+                       "--log-level",
+                       "error",
+                       "--heartbeat-interval",
+                       "50",
+                       "--election-timeout",
+                       "500"};
+    if (certificates_) {
+      const HttpTlsOptions& own = members_tls_;
+      command.insert(command.end(),
+                     {"--cert-file", own.certificate_file, "--key-file", own.key_file,
+                      "--trusted-ca-file", certificates_->ca(), "--client-cert-auth"});
+    }
+    return !program.empty() && process.launch(command);
   }
   void end(size_t member) { members_[member].process->end(); }
   // As a backup does: what the only member holds now is there again after restore().
@@ -74,6 +88,7 @@ class EtcdServers {
     for (const auto& member : members_) {
       options.endpoints.push_back({{}, "127.0.0.1", member.process->port()});
     }
+    if (certificates_) options.tls = load(clients_tls_);
     return options;
   }
   EtcdOptions options_of(size_t member) const {
@@ -82,11 +97,24 @@ class EtcdServers {
     return one;
   }
 
+  // Who signed the members' certificates, and whom they believe; null in clear.
+  const Certificates* certificates() const { return certificates_.get(); }
+  // What a client with these files is to have.
+  static std::shared_ptr<const HttpTls> load(const HttpTlsOptions& files) {
+    auto loaded = HttpTls::load(files);
+    EXPECT_TRUE(loaded) << loaded.error().to_string();
+    return loaded.value_or(nullptr);
+  }
+
   // The body of the gateway's answer.
   std::string ask(const std::string& path, const std::string& body, size_t member = 0,
                   const std::string& token = {}) const {
     return curl(
-        {"-d", body, "-H", "Authorization: " + token, members_[member].process->endpoint() + path});
+        with_certificate({"-d", body, "-H", "Authorization: " + token, client_url(member) + path}));
+  }
+  // From then on nobody can begin a watch before `revision`.
+  void compact(RegistryRevision revision, size_t member = 0, const std::string& token = {}) const {
+    ask("/v3/kv/compaction", fmt::format(R"({{"revision":"{}"}})", revision), member, token);
   }
 
   // From then on etcd wants a user: root, and kUser for what is below kPrefix.
@@ -112,19 +140,23 @@ class EtcdServers {
     return token.value_or("");
   }
 
-  bool wait_until_healthy() const {
-    return members_[0].process->wait_until([this] {
-      return run_program({"curl", "-sf", "-m", "2", "--noproxy", "*",
-                          members_[0].process->endpoint() + "/health"})
-          .output.contains("true");
+  bool wait_until_healthy(size_t member = 0) const {
+    return members_[member].process->wait_until([this, member] {
+      Command command = {"curl", "-sf", "-m", "2", "--noproxy", "*"};
+      std::ranges::copy(with_certificate({client_url(member) + "/health"}),
+                        std::back_inserter(command));
+      return run_program(command).output.contains("true");
     });
   }
 
+  // What it says of itself in numbers: a line "NAME VALUE" each.
+  std::string metrics(size_t member = 0) const {
+    return curl(with_certificate({client_url(member) + "/metrics"}));
+  }
   // The member that leads, by what it says itself.
   size_t leader() const {
     for (size_t i = 0; i < size(); ++i) {
-      const std::string metrics = curl({members_[i].process->endpoint() + "/metrics"});
-      if (metrics.contains("\netcd_server_is_leader 1")) return i;
+      if (metrics(i).contains("\netcd_server_is_leader 1")) return i;
     }
     ADD_FAILURE() << "no member leads";
     return 0;
@@ -136,11 +168,17 @@ class EtcdServers {
     uint16_t peer_port = 0;
   };
 
-  explicit EtcdServers(size_t count) : members_(count) {
+  EtcdServers(size_t count, Transport transport) : members_(count) {
     for (Member& member : members_) {
       member.process = std::make_unique<ServerProcess>("etcd");
       member.peer_port = ServerProcess::free_port();
     }
+    if (transport == Transport::kClear) return;
+    certificates_ = std::make_unique<Certificates>();
+    // The gateway of a member reaches the member itself by the member's certificate.
+    members_tls_ = certificates_->issue({.name = "etcd"});
+    clients_tls_ = certificates_->issue({.name = kUser, .alternatives = ""});
+    clients_tls_.ca_file = certificates_->ca();
   }
   bool exchange_data(const char* from, const char* to) {
     end(0);
@@ -148,6 +186,17 @@ class EtcdServers {
     std::filesystem::remove_all(folder / to);
     std::filesystem::copy(folder / from, folder / to, std::filesystem::copy_options::recursive);
     return launch(0) && wait_until_healthy();
+  }
+  std::string client_url(size_t member) const {
+    return (certificates_ ? "https://" : "http://") + members_[member].process->address();
+  }
+  Command with_certificate(Command curl_arguments) const {
+    if (certificates_) {
+      curl_arguments.insert(curl_arguments.begin(),
+                            {"--cacert", clients_tls_.ca_file, "--cert",
+                             clients_tls_.certificate_file, "--key", clients_tls_.key_file});
+    }
+    return curl_arguments;
   }
   std::string peer_url(size_t member) const {
     return fmt::format("http://127.0.0.1:{}", members_[member].peer_port);
@@ -160,7 +209,10 @@ class EtcdServers {
     return all;
   }
 
-  std::vector<Member> members_;
+  std::unique_ptr<Certificates> certificates_;  // null in clear
+  HttpTlsOptions members_tls_;
+  HttpTlsOptions clients_tls_;
+  std::vector<Member> members_;  // last: they read their certificates until their end
 };
 
 }  // namespace leat::testing

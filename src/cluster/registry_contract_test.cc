@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every registry promises, asked of each of them: the embedded one, a real etcd, and an etcd
-// that wants users.
+// What every registry promises, asked of each of them: the embedded one, a real etcd, an etcd that
+// wants users, and one where both sides prove by TLS who they are.
+//
+// Each of them forgets its past, and none its present: etcd what is older than a revision that it
+// was told to compact up to, the embedded one all but its last changes. What follows for watches is
+// the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <condition_variable>
+#include <atomic>
 #include <future>
 #include <mutex>
 
+#include "base/units.h"
 #include "cluster/embedded_registry.h"
 #include "cluster/etcd_test.h"
+#include "cluster/registry_door_test.h"
+#include "cluster/registry_mirror.h"
+#include "cluster/told_test.h"
+#include "cluster/wait_until_test.h"
 #include "runtime/shared_result.h"
 
 namespace leat {
@@ -18,17 +27,24 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::EtcdServers;
+using testing::RegistryDoor;
+using testing::Told;
 
 constexpr auto kPatience = seconds(20);
 
 // A registry of its own for each test, and how its past is forgotten.
 struct Subject {
   std::unique_ptr<Registry> registry;
-  std::function<void(RegistryRevision)> compact;
+  // Forgets what was before `revision`. Where that takes further changes, of other keys, those who
+  // are to keep up with them are waited for in `keep_up`.
+  std::function<void(RegistryRevision revision, std::function<void()> keep_up)> compact;
+  // Whether a watch of which nothing was taken since, in so many changes of 16 KiB, has to ask the
+  // registry for what comes next.
+  std::function<bool(int changes)> outruns;
   std::shared_ptr<EtcdServers> servers;
 };
 
-constexpr size_t kHistoryMax = 50;
+constexpr int kHistoryMax = 50;
 
 Subject embedded(Executor& executor) {
   EmbeddedRegistryOptions options{.history_max = kHistoryMax};
@@ -37,25 +53,40 @@ Subject embedded(Executor& executor) {
   Subject subject;
   subject.registry = std::move(*registry);
   Registry* raw = subject.registry.get();
-  subject.compact = [raw, &executor](RegistryRevision) {
-    for (size_t i = 0; i < kHistoryMax * 2; ++i) {
+  subject.compact = [raw, &executor](RegistryRevision, std::function<void()> keep_up) {
+    for (int i = 0; i < kHistoryMax * 2; ++i) {
       auto filled = executor.wait(raw->commit(Context::background(), {.puts = {{"filler", "x"}}}));
       ASSERT_TRUE(filled);
+      if (i % (kHistoryMax / 5) == 0) keep_up();
     }
   };
+  subject.outruns = [](int changes) { return changes > kHistoryMax; };
+  return subject;
+}
+
+// etcd keeps some thousand changes for a watch, beside what is on its way, and counts those watches
+// that had to be left out.
+bool outruns_a_watch_of(const EtcdServers& servers, int changes) {
+  constexpr int kBetweenLooks = 100;
+  return changes % kBetweenLooks == 0 &&
+         servers.metrics().contains("\netcd_debugging_mvcc_slow_watcher_total 1");
+}
+
+Subject subject_of(std::shared_ptr<EtcdServers> servers, const EtcdOptions& options) {
+  Subject subject;
+  subject.registry = EtcdRegistry::create(options);
+  subject.servers = servers;
+  subject.compact = [servers, with_users = !options.user.empty()](RegistryRevision revision,
+                                                                  const std::function<void()>&) {
+    servers->compact(revision, 0, with_users ? servers->root_token() : "");
+  };
+  subject.outruns = [servers](int changes) { return outruns_a_watch_of(*servers, changes); };
   return subject;
 }
 
 Subject etcd(Executor&) {
   auto servers = EtcdServers::start();
-  if (!servers) return {};
-  Subject subject;
-  subject.registry = EtcdRegistry::create(servers->options());
-  subject.servers = servers;
-  subject.compact = [servers](RegistryRevision revision) {
-    servers->ask("/v3/kv/compaction", fmt::format(R"({{"revision":"{}"}})", revision));
-  };
-  return subject;
+  return servers ? subject_of(servers, servers->options()) : Subject();
 }
 
 Subject etcd_with_users(Executor&) {
@@ -65,14 +96,12 @@ Subject etcd_with_users(Executor&) {
   EtcdOptions options = servers->options();
   options.user = EtcdServers::kUser;
   options.password = EtcdServers::kPassword;
-  Subject subject;
-  subject.registry = EtcdRegistry::create(options);
-  subject.servers = servers;
-  subject.compact = [servers](RegistryRevision revision) {
-    servers->ask("/v3/kv/compaction", fmt::format(R"({{"revision":"{}"}})", revision), 0,
-                 servers->root_token());
-  };
-  return subject;
+  return subject_of(servers, options);
+}
+
+Subject etcd_with_tls(Executor&) {
+  auto servers = EtcdServers::start(1, EtcdServers::Transport::kTls);
+  return servers ? subject_of(servers, servers->options()) : Subject();
 }
 
 struct Kind {
@@ -80,48 +109,48 @@ struct Kind {
   Subject (*make)(Executor&);
 };
 
-// What a watch was told; its sink may be called from any thread.
-class Told {
+// A mirror of "w/", and what it has shown, to its end.
+class MirrorHistory {
  public:
-  RegistrySink sink() {
-    return [this](RegistryEvents events) { return take(std::move(events)); };
+  MirrorHistory(Registry& registry, Executor& executor) : executor_(executor) {
+    RegistryMirrorOptions options{.pause_min = milliseconds(20), .pause_max = milliseconds(200)};
+    options.changed = [this](const RegistryView& view) {
+      std::lock_guard lock(mutex_);
+      views_.push_back(view);
+    };
+    options.listed_anew = [this] { ++listed_anew_; };
+    mirror_ = RegistryMirror::start(registry, "w/", std::move(options), executor);
   }
-  bool wait_until_it_stands() {
-    std::unique_lock lock(mutex_);
-    return more_.wait_for(lock, kPatience, [&] { return stands_; });
+  ~MirrorHistory() { executor_.wait(mirror_->stop()); }
+
+  bool wait_for(RegistryRevision revision) {
+    return testing::wait_until([&] { return mirror_->view()->revision >= revision; });
   }
-  bool wait_for(size_t events) { return wait_until(events, kPatience); }
-  bool wait_until(size_t events, Clock::duration patience) {
-    std::unique_lock lock(mutex_);
-    return more_.wait_for(lock, patience, [&] { return events_.size() >= events; });
+  bool wait_for_trouble() {
+    return testing::wait_until([&] { return mirror_->trouble().has_value(); });
   }
-  std::vector<RegistryEvent> events() const {
+  RegistryView view() const { return *mirror_->view(); }
+  int listed_anew() const { return listed_anew_; }
+  // Of one entry, each as often as it was put.
+  std::vector<std::string> values_of(const std::string& key) const {
     std::lock_guard lock(mutex_);
-    return events_;
-  }
-  std::vector<size_t> batches() const {
-    std::lock_guard lock(mutex_);
-    return batches_;
+    std::vector<std::string> values;
+    RegistryRevision seen = 0;
+    for (const RegistryView& view : views_) {
+      const auto found = std::ranges::find(view.entries, key, &RegistryEntry::key);
+      if (found == view.entries.end() || found->changed == seen) continue;
+      seen = found->changed;
+      values.push_back(found->value);
+    }
+    return values;
   }
 
  private:
-  Task<Result<>> take(RegistryEvents events) {
-    std::lock_guard lock(mutex_);
-    stands_ = true;
-    more_.notify_all();
-    if (events.events.empty()) co_return Result<>();
-    EXPECT_EQ(events.revision, events.events.back().entry.changed);
-    batches_.push_back(events.events.size());
-    std::ranges::move(events.events, std::back_inserter(events_));
-    more_.notify_all();
-    co_return Result<>();
-  }
-
+  Executor& executor_;
   mutable std::mutex mutex_;
-  std::condition_variable more_;
-  bool stands_ = false;
-  std::vector<RegistryEvent> events_;
-  std::vector<size_t> batches_;
+  std::vector<RegistryView> views_;
+  std::atomic<int> listed_anew_ = 0;
+  std::unique_ptr<RegistryMirror> mirror_;
 };
 
 class RegistryContract : public ::testing::TestWithParam<Kind> {
@@ -366,12 +395,93 @@ TEST_P(RegistryContract, APastThatIsForgottenIsToldOf) {
   const RegistryRevision first = put("w/0", "x");
   RegistryRevision last = first;
   for (int i = 1; i < 10; ++i) last = put("w/0", std::to_string(i));
-  subject_.compact(last);
+  subject_.compact(last, [] {});
   Told told;
   auto ended = executor_.wait(registry().watch(patient(), "w/", first, told.sink()));
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code(), StatusCode::kOutOfRange) << ended.error().to_string();
   EXPECT_EQ(list("w/").entries.at(0).value, "9");
+}
+
+// What it has told of last is forgotten, too: other keys have changed since.
+TEST_P(RegistryContract, AWatchThatIsUpToDateOutlivesACompaction) {
+  Told told;
+  const RegistryRevision from = put("w/0", "x");
+  watch(told, "w/", from);
+  const RegistryRevision heard = put("w/1", "x");
+  ASSERT_TRUE(told.wait_for_revision(heard));
+  put("v/0", "x");
+  const RegistryRevision last = put("v/1", "x");
+  int kept_up = 0;
+  subject_.compact(last, [&] {
+    EXPECT_TRUE(told.wait_for_revision(put(fmt::format("w/kept up {}", ++kept_up), "x")));
+  });
+  Told of_past;
+  auto in_past = executor_.wait(registry().watch(patient(), "w/", from, of_past.sink()));
+  ASSERT_FALSE(in_past);
+  EXPECT_EQ(in_past.error().code(), StatusCode::kOutOfRange) << "the past is there still";
+
+  const RegistryRevision next = put("w/2", "x");
+  ASSERT_TRUE(told.wait_for_revision(next));
+  const auto events = told.events();
+  ASSERT_EQ(events.size(), static_cast<size_t>(kept_up) + 2);
+  EXPECT_EQ(events.front().entry.key, "w/1");
+  EXPECT_EQ(events.back().entry.key, "w/2");
+  EXPECT_EQ(events.back().entry.changed, next);
+}
+
+TEST_P(RegistryContract, AMirrorWhoseStandingWatchFallsBehindACompactionListsAgain) {
+  RegistryDoor door(registry());
+  MirrorHistory history(door, executor_);
+  ASSERT_TRUE(history.wait_for(put("w/gone", "x")));
+  ASSERT_TRUE(history.wait_for(put("w/n", "0")));  // so the watch stands
+  door.stall();
+  const std::string padding(16 * kKiB, '.');
+  int changes = 0;
+  while (!subject_.outruns(changes)) {
+    ASSERT_LT(++changes, 20'000);
+    put("w/n", std::to_string(changes) + padding);
+  }
+  ASSERT_TRUE(commit({.removals = {"w/gone"}}));
+  const RegistryRevision last = put("w/n", "last");
+  subject_.compact(last, [] {});
+  EXPECT_TRUE(door.watch_ends().empty()) << "it stands, and nothing is taken of it";
+  door.go_on();
+  ASSERT_TRUE(history.wait_for(last));
+
+  EXPECT_EQ(door.watch_ends(), std::vector<StatusCode>{StatusCode::kOutOfRange});
+  EXPECT_EQ(history.listed_anew(), 1);
+  EXPECT_EQ(history.view().entries, list("w/").entries);
+  // What it was told before the end has no gap.
+  const std::vector<std::string> values = history.values_of("w/n");
+  ASSERT_GE(values.size(), 2u);
+  EXPECT_EQ(values.back(), "last");
+  for (size_t i = 0; i + 1 < values.size(); ++i) {
+    EXPECT_EQ(values[i].substr(0, values[i].find('.')), std::to_string(i));
+  }
+  // And changes are followed again.
+  ASSERT_TRUE(history.wait_for(put("w/n", "after")));
+  EXPECT_EQ(history.view().entries, list("w/").entries);
+  EXPECT_EQ(history.listed_anew(), 1);
+}
+
+TEST_P(RegistryContract, AMirrorThatWasCutOffHasThePresentAfterACompaction) {
+  RegistryDoor door(registry());
+  MirrorHistory history(door, executor_);
+  put("w/gone", "x");
+  ASSERT_TRUE(history.wait_for(put("w/n", "0")));
+  door.close();
+  ASSERT_TRUE(history.wait_for_trouble());
+  ASSERT_TRUE(commit({.removals = {"w/gone"}}));
+  put("w/n", "1");
+  const RegistryRevision last = put("w/n", "2");
+  subject_.compact(last, [] {});
+  door.open();
+  ASSERT_TRUE(history.wait_for(last));
+  EXPECT_EQ(history.view().entries, list("w/").entries);
+  EXPECT_EQ(history.values_of("w/n"), (std::vector<std::string>{"0", "2"}));
+  ASSERT_TRUE(history.wait_for(put("w/n", "3")));
+  EXPECT_EQ(history.view().entries, list("w/").entries);
 }
 
 TEST_P(RegistryContract, ARevisionThatIsStillToComeIsToldOf) {
@@ -382,15 +492,21 @@ TEST_P(RegistryContract, ARevisionThatIsStillToComeIsToldOf) {
   EXPECT_EQ(ended.error().code(), StatusCode::kOutOfRange) << ended.error().to_string();
 }
 
+Task<Result<>> refuse(StatusCode why) {
+  co_return error(why, "enough");
+}
+
 TEST_P(RegistryContract, ASinkThatRefusesEndsItsWatch) {
   const RegistryRevision from = put("w/0", "x");
   put("w/1", "x");
-  RegistrySink refuses = [](RegistryEvents) -> Task<Result<>> {
-    co_return error(StatusCode::kBusy, "enough");
-  };
-  auto ended = executor_.wait(registry().watch(patient(), "w/", from, refuses));
-  ASSERT_FALSE(ended);
-  EXPECT_EQ(ended.error().code(), StatusCode::kBusy) << ended.error().to_string();
+  for (const StatusCode why :
+       {StatusCode::kBusy, StatusCode::kTimedOut, StatusCode::kUnavailable}) {
+    RegistrySink refuses = [why](RegistryEvents) { return refuse(why); };
+    auto ended = executor_.wait(registry().watch(patient(), "w/", from, refuses));
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().code(), why) << ended.error().to_string();
+    EXPECT_TRUE(ended.error().to_string().contains("enough")) << ended.error().to_string();
+  }
 }
 
 TEST_P(RegistryContract, AContextThatEndedAsksNothing) {
@@ -405,7 +521,8 @@ TEST_P(RegistryContract, AContextThatEndedAsksNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Registries, RegistryContract,
                          ::testing::Values(Kind{"embedded", embedded}, Kind{"etcd", etcd},
-                                           Kind{"etcd_with_users", etcd_with_users}),
+                                           Kind{"etcd_with_users", etcd_with_users},
+                                           Kind{"etcd_with_tls", etcd_with_tls}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 }  // namespace

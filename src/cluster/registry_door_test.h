@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // RegistryDoor: a registry that cannot be reached while its door is closed; closing it ends the
-// watches. Changes that went through before are made.
+// watches. Changes that went through before are made. While it is stalled, nothing of a watch that
+// stands is taken, as by a reader that is too slow.
 #pragma once
 
 #include <mutex>
 #include <stop_token>
+#include <vector>
 
 #include "cluster/registry.h"
+#include "runtime/shared_result.h"
 
 namespace leat::testing {
 
@@ -16,6 +19,24 @@ class RegistryDoor : public Registry {
 
   void open() { reset(false); }
   void close() { reset(true); }
+
+  void stall() {
+    std::lock_guard lock(mutex_);
+    stalled_ = SharedResult<bool>::make();
+  }
+  void go_on() {
+    std::shared_ptr<SharedResult<bool>> waited_for;
+    {
+      std::lock_guard lock(mutex_);
+      waited_for = std::exchange(stalled_, nullptr);
+    }
+    waited_for->set(true);
+  }
+  // What each watch ended with that has ended.
+  std::vector<StatusCode> watch_ends() const {
+    std::lock_guard lock(mutex_);
+    return watch_ends_;
+  }
 
   Task<Result<RegistryView>> list(Context context, std::string prefix) override {
     if (closed()) co_return unreachable();
@@ -44,14 +65,34 @@ class RegistryDoor : public Registry {
     std::stop_source ending;
     std::stop_callback by_door(closing, [&ending] { ending.request_stop(); });
     std::stop_callback by_caller(context.cancel, [&ending] { ending.request_stop(); });
-    Result<> ended = co_await behind_.watch(context.with_cancel(ending.get_token()), prefix, after,
-                                            std::move(sink));
-    if (closing.stop_requested()) co_return unreachable();
+    const Context until_closed = context.with_cancel(ending.get_token());
+    RegistrySink through = [this, until_closed, sink = std::move(sink)](RegistryEvents events) {
+      return pass_on(this, until_closed, sink, std::move(events));
+    };
+    Result<> ended = co_await behind_.watch(until_closed, prefix, after, std::move(through));
+    if (closing.stop_requested()) ended = unreachable();
+    if (!ended) note(ended.error().code());
     co_return ended;
   }
 
  private:
   static Error unreachable() { return error(StatusCode::kUnavailable, "the door is closed"); }
+  static Task<Result<>> pass_on(RegistryDoor* self, Context context, RegistrySink sink,
+                                RegistryEvents events) {
+    if (const auto stalled = self->stalled()) {
+      LEAT_CO_TRY(const bool goes_on, co_await stalled->wait(context, "a reader that is too slow"));
+      static_cast<void>(goes_on);
+    }
+    co_return co_await sink(std::move(events));
+  }
+  std::shared_ptr<SharedResult<bool>> stalled() const {
+    std::lock_guard lock(mutex_);
+    return stalled_;
+  }
+  void note(StatusCode watch_end) {
+    std::lock_guard lock(mutex_);
+    watch_ends_.push_back(watch_end);
+  }
   bool closed() const {
     std::lock_guard lock(mutex_);
     return closed_;
@@ -74,6 +115,8 @@ class RegistryDoor : public Registry {
   mutable std::mutex mutex_;
   bool closed_ = false;
   std::stop_source closing_;
+  std::shared_ptr<SharedResult<bool>> stalled_;  // null while it is not
+  std::vector<StatusCode> watch_ends_;
 };
 
 }  // namespace leat::testing

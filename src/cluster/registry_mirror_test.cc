@@ -52,6 +52,16 @@ class RegistryMirrorTest : public ::testing::Test {
     EXPECT_TRUE(revision) << revision.error().to_string();
     return revision.value_or(0);
   }
+  // Again for as long as nobody answers: members may have to agree on a leader first.
+  RegistryRevision commit_patiently(Registry& registry, const RegistryChange& change) {
+    RegistryRevision changed = 0;
+    EXPECT_TRUE(testing::wait_until([&] {
+      const Context context = Context::background().with_timeout(kPatience);
+      changed = executor_.wait(registry.commit(context, change)).value_or(0);
+      return changed != 0;
+    }));
+    return changed;
+  }
   bool wait_for(RegistryRevision revision) {
     std::unique_lock lock(mutex_);
     return more_.wait_for(lock, kPatience, [&] { return told_ >= revision; });
@@ -124,13 +134,7 @@ TEST_F(RegistryMirrorTest, FollowsAtAnotherMemberWhenItsOwnHangs) {
   mirror(*registry);
   ASSERT_TRUE(wait_for(put(*elsewhere, "w/b", "1")));  // so the watch stands
   servers->send_signal(0, SIGSTOP);
-  RegistryRevision changed = 0;
-  while (changed == 0) {  // they may have to agree on a leader first
-    auto made = executor_.wait(
-        elsewhere->commit(Context::background().with_timeout(kPatience), {.puts = {{"w/a", "2"}}}));
-    changed = made.value_or(0);
-  }
-  EXPECT_TRUE(wait_for(changed));
+  EXPECT_TRUE(wait_for(commit_patiently(*elsewhere, {.puts = {{"w/a", "2"}}})));
   EXPECT_EQ(text(), "w/a=2 w/b=1 ");
   servers->send_signal(0, SIGCONT);
 }
@@ -149,10 +153,38 @@ TEST_F(RegistryMirrorTest, ListsAgainWhatWasCompactedMeanwhile) {
   auto removed = executor_.wait(registry->commit(Context::background(), {.removals = {"w/gone"}}));
   ASSERT_TRUE(removed);
   const RegistryRevision last = put(*registry, "w/a", "2");
-  servers->ask("/v3/kv/compaction", fmt::format(R"({{"revision":"{}"}})", last));
+  servers->compact(last);
   door.open();
   ASSERT_TRUE(wait_for(last));
   EXPECT_EQ(text(), "w/a=2 ");
+}
+
+TEST_F(RegistryMirrorTest, ListsAgainAtAMemberThatHungWhileTheOthersWentOnAndCompacted) {
+  auto servers = EtcdServers::start(3);
+  ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
+  EtcdOptions only = servers->options_of(0), others = servers->options();
+  only.request_timeout = milliseconds(300);
+  others.endpoints.erase(others.endpoints.begin());
+  auto registry = EtcdRegistry::create(only);
+  auto elsewhere = EtcdRegistry::create(others);
+  const Ending ending{*this};
+  put(*registry, "w/a", "1");
+  mirror(*registry);
+  ASSERT_TRUE(wait_for(put(*registry, "w/gone", "1")));  // so the watch stands
+  servers->send_signal(0, SIGSTOP);
+  ASSERT_TRUE(testing::wait_until([&] { return mirror_->trouble().has_value(); }));
+  EXPECT_EQ(text(), "w/a=1 w/gone=1 ");
+  ASSERT_NE(commit_patiently(*elsewhere, {.removals = {"w/gone"}}), 0);
+  for (const char* value : {"2", "3"}) {
+    ASSERT_NE(commit_patiently(*elsewhere, {.puts = {{"w/a", value}}}), 0);
+  }
+  const RegistryRevision last = commit_patiently(*elsewhere, {.puts = {{"w/b", "1"}}});
+  servers->compact(last, 1);
+  servers->send_signal(0, SIGCONT);
+  ASSERT_TRUE(wait_for(last));
+  EXPECT_EQ(text(), "w/a=3 w/b=1 ");
+  ASSERT_TRUE(wait_for(put(*elsewhere, "w/b", "2")));
+  EXPECT_EQ(text(), "w/a=3 w/b=2 ");
 }
 
 TEST_F(RegistryMirrorTest, GoesBackWithAnEtcdThatIsRestored) {

@@ -26,7 +26,7 @@ class Certificates {
   };
 
   Certificates()
-      : folder_(std::filesystem::path(testing::TempDir()) /
+      : folder_(std::filesystem::path(::testing::TempDir()) /
                 ("leat_tls_" + Id128::random().to_hex())) {
     std::filesystem::create_directories(folder_);
     key_ = make_key();

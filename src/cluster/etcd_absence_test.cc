@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// etcd is away for longer than any lease lasts, and comes back with its data: what those make of it
+// who were there before. By their leases of 2 s it is the same as ten minutes by those of 10 s.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "cluster/cluster_member.h"
+#include "cluster/election.h"
+#include "cluster/etcd_registry.h"
+#include "cluster/etcd_test.h"
+#include "cluster/registry_door_test.h"
+#include "cluster/registry_mirror.h"
+#include "cluster/registry_session.h"
+#include "cluster/wait_until_test.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::EtcdServers;
+using testing::RegistryDoor;
+using testing::wait_until;
+
+constexpr auto kPatience = seconds(30);
+constexpr auto kTtl = seconds(2);
+
+// What a process has of a registry, by a door and a client of its own.
+struct Candidate {
+  Candidate(const EtcdOptions& options, const std::string& own_name, Executor& on)
+      : executor(on), name(own_name), registry(EtcdRegistry::create(options)), door(*registry) {
+    session = RegistrySession::start(door, {.ttl = kTtl}, executor);
+    session->put("workers/" + name, name);
+    election = Election::start(door, *session, {.name = name}, executor);
+    mirror = RegistryMirror::start(door, "", {.pause_max = milliseconds(500)}, executor);
+  }
+  ~Candidate() {
+    const Context context = Context::background().with_timeout(seconds(5));
+    executor.wait(election->stop(context));
+    executor.wait(session->stop(context));
+    executor.wait(mirror->stop());
+  }
+  const RegistryEntry* entry(const RegistryView& view) const {
+    const auto found = std::ranges::find(view.entries, "workers/" + name, &RegistryEntry::key);
+    return found == view.entries.end() ? nullptr : &*found;
+  }
+
+  Executor& executor;
+  const std::string name;
+  std::unique_ptr<EtcdRegistry> registry;
+  RegistryDoor door;
+  std::unique_ptr<RegistrySession> session;
+  std::unique_ptr<Election> election;
+  std::unique_ptr<RegistryMirror> mirror;
+};
+
+class EtcdAbsenceTest : public ::testing::Test {
+ protected:
+  void start(size_t members) {
+    servers_ = EtcdServers::start(members);
+    ASSERT_TRUE(servers_) << EtcdServers::kHowToGetIt;
+    registry_ = EtcdRegistry::create(options());
+  }
+  EtcdOptions options() const {
+    EtcdOptions options = servers_->options();
+    options.request_timeout = milliseconds(500);
+    return options;
+  }
+  std::unique_ptr<Candidate> candidate(const std::string& name) {
+    return std::make_unique<Candidate>(options(), name, executor_);
+  }
+  // Nothing where nobody answers.
+  RegistryView list() {
+    auto view = executor_.wait(registry_->list(patient(), ""));
+    return view.value_or(RegistryView());
+  }
+  RegistryRevision put(const std::string& key, const std::string& value) {
+    auto made = executor_.wait(registry_->commit(patient(), {.puts = {{key, value}}}));
+    EXPECT_TRUE(made) << made.error().to_string();
+    return made.value_or(0);
+  }
+  Context patient() { return Context::background().with_timeout(kPatience); }
+
+  // Whether all is as it has to be among those who are there: each has a lease and its entry hangs
+  // on it, `leader` leads by its own lease and nobody else does, and each mirror has what etcd has.
+  bool all_is_well(std::vector<const Candidate*> candidates, const Candidate& leader) {
+    const RegistryView view = list();
+    const auto claim = std::ranges::find(view.entries, "leader", &RegistryEntry::key);
+    if (claim == view.entries.end() || claim->value != leader.name) return false;
+    return claim->lease == leader.session->lease() &&
+           std::ranges::all_of(candidates, [&](const Candidate* one) {
+             const RegistryLease lease = one->session->lease();
+             const RegistryEntry* own = one->entry(view);
+             return lease != 0 && own != nullptr && own->lease == lease &&
+                    one->election->leads() == (one == &leader) &&
+                    one->mirror->view()->entries == view.entries && !one->mirror->trouble() &&
+                    !one->session->trouble();
+           });
+  }
+
+  Executor executor_;
+  std::shared_ptr<EtcdServers> servers_;
+  std::unique_ptr<EtcdRegistry> registry_;
+};
+
+class EtcdAwayTest : public EtcdAbsenceTest, public ::testing::WithParamInterface<size_t> {};
+
+// Of three members two are killed, so none of them answers; the only one of one.
+TEST_P(EtcdAwayTest, ComesBackWithItsDataAfterAllLeasesAndAllIsAsItWas) {
+  ASSERT_NO_FATAL_FAILURE(start(GetParam()));
+  put("mounts/m", "1");
+  auto a = candidate("a");
+  ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
+  auto b = candidate("b");
+  ASSERT_TRUE(wait_until([&] { return all_is_well({a.get(), b.get()}, *a); }));
+  const std::vector<RegistryEntry> before = a->mirror->view()->entries;
+
+  const size_t killed = GetParam() / 2 + 1;
+  for (size_t member = 0; member < killed; ++member) servers_->end(member);
+  ASSERT_TRUE(wait_until([&] { return a->session->lease() == 0 && b->session->lease() == 0; }));
+  for (const Candidate* one : {a.get(), b.get()}) {
+    EXPECT_FALSE(one->election->leads()) << one->name;
+    EXPECT_TRUE(wait_until([&] { return one->session->trouble() && one->mirror->trouble(); }));
+    EXPECT_EQ(one->mirror->view()->entries, before) << "what it had it keeps";
+  }
+  auto lost = executor_.wait(registry_->commit(patient(), {.puts = {{"mounts/m", "lost"}}}));
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code(), StatusCode::kUnavailable) << lost.error().to_string();
+
+  for (size_t member = 0; member < killed; ++member) ASSERT_TRUE(servers_->launch(member));
+  ASSERT_TRUE(servers_->wait_until_healthy());
+  ASSERT_TRUE(wait_until(
+      [&] { return all_is_well({a.get(), b.get()}, *a) || all_is_well({a.get(), b.get()}, *b); }));
+  std::vector<std::string> keys;
+  for (const RegistryEntry& entry : list().entries) keys.push_back(entry.key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"leader", "mounts/m", "workers/a", "workers/b"}));
+  // And goes on: changes are heard of, and the next one leads after the one that does.
+  put("mounts/m", "2");
+  const bool a_leads = a->election->leads();
+  auto& leader = a_leads ? a : b;
+  auto& other = a_leads ? b : a;
+  EXPECT_TRUE(wait_until([&] { return all_is_well({a.get(), b.get()}, *leader); }));
+  leader.reset();
+  EXPECT_TRUE(wait_until([&] { return all_is_well({other.get()}, *other); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Members, EtcdAwayTest, ::testing::Values(size_t{1}, size_t{3}),
+                         ::testing::PrintToStringParamName());
+
+// Here etcd goes on without the one that is away, and has given its lease up.
+TEST_F(EtcdAbsenceTest, WhoWasAwayForLongerThanItsLeaseIsThereAgain) {
+  ASSERT_NO_FATAL_FAILURE(start(1));
+  auto a = candidate("a");
+  ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
+  auto b = candidate("b");
+  ASSERT_TRUE(wait_until([&] { return all_is_well({a.get(), b.get()}, *a); }));
+  const RegistryLease lease = a->session->lease();
+  const auto condition = a->election->condition();
+  ASSERT_TRUE(condition);
+
+  a->door.close();
+  ASSERT_TRUE(wait_until([&] { return all_is_well({b.get()}, *b); }));
+  EXPECT_EQ(a->entry(list()), nullptr);
+  EXPECT_EQ(a->session->lease(), 0);
+  EXPECT_FALSE(a->election->leads());
+  auto late = executor_.wait(
+      registry_->commit(patient(), {.conditions = {*condition}, .puts = {{"ring", "of a"}}}));
+  ASSERT_FALSE(late) << "another one has led since";
+  EXPECT_EQ(late.error().code(), StatusCode::kChanged) << late.error().to_string();
+  put("mounts/m", "1");
+  servers_->compact(put("mounts/m", "2"));
+
+  a->door.open();
+  ASSERT_TRUE(wait_until([&] { return all_is_well({a.get(), b.get()}, *b); }));
+  EXPECT_NE(a->session->lease(), lease);
+  b.reset();
+  EXPECT_TRUE(wait_until([&] { return all_is_well({a.get()}, *a); })) << "it stands again";
+}
+
+// Both at once: etcd is killed, and when it is back its leases end before anybody reaches it.
+TEST_F(EtcdAbsenceTest, ComesBackAndAllLeasesEndBeforeAnybodyIsThereAgain) {
+  ASSERT_NO_FATAL_FAILURE(start(1));
+  auto a = candidate("a");
+  ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
+  auto b = candidate("b");
+  ASSERT_TRUE(wait_until([&] { return all_is_well({a.get(), b.get()}, *a); }));
+  a->door.close();
+  b->door.close();
+  servers_->end(0);
+  ASSERT_TRUE(wait_until([&] { return a->session->lease() == 0 && b->session->lease() == 0; }));
+  ASSERT_TRUE(servers_->launch(0));
+  ASSERT_TRUE(servers_->wait_until_healthy());
+  ASSERT_TRUE(wait_until([&] {
+    const RegistryView view = list();
+    return view.revision != 0 && view.entries.empty();
+  }));
+  a->door.open();
+  b->door.open();
+  EXPECT_TRUE(wait_until(
+      [&] { return all_is_well({a.get(), b.get()}, *a) || all_is_well({a.get(), b.get()}, *b); }));
+}
+
+// A worker, to its end.
+struct Worker {
+  Worker(Registry& registry, const std::string& name, Executor& on) : executor(on) {
+    ClusterMemberOptions options{.cluster = "test", .ttl = kTtl};
+    options.self = {
+        .id = WorkerId(Id128::random()), .address = name + ":7480", .capacity_bytes = kTiB};
+    options.ring.settle = milliseconds(10);
+    member = ClusterMember::start(registry, std::move(options), executor);
+  }
+  ~Worker() { executor.wait(member->stop(Context::background().with_timeout(seconds(5)))); }
+  ClusterViewPtr view() const { return member->map().view(); }
+  bool is_well_among(size_t workers) const {
+    const ClusterViewPtr now = view();
+    return !member->trouble() && now->workers.size() == workers &&
+           now->ring.members().size() == workers;
+  }
+
+  Executor& executor;
+  std::unique_ptr<ClusterMember> member;
+};
+
+// By the ten minutes for which a worker keeps its place in the ring it was away for a moment.
+TEST_F(EtcdAbsenceTest, WorkersAndTheirRingAreThereAgain) {
+  ASSERT_NO_FATAL_FAILURE(start(1));
+  Worker a(*registry_, "a", executor_), b(*registry_, "b", executor_);
+  const auto all_are_well = [&] { return a.is_well_among(2) && b.is_well_among(2); };
+  ASSERT_TRUE(wait_until(all_are_well));
+  const auto epoch = a.view()->ring.epoch();
+  servers_->end(0);
+  for (const Worker* one : {&a, &b}) {
+    ASSERT_TRUE(
+        wait_until([&] { return one->member->trouble() && !one->member->election().leads(); }));
+    EXPECT_EQ(one->view()->workers.size(), 2u) << "reads go on by what was known";
+  }
+  ASSERT_TRUE(servers_->launch(0));
+  ASSERT_TRUE(wait_until(all_are_well));
+  ASSERT_TRUE(
+      wait_until([&] { return a.member->election().leads() != b.member->election().leads(); }));
+  for (const Worker* one : {&a, &b}) {
+    EXPECT_EQ(one->view()->ring.epoch(), epoch) << "nothing has moved";
+  }
+  WorkerInfo self = a.member->self();
+  self.capacity_bytes = 2 * kTiB;
+  a.member->publish(self);
+  EXPECT_TRUE(wait_until([&] {
+    const WorkerInfo* seen = b.view()->worker(self.id);
+    return seen != nullptr && seen->capacity_bytes == self.capacity_bytes;
+  })) << "what changes is heard of";
+}
+
+}  // namespace
+}  // namespace leat

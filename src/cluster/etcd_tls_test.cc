@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registry on an etcd with which both sides prove by TLS who they are: who is refused, and what
+// is said then. What it promises to those who are not is in registry_contract_test.cc.
+#include <gtest/gtest.h>
+
+#include "cluster/etcd_registry.h"
+#include "cluster/etcd_test.h"
+#include "cluster/registry_mirror.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::seconds;
+using testing::EtcdServers;
+
+class EtcdTlsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    servers_ = EtcdServers::start(1, EtcdServers::Transport::kTls);
+    ASSERT_TRUE(servers_) << EtcdServers::kHowToGetIt;
+  }
+
+  Context patient() { return Context::background().with_timeout(seconds(20)); }
+  const Certificates& certificates() const { return *servers_->certificates(); }
+  std::string address() const { return servers_->options().endpoints[0].to_string(); }
+
+  std::unique_ptr<EtcdRegistry> registry_with(const HttpTlsOptions& files) {
+    EtcdOptions options = servers_->options();
+    options.tls = EtcdServers::load(files);
+    return EtcdRegistry::create(options);
+  }
+  // Whatever is asked is refused for good, in words that name etcd and `why`.
+  void expect_distrust(const HttpTlsOptions& files, const std::string& why) {
+    const auto registry = registry_with(files);
+    const auto check = [&](const Status& refused, const char* asked) {
+      EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied) << asked;
+      const std::string text = refused.to_string();
+      EXPECT_TRUE(text.contains(address()) && text.contains(why)) << asked << ": " << text;
+    };
+    check(executor_.wait(registry->list(patient(), "")).error(), "list");
+    check(executor_.wait(registry->commit(patient(), {.puts = {{"a", "x"}}})).error(), "commit");
+    check(executor_.wait(registry->grant(patient(), seconds(9))).error(), "grant");
+    check(executor_.wait(registry->keep_alive(patient(), 7)).error(), "keep_alive");
+    check(executor_.wait(registry->revoke(patient(), 7)).error(), "revoke");
+    RegistrySink sink = [](RegistryEvents) -> Task<Result<>> { co_return Result<>(); };
+    check(executor_.wait(registry->watch(patient(), "", 1, sink)).error(), "watch");
+  }
+
+  Executor executor_;
+  std::shared_ptr<EtcdServers> servers_;
+};
+
+TEST_F(EtcdTlsTest, AnEtcdOfAnotherAuthorityIsRefusedAndNamed) {
+  const Certificates others;
+  HttpTlsOptions files = certificates().issue({.name = "worker", .alternatives = ""});
+  files.ca_file = others.ca();
+  expect_distrust(files, "(unable to get local issuer certificate); check the CA");
+  files.ca_file.clear();  // the system's, who know as little of it
+  expect_distrust(files, "(unable to get local issuer certificate); check the CA");
+  files.ca_file = certificates().ca();
+  auto listed = executor_.wait(registry_with(files)->list(patient(), ""));
+  ASSERT_TRUE(listed) << listed.error().to_string();
+  EXPECT_TRUE(listed->entries.empty()) << "nothing was told to an etcd that was not believed";
+}
+
+TEST_F(EtcdTlsTest, AMirrorSaysWhatIsWrongWithTheAuthority) {
+  const Certificates others;
+  HttpTlsOptions files = certificates().issue({.name = "worker", .alternatives = ""});
+  files.ca_file = others.ca();
+  const auto registry = registry_with(files);
+  auto mirror = RegistryMirror::start(*registry, "w/", {}, executor_);
+  auto seen = executor_.wait(mirror->first_view(Context::background().with_timeout(seconds(1))));
+  executor_.wait(mirror->stop());
+  ASSERT_FALSE(seen);
+  EXPECT_TRUE(seen.error().to_string().contains("unable to get local issuer certificate"))
+      << seen.error().to_string();
+  ASSERT_TRUE(mirror->trouble());
+  EXPECT_EQ(mirror->trouble()->code(), StatusCode::kPermissionDenied);
+}
+
+TEST_F(EtcdTlsTest, WhoHasNoCertificateOrOneOfAnotherAuthorityIsRefusedAndTold) {
+  const std::string of_etcd = certificates().ca();
+  expect_distrust({.ca_file = of_etcd}, "certificate");
+  const Certificates others;
+  HttpTlsOptions stranger = others.issue({.name = "worker", .alternatives = ""});
+  stranger.ca_file = of_etcd;
+  expect_distrust(stranger, "the other end does not trust our certificate");
+  HttpTlsOptions old = certificates().issue({.name = "old", .alternatives = "", .days = -1});
+  old.ca_file = of_etcd;
+  expect_distrust(old, "the other end does not trust our certificate");
+}
+
+TEST_F(EtcdTlsTest, WhoSpeaksInClearIsRefused) {
+  EtcdOptions options = servers_->options();
+  options.tls = nullptr;
+  auto listed = executor_.wait(EtcdRegistry::create(options)->list(patient(), ""));
+  ASSERT_FALSE(listed);
+  EXPECT_TRUE(listed.error().to_string().contains(address())) << listed.error().to_string();
+}
+
+TEST_F(EtcdTlsTest, AnEtcdThatSpeaksInClearIsNamed) {
+  const auto in_clear = EtcdServers::start();
+  ASSERT_TRUE(in_clear) << EtcdServers::kHowToGetIt;
+  EtcdOptions options = in_clear->options();
+  options.tls = servers_->options().tls;
+  auto listed = executor_.wait(EtcdRegistry::create(options)->list(patient(), ""));
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code(), StatusCode::kUnavailable) << listed.error().to_string();
+  const std::string named = options.endpoints[0].to_string() + ": no TLS";
+  EXPECT_TRUE(listed.error().to_string().contains(named)) << listed.error().to_string();
+}
+
+// etcd refuses whoever has a certificate with a common name then, since it might be taken for the
+// user; who has one without is who has logged in.
+TEST_F(EtcdTlsTest, WithUsersTheCertificateMustNameNobody) {
+  servers_->add_user();
+  HttpTlsOptions nameless = certificates().issue({.name = "", .alternatives = ""});
+  nameless.ca_file = certificates().ca();
+  EtcdOptions named = servers_->options();
+  EtcdOptions options = servers_->options();
+  options.tls = EtcdServers::load(nameless);
+  auto nobody = executor_.wait(EtcdRegistry::create(options)->list(patient(), ""));
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code(), StatusCode::kPermissionDenied) << nobody.error().to_string();
+
+  named.user = options.user = EtcdServers::kUser;
+  named.password = options.password = EtcdServers::kPassword;
+  auto refused = executor_.wait(EtcdRegistry::create(named)->list(patient(), ""));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), StatusCode::kPermissionDenied) << refused.error().to_string();
+  EXPECT_TRUE(refused.error().to_string().contains("no CN")) << refused.error().to_string();
+
+  const auto registry = EtcdRegistry::create(options);
+  auto made = executor_.wait(registry->commit(patient(), {.puts = {{"a", "x"}}}));
+  ASSERT_TRUE(made) << made.error().to_string();
+  auto listed = executor_.wait(registry->list(patient(), ""));
+  ASSERT_TRUE(listed) << listed.error().to_string();
+  EXPECT_EQ(listed->entries.size(), 1u);
+}
+
+}  // namespace
+}  // namespace leat
