@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for Buffers. What large ones give back is kept for the next ones: fresh memory costs a
-// page fault and the zeroing of every page, more than copying into it. Thread-safe.
+// Memory for Buffers. What they give back is kept for the next ones: fresh memory costs a page
+// fault and the zeroing of every page, more than copying into it, and small buffers that come and
+// go would leave holes in the heap. Thread-safe.
 #pragma once
 
 #include <cstddef>
 
 namespace leat {
+
+// What memory for `size` bytes takes, grows with it: whole pages below 64 KiB, a power of two up to
+// 2 MiB, whole huge pages above.
+size_t buffer_memory_bytes(size_t size);
 
 // At least `size` bytes (not 0), page-aligned, not zeroed. Throws std::bad_alloc.
 std::byte* take_buffer_memory(size_t size);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -19,6 +20,31 @@ TEST(BufferPool, MemoryIsAlignedAndAsLargeAsAsked) {
     std::memset(memory, 1, size);
     give_buffer_memory(memory, size);
   }
+}
+
+TEST(BufferPool, WhatMemoryTakesGrowsWithItsSize) {
+  size_t before = 4096;
+  for (size_t size = 1; size <= 5 << 20; size += 1 + size / 100) {
+    const size_t bytes = buffer_memory_bytes(size);
+    EXPECT_GE(bytes, std::max(before, size)) << size;
+    EXPECT_EQ(bytes % 4096, 0u) << size;
+    before = bytes;
+  }
+  for (size_t whole : {64ul << 10, 128ul << 10, 2ul << 20, 8ul << 20}) {
+    EXPECT_EQ(buffer_memory_bytes(whole), whole);
+  }
+  EXPECT_EQ(buffer_memory_bytes(200), 4096u);
+  EXPECT_EQ(buffer_memory_bytes((64 << 10) - 1), 64u << 10);
+  EXPECT_EQ(buffer_memory_bytes((64 << 10) + 1), 128u << 10);
+  EXPECT_EQ(buffer_memory_bytes((2 << 20) + 1), 4u << 20);
+}
+
+TEST(BufferPool, SmallOnesLeaveTheRoomToLargeOnes) {
+  const size_t before = buffer_bytes_kept();
+  std::vector<std::byte*> taken;
+  for (int i = 0; i < 20'000; ++i) taken.push_back(take_buffer_memory(200));
+  for (std::byte* memory : taken) give_buffer_memory(memory, 200);
+  EXPECT_LE(buffer_bytes_kept(), before + kBufferBytesKept / 16);
 }
 
 TEST(BufferPool, KeepsNoMoreThanItMay) {
@@ -39,7 +65,7 @@ TEST(BufferPool, NobodyGetsWhatSomebodyHas) {
     std::vector<Held> held;
     for (int i = 0; i < 2'000; ++i) {
       if (held.size() < 8) {
-        const size_t size = 60'000 + random() % 300'000;
+        const size_t size = 1 + (random() % 2 == 0 ? random() % 70'000 : random() % 400'000);
         std::byte* memory = take_buffer_memory(size);
         const std::byte mark = std::byte(random());
         memory[0] = memory[size - 1] = mark;

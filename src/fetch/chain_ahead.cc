@@ -50,18 +50,18 @@ ChainFetcher::Ahead ChainFetcher::prefetch_one(const FileRefPtr& ref,
   auto ticket = runner_.try_ahead(*ref, most);
   if (!ticket) return Ahead::kRefused;
   // Before the claim, since others may wait for a flight from the moment it is in the table.
-  RecentRanges::Reservation reservation = memory_.try_reserve(most);
+  RecentRanges::Reservation reservation = memory_.try_reserve(held_bytes(most));
   runner_.forget(reservation.evicted);
   if (!reservation.granted) return Ahead::kRefused;
   auto claim = table_.claim(ref, {}, missing, generation, one);
   if (!claim || claim->started.empty()) {
-    memory_.release(most);
+    memory_.release(held_bytes(most));
     // Without a claim the table changed, perhaps by making room just now: look again.
     return claim ? Ahead::kNothingLeft : Ahead::kLookAgain;
   }
   FlightPtr flight = std::move(claim->started.front());
-  memory_.release(most - flight->range.size);
-  ticket->memory.shrink_to(flight->range.size);
+  memory_.release(held_bytes(most) - flight->held_bytes());
+  ticket->memory.shrink_to(flight->held_bytes());
   runner_.launch(std::move(flight), Urgency::kAhead, *std::move(ticket), token.another());
   return Ahead::kLookAgain;
 }

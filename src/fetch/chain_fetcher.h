@@ -52,7 +52,7 @@ class ChainFetcher final : public Fetcher {
   // where the page store no longer has what it had: the caller then looks again from there.
   Task<Result<Bytes>> take(Context context, FileRefPtr ref, ReadPart& part, uint64_t least,
                            uint64_t most);
-  Task<Result<Bytes>> await_arrival(Context context, FlightPtr flight, ByteRange part,
+  Task<Result<Bytes>> await_arrival(Context context, const ReadPart& part, ByteRange range,
                                     uint64_t least);
   Task<Result<Bytes>> read_cached(Context context, FileRefPtr ref, ByteRange range);
 

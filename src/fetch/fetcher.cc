@@ -36,7 +36,7 @@ Counter cache_retries("leat_fetch_cache_retries_total",
                       Stability::kExperimental);
 
 const MetricFamily kMemory(MetricType::kGauge, "leat_fetch_memory_bytes",
-                           "Bytes under way or recently fetched, in memory");
+                           "Memory of ranges under way or recently fetched");
 const MetricFamily kReadsWaiting(MetricType::kGauge, "leat_fetch_reads_waiting",
                                  "Reads that wait for memory");
 const MetricFamily kReadBytes(MetricType::kGauge, "leat_fetch_read_bytes",
@@ -47,6 +47,13 @@ const MetricFamily kRequestsInFlight(MetricType::kGauge, "leat_fetch_requests_in
 void count_joined(const std::vector<ReadPart>& parts, size_t own) {
   size_t awaited = std::ranges::count_if(parts, &ReadPart::under_way);
   joined_total.add(awaited - std::min(awaited, own));
+}
+
+// Readers of what a load fetches: they may come back for the rest of it.
+void note_wanted(const std::vector<ReadPart>& parts) {
+  for (const ReadPart& part : parts) {
+    if (part.reader) part.reader.flight()->wanted = true;
+  }
 }
 
 // Of reads under way, wherever their bytes come from: together half of the memory, one store three
@@ -72,7 +79,7 @@ Result<> check_range(const FileRef& ref, ByteRange range) {
 ChainFetcher::ChainFetcher(FetcherOptions options, PageStore* store, SourceTable& sources,
                            Executor& executor)
     : memory_bytes_max_(options.memory_bytes_max),
-      memory_(options.memory_bytes_max, options.now),
+      memory_(options.memory_bytes_max, options.unread_young, options.now),
       reads_(read_limits(options.memory_bytes_max)),
       runner_(options, store, sources, executor, table_, memory_),
       memory_gauge_(kMemory, [this] { return static_cast<double>(memory_.bytes()); }),
@@ -143,6 +150,7 @@ std::vector<ReadPart> ChainFetcher::find_or_start(const FileRefPtr& ref, ByteRan
                                                   bool ask_store, const Activity::Token& token) {
   for (unsigned tries = 1;; ++tries) {
     FlightTable::Look look = table_.look(ref->id, range);
+    note_wanted(look.parts);
     for (const FlightPtr& flight : look.read_through) memory_.read_through(flight);
     if (look.complete) return std::move(look.parts);
     std::vector<ByteRange> to_fetch;
@@ -157,6 +165,7 @@ std::vector<ReadPart> ChainFetcher::find_or_start(const FileRefPtr& ref, ByteRan
     if (tries < kClaimTries) generation = look.generation;
     auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));
     if (!claim) continue;
+    note_wanted(claim->parts);
     count_joined(claim->parts, claim->started.size());
     for (FlightPtr& flight : claim->started) {
       runner_.launch(std::move(flight), Urgency::kDemand, {}, token.another());
@@ -192,7 +201,7 @@ Task<Result<Bytes>> ChainFetcher::take(Context context, FileRefPtr ref, ReadPart
     bytes = range.size == part.bytes.size() ? part.bytes : part.bytes.sub(0, range.size);
     bytes_memory.add(range.size);
   } else if (part.under_way()) {
-    LEAT_CO_TRY(bytes, co_await await_arrival(context, flight, range, least));
+    LEAT_CO_TRY(bytes, co_await await_arrival(context, part, range, least));
     range.size = bytes.size();
     bytes_source.add(range.size);
   } else {
@@ -210,16 +219,17 @@ Task<Result<Bytes>> ChainFetcher::take(Context context, FileRefPtr ref, ReadPart
   co_return bytes;
 }
 
-// As much of `part` as has come, once that is `least`.
-Task<Result<Bytes>> ChainFetcher::await_arrival(Context context, FlightPtr flight, ByteRange part,
-                                                uint64_t least) {
+// As much of `range`, which begins the part, as has come, once that is `least`.
+Task<Result<Bytes>> ChainFetcher::await_arrival(Context context, const ReadPart& part,
+                                                ByteRange range, uint64_t least) {
   Traced span(context, "wait for the store");
-  const uint64_t offset = part.offset - flight->range.offset;
-  Result<uint64_t> come = co_await flight->arriving.wait(context, offset + least, "a read");
-  span.adopt(flight->trace);
-  if (come) co_return *flight->arriving.part(offset, std::min(*come - offset, part.size));
+  Flight& flight = *part.reader.flight();
+  const uint64_t offset = range.offset - flight.range.offset;
+  Result<uint64_t> come = co_await flight.arriving.wait(context, offset + least, "a read");
+  span.adopt(part.trace);
+  if (come) co_return *flight.arriving.part(offset, std::min(*come - offset, range.size));
   co_return error(come.error().with_context(fmt::format(
-      "cannot read {} bytes at {} of '{}'", part.size, part.offset, flight->file->key)));
+      "cannot read {} bytes at {} of '{}'", range.size, range.offset, flight.file->key)));
 }
 
 Task<Result<Bytes>> ChainFetcher::read_cached(Context context, FileRefPtr ref, ByteRange range) {
@@ -314,6 +324,7 @@ std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range)
   if (range.empty()) return Bytes();
   if (ref.cache == CacheUse::kNone) return std::nullopt;
   FlightTable::Look look = table_.look(ref.id, range);
+  note_wanted(look.parts);
   for (const FlightPtr& flight : look.read_through) memory_.read_through(flight);
   if (std::ranges::any_of(look.parts, &ReadPart::under_way)) return std::nullopt;
   PageStore* store = runner_.store_for(ref);

@@ -21,8 +21,8 @@ namespace leat {
 
 struct FetcherOptions {
   // Memory of ranges under way, at least 16 MiB, and of those just fetched, which are kept a while
-  // because their reader is about to come. Reads under way hold at most half as much beside it.
-  // Where that is taken, reads wait.
+  // because their reader is about to come: of whole buffers, and of what belongs to each range.
+  // Reads under way hold at most half as much beside it. Where that is taken, reads wait.
   uint64_t memory_bytes_max = 256 * kMiB;
   // Requests to one store under way at once; look-ahead leaves a quarter of them to demand reads.
   // A request counts until its bytes are in the page store, so that a slow disk slows the requests
@@ -32,11 +32,14 @@ struct FetcherOptions {
   Clock::duration request_timeout = std::chrono::seconds(60);
   // Of one write to the page store; after it the bytes are given up for the cache.
   Clock::duration write_timeout = std::chrono::seconds(30);
+  // Within so long a range that was fetched is read, if its reader is alive. After it the range is
+  // given up where the page store has it, too, and for look-ahead.
+  Clock::duration unread_young = std::chrono::seconds(5);
   std::function<Clock::time_point()> now = &Clock::now;
 };
 
 struct FetcherStats {
-  uint64_t memory_bytes;        // in buffers now
+  uint64_t memory_bytes;        // held now: buffers, and what belongs to each range
   uint64_t requests_in_flight;  // to stores
   uint64_t files;               // versions with bytes in memory or under way
 };
@@ -77,6 +80,7 @@ class Fetcher : public PageSource {
 
   // For load: returns when `range` is in the page store. The bytes that had to be fetched. kNoSpace
   // when the page store has no room, kUnsupported when there is none or the file is not to be kept.
+  // What nobody reads meanwhile is in the page store alone then.
   virtual Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) = 0;
 
   // For free: gives up what of this version is held in memory and not under way; the bytes.

@@ -46,8 +46,22 @@ inline Task<> run_read(Fetcher* fetcher, Context context, FileRefPtr ref, ByteRa
   pending->done.count_down();
 }
 
+// One load running beside the test.
+struct PendingLoad {
+  Result<uint64_t> fetched = error(StatusCode::kInternal, "not ended");
+  std::latch done{1};
+};
+
+inline Task<> run_load(Fetcher* fetcher, FileRefPtr ref, ByteRange range,
+                       std::shared_ptr<PendingLoad> pending) {
+  pending->fetched = co_await fetcher->ensure(Context::background(), ref, range);
+  pending->done.count_down();
+}
+
 class FetcherRig : public ::testing::Test {
  protected:
+  explicit FetcherRig(unsigned threads = 4) : executor_({.threads = threads}) {}
+
   void start(FetcherOptions options = {}, bool with_store = true, uint64_t packed_bytes_max = 0) {
     store_ = std::make_unique<MemoryPageStore>(packed_bytes_max);
     sources_.add(source_);
@@ -79,12 +93,17 @@ class FetcherRig : public ::testing::Test {
     executor_.spawn(run_read(fetcher_.get(), context, ref, range, pending));
     return pending;
   }
+  std::shared_ptr<PendingLoad> spawn_load(const FileRefPtr& ref, ByteRange range) {
+    auto pending = std::make_shared<PendingLoad>();
+    executor_.spawn(run_load(fetcher_.get(), ref, range, pending));
+    return pending;
+  }
   // Until look-ahead and cache writes are through.
   void wait_cached(const FileRefPtr& ref, ByteRange range) {
     wait_until([&] { return store_->missing(*ref, range).empty(); });
   }
 
-  Executor executor_{{.threads = 4}};
+  Executor executor_;
   std::shared_ptr<MemorySource> source_ = std::make_shared<MemorySource>();
   SourceTable sources_;
   std::unique_ptr<MemoryPageStore> store_;

@@ -54,6 +54,7 @@ FlightRunner::FlightRunner(const FetcherOptions& options, PageStore* store, Sour
                            Executor& executor, FlightTable& table, RecentRanges& memory)
     : request_timeout_(options.request_timeout),
       write_timeout_(options.write_timeout),
+      unread_young_(options.unread_young),
       requests_max_(options.requests_max),
       store_(store),
       sources_(sources),
@@ -81,6 +82,7 @@ std::optional<RequestLimits::Ticket> FlightRunner::try_ahead(const FileRef& file
   if (!ticket) return std::nullopt;
   FairGate::Ask ask = fair_ask(file, bytes);
   ask.yields = true;
+  ask.count = held_bytes(bytes);
   auto memory = under_way_.try_acquire(ask);
   if (!memory) return std::nullopt;
   ticket->memory = *std::move(memory);
@@ -94,6 +96,7 @@ Task<Result<RequestLimits::Ticket>> FlightRunner::admit(FlightPtr flight, bool y
       Context::background().with_cancel(flight->cancel.get_token()).with_trace(flight->trace);
   Traced span(context, "wait for a turn");
   FairGate::Ask bytes = fair_ask(*flight->file, flight->range.size);
+  bytes.count = flight->held_bytes();
   bytes.yields = yields;
   FairGate::Ask one = bytes;
   one.count = 1;
@@ -113,6 +116,7 @@ void FlightRunner::forget(const RecentRanges::Evicted& evicted) {
 void FlightRunner::launch(FlightPtr flight, Urgency urgency, RequestLimits::Ticket ticket,
                           Activity::Token token) {
   flights_total.add();
+  if (urgency != Urgency::kLoad) flight->wanted = true;
   // It is in the table already, so either close() saw it there or this sees that it was closed.
   if (activity_.closed()) {
     flight->ends_unwanted = true;
@@ -126,7 +130,7 @@ Task<> FlightRunner::fly(Activity::Token token, FlightPtr flight, Urgency urgenc
   Result<RequestLimits::Ticket> admitted = std::move(ticket);
   if (urgency != Urgency::kAhead) {
     admitted = co_await admit(flight, urgency == Urgency::kLoad);
-    forget(memory_.reserve(flight->range.size));
+    forget(memory_.reserve(flight->held_bytes()));
   }
   if (!admitted) {
     fail(flight, admitted.error());
@@ -140,11 +144,13 @@ Task<> FlightRunner::fly(Activity::Token token, FlightPtr flight, Urgency urgenc
   source_bytes.add(flight->range.size);
   // Readers first; the disk has time.
   flight->arriving.land();
+  table_.landed(flight);
   Result<bool> stored = co_await keep(flight);
   if (flight->file->version.known()) {
     forget(memory_.settle(flight, stored.has_value()));
+    begin_sweep(token);
   } else {
-    memory_.release(flight->range.size);
+    memory_.release(flight->held_bytes());
     table_.remove(flight);
   }
   flight->stored->set(std::move(stored));
@@ -231,14 +237,34 @@ Task<Result<bool>> FlightRunner::keep(FlightPtr flight) {
 
 void FlightRunner::fail(const FlightPtr& flight, const Status& why) {
   flights_failed.add();
-  memory_.release(flight->range.size);
+  memory_.release(flight->held_bytes());
   table_.remove(flight);  // first, so that who comes now starts anew
   flight->arriving.fail(why);
   flight->stored->set(Error(why));
 }
 
+void FlightRunner::begin_sweep(const Activity::Token& token) {
+  if (!memory_.any_to_drop() || sweeping_.exchange(true)) return;
+  executor_.spawn(sweep(token.another()));
+}
+
+// Runs while there is something to drop, so that an idle host gives it back as well.
+Task<> FlightRunner::sweep(Activity::Token) {
+  const Context context = Context::background().with_cancel(closing_.get_token());
+  do {
+    while (memory_.any_to_drop()) {
+      Result<> slept = co_await sleep_for(context, unread_young_);
+      if (!slept) co_return;
+      forget(memory_.drop_unread());
+    }
+    sweeping_ = false;
+    // A flight that has settled meanwhile relied on this one.
+  } while (memory_.any_to_drop() && !sweeping_.exchange(true));
+}
+
 void FlightRunner::close() {
   activity_.close();
+  closing_.request_stop();
   for (const FlightPtr& flight : table_.all()) {
     flight->ends_unwanted = true;
     flight->end_if_unwanted();

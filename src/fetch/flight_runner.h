@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
 
 #include "cache/page_store.h"
 #include "fetch/fetcher.h"
@@ -85,9 +86,13 @@ class FlightRunner {
   RequestLimits& limits(const StoreId& store);
   Task<Result<bool>> keep(FlightPtr flight);
   void fail(const FlightPtr& flight, const Status& why);
+  // `token` is the caller's. One sweep at a time, as long as there is something for it.
+  void begin_sweep(const Activity::Token& token);
+  Task<> sweep(Activity::Token token);
 
   const Clock::duration request_timeout_;
   const Clock::duration write_timeout_;
+  const Clock::duration unread_young_;
   const unsigned requests_max_;
   PageStore* const store_;
   SourceTable& sources_;
@@ -97,6 +102,8 @@ class FlightRunner {
   FairGate under_way_;  // bytes, of all stores
   Activity activity_;
   std::atomic<uint64_t> requests_in_flight_ = 0;
+  std::stop_source closing_;
+  std::atomic<bool> sweeping_ = false;
   std::mutex limits_mutex_;                                   // leaf
   std::map<StoreId, std::unique_ptr<RequestLimits>> limits_;  // one per bucket ever read; they stay
 };

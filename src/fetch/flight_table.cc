@@ -29,11 +29,13 @@ bool mark_handed_out(Flight& flight, ByteRange part) {
 std::vector<ReadPart> parts_of(const FileFlights& flights, ByteRange range) {
   std::vector<ReadPart> parts;
   for (FileFlights::Piece& piece : flights.pieces(range)) {
-    ReadPart part{piece.range, {}, {}};
+    ReadPart part{.range = piece.range};
     if (piece.flight != nullptr) {
       const uint64_t offset = piece.range.offset - piece.flight->range.offset;
       if (auto come = piece.flight->arriving.part(offset, piece.range.size)) {
         part.bytes = *std::move(come);
+      } else {
+        part.trace = piece.flight->trace;
       }
       part.reader = FlightReader(std::move(piece.flight));
     }
@@ -51,7 +53,7 @@ FlightTable::Look FlightTable::look(const FileId& id, ByteRange range) {
   look.generation = of.generation;
   auto file = of.files.find(id);
   if (file == of.files.end()) {
-    look.parts.push_back(ReadPart{range, {}, {}});
+    look.parts.push_back(ReadPart{.range = range});
     return look;
   }
   look.parts = parts_of(file->second, range);
@@ -95,6 +97,13 @@ std::optional<FlightTable::Claim> FlightTable::claim(const FileRefPtr& file, Byt
   if (!wanted.empty()) claim.parts = parts_of(flights, wanted);
   if (flights.empty()) of.files.erase(file->id);
   return claim;
+}
+
+void FlightTable::landed(const FlightPtr& flight) {
+  std::shared_ptr<Trace> trace;  // freed without the lock
+  Shard& of = shard(flight->file->id);
+  std::lock_guard lock(of.mutex);
+  trace.swap(flight->trace);
 }
 
 bool FlightTable::handed_out(const FlightPtr& flight, ByteRange part) {

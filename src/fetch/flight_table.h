@@ -21,8 +21,9 @@ namespace leat {
 // neither: not in memory, the page store is to be asked.
 struct ReadPart {
   ByteRange range;
-  Bytes bytes;
-  FlightReader reader;
+  Bytes bytes{};
+  FlightReader reader{};
+  std::shared_ptr<Trace> trace{};  // of what is waited for
 
   bool in_memory() const { return !bytes.empty(); }
   bool under_way() const { return bytes.empty() && reader; }
@@ -59,6 +60,8 @@ class FlightTable {
                              const std::vector<ByteRange>& missing,
                              std::optional<uint64_t> generation, ClaimLimits limits);
 
+  // All of its bytes have come: those who wait have its trace, and nobody else will want it.
+  void landed(const FlightPtr& flight);
   // `part` went to a reader; true when with it every byte of the flight has.
   bool handed_out(const FlightPtr& flight, ByteRange part);
   void remove(const FlightPtr& flight);

@@ -4,6 +4,7 @@
 
 #include "fetch/fetcher.h"
 #include "fetch/fetcher_rig_test.h"
+#include "fetch/flight.h"
 
 namespace leat {
 namespace {
@@ -69,7 +70,7 @@ TEST_F(LookAheadTest, LeavesAQuarterOfTheRequestsToDemandReads) {
 }
 
 TEST_F(LookAheadTest, DoesNothingWithoutMemoryAndDemandReadsGoOn) {
-  start({.memory_bytes_max = 2 * kBlockBytes});
+  start({.memory_bytes_max = held_bytes(2 * kBlockBytes)});
   std::string content = random_content(8 * kBlockBytes, 4);
   FileRefPtr ref = put("a", content);
   EXPECT_FALSE(fetcher_->prefetch(ref, {0, 3 * kBlockBytes}));
@@ -89,7 +90,7 @@ TEST_F(LookAheadTest, DoesNothingWithoutMemoryAndDemandReadsGoOn) {
 TEST_F(LookAheadTest, StreamsLargerThanMemoryDoNotThrowOutEachOthersUnreadBytes) {
   // The fetcher asks for the time until it ends, which is after this function.
   const auto now_s = std::make_shared<std::atomic<int64_t>>(0);
-  start({.memory_bytes_max = 4 * kBlockBytes,
+  start({.memory_bytes_max = held_bytes(4 * kBlockBytes),
          .now = [now_s] { return Clock::time_point(std::chrono::seconds(*now_s)); }},
         /*with_store=*/false);
   std::string content = random_content(4 * kBlockBytes, 5);
@@ -109,7 +110,7 @@ TEST_F(LookAheadTest, StreamsLargerThanMemoryDoNotThrowOutEachOthersUnreadBytes)
 }
 
 TEST_F(LookAheadTest, WhatWasReadToItsEndMakesRoomFirst) {
-  start({.memory_bytes_max = 4 * kBlockBytes}, /*with_store=*/false);
+  start({.memory_bytes_max = 2 * held_bytes(2 * kBlockBytes)}, /*with_store=*/false);
   std::string content = random_content(4 * kBlockBytes, 6);
   FileRefPtr old = put("old", content), read_out = put("read out", content),
              next = put("n", content);
@@ -156,15 +157,33 @@ TEST_F(LookAheadTest, EnsureSaysWhenThereIsNoRoomAndTriesAgainFromMemory) {
   EXPECT_EQ(source_->reads(), 1u);
 }
 
+TEST_F(LookAheadTest, WhatNobodyReadsIsLeftToThePageStoreAfterAWhile) {
+  start({.unread_young = std::chrono::milliseconds(1)});
+  std::string content = random_content(4 * kBlockBytes, 12);
+  FileRefPtr ahead = put("ahead", content), begun = put("begun", content);
+  fetcher_->prefetch(ahead, {0, content.size()});
+  EXPECT_EQ(text(begun, {0, 10}), content.substr(0, 10));
+  // Also when nothing else comes.
+  wait_until([&] { return fetcher_->stats().files == 0; });
+  EXPECT_EQ(fetcher_->stats().memory_bytes, 0u);
+  EXPECT_EQ(text(ahead, {0, content.size()}), content);
+  EXPECT_EQ(text(begun, {10, 10}), content.substr(10, 10));
+  EXPECT_EQ(source_->reads(), 2u);
+}
+
 TEST_F(LookAheadTest, WhatIsForgottenIsAskedForAgain) {
   start();
   std::string content = random_content(3 * kBlockBytes, 9);
   FileRefPtr ref = put("a", content), other = put("b", content);
-  ASSERT_EQ(ensure(ref, {0, content.size()}).value(), content.size());
-  ASSERT_EQ(ensure(other, {0, content.size()}).value(), content.size());
+  for (const FileRefPtr& file : {ref, other}) {
+    EXPECT_EQ(text(file, {0, content.size()}), content);
+    wait_cached(file, {0, content.size()});
+  }
   source_->hold_reads();
   store_->drop(ref->id);
-  EXPECT_EQ(fetcher_->forget(ref->id), content.size());
+  // Written comes before what can be forgotten.
+  uint64_t forgotten = 0;
+  wait_until([&] { return (forgotten += fetcher_->forget(ref->id)) == content.size(); });
   EXPECT_EQ(fetcher_->forget(ref->id), 0u);
   auto pending = spawn_read(ref, {0, content.size()});
   wait_until([&] { return source_->held() == 1; });

@@ -6,15 +6,10 @@
 #include "base/check.h"
 
 namespace leat {
-namespace {
 
-// A stream's window is read within a second or two when its reader is alive.
-constexpr auto kUnreadYoung = std::chrono::seconds(5);
-
-}  // namespace
-
-RecentRanges::RecentRanges(uint64_t bytes_max, std::function<Clock::time_point()> now)
-    : bytes_max_(bytes_max), now_(std::move(now)) {}
+RecentRanges::RecentRanges(uint64_t bytes_max, Clock::duration unread_young,
+                           std::function<Clock::time_point()> now)
+    : bytes_max_(bytes_max), unread_young_(unread_young), now_(std::move(now)) {}
 
 RecentRanges::Evicted RecentRanges::reserve(uint64_t bytes) {
   std::lock_guard lock(mutex_);
@@ -27,13 +22,9 @@ RecentRanges::Reservation RecentRanges::try_reserve(uint64_t bytes) {
   std::lock_guard lock(mutex_);
   if (under_way_bytes_ + bytes > bytes_max_) return reservation;
   while (under_way_bytes_ + recent_bytes_ + bytes > bytes_max_) {
-    if (!read_.empty()) {
-      reservation.evicted.push_back(pop_locked(read_));
-    } else if (cheap_locked(*unread_.front())) {
-      reservation.evicted.push_back(pop_locked(unread_));
-    } else {
-      return reservation;
-    }
+    Flights* const from = cheapest_locked();
+    if (from == nullptr) return reservation;
+    reservation.evicted.push_back(pop_locked(*from));
   }
   under_way_bytes_ += bytes;
   reservation.granted = true;
@@ -47,41 +38,71 @@ void RecentRanges::release(uint64_t bytes) {
 }
 
 RecentRanges::Evicted RecentRanges::settle(const FlightPtr& flight, bool on_disk) {
+  const uint64_t bytes = flight->held_bytes();
   std::lock_guard lock(mutex_);
   LEAT_CHECK(flight->place == Flight::Place::kUnderWay);
-  LEAT_CHECK(under_way_bytes_ >= flight->range.size);
-  under_way_bytes_ -= flight->range.size;
-  recent_bytes_ += flight->range.size;
+  LEAT_CHECK(under_way_bytes_ >= bytes);
+  under_way_bytes_ -= bytes;
   flight->on_disk = on_disk;
+  if (on_disk && !flight->wanted) {
+    flight->place = Flight::Place::kGone;
+    return {flight};
+  }
+  recent_bytes_ += bytes;
   flight->settled_at = now_();
-  if (flight->read_through) read_bytes_ += flight->range.size;
-  std::list<FlightPtr>& to = flight->read_through ? read_ : unread_;
-  flight->place = flight->read_through ? Flight::Place::kRead : Flight::Place::kUnread;
-  flight->position = to.insert(to.end(), flight);
+  if (flight->read_through) {
+    read_bytes_ += bytes;
+    flight->place = Flight::Place::kRead;
+    flight->position = read_.insert(read_.end(), flight);
+  } else {
+    flight->place = on_disk ? Flight::Place::kUnreadStored : Flight::Place::kUnread;
+    Flights& to = on_disk ? unread_stored_ : unread_;
+    flight->position = to.insert(to.end(), flight);
+  }
   return trim_locked();
+}
+
+RecentRanges::Evicted RecentRanges::drop_unread() {
+  Evicted evicted;
+  std::lock_guard lock(mutex_);
+  while (!unread_stored_.empty() && !young_locked(*unread_stored_.front())) {
+    evicted.push_back(pop_locked(unread_stored_));
+  }
+  return evicted;
+}
+
+bool RecentRanges::any_to_drop() const {
+  std::lock_guard lock(mutex_);
+  return !unread_stored_.empty();
 }
 
 void RecentRanges::read_through(const FlightPtr& flight) {
   std::lock_guard lock(mutex_);
   flight->read_through = true;
-  if (flight->place != Flight::Place::kUnread) return;
-  read_.splice(read_.end(), unread_, flight->position);
-  read_bytes_ += flight->range.size;
+  const bool stored = flight->place == Flight::Place::kUnreadStored;
+  if (!stored && flight->place != Flight::Place::kUnread) return;
+  read_.splice(read_.end(), stored ? unread_stored_ : unread_, flight->position);
+  read_bytes_ += flight->held_bytes();
   flight->place = Flight::Place::kRead;
 }
 
 bool RecentRanges::evict(const FlightPtr& flight) {
   std::lock_guard lock(mutex_);
-  if (flight->place == Flight::Place::kUnread) {
-    unread_.erase(flight->position);
-  } else if (flight->place == Flight::Place::kRead) {
-    read_.erase(flight->position);
-    read_bytes_ -= flight->range.size;
-  } else {
-    return false;
+  switch (flight->place) {
+    case Flight::Place::kUnderWay:
+    case Flight::Place::kGone:
+      return false;
+    case Flight::Place::kUnread:
+      unread_.erase(flight->position);
+      break;
+    case Flight::Place::kUnreadStored:
+      unread_stored_.erase(flight->position);
+      break;
+    case Flight::Place::kRead:
+      read_.erase(flight->position);
+      break;
   }
-  flight->place = Flight::Place::kGone;
-  recent_bytes_ -= flight->range.size;
+  leave_locked(*flight);
   return true;
 }
 
@@ -93,7 +114,7 @@ uint64_t RecentRanges::bytes() const {
 RecentRanges::Evicted RecentRanges::trim_locked() {
   Evicted evicted;
   while (under_way_bytes_ + recent_bytes_ > bytes_max_ && recent_bytes_ > 0) {
-    evicted.push_back(pop_locked(read_.empty() ? unread_ : read_));
+    evicted.push_back(pop_locked(read_.empty() ? older_unread_locked() : read_));
   }
   while (read_bytes_ > kReadBytesKept && read_.front()->on_disk) {
     evicted.push_back(pop_locked(read_));
@@ -101,17 +122,37 @@ RecentRanges::Evicted RecentRanges::trim_locked() {
   return evicted;
 }
 
-FlightPtr RecentRanges::pop_locked(std::list<FlightPtr>& from) {
+FlightPtr RecentRanges::pop_locked(Flights& from) {
   FlightPtr flight = std::move(from.front());
   from.pop_front();
-  if (&from == &read_) read_bytes_ -= flight->range.size;
-  flight->place = Flight::Place::kGone;
-  recent_bytes_ -= flight->range.size;
+  leave_locked(*flight);
   return flight;
 }
 
-bool RecentRanges::cheap_locked(const Flight& unread) const {
-  return unread.on_disk || now_() - unread.settled_at >= kUnreadYoung;
+// It is in no list any more.
+void RecentRanges::leave_locked(Flight& flight) {
+  const uint64_t bytes = flight.held_bytes();
+  if (flight.place == Flight::Place::kRead) read_bytes_ -= bytes;
+  recent_bytes_ -= bytes;
+  flight.place = Flight::Place::kGone;
+}
+
+bool RecentRanges::young_locked(const Flight& unread) const {
+  return now_() - unread.settled_at < unread_young_;
+}
+
+RecentRanges::Flights& RecentRanges::older_unread_locked() {
+  if (unread_.empty()) return unread_stored_;
+  if (unread_stored_.empty()) return unread_;
+  const bool stored = unread_stored_.front()->settled_at <= unread_.front()->settled_at;
+  return stored ? unread_stored_ : unread_;
+}
+
+RecentRanges::Flights* RecentRanges::cheapest_locked() {
+  if (!read_.empty()) return &read_;
+  Flights& older = older_unread_locked();
+  if (&older == &unread_stored_ || !young_locked(*unread_.front())) return &older;
+  return unread_stored_.empty() ? nullptr : &unread_stored_;
 }
 
 }  // namespace leat

@@ -81,7 +81,7 @@ Result<JobInfo> JobTable::start(JobOrder order, std::optional<uint64_t> given_id
     entry.job = make(id, std::move(order), std::move(filter));
     jobs_.emplace(id, entry);
   }
-  JobInfo info = entry.job->info();
+  JobInfo info = entry.info();
   executor_.spawn(run(*std::move(token), std::move(entry)));
   return info;
 }
@@ -119,33 +119,32 @@ std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filt
 
 Task<> JobTable::run(Activity::Token token, Entry entry) {
   // One that was started while stop() looked for those to cancel.
-  if (activity_.closed()) entry.job->cancel();
+  if (activity_.closed()) entry.cancel();
   co_await entry.job->run();
-  {
-    std::lock_guard lock(mutex_);
-    remember_end_locked(entry.job->id());
-  }
+  const uint64_t id = entry.job->id();
+  remember_end(id, std::make_shared<const JobInfo>(entry.info()));
+  entry.job.reset();
   // Before anybody hears of the end.
-  if (options_.ended) options_.ended(entry.job->id());
+  if (options_.ended) options_.ended(id);
   entry.ended->set(true);
 }
 
 std::vector<JobInfo> JobTable::list() const {
   std::lock_guard lock(mutex_);
   std::vector<JobInfo> infos;
-  for (const auto& [id, entry] : jobs_) infos.push_back(entry.job->info());
+  for (const auto& [id, entry] : jobs_) infos.push_back(entry.info());
   return infos;
 }
 
 Result<JobInfo> JobTable::find(uint64_t id) const {
   LEAT_TRY(Entry found, entry(id));
-  return found.job->info();
+  return found.info();
 }
 
 Result<JobInfo> JobTable::cancel(uint64_t id) {
   LEAT_TRY(Entry found, entry(id));
-  JobInfo info = found.job->info();
-  found.job->cancel();
+  JobInfo info = found.info();
+  found.cancel();
   return info;
 }
 
@@ -154,7 +153,7 @@ Task<Result<JobInfo>> JobTable::wait(Context context, uint64_t id) {
   if (!found) co_return Error(found.error());
   Result<bool> ended = co_await found->ended->wait(context, "waiting for a job");
   if (!ended) co_return Error(ended.error());
-  co_return found->job->info();
+  co_return found->info();
 }
 
 Task<> JobTable::stop() {
@@ -164,7 +163,7 @@ Task<> JobTable::stop() {
     std::lock_guard lock(mutex_);
     for (const auto& [id, entry] : jobs_) entries.push_back(entry);
   }
-  for (const Entry& entry : entries) entry.job->cancel();
+  for (const Entry& entry : entries) entry.cancel();
   co_await activity_.wait_idle();
 }
 
@@ -181,7 +180,11 @@ size_t JobTable::running_locked() const {
   return jobs_.size() - ended_.size();
 }
 
-void JobTable::remember_end_locked(uint64_t id) {
+void JobTable::remember_end(uint64_t id, std::shared_ptr<const JobInfo> outcome) {
+  std::lock_guard lock(mutex_);
+  Entry& entry = jobs_.at(id);
+  entry.job = nullptr;  // run() has it, too, so that it is not freed under the lock
+  entry.outcome = std::move(outcome);
   ended_.push_back(id);
   if (ended_.size() <= options_.ended_max) return;
   jobs_.erase(ended_.front());

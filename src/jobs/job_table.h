@@ -69,17 +69,24 @@ class JobTable {
   Task<> stop();
 
  private:
+  // A job while it runs, then only what it tells: it may have a list of 100,000 files.
   struct Entry {
     std::shared_ptr<Job> job;
     std::shared_ptr<SharedResult<bool>> ended;
     std::string output{};
+    std::shared_ptr<const JobInfo> outcome{};  // null while it runs
+
+    JobInfo info() const { return outcome != nullptr ? *outcome : job->info(); }
+    void cancel() const {
+      if (job != nullptr) job->cancel();
+    }
   };
 
   Task<> run(Activity::Token token, Entry entry);
   std::shared_ptr<Job> make(uint64_t id, JobOrder order, FileFilter filter);
   Result<Entry> entry(uint64_t id) const;
   size_t running_locked() const;
-  void remember_end_locked(uint64_t id);
+  void remember_end(uint64_t id, std::shared_ptr<const JobInfo> outcome);
 
   const JobTableOptions options_;
   Catalog& catalog_;

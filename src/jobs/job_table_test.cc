@@ -15,6 +15,10 @@ using testing::wait_until;
 
 class JobTableTest : public testing::JobRig {};
 
+Task<> nothing() {
+  co_return;
+}
+
 TEST_F(JobTableTest, FreeGivesBackCacheAndMemoryAndTheStoreIsAskedAgain) {
   start();
   std::string content = random_content(300'000, 1);
@@ -95,6 +99,32 @@ TEST_F(JobTableTest, RemembersTheLastOnesThatEndedAndAllThatRun) {
   run(JobKind::kFree, "/data");
   EXPECT_EQ(jobs_->find(runs)->state, JobState::kDone);
   EXPECT_EQ(jobs_->find(6).error().code(), StatusCode::kNotFound);
+}
+
+TEST_F(JobTableTest, OfOneThatEndedOnlyWhatItTellsIsKept) {
+  // Each refresh has a copy of it.
+  const auto held = std::make_shared<int>();
+  start({.refreshed = [held](const std::string&) { return nothing(); }});
+  source_->put("dir/a", "text");
+  const auto holders = held.use_count();
+  std::vector<JobInfo> told;
+  for (std::string path : {"/data/dir", "/data", "/elsewhere"}) {
+    told.push_back(run(JobKind::kRefresh, path));
+    EXPECT_EQ(held.use_count(), holders) << path;
+  }
+  EXPECT_EQ(told[0].state, JobState::kDone);
+  EXPECT_EQ(told[2].state, JobState::kFailed);
+  for (const JobInfo& job : told) {
+    const JobInfo now = jobs_->find(job.id).value();
+    EXPECT_EQ(now.path, job.path);
+    EXPECT_EQ(now.state, job.state);
+    EXPECT_EQ(now.duration, job.duration);
+    EXPECT_EQ(now.progress.files_done, job.progress.files_done);
+    EXPECT_EQ(now.errors.size(), job.errors.size());
+    EXPECT_EQ(wait(job.id).state, job.state);
+    EXPECT_EQ(jobs_->cancel(job.id)->state, job.state);
+  }
+  EXPECT_EQ(jobs_->list().size(), told.size());
 }
 
 TEST_F(JobTableTest, StopCancelsWhatRunsAndRefusesWhatComes) {
