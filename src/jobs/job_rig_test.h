@@ -13,11 +13,12 @@
 
 namespace leat::testing {
 
-// Counts how many reads were under way at once.
+// Counts how many reads were under way at once, and fails those of one object.
 class PeakSource : public MemorySource {
  public:
   using MemorySource::MemorySource;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
+    if (request.key == broken_) co_return error(StatusCode::kPermissionDenied, "made to fail");
     uint64_t now = ++inside_;
     for (uint64_t seen = peak_; now > seen && !peak_.compare_exchange_weak(seen, now);) {
     }
@@ -26,9 +27,12 @@ class PeakSource : public MemorySource {
     co_return done;
   }
   uint64_t peak() const { return peak_; }
+  // Of one object, before it is read.
+  void break_reads_of(const std::string& key) { broken_ = key; }
 
  private:
   std::atomic<uint64_t> inside_ = 0, peak_ = 0;
+  std::string broken_;
 };
 
 class JobRig : public ::testing::Test {

@@ -24,7 +24,9 @@ class ChangeFollowerImpl : public ChangeFollower {
     bool lost = false;
     for (size_t worker = 0; !context.cancelled();) {
       // Numbers of one worker mean nothing to another.
-      Result<PeerChanges> news = co_await options_.ask(context, worker, after);
+      // One that holds its answer back must not hold the end of what is believed.
+      Result<PeerChanges> news =
+          co_await options_.ask(context.with_timeout(options_.lease), worker, after);
       if (context.cancelled()) break;
       if (news) {
         heard = Clock::now();

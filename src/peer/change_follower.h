@@ -22,7 +22,7 @@ struct ChangeFollowerOptions {
   Ask ask{};
   // What is not as it was; the next is told after its end.
   std::function<Task<>(PeerChanges)> changed{};
-  Clock::duration lease = std::chrono::seconds(10);
+  Clock::duration lease = kChangesBelieved;
   Clock::duration pause = std::chrono::milliseconds(200);
 };
 

@@ -151,6 +151,57 @@ TEST_F(ClusterSourceTest, TheNextOneStandsInForWhoDoesNotAnswer) {
   EXPECT_GE(stood_in, 1);
 }
 
+// So no second worker asks the store since a connection broke.
+TEST_F(ClusterSourceTest, TheFirstIsAskedAgainAsLongAsItsCircuitIsClosed) {
+  auto object = stat("data/train/a.txt");
+  auto& owner = cluster_.owner_of(stripe("train/a.txt"));
+  const auto stood_in = [this] {
+    int all = 0;
+    for (size_t i = 0; i < 5; ++i) all += cluster_.peer(worker_id(i)).stood_in;
+    return all;
+  };
+  ReadRequest request{"data/train/a.txt", {0, 4}, object->version};
+  request.object_size = 4;
+  std::string text(4, '\0');
+  const auto read_it = [&] {
+    return executor_.wait(source_->read(Context::background().with_timeout(patience_), request,
+                                        std::as_writable_bytes(std::span(text))));
+  };
+  owner.unanswered = 2;
+  EXPECT_TRUE(read_it());
+  EXPECT_EQ(text, "aaaa");
+  EXPECT_EQ(stood_in(), 0);
+  owner.unanswered = 3;
+  EXPECT_TRUE(read_it());
+  EXPECT_EQ(stood_in(), 1) << "for one that did not answer three times";
+}
+
+TEST_F(ClusterSourceTest, AReadOverTheBorderOfTwoStripesAsksTheOwnersOfBoth) {
+  constexpr uint64_t kSize = 2 * kStripeBytes + 100;
+  std::string content(kSize, '.');
+  content.replace(kStripeBytes - 4, 8, "12345678");
+  // One of which two workers own the first two.
+  std::string name = "train/large";
+  while (cluster_.map().view()->ring.owner(stripe(name, 0)) ==
+         cluster_.map().view()->ring.owner(stripe(name, 1))) {
+    name += 'x';
+  }
+  cluster_.store().put(name, content);
+  auto& first = cluster_.owner_of(stripe(name, 0));
+  auto& second = cluster_.owner_of(stripe(name, 1));
+  ASSERT_TRUE(stat("data/" + name));
+  const int before = cluster_.asked(), of_first = first.served, of_second = second.served;
+  EXPECT_EQ(read("data/" + name, {kStripeBytes - 4, 8}).value(), "12345678");
+  EXPECT_EQ(cluster_.asked() - before, 3) << "one for the name, and one for each stripe";
+  EXPECT_GE(first.served, of_first + 1);
+  EXPECT_GE(second.served, of_second + 1);
+  // Where one of them is dead, its heir gives its part alone.
+  second.up = false;
+  EXPECT_EQ(read("data/" + name, {kStripeBytes - 4, 8}).value(), "12345678");
+  EXPECT_GE(first.served, of_first + 2);
+  EXPECT_EQ(first.stood_in + second.stood_in, 0);
+}
+
 TEST_F(ClusterSourceTest, WhoseCircuitIsOpenIsNotAskedAgain) {
   auto& owner = cluster_.owner_of(stripe("train/a.txt"));
   owner.circuit_closed = false;
@@ -227,6 +278,7 @@ TEST_F(ClusterSourceTest, WhoBreaksOffIsFollowedByWhoGivesTheRest) {
   EXPECT_EQ(cluster_.store().read_bytes() - before, 8u) << "of each byte once";
   // Whoever nobody listens to gives all of it.
   request.progress = {};
+  cluster_.owner_of(stripe("train/d.txt")).circuit_closed = true;
   got = executor_.wait(
       source_->read(Context::background(), request, std::as_writable_bytes(std::span(text))));
   ASSERT_TRUE(got);

@@ -115,8 +115,7 @@ class HandOverSource : public Source {
     const Context bounded = context.with_timeout(options_.answer_max);
     const Clock::time_point begun = Clock::now();
     PeerReply<void> reply = co_await before.peer->read(bounded, std::move(asked), into);
-    judge(before.id, Clock::now() - begun, reply.reach != PeerReach::kNotReached,
-          context.check("").has_value());
+    judge(before.id, Clock::now() - begun, was_heard(reply.reach), context.check("").has_value());
     if (reply.result) handed_over.add(into.size());
     co_return std::move(reply.result);
   }

@@ -44,7 +44,8 @@ class MadePeer : public Peer {
   std::atomic<bool> up = true;
   std::atomic<bool> circuit_closed = true;
   std::atomic<bool> hangs = false;        // on reads, after what comes before a break
-  std::atomic<uint64_t> breaks_after{0};  // bytes of a read, which it tells of; 0: it does not
+  std::atomic<uint64_t> breaks_after{0};  // bytes of a read, and is dead then; 0: it does not
+  std::atomic<int> unanswered = 0;        // the next so many requests, while it lives
   std::atomic<int64_t> known_epoch = 0;   // 0: that of the map
   std::atomic<int> asked = 0, stood_in = 0, served = 0;
   std::atomic<int> only_if_cached = 0;  // of those asked
@@ -54,7 +55,8 @@ class MadePeer : public Peer {
   bool usable() const override { return circuit_closed; }
   Task<PeerReply<void>> read(Context context, PeerRead request,
                              std::span<std::byte> into) override {
-    const auto key = PlacementKey::stripe(request.file->store, request.file->key, 0);
+    const auto key = PlacementKey::stripe(request.file->store, request.file->key,
+                                          stripe_at(request.range.offset, request.file->size));
     if (request.only_if_cached) ++only_if_cached;
     if (hangs) {
       ++asked;
@@ -77,6 +79,7 @@ class MadePeer : public Peer {
     Result<> got = co_await store_->read(context, std::move(asked_of_store), into);
     if (breaks) {
       request.progress.arrived(into.size());
+      circuit_closed = false;
       co_return unreached<void>();
     }
     ReplicaAdvice advice{.replicas = says, .lasts = std::chrono::seconds(60)};
@@ -156,6 +159,10 @@ class MadePeer : public Peer {
     ++asked;
     if (route.instead) ++stood_in;
     if (!up) return unreached<T>();
+    if (unanswered > 0) {
+      --unanswered;
+      return unreached<T>();
+    }
     const bool owner = map_.view()->ring.owner(key) == self_ && known_epoch == 0;
     const auto first = map_.view()->ring.candidates(key, route.replicas);
     const bool replica = std::ranges::find(first, self_) != first.end() && known_epoch == 0;

@@ -84,8 +84,14 @@ struct PeerCopy {
 enum class PeerReach : uint8_t {
   kAnswered,     // the result is the worker's, good or bad
   kNotReached,   // it did not answer; the error says how
+  kTurnedAway,   // it lives, and answers nobody now, or not us: it is ending, or full, or no worker
   kMisdirected,  // it is not the one to ask, by the ring of `epoch`
 };
+
+// Whether the worker has said something to what was asked.
+inline bool was_heard(PeerReach reach) {
+  return reach == PeerReach::kAnswered || reach == PeerReach::kMisdirected;
+}
 
 template <class T>
 struct PeerReply {

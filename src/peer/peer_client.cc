@@ -143,7 +143,7 @@ PeerReply<HttpResponse> PeerClient::judge(Result<HttpResponse> response, const C
   if (!epoch || refusal.code() == StatusCode::kCancelled || response->status == kHttpUnsigned) {
     unanswered_total.add();
     circuit_.failed(false);
-    return {PeerReach::kNotReached, Error(std::move(refusal)), 0};
+    return {PeerReach::kTurnedAway, Error(std::move(refusal)), 0};
   }
   circuit_.answered();
   const bool misdirected = response->status == kHttpMisdirected;

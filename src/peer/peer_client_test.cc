@@ -12,6 +12,8 @@
 #include "http/server.h"
 #include "peer/made_cluster_test.h"
 #include "peer/peer_circuit.h"
+#include "peer/peer_error.h"
+#include "peer/peer_terms.h"
 
 namespace leat {
 namespace {
@@ -149,6 +151,43 @@ TEST_F(PeerClientTest, OneThatIsSlowIsWaitedFor) {
   executor_.wait(server->stop());
 }
 
+Task<HttpResponse> note_timeout(std::shared_ptr<std::string> told, Context, HttpRequest request) {
+  *told = request.headers.find(kTimeoutField).value_or("none");
+  HttpResponse response{.status = 206};
+  response.headers.set("Content-Range", "bytes 0-3/4");
+  response.headers.set("leat-epoch", "1");
+  response.body = "abcd";
+  co_return response;
+}
+
+TEST_F(PeerClientTest, HowLongItWaitsIsSaidToTheWorker) {
+  auto told = std::make_shared<std::string>();
+  auto server = serve([told](Context context, HttpRequest request) {
+    return note_timeout(told, std::move(context), std::move(request));
+  });
+  auto peer = client(server->endpoint().to_string());
+  ASSERT_TRUE(read(*peer).result);  // with 60 s
+  EXPECT_GT(std::stoi(*told), 30'000);
+  EXPECT_LE(std::stoi(*told), 60'000);
+  executor_.wait(server->stop());
+}
+
+// Such a one is not asked again at once, by anybody; and it is not dead.
+TEST_F(PeerClientTest, OneThatAnswersNobodyNowIsNotOneThatDoesNotAnswer) {
+  HttpResponse ending = HttpResponse::json(
+      503, encode_peer_error(Status(StatusCode::kCancelled, "this worker is ending")));
+  ending.headers.set("leat-epoch", "1");
+  for (const HttpResponse& response : {ending, HttpResponse::text(503, "unavailable")}) {
+    auto server = serve([response](Context context, HttpRequest request) {
+      return answers(response, std::move(context), std::move(request));
+    });
+    auto peer = client(server->endpoint().to_string());
+    EXPECT_EQ(read(*peer).reach, PeerReach::kTurnedAway);
+    EXPECT_TRUE(peer->usable());
+    executor_.wait(server->stop());
+  }
+}
+
 TEST_F(PeerClientTest, WhoGivesUpSaysNothingOfTheWorker) {
   const StoppedServer stopped;
   auto peer = client(stopped.address());
@@ -174,7 +213,7 @@ TEST_F(PeerClientTest, RubbishIsNoAnswer) {
     auto peer = client(server->endpoint().to_string());
     const auto reply = read(*peer);
     EXPECT_FALSE(reply.result) << response.status << " " << response.body;
-    EXPECT_EQ(reply.reach, PeerReach::kNotReached) << "somebody else is asked";
+    EXPECT_FALSE(was_heard(reply.reach)) << "somebody else is asked";
     executor_.wait(server->stop());
   }
 }

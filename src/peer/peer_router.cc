@@ -27,6 +27,9 @@ Counter rounds_in_vain("leat_peer_rounds_in_vain_total",
                        "Times that no worker answered a request, and all were asked again");
 
 constexpr Clock::duration kPauseMax = std::chrono::seconds(1);
+// Times that the first candidate is asked before another one stands in, while its circuit is
+// closed: as many requests in vain open it.
+constexpr int kFirstAsked = 3;
 
 // Of the candidates that may be asked the one that is; those of this host before others.
 size_t chosen(const ClusterView& view, const std::vector<WorkerId>& candidates,
@@ -68,6 +71,10 @@ Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, Placement
     PeerRoute route{.epoch = view->ring.epoch()};
     if (id != candidates.front()) route.instead = candidates.front();
     PeerReply<T> reply = co_await ask(peer, route);
+    for (int asked = 1; reply.reach == PeerReach::kNotReached && !route.instead; ++asked) {
+      if (asked == kFirstAsked || !peer->usable() || !context.check("")) break;
+      reply = co_await ask(peer, route);
+    }
     if (reply.reach == PeerReach::kMisdirected) {
       misdirected.add();
       round->failures.push_back(

@@ -5,10 +5,12 @@
 // Rules: where several candidates answer for a thing (PeerSpread), one of them is asked first; one
 // that is not the first candidate is told so, and stands in no one's place. Else, and where that
 // one does not answer: the first candidate is asked as long as its lease stands and its circuit is
-// closed. Who is asked in its place is told so (PeerRoute::instead), since it may ask the store
-// then. A worker that knows a newer ring says so, and its ring is waited for; one that knows an
-// older one is asked again. Where nobody answers, those whose lease is gone are asked as well, and
-// then all anew, until the context ends or `patience` has passed.
+// closed; so a connection that breaks once is no reason for a second worker to ask the store. One
+// that says itself that it answers nobody now is not asked again. Who is asked in its place is told
+// so (PeerRoute::instead), since it may ask the store then. A worker that knows a newer ring says
+// so, and its ring is waited for; one that knows an older one is asked again. Where nobody answers,
+// those whose lease is gone are asked as well, and then all anew, until the context ends or
+// `patience` has passed.
 #pragma once
 
 #include <functional>

@@ -28,6 +28,14 @@ void PeerTable::update(const ClusterView& view) {
   });
 }
 
+std::vector<WorkerId> PeerTable::known() const {
+  std::vector<WorkerId> all;
+  std::lock_guard lock(mutex_);
+  all.reserve(peers_.size());
+  for (const auto& [id, known] : peers_) all.push_back(id);
+  return all;
+}
+
 PeerPtr PeerTable::find(const WorkerId& id) const {
   std::lock_guard lock(mutex_);
   auto found = peers_.find(id);

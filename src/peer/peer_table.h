@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "cluster/cluster_view.h"
 #include "peer/peer.h"
@@ -20,6 +21,8 @@ class PeerTable {
   explicit PeerTable(MakePeer make) : make_(std::move(make)) {}
 
   void update(const ClusterView& view);
+  // All of them, those without a lease included.
+  std::vector<WorkerId> known() const;
   // Null for one that was never seen.
   PeerPtr find(const WorkerId& id) const;
   // "trainer-1 (10.0.0.1:7480)", for messages.

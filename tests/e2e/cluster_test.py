@@ -337,8 +337,6 @@ def test_mounts_of_a_cluster_come_and_go_under_the_folder(make_cluster):
 def test_a_worker_mounts_its_own_cluster(make_cluster):
     cluster = make_cluster(2)
     worker = cluster.workers[0]
-    mount = worker.folder / "mnt"
-    mount.mkdir()
-    worker.run("mount", f"leat://{worker.address}/train", mount)
+    mount = worker.mount_cluster("/train")
     read_all(mount)
     worker.run("umount", mount)

@@ -1,51 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster whose workers and clients know each other by certificates as well."""
 
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from e2e.cluster_files import body, names, read, read_all
 from e2e.objects import put_all
+from rig.certificates import Signer
 from rig.cluster import Cluster
 from rig.process import wait_until
-
-KEY_KIND = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-
-
-@dataclass
-class Signer:
-    """Signs certificates."""
-
-    folder: Path
-
-    def __post_init__(self):
-        self.folder.mkdir(parents=True)
-        openssl("req", "-x509", *KEY_KIND, "-keyout", self.folder / "ca.key", "-out", self.ca,
-                "-subj", "/CN=test CA", "-addext", "basicConstraints=critical,CA:TRUE")
-
-    @property
-    def ca(self):
-        return self.folder / "ca.pem"
-
-    def certificate(self, name, address="127.0.0.1", days=2):
-        """(certificate, key) for both ends of a connection."""
-        made, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        kind = [*KEY_KIND[:-1], str(days)]
-        openssl("req", "-x509", *kind, "-CA", self.ca, "-CAkey", self.folder / "ca.key",
-                "-keyout", key, "-out", made, "-subj", f"/CN={name}",
-                "-addext", f"subjectAltName=IP:{address}",
-                "-addext", "basicConstraints=critical,CA:FALSE",
-                "-addext", "extendedKeyUsage=serverAuth,clientAuth")
-        key.chmod(0o600)
-        return made, key
-
-
-def openssl(*words):
-    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
 
 
 def settings(signer, pair):

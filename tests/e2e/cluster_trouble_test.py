@@ -56,7 +56,7 @@ def test_an_etcd_that_has_lost_all_is_filled_again(make_cluster, s3, bucket):
     read_all(mount / "train")
     before = sent_bytes(cluster.store)
     cluster.etcd.stop()
-    shutil.rmtree(cluster.etcd.folder / "data")
+    shutil.rmtree(cluster.etcd.data)
     cluster.etcd.start()
     cluster.wait_for_ring(cluster.workers)
     cluster.mount(f"{bucket}/train", "/train")

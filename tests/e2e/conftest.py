@@ -9,7 +9,7 @@ import pytest
 from e2e import cluster_files
 from e2e.objects import client, put_all
 from rig import schemas
-from rig.cluster import Cluster
+from rig.cluster import Cluster, here
 from rig.leat import Leat
 from rig.store import Store
 
@@ -44,13 +44,13 @@ def leat(folder):
 @pytest.fixture
 def make_cluster(folder, store, s3, bucket):
     """Clusters of so many workers, with the files of cluster_files at /train; LEAT_NAME=value of
-    workers."""
+    workers; `place` and `etcd` as of a Cluster."""
     put_all(s3, bucket, {name: cluster_files.body(name) for name in cluster_files.names()})
     made = []
 
-    def make(count, **settings):
-        made.append(Cluster(os.path.join(folder, "cluster"), store, count,
-                            settings=settings).start())
+    def make(count, place=here, etcd=None, **settings):
+        made.append(Cluster(os.path.join(folder, "cluster"), store, count, place, settings=settings,
+                            etcd=etcd).start())
         made[-1].mount(f"{bucket}/train", "/train")
         return made[-1]
     yield make

@@ -2,6 +2,7 @@
 """A cluster of real processes: etcd, workers, and clients that mount it; on loopback, or each at a place
 of its own."""
 
+import base64
 import json
 import os
 import shutil
@@ -23,6 +24,11 @@ class Place:
     before: list = field(default_factory=list)
 
 
+def here(_name):
+    """All on loopback."""
+    return Place()
+
+
 def etcd_program():
     deps = os.environ.get("LEAT_DEPS_DIR") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "leat-build")
@@ -32,53 +38,148 @@ def etcd_program():
     return program
 
 
-class Etcd:
-    """One member. Start, stop and start again keep ports and data."""
+class EtcdMember:
+    """Start, stop and start again keep ports and data."""
 
-    def __init__(self, folder, place=Place()):
-        self.folder, self.place = Path(folder), place
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, etcd, name):
+        self.etcd, self.name = etcd, name
         self.port, self.peer_port = free_port(), free_port()
         self.process = None
 
     @property
     def endpoint(self):
-        return f"http://{self.place.address}:{self.port}"
+        return f"{'https' if self.etcd.tls else 'http'}://{self.etcd.place.address}:{self.port}"
+
+    @property
+    def peers(self):
+        return f"http://{self.etcd.place.address}:{self.peer_port}"
+
+    def launch(self):
+        """Unless it runs."""
+        if self.process is not None:
+            return
+        with open(self.etcd.folder / f"{self.name}.log", "ab") as output:
+            self.process = subprocess.Popen(
+                [*self.etcd.place.before, etcd_program(), "--name", self.name,
+                 "--data-dir", str(self.etcd.data / self.name),
+                 "--listen-client-urls", self.endpoint, "--advertise-client-urls", self.endpoint,
+                 "--listen-peer-urls", self.peers, "--initial-advertise-peer-urls", self.peers,
+                 "--initial-cluster", self.etcd.everybody(), *self.etcd.tls_words(),
+                 "--auto-compaction-retention", "1h", "--logger", "zap", "--log-level", "error"],
+                stdout=output, stderr=output, stdin=subprocess.DEVNULL)
 
     def start(self):
-        peers = f"http://{self.place.address}:{self.peer_port}"
-        with open(self.folder / "etcd.log", "ab") as output:
-            self.process = subprocess.Popen(
-                [*self.place.before, etcd_program(), "--name", "m0", "--data-dir", str(self.folder / "data"),
-                 "--listen-client-urls", self.endpoint, "--advertise-client-urls", self.endpoint,
-                 "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-                 "--initial-cluster", f"m0={peers}", "--logger", "zap", "--log-level", "error"],
-                stdout=output, stderr=output, stdin=subprocess.DEVNULL)
-        wait_until(self._healthy, "etcd")
-        return self
+        self.launch()
+        wait_until(self.healthy, f"etcd's member {self.name}")
 
-    def _healthy(self):
-        done = subprocess.run(["curl", "-sf", "-m", "2", "--noproxy", "*",
-                               f"{self.endpoint}/health"], capture_output=True, text=True)
-        return "true" in done.stdout
+    def ask(self, path, *words):
+        """What it answers to curl; empty where that is an error, or nothing."""
+        return subprocess.run(["curl", "-sf", "-m", "2", "--noproxy", "*", *self.etcd.curl_words(),
+                               *words, f"{self.endpoint}{path}"],
+                              capture_output=True, text=True).stdout
 
-    def stop(self):
+    def healthy(self):
+        assert self.process.poll() is None, f"etcd ended; see {self.etcd.folder}/{self.name}.log"
+        return "true" in self.ask("/health")
+
+    def leads(self):
+        return "\netcd_server_is_leader 1" in self.ask("/metrics")
+
+    def kill(self):
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
+    def pause(self):
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+
+
+class Etcd:
+    """`count` members, of which workers ask the first to begin with. `tls`: (CA, certificate, key), for
+    both ends; clients must have a certificate then, too."""
+
+    def __init__(self, folder, place=Place(), count=1, tls=None):
+        self.folder, self.place, self.tls = Path(folder), place, tls
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.members = [EtcdMember(self, f"m{number}") for number in range(count)]
+
+    @property
+    def endpoints(self):
+        return ",".join(member.endpoint for member in self.members)
+
+    @property
+    def data(self):
+        return self.folder / "data"
+
+    @property
+    def process(self):
+        return self.members[0].process
+
+    def everybody(self):
+        return ",".join(f"{member.name}={member.peers}" for member in self.members)
+
+    def tls_words(self):
+        if not self.tls:
+            return []
+        ca, certificate, key = map(str, self.tls)
+        return ["--cert-file", certificate, "--key-file", key, "--client-cert-auth",
+                "--trusted-ca-file", ca]
+
+    def curl_words(self):
+        if not self.tls:
+            return []
+        ca, certificate, key = map(str, self.tls)
+        return ["--cacert", ca, "--cert", certificate, "--key", key]
+
+    def start(self):
+        """Those that do not run."""
+        for member in self.members:
+            member.launch()
+        for member in self.members:
+            member.start()
+        return self
+
+    def stop(self):
+        for member in self.members:
+            member.kill()
+
+    def leader(self):
+        return wait_until(lambda: next((one for one in self.members if one.leads()), None),
+                          "a member of etcd to lead")
+
+    def require_users(self, name, password, prefix):
+        """From then on it wants to know who asks: root, or `name` for keys that begin with `prefix`,
+        which ends in '/'."""
+        def ask(path, document):
+            answer = self.members[0].ask(f"/v3/auth/{path}", "-d", json.dumps(document))
+            assert answer, f"etcd does not take {path}"
+
+        def encoded(key):
+            return base64.b64encode(key.encode()).decode()
+        for user in ("root", name):
+            ask("user/add", {"name": user, "password": password})
+            ask("role/add", {"name": user})
+            ask("user/grant", {"user": user, "role": user})
+        ask("role/grant", {"name": name, "perm": {
+            "permType": "READWRITE", "key": encoded(prefix),
+            "range_end": encoded(prefix[:-1] + "0")}})  # which follows '/'
+        ask("enable", {})
+
     def back_up(self):
         """What restore() brings back."""
-        self._exchange("data", "backup")
+        self._exchange(self.data, self.folder / "backup")
 
     def restore(self):
-        self._exchange("backup", "data")
+        self._exchange(self.folder / "backup", self.data)
 
     def _exchange(self, source, target):
         self.stop()
-        shutil.rmtree(self.folder / target, ignore_errors=True)
-        shutil.copytree(self.folder / source, self.folder / target)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
         self.start()
 
 
@@ -91,20 +192,21 @@ class Worker(Leat):
         self.settings = dict(cluster.settings)
         self.cluster, self.place, self.before = cluster, place, place.before
         self.port = free_port()
+        self.listen = self.address = f"{self.place.address}:{self.port}"
         self.process = None
         self.log = self.folder / "worker.log"
 
-    @property
-    def address(self):
-        return f"{self.place.address}:{self.port}"
+    def advertise(self, address):
+        """Where all who ask it find it, in place of where it listens."""
+        self.address = self.settings["LEAT_WORKER_ADVERTISE"] = address
 
     def start(self, credentials=None, program=None):
         with open(self.log, "ab") as output:
             self.process = subprocess.Popen(
-                [*self.before, program or leat_program(), "worker", "--registry", self.cluster.etcd.endpoint,
-                 "--name", "test", "--secret-file", str(self.cluster.secret),
-                 "--listen", self.address, "--cache-dir", str(self.cache_dir),
-                 "--cache-size", self.cache_size],
+                [*self.before, program or leat_program(), "worker", "--registry",
+                 self.cluster.etcd.endpoints, "--name", self.cluster.name,
+                 "--secret-file", str(self.cluster.secret), "--listen", self.listen,
+                 "--cache-dir", str(self.cache_dir), "--cache-size", self.cache_size],
                 env=self.environment(credentials or self.cluster.credentials),
                 stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         return self
@@ -115,6 +217,13 @@ class Worker(Leat):
     def counter(self, name):
         counters = self.json("status")["counters"]
         return sum(value for key, value in counters.items() if key.split("{")[0] == name)
+
+    def mount_cluster(self, path="/", *options, freshness="max-age=60s"):
+        """A folder of its own."""
+        directory = self.folder / "mnt"
+        directory.mkdir()
+        self.run("mount", f"leat://{self.address}{path}", directory, "--freshness", freshness, *options)
+        return directory
 
     def kill(self):
         self.process.kill()
@@ -165,16 +274,19 @@ class Client(Leat):
 
 class Cluster:
     """etcd and `count` workers over a store, in `folder`; all end with close(). `place`: "etcd", "w0",
-    "c0" … -> where it runs; `settings`: LEAT_NAME -> value, of workers."""
+    "c0" … -> where it runs; `settings`: LEAT_NAME -> value, of workers; `etcd`: in place of one of one
+    member."""
 
-    def __init__(self, folder, store, count, place=lambda name: Place(), cache_size="1GiB",
-                 settings=()):
+    name = "test"
+
+    def __init__(self, folder, store, count, place=here, cache_size="1GiB",
+                 settings=(), etcd=None):
         self.folder = Path(folder)
         self.store, self.place = store, place
         self.cache_size, self.settings = cache_size, dict(settings)
         self.credentials = store.credentials
         self.secret, self.token = self.folder / "secret", self.folder / "token"
-        self.etcd = Etcd(self.folder / "etcd", place("etcd"))
+        self.etcd = etcd or Etcd(self.folder / "etcd", place("etcd"))
         self.workers = [self.new_worker(i) for i in range(count)]
         self.clients = []
         self.tool = Leat(self.folder / "tool")

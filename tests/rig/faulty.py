@@ -5,6 +5,7 @@ names one word can be held without an answer."""
 
 import contextlib
 import random
+import re
 import socket
 import ssl
 import struct
@@ -18,6 +19,7 @@ SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate</Mes
 FAULTS = ["refuse", "reset", "cut", "stall head", "stall body", "other range", "page"]
 # What only an answer with a body of bytes can suffer.
 OF_BODIES = {"cut", "stall body", "other range"}
+BODILESS = re.compile(rb"HTTP/1\.1 (204|304) ")
 
 
 class FaultyFront:
@@ -111,7 +113,7 @@ class FaultyFront:
         head, rest = read_head(upstream)
         if not head:
             return False
-        has_body = not request.startswith(b"HEAD") and b" 304 " not in head[:16]
+        has_body = not request.startswith(b"HEAD") and not BODILESS.match(head)
         size = length_of(head) if has_body else 0
         is_bytes = head.startswith(b"HTTP/1.1 206") and size > 1
         if fault == "stall head":

@@ -107,6 +107,11 @@ class ClusterClientImpl : public ClusterClient {
     return source_ != nullptr;
   }
 
+  bool left() const override {
+    std::lock_guard lock(mutex_);
+    return source_ != nullptr && source_.use_count() == 1;
+  }
+
   Task<> stop() override {
     stopping_.request_stop();
     activity_.close();
@@ -184,7 +189,7 @@ class ClusterClientImpl : public ClusterClient {
     // Clients begin at different workers.
     Result<ClientPtr> client = asker(addresses[(worker + first_) % addresses.size()]);
     if (!client) co_return Error(client.error());
-    co_return co_await (*client)->changes(context.with_timeout(kQuestionTime), after);
+    co_return co_await (*client)->changes(std::move(context), after);
   }
 
   // A token ends or is exchanged while all goes on. With other rights there are other mounts.

@@ -58,8 +58,10 @@ class ClusterClient {
   virtual std::optional<Status> trouble() const = 0;
   // Workers that are not asked now, since they did not answer.
   virtual size_t unanswering() const = 0;
-  // Whether somebody has it.
+  // Whether somebody has asked for its source.
   virtual bool used() const = 0;
+  // Whether nobody has that any more.
+  virtual bool left() const = 0;
   // Must have ended before it goes.
   virtual Task<> stop() = 0;
 };

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <atomic>
 
-#include "apps/cluster/change_crier.h"
 #include "apps/cluster/cluster_mounts.h"
 #include "apps/cluster/copy_places.h"
 #include "apps/cluster/job_door.h"
 #include "apps/cluster/job_stage.h"
+#include "apps/cluster/worker_news.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_records.h"
 #include "cluster/view_signal.h"
@@ -22,6 +22,7 @@
 #include "peer/batch.h"
 #include "peer/cluster_source.h"
 #include "peer/hand_over_source.h"
+#include "peer/peer_client.h"
 #include "peer/replicas/replica_source.h"
 #include "peer/trust/request_verifier.h"
 #include "telemetry/log.h"
@@ -36,18 +37,6 @@ constexpr uint64_t kBodyBytesMax = kBatchRequestBytesMax;
 constexpr Clock::duration kSecretsLookedAt = std::chrono::seconds(10);
 // A mount that could not be opened here is tried again.
 constexpr Clock::duration kMountsTriedAgain = std::chrono::seconds(30);
-
-// What of a catalog's change clients have to be told.
-std::optional<PeerChange> name_change(const ClusterView& view, const CatalogChange& change) {
-  const ClusterMount* mount = view.mount_of(change.parent);
-  if (mount == nullptr) return std::nullopt;
-  PeerChange told{.mount = mount->path, .key = ""};
-  if (change.whole || change.listings) return told;
-  const std::string below(path_below(change.parent, mount->path));
-  told.key = below.empty() ? change.name : below + "/" + change.name;
-  told.kind = PeerChange::Kind::kObject;
-  return told;
-}
 
 // Of a worker's memory for what is under way an eighth is for what comes from other workers.
 constexpr uint64_t kReplicaMemoryShare = 8;
@@ -94,11 +83,9 @@ class ClusterWorkerImpl : public ClusterWorker {
   void give_files();
   WorkerInfo make_self(const HttpEndpoint& listening) const;
   PeerPtr make_peer(const WorkerInfo& info);
-  std::vector<std::shared_ptr<PeerClient>> others() const;
-  std::vector<std::string> mount_paths() const;
   SourcePtr wrap(const ClusterMount& mount, SourcePtr source);
   void take_view(const ClusterViewPtr& view);
-  void note(const PeerChange& change);
+  void note(std::string path);
   bool follows() const;
   Task<> follow_views(Activity::Token token);
   Task<> follow_secrets(Activity::Token token);
@@ -115,8 +102,6 @@ class ClusterWorkerImpl : public ClusterWorker {
   ViewSignal map_;  // there before there is a registry to ask
   PeerTable peers_{[this](const WorkerInfo& info) { return make_peer(info); }};
   RequestVerifier verifier_;
-  ChangeLog changes_{{.mounts = [this] { return mount_paths(); }}};
-  ChangeCrier crier_{changes_, [this] { return others(); }, executor_};
   SourceTable sources_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
@@ -126,6 +111,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   VerifyRuns verify_runs_;
   CopyPlaces copy_places_{map_};
   const SourcePtr files_;  // the cluster's, wherever they lie
+  WorkerNews news_;
   CopyRuns copy_runs_;
   HandOff hand_off_;
   ClusterMounts mounts_;
@@ -164,6 +150,13 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
       verify_runs_(target_, executor),
       files_(make_cluster_source(
           {.cluster = options_.cluster, .name = "leat://" + options_.cluster}, map_, peers_)),
+      news_({.self = id_,
+             .map = map_,
+             .peers = peers_,
+             .catalog = *catalog_,
+             .files = *files_,
+             .changed = [this](std::string path) { note(std::move(path)); }},
+            executor),
       copy_runs_(
           *files_, [this](const CopyGoal& goal) { return copy_places_.find(goal); }, executor),
       hand_off_(store_, map_, peers_, executor),
@@ -189,25 +182,18 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
           .copy_runs = &copy_runs_,
           .snapshots = snapshots_.get(),
           .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); },
+          .gone = [this](const std::string& mount,
+                         const FileRefPtr& file) { news_.gone(mount, file); },
           .heat = {.hot_bytes_s = options_.hot_bytes_s, .replicas_max = kReplicasMax}})),
       door_({.own = *own_,
              .map = map_,
-             .changes = changes_,
+             .changes = news_.log(),
              .verifier = verifier_,
              .follows = [this] { return follows(); },
-             .told =
-                 [this](PeerChanges news) {
-                   for (const PeerChange& change : news.changes) note(change);
-                   static_cast<void>(changes_.append(std::move(news.changes)));
-                 },
+             .told = [this](PeerChanges news) { news_.heard(std::move(news)); },
              .snapshots = snapshots_.get(),
              .answers = room_for_answers(options_.fetch)}) {
-  catalog_->set_change_listener([this](const CatalogChange& change) {
-    auto told = name_change(*map_.view(), change);
-    if (!told) return;
-    note(*told);
-    crier_.cry(*std::move(told));
-  });
+  catalog_->set_change_listener([this](const CatalogChange& change) { news_.found(change); });
 }
 
 Result<> ClusterWorkerImpl::begin() {
@@ -286,21 +272,6 @@ PeerPtr ClusterWorkerImpl::make_peer(const WorkerInfo& info) {
   return *client;
 }
 
-std::vector<std::shared_ptr<PeerClient>> ClusterWorkerImpl::others() const {
-  std::vector<std::shared_ptr<PeerClient>> there;
-  for (const auto& [id, info] : map_.view()->workers) {
-    auto client = std::dynamic_pointer_cast<PeerClient>(peers_.find(id));
-    if (client != nullptr) there.push_back(std::move(client));
-  }
-  return there;
-}
-
-std::vector<std::string> ClusterWorkerImpl::mount_paths() const {
-  std::vector<std::string> paths;
-  for (const auto& [path, mount] : map_.view()->mounts) paths.push_back(path);
-  return paths;
-}
-
 SourcePtr ClusterWorkerImpl::wrap(const ClusterMount& mount, SourcePtr source) {
   return make_hand_over_source({.self = id_, .mount = mount.path}, std::move(source), map_, peers_);
 }
@@ -320,11 +291,8 @@ void ClusterWorkerImpl::take_view(const ClusterViewPtr& view) {
   }
 }
 
-void ClusterWorkerImpl::note(const PeerChange& change) {
-  if (!jobs_begun_) return;
-  std::string path = join_path(change.mount.empty() ? "/" : change.mount, change.key);
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  job_runner_->note_change(std::move(path), false);
+void ClusterWorkerImpl::note(std::string path) {
+  if (jobs_begun_) job_runner_->note_change(std::move(path), false);
 }
 
 bool ClusterWorkerImpl::follows() const {
@@ -381,6 +349,12 @@ Task<Result<ClusterMount>> ClusterWorkerImpl::add_mount(Context context, Cluster
                         .puts = {{mount_key(mount.path), encode_mount(mount)}}};
   Result<RegistryRevision> written = co_await registry_->commit(context, std::move(change));
   if (written) co_return mount;
+  if (written.error().code() == StatusCode::kUnavailable) {
+    co_return error(written.error().with_context(
+        fmt::format("whether {} is mounted now is not known, 'leat cluster' shows it; the registry "
+                    "did not say",
+                    mount.path)));
+  }
   if (written.error().code() != StatusCode::kChanged) co_return Error(written.error());
   co_return error(StatusCode::kExists,
                   fmt::format("something is mounted at {} of the cluster already", mount.path));
@@ -438,7 +412,7 @@ Task<> ClusterWorkerImpl::stop() {
   if (files_door_) co_await files_door_->stop();
   activity_.close();
   co_await activity_.wait_idle();
-  co_await crier_.stop();
+  co_await news_.stop();
   co_await snapshots_->stop();
   co_await verify_runs_.stop();
   co_await copy_runs_.stop();

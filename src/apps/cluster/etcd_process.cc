@@ -97,15 +97,31 @@ Result<EtcdProcess> EtcdProcess::start(const std::string& program, const std::st
   if (const std::string arch = variable("ETCD_UNSUPPORTED_ARCH"); !arch.empty()) {
     environment.push_back("ETCD_UNSUPPORTED_ARCH=" + arch);
   }
-  ChildStart child{
-      .name = "etcd",
-      .executable = program,
-      .arguments = {"etcd", "--name", "m0", "--data-dir", directory + "/data",
-                    "--listen-client-urls", etcd.url, "--advertise-client-urls", etcd.url,
-                    "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-                    "--initial-cluster", "m0=" + peers, "--logger", "zap", "--log-level", "error"},
-      .environment = std::move(environment),
-      .log = directory + "/etcd.log"};
+  ChildStart child{.name = "etcd",
+                   .executable = program,
+                   .arguments = {"etcd",
+                                 "--name",
+                                 "m0",
+                                 "--data-dir",
+                                 directory + "/data",
+                                 "--listen-client-urls",
+                                 etcd.url,
+                                 "--advertise-client-urls",
+                                 etcd.url,
+                                 "--listen-peer-urls",
+                                 peers,
+                                 "--initial-advertise-peer-urls",
+                                 peers,
+                                 "--initial-cluster",
+                                 "m0=" + peers,
+                                 "--auto-compaction-retention",
+                                 "1h",
+                                 "--logger",
+                                 "zap",
+                                 "--log-level",
+                                 "error"},
+                   .environment = std::move(environment),
+                   .log = directory + "/etcd.log"};
   LEAT_TRY(etcd.process, ChildProcess::start(child));
   return etcd;
 }

@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 4> kUrlOptions = {"token", "ca", "certifi
 constexpr std::string_view kHedgeOption = "hedge";
 constexpr uint16_t kDefaultPort = 7480;
 constexpr Clock::duration kOrderTime = std::chrono::seconds(30);
+constexpr Clock::duration kClientsLookedAt = std::chrono::seconds(30);
 
 // The kernel's, until the machine starts again: who has the same one shares it.
 std::string boot_id() {
@@ -142,7 +143,31 @@ Result<std::unique_ptr<HostCluster>> HostCluster::start(const HostClusterOptions
   return cluster;
 }
 
+// A client asks its workers all the time, as long as it is there; of one whose folders are gone
+// nothing is left after two looks.
+Task<> HostCluster::end_left(Activity::Token) {
+  const Context context = Context::background().with_cancel(stopping_.get_token());
+  std::set<ClientPtr> before;
+  while (true) {
+    Result<> slept = co_await sleep_for(context, kClientsLookedAt);
+    if (!slept) co_return;
+    std::set<ClientPtr> left, ended;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [key, client] : clients_) {
+        if (client->left()) (before.contains(client) ? ended : left).insert(client);
+      }
+      std::erase_if(clients_, [&](const auto& one) { return ended.contains(one.second); });
+    }
+    for (const ClientPtr& client : ended) co_await client->stop();
+    before = std::move(left);
+  }
+}
+
 Task<> HostCluster::stop() {
+  stopping_.request_stop();
+  activity_.close();
+  co_await activity_.wait_idle();
   std::map<std::string, ClientPtr> clients;
   std::shared_ptr<ChangeTeller> teller;
   {
@@ -158,10 +183,14 @@ Task<> HostCluster::stop() {
 }
 
 void HostCluster::attach(Catalog* catalog) {
-  std::lock_guard lock(mutex_);
-  catalog_ = catalog;
-  if (catalog != nullptr) teller_ = std::make_shared<ChangeTeller>(*catalog, executor_);
-  if (catalog == nullptr && teller_ != nullptr) teller_->close();
+  {
+    std::lock_guard lock(mutex_);
+    catalog_ = catalog;
+    if (catalog != nullptr) teller_ = std::make_shared<ChangeTeller>(*catalog, executor_);
+    if (catalog == nullptr && teller_ != nullptr) teller_->close();
+  }
+  if (catalog == nullptr) return;
+  if (auto token = activity_.enter()) executor_.spawn(end_left(*std::move(token)));
 }
 
 // --- mounts of a cluster -------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include "doors/admin/cluster_host.h"
 #include "doors/admin/codec.h"
 #include "model/store_url.h"
+#include "runtime/activity.h"
 
 namespace leat {
 
@@ -68,6 +69,8 @@ class HostCluster : public ClusterHost {
 
   explicit HostCluster(Executor& executor) : executor_(executor) {}
 
+  Task<> end_left(Activity::Token token);
+
   Result<ClientPtr> client_of(const StoreUrl& url);
   Result<ClientPtr> client_at(const std::string& path) const;
   std::string token_file_of(const StoreUrl& url) const;
@@ -85,11 +88,13 @@ class HostCluster : public ClusterHost {
                                        std::string body) const;
 
   Executor& executor_;
+  Activity activity_;
+  std::stop_source stopping_;
   std::unique_ptr<ClusterWorker> worker_;
   std::shared_ptr<const HttpTls> worker_tls_;
   mutable std::mutex mutex_;  // before a client's
   bool stopped_ = false;
-  std::map<std::string, ClientPtr> clients_;  // by address and options; they stay
+  std::map<std::string, ClientPtr> clients_;  // by address and options
   Catalog* catalog_ = nullptr;
   std::shared_ptr<ChangeTeller> teller_;  // there where catalog_ is
 };

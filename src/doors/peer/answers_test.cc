@@ -217,7 +217,7 @@ TEST_F(SlowReaderTest, WhoHasWaitedLongIsSentElsewhereAndSmallAnswersNeedNotWait
   auto one = slow();
   std::string text;
   auto reply = read(*worker_, read_of("train/large", {0, 100'000}), &text);
-  EXPECT_EQ(reply.reach, PeerReach::kNotReached);
+  EXPECT_EQ(reply.reach, PeerReach::kTurnedAway);
   EXPECT_THAT(reply.result.error().to_string(), HasSubstr("readers are slow"));
   EXPECT_TRUE(read(*worker_, read_of("train/large", {0, 4096}), &text).result);
 }

@@ -9,6 +9,7 @@
 #include "peer/handover/given_file.h"
 #include "peer/mount_lookup.h"
 #include "peer/name_pages.h"
+#include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -53,6 +54,15 @@ SourceObject object_of(const std::string& directory, const CatalogEntry& entry) 
     object.version = entry.ref->version;
   }
   return object;
+}
+
+// Whether what is known of a name is what the store says.
+bool agrees(const Result<CatalogEntry>& known, const Result<SourceObject>& now) {
+  if (!known || !now) return !known && !now;
+  if (known->info.is_directory() || now->key.ends_with('/')) {
+    return known->info.is_directory() == now->key.ends_with('/');
+  }
+  return known->ref->size == now->size && known->ref->version == now->version;
 }
 
 Error no_cache() {
@@ -166,6 +176,9 @@ Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request
   }
   Result<PeerBytes> bytes = co_await fetch(context, *file, request.range, here, beside);
   if (bytes) note_served(request);
+  if (!bytes && bytes.error().code() == StatusCode::kChanged && parts_.gone) {
+    parts_.gone(request.mount, *file);
+  }
   co_return answered(std::move(bytes), *view);
 }
 
@@ -339,10 +352,8 @@ Task<PeerReply<SourceObject>> OwnPeer::stat(Context context, PeerStat request) {
 
 Task<Result<SourceObject>> OwnPeer::stat_object(Context context, Place place, PeerStat request) {
   if (request.age_max == Clock::duration(0)) {
-    for (const MountPtr& mount : parts_.catalog.mounts()) {
-      if (mount->entry.path != request.mount) continue;
-      co_return co_await mount->source->stat(context, {.key = request.key});
-    }
+    co_return co_await stat_now(std::move(context), std::move(place), std::move(request.mount),
+                                std::move(request.key));
   }
   Result<CatalogEntry> entry = co_await parts_.catalog.lookup(context, place.path);
   if (!entry) co_return Error(entry.error());
@@ -352,6 +363,27 @@ Task<Result<SourceObject>> OwnPeer::stat_object(Context context, Place place, Pe
   SourceObject object = object_of("", *entry);
   object.key = request.key;
   co_return object;
+}
+
+// By the store. Where that says something else than is believed here, and so by clients, it is
+// found out as any other change, and told.
+Task<Result<SourceObject>> OwnPeer::stat_now(Context context, Place place, std::string mount,
+                                             std::string key) {
+  SourcePtr source;
+  for (const MountPtr& one : parts_.catalog.mounts()) {
+    if (one->entry.path == mount) source = one->source;
+  }
+  if (source == nullptr) {
+    co_return error(StatusCode::kBusy, fmt::format("{} is not served by this worker yet", mount));
+  }
+  Result<SourceObject> now = co_await source->stat(context, {.key = key});
+  if (!now && now.error().code() != StatusCode::kNotFound) co_return now;
+  const auto known = parts_.catalog.try_lookup(place.path);
+  if (known && !agrees(*known, now)) {
+    Result<RefreshNews> found = co_await parts_.catalog.refresh_name(context, place.path);
+    if (!found) log::info("{}: {}", place.path, found.error().to_string());
+  }
+  co_return now;
 }
 
 // --- for jobs ------------------------------------------------------------------------------------

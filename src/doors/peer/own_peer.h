@@ -38,6 +38,8 @@ struct OwnPeerParts {
   SnapshotPeer* snapshots = nullptr;
   // How the cluster's mount at that path is kept here; null where it is not served.
   std::function<std::shared_ptr<const Policy>(const std::string&)> policy_of;
+  // A read found that this version, by its own store and key, is not there any more. May be null.
+  std::function<void(const std::string& mount, const FileRefPtr& file)> gone{};
   StripeHeatOptions heat{};
 };
 
@@ -99,6 +101,8 @@ class OwnPeer : public Peer, public FileGiver {
   PeerReply<T> misdirected(const ClusterView& view) const;
   Task<Result<ListPage>> list_page(Context context, Place place, PeerList request);
   Task<Result<SourceObject>> stat_object(Context context, Place place, PeerStat request);
+  Task<Result<SourceObject>> stat_now(Context context, Place place, std::string mount,
+                                      std::string key);
 
   const OwnPeerParts parts_;
   StripeHeat heat_;

@@ -9,6 +9,7 @@
 #include <future>
 
 #include "doors/peer/served_door_test.h"
+#include "peer/peer_error.h"
 
 namespace leat {
 namespace {
@@ -191,6 +192,56 @@ TEST_F(PeerDoorTest, AVersionThatIsGoneIsToldAsThat) {
   ASSERT_FALSE(reply.result);
   EXPECT_EQ(reply.reach, PeerReach::kAnswered);
   EXPECT_EQ(reply.result.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(gone_, std::vector<std::string>{"/train:train/a"});
+}
+
+// The reader's time is up; nobody waits for an answer any more.
+TEST_F(PeerDoorTest, ARequestEndsWithTheTimeThatItsReaderHas) {
+  source_->put("train/a", "aaaa");
+  const PeerRead wanted = read_of("train/a", {0, 4});
+  PeerReadRequest asked{.mount = wanted.mount, .file = *wanted.file, .range = wanted.range};
+  asked.terms.epoch = 7;
+  asked.terms.timeout = milliseconds(50);
+  HttpRequest request = to_http(asked);
+  request.headers.set(kToField, kSelf.to_hex());
+  request.target = make_target(request.path, request.query);
+  RequestSigner(*issue(secrets()->signing(), TokenClaims::of_worker(kOther))).sign(request);
+  source_->hold_reads();
+  auto response = executor_.wait(HttpClient(server_->endpoint()).request(patient(), request));
+  source_->release_reads();
+  ASSERT_TRUE(response) << response.error().to_string();
+  EXPECT_EQ(decode_peer_error(response->status, response->body).code(), StatusCode::kTimedOut);
+}
+
+// A client asks what is there now, and everybody hears of it.
+TEST_F(PeerDoorTest, WhatIsFoundToBeAnotherByAskingTheStoreIsAChange) {
+  std::mutex mutex;
+  std::vector<std::string> found;
+  catalog_->set_change_listener([&](const CatalogChange& change) {
+    std::lock_guard lock(mutex);
+    found.push_back(change.parent + ":" + change.name + (change.gone ? " gone" : ""));
+  });
+  source_->put("train/a", "aaaa");
+  source_->put("train/b", "b");
+  PeerStat stat{.mount = "/train", .store = source_->id(), .key = "train/a", .age_max = hours(1)};
+  stat.route.epoch = 7;
+  ASSERT_TRUE(executor_.wait(worker_->stat(patient(), stat)).result);
+  stat.age_max = seconds(0);
+  ASSERT_TRUE(executor_.wait(worker_->stat(patient(), stat)).result);
+  EXPECT_TRUE(found.empty()) << "it is what it was";
+  source_->put("train/a", "another one");
+  EXPECT_EQ(executor_.wait(worker_->stat(patient(), stat)).result->size, 11u);
+  EXPECT_EQ(found, std::vector<std::string>{"/train:a"});
+  // Believed from now on.
+  stat.age_max = hours(1);
+  EXPECT_EQ(executor_.wait(worker_->stat(patient(), stat)).result->size, 11u);
+  source_->remove("train/b");
+  stat.key = "train/b";
+  stat.age_max = seconds(0);
+  EXPECT_EQ(executor_.wait(worker_->stat(patient(), stat)).result.error().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(found, (std::vector<std::string>{"/train:a", "/train:b gone"}));
+  catalog_->set_change_listener(nullptr);
 }
 
 TEST_F(PeerDoorTest, ARightOnOneMountOpensNoOther) {

@@ -46,6 +46,8 @@ class ServedDoor : public ::testing::Test {
         .verify_runs = verify_runs_.get(),
         .policy_of =
             [this](const std::string& at) { return at == "/unserved" ? nullptr : policy_; },
+        .gone = [this](const std::string& mount,
+                       const FileRefPtr& file) { gone_.push_back(mount + ":" + file->key); },
         .heat = {.hot_bytes_s = 16 * kMiB}});
     serve({{}, "127.0.0.1", 0}, "first process");
     set_ring({kSelf});
@@ -177,6 +179,7 @@ class ServedDoor : public ::testing::Test {
   std::shared_ptr<const Policy> policy_;
   ChangeLog changes_{{.mounts = [] { return std::vector<std::string>{"/train"}; }}};
   PeerChanges told_;
+  std::vector<std::string> gone_;  // versions that reads found gone
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
   // What the other worker has, if it is asked.

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/units.h"
 #include "model/mount_entry.h"
 #include "runtime/shared_result.h"
 #include "telemetry/log.h"
@@ -21,11 +22,19 @@ namespace {
 
 using WallClock = std::chrono::system_clock;
 
+// A record is written anew each time, and the registry keeps all that was: long orders less often.
 constexpr Clock::duration kProgressWritten = std::chrono::seconds(2);
+constexpr Clock::duration kProgressWrittenMax = std::chrono::seconds(30);
+constexpr size_t kRecordBytes = 8 * kKiB;  // at that pace
 // Without a job for so long its stage goes: its names take memory.
 constexpr Clock::duration kIdle = std::chrono::seconds(60);
 // Of what happened, remembered for standing jobs.
 constexpr size_t kEventsMax = 1000;
+
+Clock::duration pause_of(const ClusterJob& job) {
+  const size_t times = encode_cluster_job(job).size() / kRecordBytes;
+  return std::min(kProgressWritten * static_cast<int64_t>(1 + times), kProgressWrittenMax);
+}
 
 class ClusterJobRunnerImpl : public ClusterJobRunner {
  public:
@@ -198,7 +207,7 @@ Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
     co_return;
   }
   const bool ended = now->state != JobState::kRunning;
-  if (!ended && Clock::now() - mine->second.written < kProgressWritten) co_return;
+  if (!ended && Clock::now() - mine->second.written < pause_of(job)) co_return;
   job.info = *std::move(now);
   job.worker = parts_.worker;
   job.begun = mine->second.begun;

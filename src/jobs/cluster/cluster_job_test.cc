@@ -112,6 +112,38 @@ struct Leader {
   std::unique_ptr<ClusterJobRunner> runner;
 };
 
+// Verifies, and gives up, once the test lets it; says in which run.
+class HeldTarget : public HostTarget {
+ public:
+  using HostTarget::HostTarget;
+  Task<Result<uint64_t>> drop(Context context, std::vector<FileRefPtr> files) override {
+    ++drops;
+    Result<bool> opened = co_await gate->wait(context, "a gate");
+    if (!opened) co_return Error(opened.error());
+    co_return co_await HostTarget::drop(std::move(context), std::move(files));
+  }
+  Task<Result<>> verify(Context context, uint64_t job, HostCache::StepListener) override {
+    {
+      std::lock_guard lock(mutex_);
+      runs_.push_back(job);
+    }
+    Result<bool> opened = co_await gate->wait(context, "a gate");
+    if (!opened) co_return Error(opened.error());
+    co_return Result<>();
+  }
+  std::vector<uint64_t> runs() {
+    std::lock_guard lock(mutex_);
+    return runs_;
+  }
+
+  const std::shared_ptr<SharedResult<bool>> gate = SharedResult<bool>::make();
+  std::atomic<int> drops = 0;
+
+ private:
+  std::mutex mutex_;  // leaf
+  std::vector<uint64_t> runs_;
+};
+
 class ClusterJobsTest : public JobRig {
  protected:
   ClusterJobsTest()
@@ -138,6 +170,14 @@ class ClusterJobsTest : public JobRig {
       return job && job->ended();
     }));
     return at.book->find(id).value();
+  }
+
+  // Instead of the target that start() made; before there is a leader.
+  HeldTarget& hold_target() {
+    auto held = std::make_unique<HeldTarget>(*fetcher_, store_, nullptr, executor_);
+    HeldTarget& made = *held;
+    target_ = std::move(held);
+    return made;
   }
 
   std::unique_ptr<Registry> registry_;
@@ -212,6 +252,72 @@ TEST_F(ClusterJobsTest, TheNextLeaderGoesOnWithWhatItsPredecessorBegan) {
   first->door.open();
   EXPECT_TRUE(wait_until([&] { return first->book->find(id)->ended(); }));
   EXPECT_EQ(first->book->find(id)->worker, "b");
+}
+
+// Workers know a look at their caches by its number, and go on with the one that is under way.
+TEST_F(ClusterJobsTest, TheNextLeaderTakesUpTheVerifyThatIsUnderWay) {
+  start();
+  HeldTarget& target = hold_target();
+  auto first = leader("a");
+  ASSERT_TRUE(wait_until([&] { return first->election->leads(); }));
+  auto second = leader("b");
+  const uint64_t id = add(*second, {.kind = JobKind::kVerify, .path = "/"});
+  ASSERT_TRUE(wait_until([&] { return target.runs().size() == 1; }));
+  first->door.close();
+  ASSERT_TRUE(wait_until([&] { return target.runs().size() == 2; }));
+  target.gate->set(true);
+  const ClusterJob job = ended(*second, id);
+  EXPECT_EQ(job.info.state, JobState::kDone);
+  EXPECT_EQ(job.worker, "b");
+  EXPECT_EQ(target.runs()[0], target.runs()[1]);
+  first->door.open();
+  EXPECT_TRUE(wait_until([&] { return first->book->find(id)->ended(); }));
+}
+
+TEST_F(ClusterJobsTest, TheNextLeaderGivesUpWhatItsPredecessorDidNot) {
+  start();
+  source_->put("dir/a", "0123456789");
+  run(JobKind::kLoad, "/data/dir");
+  ASSERT_TRUE(cached("/data/dir/a"));
+  HeldTarget& target = hold_target();
+  auto first = leader("a");
+  ASSERT_TRUE(wait_until([&] { return first->election->leads(); }));
+  auto second = leader("b");
+  const uint64_t id = add(*second, {.kind = JobKind::kFree, .path = "/data/dir"});
+  ASSERT_TRUE(wait_until([&] { return target.drops == 1; }));
+  first->door.close();
+  ASSERT_TRUE(wait_until([&] { return target.drops == 2; }));
+  target.gate->set(true);
+  EXPECT_EQ(ended(*second, id).info.state, JobState::kDone);
+  EXPECT_FALSE(cached("/data/dir/a"));
+  first->door.open();
+  EXPECT_TRUE(wait_until([&] { return first->book->find(id)->ended(); }));
+}
+
+// They hold for the cluster, since one leader does all of a job.
+TEST_F(ClusterJobsTest, AsManyRequestsAsTheOrderSaysAreUnderWay) {
+  start();
+  for (int i = 0; i < 40; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
+  auto one = leader("one");
+  const uint64_t id = add(*one, {.kind = JobKind::kLoad, .path = "/data/dir", .requests = 3});
+  const ClusterJob job = ended(*one, id);
+  EXPECT_EQ(job.info.progress.files_done, 40u);
+  EXPECT_LE(source_->peak(), 3u);
+}
+
+// With all that it could do, and could not.
+TEST_F(ClusterJobsTest, WhatFailsIsListedByFile) {
+  start();
+  for (int i = 0; i < 5; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
+  source_->break_reads_of("dir/3");
+  auto one = leader("one");
+  const uint64_t id = add(*one, {.kind = JobKind::kLoad, .path = "/data/dir"});
+  const ClusterJob job = ended(*one, id);
+  EXPECT_EQ(job.info.state, JobState::kFailed);
+  EXPECT_EQ(job.info.progress.files_done, 4u);
+  ASSERT_EQ(job.info.errors.size(), 1u);
+  EXPECT_EQ(job.info.errors[0].path, "/data/dir/3");
+  EXPECT_EQ(job.info.errors[0].status.code(), StatusCode::kPermissionDenied);
 }
 
 TEST_F(ClusterJobsTest, OneIsCancelledWhereverThatIsAsked) {

@@ -59,9 +59,12 @@ Task<Result<uint64_t>> PeerTarget::drop(Context context, std::vector<FileRefPtr>
   }
   uint64_t bytes = 0;
   std::vector<std::string> silent;
-  for (const auto& [id, worker] : view->workers) {
+  for (const WorkerId& id : peers_.known()) {
     const PeerPtr peer = peers_.find(id);
-    if (peer == nullptr) continue;
+    if (peer == nullptr || !peer->usable()) {
+      silent.push_back(fmt::format("{} is not answering", peers_.name_of(id)));
+      continue;
+    }
     PeerReply<uint64_t> reply = co_await peer->drop(context, ids);
     if (reply.result) {
       bytes += *reply.result;
@@ -76,10 +79,9 @@ Task<Result<uint64_t>> PeerTarget::drop(Context context, std::vector<FileRefPtr>
 
 Task<CacheTarget::Content> PeerTarget::content(Context context, uint64_t job) {
   Content all;
-  const ClusterViewPtr view = map_.view();
-  for (const auto& [id, worker] : view->workers) {
+  for (const WorkerId& id : peers_.known()) {
     const PeerPtr peer = peers_.find(id);
-    if (peer == nullptr) continue;
+    if (peer == nullptr || !peer->usable()) continue;
     PeerReply<UpkeepVerify> reply = co_await peer->verify(context, job);
     if (!reply.result) continue;
     all.objects += reply.result->objects_total;
@@ -91,13 +93,12 @@ Task<CacheTarget::Content> PeerTarget::content(Context context, uint64_t job) {
 Task<Result<>> PeerTarget::verify(Context context, uint64_t job, HostCache::StepListener listener) {
   Verified all;
   Activity activity;
-  const ClusterViewPtr view = map_.view();
   std::mutex telling;
   const HostCache::StepListener one_by_one = [&](const VerifyStep& step) {
     std::lock_guard lock(telling);
     listener(step);
   };
-  for (const auto& [id, worker] : view->workers) {
+  for (const WorkerId& id : peers_.known()) {
     executor_.spawn(verify_one(*activity.enter(), context, id, job, &one_by_one, &all));
   }
   activity.close();

@@ -32,7 +32,8 @@ class PeerTarget : public CacheTarget {
     return ask(std::move(context), UpkeepAction::kReadBack, std::move(file), range);
   }
   // Of all workers, since copies may lie with those that held it before. kUnavailable names those
-  // that do not answer: what they have, they keep.
+  // that do not answer, also those that are gone for less than the ring waits for them: what they
+  // have, they keep, and may come back with.
   Task<Result<uint64_t>> drop(Context context, std::vector<FileRefPtr> files) override;
   Task<Content> content(Context context, uint64_t job) override;
   Task<Result<>> verify(Context context, uint64_t job, HostCache::StepListener listener) override;

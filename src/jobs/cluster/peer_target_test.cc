@@ -64,6 +64,24 @@ TEST_F(PeerTargetTest, AllGiveUpWhatIsFreedAndWhoCannotIsNamed) {
   EXPECT_TRUE(left.error().message().contains("w2:1")) << left.error().message();
 }
 
+// It is gone from those who are there, and comes back with what it had.
+TEST_F(PeerTargetTest, WhoIsGoneAndStillInTheRingIsNamed) {
+  const std::vector<FileRefPtr> files{file("train/a", 10)};
+  cluster_.change([](ClusterView& view) { view.workers.erase(worker_id(2)); });
+  cluster_.peer(worker_id(2)).up = false;
+  const auto left = executor_.wait(target_.drop(patient(), files));
+  ASSERT_FALSE(left);
+  EXPECT_TRUE(left.error().message().contains("w2:1")) << left.error().message();
+  // Nobody waits for one of which it is known.
+  cluster_.peer(worker_id(2)).circuit_closed = false;
+  const auto unasked = executor_.wait(target_.drop(patient(), files));
+  ASSERT_FALSE(unasked);
+  EXPECT_TRUE(unasked.error().message().contains("is not answering")) << unasked.error().message();
+  const auto looked = executor_.wait(target_.verify(patient(), 1, [](const VerifyStep&) {}));
+  ASSERT_FALSE(looked);
+  EXPECT_TRUE(looked.error().message().contains("w2:1")) << looked.error().message();
+}
+
 TEST_F(PeerTargetTest, VerifyAddsUpAllWorkers) {
   for (int i = 0; i < 40; ++i) ensure(file("train/" + std::to_string(i), 10), {0, 10});
   EXPECT_EQ(executor_.wait(target_.content(patient(), 1)).objects, 40u);

@@ -26,7 +26,7 @@ bool knows_no_batches(const PeerReply<HttpResponse>& reply) {
 std::vector<SmallRead::Turn> turns_of(PeerReply<HttpResponse> reply,
                                       const std::vector<PeerReadRequest>& asked) {
   std::vector<SmallRead::Turn> turns(asked.size());
-  if (reply.reach == PeerReach::kNotReached && !knows_no_batches(reply)) {
+  if (!was_heard(reply.reach) && !knows_no_batches(reply)) {
     const auto nobody = std::make_shared<const PeerReply<Bytes>>(
         PeerReply<Bytes>{reply.reach, Error(reply.result.error()), reply.epoch, {}});
     std::ranges::fill(turns, nobody);
@@ -116,7 +116,7 @@ Task<> ReadBatches::read_together(std::shared_ptr<ReadBatches> self, Asker asker
   PeerReply<HttpResponse> reply = co_await asker->call(
       std::move(context), std::move(request), reads.front()->request.route, Clock::duration(0));
   self->send(asker, self->reads_.ended());
-  const bool answered = reply.reach != PeerReach::kNotReached || knows_no_batches(reply);
+  const bool answered = was_heard(reply.reach) || knows_no_batches(reply);
   std::vector<SmallRead::Turn> turns = turns_of(std::move(reply), asked);
   if (answered) {
     size_t came = 0;

@@ -56,8 +56,9 @@ TEST_F(ReplicaSourceTest, FromWhoStandsInForIt) {
   EXPECT_EQ(read().value(), "aa");
   EXPECT_EQ(candidate(1).stood_in, 1);
   candidate(0).circuit_closed = false;
+  const int asked = candidate(0).asked;
   EXPECT_EQ(read().value(), "aa");
-  EXPECT_EQ(candidate(0).asked, 1) << "one whose circuit is open costs nothing";
+  EXPECT_EQ(candidate(0).asked, asked) << "one whose circuit is open costs nothing";
 }
 
 TEST_F(ReplicaSourceTest, WhereNobodyBeforeItAnswersItIsTheFirst) {

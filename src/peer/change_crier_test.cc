@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is told of changes, and when those are who did not answer.
+#include "peer/change_crier.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "peer/made_cluster_test.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::worker_id;
+
+// The other workers, as far as they are told of anything.
+class ChangeCrierTest : public ::testing::Test {
+ protected:
+  ~ChangeCrierTest() override { executor_.wait(crier_.stop()); }
+
+  static PeerChange object(const std::string& key) {
+    return {.mount = "/data", .key = key, .kind = PeerChange::Kind::kObject};
+  }
+  Task<Result<>> tell(Context, WorkerId other, PeerChanges news) {
+    std::lock_guard lock(mutex_);
+    ++asked_[other];
+    if (silent_.contains(other)) {
+      co_return error(StatusCode::kUnavailable, "made not to answer");
+    }
+    for (PeerChange& change : news.changes) told_[other].push_back(std::move(change));
+    co_return Result<>();
+  }
+  std::vector<PeerChange> told(const WorkerId& other) {
+    std::lock_guard lock(mutex_);
+    return told_[other];
+  }
+  int asked(const WorkerId& other) {
+    std::lock_guard lock(mutex_);
+    return asked_[other];
+  }
+  void await_told(const WorkerId& other, size_t count) {
+    while (told(other).size() < count) std::this_thread::yield();
+  }
+  void await_asked(const WorkerId& other, int count) {
+    while (asked(other) < count) std::this_thread::yield();
+  }
+  void set_silent(const std::set<WorkerId>& workers) {
+    std::lock_guard lock(mutex_);
+    silent_ = workers;
+  }
+  void set_others(const std::vector<WorkerId>& workers) {
+    std::lock_guard lock(mutex_);
+    others_ = workers;
+  }
+
+  const WorkerId one_ = worker_id(1), two_ = worker_id(2);
+  std::mutex mutex_;  // leaf
+  std::vector<WorkerId> others_{one_, two_};
+  std::set<WorkerId> silent_;
+  std::map<WorkerId, std::vector<PeerChange>> told_;
+  std::map<WorkerId, int> asked_;
+  Executor executor_{{.threads = 2}};
+  ChangeLog log_{{.mounts = [] { return std::vector<std::string>{"/data"}; }}};
+  ChangeCrier crier_{log_,
+                     {.others =
+                          [this] {
+                            std::lock_guard lock(mutex_);
+                            return others_;
+                          },
+                      .tell =
+                          [this](Context context, WorkerId other, PeerChanges news) {
+                            return tell(std::move(context), other, std::move(news));
+                          },
+                      .gather = milliseconds(5),
+                      .pause_min = milliseconds(1),
+                      .pause_max = milliseconds(4)},
+                     executor_};
+};
+
+TEST_F(ChangeCrierTest, AllOthersAreToldAndOwnClients) {
+  const uint64_t before = log_.number();
+  crier_.cry(object("a"));
+  crier_.cry(object("b"));
+  await_told(one_, 2);
+  await_told(two_, 2);
+  EXPECT_EQ(told(one_), (std::vector{object("a"), object("b")}));
+  EXPECT_EQ(told(two_), told(one_));
+  EXPECT_EQ(log_.number(), before + 2);
+}
+
+TEST_F(ChangeCrierTest, WhoDoesNotAnswerIsToldLaterAndKeepsNobodyWaiting) {
+  set_silent({one_});
+  crier_.cry(object("a"));
+  await_told(two_, 1);
+  await_asked(one_, 3);
+  crier_.cry(object("b"));
+  await_told(two_, 2);
+  EXPECT_TRUE(told(one_).empty());
+  set_silent({});
+  await_told(one_, 2);
+  const auto late = told(one_);
+  EXPECT_NE(std::ranges::find(late, object("a")), late.end());
+  EXPECT_NE(std::ranges::find(late, object("b")), late.end());
+  EXPECT_EQ(told(two_).size(), 2u) << "nobody is told twice";
+}
+
+TEST_F(ChangeCrierTest, WhoIsNoneOfThemAnyMoreIsToldNothing) {
+  set_silent({one_});
+  crier_.cry(object("a"));
+  await_asked(one_, 2);
+  set_others({two_});
+  crier_.cry(object("b"));
+  await_told(two_, 2);
+  // One telling may have begun before it left.
+  const int asked_then = asked(one_);
+  crier_.cry(object("c"));
+  await_told(two_, 3);
+  EXPECT_LE(asked(one_), asked_then + 1);
+  set_silent({});
+  set_others({one_, two_});
+  crier_.cry(object("d"));
+  await_told(one_, 1);
+  EXPECT_EQ(told(one_), std::vector{object("d")}) << "as a new one, whose clients believe nothing";
+}
+
+TEST_F(ChangeCrierTest, OfMuchThatWasMissedTheDirectoriesAreTold) {
+  set_silent({one_});
+  for (int i = 0; i < 3'000; ++i) crier_.cry(object(fmt::format("d/{}", i)));
+  await_asked(one_, 2);
+  crier_.cry(object("e/x"));
+  while (told(two_).empty() || told(two_).back() != object("e/x")) std::this_thread::yield();
+  set_silent({});
+  const auto knows = [this](const PeerChange& change) {
+    const auto all = told(one_);
+    return std::ranges::find(all, change) != all.end();
+  };
+  PeerChange directory = object("d/");
+  directory.kind = PeerChange::Kind::kDirectory;
+  while (!knows(directory)) std::this_thread::yield();
+  while (told(one_).back().key.empty() || told(one_).back().key.front() != 'e') {
+    std::this_thread::yield();
+  }
+  EXPECT_LT(told(one_).size(), 1'100u);
+}
+
+}  // namespace
+}  // namespace leat
