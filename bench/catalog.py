@@ -229,6 +229,7 @@ WHOLE = Layer("The whole: a bucket as programs see it", "", {
 
 def fault_row(name, about, title, stall_s, seconds, promised=True):
     """What readers see of it; only stated where nothing is promised, and a load is under way."""
+    name = name.replace("-", "_")
     figures = {
         f"{name}_failed": most(f"{title}: failed reads", 0 if promised else None, "reads"),
         f"{name}_stall": most(f"{title}: longest stall of a read", stall_s, "s"),
@@ -275,8 +276,16 @@ CLUSTER = Layer("A cluster", "", {
                      "a worker is cut off", 5, 70),
     "leader": fault_row("leader", "the worker that leads is killed", "the leader is killed", None,
                         70, promised=False),
+    "leader-stop": fault_row("leader-stop", "the worker that leads is stopped, and goes on later",
+                             "the leader hangs", None, 80, promised=False),
+    "leader-cut": fault_row("leader-cut", "the worker that leads is cut off, and is back later",
+                            "the leader is cut off", None, 80, promised=False),
     "etcd": fault_row("etcd", "etcd is away for a minute", "etcd is away for 60 s", None, 110,
                       promised=False),
+    "etcd-stop": fault_row("etcd-stop", "etcd is stopped for a minute, and goes on",
+                           "etcd hangs for 60 s", None, 110, promised=False),
+    "etcd-cut": fault_row("etcd-cut", "etcd is cut off for a minute", "etcd is cut off for 60 s",
+                          None, 110, promised=False),
     "halves": fault_row("halves", "two workers and etcd are cut from two workers for 30 s",
                         "a cut between halves", None, 80, promised=False),
     "hit-rate": Row("epochs over a set of which all caches together hold a half, three orders", {
@@ -286,7 +295,9 @@ CLUSTER = Layer("A cluster", "", {
                              ("resharded", "re-sharded"))}, 240, root=True, runs_max=1),
     "joins": Row("twenty workers come and go while two clients read", {
         "joins_failed": most("20 joins and leaves in a row: failed reads", 0, "reads"),
-        "joins_stall": most("20 joins and leaves in a row: longest stall of a read", None, "s")},
+        "joins_stall": most("20 joins and leaves in a row: longest stall of a read", None, "s"),
+        "joins_lost": most("20 joins and leaves in a row: bodies asked of the store ÷ the set", 0.01,
+                           "times")},
         160, root=True, runs_max=1),
     "soak": Row("an hour of reads, listings, changes, joins and kills (--soak-minutes)", {
         "soak_failed": most("soak: failed reads and listings", 0, "reads"),

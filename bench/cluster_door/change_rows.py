@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cluster_door.read_rows import fill
 from cluster_door.readers import Loads, read_once
+from cluster_door.store_bodies import StoreBodies
 from measure import MIB
 
 CLIENTS = 2
@@ -42,21 +43,24 @@ def joins(setting):
     with setting.scene("load", workers=3) as scene:
         clients = scene.clients("/load", CLIENTS)
         fill(scene, "load", clients)
+        bodies = StoreBodies(scene.store, setting.data.keys_of("load")[0])
         with scene.loads("load", clients) as loads:
             for _ in range(setting.sizes.joins):
                 guest = come(scene)
                 time.sleep(GUEST_STAYS_S)
                 leave(scene, guest)
             told = loads.tell()
-        # All that was there is there, in a folder that has seen nothing of it.
+        # All that was there is there, in a folder that has seen nothing of it, and in the caches.
         _, folder = scene.client("/load")
         read_once(folder, setting.data.list_of("load"), 4)
+        asked, words = bodies.since()
     failures = sum(one["failures"] + one["stale"] for one in (told, loads.end))
     first = told["messages"][:1]
     note = "; ".join((f"{setting.sizes.joins} joins and leaves, {told['reads']:,} reads", *first))
     return {"joins_failed": {"value": failures, "note": note},
             "joins_stall": {"value": max(told["longest_s"], loads.end["longest_s"]),
-                            "note": f"{told['rate'] / MIB:,.0f} MiB/s"}}
+                            "note": f"{told['rate'] / MIB:,.0f} MiB/s"},
+            "joins_lost": {"value": asked / setting.data.bytes_of("load"), "note": words}}
 
 
 class Weights:

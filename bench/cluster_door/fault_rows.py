@@ -35,10 +35,13 @@ def kill(scene):
     return nothing
 
 
+def pause(worker):
+    worker.pause()
+    return worker.resume
+
+
 def stop(scene):
-    victim = victim_of(scene)
-    victim.pause()
-    return victim.resume
+    return pause(victim_of(scene))
 
 
 def cut(scene):
@@ -51,9 +54,27 @@ def kill_leader(scene):
     return nothing
 
 
+def stop_leader(scene):
+    return pause(leader_of(scene))
+
+
+def cut_leader(scene):
+    scene.network.cut_off(leader_of(scene).folder.name)
+    return scene.network.heal
+
+
 def kill_etcd(scene):
     scene.cluster.etcd.stop()
     return scene.cluster.etcd.start
+
+
+def stop_etcd(scene):
+    return pause(scene.cluster.etcd.members[0])
+
+
+def cut_etcd(scene):
+    scene.network.cut_off("etcd")
+    return scene.network.heal
 
 
 def halves(scene):
@@ -79,7 +100,11 @@ FAULTS = {
     "stop": Fault(stop),
     "cut": Fault(cut),
     "leader": Fault(kill_leader, load=True),
+    "leader-stop": Fault(stop_leader, load=True),
+    "leader-cut": Fault(cut_leader, load=True),
     "etcd": Fault(kill_etcd, lambda sizes: sizes.etcd_away_s, load=True),
+    "etcd-stop": Fault(stop_etcd, lambda sizes: sizes.etcd_away_s, load=True),
+    "etcd-cut": Fault(cut_etcd, lambda sizes: sizes.etcd_away_s, load=True),
     "halves": Fault(halves, lambda sizes: sizes.halves_s, load=True),
 }
 
@@ -108,7 +133,7 @@ def seen_of(loads, scene, fault, job):
 
 def under_fault(name):
     """The row of that name: what readers of a cluster of four see of it."""
-    fault = FAULTS[name]
+    fault, name = FAULTS[name], name.replace("-", "_")
 
     def row(setting):
         figures = {}
