@@ -190,7 +190,8 @@ TEST_F(ClusterMemberTest, OneOfTwoWithOneIdentitySaysSoAndIsBackWhenTheOtherHasL
   auto a = member("a");
   auto b = member("b");
   const auto seen = [&] {
-    const WorkerInfo* there = b->view()->worker(worker("a"));
+    const ClusterViewPtr view = b->view();
+    const WorkerInfo* there = view->worker(worker("a"));
     return there == nullptr ? "" : there->address;
   };
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}) && seen() == "a:7480"; }));

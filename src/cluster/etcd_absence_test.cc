@@ -247,7 +247,8 @@ TEST_F(EtcdAbsenceTest, WorkersAndTheirRingAreThereAgain) {
   self.capacity_bytes = 2 * kTiB;
   a.member->publish(self);
   EXPECT_TRUE(wait_until([&] {
-    const WorkerInfo* seen = b.view()->worker(self.id);
+    const ClusterViewPtr view = b.view();
+    const WorkerInfo* seen = view->worker(self.id);
     return seen != nullptr && seen->capacity_bytes == self.capacity_bytes;
   })) << "what changes is heard of";
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // heap_bytes(): what the process has of the heap now, as glibc's malloc counts it: with what it
-// adds to each piece. A sanitizer's heap counts otherwise, so there each piece is counted as glibc
-// would have it. heap_bytes_of_system(): with what lies unused between; not with a sanitizer.
+// adds to each piece. The address sanitizer's heap counts otherwise, so there each piece is counted
+// as glibc would have it; that of the thread sanitizer does not say of all pieces when they come,
+// so there is nothing to see (kHeapIsCounted). heap_bytes_of_system(): with what lies unused
+// between; not with a sanitizer.
 #pragma once
 
 #include <malloc.h>
@@ -10,13 +12,21 @@
 #include <cstdint>
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if __has_feature(address_sanitizer)
 #define LEAT_HEAP_HOOKS
 #include <sanitizer/allocator_interface.h>
+#elif __has_feature(thread_sanitizer)
+#define LEAT_HEAP_UNSEEN
 #endif
 #endif
 
 namespace leat::testing {
+
+#ifdef LEAT_HEAP_UNSEEN
+inline constexpr bool kHeapIsCounted = false;
+#else
+inline constexpr bool kHeapIsCounted = true;
+#endif
 
 #ifdef LEAT_HEAP_HOOKS
 
