@@ -14,6 +14,16 @@ std::string path_of(std::string_view key) {
   return "/" + std::string(key);
 }
 
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+// As it is told: of a directory with a slash at its end.
+std::string told_path(const PeerChange& change) {
+  return join_path(change.mount.empty() ? "/" : change.mount, change.key);
+}
+
 }  // namespace
 
 MountedKey find_mounted(const ClusterView& view, std::string_view key) {
@@ -48,6 +58,16 @@ bool leads_to_mount(const ClusterView& view, std::string_view key) {
     if (is_at_or_below(at, path)) return true;
   }
   return path == "/";
+}
+
+std::string changed_path(const PeerChange& change) {
+  return without_slashes(told_path(change));
+}
+
+std::string changed_directory(const PeerChange& change) {
+  std::string path = told_path(change);
+  if (change.kind == PeerChange::Kind::kObject) path.resize(path.rfind('/') + 1);
+  return without_slashes(std::move(path));
 }
 
 }  // namespace leat

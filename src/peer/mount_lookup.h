@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cluster/cluster_view.h"
+#include "peer/changes.h"
 
 namespace leat {
 
@@ -25,5 +26,10 @@ std::string client_key(const ClusterMount& mount, std::string_view store_key);
 std::vector<std::string> mounted_names(const ClusterView& view, std::string_view key);
 // Whether the directory is a mount, or leads to one.
 bool leads_to_mount(const ClusterView& view, std::string_view key);
+
+// Paths of the namespace: of what changed, and of the directory to be listed again for it, which of
+// an object is the one that it is in.
+std::string changed_path(const PeerChange& change);
+std::string changed_directory(const PeerChange& change);
 
 }  // namespace leat

@@ -18,6 +18,7 @@
 #include "model/folder_settings.h"
 #include "model/mount_entry.h"
 #include "model/policy_settings.h"
+#include "peer/mount_lookup.h"
 #include "source/url_options.h"
 #include "telemetry/log.h"
 
@@ -105,9 +106,7 @@ Result<> check_url(const StoreUrl& url) {
 std::optional<ToldChange> told_in(const MountEntry& mount, const PeerChange& change) {
   std::string root = "/" + mount.source.prefix;
   if (root.size() > 1) root.pop_back();
-  std::string path = join_path(change.mount.empty() ? "/" : change.mount, change.key);
-  if (change.kind == PeerChange::Kind::kObject) path = path.substr(0, path.rfind('/') + 1);
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const std::string path = changed_directory(change);
   const bool all = change.kind == PeerChange::Kind::kAll;
   if (is_at_or_below(path, root))
     return ToldChange{join_path(mount.path, path_below(path, root)), all};

@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "catalog/mount_table.h"
 #include "model/mount_entry.h"
 #include "peer/mount_lookup.h"
 #include "peer/peer_client.h"
@@ -27,12 +26,6 @@ std::optional<PeerChange> name_change(const ClusterView& view, const CatalogChan
   told.key = below.empty() ? change.name : below + "/" + change.name;
   told.kind = PeerChange::Kind::kObject;
   return told;
-}
-
-std::string path_of(const PeerChange& change) {
-  std::string path = join_path(change.mount.empty() ? "/" : change.mount, change.key);
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
 }
 
 }  // namespace
@@ -68,7 +61,7 @@ Task<Result<>> WorkerNews::tell(const PeerTable& peers, Context context, WorkerI
 }
 
 void WorkerNews::note(const PeerChange& change) {
-  if (parts_.changed) parts_.changed(path_of(change));
+  if (parts_.changed) parts_.changed(changed_path(change));
 }
 
 void WorkerNews::found(const CatalogChange& change) {
@@ -83,12 +76,11 @@ void WorkerNews::found(const CatalogChange& change) {
 void WorkerNews::heard(PeerChanges news) {
   for (const PeerChange& change : news.changes) {
     note(change);
-    const std::string path = path_of(change);
+    const std::string path = changed_directory(change);
     if (change.kind == PeerChange::Kind::kAll) {
       parts_.catalog.invalidate(path);
     } else {
-      const bool object = change.kind == PeerChange::Kind::kObject;
-      parts_.catalog.expire(object ? std::string(parent_path(path)) : path);
+      parts_.catalog.expire(path);
     }
   }
   static_cast<void>(log_.append(std::move(news.changes)));

@@ -79,10 +79,10 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
     WallClock::time_point when;
   };
   struct Running {
-    uint64_t number = 0;  // on the stage
-    unsigned begun = 0;   // as its record is to say
-    Clock::time_point written{};
-    RegistryRevision ended = 0;  // that says so; until it is seen here, nothing is begun again
+    uint64_t number = 0;           // on the stage
+    unsigned begun = 0;            // as its record is to say
+    Clock::time_point write_at{};  // how far it is
+    RegistryRevision ended = 0;    // that says so; until it is seen here, nothing is begun again
   };
 
   bool is_due(const ClusterJob& job) const;
@@ -207,7 +207,7 @@ Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
     co_return;
   }
   const bool ended = now->state != JobState::kRunning;
-  if (!ended && Clock::now() - mine->second.written < pause_of(job)) co_return;
+  if (!ended && Clock::now() < mine->second.write_at) co_return;
   job.info = *std::move(now);
   job.worker = parts_.worker;
   job.begun = mine->second.begun;
@@ -215,9 +215,10 @@ Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
   const std::string what =
       fmt::format("job {} of the cluster, the {} of {}, is {}", job.id, to_string(job.order.kind),
                   job.order.path, to_string(job.info.state));
+  const Clock::duration pause = pause_of(job);
   const RegistryRevision written = co_await write(context, std::move(job));
   if (written == 0) co_return;
-  mine->second.written = Clock::now();
+  mine->second.write_at = Clock::now() + pause;
   if (!ended) co_return;
   log::info("{}", what);
   mine->second.ended = written;
