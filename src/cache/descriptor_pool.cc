@@ -3,11 +3,15 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace leat {
 namespace {
 
 // How many recently used objects an open may pass over before it closes one of them after all.
 constexpr int kPassedOverMax = 64;
+constexpr size_t kEnrolledMin = 64;  // between two looks for objects that are gone
 
 }  // namespace
 
@@ -68,11 +72,19 @@ Result<FilePairPtr> DescriptorPool::open_now(const Openable& object) {
   return files;
 }
 
+// The memory of an object that is gone comes back with the last that points to it.
+void DescriptorPool::forget_gone() {
+  if (++enrolled_ < std::max(kEnrolledMin, clock_.size() / 2)) return;
+  std::erase_if(clock_, [](const auto& object) { return object.expired(); });
+  enrolled_ = 0;
+}
+
 void DescriptorPool::enrol(const std::shared_ptr<Openable>& object) {
   // Destroyed, and with them perhaps the last reference to an object, after the lock is released.
   std::vector<std::shared_ptr<Openable>> seen, closing;
   {
     std::lock_guard lock(mutex_);
+    forget_gone();
     clock_.push_back(object);
     while (clock_.size() > objects_max_) {
       std::shared_ptr<Openable> oldest = clock_.front().lock();

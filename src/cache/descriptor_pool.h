@@ -61,6 +61,7 @@ class DescriptorPool {
 
  private:
   void enrol(const std::shared_ptr<Openable>& object);
+  void forget_gone();  // under the mutex
   Result<FilePairPtr> open_now(const Openable& object);
 
   const std::string root_;
@@ -69,6 +70,7 @@ class DescriptorPool {
 
   std::mutex mutex_;                           // leaf
   std::deque<std::weak_ptr<Openable>> clock_;  // oldest first
+  size_t enrolled_ = 0;  // since it was looked through for those that are gone
 };
 
 }  // namespace leat
