@@ -11,7 +11,7 @@
 #   TOGETHER  GoogleTest filters; the tests of one run in one process, since they share a server that
 #             takes long to start. Every other test has a process of its own.
 #   FUZZED    what the fuzzers watch beside their subjects
-#   PCH       reuse the coroutine precompiled header of `runtime`
+#   PCH       reuse the coroutine precompiled header of `runtime`; the tests, that with GoogleTest in it
 # X_fuzz.cc is a libFuzzer program of its own about X.cc, which is compiled into it once more so that
 # the fuzzer sees its branches. It writes its seeds itself; a test runs it for LEAT_FUZZ_SECONDS.
 #
@@ -27,10 +27,10 @@ endfunction()
 
 # The precompiled header is compiled with -fPIC, as the libraries are; clang refuses it in a file that
 # is compiled with an executable's -fPIE.
-function(leat_reuse_pch executable)
+function(leat_reuse_pch executable owner)
   set_target_properties(${executable} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${executable} PRIVATE -fPIC)
-  target_precompile_headers(${executable} REUSE_FROM leat_runtime)
+  target_precompile_headers(${executable} REUSE_FROM ${owner})
 endfunction()
 
 # Built by default, and together as `leat_fuzz`.
@@ -112,7 +112,7 @@ function(leat_room room)
     add_executable(${target}_test ${tests})
     target_link_libraries(${target}_test PRIVATE ${target} ${ARG_TEST_LIBS} GTest::gmock GTest::gtest_main)
     if(ARG_PCH)
-      leat_reuse_pch(${target}_test)
+      leat_reuse_pch(${target}_test leat_test_pch)
     endif()
     include(GoogleTest)
     list(JOIN ARG_TOGETHER ":" together)

@@ -7,7 +7,8 @@ add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtu
                     -Werror -fno-omit-frame-pointer -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 add_link_options(-fuse-ld=lld-19)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
-set(CMAKE_CXX_FLAGS_DEBUG "-Og -g1")
+# With sanitizers, -Og takes the compiler twice as long, and most of a test run is compiling.
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 # Fuzzers want the address sanitizer's eyes.
@@ -19,7 +20,11 @@ endif()
 option(LEAT_FUZZ "Build the fuzzers (*_fuzz.cc)" ${LEAT_FUZZ_DEFAULT})
 
 if(LEAT_SANITIZE)
-  add_compile_options(-fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all)
+  # As seen from the build folder, as the compiler cache is to know it in another checkout.
+  file(RELATIVE_PATH LEAT_SANITIZER_IGNORES "${CMAKE_BINARY_DIR}"
+       "${CMAKE_SOURCE_DIR}/cmake/sanitizer_ignores.txt")
+  add_compile_options(-fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all
+                      -fsanitize-ignorelist=${LEAT_SANITIZER_IGNORES})
   add_link_options(-fsanitize=${LEAT_SANITIZE})
 endif()
 
@@ -28,6 +33,7 @@ if(LEAT_CCACHE)
   # Precompiled headers are cached only if the compiler leaves time stamps out of them.
   add_compile_options(-Xclang -fno-pch-timestamp)
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${CMAKE_SOURCE_DIR}/cmake/sanitizer_ignores.txt
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${LEAT_CCACHE})
 endif()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one precompiled header: what every file that holds a coroutine includes anyway. Never
+// The precompiled header: what every file that holds a coroutine includes anyway. Never
 // included by name; rooms take it with PCH in their CMakeLists.txt.
 #pragma once
 

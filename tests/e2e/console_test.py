@@ -21,6 +21,8 @@ from rig.leat import ROOT, Leat
 from rig.process import wait_until
 from rig.store import Store, free_port
 
+pytestmark = pytest.mark.xdist_group("console")  # one browser for all
+
 SHOTS = ROOT / "build" / "test-results" / "console"
 PAGES = ("overview", "mounts", "cache", "jobs", "browse", "requests", "health")
 TITLES = {"requests": "Store requests"}

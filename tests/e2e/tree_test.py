@@ -12,6 +12,8 @@ from e2e.content import content
 from e2e.objects import client, put_all
 from rig.store import Store
 
+pytestmark = pytest.mark.xdist_group("tree")  # one tree for all
+
 KIB, MIB = 1024, 1024 * 1024
 ODD_NAMES = [
     "with space", "ünïcödé", "日本語.txt", "emoji-🦆", "-dash", ".hidden", "a+b=c&d", "per%20cent%",

@@ -5,7 +5,9 @@ Requests are counted in the server's own access log, bytes in what the kernel sa
 both know nothing of Leat.
 """
 
+import contextlib
 import os
+import random
 import re
 import socket
 import subprocess
@@ -16,6 +18,7 @@ from rig.process import bytes_written, cpu_seconds, wait_until
 ACCESS_KEY = "leat-rig"
 SECRET_KEY = "leat-rig-secret"
 REGION = "us-east-1"
+PORTS = (12000, 32000)
 OPERATION = re.compile(r" s3_(\w+) ")
 # "bucket [time] client requester id operation key": the key, percent-encoded as the request had it.
 REQUEST = re.compile(r" s3_(\w+) (\S+) (\S+) (\d{3}) ")
@@ -31,9 +34,13 @@ def server_program():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that the kernel gives to connections (ip_local_port_range), one of which may take it
+    before its server starts, or while that is stopped."""
+    while True:
+        port = random.SystemRandom().randrange(*PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Store:

@@ -240,6 +240,7 @@ TEST_F(ClusterJobsTest, TheNextLeaderGoesOnWithWhatItsPredecessorBegan) {
   source_->hold_reads();
   const uint64_t id = add(*second, {.kind = JobKind::kLoad, .path = "/data/dir"});
   ASSERT_TRUE(wait_until([&] { return source_->held() == 16; }));
+  ASSERT_TRUE(wait_until([&] { return second->book->find(id)->begun == 1; }));
   first->door.close();
   ASSERT_TRUE(wait_until([&] { return second->election->leads(); }));
   source_->release_reads();
