@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "base/id128.h"
 #include "cluster/view_signal.h"
@@ -23,11 +24,22 @@ class RemoteMapImpl : public RemoteMap {
   }
 
   Task<Result<>> first_view(Context context) override {
-    Result<ClusterViewPtr> seen = co_await signal_.newer(context, 0);
-    if (seen) co_return Result<>();
-    const auto why = trouble();
-    if (!why) co_return Error(seen.error());
-    co_return error(Status(seen.error().code(), "no worker of the cluster answers", *why));
+    while (view()->revision == 0) {
+      std::shared_ptr<SharedResult<bool>> next;
+      {
+        std::lock_guard lock(mutex_);
+        if (refused_) {
+          co_return error(Status(trouble_->code(), "the cluster turns us away", *trouble_));
+        }
+        next = turn_;
+      }
+      Result<bool> turned = co_await next->wait(context, "an answer of the cluster");
+      if (turned) continue;
+      const auto why = trouble();
+      if (!why) co_return Error(turned.error());
+      co_return error(Status(turned.error().code(), "no worker of the cluster answers", *why));
+    }
+    co_return Result<>();
   }
 
   std::optional<Status> trouble() const override {
@@ -50,7 +62,7 @@ class RemoteMapImpl : public RemoteMap {
     // Clients begin at different workers, and stay with none that has nothing to say for long: it
     // may be cut off from the registry.
     size_t turn = Id128::random().hash64();
-    for (size_t silent = 0, behind = 0, failed = 0; !context.cancelled();) {
+    for (size_t silent = 0, behind = 0, failed = 0, refusals = 0; !context.cancelled();) {
       const std::vector<std::string> addresses = known_addresses();
       const std::string address = addresses[turn % addresses.size()];
       const RegistryRevision seen = view()->revision;
@@ -58,7 +70,9 @@ class RemoteMapImpl : public RemoteMap {
       Result<ClusterViewPtr> news = co_await options_.ask(context, address, anew ? 0 : seen);
       if (context.cancelled()) break;
       if (anew && !news) anew_ = true;
-      note(news ? std::nullopt : std::optional(news.error()));
+      const bool refused = !news && news.error().code() == StatusCode::kPermissionDenied;
+      refusals = refused ? refusals + 1 : 0;
+      note(news ? std::nullopt : std::optional(news.error()), refusals >= addresses.size());
       if (news) {
         const bool is_behind = *news != nullptr && (*news)->revision < seen;
         behind = is_behind ? behind + 1 : 0;
@@ -108,13 +122,28 @@ class RemoteMapImpl : public RemoteMap {
                    news->revision, view()->revision);
     }
     signal_.set(news);
+    wake_first();
     if (options_.changed) options_.changed(news);
   }
 
-  void note(std::optional<Status> why) {
-    std::lock_guard lock(mutex_);
-    if (why && !trouble_) log::info("the cluster's view: {}; asking another", why->to_string());
-    trouble_ = std::move(why);
+  void note(std::optional<Status> why, bool refused) {
+    {
+      std::lock_guard lock(mutex_);
+      if (why && !trouble_) log::info("the cluster's view: {}; asking another", why->to_string());
+      trouble_ = std::move(why);
+      refused_ = refused;
+    }
+    if (refused) wake_first();
+  }
+
+  // Those who wait for a first view look again.
+  void wake_first() {
+    std::shared_ptr<SharedResult<bool>> turn;
+    {
+      std::lock_guard lock(mutex_);
+      turn = std::exchange(turn_, SharedResult<bool>::make());
+    }
+    turn->set(true);
   }
 
   const RemoteMapOptions options_;
@@ -124,6 +153,8 @@ class RemoteMapImpl : public RemoteMap {
   std::atomic<bool> anew_ = false;
   mutable std::mutex mutex_;  // leaf
   std::optional<Status> trouble_;
+  bool refused_ = false;  // by all, one after the other
+  std::shared_ptr<SharedResult<bool>> turn_ = SharedResult<bool>::make();
 };
 
 }  // namespace

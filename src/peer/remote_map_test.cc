@@ -24,6 +24,7 @@ class RemoteMapTest : public ::testing::Test {
  protected:
   // Of a worker: a view of that revision; 0: nothing to say, below: it does not answer.
   using Script = std::vector<RegistryRevision>;
+  static constexpr RegistryRevision kRefuses = -2;
   // The same as 0, and before it somebody wants the view anew.
   static constexpr RegistryRevision kAskAnew = -100;
 
@@ -46,6 +47,9 @@ class RemoteMapTest : public ::testing::Test {
     started_ = true;
     EXPECT_TRUE(wait_until([&] { return done(); }));
   }
+  Result<> first_view(Clock::duration patience) {
+    return executor_.wait(map_->first_view(Context::background().with_timeout(patience)));
+  }
   std::vector<RegistryRevision> told() const {
     std::lock_guard lock(mutex_);
     return told_;
@@ -64,6 +68,7 @@ class RemoteMapTest : public ::testing::Test {
       self->map_->ask_anew();
       co_return ClusterViewPtr();
     }
+    if (*next == kRefuses) co_return error(StatusCode::kPermissionDenied, "made to refuse");
     if (*next < 0) co_return error(StatusCode::kUnavailable, "made not to answer");
     if (*next == 0) co_return ClusterViewPtr();
     ClusterView view;
@@ -111,6 +116,24 @@ TEST_F(RemoteMapTest, WhatAWorkerSaysTwiceInARowIsBelievedThoughItIsOfALowerRevi
 TEST_F(RemoteMapTest, WhatIsWantedAnewIsTakenThoughItIsOfTheSameRevision) {
   follow({9, kAskAnew, 9, 9, kAskAnew, -1, 9});
   EXPECT_EQ(told(), (std::vector<RegistryRevision>{9, 9, 9}));
+}
+
+TEST_F(RemoteMapTest, WhoIsRefusedByAllIsToldAtOnce) {
+  follow({kRefuses, kRefuses}, {"a:1", "b:1"});
+  auto seen = first_view(std::chrono::seconds(60));
+  ASSERT_FALSE(seen);
+  EXPECT_EQ(seen.error().code(), StatusCode::kPermissionDenied);
+  EXPECT_NE(seen.error().to_string().find("made to refuse"), std::string::npos);
+}
+
+TEST_F(RemoteMapTest, WhereOneRefusesAndOneDoesNotAnswerOneWaits) {
+  follow({kRefuses, -1, kRefuses, -1}, {"a:1", "b:1"});
+  EXPECT_EQ(first_view(milliseconds(50)).error().code(), StatusCode::kTimedOut);
+}
+
+TEST_F(RemoteMapTest, WhoIsRefusedNoLongerHasAView) {
+  follow({kRefuses, 3});
+  EXPECT_TRUE(first_view(std::chrono::seconds(60)));
 }
 
 TEST_F(RemoteMapTest, TwoWorkersThatAreBehindAreNotOneThatSaysSoTwice) {
