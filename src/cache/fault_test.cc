@@ -331,6 +331,7 @@ TEST(Fault, AFileThatAStartCouldNotReadMakesWayAndItsBytesComeBack) {
     ASSERT_TRUE(store.write_whole(file));
     EXPECT_TRUE(store.holds(file));
     store->drop(file->id);
+    ASSERT_TRUE(store.flush());
     until([&] { return store->stats().used_bytes == empty; });
     break;
   }
