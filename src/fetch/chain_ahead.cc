@@ -139,6 +139,14 @@ Task<Result<>> ChainFetcher::await_stored(Context context, FileRefPtr ref, Fligh
   co_return written;
 }
 
+Task<> ChainFetcher::await_written(Context context, FileId id) {
+  for (const FlightPtr& flight : table_.of(id)) {
+    if (!flight->arriving.part(0, flight->range.size)) continue;
+    auto written = co_await flight->stored->wait(context, "what is being written to the cache");
+    static_cast<void>(written);  // refused, or the caller's end
+  }
+}
+
 uint64_t ChainFetcher::forget(const FileId& id) {
   uint64_t bytes = 0;
   for (const FlightPtr& flight : table_.of(id)) {

@@ -28,6 +28,7 @@ class ChainFetcher final : public Fetcher {
   bool prefetch(FileRefPtr ref, ByteRange range) override;
   uint64_t unkept_ahead_bytes_max() const override { return memory_bytes_max_ / 4; }
   Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) override;
+  Task<> await_written(Context context, FileId id) override;
   uint64_t forget(const FileId& id) override;
   Task<> stop() override;
   FetcherStats stats() const override {

@@ -83,6 +83,13 @@ class Fetcher : public PageSource {
   // What nobody reads meanwhile is in the page store alone then.
   virtual Task<Result<uint64_t>> ensure(Context context, FileRefPtr ref, ByteRange range) = 0;
 
+  // For free, before the page store is told to drop this version: returns when that has taken, or
+  // refused, whatever has come. What is still coming is not waited for.
+  virtual Task<> await_written(Context context, FileId id) {
+    static_cast<void>(context);
+    static_cast<void>(id);
+    co_return;  // of one that keeps nothing
+  }
   // For free: gives up what of this version is held in memory and not under way; the bytes.
   virtual uint64_t forget(const FileId& id) {
     static_cast<void>(id);

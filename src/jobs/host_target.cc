@@ -33,14 +33,15 @@ Task<Result<uint64_t>> HostTarget::read_back(Context context, FileRefPtr file, B
   co_return fetched;
 }
 
-Task<Result<uint64_t>> HostTarget::drop(Context, std::vector<FileRefPtr> files) {
+Task<Result<uint64_t>> HostTarget::drop(Context context, std::vector<FileRefPtr> files) {
   std::vector<FileId> ids;
   for (const FileRefPtr& file : files) ids.push_back(file->id);
-  co_return co_await drop_ids(std::move(ids));
+  co_return co_await drop_ids(std::move(context), std::move(ids));
 }
 
-// Each may unlink a file.
-Task<Result<uint64_t>> HostTarget::drop_ids(std::vector<FileId> files) {
+// Each may unlink a file. What a reader has got and the page store has not yet goes, too.
+Task<Result<uint64_t>> HostTarget::drop_ids(Context context, std::vector<FileId> files) {
+  for (const FileId& id : files) co_await fetcher_.await_written(context, id);
   auto drop_all = [this, files = std::move(files)] {
     uint64_t bytes = 0;
     for (const FileId& id : files) {

@@ -23,7 +23,7 @@ class HostTarget : public CacheTarget {
   Task<Result<uint64_t>> missing(Context context, FileRefPtr file, ByteRange range) override;
   Task<Result<uint64_t>> read_back(Context context, FileRefPtr file, ByteRange range) override;
   Task<Result<uint64_t>> drop(Context context, std::vector<FileRefPtr> files) override;
-  Task<Result<uint64_t>> drop_ids(std::vector<FileId> files);
+  Task<Result<uint64_t>> drop_ids(Context context, std::vector<FileId> files);
   Task<Content> content(Context context, uint64_t job) override;
   // kUnsupported where there is nothing to verify.
   Task<Result<>> verify(Context context, uint64_t job, HostCache::StepListener listener) override;

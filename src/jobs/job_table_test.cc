@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "jobs/job_rig_test.h"
 
 namespace leat {
@@ -38,6 +41,22 @@ TEST_F(JobTableTest, FreeGivesBackCacheAndMemoryAndTheStoreIsAskedAgain) {
   EXPECT_EQ(executor_.wait(fetcher_->read(Context::background(), ref, {0, 300'000}))->to_string(),
             content);
   EXPECT_EQ(source_->read_bytes() - before, 300'000u);
+}
+
+TEST_F(JobTableTest, WhatAReaderHasAndTheCacheHasNotYetIsFreedToo) {
+  start();
+  std::string content = random_content(300'000, 2);
+  source_->put("dir/a", content);
+  FileRefPtr ref = lookup("/data/dir/a").ref;
+  store_.hold_writes();
+  ASSERT_TRUE(executor_.wait(fetcher_->read(Context::background(), ref, {0, ref->size})));
+  wait_until([&] { return store_.held() > 0; });
+  const uint64_t job = jobs_->start(JobKind::kFree, "/data/dir").value().id;
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it could end by now
+  store_.release_writes();
+  EXPECT_EQ(wait(job).progress.bytes_done, content.size());
+  EXPECT_EQ(store_.bytes(), 0u);
+  EXPECT_EQ(fetcher_->stats().memory_bytes, 0u);
 }
 
 TEST_F(JobTableTest, FreeOfNothingSaysWhy) {

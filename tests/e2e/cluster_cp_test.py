@@ -102,10 +102,10 @@ def test_a_copy_goes_on_under_the_next_leader(make_cluster, s3, out):
     cluster = make_cluster(3)
     leader = leader_of(cluster)
     worker, other = others_than(cluster, leader)
-    number = cluster_job(worker, "cp", "/train", url(cluster, out), "--bandwidth", "8MiB",
+    number = cluster_job(worker, "cp", "/train", url(cluster, out), "--bandwidth", "4MiB",
                          "--background")["id"]
-    wait_until(lambda: jobs_of(worker)[number]["job"]["files_done"] > len(names()) / 10,
-               "a tenth of the copy")
+    # Of 144, large ones first: a sixth of the bytes, so that the rest takes 15 s.
+    wait_until(lambda: jobs_of(worker)[number]["job"]["files_done"] > 3, "the first of the copy")
     assert jobs_of(other)[number]["job"]["state"] == "running"
     assert all(expected("")[key] == data for key, data in objects(s3, out).items())
     leader.kill()
@@ -146,7 +146,7 @@ def test_a_copy_is_cancelled_and_leaves_nothing_half_done(make_cluster, s3, out)
     cluster = make_cluster(2)
     put_all(s3, "data", {"train/huge": os.urandom(64 << 20)})
     one, other = cluster.workers
-    number = cluster_job(one, "cp", "/train/huge", url(cluster, out), "--bandwidth", "8MiB",
+    number = cluster_job(one, "cp", "/train/huge", url(cluster, out), "--bandwidth", "4MiB",
                          "--background")["id"]
     wait_until(lambda: number in jobs_of(other) and jobs_of(other)[number]["job"]["bytes_done"],
                "its beginning")

@@ -50,6 +50,7 @@ class Dev:
             lines.append(line)
         assert line, f"ended with {self.process.wait()}: {self.said()}"
         self.document = schemas.check(command[1:], "".join([*lines, line]))
+        assert "error" not in self.document, self.document
         return self
 
     def pids(self):
@@ -69,7 +70,9 @@ class Dev:
 
     def end(self, number=signal.SIGINT):
         self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        code = self.process.wait(timeout=60)
+        print(self.said())  # for a test that fails
+        return code
 
     def nothing_is_left(self):
         return not any(map(is_alive, self.pids())) and not mounts_below(self.folder)
@@ -166,6 +169,21 @@ def test_when_it_is_ended_before_all_is_up_nothing_is_left(dev):
     assert not mounts_below(dev.folder)
     # Nobody holds a port, a lock or a folder of the next one.
     dev.start(3, dev.point, "--dir", dev.directory, *dev.source())
+    assert dev.end() == 0
+
+
+def test_an_etcd_that_was_killed_before_it_answered_begins_anew(dev):
+    """As it leaves its log when it has made the file and not yet written who is a member."""
+    log = dev.directory / "etcd" / "data" / "member" / "wal"
+    log.mkdir(parents=True)
+    for folder in (dev.directory, dev.directory / "etcd"):
+        folder.chmod(0o700)
+    (log / f"{0:016x}-{0:016x}.wal").write_bytes(bytes(4096))
+    dev.start(1, "--dir", dev.directory, *dev.source())
+    assert dev.document["mount"]["path"] == "/train"
+    assert dev.end() == 0
+    dev.start(1, "--dir", dev.directory)
+    assert "/train" in dev.ask(1, "cluster"), "what it was told is kept from then on"
     assert dev.end() == 0
 
 

@@ -77,8 +77,8 @@ def test_a_load_goes_on_under_the_next_leader(make_cluster):
     cluster = make_cluster(3)
     leader = leader_of(cluster)
     worker, other = others_than(cluster, leader)
-    # Slow enough to be met half done.
-    number = cluster_job(worker, "load", "/train", "--bandwidth", "8MiB", "--background")["id"]
+    # Slow enough to be met half done: the rest takes 16 s.
+    number = cluster_job(worker, "load", "/train", "--bandwidth", "4MiB", "--background")["id"]
     wait_until(lambda: jobs_of(worker)[number]["job"]["bytes_done"] > WHOLE / 10, "a tenth of the load")
     assert jobs_of(other)[number]["job"]["state"] == "running"
     leader.kill()

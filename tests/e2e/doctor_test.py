@@ -131,7 +131,7 @@ def test_a_daemon_that_stands_still_is_told_and_not_waited_for(leat, store, buck
         found = named(look(leat, timeout_s=40), "daemon")
     finally:
         os.kill(daemon, signal.SIGCONT)
-    assert found["level"] == "problem"
+    assert found["level"] == "problem", found
     assert f"pid {daemon}) lives and does not answer" in found["what"]
 
 

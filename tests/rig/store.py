@@ -5,6 +5,7 @@ Requests are counted in the server's own access log, bytes in what the kernel sa
 both know nothing of Leat.
 """
 
+import collections
 import contextlib
 import os
 import random
@@ -19,6 +20,9 @@ ACCESS_KEY = "leat-rig"
 SECRET_KEY = "leat-rig-secret"
 REGION = "us-east-1"
 PORTS = (12000, 32000)
+# The sockets of free_port(), oldest first: of more ports than a test uses.
+MARKS_MAX = 200
+taken_ports = collections.deque()
 OPERATION = re.compile(r" s3_(\w+) ")
 # "bucket [time] client requester id operation key": the key, percent-encoded as the request had it.
 REQUEST = re.compile(r" s3_(\w+) (\S+) (\S+) (\d{3}) ")
@@ -35,11 +39,18 @@ def server_program():
 
 def free_port():
     """Below those that the kernel gives to connections (ip_local_port_range), one of which may take it
-    before its server starts, or while that is stopped."""
+    before its server starts, or while that is stopped. A UDP socket, which is in no server's way,
+    keeps it from the other processes that run tests."""
     while True:
         port = random.SystemRandom().randrange(*PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
+        with socket.socket() as probe, contextlib.ExitStack() as undo, contextlib.suppress(OSError):
+            mark = undo.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+            mark.bind(("127.0.0.1", port))
             probe.bind(("127.0.0.1", port))
+            undo.pop_all()
+            taken_ports.append(mark)
+            if len(taken_ports) > MARKS_MAX:
+                taken_ports.popleft().close()
             return port
 
 

@@ -178,7 +178,7 @@ Attempt<> DevCluster::start_registry() {
   LEAT_CHECK_OK(make_runtime_directory(folder));
   LEAT_TRY(etcd_, EtcdProcess::start(etcd_program_, folder));
   registry_ = etcd_.url;
-  return wait_for("etcd", [this] { return etcd_.listens(); });
+  return wait_for("etcd", [this] { return etcd_.answers(); });
 }
 
 Attempt<DevDaemon> DevCluster::start_daemon(const std::string& folder, const std::string& name,

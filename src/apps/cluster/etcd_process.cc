@@ -2,6 +2,7 @@
 #include "apps/cluster/etcd_process.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,13 +10,19 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <ranges>
 #include <string_view>
+#include <system_error>
 
+#include "http/client.h"
 #include "runtime/disk.h"
+#include "runtime/executor.h"
 
 namespace leat {
 namespace {
+
+constexpr auto kAnswer = std::chrono::seconds(1);
 
 bool can_execute(const std::string& path) {
   return ::access(path.c_str(), X_OK) == 0;
@@ -84,6 +91,12 @@ Result<std::string> find_etcd() {
 
 Result<EtcdProcess> EtcdProcess::start(const std::string& program, const std::string& directory) {
   EtcdProcess etcd;
+  etcd.answered = directory + "/answered";
+  if (std::error_code failed; ::access(etcd.answered.c_str(), F_OK) != 0) {
+    const std::string data = directory + "/data";
+    std::filesystem::remove_all(data, failed);
+    if (failed) return error(status_from_errno(failed.value(), "cannot remove " + data));
+  }
   std::string peers;
   {
     LEAT_TRY(const FreePort clients, take_port());
@@ -126,10 +139,16 @@ Result<EtcdProcess> EtcdProcess::start(const std::string& program, const std::st
   return etcd;
 }
 
-bool EtcdProcess::listens() const {
-  const File socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const sockaddr_in address = loopback(port);
-  return ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+bool EtcdProcess::answers() {
+  Executor executor{{.threads = 1, .blocking_threads = 1}};
+  HttpEndpoint endpoint;
+  endpoint.host = "127.0.0.1";
+  endpoint.port = static_cast<uint16_t>(port);
+  const HttpClient client(std::move(endpoint));
+  const auto context = Context::background().with_timeout(kAnswer);
+  const auto answer = executor.wait(client.request(context, {.method = "GET", .path = "/health"}));
+  if (!answer || answer->status != 200) return false;
+  return static_cast<bool>(File(::open(answered.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)));
 }
 
 }  // namespace leat

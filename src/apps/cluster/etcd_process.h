@@ -16,12 +16,16 @@ Result<std::string> find_etcd();
 struct EtcdProcess {
   std::unique_ptr<ChildProcess> process;
   int port = 0;
-  std::string url;  // "http://127.0.0.1:PORT"
+  std::string url;       // "http://127.0.0.1:PORT"
+  std::string answered;  // the file that says that it once has
 
-  // Its data and log in `directory`, which is there, also from an earlier time.
+  // Its data and log in `directory`, which is there, also from an earlier time. What one left that
+  // was killed before it answered is removed: etcd may have written that there is a member, and not
+  // yet who, and would wait for a leader for good.
   static Result<EtcdProcess> start(const std::string& program, const std::string& directory);
-  // Whether it takes connections.
-  bool listens() const;
+  // Whether it answers: it listens, and has found itself to be its leader. From then on what is in
+  // `directory` is kept.
+  bool answers();
 };
 
 }  // namespace leat

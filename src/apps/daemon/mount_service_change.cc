@@ -180,8 +180,8 @@ Task<> MountService::tell_and_settle(EntryPtr entry, std::string path) {
   if (told) remember();
 }
 
-// Entries whose doors could show what changed are not torn down while this task is counted; those
-// that are being unmounted have nothing to be told.
+// Entries whose doors could show what changed are not torn down while this task is counted. One that
+// is being unmounted has something to be told where its folder is mounted elsewhere, too.
 Task<bool> MountService::tell_kernel(std::string path) {
   std::vector<EntryPtr> doors;
   {

@@ -412,10 +412,10 @@ Task<PeerReply<uint64_t>> OwnPeer::upkeep(Context context, PeerUpkeep request) {
   co_return answered(std::move(bytes), *view);
 }
 
-Task<PeerReply<uint64_t>> OwnPeer::drop(Context, std::vector<FileId> files) {
+Task<PeerReply<uint64_t>> OwnPeer::drop(Context context, std::vector<FileId> files) {
   const ClusterViewPtr view = parts_.map.view();
   if (parts_.target == nullptr) co_return answered<uint64_t>(no_cache(), *view);
-  co_return answered(co_await parts_.target->drop_ids(std::move(files)), *view);
+  co_return answered(co_await parts_.target->drop_ids(std::move(context), std::move(files)), *view);
 }
 
 Task<PeerReply<UpkeepVerify>> OwnPeer::verify(Context context, uint64_t job) {
