@@ -112,7 +112,7 @@ class CatalogFileSystem : public FileSystem {
                    const std::function<void(const std::vector<NodePtr>&)>& visitor);
   void listings_changed(const std::string& mount_path);
   void tell_of_root(const std::string& mount_path);
-  void tell_of_listing(NodeId directory);
+  void tell_of_listing(NodeId directory, bool patient);
   void mount_changed(const std::string& mount_path);
   void tell(const Invalidation& name);
   void version_gone(const Node& node, const Status& status);

@@ -32,6 +32,10 @@ void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
   begin_change();
   if (change.whole) return mount_changed(change.parent);
   if (change.listings) return listings_changed(change.parent);
+  if (join_path(change.parent, change.name) == root_path_) {  // what is mounted there, came or went
+    nodes_.expire(kRootNode);
+    return tell_of_listing(kRootNode, change.patient);
+  }
   std::optional<Invalidation> name = first_held(change);
   if (!name) return;
   if (name->node != 0) nodes_.expire(name->node);
@@ -114,7 +118,7 @@ bool CatalogFileSystem::is_as_known(const Node& node) {
 void CatalogFileSystem::tell_of_root(const std::string& mount_path) {
   if (!is_at_or_below(root_path_, mount_path)) return;
   nodes_.expire(kRootNode);
-  tell_of_listing(kRootNode);
+  tell_of_listing(kRootNode, /*patient=*/true);
 }
 
 void CatalogFileSystem::listings_changed(const std::string& mount_path) {
@@ -122,18 +126,18 @@ void CatalogFileSystem::listings_changed(const std::string& mount_path) {
   visit_mount(mount_path, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) {
       const bool directory = node->kind == FileKind::kDirectory;
-      if (directory && node->id != kRootNode) tell_of_listing(node->id);
+      if (directory && node->id != kRootNode) tell_of_listing(node->id, /*patient=*/true);
     }
   });
 }
 
-void CatalogFileSystem::tell_of_listing(NodeId directory) {
+void CatalogFileSystem::tell_of_listing(NodeId directory, bool patient) {
   tell({.parent = 0,
         .name = {},
         .node = directory,
         .only_belief = true,
         .directory = true,
-        .patient = true});
+        .patient = patient});
 }
 
 void CatalogFileSystem::tell(const Invalidation& name) {

@@ -349,16 +349,18 @@ TEST(Invalidation, ConcernsOnlyNamesThatAreHeldBelowTheRoot) {
   rig.files->set_invalidation_listener(
       [&](const Invalidation& name) { told.push_back(name.node); });
   rig.files->catalog_changed({.parent = "/data/ab/b", .name = "x", .gone = true});
-  rig.files->catalog_changed({.parent = "/data", .name = "a", .gone = true});
+  rig.files->catalog_changed({.parent = "/data", .name = "ab", .gone = true});
   rig.files->catalog_changed({.parent = "/data/a/b", .name = "y", .gone = true});
   rig.files->catalog_changed({.parent = "/data/a/c", .name = "x", .gone = true});
   EXPECT_TRUE(told.empty());
   rig.files->catalog_changed({.parent = "/data/a/b", .name = "x", .gone = true});
   rig.files->catalog_changed({.parent = "/data/a", .name = "b", .gone = true});
   EXPECT_EQ(told, (std::vector<NodeId>{x, b}));
+  rig.files->catalog_changed({.parent = "/data", .name = "a", .gone = true});
+  EXPECT_EQ(told, (std::vector<NodeId>{x, b, kRootNode}));
   rig.files->set_invalidation_listener({});
   rig.files->catalog_changed({.parent = "/data/a", .name = "b", .gone = true});
-  EXPECT_EQ(told.size(), 2u);
+  EXPECT_EQ(told.size(), 3u);
 }
 
 TEST(Invalidation, ANameThatCameMayBeHeldAsMissing) {

@@ -21,7 +21,8 @@ def test_a_drained_worker_is_missed_by_nobody(make_cluster):
     assert drained["ended"] and not drained["stopped"] and drained["errors"] == []
     assert drained["objects_done"] > len(names()) / 10 and drained["objects_failed"] == 0
     assert drained["bytes_done"] > WHOLE / 10
-    assert sent_bytes(cluster.store) - before < WHOLE * 0.02, "the others took it from there"
+    # Who is late with an answer, as on a busy machine, may have a large file asked of the store.
+    assert sent_bytes(cluster.store) - before < WHOLE * 0.1, "the others took it from there"
     text = leaver.run("cluster").stdout
     assert "all that this worker had is with others" in text, text
     leaver.kill()
@@ -50,15 +51,16 @@ def test_a_drain_is_slow_where_it_is_to_be_and_can_be_called_off(make_cluster):
 
 
 def test_what_has_no_room_elsewhere_is_said(folder, store, s3, bucket):
-    """The one that stays is smaller than what the one that leaves has."""
-    put_all(s3, bucket, {f"train/{i:02}": os.urandom(8 << 20) for i in range(24)})
+    """The one that stays is smaller than what the one that leaves has: of 32 files, whatever it has by
+    chance, more than the other one's 6."""
+    put_all(s3, bucket, {f"train/{i:02}": os.urandom(8 << 20) for i in range(32)})
     cluster = Cluster(os.path.join(folder, "cluster"), store, 2)
     leaver, small = cluster.workers
-    small.cache_size = "96MiB"
+    small.cache_size = "48MiB"
     try:
         cluster.start().mount(f"{bucket}/train", "/train")
         mount = cluster.client().mount_cluster("/train", memory="64MiB")
-        for i in range(24):
+        for i in range(32):
             assert len((mount / f"{i:02}").read_bytes()) == 8 << 20
         done = leaver.run("cluster", "drain", check=False)
         assert done.returncode != 0

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -76,9 +77,21 @@ def test_umount_of_a_folder_that_is_mounted_elsewhere_too(leat, source, mnt, fol
     mount(leat, source, mnt)
     other = Path(folder) / "other"
     bind(mnt, other)
+    unmounted = threading.Event()
+
+    def look():  # so that the kernel has just been told of it, and believes that
+        while not unmounted.wait(0.02):
+            (other / "file").exists()
+
     with open(other / "file", "rb") as file:
-        leat.run("umount", mnt, timeout_s=30)
-        assert not (mnt / "file").exists() and not (other / "file").exists()
+        looker = threading.Thread(target=look)
+        looker.start()
+        try:
+            leat.run("umount", mnt, timeout_s=30)
+            assert not (mnt / "file").exists() and not (other / "file").exists()
+        finally:
+            unmounted.set()
+            looker.join()
         assert file.read() == b"text" * 1000
     daemon = leat.daemon_pid()
     subprocess.run(["umount", other], check=True)

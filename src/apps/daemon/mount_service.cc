@@ -311,12 +311,6 @@ Task<Result<>> MountService::unmount(Context context, std::string path, bool laz
   co_return Result<>();
 }
 
-// What is open in it is served to its end: by its own door, or by the one that showed it.
-void MountService::keep_for_open_files(const EntryPtr& entry) {
-  const bool lingers = entry->door != nullptr && entry->door->serving();
-  if (EntryPtr door = lingers ? entry : shown_by(entry)) keep_source(door, entry);
-}
-
 Task<> MountService::leave(EntryPtr entry) {
   const bool lingers = entry->door != nullptr && entry->door->serving();
   {
@@ -373,19 +367,6 @@ MountService::EntryPtr MountService::shown_by(const EntryPtr& entry) {
     if (other->view.door && is_below(entry->view.path, path)) return other;
   }
   return nullptr;
-}
-
-void MountService::keep_source(const EntryPtr& door, const EntryPtr& entry) {
-  const StoreId& id = entry->source->id();
-  SourcePtr source = sources_.find(id);  // the newest of this store, which is to go on answering
-  if (source == nullptr) return;
-  sources_.add(source);
-  bool first;
-  {
-    std::lock_guard lock(mutex_);
-    first = door->kept.emplace(id, source).second;
-  }
-  if (!first) sources_.remove(source);
 }
 
 Task<Result<>> MountService::close_door(EntryPtr entry, bool lazy) {

@@ -145,6 +145,25 @@ Task<Result<>> MountService::use_snapshot(Context context, std::string path, std
   co_return used;
 }
 
+// What is open in it is served to its end: by its own door, or by the one that showed it.
+void MountService::keep_for_open_files(const EntryPtr& entry) {
+  const bool lingers = entry->door != nullptr && entry->door->serving();
+  if (EntryPtr door = lingers ? entry : shown_by(entry)) keep_source(door, entry);
+}
+
+void MountService::keep_source(const EntryPtr& door, const EntryPtr& entry) {
+  const StoreId& id = entry->source->id();
+  SourcePtr source = sources_.find(id);  // the newest of this store, which is to go on answering
+  if (source == nullptr) return;
+  sources_.add(source);
+  bool first;
+  {
+    std::lock_guard lock(mutex_);
+    first = door->kept.emplace(id, source).second;
+  }
+  if (!first) sources_.remove(source);
+}
+
 void MountService::owe(const EntryPtr& entry) {
   {
     std::lock_guard lock(mutex_);
@@ -180,8 +199,8 @@ Task<> MountService::tell_and_settle(EntryPtr entry, std::string path) {
   if (told) remember();
 }
 
-// Entries whose doors could show what changed are not torn down while this task is counted. One that
-// is being unmounted has something to be told where its folder is mounted elsewhere, too.
+// Entries whose doors could show what changed are not torn down while this task is counted. One
+// that is being unmounted has something to be told where its folder is mounted elsewhere, too.
 Task<bool> MountService::tell_kernel(std::string path) {
   std::vector<EntryPtr> doors;
   {
