@@ -123,7 +123,7 @@ def test_a_folder_whose_daemon_is_gone_is_a_problem(leat, store, bucket, folder)
 
 def test_a_daemon_that_stands_still_is_told_and_not_waited_for(leat, store, bucket, folder):
     leat.mount(store, bucket, os.path.join(folder, "mnt"))
-    daemon = leat.daemon_pid()
+    daemon = leat.json("status")["pid"]
     os.kill(daemon, signal.SIGSTOP)
     try:
         # A pipeline with it ends, too: nothing that was left behind holds its output open.
