@@ -2,7 +2,6 @@
 """A worker that leaves gives the others what it has."""
 
 import os
-import time
 
 from e2e.cluster_files import body, names, read, read_all, sent_bytes
 from e2e.objects import put_all
@@ -36,9 +35,8 @@ def test_a_drain_is_slow_where_it_is_to_be_and_can_be_called_off(make_cluster):
     read_all(cluster.client().mount_cluster("/train", memory="64MiB"))
     leaver = cluster.workers[1]
     leaver.run("cluster", "drain", "--bandwidth", "2MiB", "--background")
-    time.sleep(2)
-    drain = leaver.status()["drain"]
-    assert not drain["ended"] and 0 < drain["bytes_done"] < 40 << 20, drain
+    drain = wait_until(lambda: (now := leaver.status()["drain"])["bytes_done"] and now, "its beginning")
+    assert not drain["ended"] and drain["bytes_done"] < 40 << 20, drain
     assert "draining: " in leaver.run("cluster").stdout
     # Readers do not wait for it.
     mount = cluster.client().mount_cluster("/train", memory="64MiB")
