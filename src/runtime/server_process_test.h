@@ -22,6 +22,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <random>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -215,13 +216,22 @@ class ServerProcess {
     return file.string();
   }
 
+  // Below those that the kernel gives to connections and to servers that ask for any. A UDP socket,
+  // which is in no server's way, keeps it from other processes that run tests, for as long as this
+  // one lives (as tests/rig/store.py does).
   static uint16_t free_port() {
-    File probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address = loopback(0);
-    socklen_t size = sizeof address;
-    LEAT_CHECK(bind(probe.fd(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    LEAT_CHECK(getsockname(probe.fd(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    return ntohs(address.sin_port);
+    static std::vector<File> marks;
+    std::random_device random;
+    std::uniform_int_distribution<unsigned> ports(12'000, 31'999);
+    while (true) {
+      const auto port = static_cast<uint16_t>(ports(random));
+      File mark(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      File probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      LEAT_CHECK(mark && probe);
+      if (!binds(mark, port) || !binds(probe, port)) continue;
+      marks.push_back(std::move(mark));
+      return port;
+    }
   }
 
   static bool is_open(uint16_t port) {
@@ -237,6 +247,11 @@ class ServerProcess {
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return address;
+  }
+
+  static bool binds(const File& socket, uint16_t port) {
+    const sockaddr_in address = loopback(port);
+    return bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   }
 
   void reap() {
