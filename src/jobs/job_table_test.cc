@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <thread>
 
 #include "jobs/job_rig_test.h"
 
@@ -52,7 +51,10 @@ TEST_F(JobTableTest, WhatAReaderHasAndTheCacheHasNotYetIsFreedToo) {
   ASSERT_TRUE(executor_.wait(fetcher_->read(Context::background(), ref, {0, ref->size})));
   wait_until([&] { return store_.held() > 0; });
   const uint64_t job = jobs_->start(JobKind::kFree, "/data/dir").value().id;
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it could end by now
+  // It waits for them.
+  const auto context = Context::background().with_timeout(std::chrono::milliseconds(50));
+  const Result<JobInfo> early = executor_.wait(jobs_->wait(context, job));
+  EXPECT_FALSE(early);
   store_.release_writes();
   EXPECT_EQ(wait(job).progress.bytes_done, content.size());
   EXPECT_EQ(store_.bytes(), 0u);

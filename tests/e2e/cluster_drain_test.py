@@ -20,8 +20,7 @@ def test_a_drained_worker_is_missed_by_nobody(make_cluster):
     assert drained["ended"] and not drained["stopped"] and drained["errors"] == []
     assert drained["objects_done"] > len(names()) / 10 and drained["objects_failed"] == 0
     assert drained["bytes_done"] > WHOLE / 10
-    # Who is late with an answer, as on a busy machine, may have a large file asked of the store.
-    assert sent_bytes(cluster.store) - before < WHOLE * 0.1, "the others took it from there"
+    assert sent_bytes(cluster.store) - before < WHOLE * 0.02, "the others took it from there"
     text = leaver.run("cluster").stdout
     assert "all that this worker had is with others" in text, text
     leaver.kill()
