@@ -111,7 +111,7 @@ class CatalogFileSystem : public FileSystem {
   void visit_mount(const std::string& mount_path,
                    const std::function<void(const std::vector<NodePtr>&)>& visitor);
   void listings_changed(const std::string& mount_path);
-  void tell_of_root(const std::string& mount_path);
+  void tell_of_root(const std::string& mount_path, bool patient);
   void tell_of_listing(NodeId directory, bool patient);
   void mount_changed(const std::string& mount_path);
   void tell(const Invalidation& name);

@@ -32,9 +32,9 @@ void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
   begin_change();
   if (change.whole) return mount_changed(change.parent);
   if (change.listings) return listings_changed(change.parent);
-  if (join_path(change.parent, change.name) == root_path_) {  // what is mounted there, came or went
-    nodes_.expire(kRootNode);
-    return tell_of_listing(kRootNode, change.patient);
+  // What is mounted there came or went.
+  if (join_path(change.parent, change.name) == root_path_) {
+    return tell_of_root(root_path_, change.patient);
   }
   std::optional<Invalidation> name = first_held(change);
   if (!name) return;
@@ -64,7 +64,7 @@ bool CatalogFileSystem::keeps_listing(NodeId directory) {
 // Each name that the kernel holds of it is looked up again: it may have another owner and mode, be
 // believed for another time, and an open file's attributes, too.
 void CatalogFileSystem::mount_changed(const std::string& mount_path) {
-  tell_of_root(mount_path);
+  tell_of_root(mount_path, /*patient=*/true);
   visit_mount(mount_path, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) tell_of_belief(node);
   });
@@ -95,7 +95,7 @@ void CatalogFileSystem::tell_of_belief(const NodePtr& node) {
 void CatalogFileSystem::compare_held(const std::string& path) {
   if (!is_at_or_below(path, root_path_) && !is_at_or_below(root_path_, path)) return;
   begin_change();
-  tell_of_root(path);
+  tell_of_root(path, /*patient=*/true);
   // What a snapshot says does not change, and its exchange was told of.
   auto wanted = [&](const Node& node, const NodeFacts& facts) {
     return !(facts.mount && facts.mount->snapshot) && is_at_or_below(path_of(node), path);
@@ -115,14 +115,14 @@ bool CatalogFileSystem::is_as_known(const Node& node) {
 }
 
 // It may not know yet of which mount it is, after a predecessor's end.
-void CatalogFileSystem::tell_of_root(const std::string& mount_path) {
+void CatalogFileSystem::tell_of_root(const std::string& mount_path, bool patient) {
   if (!is_at_or_below(root_path_, mount_path)) return;
   nodes_.expire(kRootNode);
-  tell_of_listing(kRootNode, /*patient=*/true);
+  tell_of_listing(kRootNode, patient);
 }
 
 void CatalogFileSystem::listings_changed(const std::string& mount_path) {
-  tell_of_root(mount_path);
+  tell_of_root(mount_path, /*patient=*/true);
   visit_mount(mount_path, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) {
       const bool directory = node->kind == FileKind::kDirectory;

@@ -302,7 +302,7 @@ Task<Result<>> MountService::unmount(Context context, std::string path, bool laz
   const EntryPtr outer = shown_by(entry);
   if (outer) owe(outer);
   (void)catalog_.unmount(path);
-  if (entry->door && entry->door->serving()) co_await tell_kernel(path);
+  if (entry->lingers()) co_await tell_kernel(path);
   co_await leave(entry);
   if (outer) co_await tell_and_settle(outer, path);
   log::info("unmounted {}{}", path,
@@ -312,7 +312,7 @@ Task<Result<>> MountService::unmount(Context context, std::string path, bool laz
 }
 
 Task<> MountService::leave(EntryPtr entry) {
-  const bool lingers = entry->door != nullptr && entry->door->serving();
+  const bool lingers = entry->lingers();
   {
     std::lock_guard lock(mutex_);
     entries_.erase(entry->view.path);

@@ -127,6 +127,9 @@ class MountService {
     unsigned untold = 0;              // changes of which the kernel may not know yet
     unsigned given_up = 0;            // of them, those of which nobody waits to tell it
     std::atomic<bool> ended = false;  // the door's connection is gone
+
+    // Its door serves what is open, or mounted elsewhere, though the mount goes.
+    bool lingers() const { return door != nullptr && door->serving(); }
   };
   using EntryPtr = std::shared_ptr<Entry>;
 

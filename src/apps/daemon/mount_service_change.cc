@@ -147,8 +147,7 @@ Task<Result<>> MountService::use_snapshot(Context context, std::string path, std
 
 // What is open in it is served to its end: by its own door, or by the one that showed it.
 void MountService::keep_for_open_files(const EntryPtr& entry) {
-  const bool lingers = entry->door != nullptr && entry->door->serving();
-  if (EntryPtr door = lingers ? entry : shown_by(entry)) keep_source(door, entry);
+  if (EntryPtr door = entry->lingers() ? entry : shown_by(entry)) keep_source(door, entry);
 }
 
 void MountService::keep_source(const EntryPtr& door, const EntryPtr& entry) {
