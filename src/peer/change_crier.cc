@@ -55,13 +55,16 @@ std::vector<PeerChange> ChangeCrier::take(const WorkerId& other) {
 bool ChangeCrier::put_back(const WorkerId& other, std::vector<PeerChange> changes) {
   const std::vector<WorkerId> others = options_.others();
   std::lock_guard lock(mutex_);
-  if (std::ranges::find(others, other) == others.end()) {
-    letters_.erase(other);
-    return false;
+  const auto letter = letters_.find(other);
+  GatheredChanges& waiting = letter->second.changes;
+  if (std::ranges::find(others, other) != others.end()) {
+    for (PeerChange& change : changes) waiting.add(std::move(change));
+    return true;
   }
-  GatheredChanges& waiting = letters_.find(other)->second.changes;
-  for (PeerChange& change : changes) waiting.add(std::move(change));
-  return true;
+  // It may have come back since: what is waiting then is of after that.
+  if (!waiting.empty()) return true;
+  letters_.erase(letter);
+  return false;
 }
 
 Task<> ChangeCrier::tell_one(Activity::Token, WorkerId other) {

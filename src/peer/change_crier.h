@@ -51,7 +51,8 @@ class ChangeCrier {
   Task<> tell_all(Activity::Token token);
   Task<> tell_one(Activity::Token token, WorkerId other);
   std::vector<PeerChange> take(const WorkerId& other);
-  // They were not told. False where `other` is none of the others any more.
+  // They were not told, and are dropped where `other` is none of the others any more; false where
+  // nothing else is there for it.
   bool put_back(const WorkerId& other, std::vector<PeerChange> changes);
 
   ChangeLog& log_;

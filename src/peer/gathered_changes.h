@@ -19,6 +19,7 @@ class GatheredChanges {
   void add(PeerChange change);
   // All since the last time.
   std::vector<PeerChange> take();
+  bool empty() const { return changes_.empty(); }
 
  private:
   using Place = std::pair<std::string, std::string>;  // mount, key
