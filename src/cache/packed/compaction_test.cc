@@ -9,6 +9,7 @@
 
 #include "cache/directory_store.h"
 #include "cache/store_fixture_test.h"
+#include "cache/torture/power_cut_disk_test.h"
 
 namespace leat {
 namespace {
@@ -48,6 +49,10 @@ class TrickyDisk : public FaultyDisk {
     return content;
   }
 
+  // From compaction's first call on, so that it is met in the middle of its work.
+  void hold_compaction() {
+    second_read_of_index = [this](Buffer&) { holds = true; };
+  }
   void let_go() {
     holds = false;
     holds.notify_all();
@@ -196,8 +201,8 @@ TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
 TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
   fill(1);
   auto disk = tricky();
+  disk->hold_compaction();
   TestStore store(options_of(directory_.path(), true), disk);
-  disk->holds = true;
   until([&] { return disk->held > 0; });
   EXPECT_TRUE(store.holds(kept_[0]));
   EXPECT_TRUE(store.holds(kept_[1]));
@@ -220,6 +225,53 @@ TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
   dropped_.pop_back();
   store.close();
   expect_kept_at(directory_.path());
+}
+
+// A copy counts more than where it came from, so nothing may speak of it before its bytes are there
+// for good.
+TEST_F(Compaction, WhatAPowerCutLeavesOfACopyIsNotTakenForTheObject) {
+  fill(1);
+  auto disk = tricky();
+  disk->hold_compaction();
+  TestStore store(options_of(directory_.path(), true), disk);
+  until([&] { return disk->held > 0; });
+  auto cut = crash_copy(directory_.path());
+  // All that was written is there, but for the copies' bytes.
+  const std::string data = cut->path() + "/segments/00000002.data";
+  const uint64_t bytes = std::filesystem::file_size(data);
+  EXPECT_GE(bytes, kObjectBytes);
+  std::filesystem::resize_file(data, 0);
+  std::filesystem::resize_file(data, bytes);
+  expect_kept_at(cut->path());
+  disk->let_go();
+}
+
+TEST_F(Compaction, WhereItCameFromGoesWhenTheNamesOfWhereItIsAreThereForGood) {
+  {
+    TestStore store(options_of(directory_.path(), false));
+    for (size_t i = 0; i < kOfASegment; ++i) {
+      (i < 2 ? kept_ : dropped_).push_back(in_pool(fmt::format("{}", i)));
+      ASSERT_TRUE(store.write_whole(i < 2 ? kept_.back() : dropped_.back()));
+    }
+    store.close();
+  }
+  {
+    TestStore store(options_of(directory_.path(), false));
+    // The words are in another segment, which stays.
+    for (const auto& ref : dropped_) store->drop(ref->id);
+    kept_.push_back(in_pool("beside the words"));
+    ASSERT_TRUE(store.write_whole(kept_.back()));
+    store.close();
+  }
+  auto disk = std::make_shared<PowerCutDisk>(make_disk(executor_), directory_.path());
+  TestStore store(options_of(directory_.path(), true), disk);
+  until([&] { return !is_there("00000001.data"); });
+  Chance chance(1);
+  for (int i = 0; i < 30; ++i) {
+    TempDirectory after;
+    disk->cut(after.path(), chance);
+    expect_kept_at(after.path());
+  }
 }
 
 // Killed between the move and the end of the segment, or the segment could not be removed: there
@@ -371,10 +423,10 @@ TEST_F(Compaction, WhatIsDamagedIsDroppedAndCountedAndTheRestMoves) {
 TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
   fill(1);
   auto disk = tricky();
+  disk->hold_compaction();
   TestStore store(options_of(directory_.path(), true), disk);
   auto* directory = dynamic_cast<DirectoryStore*>(store.operator->());
   ASSERT_NE(directory, nullptr);
-  disk->holds = true;
   until([&] { return disk->held > 0; });
   store.executor().wait(directory->evict(pool_of_mount("/data"), 64 * kMiB));
   EXPECT_EQ(store->stats().packed_objects, 0u);
@@ -390,8 +442,8 @@ TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
 TEST_F(Compaction, APoolOfWhichTheOldGoesIsLeftToItsTime) {
   fill(1);
   auto disk = tricky();
+  disk->hold_compaction();
   TestStore store(options_of(directory_.path(), true), disk);
-  disk->holds = true;
   until([&] { return disk->held > 0; });
   store->set_pool_policy(pool_of_mount("/data"), {.name = "/data", .ttl = 1ms});
   disk->let_go();

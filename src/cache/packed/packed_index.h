@@ -28,7 +28,7 @@ class PackedIndex {
     bool same_place(const Entry& other) const {
       return segment == other.segment && page == other.page;
     }
-    // Of two places of one object the later one counts, here and after a start.
+    // Of two places of one object the later one counts after a start.
     bool is_later_than(const Entry& other) const {
       return segment != other.segment ? segment > other.segment : page > other.page;
     }

@@ -115,16 +115,15 @@ Result<PackedStore::Incoming> PackedStore::reserve(const FileRef& ref, const Byt
   return Incoming{ref, data, std::move(pool), std::move(crcs), charged, moved_from};
 }
 
-// Payload and record into the tail, then the index. Two who bring the same object at the same time
-// both take a place; one of them is nobody's until its segment goes.
+// Payload into the tail, then record and index. Two who bring the same object at the same time
+// both take a place; one of them is nobody's until its segment goes, and gets no record.
 Result<> PackedStore::put(const Incoming& object, Slot slot) {
   const auto& [ref, data, pool, crcs, charged, moved_from] = object;
   Segment& segment = *slot.segment;
   segment.charge.adopt(charged);
   SegmentTail::fill(slot.place, data);
-  segment.tail.add_record(
-      slot.offset + align_up(data.size(), kPageBytes),
-      SegmentRecord::encode(SegmentRecord::Kind::kObject, ref, slot.offset, crcs));
+  const std::string record =
+      SegmentRecord::encode(SegmentRecord::Kind::kObject, ref, slot.offset, crcs);
   Entry entry{.segment = segment.sequence,
               .page = static_cast<uint32_t>(slot.offset / kPageBytes),
               .crc = crc_of_crcs(crcs),
@@ -133,38 +132,45 @@ Result<> PackedStore::put(const Incoming& object, Slot slot) {
               .read = false};
   segment.newest_ns = birth_now_ns();
   segment.last_pass = pool->now();
-  bool entered = enter(ref.id, entry, slot.segment, moved_from.has_value());
+  bool entered = enter(ref.id, entry, slot, record, moved_from.has_value());
   release_slot(slot);
   if (entered) return {};
   return directory_->write_failed(
       ref.key, Status(StatusCode::kInternal, "what came before it could not be written"));
 }
 
-// False where the segment failed meanwhile. Where the object is in two places, by two writers or
-// since it moves, the later one counts, as it does after a start.
-bool PackedStore::enter(const FileId& id, const Entry& entry, const SegmentPtr& into, bool moved) {
+// False where the segment failed meanwhile. What is there already, brought by another writer, may
+// be on disk for good: a later place would count in its stead after a start, and be lost by a power
+// cut.
+bool PackedStore::enter(const FileId& id, const Entry& entry, const Slot& slot,
+                        const std::string& record, bool moved) {
+  Segment& into = *slot.segment;
   std::optional<Entry> left;
-  bool dropped;
   {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
     // Under this lock: whoever marks it forgets afterwards what is in the shards.
-    if (into->failed || into->cut_off || into->removing) return false;
+    if (into.failed || into.cut_off || into.removing) return false;
     const Entry* found = part.entries.find(id);
-    dropped = found == nullptr && moved;
+    if (found == nullptr && moved) return true;  // dropped meanwhile
     if (found != nullptr) {
-      if (!entry.is_later_than(*found)) return true;
+      if (is_relied_on(part, *found) || !entry.is_later_than(*found)) return true;
       left = *found;
     }
-    if (!dropped) part.entries.put(id, entry);
+    into.tail.add_record(slot.offset + align_up(entry.size, kPageBytes), record);
+    part.entries.put(id, entry);
   }
-  if (dropped) {  // while it moved: the copy is dead, too
-    queue_word(id, entry);
-    return true;
-  }
-  count_live(*into, entry);
+  count_live(into, entry);
   if (left) object_left(*left);
   return true;
+}
+
+// Whether what is there stays there, as far as is known.
+bool PackedStore::is_relied_on(const Shard& part, const Entry& entry) const {
+  const auto holder = part.segments.find(entry.segment);
+  if (holder == part.segments.end()) return false;
+  const Segment& segment = *holder->second;
+  return !segment.failed && !segment.cut_off && !segment.removing;
 }
 
 PackedStore::SegmentPtr PackedStore::open_segment(PoolId pool) const {
@@ -389,8 +395,11 @@ Task<> PackedStore::remove(SegmentPtr segment) {
     segment->being_filled = nullptr;
   }
   if (segment->covers_earlier) {
+    // What covers a segment goes after it, also for a power cut. Where this fails a dropped object
+    // may be back.
     co_await removals(segment->sequence);
-    co_await sync_names();
+    Result<> synced = co_await sync_names();
+    static_cast<void>(synced);
   }
   const bool gone = co_await directory_->remove_files(*segment, segment->charge);
 

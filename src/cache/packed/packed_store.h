@@ -125,7 +125,9 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Result<> put(const Incoming& object, Slot slot);
   Task<Result<>> store(Context context, FileRefPtr ref, Bytes data,
                        std::optional<Entry> moved_from);
-  bool enter(const FileId& id, const Entry& entry, const SegmentPtr& into, bool moved);
+  bool enter(const FileId& id, const Entry& entry, const Slot& slot, const std::string& record,
+             bool moved);
+  bool is_relied_on(const Shard& part, const Entry& entry) const;  // under its mutex
   // Nothing where the tail is full or a segment is needed first.
   std::optional<Slot> try_take_slot(const Pool& pool, uint64_t bytes);
   // For compaction nothing is evicted, whatever the disk answers.
@@ -181,14 +183,17 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   bool stranded_before(uint32_t sequence) const;
   bool covers_what_is_there(const Segment& segment) const;  // under the mutex
   Task<> removals(uint32_t end);
-  Task<> sync_names();
+  Task<Result<>> sync_names();
 
   // packed_store_compact.cc
   struct Copy {
     FileId id;
     Entry place;
     SegmentPtr into;
-    bool again;  // it was read and its turn is over: it begins anew
+    bool again;             // it was read and its turn is over: it begins anew
+    std::string record{};   // until it is in the tail
+    bool recorded = false;  // it is, or was
+    bool durable = false;   // payload, record and names
   };
   struct Compaction {
     SegmentPtr segment;
@@ -210,6 +215,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   void place_copy(Compaction& work, const Incoming& object, const Slot& slot, Copy copy,
                   uint32_t origin);
   Task<bool> settle_copies(Compaction& work);
+  Task<bool> settle_each(std::vector<SegmentPtr> segments);
+  bool record_copies(Compaction& work);
   bool resolve(const Copy& copy);
   static std::optional<Entry> take_copy(Shard& part, const FileId& id);  // under its mutex
   Task<> end_compaction(SegmentPtr segment, bool moved_all);

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "cache/block_crc.h"
@@ -248,8 +249,8 @@ Task<bool> PackedStore::tails_have_room() {
   }
 }
 
-// Its record is there if and only if the copy is noted, so that whoever drops the object either
-// came before both or finds the copy.
+// Its record comes later, and only if the copy is noted then: whoever drops the object either came
+// before both or finds the copy.
 void PackedStore::place_copy(Compaction& work, const Incoming& object, const Slot& slot, Copy copy,
                              uint32_t origin) {
   const Entry from = copy.place;
@@ -260,8 +261,8 @@ void PackedStore::place_copy(Compaction& work, const Incoming& object, const Slo
   copy.place.segment = into.sequence;
   copy.place.page = static_cast<uint32_t>(slot.offset / kPageBytes);
   copy.place.verified = false;
-  const std::string record = SegmentRecord::encode(SegmentRecord::Kind::kObject, object.ref,
-                                                   slot.offset, object.crcs, origin);
+  copy.record = SegmentRecord::encode(SegmentRecord::Kind::kObject, object.ref, slot.offset,
+                                      object.crcs, origin);
   bool noted;
   {
     Shard& part = shard(copy.id);
@@ -273,7 +274,7 @@ void PackedStore::place_copy(Compaction& work, const Incoming& object, const Slo
       count_live(into, copy.place);
       into.covers_earlier = true;
       part.copies[copy.id] = copy.place;
-      into.tail.add_record(slot.offset + align_up(from.size, kPageBytes), record);
+      ++into.records_due;
     }
   }
   // As old as where they come from, unless others in it are younger.
@@ -308,18 +309,21 @@ Task<bool> PackedStore::settle_copies(Compaction& work) {
     std::ranges::sort(into);
     auto twice = std::ranges::unique(into);
     into.erase(twice.begin(), twice.end());
-    bool all_settled = true;
-    for (const SegmentPtr& segment : into) {
-      Result<> settled = co_await settle_all(segment);
-      all_settled = all_settled && settled;
+    bool all_settled = co_await settle_each(into);
+    if (record_copies(work)) {
+      const bool recorded = co_await settle_each(into);
+      all_settled = all_settled && recorded;
     }
     for (const SegmentPtr& segment : work.words_in) {
       words = words && !segment->failed && !segment->cut_off && !segment->removing;
     }
-    std::erase_if(work.copies, [&](const Copy& copy) {
+    std::erase_if(work.copies, [&](Copy& copy) {
+      copy.durable = copy.durable || (all_settled && copy.recorded && !copy.into->cut_off);
       const bool resolved = resolve(copy);
-      if (resolved && !copy.into->failed && !copy.into->cut_off) ++counts;
-      return resolved;
+      if (!resolved) return false;
+      if (!copy.recorded) --copy.into->records_due;
+      if (!copy.into->failed && !copy.into->cut_off) ++counts;
+      return true;
     });
     if (work.copies.empty() && (all_settled || !words)) break;
     Result<> slept = co_await sleep_for(until, kTryAgain);
@@ -330,22 +334,64 @@ Task<bool> PackedStore::settle_copies(Compaction& work) {
   co_return words&& counts == copies;
 }
 
+// Names too: where what was moved came from may go at once.
+Task<bool> PackedStore::settle_each(std::vector<SegmentPtr> segments) {
+  bool all_settled = true;
+  for (const SegmentPtr& segment : segments) {
+    Result<> settled = co_await settle_all(segment);
+    all_settled = all_settled && settled;
+  }
+  bool all_named;
+  {
+    std::lock_guard lock(mutex_);
+    all_named = std::ranges::all_of(segments, [](const auto& segment) { return segment->named; });
+  }
+  if (all_named) co_return all_settled;
+  Result<> named = co_await sync_names();
+  co_return all_settled&& named;
+}
+
+// Of those whose payload is on disk for good: a record counts more than the one of the place where
+// the object lay, so that it must not be what a power cut leaves of a copy. Whether there are any.
+bool PackedStore::record_copies(Compaction& work) {
+  bool any = false;
+  for (Copy& copy : work.copies) {
+    if (copy.recorded) continue;
+    Segment& into = *copy.into;
+    const uint64_t end = copy.place.page * kPageBytes + align_up(copy.place.size, kPageBytes);
+    {
+      Shard& part = shard(copy.id);
+      std::lock_guard lock(part.mutex);
+      const bool takes = !into.failed && !into.cut_off && !into.removing;
+      const Entry* found = part.entries.find(copy.id);
+      const bool wanted = found != nullptr && copy.place.is_later_than(*found);
+      const bool noted = part.copies.contains(copy.id);
+      if (!takes || !wanted || !noted || end > into.synced_bytes) continue;
+      into.tail.add_record(end, std::exchange(copy.record, {}));
+    }
+    copy.recorded = any = true;
+    --into.records_due;
+  }
+  return any;
+}
+
 // False where it is not known yet whether it is on disk for good.
 bool PackedStore::resolve(const Copy& copy) {
   const Segment& into = *copy.into;
-  const uint64_t end = copy.place.extent().end();
   std::optional<Entry> left;
   bool dead = false;
   {
     Shard& part = shard(copy.id);
     std::lock_guard lock(part.mutex);
+    if (!part.copies.contains(copy.id)) return true;  // dropped, and that was all seen to
     // Under this lock: whoever marks it forgets afterwards what is in the shards.
-    const bool lost = into.failed || into.removing || (into.cut_off && end > into.tail.written());
-    if (!lost && end > into.synced_bytes) return false;
-    if (!take_copy(part, copy.id)) return true;  // dropped, and that was all seen to
+    const bool lost = into.failed || into.removing || (into.cut_off && !copy.durable);
     const Entry* found = part.entries.find(copy.id);
-    dead = found == nullptr && !lost;
-    if (found != nullptr && !lost && copy.place.is_later_than(*found)) {
+    const bool wanted = found != nullptr && copy.place.is_later_than(*found);
+    if (wanted && !lost && !copy.durable) return false;
+    take_copy(part, copy.id);
+    dead = found == nullptr && !lost && copy.recorded;
+    if (wanted && !lost) {
       left = *found;
       Entry now = copy.place;
       now.read = found->read && !copy.again;

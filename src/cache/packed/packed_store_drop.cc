@@ -128,13 +128,21 @@ Task<> PackedStore::removals(uint32_t end) {
   }
 }
 
-// What covers a segment goes after it, also for a power cut. Where this fails a dropped object may
-// be back.
-Task<> PackedStore::sync_names() {
+// Of the segments that are there, and of those that are gone.
+Task<Result<>> PackedStore::sync_names() {
+  std::vector<SegmentPtr> there;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [sequence, segment] : segments_) there.push_back(segment);
+  }
   CacheDirectory* directory = directory_.get();
   Result<> synced = co_await directory->blocking(
       [directory] { return directory->disk->sync_directory(directory->path("segments")); });
-  static_cast<void>(synced);
+  if (synced) {
+    std::lock_guard lock(mutex_);
+    for (const SegmentPtr& segment : there) segment->named = true;
+  }
+  co_return synced;
 }
 
 }  // namespace leat

@@ -186,10 +186,12 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   {
     std::lock_guard lock(mutex_);
     if (segment->removing || segment->failed) co_return Result<>();
+    const bool due = segment->records_due > 0;  // first: the next look finds them in the tail
     // A word has no payload.
     const bool all_out = written == segment->data_bytes && !segment->tail.any_below(written);
     const bool all_written = segment->cut_off || all_out;
-    finish = segment->sealed && segment->filling.empty() && !segment->whole_pages && all_written;
+    finish =
+        segment->sealed && segment->filling.empty() && !segment->whole_pages && all_written && !due;
   }
   // Its last piece is rarely full.
   if (finish) give_back_pieces(segment->tail.abandon());
@@ -247,17 +249,24 @@ void PackedStore::give_up(const SegmentPtr& segment, const Status& why) {
 }
 
 // All that had a place when it began. What lies behind a place that somebody still fills cannot be
-// written yet; filling one waits for nothing.
+// written yet; filling one waits for nothing. Where some of it is lost meanwhile, whoever noticed,
+// that is a failure.
 Task<Result<>> PackedStore::settle_all(SegmentPtr segment) {
   uint64_t end;
+  bool was_over;
   {
     std::lock_guard lock(mutex_);
     end = segment->data_bytes;
+    was_over = segment->failed || segment->cut_off;
   }
   for (;;) {
     LEAT_CO_CHECK_OK(co_await settle(segment));
-    const bool ended = segment->removing || segment->failed || segment->cut_off;
-    if (ended || segment->synced_bytes >= end) co_return Result<>();
+    if (segment->removing || was_over) co_return Result<>();
+    if (segment->failed || (segment->cut_off && segment->tail.written() < end)) {
+      co_return error(StatusCode::kUnavailable,
+                      "the disk did not take all of " + segment->data_name());
+    }
+    if (segment->cut_off || segment->synced_bytes >= end) co_return Result<>();
     Result<> slept = co_await sleep_for(Context::background(), kFillingTime);
     static_cast<void>(slept);
   }
@@ -280,9 +289,7 @@ Task<Result<>> PackedStore::flush() {
     Result<> settled = co_await settle_all(segment);
     if (!settled && first_failure) first_failure = settled;
   }
-  CacheDirectory* directory = directory_.get();
-  Result<> synced = co_await directory->blocking(
-      [directory] { return directory->disk->sync_directory(directory->path("segments")); });
+  Result<> synced = co_await sync_names();
   if (!synced && first_failure) first_failure = synced;
   co_return first_failure;
 }

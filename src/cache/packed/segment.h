@@ -66,6 +66,8 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   // It has words about drops, or places that took that of earlier ones: what lies in earlier
   // segments would be back without it.
   std::atomic<bool> covers_earlier = false;
+  // Copies in it that get their record when they are on disk for good.
+  std::atomic<int64_t> records_due = 0;
   // Words about its objects that are not in a tail yet.
   const std::shared_ptr<std::atomic<int64_t>> words_due = std::make_shared<std::atomic<int64_t>>(0);
 
@@ -77,6 +79,7 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   // Kept open until all is written, so that a want of descriptors costs nothing that came in.
   FilePairPtr being_filled;
   bool whole_pages = false;  // sealed, and .data cut to whole pages
+  bool named = false;        // its files' names are on disk for good
   std::atomic<bool> removing = false;
   bool compacting = false;          // must not go by itself: what moved may not be durable yet
   bool refuses_compaction = false;  // what its index says is not known
