@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catalog/catalog.h"
@@ -25,14 +27,9 @@ class GatedSource : public MemorySource {
     std::lock_guard lock(gate_mutex_);
     gate_ = SharedResult<bool>::make();
   }
-  void release() {
-    std::shared_ptr<SharedResult<bool>> gate;
-    {
-      std::lock_guard lock(gate_mutex_);
-      gate.swap(gate_);
-    }
-    gate->set(true);
-  }
+  void release() { exchange_gate(nullptr)->set(true); }
+  // Lets go of those that are held now; whoever comes after them is held.
+  void release_held() { exchange_gate(SharedResult<bool>::make())->set(true); }
   // Requests that have come to the gate, ever.
   uint64_t arrived() const { return arrived_; }
   // Waits until `count` have. The pause point of the tests.
@@ -52,6 +49,10 @@ class GatedSource : public MemorySource {
   }
 
  private:
+  std::shared_ptr<SharedResult<bool>> exchange_gate(std::shared_ptr<SharedResult<bool>> next) {
+    std::lock_guard lock(gate_mutex_);
+    return std::exchange(gate_, std::move(next));
+  }
   Task<Result<bool>> pass(Context context) {
     std::shared_ptr<SharedResult<bool>> gate;
     {
@@ -171,9 +172,17 @@ class CatalogTest : public ::testing::Test {
     std::ranges::sort(all);
     return all;
   }
-  // Changes are told after the answers; once nothing runs any more, all have been.
+  // Changes are told after the answers; once nothing runs any more, all have been. When all threads
+  // are at the barrier, what was posted before has run; what that posted has after the next round.
+  // Only from the test's own thread.
   void settle() {
-    for (unsigned i = 0; i < 2 * executor_.threads(); ++i) executor_.wait(nothing());
+    constexpr int kRounds = 8;
+    const auto threads = executor_.threads();
+    const auto all = std::make_shared<std::barrier<>>(threads + 1);  // they leave it after us
+    for (int round = 0; round < kRounds; ++round) {
+      for (unsigned i = 0; i < threads; ++i) executor_.post([all] { all->arrive_and_wait(); });
+      all->arrive_and_wait();
+    }
   }
 
   std::shared_ptr<GatedSource> bucket_ = std::make_shared<GatedSource>();
@@ -184,9 +193,6 @@ class CatalogTest : public ::testing::Test {
   // After what its tasks use, so that it ends before.
   Executor executor_{{.threads = 3}};
   std::unique_ptr<Catalog> catalog_;
-
- private:
-  static Task<> nothing() { co_return; }
 };
 
 }  // namespace leat::testing

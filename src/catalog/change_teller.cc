@@ -40,9 +40,12 @@ void ChangeTeller::take(const std::vector<ToldChange>& changes) {
       catalog_.expire(change.path);
     }
   }
+  const std::optional<Activity::Token> token = activity_.enter();
+  if (!token) return;
   size_t begun = 0;
   {
     std::lock_guard lock(mutex_);
+    if (closed_) return;
     std::deque<std::string> first;
     std::set<std::string_view> again;
     for (const std::string& path : batch) {
@@ -51,13 +54,10 @@ void ChangeTeller::take(const std::vector<ToldChange>& changes) {
     }
     std::erase_if(waiting_, [&](const std::string& path) { return again.contains(path); });
     waiting_.insert(waiting_.begin(), first.begin(), first.end());
-    for (; listing_ < std::min(kListedAtOnce, waiting_.size()); ++listing_) ++begun;
+    begun = std::min(kListedAtOnce - listing_, waiting_.size());
+    listing_ += begun;
   }
-  for (; begun > 0; --begun) {
-    std::optional<Activity::Token> token = activity_.enter();
-    if (!token) return;
-    executor_.spawn(list_waiting(*std::move(token), this));
-  }
+  for (; begun > 0; --begun) executor_.spawn(list_waiting(token->another(), this));
 }
 
 std::optional<std::string> ChangeTeller::next() {
@@ -85,10 +85,13 @@ Task<> ChangeTeller::list_waiting(Activity::Token, ChangeTeller* self) {
 
 void ChangeTeller::close() {
   activity_.close();
-  stopping_.request_stop();
-  std::lock_guard lock(mutex_);
-  waiting_.clear();
-  known_waiting_.clear();
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    waiting_.clear();
+    known_waiting_.clear();
+  }
+  stopping_.request_stop();  // last: whoever it wakes finds nothing more to list
 }
 
 Task<> ChangeTeller::stop() {

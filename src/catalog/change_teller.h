@@ -53,6 +53,7 @@ class ChangeTeller {
   std::deque<std::string> waiting_;
   std::set<std::string, std::less<>> known_waiting_;
   size_t listing_ = 0;
+  bool closed_ = false;  // nothing waits any more
 };
 
 }  // namespace leat
