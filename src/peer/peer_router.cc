@@ -54,7 +54,8 @@ struct PeerRouter::Round {
   std::vector<std::string> failures{};  // by worker
 };
 
-// The answer; or nothing, where nobody answered or another ring is to be waited for.
+// The answer; or nothing, where nobody answered, the context ended first or another ring is to be
+// waited for.
 template <class T>
 Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, PlacementKey key, Ask<T> ask,
                                                       Round* round) const {
@@ -95,9 +96,7 @@ Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, Placement
       round->failures.push_back(
           fmt::format("{}: {}", peers_.name_of(id), reply.result.error().to_string()));
     }
-    if (auto alive = context.check("a request to the cluster"); !alive) {
-      co_return std::optional<Result<T>>(Error(alive.error()));
-    }
+    if (!context.check("a request to the cluster")) co_return std::nullopt;
   }
   if (candidates.empty()) round->failures.emplace_back("the cluster has no workers");
   co_return std::nullopt;
@@ -158,7 +157,7 @@ Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string w
         if (!news) break;
       }
       insists = map_.view()->ring.epoch() < round.newer_epoch;
-    } else {
+    } else if (context.check("a request to the cluster")) {
       rounds_in_vain.add();
       absent_too = true;
       Result<ClusterViewPtr> news = co_await map_.newer(context.with_timeout(pause), seen);

@@ -25,7 +25,9 @@ void DescriptorSocket::set_deadline(Clock::time_point deadline) {
   if (deadline == Clock::time_point::max()) return;
   timer_.async_wait([weak = weak_from_this()](ErrorCode failed) {
     const auto self = weak.lock();
-    if (!failed && self != nullptr) self->close();
+    if (failed || self == nullptr) return;
+    // What is queued to run already is not cancelled where the deadline moves.
+    if (self->timer_.expiry() <= Clock::now()) self->close();
   });
 }
 
