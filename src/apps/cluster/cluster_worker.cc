@@ -35,6 +35,8 @@ constexpr unsigned kTurnedAwayMax = 256;
 // Of a batch, and of changes that another worker tells.
 constexpr uint64_t kBodyBytesMax = kBatchRequestBytesMax;
 constexpr Clock::duration kSecretsLookedAt = std::chrono::seconds(10);
+// Whoever changed something does not wait longer to see it here.
+constexpr Clock::duration kSeenHereMax = std::chrono::seconds(2);
 // A mount that could not be opened here is tried again.
 constexpr Clock::duration kMountsTriedAgain = std::chrono::seconds(30);
 
@@ -87,6 +89,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   void take_view(const ClusterViewPtr& view);
   void note(std::string path);
   bool follows() const;
+  Task<> seen_here(Context context, RegistryRevision revision);
   Task<> follow_views(Activity::Token token);
   Task<> follow_secrets(Activity::Token token);
 
@@ -348,7 +351,10 @@ Task<Result<ClusterMount>> ClusterWorkerImpl::add_mount(Context context, Cluster
   RegistryChange change{.conditions = {{mount_key(mount.path), 0}},
                         .puts = {{mount_key(mount.path), encode_mount(mount)}}};
   Result<RegistryRevision> written = co_await registry_->commit(context, std::move(change));
-  if (written) co_return mount;
+  if (written) {
+    co_await seen_here(context, *written);
+    co_return mount;
+  }
   if (written.error().code() == StatusCode::kUnavailable) {
     co_return error(written.error().with_context(
         fmt::format("whether {} is mounted now is not known, 'leat cluster' shows it; the registry "
@@ -368,7 +374,14 @@ Task<Result<>> ClusterWorkerImpl::remove_mount(Context context, std::string path
   RegistryChange change{.removals = {mount_key(path)}};
   Result<RegistryRevision> written = co_await registry_->commit(context, std::move(change));
   if (!written) co_return Error(written.error());
+  co_await seen_here(context, *written);
   co_return Result<>();
+}
+
+// So that who asked finds here what was written.
+Task<> ClusterWorkerImpl::seen_here(Context context, RegistryRevision revision) {
+  auto seen = co_await map_.newer(context.with_timeout(kSeenHereMax), revision - 1);
+  static_cast<void>(seen);
 }
 
 Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back, uint64_t bandwidth) {
