@@ -9,7 +9,8 @@
 #   FOLDERS   folders inside the room whose files belong to it as well
 #   PROGRAM   main.cc is not part of the library but of this executable, put at the build's root
 #   TOGETHER  GoogleTest filters; the tests of one run in one process, since they share a server that
-#             takes long to start. Every other test has a process of its own.
+#             takes long to start, and have 900 s for all of them. Every other test has a process
+#             of its own and 300 s.
 #   FUZZED    what the fuzzers watch beside their subjects
 #   PCH       reuse the coroutine precompiled header of `runtime`; the tests, that with GoogleTest in it
 # X_fuzz.cc is a libFuzzer program of its own about X.cc, which is compiled into it once more so that
@@ -120,7 +121,7 @@ function(leat_room room)
                          TEST_FILTER "*-${together}" PROPERTIES TIMEOUT 300)
     foreach(pattern IN LISTS ARG_TOGETHER)
       add_test(NAME "${room}.${pattern}" COMMAND ${target}_test "--gtest_filter=${pattern}")
-      set_tests_properties("${room}.${pattern}" PROPERTIES TIMEOUT 300)
+      set_tests_properties("${room}.${pattern}" PROPERTIES TIMEOUT 900)
     endforeach()
   endif()
 endfunction()

@@ -43,7 +43,13 @@ OneWorker::~OneWorker() {
 }
 
 std::shared_ptr<PeerClient> OneWorker::client() {
-  PeerClientOptions options{.address = server_->endpoint().to_string(), .worker = self_};
+  // It lives, however long an answer takes.
+  const auto patience = std::chrono::hours(1);
+  PeerClientOptions options{.address = server_->endpoint().to_string(),
+                            .worker = self_,
+                            .connect_timeout = patience,
+                            .ping_timeout = patience,
+                            .watch = {.patience = patience}};
   return must(PeerClient::make(options, signer_, executor));
 }
 

@@ -209,8 +209,8 @@ TEST(PageStore, HeldBytesCountUntilTheLastHolderIsGone) {
   EXPECT_EQ(::pread(backing->fd(), byte.data(), 1, 100), 1);
   EXPECT_EQ(byte, content(*file, {100, 1}).to_string());
   backing = nullptr;
-  EXPECT_EQ(store->stats().held_bytes, 0u);
-  EXPECT_EQ(store->stats().used_bytes, full);
+  until([&] { return store->stats().held_bytes == 0; });
+  until([&] { return store->stats().used_bytes == full; });
 }
 
 TEST(PageStore, TheBorderBetweenTheKindsMayMove) {
@@ -268,7 +268,7 @@ TEST(PageStore, EightWritersNeverPassTheCapacity) {
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 24 * kMiB;
   TestStore store(options);
-  std::atomic<uint64_t> kept = 0, most = 0;
+  std::atomic<uint64_t> most = 0;
   // At each pause nothing is being written, so what lies on the disk can be added up.
   std::barrier pause(8, [&]() noexcept {
     most = std::max(most.load(), disk_bytes(directory.path()));
@@ -281,7 +281,8 @@ TEST(PageStore, EightWritersNeverPassTheCapacity) {
         for (int i = 0; i < 6; ++i) {
           std::string key = fmt::format("{}/{}/{}", writer, round, i);
           auto ref = object(key, i % 2 == 0 ? 90'000 : 700'000);
-          if (store.write_whole(ref)) ++kept;
+          Result<> kept = store.write_whole(ref);
+          static_cast<void>(kept);
           EXPECT_LE(store->stats().used_bytes, options.capacity_bytes);
         }
         pause.arrive_and_wait();
@@ -291,14 +292,23 @@ TEST(PageStore, EightWritersNeverPassTheCapacity) {
   for (std::thread& writer : writers) writer.join();
   EXPECT_LE(most, options.capacity_bytes);
   EXPECT_GT(most, options.capacity_bytes / 2);
+  // More than all of it: who goes on trying finds that eviction makes room.
+  for (int i = 0; i < 40; ++i) {
+    auto ref = object(fmt::format("after/{}", i), 700'000);
+    ASSERT_NO_FATAL_FAILURE(until([&] { return store.write_whole(ref).has_value(); })) << i;
+    EXPECT_LE(store->stats().used_bytes, options.capacity_bytes);
+  }
   EXPECT_GT(store->stats().evicted_bytes, 0u);
-  EXPECT_GT(kept, 8u * 12 * 6 / 4) << "eviction makes room";
+  EXPECT_LE(disk_bytes(directory.path()), options.capacity_bytes);
 }
 
 TEST(PageStore, ObjectsReadSinceTheyCameOutliveThoseThatWereNot) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 16 * kMiB;
+  // Above it, with the pages of a new segment, something goes. Who runs ahead of that takes the
+  // room to which what was read moves.
+  const uint64_t high = options.capacity_bytes - options.capacity_bytes / 50 + 8 * kKiB;
   TestStore store(options);
   std::vector<FileRefPtr> used;
   for (int i = 0; i < 3; ++i) used.push_back(object(fmt::format("used/{}", i), 50'000));
@@ -306,7 +316,10 @@ TEST(PageStore, ObjectsReadSinceTheyCameOutliveThoseThatWereNot) {
   for (int i = 0; i < 600; ++i) {
     for (const auto& ref : used) EXPECT_TRUE(store.holds(ref)) << i;
     auto passing = object(fmt::format("passing/{}", i), 60'000);
-    while (!store.write_whole(passing)) std::this_thread::yield();
+    until([&] { return store.write_whole(passing).has_value(); });
+    for (int looks = 0; looks < 10'000 && store->stats().used_bytes > high; ++looks) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   EXPECT_GT(store->stats().evicted_bytes, options.capacity_bytes / 2);
 }

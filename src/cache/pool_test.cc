@@ -77,9 +77,12 @@ TEST(Pools, WhatIsTooOldGoes) {
   for (const auto& group : {old, small, others}) {
     for (const auto& ref : group) ASSERT_TRUE(store.write_whole(ref));
   }
-  store->set_pool_policy(pool_of_mount("/scratch"),
-                         {.name = "/scratch", .ttl = std::chrono::milliseconds(1500)});
+  auto set_age = [&](std::chrono::nanoseconds age) {
+    store->set_pool_policy(pool_of_mount("/scratch"), {.name = "/scratch", .ttl = age});
+  };
+  set_age(std::chrono::hours(1));
   EXPECT_EQ(held_of(store, old), old.size());
+  set_age(std::chrono::milliseconds(1));
   while (held_of(store, old) + held_of(store, small) > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

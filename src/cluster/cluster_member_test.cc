@@ -50,16 +50,15 @@ class ClusterMemberTest : public ::testing::Test {
                                  Clock::duration patience = std::chrono::minutes(10)) {
     return std::make_unique<Member>(*registry_, name, patience, executor_);
   }
-  static std::vector<WorkerId> ring_of(const Member& of) {
-    std::vector<WorkerId> ids;
-    for (const RingMember& one : of.view()->ring.members()) ids.push_back(one.worker);
-    return ids;
-  }
-  static bool has_ring(const Member& of, std::vector<std::string> names) {
-    std::vector<WorkerId> ids;
+  static bool has_ring(const ClusterView& view, const std::vector<std::string>& names) {
+    std::vector<WorkerId> ids, seen;
     for (const std::string& name : names) ids.push_back(worker(name));
     std::ranges::sort(ids);
-    return ring_of(of) == ids;
+    for (const RingMember& one : view.ring.members()) seen.push_back(one.worker);
+    return seen == ids;
+  }
+  static bool has_ring(const Member& of, const std::vector<std::string>& names) {
+    return has_ring(*of.view(), names);
   }
 
   Executor executor_;
@@ -68,10 +67,14 @@ class ClusterMemberTest : public ::testing::Test {
 
 TEST_F(ClusterMemberTest, OneAloneIsARing) {
   auto a = member("a");
-  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a"}); }));
-  EXPECT_EQ(a->view()->worker(worker("a"))->address, "a:7480");
-  EXPECT_EQ(a->view()->leader, worker("a").to_hex());
-  EXPECT_EQ(a->view()->cluster, "test");
+  ClusterViewPtr view;
+  ASSERT_TRUE(wait_until([&] {
+    view = a->view();
+    return has_ring(*view, {"a"}) && view->worker(worker("a")) != nullptr && !view->leader.empty();
+  }));
+  EXPECT_EQ(view->worker(worker("a"))->address, "a:7480");
+  EXPECT_EQ(view->leader, worker("a").to_hex());
+  EXPECT_EQ(view->cluster, "test");
 }
 
 TEST_F(ClusterMemberTest, AllSeeTheSameRing) {
@@ -132,9 +135,12 @@ TEST_F(ClusterMemberTest, WhoDrainsIsThereAndHoldsNothingNew) {
   WorkerInfo self = b->member->self();
   self.state = WorkerState::kDraining;
   b->member->publish(self);
-  ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a"}); }));
-  ASSERT_NE(a->view()->worker(worker("b")), nullptr);
-  EXPECT_EQ(a->view()->worker(worker("b"))->state, WorkerState::kDraining);
+  ClusterViewPtr view;
+  ASSERT_TRUE(wait_until([&] {
+    view = a->view();
+    return has_ring(*view, {"a"}) && view->worker(worker("b")) != nullptr;
+  }));
+  EXPECT_EQ(view->worker(worker("b"))->state, WorkerState::kDraining);
 }
 
 TEST_F(ClusterMemberTest, AnotherOneLeadsAndKeepsTheRing) {
@@ -197,16 +203,23 @@ TEST_F(ClusterMemberTest, OneOfTwoWithOneIdentitySaysSoAndIsBackWhenTheOtherHasL
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}) && seen() == "a:7480"; }));
   auto copy =
       std::make_unique<Member>(*registry_, "a", std::chrono::minutes(10), executor_, "7481");
-  ASSERT_TRUE(wait_until([&] { return seen() == "a:7481" && a->member->trouble(); }));
-  EXPECT_NE(a->member->trouble()->message().find("a:7481"), std::string::npos);
+  std::optional<Status> trouble;
+  ASSERT_TRUE(wait_until([&] {
+    trouble = a->member->trouble();
+    return seen() == "a:7481" && trouble;
+  }));
+  EXPECT_NE(trouble->message().find("a:7481"), std::string::npos);
   EXPECT_FALSE(copy->member->trouble());
   EXPECT_FALSE(b->member->trouble());
   // A change of its own does not have it take the place back.
   WorkerInfo self = b->member->self();
   self.capacity_bytes = 2 * kTiB;
   b->member->publish(self);
-  ASSERT_TRUE(wait_until(
-      [&] { return a->view()->worker(worker("b"))->capacity_bytes == self.capacity_bytes; }));
+  ASSERT_TRUE(wait_until([&] {
+    const ClusterViewPtr view = a->view();
+    const WorkerInfo* there = view->worker(worker("b"));
+    return there != nullptr && there->capacity_bytes == self.capacity_bytes;
+  }));
   EXPECT_EQ(seen(), "a:7481");
   copy.reset();
   EXPECT_TRUE(wait_until([&] { return seen() == "a:7480" && !a->member->trouble(); }));

@@ -9,12 +9,14 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/base64.h"
 #include "cluster/etcd_codec.h"
 #include "cluster/etcd_registry.h"
+#include "cluster/wait_until_test.h"
 #include "http/certificates_test.h"
 #include "runtime/server_process_test.h"
 
@@ -27,6 +29,8 @@ class EtcdServers {
   static constexpr char kUser[] = "leat";
   static constexpr char kPassword[] = "leat-test-password";
   static constexpr std::string_view kPrefix = "/leat/test/";
+  // Longer than any machine takes; who is to find out that a member hangs waits for less.
+  static constexpr auto kRequestTimeout = std::chrono::seconds(20);
 
   // How clients speak with them: by TLS each side proves who it is, or is refused.
   enum class Transport : uint8_t { kClear, kTls };
@@ -83,16 +87,16 @@ class EtcdServers {
   bool restore() { return exchange_data("backup", "data"); }
   void send_signal(size_t member, int signal) { members_[member].process->send_signal(signal); }
 
-  EtcdOptions options() const {
-    EtcdOptions options{.prefix = std::string(kPrefix), .request_timeout = std::chrono::seconds(2)};
+  EtcdOptions options(Clock::duration request_timeout = kRequestTimeout) const {
+    EtcdOptions options{.prefix = std::string(kPrefix), .request_timeout = request_timeout};
     for (const auto& member : members_) {
       options.endpoints.push_back({{}, "127.0.0.1", member.process->port()});
     }
     if (certificates_) options.tls = load(clients_tls_);
     return options;
   }
-  EtcdOptions options_of(size_t member) const {
-    EtcdOptions one = options();
+  EtcdOptions options_of(size_t member, Clock::duration request_timeout = kRequestTimeout) const {
+    EtcdOptions one = options(request_timeout);
     one.endpoints = {one.endpoints[member]};
     return one;
   }
@@ -155,11 +159,14 @@ class EtcdServers {
   }
   // The member that leads, by what it says itself.
   size_t leader() const {
-    for (size_t i = 0; i < size(); ++i) {
-      if (metrics(i).contains("\netcd_server_is_leader 1")) return i;
-    }
-    ADD_FAILURE() << "no member leads";
-    return 0;
+    std::optional<size_t> leader;
+    EXPECT_TRUE(wait_until([&] {
+      for (size_t i = 0; i < size() && !leader; ++i) {
+        if (metrics(i).contains("\netcd_server_is_leader 1")) leader = i;
+      }
+      return leader.has_value();
+    })) << "no member leads";
+    return leader.value_or(0);
   }
 
  private:

@@ -6,10 +6,12 @@
 #include "cluster/etcd_registry.h"
 #include "cluster/etcd_test.h"
 #include "cluster/registry_mirror.h"
+#include "cluster/wait_until_test.h"
 
 namespace leat {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::EtcdServers;
 
@@ -69,13 +71,16 @@ TEST_F(EtcdTlsTest, AMirrorSaysWhatIsWrongWithTheAuthority) {
   files.ca_file = others.ca();
   const auto registry = registry_with(files);
   auto mirror = RegistryMirror::start(*registry, "w/", {}, executor_);
-  auto seen = executor_.wait(mirror->first_view(Context::background().with_timeout(seconds(1))));
+  EXPECT_TRUE(testing::wait_until([&] {
+    const auto trouble = mirror->trouble();
+    return trouble && trouble->code() == StatusCode::kPermissionDenied;
+  }));
+  auto seen =
+      executor_.wait(mirror->first_view(Context::background().with_timeout(milliseconds(1))));
   executor_.wait(mirror->stop());
   ASSERT_FALSE(seen);
   EXPECT_TRUE(seen.error().to_string().contains("unable to get local issuer certificate"))
       << seen.error().to_string();
-  ASSERT_TRUE(mirror->trouble());
-  EXPECT_EQ(mirror->trouble()->code(), StatusCode::kPermissionDenied);
 }
 
 TEST_F(EtcdTlsTest, WhoHasNoCertificateOrOneOfAnotherAuthorityIsRefusedAndTold) {

@@ -124,7 +124,10 @@ class MirrorHistory {
   ~MirrorHistory() { executor_.wait(mirror_->stop()); }
 
   bool wait_for(RegistryRevision revision) {
-    return testing::wait_until([&] { return mirror_->view()->revision >= revision; });
+    return testing::wait_until([&] {
+      std::lock_guard lock(mutex_);
+      return !views_.empty() && views_.back().revision >= revision;
+    });
   }
   bool wait_for_trouble() {
     return testing::wait_until([&] { return mirror_->trouble().has_value(); });
@@ -313,9 +316,22 @@ TEST_P(RegistryContract, ThousandsOfEntriesAreListedWhole) {
 TEST_P(RegistryContract, ALeaseThatNobodyKeepsTakesItsEntriesAlong) {
   Told told;
   put("workers/stays", "x");
-  const RegistryLease lease = grant(seconds(1));
-  const RegistryRevision from = put("workers/goes", "x", lease);
-  EXPECT_EQ(list("workers/goes").entries.at(0).lease, lease);
+  RegistryLease lease = 0;
+  RegistryRevision from = 0;
+  // On a busy machine a lease may end before its entry is there, or is seen.
+  ASSERT_TRUE(testing::wait_until([&] {
+    lease = grant(seconds(1));
+    const auto made = commit({.puts = {{"workers/goes", "x", lease}}});
+    if (!made) {
+      EXPECT_EQ(made.error().code(), StatusCode::kNotFound) << made.error().to_string();
+      return false;
+    }
+    from = *made;
+    const RegistryView view = list("workers/goes");
+    if (view.entries.empty()) return false;
+    EXPECT_EQ(view.entries[0].lease, lease);
+    return true;
+  }));
   watch(told, "workers/", from);
   ASSERT_TRUE(told.wait_for(1));
   EXPECT_EQ(told.events()[0].kind, RegistryEvent::Kind::kRemoved);
@@ -327,18 +343,33 @@ TEST_P(RegistryContract, ALeaseThatNobodyKeepsTakesItsEntriesAlong) {
 }
 
 TEST_P(RegistryContract, ALeaseThatIsKeptStays) {
-  Told told;
-  const RegistryLease kept = grant(seconds(2)), lost = grant(seconds(2));
-  put("kept", "x", kept);
-  const RegistryRevision from = put("lost", "x", lost);
-  watch(told, "", from);
-  while (!told.wait_until(1, milliseconds(300))) {
-    auto ttl = executor_.wait(registry().keep_alive(patient(), kept));
-    ASSERT_TRUE(ttl) << ttl.error().to_string();
-    EXPECT_GE(*ttl, seconds(1));
+  constexpr auto kTtl = seconds(2);
+  Clock::time_point asked;  // for the lease that is kept, the last time
+  const auto in_time = [&] { return Clock::now() - asked < kTtl; };
+  bool judged = false;
+  // Where a busy machine did not ask in time nothing was kept, and it begins anew.
+  while (!judged) {
+    Told told;
+    asked = Clock::now();
+    const RegistryLease kept = grant(kTtl), lost = grant(kTtl);
+    const auto from = commit({.puts = {{"kept", "x", kept}, {"lost", "x", lost}}});
+    if (!in_time()) continue;
+    ASSERT_TRUE(from) << from.error().to_string();
+    watch(told, "", *from);
+    while (in_time() && !told.wait_until(1, milliseconds(300))) {
+      const Clock::time_point asking = Clock::now();
+      auto ttl = executor_.wait(registry().keep_alive(patient(), kept));
+      if (!in_time()) break;
+      ASSERT_TRUE(ttl) << ttl.error().to_string();
+      EXPECT_GE(*ttl, seconds(1));
+      asked = asking;
+    }
+    const std::vector<std::string> left = keys("");
+    judged = in_time();
+    if (!judged) continue;
+    EXPECT_EQ(told.events()[0].entry.key, "lost");
+    EXPECT_EQ(left, std::vector<std::string>{"kept"});
   }
-  EXPECT_EQ(told.events()[0].entry.key, "lost");
-  EXPECT_EQ(keys(""), std::vector<std::string>{"kept"});
 }
 
 TEST_P(RegistryContract, ALeaseIsGivenBackAtOnceAndTwice) {
@@ -450,7 +481,7 @@ TEST_P(RegistryContract, AMirrorWhoseStandingWatchFallsBehindACompactionListsAga
   ASSERT_TRUE(history.wait_for(last));
 
   EXPECT_EQ(door.watch_ends(), std::vector<StatusCode>{StatusCode::kOutOfRange});
-  EXPECT_EQ(history.listed_anew(), 1);
+  EXPECT_TRUE(testing::wait_until([&] { return history.listed_anew() == 1; }));
   EXPECT_EQ(history.view().entries, list("w/").entries);
   // What it was told before the end has no gap.
   const std::vector<std::string> values = history.values_of("w/n");

@@ -125,14 +125,15 @@ TEST_F(RegistryMirrorTest, KeepsWhatItHadWhileEtcdIsGoneAndGoesOnAfterwards) {
 TEST_F(RegistryMirrorTest, FollowsAtAnotherMemberWhenItsOwnHangs) {
   auto servers = EtcdServers::start(3);
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
-  auto registry = EtcdRegistry::create(servers->options());  // asks the first one first
+  auto registry = EtcdRegistry::create(servers->options(seconds(2)));  // asks the first one first
   EtcdOptions others = servers->options();
   others.endpoints.erase(others.endpoints.begin());
   auto elsewhere = EtcdRegistry::create(others);
   const Ending ending{*this};
-  put(*registry, "w/a", "1");
+  commit_patiently(*elsewhere, {.puts = {{"w/a", "1"}}});
   mirror(*registry);
-  ASSERT_TRUE(wait_for(put(*elsewhere, "w/b", "1")));  // so the watch stands
+  // So the watch stands.
+  ASSERT_TRUE(wait_for(commit_patiently(*elsewhere, {.puts = {{"w/b", "1"}}})));
   servers->send_signal(0, SIGSTOP);
   EXPECT_TRUE(wait_for(commit_patiently(*elsewhere, {.puts = {{"w/a", "2"}}})));
   EXPECT_EQ(text(), "w/a=2 w/b=1 ");
@@ -168,9 +169,10 @@ TEST_F(RegistryMirrorTest, ListsAgainAtAMemberThatHungWhileTheOthersWentOnAndCom
   auto registry = EtcdRegistry::create(only);
   auto elsewhere = EtcdRegistry::create(others);
   const Ending ending{*this};
-  put(*registry, "w/a", "1");
+  commit_patiently(*elsewhere, {.puts = {{"w/a", "1"}}});
   mirror(*registry);
-  ASSERT_TRUE(wait_for(put(*registry, "w/gone", "1")));  // so the watch stands
+  // So the watch stands.
+  ASSERT_TRUE(wait_for(commit_patiently(*elsewhere, {.puts = {{"w/gone", "1"}}})));
   servers->send_signal(0, SIGSTOP);
   ASSERT_TRUE(testing::wait_until([&] { return mirror_->trouble().has_value(); }));
   EXPECT_EQ(text(), "w/a=1 w/gone=1 ");
@@ -183,7 +185,7 @@ TEST_F(RegistryMirrorTest, ListsAgainAtAMemberThatHungWhileTheOthersWentOnAndCom
   servers->send_signal(0, SIGCONT);
   ASSERT_TRUE(wait_for(last));
   EXPECT_EQ(text(), "w/a=3 w/b=1 ");
-  ASSERT_TRUE(wait_for(put(*elsewhere, "w/b", "2")));
+  ASSERT_TRUE(wait_for(commit_patiently(*elsewhere, {.puts = {{"w/b", "2"}}})));
   EXPECT_EQ(text(), "w/a=3 w/b=2 ");
 }
 
@@ -228,8 +230,9 @@ TEST_F(RegistryMirrorTest, SaysWhyThereIsNoFirstView) {
   auto registry = EtcdRegistry::create(options);
   const Ending ending{*this};
   mirror_ = RegistryMirror::start(*registry, "w/", {}, executor_);
+  ASSERT_TRUE(testing::wait_until([&] { return mirror_->trouble().has_value(); }));
   auto seen =
-      executor_.wait(mirror_->first_view(Context::background().with_timeout(milliseconds(500))));
+      executor_.wait(mirror_->first_view(Context::background().with_timeout(milliseconds(1))));
   ASSERT_FALSE(seen);
   EXPECT_EQ(seen.error().code(), StatusCode::kTimedOut);
   EXPECT_TRUE(seen.error().to_string().contains("cannot connect")) << seen.error().to_string();

@@ -10,12 +10,13 @@
 
 namespace leat::testing {
 
-// False when it has not come true for long.
+// False when it has not come true for long. `pause`: between two looks, which may be dear.
 template <class F>
-bool wait_until(F condition, Clock::duration patience = std::chrono::seconds(30)) {
+bool wait_until(F condition, Clock::duration patience = std::chrono::seconds(30),
+                Clock::duration pause = std::chrono::milliseconds(5)) {
   for (const auto end = Clock::now() + patience; Clock::now() < end;) {
     if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(pause);
   }
   return false;
 }

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "base/id128.h"
 #include "base/units.h"
 #include "config/nearest.h"
 
@@ -197,7 +199,7 @@ TEST(Config, ADumpReadsBackAsTheSameValues) {
 }
 
 TEST(Config, FilesAreReadAndMissingOnesAreNotFound) {
-  std::string path = testing::TempDir() + "/leat_config_test.toml";
+  std::string path = testing::TempDir() + "/leat_config_test_" + Id128::random().to_hex();
   std::ofstream(path) << "[cache]\nsize = '5MiB'\n";
   Config config(make_schema());
   ASSERT_TRUE(config.read_file(path));
@@ -207,6 +209,7 @@ TEST(Config, FilesAreReadAndMissingOnesAreNotFound) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code(), StatusCode::kNotFound);
   EXPECT_THAT(message_of(missing), HasSubstr(path + ".none"));
+  std::filesystem::remove(path);
 }
 
 TEST(SchemaDeathTest, AWrongDeclarationAborts) {

@@ -13,7 +13,13 @@ using ::testing::HasSubstr;
 using testing::random_content;
 using testing::wait_until;
 
-class FetcherTest : public testing::FetcherRig {};
+class FetcherTest : public testing::FetcherRig {
+ protected:
+  // Until nothing is in memory: what is cached leaves it a moment later.
+  void wait_forgotten() {
+    wait_until([&] { return fetcher_->stats().files == 0; });
+  }
+};
 
 TEST_F(FetcherTest, ReadsExactlyTheRangeFirstFromTheStoreThenFromTheCache) {
   start({.memory_bytes_max = 0});  // nothing stays in memory
@@ -127,6 +133,7 @@ TEST_F(FetcherTest, TryReadJoinsMemoryAndPageCacheInOneRope) {
   FileRefPtr ref = put("a", content);
   EXPECT_EQ(text(ref, {0, kBlockBytes}), content.substr(0, kBlockBytes));
   wait_cached(ref, {0, kBlockBytes});
+  wait_forgotten();
   store_->hold_writes();  // these stay in memory until written
   EXPECT_EQ(text(ref, {kBlockBytes, kBlockBytes}), content.substr(kBlockBytes, kBlockBytes));
   wait_until([&] { return store_->held() == 1; });
@@ -212,9 +219,11 @@ TEST_F(FetcherTest, CorruptOrUnreadableCacheIsFetchedAgainUnseen) {
   ByteRange whole{0, content.size()};
   EXPECT_EQ(text(ref, whole), content);
   wait_cached(ref, whole);
+  wait_forgotten();
   store_->corrupt_reads(1);
   EXPECT_EQ(text(ref, whole), content);
   wait_cached(ref, whole);
+  wait_forgotten();
   EXPECT_EQ(source_->reads(), 2u);
   store_->fail_reads(2);  // as often as it is asked
   EXPECT_EQ(text(ref, whole), content);
@@ -246,7 +255,7 @@ TEST_F(FetcherTest, BytesWithoutAVersionAreSharedInFlightAndNeverKept) {
   source_->put("a", "first");
   auto ref = std::make_shared<FileRef>(FileRef::make(source_->id(), "a", Version{}, 5));
   EXPECT_EQ(text(ref, {0, 5}), "first");
-  wait_until([&] { return fetcher_->stats().files == 0; });
+  wait_forgotten();
   source_->put("a", "other");
   fetcher_->prefetch(ref, {0, 5});
   EXPECT_EQ(text(ref, {0, 5}), "other");

@@ -110,7 +110,9 @@ TEST_F(LookAheadTest, StreamsLargerThanMemoryDoNotThrowOutEachOthersUnreadBytes)
 }
 
 TEST_F(LookAheadTest, WhatWasReadToItsEndMakesRoomFirst) {
-  start({.memory_bytes_max = 2 * held_bytes(2 * kBlockBytes)}, /*with_store=*/false);
+  start(
+      {.memory_bytes_max = 2 * held_bytes(2 * kBlockBytes), .unread_young = std::chrono::hours(1)},
+      /*with_store=*/false);
   std::string content = random_content(4 * kBlockBytes, 6);
   FileRefPtr old = put("old", content), read_out = put("read out", content),
              next = put("n", content);

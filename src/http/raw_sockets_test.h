@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@
 
 #include "base/units.h"
 #include "http/endpoint.h"
+#include "runtime/context.h"
 
 namespace leat {
 
@@ -58,14 +60,21 @@ class RawClient {
     for (ssize_t n; (n = recv(fd_, piece, sizeof piece, 0)) > 0;) all.append(piece, size_t(n));
     return all;
   }
+  struct Heard {
+    std::string text;
+    Clock::duration longest_pause{};  // from one read's end to the next one's
+  };
   // The same at some 10 MiB/s at most.
-  std::string hear_slowly() {
-    std::string all;
+  Heard hear_slowly() {
+    Heard heard;
     std::vector<char> piece(64 * kKiB);
-    for (ssize_t n; (n = recv(fd_, piece.data(), piece.size(), 0)) > 0; poll(nullptr, 0, 5)) {
-      all.append(piece.data(), size_t(n));
+    for (Clock::time_point before = Clock::now();; poll(nullptr, 0, 5)) {
+      const ssize_t n = recv(fd_, piece.data(), piece.size(), 0);
+      const Clock::time_point now = Clock::now();
+      heard.longest_pause = std::max(heard.longest_pause, now - std::exchange(before, now));
+      if (n <= 0) return heard;
+      heard.text.append(piece.data(), size_t(n));
     }
-    return all;
   }
   std::string ask(std::string_view text) {
     say(text);
@@ -115,7 +124,8 @@ class RawConnection {
   int fd_;
 };
 
-// Runs `script` on a thread of its own; ends when that has come to its end.
+// Runs `script` on a thread of its own; ends when that has come to its end, which waits for no
+// client that has not come by then.
 class RawServer {
  public:
   using Script = std::function<void(RawServer&)>;
@@ -132,6 +142,7 @@ class RawServer {
     thread_ = std::thread([this, script = std::move(script)] { script(*this); });
   }
   ~RawServer() {
+    shutdown(fd_, SHUT_RDWR);
     thread_.join();
     close(fd_);
   }

@@ -277,6 +277,8 @@ TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {
     }
   }
   source_->fail_next(StatusCode::kUnavailable, 0);
+  // Who joins what a cancelled job has begun may fail with it.
+  wait_until([&] { return fetcher_->stats().files == 0; });
   catalog_->invalidate("/data");
   JobInfo job = run(JobKind::kLoad, "/data");
   EXPECT_EQ(job.state, JobState::kDone);

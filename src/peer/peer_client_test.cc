@@ -18,6 +18,7 @@
 namespace leat {
 namespace {
 
+using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -48,11 +49,18 @@ class StoppedServer {
   uint16_t port_ = 0;
 };
 
+// Of pings to a worker that is to be found dead; one that lives always answers in kEnough.
+constexpr auto kShort = milliseconds(100);
+constexpr auto kEnough = seconds(60);
+
 class PeerClientTest : public ::testing::Test {
  protected:
-  std::shared_ptr<PeerClient> client(const std::string& address) {
-    PeerClientOptions options{.address = address, .ping_timeout = milliseconds(100)};
-    options.watch = {.patience = milliseconds(50), .look_every = milliseconds(20)};
+  std::shared_ptr<PeerClient> client(const std::string& address,
+                                     Clock::duration ping_timeout = kEnough,
+                                     Clock::duration patience = milliseconds(50)) {
+    PeerClientOptions options{
+        .address = address, .connect_timeout = kEnough, .ping_timeout = ping_timeout};
+    options.watch = {.patience = patience, .look_every = milliseconds(20)};
     return PeerClient::make(options, signer(), executor_).value();
   }
   PeerReply<void> read(PeerClient& peer) {
@@ -97,7 +105,7 @@ Task<HttpResponse> answers(HttpResponse response, Context, HttpRequest) {
 
 TEST_F(PeerClientTest, OneThatStandsStillIsFoundDead) {
   const StoppedServer stopped;
-  auto peer = client(stopped.address());
+  auto peer = client(stopped.address(), kShort);
   const auto reply = read(*peer);
   EXPECT_EQ(reply.reach, PeerReach::kNotReached);
   ASSERT_FALSE(reply.result);
@@ -124,7 +132,7 @@ TEST_F(PeerClientTest, WhetherADeadOneLivesAgainIsSeenByPingsWhileNoRequestWaits
   auto server = serve([awake, reads](Context context, HttpRequest request) {
     return asleep_until(awake, reads, std::move(context), std::move(request));
   });
-  auto peer = client(server->endpoint().to_string());
+  auto peer = client(server->endpoint().to_string(), kShort);
   EXPECT_EQ(read(*peer).reach, PeerReach::kNotReached);
   const auto until = Clock::now() + milliseconds(500);  // several pauses and trials
   while (Clock::now() < until) {
@@ -190,7 +198,7 @@ TEST_F(PeerClientTest, OneThatAnswersNobodyNowIsNotOneThatDoesNotAnswer) {
 
 TEST_F(PeerClientTest, WhoGivesUpSaysNothingOfTheWorker) {
   const StoppedServer stopped;
-  auto peer = client(stopped.address());
+  auto peer = client(stopped.address(), kEnough, hours(1));  // so nobody finds it dead
   PeerRead request{.mount = "/m", .range = {0, 4}};
   request.file = std::make_shared<const FileRef>(
       FileRef::make(make_store_id("memory", "", "", "bucket"), "a", Version::etag("\"1\""), 4));

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -200,17 +201,18 @@ TEST_F(KeptDescriptorsTest, AFullQueueIsWaitedFor) {
   Keeper keeper(abstract_address());
   KeptDescriptors kept = KeptDescriptors::from_environment();
   constexpr int kMessages = 2000;  // more than any queue has room for
-  std::thread sender([&kept] {
-    for (int i = 0; i < kMessages; ++i) {
-      if (!kept.say(fmt::format("STATUS={}", i))) return;
+  std::atomic<bool> refused = false;
+  std::jthread sender([&] {
+    for (int i = 0; i < kMessages && !refused; ++i) {
+      refused = !kept.say(fmt::format("STATUS={}", i));
     }
   });
   for (int i = 0; i < kMessages; ++i) {
     std::optional<Keeper::Message> message;
-    while (!message) message = keeper.receive();
+    while (!message && !refused) message = keeper.receive();
+    if (!message) FAIL() << "the sender was refused";
     EXPECT_EQ(message->text, fmt::format("STATUS={}", i));
   }
-  sender.join();
 }
 
 TEST_F(KeptDescriptorsTest, AKeeperThatTakesNothingIsGivenUp) {

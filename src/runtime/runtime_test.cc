@@ -7,6 +7,7 @@
 #include <latch>
 #include <thread>
 
+#include "base/id128.h"
 #include "runtime/disk.h"
 #include "runtime/executor.h"
 #include "runtime/semaphore.h"
@@ -135,7 +136,7 @@ TEST(Semaphore, MoreThanTheLimitGetsTheLimitAndACancelledWaiterLeavesNoHole) {
 TEST(Disk, LargeWritesOfAnyAlignmentAreRead) {
   Executor executor;
   auto disk = make_disk(executor);
-  std::string path = testing::TempDir() + "/leat_disk_large_test";
+  std::string path = testing::TempDir() + "/leat_disk_large_test_" + Id128::random().to_hex();
   std::string expected;
   File file = disk->open(path, O_RDWR | O_CREAT | O_TRUNC, 0600).value();
   unsigned round = 0;
@@ -159,7 +160,7 @@ TEST(Disk, LargeWritesOfAnyAlignmentAreRead) {
 TEST(Disk, WhatIsWrittenIsRead) {
   Executor executor;
   auto disk = make_disk(executor);
-  std::string path = testing::TempDir() + "/leat_disk_test";
+  std::string path = testing::TempDir() + "/leat_disk_test_" + Id128::random().to_hex();
   File file = disk->open(path, O_RDWR | O_CREAT | O_TRUNC, 0600).value();
   Bytes data = Bytes::copy_of(std::string(100000, 'x'));
   data.append(Bytes::copy_of(std::string(50000, 'y')));

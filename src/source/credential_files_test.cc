@@ -60,9 +60,13 @@ TEST_F(CredentialFiles, OfAzureAreReadAgainWhenTheStoreRefuses) {
   reader_.config = config("az", write("AZURE_STORAGE_SAS_TOKEN='sv=2020-01-01&sig=OLD'\n"));
   reader_.config.options["account"] = "account";
   server_.then(serve_with("sig=OLD"));
+  // Replaced once the read is on its way: what is replaced before may be found before.
+  server_.then([this](const LyingServer::Exchange& exchange) {
+    write("# rotated\nexport AZURE_STORAGE_SAS_TOKEN=\"sv=2020-01-01&sig=NEW\"\n");
+    serve_with("sig=NEW")(exchange);
+  });
   server_.then(serve_with("sig=NEW"));
   EXPECT_TRUE(reader_.reads(0, kSize));
-  write("# rotated\nexport AZURE_STORAGE_SAS_TOKEN=\"sv=2020-01-01&sig=NEW\"\n");
   EXPECT_TRUE(reader_.reads(0, kSize));
   EXPECT_EQ(server_.requests().size(), 3u);
 }

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "runtime/executor.h"
@@ -55,10 +56,12 @@ class OpendalSourceTest : public ::testing::Test {
   std::shared_ptr<OpendalSource> open() {
     return OpendalSource::open(config_of(server_.endpoint())).value();
   }
-  std::shared_ptr<SteadySource> open_steady(unsigned attempts) {
+  // Takes no attempt for silent, however late its answer comes.
+  std::shared_ptr<SteadySource> open_steady(unsigned attempts, Clock::duration delay = 1ms) {
     SteadyOptions options;
     options.attempts_max = attempts;
-    options.delay_min = 1ms;
+    options.delay_min = options.delay_max = delay;
+    options.silence_min = options.list_silence_min = options.silence_max = 1h;
     return SteadySource::make(open(), std::move(options));
   }
   Result<std::string> read(Source& source, Version version = {}, Context context = {}) {
@@ -70,7 +73,7 @@ class OpendalSourceTest : public ::testing::Test {
     return into;
   }
   // The failure of one attempt at a read.
-  Status failed_read(Version version = {}, std::chrono::milliseconds patience = 10s) {
+  Status failed_read(Version version = {}, std::chrono::milliseconds patience = 1h) {
     terms_.first_byte_max = terms_.silence_max = patience;
     auto source = open();
     auto content = read(*source, std::move(version));
@@ -80,7 +83,7 @@ class OpendalSourceTest : public ::testing::Test {
 
   LyingServer server_;
   Executor executor_;
-  AttemptTerms terms_;
+  AttemptTerms terms_{.first_byte_max = 1h, .silence_max = 1h};
 };
 
 TEST_F(OpendalSourceTest, OneConditionalRangedRequestForOneRead) {
@@ -130,7 +133,11 @@ TEST_F(OpendalSourceTest, AShrunkObjectIsOutOfRange) {
 }
 
 TEST_F(OpendalSourceTest, SilenceEndsAnAttempt) {
+  // The connection stands, so that it is not the making of one that takes too long.
+  std::string kept = partial(kContent);
+  server_.then_send_and_keep(kept.replace(kept.find("close"), 5, "keep-alive"));
   server_.then([](const LyingServer::Exchange& exchange) { exchange.stall(); });
+  EXPECT_EQ(read(*open()), kContent);
   Status status = failed_read({}, 50ms);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(status.to_string(), HasSubstr("no bytes from the store for 50 ms"));
@@ -307,7 +314,7 @@ TEST_F(OpendalSourceTest, KeysThatCannotBeAddressedAreLeftOutAndCounted) {
 TEST_F(OpendalSourceTest, AListingThatIsCutOffIsTriedAgain) {
   server_.then_send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListBucketResult><Contents>");
   server_.then_send(listing(item("whole")));
-  auto page = executor_.wait(open_steady(2)->list(Context::background(), {"", false, ""}));
+  auto page = executor_.wait(open_steady(2)->list(Context::background(), {"", false, "", terms_}));
   EXPECT_EQ(keys_of(page), std::vector<std::string>{"whole"});
 }
 
@@ -332,13 +339,13 @@ Task<Result<>> read_and_free(SourcePtr source, Context context) {
 
 class GivingUp : public OpendalSourceTest {
  protected:
-  // Starts a read, waits for `requests` requests, cancels, and expects the task to end by that.
-  void cancel_after(size_t requests, SourcePtr source) {
+  // Starts a read, waits, cancels, and expects the task to end by that.
+  void cancel_after(const std::function<void()>& wait, SourcePtr source) {
     std::stop_source stop;
     Context context = Context::background().with_cancel(stop.get_token());
     auto task = read_and_free(std::move(source), context);
     auto done = boost::asio::co_spawn(executor_.any(), std::move(task), boost::asio::use_future);
-    server_.await_requests(requests);
+    wait();
     stop.request_stop();
     Result<> ended = done.get();
     ASSERT_FALSE(ended);
@@ -351,7 +358,7 @@ TEST_F(GivingUp, BeforeTheAnswerBegins) {
     exchange.stall();
     exchange.send(partial(kContent));
   });
-  cancel_after(1, open());
+  cancel_after([this] { server_.await_requests(1); }, open());
 }
 
 TEST_F(GivingUp, InTheMiddleOfTheBody) {
@@ -360,12 +367,16 @@ TEST_F(GivingUp, InTheMiddleOfTheBody) {
     exchange.stall();
     exchange.send("89abcdef");
   });
-  cancel_after(1, open());
+  cancel_after([this] { server_.await_requests(1); }, open());
 }
 
 TEST_F(GivingUp, BetweenAttempts) {
   server_.then_send(failure("503 Service Unavailable", "ServiceUnavailable", "later"));
-  cancel_after(2, open_steady(1'000'000));
+  const uint64_t retries = source_metrics::retries.value();
+  auto wait = [retries] {
+    while (source_metrics::retries.value() == retries) std::this_thread::yield();
+  };
+  cancel_after(wait, open_steady(2, 1h));
 }
 
 TEST_F(GivingUp, AfterTheEnd) {

@@ -2,7 +2,6 @@
 // Roles of AWS: one that is assumed by STS (moto's, and one that does what scripts say), and those
 // that a machine, a container, a token or a program of the user's hands out.
 #include <gmock/gmock.h>
-#include <poll.h>
 
 #include <openssl/evp.h>
 
@@ -84,12 +83,11 @@ TEST_F(AssumedRole, IsRenewedBeforeItsEnd) {
   server_.then(testing::serve);
   EXPECT_TRUE(reader_.reads(0, kSize));
   // While the old one lasts nobody waits for the new one.
-  std::string used;
-  for (int i = 0; i < 400 && used != "ASIAROLE000000002"; ++i, poll(nullptr, 0, 10)) {
+  EXPECT_TRUE(reader_.reads(0, kSize));
+  sts_.await_requests(2);
+  while (key_id(server_.requests().back()) != "ASIAROLE000000002") {
     ASSERT_TRUE(reader_.reads(0, kSize));
-    used = key_id(server_.requests().back());
   }
-  EXPECT_EQ(used, "ASIAROLE000000002");
   EXPECT_EQ(sts_.requests().size(), 2u);
 }
 
@@ -116,7 +114,7 @@ TEST_F(AssumedRole, WhoseBaseIsReplacedIsAssumedByTheNewOne) {
   EXPECT_TRUE(reader_.reads(0, kSize));
   write_file("AKIDFILE000000NEW");
   EXPECT_TRUE(reader_.reads(0, kSize));
-  for (int i = 0; i < 400 && sts_.requests().size() < 3; ++i) poll(nullptr, 0, 10);
+  sts_.await_requests(3);
   EXPECT_EQ(sts_.requests().size(), 3u);
   EXPECT_TRUE(reader_.reads(0, kSize));
 }

@@ -109,6 +109,8 @@ class StoreReader {
       SteadyOptions options;
       options.attempts_max = attempts;
       options.delay_min = std::chrono::milliseconds(1);
+      // The terms alone say how long an attempt may be silent.
+      options.silence_min = options.list_silence_min = options.silence_max = std::chrono::hours(1);
       source_ = SteadySource::make(source_, std::move(options));
     }
     return *source_;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
 #include "vfs/tree_rig_test.h"
@@ -319,6 +320,9 @@ TEST(Reading, ASequentialReaderIsReadAhead) {
   for (; at < 4 * kMiB; at += kStep) {
     ASSERT_EQ(rig.read(*file, at, kStep).value(), content.substr(at, kStep));
   }
+  // Before the stop, which ends what nobody waits for.
+  const auto end = Clock::now() + 30s;
+  while (rig.source->read_bytes() < at + kMiB && Clock::now() < end) std::this_thread::yield();
   rig.executor.wait(rig.fetcher->stop());
   EXPECT_GE(rig.source->read_bytes(), at + kMiB);
 }

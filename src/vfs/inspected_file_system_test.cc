@@ -34,6 +34,7 @@ TreeRigOptions with_inspection(Freshness freshness = kSecond) {
                return text;
              }}};
   };
+  options.inspecting.patience = 1h;  // a store that is slow is not one that does not answer
   return options;
 }
 

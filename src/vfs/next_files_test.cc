@@ -29,6 +29,7 @@ class NextFilesTest : public ::testing::Test {
     TreeRigOptions options;
     options.freshness = {.mode = Freshness::Mode::kImmutable};
     options.next_files = true;
+    options.threads = 1;  // what was posted before has been done when settle() returns
     return options;
   }
 
@@ -106,6 +107,7 @@ TEST_F(NextFilesTest, WithoutACacheFetchesNoMoreAheadThanTheMemoryHolds) {
   TreeRigOptions uncached = options();
   uncached.cached = false;
   uncached.fetch.memory_bytes_max = 16 * kMiB;
+  uncached.fetch.now = [now = Clock::now()] { return now; };  // what waits for its reader is young
   rig = std::make_unique<TreeRig>(uncached);
   for (uint64_t number = 0; number < 3 * kRead; ++number) {
     rig->source->put("d/" + name(number), std::string(kLarge, 'x'));

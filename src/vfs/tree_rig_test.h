@@ -27,11 +27,12 @@ struct TreeRigOptions {
   std::function<std::vector<InspectionFile>(const FileSystem&)> inspection{};
   InspectionOptions inspecting{};  // but for the clock
   bool next_files = false;         // with look-ahead from file to file
+  unsigned threads = 0;            // of the executor (ExecutorOptions)
 };
 
 class TreeRig {
  public:
-  explicit TreeRig(TreeRigOptions options = {}) {
+  explicit TreeRig(TreeRigOptions options = {}) : executor({.threads = options.threads}) {
     sources.add(source);
     catalog = Catalog::create({.now = clock()}, sources, executor);
     if (options.cached) store = std::make_unique<MemoryPageStore>();

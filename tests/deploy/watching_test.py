@@ -17,8 +17,8 @@ COMPARISON = re.compile(r"\s*(==|[<>])\s*[\d.]+\s*$")
 
 @pytest.fixture
 def watched(leat, store, s3, bucket, folder):
-    """A mount from which something was read, and the Prometheus that scrapes its daemon. Its alerts
-    need no time to fire."""
+    """A mount from which something was read, the Prometheus that scrapes its daemon, and a time by
+    which it had done so often enough. Its alerts need no time to fire."""
     for number in range(4):
         s3.put_object(Bucket=bucket, Key=f"f{number}", Body=os.urandom(200_000))
     mount = leat.mount(store, bucket, os.path.join(folder, "mnt"))
@@ -29,14 +29,15 @@ def watched(leat, store, s3, bucket, folder):
     with open(rules, "w") as file:
         file.write(re.sub(r"for: \w+", "for: 0s", ALERTS.read_text()))
     server = Prometheus(os.path.join(folder, "prometheus"), address, rules)
-    # A rate needs two.
-    wait_until(lambda: server.query("count_over_time(leat_build_info[1m]) > 3"), "some scrapes")
-    yield leat, server, address
+    # A rate needs two; later ones may come too late.
+    enough = "timestamp(leat_build_info) and count_over_time(leat_build_info[10s]) > 3"
+    [(_, at)] = wait_until(lambda: server.query(enough), "some scrapes")
+    yield leat, server, address, at
     server.stop()
 
 
 def test_promtool_has_nothing_against_the_metrics(watched):
-    _, _, address = watched
+    _, _, address, _ = watched
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     code, said = promtool("check", "metrics", text=text)
@@ -44,13 +45,13 @@ def test_promtool_has_nothing_against_the_metrics(watched):
 
 
 def test_every_query_finds_something(watched, dashboard, catalogue):
-    _, server, _ = watched
+    _, server, _, at = watched
     empty = []
     for title, expression in expressions_of(dashboard):
         asked = expression.replace("$__rate_interval", "10s").replace("$job", ".+") \
             .replace("$instance", ".+")
         assert "$" not in asked, title
-        if not server.query(asked):
+        if not server.query(asked, time=at):
             empty.append(f"{title}: {asked}")
     for group in server.ask("rules")["groups"]:
         for rule in group["rules"]:
@@ -58,7 +59,7 @@ def test_every_query_finds_something(watched, dashboard, catalogue):
             # Nothing is wrong, so what it looks at is below what it compares with.
             looked_at, count = COMPARISON.subn("", rule["query"])
             assert count == 1, rule["query"]
-            if not server.query(looked_at):
+            if not server.query(looked_at, time=at):
                 empty.append(f"{rule['name']}: {looked_at}")
     # All that the daemon tells is in the catalogue, and the other way round.
     told = set(server.ask("label/__name__/values", **{"match[]": '{job="leat"}'}))
@@ -68,9 +69,11 @@ def test_every_query_finds_something(watched, dashboard, catalogue):
 
 
 def test_a_daemon_that_is_gone_is_told_of(watched):
-    leat, server, address = watched
-    assert server.query("up") == [({"__name__": "up", "instance": address, "job": "leat"}, 1)]
-    assert not server.ask("alerts")["alerts"]
+    leat, server, address, _ = watched
+    there = [({"__name__": "up", "instance": address, "job": "leat"}, 1)]
+    # A scrape that comes too late tells of it, too.
+    wait_until(lambda: server.query("up") == there and not server.ask("alerts")["alerts"],
+               "the daemon to be there, and nothing to be wrong")
     leat.stop()
     [alert] = wait_until(lambda: server.ask("alerts")["alerts"], "an alert")
     assert alert["labels"]["alertname"] == "LeatDown" and alert["labels"]["severity"] == "critical"

@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import threading
 
@@ -12,7 +13,7 @@ import pytest
 from e2e.content import content, size_of
 from e2e.objects import put_all
 from rig.leat import Leat
-from rig.process import disk_bytes, wait_until
+from rig.process import disk_bytes, stat_fields, wait_until
 
 KIB, MIB = 1024, 1024 * 1024
 # A unit in flight: what one fetch may add before the eviction has made room.
@@ -20,16 +21,23 @@ UNIT_BYTES = 8 * MIB
 
 
 class CapacitySampler:
-    """The most that a folder took on disk while the `with` block ran."""
+    """The most that a folder took on disk while the `with` block ran. Its daemon stands still at
+    each look, or what was evicted would count beside what has come in its place."""
 
-    def __init__(self, folder):
-        self.folder, self.most, self.samples = folder, 0, 0
+    def __init__(self, folder, daemon):
+        self.folder, self.daemon, self.most, self.samples = folder, daemon, 0, 0
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._sample)
 
     def _sample(self):
         while not self.stopping.is_set():
-            self.most = max(self.most, disk_bytes(self.folder))
+            os.kill(self.daemon, signal.SIGSTOP)
+            try:
+                wait_until(lambda: stat_fields(self.daemon)[0] == "T", "the daemon to stand still",
+                           interval_s=0.001)
+                self.most = max(self.most, disk_bytes(self.folder))
+            finally:
+                os.kill(self.daemon, signal.SIGCONT)
             self.samples += 1
             self.stopping.wait(0.005)
 
@@ -62,7 +70,7 @@ def test_never_more_than_configured(store, s3, bucket, folder, seed, scale, file
         mount = leat.mount(store, bucket, os.path.join(folder, "mnt"), freshness="immutable")
         order = list(files)
         random_source = random.Random(seed)
-        with CapacitySampler(leat.cache_dir) as sampler:
+        with CapacitySampler(leat.cache_dir, leat.daemon_pid()) as sampler:
             for _ in range(2 * scale):
                 random_source.shuffle(order)
                 for name in order:
@@ -103,7 +111,16 @@ def test_a_mounts_quota_is_its_own(store, s3, bucket, folder):
             mount = kept if name.startswith("kept/") else small
             data = (mount / name.split("/")[1]).read_bytes()
             assert data == content(name, 1, 0, size_of(size, 1)), name
-        pools = {pool["mount"]: pool for pool in leat.json("status")["cache"]["pools"]}
+
+        def pools_by_mount():
+            return {pool["mount"]: pool for pool in leat.json("status")["cache"]["pools"]}
+
+        def kept_on_disk():
+            pools = pools_by_mount()
+            return (pools[str(kept)]["used_bytes"] >= 36 * MIB
+                    and pools[str(small)]["used_bytes"] >= 8 * MIB)
+        wait_until(kept_on_disk, "what was read to be on the disk")
+        pools = pools_by_mount()
         assert 36 * MIB <= pools[str(kept)]["used_bytes"] <= 40 * MIB
         assert 8 * MIB <= pools[str(small)]["used_bytes"] <= 16 * MIB
         assert pools[str(kept)]["pinned"] and not pools[str(small)]["pinned"]

@@ -37,11 +37,6 @@ def stay(cluster, for_s):
     wait_until(over, "the time to pass", timeout_s=for_s + 60, interval_s=0.5)
 
 
-def wait_without_trouble(cluster):
-    wait_until(lambda: not any(worker.status().get("trouble") for worker in cluster.workers),
-               "all to follow etcd again")
-
-
 @pytest.mark.parametrize("how, back", [("kill", "start"), ("pause", "resume")])
 def test_the_leading_member_is_lost_and_nothing_fails(make_cluster, etcd, seed, how, back):
     cluster = make_cluster(3, etcd=etcd)
@@ -51,7 +46,7 @@ def test_the_leading_member_is_lost_and_nothing_fails(make_cluster, etcd, seed, 
         readers.more(50)
         getattr(lost, how)()
         stay(cluster, LONGER_THAN_A_LEASE_S)
-        wait_without_trouble(cluster)
+        cluster.wait_without_trouble()
         cluster.add_worker()
         cluster.wait_for_ring(cluster.workers)
         cluster.mount("data/train/large", "/later")
@@ -67,4 +62,4 @@ def test_the_leading_member_is_lost_and_nothing_fails(make_cluster, etcd, seed, 
         readers.more(50)
     assert not readers.failures, readers.failures[:3]
     cluster.wait_for_ring(cluster.workers)
-    wait_without_trouble(cluster)
+    cluster.wait_without_trouble()

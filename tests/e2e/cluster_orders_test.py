@@ -75,7 +75,8 @@ def test_a_token_may_what_it_says_and_no_more(make_cluster, s3, out):
     assert cluster_job(chief, "cp", "/train/small/001", url(cluster, f"{out}/one"))["files_done"] == 1
     # Others' jobs are not there for it.
     number = cluster_job(worker, "load", "/train", "--bandwidth", "1KiB", "--background")["id"]
-    assert number not in jobs_of(small) and number in jobs_of(chief)
+    wait_until(lambda: number in jobs_of(chief), "the job to be seen")
+    assert number not in jobs_of(small)
     for word in ("show", "cancel"):
         assert f"no job {number}" in refused(small, "jobs", word, str(number))
     chief.run("cluster", "jobs", "cancel", str(number))

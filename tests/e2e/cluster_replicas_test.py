@@ -100,11 +100,15 @@ def test_a_read_that_is_late_is_asked_of_another_one(make_cluster, seed, hedge):
         return client.json("status")["counters"]["leat_peer_hedges_won_total"]
     chosen = random.Random(seed)
     for _ in range(10):
-        worker = chosen.choice(cluster.workers)
+        worker, won = chosen.choice(cluster.workers), hedges_won()
         worker.pause()
         reading = threading.Thread(target=read_all, args=(mount,))
         reading.start()
-        time.sleep(0.1)
+        if hedge == "auto":
+            wait_until(lambda thread=reading, won=won: hedges_won() > won or not thread.is_alive(),
+                       "another one to answer, or the end", timeout_s=60)
+        else:
+            time.sleep(0.1)
         worker.resume()
         reading.join()
     read_all(mount)

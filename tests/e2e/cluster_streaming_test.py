@@ -15,10 +15,12 @@ from rig.process import wait_until
 
 SIZE = 32 << 20
 COME = 1 << 20
+# Well within the second after which a store that sends nothing counts as silent.
+BYTE_EVERY_S = 0.1
 
 
 class HeldFront(FaultyFront):
-    """Bodies stop after their first MiB until they are let go."""
+    """Bodies stop after their first MiB, but for a byte now and then, until they are let go."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments, seed=0, share=0)
@@ -32,8 +34,12 @@ class HeldFront(FaultyFront):
             return False
         with self.lock:
             self.stopped += 1
-        self.go.wait()
-        return not self.ended.is_set() and super().pass_body(wire, upstream, rest, size - COME)
+        left = size - COME
+        while not self.go.wait(BYTE_EVERY_S):
+            if not super().pass_body(wire, upstream, rest[:1], 1):
+                return False
+            rest, left = rest[1:], left - 1
+        return not self.ended.is_set() and super().pass_body(wire, upstream, rest, left)
 
     def stop(self):
         self.ended.set()

@@ -60,6 +60,11 @@ printf '%s\n' "${COMPREPLY[@]}"
 """
 
 
+def wait_for(offered, wanted):
+    """What a daemon knows is left out where it does not answer within 300 ms."""
+    wait_until(lambda: offered() == wanted, f"{wanted} to be offered")
+
+
 def in_bash(shell, line):
     return [word for word in shell("bash", "-c", BASH, "bash", line).splitlines() if word]
 
@@ -67,7 +72,7 @@ def in_bash(shell, line):
 def test_bash(shell, mounted):
     assert in_bash(shell, "leat mo") == ["mount", "mounts"]
     assert in_bash(shell, "leat load --back") == ["--background"]
-    assert in_bash(shell, "leat umount ") == [str(mounted)]
+    wait_for(lambda: in_bash(shell, "leat umount "), [str(mounted)])
     assert in_bash(shell, f"leat mounts set {mounted} priority=h") == ["high"]
     assert in_bash(shell, f"leat mounts set {mounted} priority=") == ["low", "normal", "high"]
     assert "quota=" in in_bash(shell, f"leat mounts set {mounted} q")
@@ -83,12 +88,13 @@ def test_paths_and_jobs_of_a_cluster(make_cluster, shell):
     def offered(line):
         script = f"export LEAT_RUNTIME_DIR='{worker.runtime_dir}'\n{BASH}"
         return [word for word in shell("bash", "-c", script, "bash", line).splitlines() if word]
-    assert offered("leat cluster umount ") == ["/train"]
+    wait_for(lambda: offered("leat cluster umount "), ["/train"])
     assert offered("leat cluster umount /x") == []
     for word in ("show", "wait", "cancel"):
-        assert offered(f"leat cluster jobs {word} ") == [str(number)]
+        wait_for(lambda word=word: offered(f"leat cluster jobs {word} "), [str(number)])
     worker.run("cluster", "jobs", "cancel", str(number))
-    wait_until(lambda: offered("leat cluster jobs cancel ") == [], "its end")
+    worker.run("cluster", "jobs", "wait", str(number), check=False)
+    wait_for(lambda: offered("leat cluster jobs cancel "), [])
 
 
 ZSH = r"""
@@ -108,8 +114,11 @@ def in_zsh(shell, *words):
 
 def test_zsh(shell, mounted):
     assert [line.split(":")[0] for line in in_zsh(shell, "leat", "mo")] == ["mount", "mounts"]
-    assert in_zsh(shell, "leat", "umount", "")[0].startswith(f"{mounted}:s3\\")\
-        or in_zsh(shell, "leat", "umount", "")[0].startswith(f"{mounted}:s3:")
+    starts = (f"{mounted}:s3\\", f"{mounted}:s3:")
+
+    def first_offered():
+        return in_zsh(shell, "leat", "umount", "")[:1]
+    wait_until(lambda: any(line.startswith(starts) for line in first_offered()), "the folder")
     assert in_zsh(shell, "leat", "load", "x")[-1].strip() == "files"
     assert in_zsh(shell, "leat", "mount", "s3://b", "x")[-1] == "files -/"
 
@@ -122,7 +131,7 @@ def in_fish(shell, line):
 def test_fish(shell, mounted):
     assert sorted(in_fish(shell, "leat mo")) == ["mount", "mounts"]
     assert in_fish(shell, "leat load --back") == ["--background"]
-    assert in_fish(shell, "leat umount ") == [str(mounted)]
+    wait_for(lambda: in_fish(shell, "leat umount "), [str(mounted)])
     assert in_fish(shell, "leat load fi") == ["files/"]
 
 

@@ -293,12 +293,18 @@ def test_a_running_job_has_progress_and_is_cancelled(page, console, axe):
     job = browser.the(".job").text
     assert str(console.slow) in job and "iB/s" in job and "of 24.0 MiB" in job
     assert 0 < float(browser.the("progress").get_attribute("value")) < 1
-    shoot(browser, axe, "jobs")
     browser.button("Cancel").click()
     browser.wait_for("Nothing runs.")
     assert browser.find("tbody tr")[0].text.split()[1] == "load"
     assert "cancelled" in browser.find("tbody tr")[0].text
     assert console.leat.json("jobs")["jobs"][-1]["state"] == "cancelled"
+    # One that lasts for as long as pictures may take.
+    lasting = console.leat.json("load", console.slow, "--bandwidth", "128KiB", "--requests", "1",
+                                "--background")["id"]
+    browser.wait_for("left", timeout_s=60)
+    shoot(browser, axe, "jobs")
+    console.leat.run("jobs", "cancel", lasting)
+    browser.wait_for("Nothing runs.")
 
 
 def test_a_job_that_cannot_be_started_says_why(page, console):

@@ -151,7 +151,7 @@ def test_an_interrupted_copy_leaves_nothing_half_and_goes_on(leat, store, url, s
     for index in range(20):
         (root / f"{index:02}").write_bytes(os.urandom(MIB))
     process = subprocess.Popen(
-        [leat_program(), "cp", "-r", "--bandwidth", "4MiB", "--parallel", "2", str(root),
+        [leat_program(), "cp", "-r", "--bandwidth", "512KiB", "--parallel", "2", str(root),
          url("up")],
         env=leat.environment(store.credentials), stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))

@@ -18,6 +18,7 @@ from rig import schemas
 from rig.clock import clock_off_by
 from rig.faulty import FaultyFront
 from rig.leat import leat_program
+from rig.mounts import WITHOUT_FOLDERS, in_own_mounts
 from rig.store import SECRET_KEY
 
 
@@ -50,7 +51,8 @@ def source(store, **options):
 
 
 def test_without_a_fault_there_is_none(doctor, store, objects):
-    found = doctor("--no-speed", source(store), credentials=store.credentials, ok=True)
+    found = doctor("--no-speed", source(store), credentials=store.credentials, ok=True,
+                   before=WITHOUT_FOLDERS)
     assert not any(name.startswith("store.") for name in found)
 
 
@@ -120,12 +122,6 @@ def test_4_clock_skew(doctor, store, objects):
     assert "timedatectl" in found["store.clock"]["action"]
 
 
-def in_own_mounts(script):
-    """Words in front of a command, which then sees mounts that nobody else does."""
-    return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", f'{script}\nexec "$@"',
-            "sh"]
-
-
 def test_5_full_disk(doctor, folder):
     cache = Path(folder) / "small"
     cache.mkdir()
@@ -148,7 +144,7 @@ def slow_disk(folder):
 
 
 def test_6_slow_disk(doctor, folder, slow_disk):
-    found = doctor("--cache-dir", slow_disk, ok=True)
+    found = doctor("--cache-dir", slow_disk, ok=True, before=WITHOUT_FOLDERS)
     assert "this disk is slow" in found["cache.speed"]["what"]
 
 
@@ -162,7 +158,7 @@ def test_7_no_fuse(doctor):
 def test_8_small_limits(doctor):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
-    found = doctor("--no-speed", ok=True, preexec_fn=limit)
+    found = doctor("--no-speed", ok=True, before=WITHOUT_FOLDERS, preexec_fn=limit)
     assert "ulimit -Hn" in found["host.open_files"]["action"]
 
 

@@ -84,7 +84,8 @@ def test_a_wrong_pattern_is_said(leat, mounted):
 
 def test_a_load_goes_on_under_its_number(leat, mounted, objects):
     """After a crash, and after an upgrade; what waits for it does not notice."""
-    slow = ("--bandwidth", "500KB", "--requests", "1", "--background")
+    # A minute's work.
+    slow = ("--include", "part-*/**", "--bandwidth", "20KB", "--requests", "1", "--background")
     first = leat.json("load", mounted, *slow)["id"]
     wait_until(lambda: leat.json("jobs", "show", first)["files_done"] >= 2, "some files")
     leat.kill_daemon()

@@ -86,12 +86,13 @@ def test_a_path_has_options_of_its_own(leat, mounted, s3, bucket, folder, store)
     s3.put_object(Bucket=bucket, Key="set/d0/f3", Body=b"other")
     wait_until(lambda: fresh.read_bytes() == b"other", "the change to be seen at an open")
     assert (mounted / "d1" / "f4").read_bytes() == b"x" * 1004
-    pools = {pool["mount"]: pool for pool in leat.json("status")["cache"]["pools"]}
-    assert pools[f"{mounted}/d1"]["pinned"] and not pools[str(mounted)]["pinned"]
-    assert pools[f"{mounted}/d1"]["used_bytes"] > 0
+
+    def pools():
+        return {pool["mount"]: pool for pool in leat.json("status")["cache"]["pools"]}
+    assert pools()[f"{mounted}/d1"]["pinned"] and not pools()[str(mounted)]["pinned"]
+    wait_until(lambda: pools()[f"{mounted}/d1"]["used_bytes"] > 0, "its bytes to be on the disk")
     leat.run("mounts", "unset", mounted / "d1", "pin", "cache")
-    pools = {pool["mount"]: pool for pool in leat.json("status")["cache"]["pools"]}
-    assert not pools.get(f"{mounted}/d1", {"pinned": False})["pinned"]
+    assert not pools().get(f"{mounted}/d1", {"pinned": False})["pinned"]
     other = leat.mount(store, "data/set", Path(folder) / "other", "--path-option",
                        "d0/f3:freshness=validate", "--option", "quota=64MiB")
     view = [one for one in leat.json("mounts")["mounts"] if one["path"] == str(other)][0]

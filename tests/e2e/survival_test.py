@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -400,7 +400,8 @@ def test_a_daemon_that_dies_again_and_again_is_given_up(leat, mount):
 
     def kill_next():
         for pid in leat.daemon_pids()[1:]:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         return not is_alive(supervisor)
 
     wait_until(kill_next, "the supervisor to give up", timeout_s=60, interval_s=0.005)

@@ -16,6 +16,7 @@ import time
 import pytest
 
 from rig.leat import leat_program
+from rig.process import wait_until
 
 SIZE = 1 << 20
 ALTERNATE_SCREEN, ORDINARY_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
@@ -118,14 +119,20 @@ def screen(leat):
 
 
 def test_one_look_as_text_and_as_numbers(leat, reading):
-    text = leat.run("top", "--once", "--interval", "500ms").stdout
+    def text_of_some():
+        text = leat.run("top", "--once", "--interval", "500ms").stdout
+        return text if re.search(r"^throughput +[0-9.]+ [KMG]iB/s$", text, re.MULTILINE) else None
+
+    def numbers_of_some():
+        sample = leat.json("top", "--interval", "500ms")
+        return sample if sample["bytes_per_second"] > 0 else None
+    # The programs may have had no turn during a look.
+    text = wait_until(text_of_some, "a look at bytes, as text")
     assert f"pid {leat.daemon_pid()}" in text
-    assert re.search(r"^throughput +[0-9.]+ [KMG]iB/s$", text, re.MULTILINE), text
     assert re.search(rf"^{reading} +[0-9.]+ [KMG]iB/s .* s3://data/$", text, re.MULTILINE), text
     assert "\x1b" not in text
-    sample = leat.json("top", "--interval", "500ms")
+    sample = wait_until(numbers_of_some, "a look at bytes, as numbers")
     assert 0.4 < sample["seconds"]
-    assert sample["bytes_per_second"] > 0
     assert sum(one["bytes_per_second"] for one in sample["origins"]) == pytest.approx(
         sample["bytes_per_second"])
     assert [one["path"] for one in sample["folders"]] == [str(reading)]

@@ -45,13 +45,21 @@ def reads(trace):
 @contextlib.contextmanager
 def held(front, word, seconds):
     """What names the word is answered `seconds` after it was asked."""
+    before = front.held
     front.hold(word)
-    timer = threading.Timer(seconds, front.hold, [None])
-    timer.start()
+
+    def let_go():
+        try:
+            wait_until(lambda: front.held > before, f"{word} to be asked for")
+            time.sleep(seconds)
+        finally:
+            front.hold(None)
+    thread = threading.Thread(target=let_go)
+    thread.start()
     try:
         yield
     finally:
-        timer.join()
+        thread.join()
 
 
 def test_a_cold_read_is_traced_to_the_store(leat, mount):
@@ -82,12 +90,11 @@ def test_another_program_is_waited_for(leat, mount):
     waiting = subprocess.Popen(
         [leat_program(), "trace", "--wait", "30s", str(mount / "d/large")], text=True,
         env=leat.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(1)
+    assert "waiting up to 30s" in waiting.stderr.readline()
     with open(mount / "d/large", "rb") as file:
         file.read(100)
     out, err = waiting.communicate(timeout=30)
     assert waiting.returncode == 0, err
-    assert "waiting up to 30s" in err
     assert "read of " in out and "└ " in out
 
 

@@ -72,10 +72,10 @@ class EtcdMember:
         self.launch()
         wait_until(self.healthy, f"etcd's member {self.name}")
 
-    def ask(self, path, *words):
+    def ask(self, path, *words, limit_s=2):
         """What it answers to curl; empty where that is an error, or nothing."""
-        return subprocess.run(["curl", "-sf", "-m", "2", "--noproxy", "*", *self.etcd.curl_words(),
-                               *words, f"{self.endpoint}{path}"],
+        return subprocess.run(["curl", "-sf", "-m", str(limit_s), "--noproxy", "*",
+                               *self.etcd.curl_words(), *words, f"{self.endpoint}{path}"],
                               capture_output=True, text=True).stdout
 
     def healthy(self):
@@ -155,7 +155,7 @@ class Etcd:
         """From then on it wants to know who asks: root, or `name` for keys that begin with `prefix`,
         which ends in '/'."""
         def ask(path, document):
-            answer = self.members[0].ask(f"/v3/auth/{path}", "-d", json.dumps(document))
+            answer = self.members[0].ask(f"/v3/auth/{path}", "-d", json.dumps(document), limit_s=60)
             assert answer, f"etcd does not take {path}"
 
         def encoded(key):
@@ -333,6 +333,10 @@ class Cluster:
                     return False
             return True
         wait_until(there, "the ring of all workers")
+
+    def wait_without_trouble(self):
+        wait_until(lambda: not any(worker.status().get("trouble") for worker in self.workers),
+                   "all to follow etcd again")
 
     def mount(self, source, path, *options):
         """For all: "bucket/prefix" of the store at `path` of the namespace."""

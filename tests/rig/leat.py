@@ -134,7 +134,9 @@ class Leat:
             self.run("umount", point, check=False)
         pids = self.daemon_pids()
         if pids:
-            os.kill(pids[0], signal.SIGTERM)  # a supervisor tells its daemon
+            # Of no mounts it ends by itself.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pids[0], signal.SIGTERM)  # a supervisor tells its daemon
         wait_until(lambda: not any(map(is_alive, pids)), "the daemon to end", timeout_s=30)
 
     def close(self):

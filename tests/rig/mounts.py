@@ -122,6 +122,16 @@ def abort_below(folder):
     return sorted(connection for connection in connections_below(folder) if abort(connection))
 
 
+def in_own_mounts(script):
+    """Words in front of a command, which then sees mounts that nobody else does."""
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", f'{script}\nexec "$@"',
+            "sh"]
+
+
+# For one that looks at every folder of the machine: those of other tests come and go, or are dead.
+WITHOUT_FOLDERS = in_own_mounts("umount --all --lazy --internal-only --types fuse.leat || true")
+
+
 def detach(point):
     """Takes a mount away, its name at once and the rest when nobody uses it."""
     if libc.umount2(os.fsencode(point), MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW) == 0:

@@ -73,10 +73,10 @@ class Prometheus:
         assert said["status"] == "success" and not said.get("warnings"), said
         return said["data"]
 
-    def query(self, expression):
-        """What it is now: a list of (labels, value)."""
+    def query(self, expression, **when):
+        """What it is now, or was at `time`: a list of (labels, value)."""
         return [(one["metric"], float(one["value"][1]))
-                for one in self.ask("query", query=expression)["result"]]
+                for one in self.ask("query", query=expression, **when)["result"]]
 
     def stop(self):
         self.process.kill()

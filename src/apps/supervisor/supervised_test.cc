@@ -215,12 +215,13 @@ TEST(SupervisedProcess, Supervisor) {
     fmt::print("{}\n", line);
     std::fflush(stdout);
   };
-  int steady_ms, pause_first_ms, end_patience_ms;
+  int steady_ms, pause_first_ms, pause_max_ms, end_patience_ms;
   std::istringstream words(variable(kOptions));
-  words >> steady_ms >> options.restarts_max >> pause_first_ms >> end_patience_ms >>
+  words >> steady_ms >> options.restarts_max >> pause_first_ms >> pause_max_ms >> end_patience_ms >>
       options.ready_fd >> options.executable;
   options.steady = std::chrono::milliseconds(steady_ms);
   options.pause_first = std::chrono::milliseconds(pause_first_ms);
+  if (pause_max_ms > 0) options.pause_max = std::chrono::milliseconds(pause_max_ms);
   options.end_patience = std::chrono::milliseconds(end_patience_ms);
   if (options.executable.empty()) options.executable = program;
   options.say("this is the supervisor of " + program);
@@ -297,9 +298,10 @@ void Supervised::spawn(const SupervisedOptions& options) {
   ready_ = File(pipe[0]);
   const File writer(fcntl(pipe[1], F_DUPFD_CLOEXEC, 100));
   close(pipe[1]);
-  const std::string arguments = fmt::format(
-      "{}={} {} {} {} {} {}", kOptions, options.steady_ms, options.restarts_max,
-      options.pause_first_ms, options.end_patience_ms, options.ready_fd, options.executable);
+  const std::string arguments =
+      fmt::format("{}={} {} {} {} {} {} {}", kOptions, options.steady_ms, options.restarts_max,
+                  options.pause_first_ms, options.pause_max_ms, options.end_patience_ms,
+                  options.ready_fd, options.executable);
   const std::string may = fmt::format("{}={:d}", kMayCloseAlive, options.may_close_alive);
   const std::string control = fmt::format("{}={}", kControl, path("control"));
   const std::string manager = "NOTIFY_SOCKET=" + options.manager;

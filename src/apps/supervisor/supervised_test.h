@@ -19,6 +19,7 @@ struct SupervisedOptions {
   int steady_ms = 3'600'000;  // whatever dies, dies quickly
   int restarts_max = 5;
   int pause_first_ms = 1;
+  int pause_max_ms = 0;          // 0: the supervisor's own
   int end_patience_ms = 60'000;  // as long as it takes
   std::string executable{};      // none: the program of the test
   int ready_fd = -1;             // the write end of Supervised::ready()

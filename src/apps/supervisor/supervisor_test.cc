@@ -228,14 +228,14 @@ TEST(Supervisor, ASignalInAPauseIsTheNextOnesAtOnce) {
 }
 
 TEST(Supervisor, ASignalInAPauseIsTheEndWhereNothingIsKept) {
-  Supervised supervised({.pause_first_ms = 3'600'000});
+  Supervised supervised({.pause_first_ms = 3'600'000, .pause_max_ms = 3'600'000});
   {
     SupervisedDaemon first = supervised.daemon();
     first.ready();
     first.end("die");
   }
   supervised.daemon().end("die");
-  supervised.wait_for("in 5000 ms");
+  supervised.wait_for("in 3600000 ms");
   kill(supervised.pid(), SIGTERM);
   EXPECT_EQ(supervised.wait(), 0);
 }

@@ -155,7 +155,10 @@ TEST_F(HangTest, AWriteIsRefusedAndTheNextGoesElsewhere) {
   ASSERT_GT(store_->drop(of_a[0]->id), 0u);
   flush();
   const uint64_t of_b = files(1);
-  hang_->begin(Hang::everything);
+  // The making of its file, which is no other's call.
+  hang_->begin([](Hang::Call call, const std::string& path) {
+    return call == Hang::Call::kMetadata && path.ends_with(".data");
+  });
   std::future<Result<>> write = writing(of_a[0]);
   hang_->wait_for(1);
   look_ahead();
@@ -166,6 +169,9 @@ TEST_F(HangTest, AWriteIsRefusedAndTheNextGoesElsewhere) {
   EXPECT_TRUE(writing(of_a[0]).get());
   EXPECT_TRUE(holds(of_a[0]));
   EXPECT_EQ(files(1), of_b + 1);
+  end();
+  hang_->let_go();
+  wait_for_threads_to_end();
 }
 
 TEST_F(HangTest, TheOnlyDirectoryHangsAndEverythingIsMissing) {
@@ -186,16 +192,21 @@ TEST_F(HangTest, WhatAnOperatorAskedForIsAnsweredAndTheListenerLetGo) {
   start({a_.path(), b_.path()});
   write_files(0, 2, "a");
   flush();
-  hang_->begin([](Hang::Call call, const std::string&) { return call != Hang::Call::kWrite; });
+  // Of these calls nobody else makes any: a flush's, which a comparison begins with, and those of
+  // a listing and an eviction.
+  hang_->begin([](Hang::Call call, const std::string& path) {
+    return (call == Hang::Call::kSync && path.ends_with("/segments")) || path.ends_with(".meta");
+  });
   auto steps = std::make_unique<uint64_t>(0);
   auto listen = [&steps = *steps](const VerifyStep& step) { steps += step.objects; };
   auto verified = later(store_->verify(Context::background(), listen));
   hang_->wait_for(1);
   auto flushed = later(store_->flush(Context::background()));
   hang_->wait_for(2);
-  // These may come to it only when it was given up, and go without it then.
   auto listed = later(store_->objects(Context::background(), "", 100));
+  hang_->wait_for(3);
   auto evicted = later(store_->evict(std::nullopt, 64 * kMiB));
+  hang_->wait_for(4);
   look_ahead();
   EXPECT_EQ(verified.get().error().code(), StatusCode::kUnavailable);
   EXPECT_FALSE(flushed.get());

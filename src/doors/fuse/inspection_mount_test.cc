@@ -36,6 +36,7 @@ TreeRigOptions with_inspection() {
                return text;
              }}};
   };
+  options.inspecting.patience = 1h;  // a store that is slow is not one that does not answer
   return options;
 }
 

@@ -31,7 +31,8 @@ struct StreamedAnswer : ArrivalListener {
   }
   uint64_t bytes() const override { return told; }
   void wait_for(uint64_t bytes) const {
-    while (told < bytes) std::this_thread::yield();
+    while (told < bytes && !ended.try_wait()) std::this_thread::yield();
+    EXPECT_GE(told.load(), bytes) << "it ended before";
   }
 
   std::atomic<uint64_t> told = 0;

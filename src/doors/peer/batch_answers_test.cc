@@ -140,7 +140,7 @@ TEST_F(BatchAnswersTest, WhatIsNoBatchIsRefusedAsAWhole) {
 // --- by the client -------------------------------------------------------------------------------
 
 TEST_F(BatchAnswersTest, AClientsManySmallReadsAreAnsweredEachForItself) {
-  PeerClientOptions options{.address = server_->endpoint().to_string(), .worker = kSelf};
+  PeerClientOptions options = client_options();
   options.batches = true;
   options.small_reads.under_way_max = 2;
   auto token = issue(secrets()->signing(), TokenClaims::of_worker(kOther));

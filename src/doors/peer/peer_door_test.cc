@@ -8,6 +8,7 @@
 
 #include <future>
 
+#include "cluster/wait_until_test.h"
 #include "doors/peer/served_door_test.h"
 #include "peer/peer_error.h"
 
@@ -21,6 +22,7 @@ using ::testing::HasSubstr;
 using testing::kOther;
 using testing::kSelf;
 using testing::ServedDoor;
+using testing::wait_until;
 using testing::worker_id;
 
 class PeerDoorTest : public ServedDoor {};
@@ -215,12 +217,20 @@ TEST_F(PeerDoorTest, ARequestEndsWithTheTimeThatItsReaderHas) {
 
 // A client asks what is there now, and everybody hears of it.
 TEST_F(PeerDoorTest, WhatIsFoundToBeAnotherByAskingTheStoreIsAChange) {
-  std::mutex mutex;
-  std::vector<std::string> found;
-  catalog_->set_change_listener([&](const CatalogChange& change) {
-    std::lock_guard lock(mutex);
-    found.push_back(change.parent + ":" + change.name + (change.gone ? " gone" : ""));
+  // Told beside the answers, so perhaps after them.
+  struct Found {
+    std::mutex mutex;
+    std::vector<std::string> names;
+  };
+  const auto found = std::make_shared<Found>();
+  catalog_->set_change_listener([found](const CatalogChange& change) {
+    std::lock_guard lock(found->mutex);
+    found->names.push_back(change.parent + ":" + change.name + (change.gone ? " gone" : ""));
   });
+  const auto names = [&] {
+    std::lock_guard lock(found->mutex);
+    return found->names;
+  };
   source_->put("train/a", "aaaa");
   source_->put("train/b", "b");
   PeerStat stat{.mount = "/train", .store = source_->id(), .key = "train/a", .age_max = hours(1)};
@@ -228,10 +238,11 @@ TEST_F(PeerDoorTest, WhatIsFoundToBeAnotherByAskingTheStoreIsAChange) {
   ASSERT_TRUE(executor_.wait(worker_->stat(patient(), stat)).result);
   stat.age_max = seconds(0);
   ASSERT_TRUE(executor_.wait(worker_->stat(patient(), stat)).result);
-  EXPECT_TRUE(found.empty()) << "it is what it was";
+  EXPECT_TRUE(names().empty()) << "it is what it was";
   source_->put("train/a", "another one");
   EXPECT_EQ(executor_.wait(worker_->stat(patient(), stat)).result->size, 11u);
-  EXPECT_EQ(found, std::vector<std::string>{"/train:a"});
+  EXPECT_TRUE(wait_until([&] { return names().size() == 1; }));
+  EXPECT_EQ(names(), std::vector<std::string>{"/train:a"});
   // Believed from now on.
   stat.age_max = hours(1);
   EXPECT_EQ(executor_.wait(worker_->stat(patient(), stat)).result->size, 11u);
@@ -240,7 +251,8 @@ TEST_F(PeerDoorTest, WhatIsFoundToBeAnotherByAskingTheStoreIsAChange) {
   stat.age_max = seconds(0);
   EXPECT_EQ(executor_.wait(worker_->stat(patient(), stat)).result.error().code(),
             StatusCode::kNotFound);
-  EXPECT_EQ(found, (std::vector<std::string>{"/train:a", "/train:b gone"}));
+  EXPECT_TRUE(wait_until([&] { return names().size() == 2; }));
+  EXPECT_EQ(names(), (std::vector<std::string>{"/train:a", "/train:b gone"}));
   catalog_->set_change_listener(nullptr);
 }
 
@@ -420,6 +432,8 @@ TEST_F(PeerDoorTest, WhatChangesSomethingIsTakenByTheProcessThatItWasSignedForAn
 }
 
 TEST_F(PeerDoorTest, WhoHasSeenALaterViewIsToldOfOursWhereThatIsWhatTheRegistryHolds) {
+  poll_time_ = milliseconds(50);
+  restart();
   auto view = executor_.wait(worker_->view(patient(), view_.revision + 10));
   ASSERT_TRUE(view && *view);
   EXPECT_EQ((*view)->revision, view_.revision);

@@ -48,7 +48,8 @@ class ServedDoor : public ::testing::Test {
             [this](const std::string& at) { return at == "/unserved" ? nullptr : policy_; },
         .gone = [this](const std::string& mount,
                        const FileRefPtr& file) { gone_.push_back(mount + ":" + file->key); },
-        .heat = {.hot_bytes_s = 16 * kMiB}});
+        // By a clock that stands still, so that nothing cools down while readers are slow.
+        .heat = {.hot_bytes_s = 16 * kMiB, .now = [now = Clock::now()] { return now; }}});
     serve({{}, "127.0.0.1", 0}, "first process");
     set_ring({kSelf});
     worker_ = client(TokenClaims::of_worker(kOther));
@@ -70,7 +71,7 @@ class ServedDoor : public ::testing::Test {
                       .changes = changes_,
                       .verifier = *verifier_,
                       .follows = [this] { return follows_.load(); },
-                      .poll_time = std::chrono::milliseconds(50),
+                      .poll_time = poll_time_,
                       .told = [this](PeerChanges news) { told_ = std::move(news); },
                       .answers = answers_});
     server_ = HttpServer::start(endpoint, door_->router(), {}, executor_).value();
@@ -134,10 +135,17 @@ class ServedDoor : public ::testing::Test {
         std::make_shared<const SecretSet>(SecretSet::parse(make_secret(), "test").value());
     return set;
   }
+  // Of one that takes no worker for dead because it is slow.
+  PeerClientOptions client_options(WorkerId to = kSelf) const {
+    return {.address = server_->endpoint().to_string(),
+            .worker = to,
+            .connect_timeout = std::chrono::minutes(1),
+            .ping_timeout = std::chrono::minutes(1)};
+  }
   std::shared_ptr<PeerClient> client(const TokenClaims& claims, WorkerId to = kSelf) {
     auto token = issue(secrets()->signing(), claims);
-    PeerClientOptions options{.address = server_->endpoint().to_string(), .worker = to};
-    return PeerClient::make(options, std::make_shared<RequestSigner>(*token), executor_).value();
+    auto signer = std::make_shared<RequestSigner>(*token);
+    return PeerClient::make(client_options(to), std::move(signer), executor_).value();
   }
   std::shared_ptr<PeerClient> reader_of(const std::string& path) {
     TokenClaims claims;
@@ -194,6 +202,7 @@ class ServedDoor : public ::testing::Test {
   std::unique_ptr<VerifyRuns> verify_runs_;
   std::shared_ptr<OwnPeer> own_;
   std::atomic<bool> follows_ = true;
+  Clock::duration poll_time_ = std::chrono::hours(1);  // of the doors that are made from now on
   AnswerRoomOptions answers_{};
   std::unique_ptr<RequestVerifier> verifier_;
   std::unique_ptr<PeerDoor> door_;

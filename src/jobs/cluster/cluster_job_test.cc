@@ -72,7 +72,7 @@ struct Leader {
          std::function<std::unique_ptr<JobTable>()> make_jobs,
          std::function<void(const std::string&)> forget)
       : executor(on), door(registry) {
-    session = RegistrySession::start(door, {.ttl = seconds(2)}, executor);
+    session = RegistrySession::start(door, {.ttl = std::chrono::hours(1)}, executor);
     election = Election::start(door, *session, {.name = name}, executor);
     book = ClusterJobBook::start(door, executor);
     ClusterJobRunnerParts parts{.registry = door,
@@ -158,6 +158,11 @@ class ClusterJobsTest : public JobRig {
     return std::make_unique<Leader>(*registry_, name, executor_, make_jobs,
                                     [this](const std::string& at) { catalog_->invalidate(at); });
   }
+  // For the others it has ended. By its own belief it goes on until its door opens again.
+  void cut_off(Leader& leader) {
+    leader.door.close();
+    ASSERT_TRUE(executor_.wait(registry_->revoke(patient(), leader.session->lease())));
+  }
   uint64_t add(Leader& at, JobOrder order, JobRepeat repeat = {}) {
     auto job = executor_.wait(at.book->add(patient(), std::move(order), repeat, "tester"));
     EXPECT_TRUE(job) << job.error().to_string();
@@ -241,7 +246,7 @@ TEST_F(ClusterJobsTest, TheNextLeaderGoesOnWithWhatItsPredecessorBegan) {
   const uint64_t id = add(*second, {.kind = JobKind::kLoad, .path = "/data/dir"});
   ASSERT_TRUE(wait_until([&] { return source_->held() == 16; }));
   ASSERT_TRUE(wait_until([&] { return second->book->find(id)->begun == 1; }));
-  first->door.close();
+  cut_off(*first);
   ASSERT_TRUE(wait_until([&] { return second->election->leads(); }));
   source_->release_reads();
   const ClusterJob job = ended(*second, id);
@@ -264,7 +269,7 @@ TEST_F(ClusterJobsTest, TheNextLeaderTakesUpTheVerifyThatIsUnderWay) {
   auto second = leader("b");
   const uint64_t id = add(*second, {.kind = JobKind::kVerify, .path = "/"});
   ASSERT_TRUE(wait_until([&] { return target.runs().size() == 1; }));
-  first->door.close();
+  cut_off(*first);
   ASSERT_TRUE(wait_until([&] { return target.runs().size() == 2; }));
   target.gate->set(true);
   const ClusterJob job = ended(*second, id);
@@ -286,7 +291,7 @@ TEST_F(ClusterJobsTest, TheNextLeaderGivesUpWhatItsPredecessorDidNot) {
   auto second = leader("b");
   const uint64_t id = add(*second, {.kind = JobKind::kFree, .path = "/data/dir"});
   ASSERT_TRUE(wait_until([&] { return target.drops == 1; }));
-  first->door.close();
+  cut_off(*first);
   ASSERT_TRUE(wait_until([&] { return target.drops == 2; }));
   target.gate->set(true);
   EXPECT_EQ(ended(*second, id).info.state, JobState::kDone);
@@ -379,7 +384,7 @@ TEST_F(ClusterJobsTest, AStandingJobBeginsAgainWhenSomethingHappens) {
   EXPECT_EQ(runs(by_mount), 1u);
   first->runner->note_change("/data/dir", true);
   ASSERT_TRUE(wait_until([&] { return runs(by_mount) == 2; }));
-  ASSERT_TRUE(wait_until([&] { return runs(by_time) == 3; }));
+  ASSERT_TRUE(wait_until([&] { return runs(by_time) >= 3; }));
   for (uint64_t id : {by_change, by_mount, by_time}) {
     ASSERT_TRUE(executor_.wait(first->book->cancel(patient(), id)));
     ASSERT_TRUE(wait_until([&] {

@@ -92,11 +92,13 @@ class BatchClientTest : public ::testing::Test {
     executor_.wait(server_->stop());
   }
 
-  void connect(SmallReadOptions small_reads) {
+  // `ping_timeout`: one that lives always answers within a minute.
+  void connect(SmallReadOptions small_reads, Clock::duration ping_timeout = seconds(60)) {
     auto secrets = SecretSet::parse(make_secret(), "test").value();
     auto token = issue(secrets.signing(), TokenClaims::of_worker({}));
     PeerClientOptions options{.address = server_->endpoint().to_string(),
-                              .ping_timeout = milliseconds(100)};
+                              .connect_timeout = seconds(60),
+                              .ping_timeout = ping_timeout};
     options.watch = {.patience = milliseconds(200), .look_every = milliseconds(20)};
     options.batches = true;
     options.small_reads = small_reads;
@@ -108,43 +110,40 @@ class BatchClientTest : public ::testing::Test {
     });
   }
   static Context patient() { return Context::background().with_timeout(seconds(60)); }
-  // Behind one that is held.
+  // Behind one that is held, for as long as patience lasts.
   PendingReads queue(const std::vector<std::string>& keys) {
     PendingReads all;
     all.push_back(begin("held"));
     while (worker_->alone == 0) std::this_thread::yield();
     for (const std::string& key : keys) all.push_back(begin(key));
-    // Where patience is short they may have gone already.
-    while (worker_->batches == 0 && client_->batches()->reads().waiting() < keys.size()) {
-      std::this_thread::yield();
-    }
+    while (client_->batches()->reads().waiting() < keys.size()) std::this_thread::yield();
     return all;
   }
   Executor executor_{{.threads = 4}};
-  PendingReads held_;
   MadeWorkerPtr worker_ = std::make_shared<MadeWorker>();
   std::unique_ptr<HttpServer> server_;
   std::shared_ptr<PeerClient> client_;
 };
 
-TEST_F(BatchClientTest, AWorkerThatIsOlderThanItsRecordIsAskedForEachAlone) {
-  for (const int status : {404, 405}) {
-    worker_->knows_batches = status;
-    worker_->alone = worker_->batches = 0;
-    connect({.under_way_max = 1, .patience = milliseconds(50), .alone_time = hours(1)});
-    PendingReads all = queue({"a", "b", "c", "d"});
-    while (worker_->batches == 0) std::this_thread::yield();
-    for (size_t i = 1; i < all.size(); ++i) expect_read(*all[i]);
-    for (const char* key : {"e", "f", "g"}) all.push_back(begin(key));
-    for (size_t i = 5; i < all.size(); ++i) expect_read(*all[i]);
-    EXPECT_EQ(worker_->batches, 1u) << "it is not asked for another one at once";
-    EXPECT_EQ(worker_->alone, 8u);
-    EXPECT_TRUE(client_->usable());
-    held_.push_back(std::move(all.front()));
-  }
+// Older than its record says; by the status with which it answers a batch.
+class OlderWorkerTest : public BatchClientTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(OlderWorkerTest, IsAskedForEachAlone) {
+  worker_->knows_batches = GetParam();
+  connect({.under_way_max = 1, .patience = hours(1), .alone_time = hours(1)});
+  PendingReads all = queue({"a", "b", "c", "d"});
   worker_->released->set(true);
-  for (auto& one : held_) expect_read(*one);
+  for (auto& one : all) expect_read(*one);
+  PendingReads later;
+  for (const char* key : {"e", "f", "g"}) later.push_back(begin(key));
+  for (auto& one : later) expect_read(*one);
+  EXPECT_EQ(worker_->batches, 1u) << "it is not asked for another one at once";
+  EXPECT_EQ(worker_->alone, 8u);
+  EXPECT_TRUE(client_->usable());
 }
+
+INSTANTIATE_TEST_SUITE_P(Statuses, OlderWorkerTest, ::testing::Values(404, 405),
+                         ::testing::PrintToStringParamName());
 
 TEST_F(BatchClientTest, ManyAreAnsweredByOneRequest) {
   connect({.under_way_max = 1, .patience = hours(1)});
@@ -156,7 +155,7 @@ TEST_F(BatchClientTest, ManyAreAnsweredByOneRequest) {
 }
 
 TEST_F(BatchClientTest, OneThatStandsStillIsFoundDeadByAllThatWait) {
-  connect({.under_way_max = 1, .patience = milliseconds(1)});
+  connect({.under_way_max = 1, .patience = milliseconds(1)}, milliseconds(100));
   worker_->stands_still = true;
   PendingReads all;
   for (const char* key : {"a", "b", "c", "d", "e"}) all.push_back(begin(key));

@@ -154,8 +154,8 @@ TEST_F(DescriptorTest, WhoMayNotHaveItIsToldThatItIsNotHere) {
   EXPECT_TRUE(open());
 }
 
-TEST_F(DescriptorTest, RubbishIsRefusedAndSilenceIsEnded) {
-  start({.request_timeout = 50ms});
+TEST_F(DescriptorTest, RubbishIsRefused) {
+  start({.request_timeout = 1h});
   for (const std::string& text :
        {std::string("\n\n"), std::string("GET / HTTP/1.1\n\n"), std::string("DESCRIPTOR x\n\n"),
         std::string("DESCRIPTOR /peer/v1/bytes\nno field\n\n"),
@@ -167,18 +167,25 @@ TEST_F(DescriptorTest, RubbishIsRefusedAndSilenceIsEnded) {
               static_cast<ssize_t>(text.size()));
     EXPECT_EQ(said_by(client), "0") << text.substr(0, 40);
   }
+  EXPECT_TRUE(open());
+}
+
+TEST_F(DescriptorTest, SilenceIsEnded) {
+  start({.request_timeout = 50ms});
   EXPECT_EQ(said_by(connected_to(socket_)), "") << "it said nothing";
   const File half = connected_to(socket_);
-  ASSERT_EQ(send(half.fd(), "DESCR", 5, MSG_NOSIGNAL), 5);
+  // On a busy machine its time may be over by then.
+  static_cast<void>(send(half.fd(), "DESCR", 5, MSG_NOSIGNAL));
   EXPECT_EQ(said_by(half), "");
-  EXPECT_TRUE(open());
+  wait_until([&] { return open().has_value(); });
 }
 
 TEST_F(DescriptorTest, WhoeverSaysNothingKeepsNobodyOutForLong) {
   start({.asking_max = 2, .request_timeout = 50ms});
   std::vector<File> mute;
   for (int i = 0; i < 6; ++i) mute.push_back(connected_to(socket_));
-  EXPECT_TRUE(open());
+  // On a busy machine who asks may be too late as well, and asks again.
+  wait_until([&] { return open().has_value(); });
 }
 
 TEST_F(DescriptorTest, FilesThatAreGivenAreBounded) {
@@ -285,6 +292,12 @@ class BrokenDoorTest : public DescriptorTest {
     });
     return refusal(open());
   }
+  // Of who connects within `patience`; else none.
+  File accepted_within(std::chrono::milliseconds patience) {
+    pollfd waiting{listening_.fd(), POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(patience.count())) != 1) return {};
+    return File(accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
 
   const File listening_;
 };
@@ -309,14 +322,20 @@ TEST_F(BrokenDoorTest, WhatItGivesIsLookedAtAndClosed) {
 }
 
 TEST_F(BrokenDoorTest, SilenceEndsWithTheContext) {
-  const auto late = Context::background().with_timeout(20ms);
-  EXPECT_EQ(refusal(open("a b", 's', late)), StatusCode::kTimedOut);
+  // Who is late before it has connected meets no silence.
+  bool connected = false;
+  for (auto patience = 20ms; !connected && patience < 60s; patience *= 2) {
+    const auto late = Context::background().with_timeout(patience);
+    EXPECT_EQ(refusal(open("a b", 's', late)), StatusCode::kTimedOut);
+    while (accepted_within(0ms)) connected = true;
+  }
+  EXPECT_TRUE(connected);
   std::stop_source stop;
   auto waiting = std::async(std::launch::async, [&] {
     return refusal(open("a b", 's', Context::background().with_cancel(stop.get_token())));
   });
-  const File first(accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  const File second(accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  const File silent = accepted_within(60s);
+  EXPECT_TRUE(silent);
   stop.request_stop();
   EXPECT_EQ(waiting.get(), StatusCode::kCancelled);
 }

@@ -152,12 +152,14 @@ class Stress {
     }
     auto over = co_await stress->pause(asked.context, 1 + stress->pick(3));
     if (!over) co_return Error(over.error());
-    asked.report(stress->unit_, die < 8 ? 3 * stress->unit_ : 0 * stress->unit_);
-    if (die < 12) co_return testing::scripted_failure(StatusCode::kThrottled);
+    // Rare spells, since each cuts the rate, which takes seconds of a real clock to grow again.
+    const bool throttles = asked.number % 1000 < 20 && !stress->healed_;
+    asked.report(stress->unit_, (throttles && die < 50 ? 3 : 0) * stress->unit_);
+    if (throttles) co_return testing::scripted_failure(StatusCode::kThrottled);
     // Spells in which everything fails.
     bool down = asked.number % 300 >= 270 && !stress->healed_;
-    if (die < 25 || down) co_return testing::scripted_failure(StatusCode::kUnavailable);
-    if (die < 30) co_return testing::scripted_failure(StatusCode::kNotFound);
+    if (die < 18 || down) co_return testing::scripted_failure(StatusCode::kUnavailable);
+    if (die < 23) co_return testing::scripted_failure(StatusCode::kNotFound);
     co_return Result<>();
   }
 

@@ -3,5 +3,5 @@ mkdir -p /mnt/train
 leat mount s3://my-bucket/train /mnt/train --freshness immutable
 leat load /mnt/train
 leat free /mnt/train/labels
-kill "$STORE_PID"
+kill -KILL "$STORE_PID"
 ! cat /mnt/train/labels/train.txt

@@ -7,7 +7,10 @@ leat() {
   fi
   command leat "$@" >/run/dev.out &
   local dev=$!
-  await 'In another shell' cat /run/dev.out
+  until grep -qs 'In another shell' /run/dev.out; do
+    kill -0 "$dev" || return 1
+    sleep 0.05
+  done
   kill "$dev"
   wait "$dev"
 }

@@ -2,4 +2,5 @@
 if [[ $1 == page ]]; then
   (cd / && exec sleep 1000) </mnt/train/data.bin &
   await data.bin ls -l /proc/$!/fd
+  await sleep cat /proc/$!/comm
 fi
