@@ -227,6 +227,32 @@ TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
   expect_kept_at(directory_.path());
 }
 
+// Those that are full keep memory until what they got is on disk for good.
+TEST_F(Compaction, OneMayMoveIntoManyThatAreSmaller) {
+  constexpr size_t kObjects = 210, kLeft = 100;
+  auto options = [&](bool compacts) {
+    PageStoreOptions options = options_of(directory_.path(), compacts);
+    options.capacity_bytes = 1 * kGiB;
+    options.segment_bytes = 256 * kMiB;  // at most a 32nd of the capacity, or a quota
+    return options;
+  };
+  {
+    TestStore store(options(false));
+    for (size_t i = 0; i < kObjects; ++i) {
+      const auto ref = in_pool(fmt::format("{}", i));
+      ASSERT_TRUE(store.write_whole(ref));
+      (i < kLeft ? kept_ : dropped_).push_back(ref);
+    }
+    for (const auto& ref : dropped_) store->drop(ref->id);
+    store->set_pool_policy(pool_of_mount("/data"), {.name = "/data", .quota_bytes = 32 * kMiB});
+    store.close();
+  }
+  TestStore store(options(true));
+  until([&] { return !is_there("00000001.data"); });
+  EXPECT_GT(store->stats().segments, 8u);
+  expect_kept(store);
+}
+
 // A copy counts more than where it came from, so nothing may speak of it before its bytes are there
 // for good.
 TEST_F(Compaction, WhatAPowerCutLeavesOfACopyIsNotTakenForTheObject) {

@@ -152,7 +152,10 @@ Task<bool> PackedStore::move_all(Compaction& work) {
     auto record = SegmentRecord::decode(work.index.span().first(bytes).subspan(at), &at);
     LEAT_CHECK(record.has_value());
     moved = co_await move_record(work, *std::move(record));
-    const bool full = work.batch_bytes >= kBatchBytes ||
+    // A segment that is full keeps its last piece of memory until its copies have their records.
+    const bool another =
+        !work.copies.empty() && work.copies.front().into != work.copies.back().into;
+    const bool full = another || work.batch_bytes >= kBatchBytes ||
                       work.copies.size() + work.words_in.size() >= kBatchObjects;
     if (!moved || !full) continue;
     const auto pause = std::chrono::duration<double>(static_cast<double>(work.batch_bytes) /
