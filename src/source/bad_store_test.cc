@@ -14,7 +14,7 @@
 #include <random>
 
 #include "runtime/executor.h"
-#include "source/opendal_source.h"
+#include "source/anonymous_bucket_test.h"
 #include "source/source.h"
 #include "source/source_metrics.h"
 #include "source/steady/steady_source.h"
@@ -83,12 +83,7 @@ class BadStoreTest : public ::testing::Test {
   }
   // The store itself, with nothing above it.
   SourcePtr unsteady() const {
-    OpendalConfig config;
-    config.scheme = "s3";
-    config.bucket = "bucket";
-    config.endpoint = store_->endpoint();
-    config.options = {{"region", "us-east-1"}, {"anonymous", "true"}};
-    return OpendalSource::open(config).value();
+    return OpendalSource::open(testing::anonymous_bucket(store_->endpoint())).value();
   }
 
   // So many callers, each with its reads one after the other; the failures.

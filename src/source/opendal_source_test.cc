@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "runtime/executor.h"
+#include "source/anonymous_bucket_test.h"
 #include "source/lying_server_test.h"
 
 namespace leat {
@@ -42,19 +43,10 @@ std::string failure(std::string_view status, std::string_view code, std::string_
       status, body.size(), body);
 }
 
-OpendalConfig config_of(const std::string& endpoint) {
-  OpendalConfig config;
-  config.scheme = "s3";
-  config.bucket = "bucket";
-  config.endpoint = endpoint;
-  config.options = {{"region", "us-east-1"}, {"anonymous", "true"}};
-  return config;
-}
-
 class OpendalSourceTest : public ::testing::Test {
  protected:
   std::shared_ptr<OpendalSource> open() {
-    return OpendalSource::open(config_of(server_.endpoint())).value();
+    return OpendalSource::open(testing::anonymous_bucket(server_.endpoint())).value();
   }
   // Takes no attempt for silent, however late its answer comes.
   std::shared_ptr<SteadySource> open_steady(unsigned attempts, Clock::duration delay = 1ms) {
@@ -206,7 +198,7 @@ TEST_F(OpendalSourceTest, AnswersAreToldApart) {
        }) {
     LyingServer server;
     server.then_send(failure(one.status, one.code, "because"));
-    auto source = OpendalSource::open(config_of(server.endpoint())).value();
+    auto source = OpendalSource::open(testing::anonymous_bucket(server.endpoint())).value();
     auto content = read(*source, Version::etag("\"v1\""));
     ASSERT_FALSE(content) << one.code;
     EXPECT_EQ(content.error().code(), one.expected) << content.error().to_string();
@@ -225,7 +217,7 @@ TEST_F(OpendalSourceTest, APageOfSomeProxyIsNotRepeatedWhereItEchoesTheRequest) 
 }
 
 TEST_F(OpendalSourceTest, NobodyListening) {
-  auto unreachable = OpendalSource::open(config_of("http://127.0.0.1:1")).value();
+  auto unreachable = OpendalSource::open(testing::anonymous_bucket("http://127.0.0.1:1")).value();
   auto content = read(*unreachable);
   ASSERT_FALSE(content);
   EXPECT_EQ(content.error().code(), StatusCode::kUnavailable);

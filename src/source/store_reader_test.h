@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/executor.h"
+#include "source/anonymous_bucket_test.h"
 #include "source/lying_server_test.h"
 #include "source/opendal_source.h"
 #include "source/steady/steady_source.h"
@@ -64,11 +65,7 @@ inline void serve(const LyingServer::Exchange& exchange) {
 
 class StoreReader {
  public:
-  explicit StoreReader(const std::string& endpoint) {
-    config.scheme = "s3";
-    config.bucket = "bucket";
-    config.endpoint = endpoint;
-    config.options = {{"region", "us-east-1"}, {"anonymous", "true"}};
+  explicit StoreReader(const std::string& endpoint) : config(anonymous_bucket(endpoint)) {
     terms.report = &report;
   }
 

@@ -150,11 +150,13 @@ bool PackedStore::enter(const FileId& id, const Entry& entry, const Slot& slot,
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
     // Under this lock: whoever marks it forgets afterwards what is in the shards.
-    if (into.failed || into.cut_off || into.removing) return false;
+    if (!into.is_sound()) return false;
     const Entry* found = part.entries.find(id);
     if (found == nullptr && moved) return true;  // dropped meanwhile
     if (found != nullptr) {
-      if (is_relied_on(part, *found) || !entry.is_later_than(*found)) return true;
+      const auto holder = part.segments.find(found->segment);
+      const bool stays = holder != part.segments.end() && holder->second->is_sound();
+      if (stays || !entry.is_later_than(*found)) return true;
       left = *found;
     }
     into.tail.add_record(slot.offset + align_up(entry.size, kPageBytes), record);
@@ -163,14 +165,6 @@ bool PackedStore::enter(const FileId& id, const Entry& entry, const Slot& slot,
   count_live(into, entry);
   if (left) object_left(*left);
   return true;
-}
-
-// Whether what is there stays there, as far as is known.
-bool PackedStore::is_relied_on(const Shard& part, const Entry& entry) const {
-  const auto holder = part.segments.find(entry.segment);
-  if (holder == part.segments.end()) return false;
-  const Segment& segment = *holder->second;
-  return !segment.failed && !segment.cut_off && !segment.removing;
 }
 
 PackedStore::SegmentPtr PackedStore::open_segment(PoolId pool) const {

@@ -127,7 +127,6 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
                        std::optional<Entry> moved_from);
   bool enter(const FileId& id, const Entry& entry, const Slot& slot, const std::string& record,
              bool moved);
-  bool is_relied_on(const Shard& part, const Entry& entry) const;  // under its mutex
   // Nothing where the tail is full or a segment is needed first.
   std::optional<Slot> try_take_slot(const Pool& pool, uint64_t bytes);
   // For compaction nothing is evicted, whatever the disk answers.
@@ -190,10 +189,11 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
     FileId id;
     Entry place;
     SegmentPtr into;
-    bool again;             // it was read and its turn is over: it begins anew
-    std::string record{};   // until it is in the tail
-    bool recorded = false;  // it is, or was
-    bool durable = false;   // payload, record and names
+    bool again;            // it was read and its turn is over: it begins anew
+    std::string record{};  // until it is in the tail
+    bool durable = false;  // payload, record and names
+
+    bool recorded() const { return record.empty(); }
   };
   struct Compaction {
     SegmentPtr segment;

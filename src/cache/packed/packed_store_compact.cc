@@ -271,8 +271,7 @@ void PackedStore::place_copy(Compaction& work, const Incoming& object, const Slo
     Shard& part = shard(copy.id);
     std::lock_guard lock(part.mutex);
     const Entry* found = part.entries.find(copy.id);
-    const bool takes = !into.failed && !into.cut_off && !into.removing;
-    noted = takes && found != nullptr && found->same_place(from);
+    noted = into.is_sound() && found != nullptr && found->same_place(from);
     if (noted) {
       count_live(into, copy.place);
       into.covers_earlier = true;
@@ -318,13 +317,13 @@ Task<bool> PackedStore::settle_copies(Compaction& work) {
       all_settled = all_settled && recorded;
     }
     for (const SegmentPtr& segment : work.words_in) {
-      words = words && !segment->failed && !segment->cut_off && !segment->removing;
+      words = words && segment->is_sound();
     }
     std::erase_if(work.copies, [&](Copy& copy) {
-      copy.durable = copy.durable || (all_settled && copy.recorded && !copy.into->cut_off);
+      copy.durable = copy.durable || (all_settled && copy.recorded() && !copy.into->cut_off);
       const bool resolved = resolve(copy);
       if (!resolved) return false;
-      if (!copy.recorded) --copy.into->records_due;
+      if (!copy.recorded()) --copy.into->records_due;
       if (!copy.into->failed && !copy.into->cut_off) ++counts;
       return true;
     });
@@ -359,20 +358,19 @@ Task<bool> PackedStore::settle_each(std::vector<SegmentPtr> segments) {
 bool PackedStore::record_copies(Compaction& work) {
   bool any = false;
   for (Copy& copy : work.copies) {
-    if (copy.recorded) continue;
+    if (copy.recorded()) continue;
     Segment& into = *copy.into;
     const uint64_t end = copy.place.page * kPageBytes + align_up(copy.place.size, kPageBytes);
     {
       Shard& part = shard(copy.id);
       std::lock_guard lock(part.mutex);
-      const bool takes = !into.failed && !into.cut_off && !into.removing;
       const Entry* found = part.entries.find(copy.id);
       const bool wanted = found != nullptr && copy.place.is_later_than(*found);
       const bool noted = part.copies.contains(copy.id);
-      if (!takes || !wanted || !noted || end > into.synced_bytes) continue;
+      if (!into.is_sound() || !wanted || !noted || end > into.synced_bytes) continue;
       into.tail.add_record(end, std::exchange(copy.record, {}));
     }
-    copy.recorded = any = true;
+    any = true;
     --into.records_due;
   }
   return any;
@@ -393,7 +391,7 @@ bool PackedStore::resolve(const Copy& copy) {
     const bool wanted = found != nullptr && copy.place.is_later_than(*found);
     if (wanted && !lost && !copy.durable) return false;
     take_copy(part, copy.id);
-    dead = found == nullptr && !lost && copy.recorded;
+    dead = found == nullptr && !lost && copy.recorded();
     if (wanted && !lost) {
       left = *found;
       Entry now = copy.place;

@@ -62,7 +62,7 @@ std::optional<uint64_t> PackedStore::end_of_batch(const Segment& segment, Extent
   uint64_t end;
   {
     std::lock_guard lock(mutex_);
-    if (segment.removing || segment.failed || segment.cut_off) return std::nullopt;
+    if (!segment.is_sound()) return std::nullopt;
     end = segment.filled_bytes();
   }
   if (extent == Extent::kWholePieces && whole_pieces(end) <= written) return std::nullopt;

@@ -90,6 +90,8 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   std::atomic<bool> failed = false;
   // Its tail could not be written: nothing comes in any more, what is in the files stays.
   std::atomic<bool> cut_off = false;
+  // Whether all that came in stays, as far as is known.
+  bool is_sound() const { return !failed && !cut_off && !removing; }
 
   // Set when the files are gone.
   const std::shared_ptr<SharedResult<bool>> gone = SharedResult<bool>::make();
