@@ -521,6 +521,63 @@ TEST_F(HandOverTest, AfterSeveralChangesItIsTheOwnerBeforeTheFirst) {
   EXPECT_EQ(cluster_.peer(before_).asked, before + 1);
 }
 
+// The owners of before by both rings are there, and neither is who is asked.
+class HandOverOfTwoChangesTest : public HandOverTest {
+ protected:
+  HandOverOfTwoChangesTest() {
+    const auto order = cluster_.map().view()->ring.candidates(stripe("train/a.txt"), 2);
+    last_ = order[0];
+    self_ = order[1];
+    make_owned({});
+    EXPECT_EQ(read_owned().value(), "aaaa");
+    reset();
+    cluster_.change([&](ClusterView& view) {
+      view.previous = view.ring;
+      std::vector<RingMember> left = view.ring.members();
+      std::erase_if(left, [&](const RingMember& one) { return one.worker == last_; });
+      view.ring = Ring(3, left);
+    });
+  }
+  void reset() {
+    before_asked_ = cluster_.peer(before_).asked;
+    last_asked_ = cluster_.peer(last_).asked;
+    store_reads_ = store_->reads();
+  }
+  // Of before, of the last ring, of the store: requests since reset().
+  using Asked = std::vector<uint64_t>;
+  Asked asked() {
+    return {static_cast<uint64_t>(cluster_.peer(before_).asked - before_asked_),
+            static_cast<uint64_t>(cluster_.peer(last_).asked - last_asked_),
+            store_->reads() - store_reads_};
+  }
+
+  WorkerId last_;
+  int before_asked_ = 0, last_asked_ = 0;
+  uint64_t store_reads_ = 0;
+};
+
+TEST_F(HandOverOfTwoChangesTest, WhoeverOfBothHasItGivesIt) {
+  cluster_.peer(before_).has_all = true;
+  EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(asked(), (Asked{1, 0, 0}));
+  reset();
+  cluster_.peer(before_).has_all = false;
+  cluster_.peer(last_).has_all = true;
+  EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(asked(), (Asked{1, 1, 0}));
+  reset();
+  cluster_.peer(last_).has_all = false;
+  EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(asked(), (Asked{1, 1, 1}));
+}
+
+TEST_F(HandOverOfTwoChangesTest, TheOneThatLeavesIsAskedFirst) {
+  cluster_.change([&](ClusterView& view) { view.workers[last_].state = WorkerState::kDraining; });
+  cluster_.peer(last_).has_all = true;
+  EXPECT_EQ(read_owned().value(), "aaaa");
+  EXPECT_EQ(asked(), (Asked{0, 1, 0}));
+}
+
 TEST_F(HandOverTest, OneThatIsGoneIsNot) {
   cluster_.change([&](ClusterView& view) { view.workers.erase(before_); });
   const int before = cluster_.peer(before_).asked;

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "cluster/stripes.h"
 #include "runtime/traced.h"
@@ -34,10 +36,10 @@ class HandOverSource : public Source {
   }
 
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
-    const auto before = former_owner(request);
-    if (before) {
+    for (const FormerOwner& before : former_owners(request)) {
       const Traced span(context, "ask the owner of before");
-      Result<> got = co_await read_from(context, *before, request, into);
+      const ReadRequest rest = rest_of(request);
+      Result<> got = co_await read_from(context, before, rest, into.last(rest.range.size));
       if (got) co_return got;
     }
     ReadRequest rest = rest_of(std::move(request));
@@ -51,16 +53,27 @@ class HandOverSource : public Source {
     PeerPtr peer;
   };
 
-  // Nothing where it is not to be asked.
-  std::optional<FormerOwner> former_owner(const ReadRequest& request) {
+  // In the order in which they are to be asked; none where nobody is.
+  std::vector<FormerOwner> former_owners(const ReadRequest& request) {
     const ClusterViewPtr view = map_.view();
-    if (!view->previous || request.object_size == 0) return std::nullopt;
+    if (!view->previous || request.object_size == 0) return {};
     const std::shared_ptr<const Ring> oldest = ring_before(*view);
-    if (oldest == nullptr) return std::nullopt;
+    if (oldest == nullptr) return {};
     const auto key = PlacementKey::stripe(store_->id(), request.key,
                                           stripe_at(request.range.offset, request.object_size));
-    auto first = usable(*view, oldest->owner(key));
-    return first ? std::move(first) : usable(*view, view->previous->owner(key));
+    std::vector<WorkerId> ids{oldest->owner(key), view->previous->owner(key)};
+    if (ids[0] == ids[1]) ids.pop_back();
+    if (ids.size() > 1 && drains(*view, ids[1])) std::swap(ids[0], ids[1]);
+    std::vector<FormerOwner> owners;
+    for (const WorkerId& id : ids) {
+      if (auto owner = usable(*view, id)) owners.push_back(*std::move(owner));
+    }
+    return owners;
+  }
+
+  static bool drains(const ClusterView& view, const WorkerId& id) {
+    const WorkerInfo* worker = view.worker(id);
+    return worker != nullptr && worker->state == WorkerState::kDraining;
   }
 
   std::optional<FormerOwner> usable(const ClusterView& view, const WorkerId& id) const {
@@ -84,8 +97,8 @@ class HandOverSource : public Source {
   }
 
   // The ring before the first of the changes of which the last is not over; null where it is. Where
-  // workers come one after the other, hardly anything has been at the owner of the last ring but
-  // one.
+  // workers come one after the other, hardly anything has been at the owner of the last ring; where
+  // nothing was read before the last of them came, all is there.
   std::shared_ptr<const Ring> ring_before(const ClusterView& view) {
     const Clock::time_point now = Clock::now();
     std::lock_guard lock(mutex_);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HandOverSource: put before a store by its owner of today: after a change of the ring it asks the
 // owner of before whether it has cached what is wanted, and only then the store. Of changes that
-// follow each other: the owner before the first of them, as far as this process has seen them.
-// Everything but reads goes to the store.
+// follow each other: the owner before the first of them, as far as this process has seen them, and
+// the one before the last. Everything but reads goes to the store.
 #pragma once
 
 #include <string>

@@ -46,6 +46,7 @@ class MadePeer : public Peer {
   std::atomic<bool> hangs = false;        // on reads, after what comes before a break
   std::atomic<uint64_t> breaks_after{0};  // bytes of a read, and is dead then; 0: it does not
   std::atomic<int> unanswered = 0;        // the next so many requests, while it lives
+  std::atomic<bool> has_all = false;      // in its cache, whoever's it is
   std::atomic<int64_t> known_epoch = 0;   // 0: that of the map
   std::atomic<int> asked = 0, stood_in = 0, served = 0;
   std::atomic<int> only_if_cached = 0;  // of those asked
@@ -68,6 +69,12 @@ class MadePeer : public Peer {
       }
       Result<> ended = co_await sleep_for(context, std::chrono::hours(1));
       co_return PeerReply<void>{PeerReach::kNotReached, std::move(ended), 0};
+    }
+    if (has_all && request.only_if_cached) {
+      ++asked;
+      ++served;
+      Result<> got = co_await store_->read(context, {request.file->key, request.range, {}}, into);
+      co_return PeerReply<void>{PeerReach::kAnswered, std::move(got), epoch()};
     }
     const bool breaks = breaks_after != 0;
     if (auto no = refused<void>(key, request.route); no && !breaks) co_return *std::move(no);

@@ -159,13 +159,16 @@ Result<FileRefPtr> OwnPeer::own_ref(const std::string& mount, const FileRef& ask
 }
 
 Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request) {
-  const ClusterViewPtr view = parts_.map.view();
+  ClusterViewPtr view = parts_.map.view();
   Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
   if (!file) co_return not_found_here<PeerBytes>(file.error(), *view);
   const bool here = parts_.store != nullptr && parts_.store->missing(**file, request.range).empty();
   const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
   const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
   bool beside = false;
+  if (!here && !request.only_if_cached) {
+    view = co_await rings_.view_of(context, request.route.epoch);
+  }
   if (!here && !request.only_if_cached && !holds(*view, key, request.route)) {
     beside = is_replica(*view, key, request.route);
     if (!beside) co_return misdirected<PeerBytes>(*view);
@@ -389,7 +392,7 @@ Task<Result<SourceObject>> OwnPeer::stat_now(Context context, Place place, std::
 // --- for jobs ------------------------------------------------------------------------------------
 
 Task<PeerReply<uint64_t>> OwnPeer::upkeep(Context context, PeerUpkeep request) {
-  const ClusterViewPtr view = parts_.map.view();
+  const ClusterViewPtr view = co_await rings_.view_of(context, request.route.epoch);
   if (parts_.target == nullptr) co_return answered<uint64_t>(no_cache(), *view);
   Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
   if (!file) co_return not_found_here<uint64_t>(file.error(), *view);

@@ -12,6 +12,7 @@
 #include "catalog/catalog.h"
 #include "cluster/cluster_view.h"
 #include "doors/peer/copy_runs.h"
+#include "doors/peer/ring_wait.h"
 #include "doors/peer/verify_runs.h"
 #include "fetch/fetcher.h"
 #include "jobs/host_target.h"
@@ -41,6 +42,7 @@ struct OwnPeerParts {
   // A read found that this version, by its own store and key, is not there any more. May be null.
   std::function<void(const std::string& mount, const FileRefPtr& file)> gone{};
   StripeHeatOptions heat{};
+  RingWaitOptions rings{};
 };
 
 // Of one read.
@@ -55,7 +57,8 @@ struct PeerBytes {
 class OwnPeer : public Peer, public FileGiver {
  public:
   // All of `parts` must outlive it.
-  explicit OwnPeer(OwnPeerParts parts) : parts_(std::move(parts)), heat_(parts_.heat) {}
+  explicit OwnPeer(OwnPeerParts parts)
+      : parts_(std::move(parts)), heat_(parts_.heat), rings_(parts_.map, parts_.rings) {}
 
   bool usable() const override { return true; }
   SnapshotPeer* snapshots() override { return parts_.snapshots; }
@@ -106,6 +109,7 @@ class OwnPeer : public Peer, public FileGiver {
 
   const OwnPeerParts parts_;
   StripeHeat heat_;
+  RingWait rings_;
 };
 
 }  // namespace leat

@@ -483,6 +483,42 @@ TEST_F(PeerDoorTest, JobsBringFilesIntoTheCacheAndGiveThemUp) {
   EXPECT_EQ(done(UpkeepAction::kMissing), content.size());
 }
 
+TEST_F(PeerDoorTest, WhoIsAskedByARingThatIsNotHereYetWaitsForIt) {
+  source_->put("train/a", "0123456789");
+  const PeerRead asked = read_of("train/a", {0, 10});
+  set_ring({kOther});
+  PeerRead read_by_next = asked;
+  read_by_next.route.epoch = 8;
+  PeerUpkeep upkeep{.mount = "/train", .file = asked.file, .range = asked.range};
+  upkeep.route.epoch = 8;
+  auto reading = std::async(std::launch::async, [&] {
+    std::string text;
+    return read(*worker_, read_by_next, &text).reach;
+  });
+  auto ensuring = std::async(
+      std::launch::async, [&] { return executor_.wait(worker_->upkeep(patient(), upkeep)).reach; });
+  // A view without a new ring is none to go by.
+  publish();
+  EXPECT_EQ(reading.wait_for(milliseconds(20)), std::future_status::timeout);
+  EXPECT_EQ(ensuring.wait_for(milliseconds(20)), std::future_status::timeout);
+  view_.ring = Ring(8, {{kSelf, 1}});
+  publish();
+  EXPECT_EQ(reading.get(), PeerReach::kAnswered);
+  EXPECT_EQ(ensuring.get(), PeerReach::kAnswered);
+  EXPECT_EQ(source_->reads(), 1u);
+}
+
+TEST_F(PeerDoorTest, WhatIsHereIsAnsweredByWhateverRing) {
+  source_->put("train/a", "0123456789");
+  PeerRead asked = read_of("train/a", {0, 10});
+  std::string text;
+  ASSERT_TRUE(read(*worker_, asked, &text).result);
+  while (store_.bytes() == 0) std::this_thread::yield();
+  asked.route.epoch = 8;
+  EXPECT_EQ(read(*worker_, asked, &text).reach, PeerReach::kAnswered);
+  EXPECT_EQ(text, "0123456789");
+}
+
 TEST_F(PeerDoorTest, WhatAnotherWorkerHoldsIsNotBroughtHere) {
   source_->put("train/a", "0123456789");
   const PeerRead read = read_of("train/a", {0, 10});

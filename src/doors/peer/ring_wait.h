@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// RingWait: has a worker that is asked by a ring which it does not know yet wait for that ring. By
+// the one that it knows it would not know who had the bytes before, and ask the store for them.
+// Thread-safe.
+#pragma once
+
+#include <mutex>
+
+#include "cluster/cluster_view.h"
+
+namespace leat {
+
+struct RingWaitOptions {
+  Clock::duration wait_max = std::chrono::seconds(1);
+  // No request waits for so long after one has waited in vain: the worker may be cut off from the
+  // registry, and who asks is not.
+  Clock::duration pause = std::chrono::seconds(10);
+};
+
+class RingWait {
+ public:
+  // `map` must outlive it.
+  explicit RingWait(ClusterMap& map, RingWaitOptions options = {}) : map_(map), options_(options) {}
+
+  // The newest view; its ring is of `epoch` or later where that came in time.
+  Task<ClusterViewPtr> view_of(Context context, int64_t epoch);
+
+ private:
+  bool pauses() const;
+  void pause();
+
+  ClusterMap& map_;
+  const RingWaitOptions options_;
+  mutable std::mutex mutex_;  // leaf
+  Clock::time_point until_ = Clock::time_point::min();
+};
+
+}  // namespace leat

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doors/peer/ring_wait.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+
+#include "peer/made_cluster_test.h"
+#include "runtime/executor.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::worker_id;
+
+class CountingMap : public testing::MadeMap {
+ public:
+  std::atomic<int> waits = 0;
+
+  Task<Result<ClusterViewPtr>> newer(Context context, RegistryRevision after) override {
+    ++waits;
+    return testing::MadeMap::newer(std::move(context), after);
+  }
+};
+
+class RingWaitTest : public ::testing::Test {
+ protected:
+  RingWaitTest() { set_epoch(7); }
+
+  void set_epoch(int64_t epoch) {
+    ClusterView view;
+    view.revision = ++revision_;
+    view.ring = Ring(epoch, {{worker_id(0), 1}});
+    map_.set(view);
+  }
+  // The epoch that is gone by.
+  int64_t epoch_for(RingWait& rings, int64_t asked, Context context = Context::background()) {
+    return executor_.wait(rings.view_of(std::move(context), asked))->ring.epoch();
+  }
+  std::future<int64_t> begin(RingWait& rings, int64_t asked) {
+    return std::async(std::launch::async, [&, asked] { return epoch_for(rings, asked); });
+  }
+
+  Executor executor_;
+  CountingMap map_;
+  RegistryRevision revision_ = 0;
+};
+
+TEST_F(RingWaitTest, WhatIsKnownIsGoneByAtOnce) {
+  RingWait rings(map_, {.wait_max = hours(1)});
+  EXPECT_EQ(epoch_for(rings, 7), 7);
+  EXPECT_EQ(epoch_for(rings, 6), 7);
+  EXPECT_EQ(epoch_for(rings, 0), 7);
+}
+
+TEST_F(RingWaitTest, ANewerOneIsWaitedForAlsoByWayOfSeveralViews) {
+  RingWait rings(map_, {.wait_max = hours(1)});
+  auto waiting = begin(rings, 9);
+  set_epoch(7);
+  set_epoch(8);
+  EXPECT_EQ(waiting.wait_for(milliseconds(20)), std::future_status::timeout);
+  set_epoch(10);
+  EXPECT_EQ(waiting.get(), 10);
+}
+
+TEST_F(RingWaitTest, AfterOneThatDidNotComeNobodyWaitsForAWhile) {
+  RingWait rings(map_, {.wait_max = milliseconds(1), .pause = hours(1)});
+  EXPECT_EQ(epoch_for(rings, 8), 7);
+  EXPECT_EQ(map_.waits, 1);
+  EXPECT_EQ(epoch_for(rings, 8), 7);
+  EXPECT_EQ(epoch_for(rings, 9), 7);
+  EXPECT_EQ(map_.waits, 1);
+  set_epoch(9);
+  EXPECT_EQ(epoch_for(rings, 9), 9);
+}
+
+TEST_F(RingWaitTest, ThatWhileHasAnEnd) {
+  RingWait rings(map_, {.wait_max = milliseconds(1), .pause = seconds(0)});
+  EXPECT_EQ(epoch_for(rings, 8), 7);
+  EXPECT_EQ(epoch_for(rings, 8), 7);
+  EXPECT_EQ(map_.waits, 2);
+}
+
+TEST_F(RingWaitTest, WhoGivesUpSaysNothingOfTheRing) {
+  RingWait rings(map_, {.wait_max = hours(1), .pause = hours(1)});
+  EXPECT_EQ(epoch_for(rings, 8, Context::background().with_timeout(milliseconds(1))), 7);
+  auto waiting = begin(rings, 8);
+  EXPECT_EQ(waiting.wait_for(milliseconds(20)), std::future_status::timeout);
+  set_epoch(8);
+  EXPECT_EQ(waiting.get(), 8);
+}
+
+}  // namespace
+}  // namespace leat
