@@ -19,9 +19,9 @@ class ChangeFollowerImpl : public ChangeFollower {
   // Until stop().
   Task<> follow() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
-    Clock::time_point heard = Clock::now();
+    // What has been kept since then is believed.
+    Clock::time_point since = Clock::now();
     uint64_t after = kUnknown;
-    bool lost = false;
     for (size_t worker = 0; !context.cancelled();) {
       // Numbers of one worker mean nothing to another.
       // One that holds its answer back must not hold the end of what is believed.
@@ -29,16 +29,15 @@ class ChangeFollowerImpl : public ChangeFollower {
           co_await options_.ask(context.with_timeout(options_.lease), worker, after);
       if (context.cancelled()) break;
       if (news) {
-        heard = Clock::now();
-        lost = false;
+        since = Clock::now();
         after = news->number;
         if (!news->changes.empty()) co_await options_.changed(*std::move(news));
         continue;
       }
       ++worker;
       after = kUnknown;
-      if (!lost && Clock::now() - heard >= options_.lease) {
-        lost = true;
+      if (Clock::now() - since >= options_.lease) {
+        since = Clock::now();
         co_await options_.changed(
             PeerChanges{.number = 0, .changes = {PeerChange{.mount = "/", .key = ""}}});
       }

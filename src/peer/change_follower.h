@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ChangeFollower: hears of changes of names from one worker, or from another one when that does not
 // answer. Its lease: who has heard of nobody for so long believes nothing any more of what it
-// keeps. Thread-safe.
+// keeps, and nothing of what it has come to keep when it has passed once more. Thread-safe.
 #pragma once
 
 #include <functional>

@@ -14,6 +14,12 @@
 namespace leat {
 namespace {
 
+// What does not become right by waiting. kInvalidArgument is what a worker with TLS says to who has
+// none.
+bool is_refusal(StatusCode code) {
+  return code == StatusCode::kPermissionDenied || code == StatusCode::kInvalidArgument;
+}
+
 class RemoteMapImpl : public RemoteMap {
  public:
   explicit RemoteMapImpl(RemoteMapOptions options) : options_(std::move(options)) {}
@@ -70,7 +76,7 @@ class RemoteMapImpl : public RemoteMap {
       Result<ClusterViewPtr> news = co_await options_.ask(context, address, anew ? 0 : seen);
       if (context.cancelled()) break;
       if (anew && !news) anew_ = true;
-      const bool refused = !news && news.error().code() == StatusCode::kPermissionDenied;
+      const bool refused = !news && is_refusal(news.error().code());
       refusals = refused ? refusals + 1 : 0;
       note(news ? std::nullopt : std::optional(news.error()), refusals >= addresses.size());
       if (news) {

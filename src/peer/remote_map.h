@@ -38,9 +38,9 @@ class RemoteMap : public ClusterMap {
  public:
   static std::unique_ptr<RemoteMap> start(RemoteMapOptions options, Executor& executor);
 
-  // Waits until anything is known; an error of the context says why nothing is. kPermissionDenied,
-  // at once, where every worker that was asked, one after the other, refuses: a token, a
-  // certificate or a clock does not become right by waiting.
+  // Waits until anything is known; an error of the context says why nothing is. kPermissionDenied
+  // or kInvalidArgument, at once, where every worker that was asked, one after the other, refuses:
+  // a token, a certificate, a clock or a want of TLS does not become right by waiting.
   virtual Task<Result<>> first_view(Context context) = 0;
   // Why the last question failed; nothing while all is well.
   virtual std::optional<Status> trouble() const = 0;

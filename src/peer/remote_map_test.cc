@@ -25,6 +25,7 @@ class RemoteMapTest : public ::testing::Test {
   // Of a worker: a view of that revision; 0: nothing to say, below: it does not answer.
   using Script = std::vector<RegistryRevision>;
   static constexpr RegistryRevision kRefuses = -2;
+  static constexpr RegistryRevision kWantsTls = -4;
   // The same as 0, and before it somebody wants the view anew.
   static constexpr RegistryRevision kAskAnew = -100;
 
@@ -69,6 +70,7 @@ class RemoteMapTest : public ::testing::Test {
       co_return ClusterViewPtr();
     }
     if (*next == kRefuses) co_return error(StatusCode::kPermissionDenied, "made to refuse");
+    if (*next == kWantsTls) co_return error(StatusCode::kInvalidArgument, "made to want TLS");
     if (*next < 0) co_return error(StatusCode::kUnavailable, "made not to answer");
     if (*next == 0) co_return ClusterViewPtr();
     ClusterView view;
@@ -124,6 +126,13 @@ TEST_F(RemoteMapTest, WhoIsRefusedByAllIsToldAtOnce) {
   ASSERT_FALSE(seen);
   EXPECT_EQ(seen.error().code(), StatusCode::kPermissionDenied);
   EXPECT_NE(seen.error().to_string().find("made to refuse"), std::string::npos);
+}
+
+TEST_F(RemoteMapTest, WhoSpeaksInClearToOneWithTlsIsToldAtOnce) {
+  follow({kWantsTls, kRefuses}, {"a:1", "b:1"});
+  auto seen = first_view(std::chrono::seconds(60));
+  ASSERT_FALSE(seen);
+  EXPECT_NE(seen.error().to_string().find("turns us away"), std::string::npos);
 }
 
 TEST_F(RemoteMapTest, WhereOneRefusesAndOneDoesNotAnswerOneWaits) {

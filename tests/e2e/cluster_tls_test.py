@@ -65,7 +65,7 @@ def test_who_has_no_right_certificate_is_refused_and_told_what_to_do(cluster, si
     bare = refused(cluster, "-o", f"ca={signer.ca}")
     assert "certificate" in bare, bare
     plain = refused(cluster)
-    assert "TLS" in plain and "certificate" in plain, plain
+    assert "TLS" in plain and "certificate" in plain and "turns us away" in plain, plain
     missing = refused(cluster, "-o", "ca=/no/such/file")
     assert "/no/such/file" in missing, missing
     # Nothing of that harms who is welcome.
