@@ -113,6 +113,54 @@ TEST_F(CatalogTest, ValidateAsksAtEachOpenAndOnlyThen) {
   EXPECT_THAT(take_changes(), ElementsAre("-/m:x", "/:m", "/m:x"));
 }
 
+// One that answers from memory, and is told of changes or is not.
+class ToldSource : public MemorySource {
+ public:
+  std::atomic<bool> told = true;
+
+  Clock::duration names_last() const override { return told ? Clock::duration::max() : 10s; }
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    Result<ListPage> page = co_await MemorySource::list(std::move(context), std::move(request));
+    if (page) page->age = 30s;
+    co_return page;
+  }
+};
+
+TEST_F(CatalogTest, NamesOfASourceThatIsToldNothingLastNoLongerThanItSays) {
+  const auto source = std::make_shared<ToldSource>();
+  source->put("x", "1");
+  mount("/m", source, "", "max-age=1h");
+  source->told = false;
+  const Clock::time_point asked = Clock::time_point(Clock::duration(now_.load()));
+  EXPECT_EQ(lookup("/m/x")->fresh_until, asked + 10s) << "though it asked earlier than we did";
+  EXPECT_EQ(list("/m").value()->fresh_until(), asked + 10s);
+  source->put("x", "22");
+  pass(9s);
+  EXPECT_EQ(lookup("/m/x")->info.size, 1u);
+  pass(1s);
+  EXPECT_FALSE(catalog_->try_lookup("/m/x"));
+  EXPECT_EQ(lookup("/m/x")->info.size, 2u);
+  EXPECT_EQ(source->lists(), 2u);
+  source->told = true;
+  pass(59min);
+  EXPECT_EQ(lookup("/m/x")->info.size, 2u);
+  EXPECT_EQ(source->lists(), 2u);
+  pass(30s);
+  EXPECT_TRUE(lookup("/m/x"));
+  EXPECT_EQ(source->lists(), 3u);
+}
+
+TEST_F(CatalogTest, WhatNeverChangesLastsThoughItsSourceIsToldNothing) {
+  const auto source = std::make_shared<ToldSource>();
+  source->told = false;
+  source->put("x", "1");
+  mount("/m", source, "", "immutable");
+  EXPECT_EQ(lookup("/m/x")->fresh_until, Clock::time_point::max());
+  pass(24h);
+  EXPECT_TRUE(lookup("/m/x"));
+  EXPECT_EQ(source->lists(), 1u);
+}
+
 TEST_F(CatalogTest, WhatHasAgedIsNotServedWhenTheStoreDoesNotAnswer) {
   bucket_->put("x", "1");
   mount("/m", bucket_);

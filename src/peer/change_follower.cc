@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer/change_follower.h"
 
+#include <atomic>
+
 #include "runtime/shared_result.h"
 
 namespace leat {
@@ -16,28 +18,31 @@ class ChangeFollowerImpl : public ChangeFollower {
     static_cast<void>(ended);
   }
 
+  bool hears() const override { return hears_; }
+
   // Until stop().
   Task<> follow() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
-    // What has been kept since then is believed.
-    Clock::time_point since = Clock::now();
+    Clock::time_point heard = Clock::now();
     uint64_t after = kUnknown;
     for (size_t worker = 0; !context.cancelled();) {
       // Numbers of one worker mean nothing to another.
       // One that holds its answer back must not hold the end of what is believed.
-      Result<PeerChanges> news =
-          co_await options_.ask(context.with_timeout(options_.lease), worker, after);
+      Context patience = context.with_timeout(options_.lease);
+      if (hears_) patience.deadline = heard + options_.lease;
+      Result<PeerChanges> news = co_await options_.ask(std::move(patience), worker, after);
       if (context.cancelled()) break;
       if (news) {
-        since = Clock::now();
+        heard = Clock::now();
         after = news->number;
         if (!news->changes.empty()) co_await options_.changed(*std::move(news));
+        hears_ = true;  // last: what was listed before may be told of just now
         continue;
       }
       ++worker;
       after = kUnknown;
-      if (Clock::now() - since >= options_.lease) {
-        since = Clock::now();
+      if (hears_ && Clock::now() - heard >= options_.lease) {
+        hears_ = false;
         co_await options_.changed(
             PeerChanges{.number = 0, .changes = {PeerChange{.mount = "/", .key = ""}}});
       }
@@ -52,6 +57,7 @@ class ChangeFollowerImpl : public ChangeFollower {
   static constexpr uint64_t kUnknown = 0;
 
   const ChangeFollowerOptions options_;
+  std::atomic<bool> hears_ = true;
   std::stop_source stopping_;
   const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ChangeFollower: hears of changes of names from one worker, or from another one when that does not
 // answer. Its lease: who has heard of nobody for so long believes nothing any more of what it
-// keeps, and nothing of what it has come to keep when it has passed once more. Thread-safe.
+// keeps. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -30,6 +30,9 @@ class ChangeFollower {
  public:
   static std::unique_ptr<ChangeFollower> start(ChangeFollowerOptions options, Executor& executor);
   virtual ~ChangeFollower() = default;
+  // False from the end of the lease until somebody is heard, and what that one said is passed on:
+  // nobody tells then of what becomes of what is kept meanwhile.
+  virtual bool hears() const = 0;
   // Must have ended before it goes.
   virtual Task<> stop() = 0;
 };

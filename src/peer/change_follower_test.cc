@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <vector>
@@ -55,6 +56,10 @@ class ChangeFollowerTest : public ::testing::Test {
     std::lock_guard lock(mutex_);
     return {questions_.begin(), questions_.begin() + static_cast<std::ptrdiff_t>(count)};
   }
+  std::vector<Clock::time_point> deadlines() {
+    std::lock_guard lock(mutex_);
+    return deadlines_;
+  }
   std::vector<std::string> told() {
     std::lock_guard lock(mutex_);
     return told_;
@@ -66,6 +71,7 @@ class ChangeFollowerTest : public ::testing::Test {
     {
       std::lock_guard lock(self->mutex_);
       self->questions_.push_back(question);
+      self->deadlines_.push_back(context.deadline);
     }
     Result<PeerChanges> news = self->answers_(question);
     // Nothing more to say, as a worker says it: after a while.
@@ -84,8 +90,12 @@ class ChangeFollowerTest : public ::testing::Test {
   Executor executor_;
   std::mutex mutex_;
   std::vector<Question> questions_;
+  std::vector<Clock::time_point> deadlines_;
   std::vector<std::string> told_;
   Answers answers_;
+
+ protected:
+  std::atomic<bool> silent_ = true;
   std::unique_ptr<ChangeFollower> follower_;
 };
 
@@ -110,16 +120,39 @@ TEST_F(ChangeFollowerTest, AfterOneThatDoesNotAnswerTheNextIsAskedForAll) {
   EXPECT_EQ(told(), (std::vector<std::string>{"/data:a", "/data:b"}));
 }
 
-TEST_F(ChangeFollowerTest, WhoHearsOfNobodyBelievesNothingNorWhatItHasComeToKeepSince) {
-  follow([](const Question&) { return silence(); }, milliseconds(5));
-  EXPECT_TRUE(wait_until([&] { return told().size() >= 3; }));
-  for (const std::string& one : told()) EXPECT_EQ(one, "/:");
+TEST_F(ChangeFollowerTest, WhoHearsOfNobodyBelievesNothingUntilItHears) {
+  const Answers answers = [this](const Question& of) -> Result<PeerChanges> {
+    if (silent_) return silence();
+    return of.after == 0 ? change(3, "b") : PeerChanges{.number = 3, .changes = {}};
+  };
+  follow(answers, milliseconds(20));
+  EXPECT_TRUE(wait_until([&] { return !follower_->hears(); }));
+  EXPECT_TRUE(wait_until([&] { return !told().empty(); }));
+  const size_t asked = questions();
+  first_questions(asked + 3);
+  EXPECT_EQ(told(), (std::vector<std::string>{"/:"}));
+  EXPECT_FALSE(follower_->hears());
+  silent_ = false;
+  EXPECT_TRUE(wait_until([&] { return told().size() >= 2; }));
+  EXPECT_EQ(told()[1], "/data:b");
+}
+
+// Each is asked no longer than what is kept may be believed.
+TEST_F(ChangeFollowerTest, SeveralThatDoNotAnswerShareTheTime) {
+  const Clock::time_point begun = Clock::now();
+  follow([](const Question&) { return silence(); }, hours(1));
+  first_questions(3);
+  for (const Clock::time_point deadline : deadlines()) {
+    EXPECT_GE(deadline, begun + hours(1));
+    EXPECT_EQ(deadline, deadlines().front());
+  }
 }
 
 TEST_F(ChangeFollowerTest, BeforeItsTimeHasPassedAllIsBelieved) {
   follow([](const Question&) { return silence(); }, hours(1));
   first_questions(5);
   EXPECT_TRUE(told().empty());
+  EXPECT_TRUE(follower_->hears());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/id128.h"
 #include "cluster/stripes.h"
+#include "peer/changes.h"
 #include "peer/mount_lookup.h"
 #include "peer/replicas/hedged_read.h"
 #include "peer/replicas/replica_hints.h"
@@ -73,6 +74,10 @@ class ClusterSource : public Source {
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return options_.name; }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
+  Clock::duration names_last() const override {
+    if (options_.hears == nullptr || options_.hears()) return Clock::duration::max();
+    return kChangesBelieved;
+  }
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;

@@ -28,6 +28,8 @@ struct ClusterSourceOptions {
   std::string name{};     // for people: "leat://10.0.0.1:7480"
   // Why nothing is known of the cluster yet, for messages.
   std::function<std::optional<Status>()> trouble{};
+  // Whether changes of names are heard of; null: they are.
+  std::function<bool()> hears{};
   PeerRouterOptions router{};
   HedgePlanOptions hedges{};
   // Of this machine, as workers say theirs: its workers are asked before others.

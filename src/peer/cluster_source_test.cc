@@ -528,7 +528,7 @@ class HandOverOfTwoChangesTest : public HandOverTest {
     const auto order = cluster_.map().view()->ring.candidates(stripe("train/a.txt"), 2);
     last_ = order[0];
     self_ = order[1];
-    make_owned({});
+    make_owned({.answer_max = seconds(60), .slow_min = seconds(60)});
     EXPECT_EQ(read_owned().value(), "aaaa");
     reset();
     cluster_.change([&](ClusterView& view) {

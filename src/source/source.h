@@ -182,6 +182,11 @@ class Source {
   // that has no opinion. A hint for those who ask ahead: more of them wait, nothing is refused.
   virtual unsigned window() const { return std::numeric_limits<unsigned>::max(); }
 
+  // For how long at most after they were asked for its names may be believed, whatever a mount says
+  // of freshness, and unless they never change. Where a source is told of changes, and may believe
+  // its names until then, that is short while it is not. Never waits.
+  virtual Clock::duration names_last() const { return Clock::duration::max(); }
+
   // One object; kNotFound when there is none. A key that ends in '/' asks for a directory: a real
   // one, a marker, or anything below it. kUnsupported for a key that cannot be addressed.
   virtual Task<Result<SourceObject>> stat(Context context, StatRequest request) = 0;

@@ -86,6 +86,7 @@ class ClusterClientImpl : public ClusterClient {
       source.name = fmt::format("leat://{}", fmt::join(options_.seeds, ","));
       source.host_id = options_.host_id;
       source.trouble = [this] { return map_->trouble(); };
+      source.hears = [this] { return follower_->hears(); };
       source.givers = &givers_;
       if (!options_.hedges) source.hedges.reads_per_hedge = 0;
       source_ = make_cluster_source(std::move(source), *map_, peers_);

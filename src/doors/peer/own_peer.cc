@@ -166,7 +166,12 @@ Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request
   const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
   const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
   bool beside = false;
-  if (!here && !request.only_if_cached) {
+  if (!here && waits_for_ring(request)) {
+    std::optional<Bytes> hot = parts_.fetcher.try_read(**file, request.range);
+    if (hot) {
+      note_served(request);
+      co_return answered<PeerBytes>(PeerBytes{*std::move(hot), {}}, *view);
+    }
     view = co_await rings_.view_of(context, request.route.epoch);
   }
   if (!here && !request.only_if_cached && !holds(*view, key, request.route)) {
@@ -183,6 +188,12 @@ Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request
     parts_.gone(request.mount, *file);
   }
   co_return answered(std::move(bytes), *view);
+}
+
+// Not who is asked beside the first candidate, and gets from that one what it has not.
+bool OwnPeer::waits_for_ring(const PeerRead& request) const {
+  if (request.only_if_cached || request.route.replicas > 1) return false;
+  return !rings_.knows(request.route.epoch);
 }
 
 // `beside` the first candidate; alone where none before this one answers.
@@ -392,10 +403,13 @@ Task<Result<SourceObject>> OwnPeer::stat_now(Context context, Place place, std::
 // --- for jobs ------------------------------------------------------------------------------------
 
 Task<PeerReply<uint64_t>> OwnPeer::upkeep(Context context, PeerUpkeep request) {
-  const ClusterViewPtr view = co_await rings_.view_of(context, request.route.epoch);
+  ClusterViewPtr view = parts_.map.view();
   if (parts_.target == nullptr) co_return answered<uint64_t>(no_cache(), *view);
   Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
   if (!file) co_return not_found_here<uint64_t>(file.error(), *view);
+  if (request.action == UpkeepAction::kEnsure) {
+    view = co_await rings_.view_of(context, request.route.epoch);
+  }
   const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
   const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
   if (!holds(*view, key, request.route)) co_return misdirected<uint64_t>(*view);

@@ -519,6 +519,29 @@ TEST_F(PeerDoorTest, WhatIsHereIsAnsweredByWhateverRing) {
   EXPECT_EQ(text, "0123456789");
 }
 
+TEST_F(PeerDoorTest, SoIsWhatIsInMemoryAlone) {
+  Policy memory;
+  memory.cache = CacheMode::kNever;
+  policy_ = std::make_shared<const Policy>(memory);
+  source_->put("train/a", "0123456789");
+  PeerRead asked = read_of("train/a", {0, 10});
+  std::string text;
+  ASSERT_TRUE(read(*worker_, asked, &text).result);
+  asked.route.epoch = 8;
+  EXPECT_EQ(read(*worker_, asked, &text).reach, PeerReach::kAnswered);
+  EXPECT_EQ(text, "0123456789");
+  EXPECT_EQ(store_.bytes(), 0u);
+}
+
+TEST_F(PeerDoorTest, WhoIsAskedBesideTheFirstWaitsForNoRing) {
+  source_->put("train/a", "0123456789");
+  set_ring({kOther});
+  PeerRead asked = read_of("train/a", {0, 10});
+  asked.route = {.epoch = 8, .replicas = 2};
+  std::string text;
+  EXPECT_EQ(read(*worker_, asked, &text).reach, PeerReach::kMisdirected);
+}
+
 TEST_F(PeerDoorTest, WhatAnotherWorkerHoldsIsNotBroughtHere) {
   source_->put("train/a", "0123456789");
   const PeerRead read = read_of("train/a", {0, 10});

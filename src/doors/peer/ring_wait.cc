@@ -4,16 +4,29 @@
 #include <utility>
 
 namespace leat {
+namespace {
+
+// There are few; with more, somebody makes them up.
+constexpr size_t kNotWaitedForMax = 64;
+
+}  // namespace
+
+bool RingWait::knows(int64_t epoch) const {
+  if (map_.view()->ring.epoch() >= epoch) return true;
+  std::lock_guard lock(mutex_);
+  const auto found = not_waited_for_.find(epoch);
+  return found != not_waited_for_.end() && Clock::now() < found->second;
+}
 
 Task<ClusterViewPtr> RingWait::view_of(Context context, int64_t epoch) {
   ClusterViewPtr view = map_.view();
-  if (view->ring.epoch() >= epoch || pauses()) co_return view;
+  if (knows(epoch)) co_return view;
   // What lies between two rings may be several views.
   const Context bounded = context.with_timeout(options_.wait_max);
   while (view->ring.epoch() < epoch) {
     Result<ClusterViewPtr> news = co_await map_.newer(bounded, view->revision);
     if (!news) {
-      if (context.check("")) pause();
+      if (context.check("")) note_vain(epoch);
       break;
     }
     view = *std::move(news);
@@ -21,14 +34,12 @@ Task<ClusterViewPtr> RingWait::view_of(Context context, int64_t epoch) {
   co_return view;
 }
 
-bool RingWait::pauses() const {
+void RingWait::note_vain(int64_t epoch) {
+  const Clock::time_point now = Clock::now();
   std::lock_guard lock(mutex_);
-  return Clock::now() < until_;
-}
-
-void RingWait::pause() {
-  std::lock_guard lock(mutex_);
-  until_ = Clock::now() + options_.pause;
+  std::erase_if(not_waited_for_, [&](const auto& one) { return one.second <= now; });
+  if (not_waited_for_.size() == kNotWaitedForMax) not_waited_for_.clear();
+  not_waited_for_[epoch] = now + options_.pause;
 }
 
 }  // namespace leat

@@ -4,6 +4,7 @@
 // Thread-safe.
 #pragma once
 
+#include <map>
 #include <mutex>
 
 #include "cluster/cluster_view.h"
@@ -12,9 +13,9 @@ namespace leat {
 
 struct RingWaitOptions {
   Clock::duration wait_max = std::chrono::seconds(1);
-  // No request waits for so long after one has waited in vain: the worker may be cut off from the
-  // registry, and who asks is not.
-  Clock::duration pause = std::chrono::seconds(10);
+  // No request waits for a ring so soon after one has waited for it in vain: the worker may be cut
+  // off from the registry, and who asks is not.
+  Clock::duration pause = std::chrono::minutes(1);
 };
 
 class RingWait {
@@ -22,17 +23,18 @@ class RingWait {
   // `map` must outlive it.
   explicit RingWait(ClusterMap& map, RingWaitOptions options = {}) : map_(map), options_(options) {}
 
+  // Whether view_of() would not wait.
+  bool knows(int64_t epoch) const;
   // The newest view; its ring is of `epoch` or later where that came in time.
   Task<ClusterViewPtr> view_of(Context context, int64_t epoch);
 
  private:
-  bool pauses() const;
-  void pause();
+  void note_vain(int64_t epoch);
 
   ClusterMap& map_;
   const RingWaitOptions options_;
-  mutable std::mutex mutex_;  // leaf
-  Clock::time_point until_ = Clock::time_point::min();
+  mutable std::mutex mutex_;                             // leaf
+  std::map<int64_t, Clock::time_point> not_waited_for_;  // until then
 };
 
 }  // namespace leat
