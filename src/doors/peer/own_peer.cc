@@ -408,7 +408,7 @@ Task<PeerReply<uint64_t>> OwnPeer::upkeep(Context context, PeerUpkeep request) {
   Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
   if (!file) co_return not_found_here<uint64_t>(file.error(), *view);
   if (request.action == UpkeepAction::kEnsure) {
-    view = co_await rings_.view_of(context, request.route.epoch);
+    view = co_await rings_.view_for_upkeep(context, request.route.epoch);
   }
   const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
   const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/peer/ring_wait.h"
 
-#include <utility>
-
 namespace leat {
 namespace {
 
@@ -18,11 +16,11 @@ bool RingWait::knows(int64_t epoch) const {
   return found != not_waited_for_.end() && Clock::now() < found->second;
 }
 
-Task<ClusterViewPtr> RingWait::view_of(Context context, int64_t epoch) {
+Task<ClusterViewPtr> RingWait::wait_for(Context context, int64_t epoch, Clock::duration time) {
   ClusterViewPtr view = map_.view();
   if (knows(epoch)) co_return view;
   // What lies between two rings may be several views.
-  const Context bounded = context.with_timeout(options_.wait_max);
+  const Context bounded = context.with_timeout(time);
   while (view->ring.epoch() < epoch) {
     Result<ClusterViewPtr> news = co_await map_.newer(bounded, view->revision);
     if (!news) {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "cluster/cluster_view.h"
 
@@ -13,6 +14,8 @@ namespace leat {
 
 struct RingWaitOptions {
   Clock::duration wait_max = std::chrono::seconds(1);
+  // Where nobody waits for what is asked for.
+  Clock::duration upkeep_wait_max = std::chrono::seconds(10);
   // No request waits for a ring so soon after one has waited for it in vain: the worker may be cut
   // off from the registry, and who asks is not.
   Clock::duration pause = std::chrono::minutes(1);
@@ -23,12 +26,18 @@ class RingWait {
   // `map` must outlive it.
   explicit RingWait(ClusterMap& map, RingWaitOptions options = {}) : map_(map), options_(options) {}
 
-  // Whether view_of() would not wait.
+  // Whether neither of these would wait.
   bool knows(int64_t epoch) const;
   // The newest view; its ring is of `epoch` or later where that came in time.
-  Task<ClusterViewPtr> view_of(Context context, int64_t epoch);
+  Task<ClusterViewPtr> view_of(Context context, int64_t epoch) {
+    return wait_for(std::move(context), epoch, options_.wait_max);
+  }
+  Task<ClusterViewPtr> view_for_upkeep(Context context, int64_t epoch) {
+    return wait_for(std::move(context), epoch, options_.upkeep_wait_max);
+  }
 
  private:
+  Task<ClusterViewPtr> wait_for(Context context, int64_t epoch, Clock::duration time);
   void note_vain(int64_t epoch);
 
   ClusterMap& map_;

@@ -97,6 +97,17 @@ TEST_F(RingWaitTest, ThatWhileHasAnEnd) {
   EXPECT_EQ(map_.waits, 2);
 }
 
+TEST_F(RingWaitTest, UpkeepHasATimeOfItsOwn) {
+  RingWait rings(map_,
+                 {.wait_max = milliseconds(0), .upkeep_wait_max = hours(1), .pause = hours(1)});
+  auto waiting = std::async(std::launch::async, [&] {
+    return executor_.wait(rings.view_for_upkeep(Context::background(), 8))->ring.epoch();
+  });
+  EXPECT_EQ(waiting.wait_for(milliseconds(20)), std::future_status::timeout);
+  set_epoch(8);
+  EXPECT_EQ(waiting.get(), 8);
+}
+
 TEST_F(RingWaitTest, WhoGivesUpSaysNothingOfTheRing) {
   RingWait rings(map_, {.wait_max = hours(1), .pause = hours(1)});
   EXPECT_EQ(epoch_for(rings, 8, Context::background().with_timeout(milliseconds(1))), 7);

@@ -50,7 +50,8 @@ class ServedDoor : public ::testing::Test {
                        const FileRefPtr& file) { gone_.push_back(mount + ":" + file->key); },
         // By a clock that stands still, so that nothing cools down while readers are slow.
         .heat = {.hot_bytes_s = 16 * kMiB, .now = [now = Clock::now()] { return now; }},
-        .rings = {.wait_max = std::chrono::minutes(1)}});
+        .rings = {.wait_max = std::chrono::minutes(1),
+                  .upkeep_wait_max = std::chrono::minutes(1)}});
     serve({{}, "127.0.0.1", 0}, "first process");
     set_ring({kSelf});
     worker_ = client(TokenClaims::of_worker(kOther));
