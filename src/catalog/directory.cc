@@ -53,18 +53,18 @@ Directory::Directory(std::string path, MountPtr mount, std::string key, bool tel
       tells_new_(tells_new),
       key_(std::move(key)) {}
 
-Clock::time_point Directory::until(const Freshness& freshness, Asked at) const {
+Clock::time_point Directory::until(const Freshness& freshness, AskedAt at) const {
   if (freshness.mode == Freshness::Mode::kImmutable) return Clock::time_point::max();
   return std::min(add_saturating(at.store, freshness.max_age),
                   add_saturating(at.source, mount_->source->names_last()));
 }
 
-Clock::time_point Directory::fresh_until(const NameRecord& record, Asked at) const {
+Clock::time_point Directory::fresh_until(const NameRecord& record, AskedAt at) const {
   const PathPolicy& policy = record.is_directory() ? policy_ : policy_.of_file(record.name);
   return until(policy.freshness, at);
 }
 
-Clock::time_point Directory::listing_until(Asked at) const {
+Clock::time_point Directory::listing_until(AskedAt at) const {
   return until(policy_.freshness, at);
 }
 
@@ -73,14 +73,14 @@ Clock::time_point Directory::missing_until(std::string_view name, Clock::time_po
 }
 
 bool Directory::listing_is_fresh(Clock::time_point now) const {
-  return listing_ && !expired_ && now < listing_until(listed());
+  return listing_ && !expired_ && now < listing_until(listed_at_);
 }
 
 NameRecord Directory::record_of(std::string_view name, const CheckedName& state) const {
   return {name, state.ref, state.mtime_ns};
 }
 
-CatalogEntry Directory::make_entry(const NameRecord& record, Asked at) const {
+CatalogEntry Directory::make_entry(const NameRecord& record, AskedAt at) const {
   CatalogEntry entry;
   entry.info.name = record.name;
   entry.info.mtime = to_mtime(record.mtime_ns);
@@ -98,7 +98,7 @@ CatalogEntry Directory::make_entry(const NameRecord& record, Asked at) const {
 
 CatalogEntry Directory::entry_of(std::string_view name, const CheckedName& checked,
                                  Clock::time_point checked_at) const {
-  return make_entry(record_of(name, checked), {checked_at, checked_at});
+  return make_entry(record_of(name, checked), {checked_at});
 }
 
 Status Directory::not_found(std::string_view name) const {
@@ -118,22 +118,22 @@ std::optional<Result<CatalogEntry>> Directory::answer(std::string_view name,
       return Error(not_found(name));
     }
     const NameRecord record = record_of(name, state);
-    if (now >= fresh_until(record, {checked_at, checked_at})) return std::nullopt;
-    return make_entry(record, {checked_at, checked_at});
+    if (now >= fresh_until(record, {checked_at})) return std::nullopt;
+    return make_entry(record, {checked_at});
   }
   if (expired_) return std::nullopt;
   if (missing_) {
-    if (now >= missing_until(name, listed_at_)) return std::nullopt;
+    if (now >= missing_until(name, listed_at_.store)) return std::nullopt;
     return Error(*missing_);
   }
   if (!listing_) return std::nullopt;
   if (std::optional<FoundName> record = listing_->find(name)) {
-    if (now >= fresh_until(*record, listed())) return std::nullopt;
-    CatalogEntry entry = make_entry(*record, listed());
+    if (now >= fresh_until(*record, listed_at_)) return std::nullopt;
+    CatalogEntry entry = make_entry(*record, listed_at_);
     entry.place = record->place;
     return entry;
   }
-  if (now >= missing_until(name, listed_at_)) return std::nullopt;
+  if (now >= missing_until(name, listed_at_.store)) return std::nullopt;
   return Error(not_found(name));
 }
 
@@ -143,12 +143,12 @@ std::optional<Result<CatalogEntry>> Directory::last_known(std::string_view name)
     const auto& [state, checked_at, doubtful, told] = single->second;
     if (doubtful) return std::nullopt;
     if (!state.exists) return Error(not_found(name));
-    return make_entry(record_of(name, state), {checked_at, checked_at});
+    return make_entry(record_of(name, state), {checked_at});
   }
   if (missing_) return Error(*missing_);
   std::optional<NameRecord> record = listing_ ? listing_->find(name) : std::nullopt;
   if (!record) return Error(not_found(name));
-  return make_entry(*record, listed());
+  return make_entry(*record, listed_at_);
 }
 
 // A directory that has aged is listed again as soon as that costs no more requests than the single
@@ -167,7 +167,7 @@ Directory::Need Directory::need(std::string_view name, Clock::time_point now) {
 
 std::optional<Result<>> Directory::listing_state(Clock::time_point now) {
   std::lock_guard lock(mutex_);
-  if (missing_ && !expired_ && now < missing_until("", listed_at_)) return Error(*missing_);
+  if (missing_ && !expired_ && now < missing_until("", listed_at_.store)) return Error(*missing_);
   if (listing_is_fresh(now)) return Result<>();
   return std::nullopt;
 }
@@ -184,8 +184,9 @@ ListingPtr Directory::show(std::vector<CatalogEntry> mounted) {
     if (auto shown = shown_.lock(); shown && mounted.empty() && shown_revision_ == revision_) {
       return shown;
     }
-    view = {listing_,  singles_, listed(), expired_ ? listed_at_ : listing_until(listed()),
-            revision_, expired_};
+    view = {listing_,   singles_,
+            listed_at_, expired_ ? listed_at_.store : listing_until(listed_at_),
+            revision_,  expired_};
   }
   bool shareable = mounted.empty();
   Listing::Parts parts{.names = view.table,
@@ -212,9 +213,8 @@ std::vector<Listing::Over> Directory::over_of(const View& view,
   std::vector<Listing::Over> over;
   for (const auto& [name, single] : view.singles) {
     if (std::ranges::binary_search(mounted, std::string_view(name), {}, name_of)) continue;
-    CatalogEntry entry =
-        make_entry(record_of(name, single.state), {single.checked_at, single.checked_at});
-    if (single.doubtful) entry.fresh_until = view.listed.store;
+    CatalogEntry entry = make_entry(record_of(name, single.state), {single.checked_at});
+    if (single.doubtful) entry.fresh_until = view.listed_at.store;
     over.push_back({std::move(entry), single.state.exists});
   }
   // Files that are believed for another time than the others.
@@ -223,8 +223,8 @@ std::vector<Listing::Over> Directory::over_of(const View& view,
     if (view.singles.contains(own.name) || !view.table) continue;
     std::optional<NameRecord> record = view.table->find(own.name);
     if (!record || record->is_directory()) continue;
-    CatalogEntry entry = make_entry(*record, view.listed);
-    if (view.expired) entry.fresh_until = view.listed.store;
+    CatalogEntry entry = make_entry(*record, view.listed_at);
+    if (view.expired) entry.fresh_until = view.listed_at.store;
     over.push_back({std::move(entry)});
   }
   for (CatalogEntry& entry : mounted) over.push_back({std::move(entry)});
@@ -256,7 +256,7 @@ ListingFlightPtr Directory::begin_listing_locked(Clock::time_point now) {
   listing_flight_ = std::make_shared<ListingFlight>();
   listing_flight_->number = ++flights_;
   listing_flight_->epoch = epoch_;
-  listing_flight_->started_at = listing_flight_->asked_at = now;
+  listing_flight_->asked_at = {now};
   listing_flight_->known = listing_;
   return listing_flight_;
 }
@@ -317,8 +317,7 @@ DirectoryNews Directory::finish_listing(const ListingFlight& flight,
     settle_singles(flight, fresh, news);
     listing_ = table ? NameTablePtr(*table) : nullptr;
     missing_ = gone ? std::optional(table.error()) : std::nullopt;
-    listed_at_ = flight.started_at;
-    asked_at_ = flight.asked_at;
+    listed_at_ = flight.asked_at;
     listed_by_ = flight.number;
     expired_ = flight.epoch != epoch_;
     checks_spent_ = 0;
@@ -336,7 +335,7 @@ void Directory::settle_singles(const ListingFlight& flight, NameTable* table, Di
     std::optional<NameRecord> record = table != nullptr ? table->find(name) : std::nullopt;
     bool same = record && single.state.exists &&
                 same_content(NameView::of(*record), NameView::of(record_of(name, single.state)));
-    bool newer = single.checked_at >= flight.started_at;
+    bool newer = single.checked_at >= flight.asked_at.store;
     if (same && single.state.ref) table->adopt(name, single.state.ref);
     using Kind = NamedChange::Kind;
     if (!same && !newer && single.state.exists) {
@@ -367,7 +366,7 @@ DirectoryNews Directory::finish_check(const CheckFlightPtr& flight, const std::s
       existed && checked->exists &&
       same_content(NameView::of(record_of(name, *before)), NameView::of(record_of(name, *checked)));
   if (same) checked->ref = before->ref;
-  if (!current || !listing_ || flight->epoch != epoch_ || listed_at_ > flight->started_at) {
+  if (!current || !listing_ || flight->epoch != epoch_ || listed_at_.store > flight->started_at) {
     return news;
   }
   auto single = singles_.find(name);
@@ -424,7 +423,6 @@ DirectoryPtr Directory::successor(MountPtr mount) {
   next->listing_ = listing_;
   next->missing_ = missing_;
   next->listed_at_ = listed_at_;
-  next->asked_at_ = asked_at_;
   next->expired_ = expired_;
   next->listed_by_ = listed_by_;
   next->flights_ = flights_;

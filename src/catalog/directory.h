@@ -27,14 +27,19 @@ struct CheckedName {
   int64_t mtime_ns = kNoTime;
 };
 
+// When the store was asked, and when we asked our source, which may have answered from memory.
+struct AskedAt {
+  Clock::time_point store;
+  Clock::time_point source = store;
+};
+
 // One listing under way; whoever wants it waits for `result`.
 struct ListingFlight {
   uint64_t number = 0;
   uint64_t epoch = 0;
-  Clock::time_point started_at;  // when the store was asked, by whoever answers us
-  Clock::time_point asked_at;    // when we asked
-  Clock::duration age_max{0};    // of what the source may answer from memory
-  NameTablePtr known;            // the listing before
+  AskedAt asked_at;
+  Clock::duration age_max{0};  // of what the source may answer from memory
+  NameTablePtr known;          // the listing before
   const std::shared_ptr<Trace> trace = trace_of_shared_work();
   RefreshNews news;  // there when the result is
   std::shared_ptr<SharedResult<bool>> result = SharedResult<bool>::make();
@@ -131,16 +136,11 @@ class Directory {
     bool told = false;  // of the change that made it doubtful
   };
 
-  // When the store was asked, and when we asked our source, which may have answered from memory.
-  struct Asked {
-    Clock::time_point store, source;
-  };
-
   // What show() needs, taken under the lock and used outside.
   struct View {
     NameTablePtr table;
     std::map<std::string, Single, std::less<>> singles;
-    Asked listed;
+    AskedAt listed_at;
     Clock::time_point fresh_until;
     uint64_t revision;
     bool expired;
@@ -148,12 +148,11 @@ class Directory {
 
   std::vector<Listing::Over> over_of(const View& view, std::vector<CatalogEntry> mounted) const;
   NameRecord record_of(std::string_view name, const CheckedName& state) const;
-  CatalogEntry make_entry(const NameRecord& record, Asked at) const;
+  CatalogEntry make_entry(const NameRecord& record, AskedAt at) const;
   // What was said at `at` may be believed until then: of a name, of the listing.
-  Clock::time_point until(const Freshness& freshness, Asked at) const;
-  Clock::time_point fresh_until(const NameRecord& record, Asked at) const;
-  Clock::time_point listing_until(Asked at) const;
-  Asked listed() const { return {listed_at_, asked_at_}; }
+  Clock::time_point until(const Freshness& freshness, AskedAt at) const;
+  Clock::time_point fresh_until(const NameRecord& record, AskedAt at) const;
+  Clock::time_point listing_until(AskedAt at) const;
   Clock::time_point missing_until(std::string_view name, Clock::time_point at) const;
   // A kernel may keep the listing for good, so it has to be told of names that come.
   bool tells_added() const { return tells_new_ || kept_for_good(); }
@@ -176,8 +175,7 @@ class Directory {
   mutable std::mutex mutex_;
   NameTablePtr listing_;           // null until loaded
   std::optional<Status> missing_;  // why there is no listing: the directory does not exist
-  Clock::time_point listed_at_;    // when the listing began, by whoever asked the store
-  Clock::time_point asked_at_;     // when we asked for it
+  AskedAt listed_at_;              // when the listing began
   bool expired_ = false;           // whatever its age
   uint64_t epoch_ = 0;             // counts expire()
   uint64_t flights_ = 0;           // ever started

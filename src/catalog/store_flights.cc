@@ -20,7 +20,7 @@ Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, Listin
   Result<std::shared_ptr<NameTable>> table =
       co_await list_directory(context, directory, flight->known, std::move(large), &age);
   // Who asked the store for us asked earlier than we did.
-  flight->started_at -= age;
+  flight->asked_at.store -= age;
   auto enter = [directory, flight, table] { return directory->finish_listing(*flight, table); };
   DirectoryNews news;
   if (flight->known && flight->known->size() > kComparedInPlace) {

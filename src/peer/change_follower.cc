@@ -28,8 +28,8 @@ class ChangeFollowerImpl : public ChangeFollower {
     for (size_t worker = 0; !context.cancelled();) {
       // Numbers of one worker mean nothing to another.
       // One that holds its answer back must not hold the end of what is believed.
-      Context patience = context.with_timeout(options_.lease);
-      if (hears_) patience.deadline = heard + options_.lease;
+      Context patience = context;
+      patience.deadline = (hears_ ? heard : Clock::now()) + options_.lease;
       Result<PeerChanges> news = co_await options_.ask(std::move(patience), worker, after);
       if (context.cancelled()) break;
       if (news) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "cluster/ring_arrival.h"
 #include "peer/snapshots/shared_snapshot.h"
 #include "telemetry/metrics.h"
 
@@ -150,13 +151,9 @@ Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string w
     if (answer) co_return *std::move(answer);
     const RegistryRevision seen = map_.view()->revision;
     if (round.newer_epoch != 0) {
-      // What lies between two rings may be several views.
       const Context wait = context.with_timeout(options_.ring_wait);
-      while (map_.view()->ring.epoch() < round.newer_epoch) {
-        Result<ClusterViewPtr> news = co_await map_.newer(wait, map_.view()->revision);
-        if (!news) break;
-      }
-      insists = map_.view()->ring.epoch() < round.newer_epoch;
+      const ClusterViewPtr view = co_await await_ring(wait, map_, round.newer_epoch);
+      insists = view->ring.epoch() < round.newer_epoch;
     } else if (context.check("a request to the cluster")) {
       rounds_in_vain.add();
       absent_too = true;

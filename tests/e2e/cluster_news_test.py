@@ -156,8 +156,7 @@ def test_who_is_cut_off_shows_nothing_old_and_what_is_new_when_it_is_back(networ
     for each in (folder, asked):
         assert len(os.listdir(each)) == SMALL
     network.cut_off("c0")
-    s3.put_object(Bucket="data", Key="train/small/new", Body=b"new")
-    cluster.workers[0].run("refresh", asked)
+    tell(cluster, s3, "new", asked)
     assert "new" not in os.listdir(folder), "who has told it?"
 
     def rounds_in_vain():

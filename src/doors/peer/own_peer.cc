@@ -163,24 +163,23 @@ Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request
   Result<FileRefPtr> file = own_ref(request.mount, *request.file, request.range);
   if (!file) co_return not_found_here<PeerBytes>(file.error(), *view);
   const bool here = parts_.store != nullptr && parts_.store->missing(**file, request.range).empty();
-  const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
-  const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
-  bool beside = false;
-  if (!here && waits_for_ring(request)) {
-    std::optional<Bytes> hot = parts_.fetcher.try_read(**file, request.range);
-    if (hot) {
-      note_served(request);
-      co_return answered<PeerBytes>(PeerBytes{*std::move(hot), {}}, *view);
-    }
-    view = co_await rings_.view_of(context, request.route.epoch);
-  }
-  if (!here && !request.only_if_cached && !holds(*view, key, request.route)) {
-    beside = is_replica(*view, key, request.route);
-    if (!beside) co_return misdirected<PeerBytes>(*view);
-  }
   if (!here && request.only_if_cached) {
     co_return answered<PeerBytes>(
         error(StatusCode::kNotFound, fmt::format("'{}' is not cached here", (*file)->key)), *view);
+  }
+  bool beside = false;
+  if (!here) {
+    // Who is asked beside the first candidate gets from that one what it has not.
+    if (request.route.replicas <= 1 && !rings_.knows(request.route.epoch)) {
+      std::optional<Bytes> hot = try_read(request);
+      if (hot) co_return answered<PeerBytes>(PeerBytes{*std::move(hot), {}}, *view);
+      view = co_await rings_.view_of(context, request.route.epoch);
+    }
+    const uint32_t stripe = stripe_at(request.range.offset, (*file)->size);
+    const auto key = PlacementKey::stripe((*file)->store, (*file)->key, stripe);
+    const bool holds_it = holds(*view, key, request.route);
+    beside = !holds_it && is_replica(*view, key, request.route);
+    if (!holds_it && !beside) co_return misdirected<PeerBytes>(*view);
   }
   Result<PeerBytes> bytes = co_await fetch(context, *file, request.range, here, beside);
   if (bytes) note_served(request);
@@ -188,12 +187,6 @@ Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request
     parts_.gone(request.mount, *file);
   }
   co_return answered(std::move(bytes), *view);
-}
-
-// Not who is asked beside the first candidate, and gets from that one what it has not.
-bool OwnPeer::waits_for_ring(const PeerRead& request) const {
-  if (request.only_if_cached || request.route.replicas > 1) return false;
-  return !rings_.knows(request.route.epoch);
 }
 
 // `beside` the first candidate; alone where none before this one answers.

@@ -95,7 +95,6 @@ class OwnPeer : public Peer, public FileGiver {
   Result<FileRefPtr> own_ref(const std::string& mount, const FileRef& asked, ByteRange range) const;
   Result<FileRefPtr> own_ref(const std::string& mount, const FileRef& asked) const;
   bool holds(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
-  bool waits_for_ring(const PeerRead& request) const;
   bool is_replica(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
   Task<Result<PeerBytes>> fetch(Context context, FileRefPtr file, ByteRange range, bool here,
                                 bool beside);

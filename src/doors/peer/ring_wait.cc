@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/peer/ring_wait.h"
 
+#include "cluster/ring_arrival.h"
+
 namespace leat {
 namespace {
 
@@ -17,18 +19,9 @@ bool RingWait::knows(int64_t epoch) const {
 }
 
 Task<ClusterViewPtr> RingWait::wait_for(Context context, int64_t epoch, Clock::duration time) {
-  ClusterViewPtr view = map_.view();
-  if (knows(epoch)) co_return view;
-  // What lies between two rings may be several views.
-  const Context bounded = context.with_timeout(time);
-  while (view->ring.epoch() < epoch) {
-    Result<ClusterViewPtr> news = co_await map_.newer(bounded, view->revision);
-    if (!news) {
-      if (context.check("")) note_vain(epoch);
-      break;
-    }
-    view = *std::move(news);
-  }
+  if (knows(epoch)) co_return map_.view();
+  ClusterViewPtr view = co_await await_ring(context.with_timeout(time), map_, epoch);
+  if (view->ring.epoch() < epoch && context.check("")) note_vain(epoch);
   co_return view;
 }
 
