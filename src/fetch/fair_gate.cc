@@ -72,6 +72,11 @@ uint64_t FairGate::waiting() const {
   return waiters_.size();
 }
 
+size_t FairGate::groups() const {
+  std::lock_guard lock(mutex_);
+  return groups_.size();
+}
+
 bool FairGate::group_full_locked(const Ask& ask) const {
   auto group = groups_.find(ask.group);
   const uint64_t used = group == groups_.end() ? 0 : group->second.used;

@@ -70,6 +70,8 @@ class FairGate {
 
   uint64_t in_use() const;
   uint64_t waiting() const;
+  // Groups that hold or want something. Those that do neither take no memory.
+  size_t groups() const;
 
  private:
   struct Waiter {

@@ -196,5 +196,58 @@ TEST_F(FairGateTest, ManySmallOnesDoNotHoldUpALargeOneOfTheirStore) {
   EXPECT_LT(given_back, 50);
 }
 
+// By what all stores have together. Were the small ones let in, they could take each permit that
+// comes free, and the large one would starve.
+TEST_F(FairGateTest, ALargeRequestIsNotOvertakenForEver) {
+  start({8, 8, 8});
+  for (int i = 0; i < 4; ++i) enter("small", {.group = 1, .flow = 1, .cost = 1});
+  enter("half", {.count = 4, .group = 2, .flow = 2, .cost = 1});
+  enter("large", {.count = 4, .group = 2, .flow = 3, .cost = 1});
+  enter("late", {.group = 1, .flow = 4, .cost = 100});
+  for (int i = 0; i < 3; ++i) {
+    give_back_first();
+    EXPECT_EQ(gate_->waiting(), 2u);
+  }
+  EXPECT_EQ(next(), "large");
+  EXPECT_EQ(gate_->in_use(), 8u);
+  EXPECT_EQ(next(), "late");
+}
+
+TEST_F(FairGateTest, AStoreWithoutRequestsLeavesNoRecord) {
+  start({4, 4, 4});
+  for (uint64_t store = 1; store <= 3; ++store) enter("one", {.group = store});
+  EXPECT_EQ(gate_->groups(), 3u);
+  for (int i = 0; i < 3; ++i) give_back_first();
+  EXPECT_EQ(gate_->groups(), 0u);
+  enter("all", {.count = 4, .group = 1});
+  std::stop_source stop;
+  enter("second", {.count = 4, .group = 1}, Context::background().with_cancel(stop.get_token()));
+  stop.request_stop();
+  while (order_size() < 5) std::this_thread::yield();
+  EXPECT_EQ(gate_->groups(), 1u);
+  give_back_first();
+  EXPECT_EQ(gate_->groups(), 0u);
+}
+
+TEST_F(FairGateTest, APermitThatShrinksGivesTheRestBack) {
+  start({8, 8, 8});
+  enter("first", {.count = 8});
+  enter("second", {.count = 5});
+  {
+    std::lock_guard lock(mutex_);
+    held_.front().shrink_to(9);
+  }
+  EXPECT_EQ(gate_->waiting(), 1u);
+  FairGate::Permit first;
+  {
+    std::lock_guard lock(mutex_);
+    first = std::move(held_.front());
+    held_.erase(held_.begin());
+  }
+  first.shrink_to(3);
+  while (order_size() < 2) std::this_thread::yield();
+  EXPECT_EQ(gate_->in_use(), 8u);
+}
+
 }  // namespace
 }  // namespace leat
