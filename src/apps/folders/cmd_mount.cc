@@ -25,7 +25,8 @@ namespace {
 class MountCommand : public Command {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("SOURCE", source_, "Store URL (s3://bucket/prefix) or local directory")
+    app.add_option("SOURCE", source_,
+                   "Store URL (s3://bucket/prefix), local directory, or cluster (leat://worker)")
         ->type_name("DIR")
         ->required();
     app.add_option("DIR", directory_, "An existing directory")->type_name("DIR")->required();
