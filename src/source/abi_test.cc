@@ -153,7 +153,7 @@ class AbiMisuse : public ::testing::Test {
     for (size_t size : sizes) pieces.push_back({std::exchange(at, at + size), size});
     leat_request* request =
         leat_store_read(store_, as_text(key), offset, pieces.data(), pieces.size(),
-                        as_text(version), kTerms, &Ledger::arrived, &Ledger::done, entry.get());
+                        as_text(version), 0, kTerms, &Ledger::arrived, &Ledger::done, entry.get());
     leat_code code = settled(ledger_, entry, request);
     last_ = entry;
     return code;
@@ -251,8 +251,8 @@ TEST(AbiHeaders, AVersionDoesNotBecomeAHeader) {
   auto entry = ledger.begin(4);
   const leat_memory memory{entry->memory.data(), 4};
   const std::string evil = "\"1\"\r\nX-Evil: 1";
-  leat_request* request = leat_store_read(store, as_text("k"), 0, &memory, 1, as_text(evil), kTerms,
-                                          &Ledger::arrived, &Ledger::done, entry.get());
+  leat_request* request = leat_store_read(store, as_text("k"), 0, &memory, 1, as_text(evil), 0,
+                                          kTerms, &Ledger::arrived, &Ledger::done, entry.get());
   EXPECT_NE(settled(ledger, entry, request), LEAT_OK);
   leat_store_close(store);
   for (const std::string& sent : server.requests()) {
@@ -377,7 +377,7 @@ TEST(AbiFuzz, InAnyOrderEachReportsOnce) {
           const size_t first = dice.below(static_cast<unsigned>(entry->memory.size()));
           const std::array<leat_memory, 2> pieces{
               {{memory, first}, {memory + first, entry->memory.size() - first}}};
-          request = leat_store_read(store, as_text(key), dice.below(1000), pieces.data(), 2, {},
+          request = leat_store_read(store, as_text(key), dice.below(1000), pieces.data(), 2, {}, 0,
                                     terms, &Ledger::arrived, &Ledger::done, user);
           break;
         }

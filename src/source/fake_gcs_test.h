@@ -25,11 +25,12 @@ class FakeGcsServer {
   std::string endpoint() const { return process_.endpoint(); }
 
   // Stores an object by curl; a failure of the test when the server refuses it.
-  void put(const std::string& key, std::string_view content) const {
+  // `query` is added to the request's parameters.
+  void put(const std::string& key, std::string_view content, const std::string& query = "") const {
     curl({"-X", "POST", "-H", "Content-Type: application/octet-stream", "--data-binary",
           "@" + process_.upload(content),
           endpoint() + "/upload/storage/v1/b/" + kBucket +
-              "/o?uploadType=media&name=" + percent_encoded(key, "")});
+              "/o?uploadType=media&name=" + percent_encoded(key, "") + query});
   }
 
   // Where the JSON interface gives that object's bytes.

@@ -27,8 +27,9 @@ class MotoServer {
   std::string endpoint() const { return process_.endpoint(); }
 
   // Stores an object by curl; a failure of the test when the server refuses it.
-  void put(const std::string& key, std::string_view content) const {
-    ask(key, {"-T", process_.upload(content)});
+  void put(const std::string& key, std::string_view content, Command arguments = {}) const {
+    arguments.insert(arguments.end(), {"-T", process_.upload(content)});
+    ask(key, std::move(arguments));
   }
 
   // The body of what curl is answered about a key, or about the bucket when that is empty.

@@ -27,6 +27,10 @@ class NginxServer {
   std::string endpoint() const { return process_.endpoint() + "/files"; }
   // The same files; directories are answered with nginx's JSON array.
   std::string json_endpoint() const { return process_.endpoint() + "/json"; }
+  // The same files; X.gz is sent for X to a client that accepts gzip.
+  std::string packing_endpoint() const { return process_.endpoint() + "/packing"; }
+  // The same files; X.gz is unpacked for X on the way to a client that does not accept gzip.
+  std::string unpacking_endpoint() const { return process_.endpoint() + "/unpacking"; }
   std::filesystem::path folder() const { return process_.folder() / "data"; }
 
   void put(const std::string& key, std::string_view content) const {
@@ -57,6 +61,8 @@ http {
            process_.address() + R"(;
     location /files/ { alias data/; autoindex_format html; }
     location /json/ { alias data/; autoindex_format json; }
+    location /packing/ { alias data/; gzip on; gzip_types *; gzip_min_length 1; gzip_static on; }
+    location /unpacking/ { alias data/; gzip_static always; gunzip on; }
   }
 }
 )";

@@ -259,6 +259,7 @@ Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest reques
   }
   const Version wanted = std::exchange(request.if_version, Version());
   request.progress = {};  // which version it is of is known at the end
+  Result<> done;
   for (bool after : {false, true}) {
     Result<SourceObject> now = co_await stat(context, {request.key, request.terms});
     if (!now) co_return Error(now.error());
@@ -267,11 +268,12 @@ Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest reques
                       fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
                                   now->version.to_string(), wanted.to_string()));
     }
-    if (after) break;
-    Result<> done = co_await read_once(context, request, pieces);
-    if (!done) co_return done;
+    if (after) co_return done;
+    done = co_await read_once(context, request, pieces);
+    // An answer out of another size may come of a change: the second stat says so.
+    if (!done && done.error().code() != StatusCode::kUnsupported) co_return done;
   }
-  co_return Result<>();
+  co_return done;
 }
 
 Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
@@ -284,7 +286,7 @@ Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
     pending->published.store(true, std::memory_order_release);
     const leat_arrived arrived = request.progress.wanted() ? &on_arrived : nullptr;
     return leat_store_read(store_.get(), as_text(request.key), request.range.offset, memory.data(),
-                           memory.size(), as_text(request.if_version.value),
+                           memory.size(), as_text(request.if_version.value), request.object_size,
                            as_terms(request.terms), arrived, &on_done, pending);
   };
   std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,

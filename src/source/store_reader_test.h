@@ -75,7 +75,7 @@ class StoreReader {
     std::string into(size, '?');
     report = {};
     Context patience = Context::background().with_timeout(std::chrono::seconds(20));
-    ReadRequest request{std::move(key), {offset, size}, std::move(version), terms};
+    ReadRequest request{std::move(key), {offset, size}, std::move(version), terms, object_size};
     auto task = source().read(patience, request, std::as_writable_bytes(std::span(into)));
     Result<> done = executor.wait(std::move(task));
     if (!done) return Error(done.error());
@@ -115,6 +115,7 @@ class StoreReader {
 
   OpendalConfig config;
   unsigned attempts = 1;
+  uint64_t object_size = 0;  // of the object, as the reader knows it; 0: it does not
   AttemptTerms terms;
   AttemptReport report;
   Executor executor;

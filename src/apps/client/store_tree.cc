@@ -187,7 +187,10 @@ class StoreTree : public PathTree {
 
   std::future<Result<Bytes>> start_piece(const SourceObject& object, ByteRange& left) {
     ByteRange range{left.offset, std::min(kPieceBytes, left.size)};
-    ReadRequest request{.key = object.key, .range = range, .if_version = object.version};
+    ReadRequest request{.key = object.key,
+                        .range = range,
+                        .if_version = object.version,
+                        .object_size = object.size};
     left = {range.end(), left.size - range.size};
     return boost::asio::co_spawn(executor_.any(), read_piece(*source_, request),
                                  boost::asio::use_future);

@@ -73,7 +73,10 @@ class StoreLook {
 
   void measure_reading(const SourceObject& file) {
     Buffer buffer(std::min(file.size, kReadBytesMax));
-    ReadRequest request{.key = file.key, .range = {0, buffer.size()}, .if_version = file.version};
+    ReadRequest request{.key = file.key,
+                        .range = {0, buffer.size()},
+                        .if_version = file.version,
+                        .object_size = file.size};
     const auto begun = Clock::now();
     Result<> read = executor_.wait(source_->read(context_, std::move(request), buffer.span()));
     if (!read) return fail("reading", read.error());

@@ -170,11 +170,13 @@ leat_request* leat_store_list(const leat_store* store, leat_text prefix, int rec
                               leat_text token, leat_terms terms, leat_done done, void* user);
 /* One GET from `offset` of as many bytes as the pieces of `into` hold together, which must not be
  * none, straight into them in their order; succeeds only if exactly these came. `if_version`
- * is empty or the version that the object must have. The array is copied, the memory is not.
- * `arrived` may be null. */
+ * is empty or the version that the object must have. `object_size` is the size of the whole object,
+ * 0 where it is unknown; an answer that is a part of another size is LEAT_UNSUPPORTED. The array is
+ * copied, the memory is not. `arrived` may be null. */
 leat_request* leat_store_read(const leat_store* store, leat_text key, uint64_t offset,
                               const leat_memory* into, size_t into_count, leat_text if_version,
-                              leat_terms terms, leat_arrived arrived, leat_done done, void* user);
+                              uint64_t object_size, leat_terms terms, leat_arrived arrived,
+                              leat_done done, void* user);
 /* Changes. What is written is there as a whole or not at all; an outcome that is not LEAT_OK, or a
  * cancel, leaves open whether it is. Content is copied before the call returns. Of a write, a copy
  * and a finish the outcome has one entry: what is there now, its mtime only where the answer told

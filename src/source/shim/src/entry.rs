@@ -15,6 +15,9 @@ pub enum VersionKind {
     Generation = 2,
 }
 
+/// Accept-Encoding: bytes are wanted as they are.
+pub const IDENTITY: &str = "identity";
+
 /// How a store speaks of objects.
 #[derive(Clone, Copy)]
 pub struct Dialect {
@@ -23,6 +26,8 @@ pub struct Dialect {
     pub exact_times: bool,
     /// Its servers take a backslash for a slash.
     pub turns_backslash: bool,
+    /// Accept-Encoding with which it returns objects as they are stored.
+    pub accepts: &'static str,
 }
 
 pub struct Entry {

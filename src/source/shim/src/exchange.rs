@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use opendal::{Error, ErrorKind};
 use reqsign_aws_v4::Credential;
 
-use crate::entry::VersionKind;
+use crate::entry::{IDENTITY, VersionKind};
 use crate::get::Terms;
 use crate::sign::Signer;
 use crate::target::Target;
@@ -62,24 +62,40 @@ pub struct Read {
     pub signer: Option<Arc<Signer>>,
     /// That was demanded.
     pub version: Option<(VersionKind, String)>,
+    /// Size of the whole object, as the caller knows it. 0: unknown.
+    pub object_size: u64,
 }
 
 /// What one attempt sees of its traffic.
 pub struct Exchange {
     pub purpose: Purpose,
     pub terms: Terms,
+    /// Accept-Encoding of requests for objects.
+    accepts: &'static str,
     start: Instant,
     seen: Mutex<Seen>,
 }
 
 impl Exchange {
     pub fn new(purpose: Purpose, terms: Terms) -> Arc<Self> {
+        Self::accepting(IDENTITY, purpose, terms)
+    }
+
+    /// `accepts` is the Accept-Encoding with which the store returns objects as they are stored.
+    pub fn accepting(accepts: &'static str, purpose: Purpose, terms: Terms) -> Arc<Self> {
         Arc::new(Self {
             purpose,
             terms,
+            accepts,
             start: Instant::now(),
             seen: Mutex::default(),
         })
+    }
+
+    /// The Accept-Encoding of a request. Only objects are asked for as they are stored: a listing
+    /// must not come compressed.
+    pub fn encoding(&self, of_object: bool) -> HeaderValue {
+        HeaderValue::from_static(if of_object { self.accepts } else { IDENTITY })
     }
 
     pub fn answer(&self) -> Answer {

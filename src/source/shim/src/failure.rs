@@ -8,6 +8,8 @@ use opendal::ErrorKind;
 use crate::exchange::{Answer, EXCHANGE};
 use crate::hdfs;
 
+/// OpenDAL's text about a HEAD without a Content-Length.
+const NO_SIZE: &str = "does not contain file content length";
 /// Characters of a text that a provider of credentials was answered.
 const CAUSE_MAX: usize = 400;
 
@@ -69,6 +71,11 @@ impl Failure {
         }
         if let Some(thrown) = hdfs::thrown(error) {
             return thrown;
+        }
+        if error.message().contains(NO_SIZE) && matches!(answer.status, Some(200..=299)) {
+            let text = "the store names no size of the object: it makes or unpacks the content on \
+                        demand";
+            return Self::new(Code::Unsupported, text);
         }
         let (store_code, store_text) = store_error(error.message());
         let code = code_of(error, store_code.as_deref(), answer);

@@ -8,6 +8,7 @@
 //! `sign`, `credentials`, `role` and `env_file` say who asks and `reload` when that has changed,
 //! `failure` says what went wrong.
 mod abi;
+mod answer_check;
 mod command;
 mod credentials;
 mod entry;

@@ -59,6 +59,31 @@ pub fn operator(builder: impl Builder) -> Result<Operator, String> {
 pub fn build(options: &HashMap<String, String>) -> Result<Built, String> {
     let options = &Options(options);
     check_environment(options.text("scheme"))?;
+    let built = build_service(options)?;
+    Ok(match is_google(options) {
+        true => accepting_gzip(built),
+        false => built,
+    })
+}
+
+/// Google unpacks objects of `Content-Encoding: gzip` for clients that do not accept it, and then
+/// ignores the range (decompressive transcoding), also through its S3 interface.
+fn is_google(options: &Options<'_>) -> bool {
+    let host = options.text("endpoint").rsplit('/').next();
+    options.text("scheme") == "gs" || host == Some("storage.googleapis.com")
+}
+
+fn accepting_gzip(built: Built) -> Built {
+    Built {
+        dialect: Dialect {
+            accepts: "gzip",
+            ..built.dialect
+        },
+        ..built
+    }
+}
+
+fn build_service(options: &Options<'_>) -> Result<Built, String> {
     let endpoint = options.text("endpoint");
     use Style::{Continued, Index, Levels, StartAfter};
     use VersionKind::{Etag, Generation, None};

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use opendal::options::ReaderOptions;
 use opendal::{BufferStream, Executor, OperationContext, Operator};
 
-use crate::entry::{Dialect, Entry, VersionKind, check_addressable, check_kind};
+use crate::entry::{Dialect, Entry, IDENTITY, VersionKind, check_addressable, check_kind};
 use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
 use crate::failure::{Code, Failure};
 use crate::folders::Folders;
@@ -78,10 +78,21 @@ impl Built {
                 version,
                 exact_times: false,
                 turns_backslash: false,
+                accepts: IDENTITY,
             },
             writes: Writes::Whole,
         }
     }
+}
+
+/// What is read of an object.
+pub struct Part {
+    pub key: String,
+    pub offset: u64,
+    /// Of the whole object, as the caller knows it. 0: unknown.
+    pub object_size: u64,
+    /// That it must have; empty: any.
+    pub version: String,
 }
 
 /// What came of a request, besides its result.
@@ -212,13 +223,17 @@ impl Store {
 
     pub async fn read(
         &self,
-        key: String,
-        offset: u64,
+        part: Part,
         target: Target,
-        version: String,
         terms: Terms,
         trace: &mut Trace,
     ) -> Result<(), Failure> {
+        let Part {
+            key,
+            offset,
+            object_size,
+            version,
+        } = part;
         check_addressable(&key, self.dialect)?;
         let size = target.size() as u64;
         if size == 0 || offset.checked_add(size).is_none() {
@@ -235,6 +250,7 @@ impl Store {
                 target: target.clone(),
                 signer: self.signer.now(),
                 version: told.clone().map(|text| (self.dialect.version, text)),
+                object_size,
             })
         };
         let done = self
@@ -385,7 +401,7 @@ impl Store {
         }
         let openings = self.reload.openings();
         trace.requests += 1;
-        let exchange = Exchange::new(purpose(), terms);
+        let exchange = Exchange::accepting(self.dialect.accepts, purpose(), terms);
         let result = EXCHANGE.scope(exchange.clone(), work()).await;
         trace.first_byte = exchange.first_byte();
         trace.retry_after = exchange.retry_after();

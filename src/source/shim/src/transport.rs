@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use futures::stream;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use opendal::raw::Operation;
 use opendal::raw::oio::ReadStream;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, Result};
 
-use crate::entry::VersionKind;
+use crate::answer_check::check;
 use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
 use crate::failure::with_sources;
 use crate::get::{Getter, Got, TEXT_MAX, Way};
@@ -67,7 +67,7 @@ impl WatchedTransport {
         exchange: &Exchange,
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
-        let asked = self.stock.fetch(request);
+        let asked = self.stock.fetch(accepting(exchange, request));
         let asked = within(exchange.terms.first_byte, STORE, asked).await;
         let response = asked.inspect_err(|error| {
             if error.is_temporary() {
@@ -142,6 +142,7 @@ impl WatchedTransport {
     ) -> Result<Response<HttpBody>> {
         let (mut parts, body) = request.into_parts();
         sign(exchange, read, &mut parts).await?;
+        accept_as_stored(exchange, &mut parts);
         if !self.stock_only
             && parts.method == Method::GET
             && let Some(way) = Way::to(&parts.uri)
@@ -195,6 +196,7 @@ pub async fn read_straight(
     way: &Way,
 ) -> Result<Got> {
     sign(exchange, read, &mut parts).await?;
+    accept_as_stored(exchange, &mut parts);
     get(exchange, read, &parts, way).await
 }
 
@@ -225,36 +227,21 @@ async fn get(exchange: &Exchange, read: &Read, parts: &Parts, way: &Way) -> Resu
         .await
 }
 
-/// Before anything of a body is touched.
-fn check(
-    read: &Read,
-    asked: Option<&HeaderValue>,
-    status: StatusCode,
-    headers: &HeaderMap,
-) -> Result<()> {
-    if status.is_success()
-        && let Some(wanted) = &read.version
-        && is_another(headers, wanted)
-    {
-        let message = "the store ignored the condition and answered with another version";
-        return Err(Error::new(ErrorKind::ConditionNotMatch, message));
-    }
-    let asked = asked.and_then(|value| value.to_str().ok());
-    asked.map_or(Ok(()), |asked| check_range(asked, status, headers))
+/// After the signature, since proxies change this header.
+fn accept_as_stored(exchange: &Exchange, parts: &mut Parts) {
+    let encoding = exchange.encoding(true);
+    parts.headers.insert(header::ACCEPT_ENCODING, encoding);
 }
 
-/// Whether the answer says of itself that it is not the version that was demanded.
-fn is_another(headers: &HeaderMap, (kind, wanted): &(VersionKind, String)) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    match kind {
-        VersionKind::None => false,
-        VersionKind::Etag => {
-            text("etag").is_some_and(|etag| etag.trim_matches('"') != wanted.trim_matches('"'))
-        }
-        VersionKind::Generation => {
-            text("x-goog-generation").is_some_and(|generation| generation != wanted)
-        }
+/// A request of the stock client: a HEAD must get the size that a read will find.
+fn accepting(exchange: &Exchange, mut request: Request<Buffer>) -> Request<Buffer> {
+    let is_head = request.method() == Method::HEAD;
+    if is_head || request.method() == Method::GET {
+        let encoding = exchange.encoding(is_head);
+        let headers = request.headers_mut();
+        headers.entry(header::ACCEPT_ENCODING).or_insert(encoding);
     }
+    request
 }
 
 fn text_body(text: Vec<u8>) -> HttpBody {
@@ -303,65 +290,6 @@ async fn within<T>(
         let message = format!("{what} for {} ms", limit.as_millis());
         Err(Error::new(ErrorKind::Unexpected, message).set_temporary())
     })
-}
-
-/// A success must carry exactly the bytes that were asked for; OpenDAL takes what comes.
-fn check_range(asked: &str, status: StatusCode, headers: &HeaderMap) -> Result<()> {
-    let text = |name| {
-        headers
-            .get(name)
-            .and_then(|v: &http::HeaderValue| v.to_str().ok())
-    };
-    let Some((first, last)) = asked.strip_prefix("bytes=").and_then(|r| r.split_once('-')) else {
-        return Ok(());
-    };
-    let (Ok(first), Ok(last)) = (first.parse::<u64>(), last.parse::<u64>()) else {
-        return Ok(());
-    };
-    match status {
-        StatusCode::OK => {
-            // Lawful where the range is the whole object (RFC 9110, 14.2).
-            let whole = text(header::CONTENT_LENGTH).and_then(|v| v.parse().ok());
-            if first == 0 && whole == Some(last + 1) {
-                return Ok(());
-            }
-            // Too short to be the object: what some machine in between has to say.
-            if let Some(length) = whole.filter(|length| *length <= last) {
-                let message = format!("the store answered 200 with {length} bytes to '{asked}'");
-                return Err(Error::new(ErrorKind::Unexpected, message).set_temporary());
-            }
-            Err(Error::new(
-                ErrorKind::Unsupported,
-                "the store ignored the range and answered 200 with the whole object",
-            ))
-        }
-        StatusCode::PARTIAL_CONTENT => {
-            let mut ranges = headers.get_all(header::CONTENT_RANGE).iter();
-            if ranges.nth(1).is_some() {
-                let error = Error::new(ErrorKind::Unexpected, "the answer has two ranges");
-                return Err(error.set_temporary());
-            }
-            let got = text(header::CONTENT_RANGE).unwrap_or_default();
-            let (range, total) = got
-                .strip_prefix("bytes ")
-                .and_then(|r| r.split_once('/'))
-                .unwrap_or_default();
-            if range == format!("{first}-{last}") {
-                return Ok(());
-            }
-            if total.parse::<u64>().is_ok_and(|total| total <= last) {
-                let message = format!("the object has only {total} bytes");
-                return Err(Error::new(ErrorKind::RangeNotSatisfied, message));
-            }
-            let message = format!("the store answered with range '{got}' to '{asked}'");
-            Err(Error::new(ErrorKind::Unexpected, message).set_temporary())
-        }
-        other if other.is_success() => {
-            let message = format!("the store answered {} to a read", other.as_u16());
-            Err(Error::new(ErrorKind::Unexpected, message).set_temporary())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// One client, so that all stores share its connections.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::entry::VersionKind;
-use crate::store::{Store, Trace};
+use crate::store::{Part, Store, Trace};
 use crate::target::{Arrived, Listener, Target};
 use crate::traffic::{self, Traffic};
 
@@ -121,6 +121,7 @@ pub unsafe extern "C" fn leat_store_read(
     into: *const Memory,
     into_count: usize,
     if_version: Text,
+    object_size: u64,
     terms: Terms,
     arrived: Option<Arrived>,
     done: Done,
@@ -137,9 +138,13 @@ pub unsafe extern "C" fn leat_store_read(
         let mut trace = Trace::default();
         let filled = match texts {
             Some((key, version)) => {
-                store
-                    .read(key, offset, target, version, terms.limits(), &mut trace)
-                    .await
+                let part = Part {
+                    key,
+                    offset,
+                    object_size,
+                    version,
+                };
+                store.read(part, target, terms.limits(), &mut trace).await
             }
             None => not_utf8(),
         };
