@@ -114,6 +114,8 @@ OpendalSource::OpendalSource(OpendalConfig config, StorePtr store, std::string_v
   capabilities_.part_bytes_min = abilities.part_min;
   capabilities_.parts_max = abilities.parts_max;
   repeats_parts_ = abilities.repeats_parts != 0;
+  lists_versions_ = capabilities_.conditional_read && !capabilities_.real_directories &&
+                    version_kind_ == Version::Kind::kEtag;
 }
 
 SourceObject OpendalSource::to_object(const leat_entry& entry) const {
@@ -208,18 +210,6 @@ Status OpendalSource::explain(const Status& failure, const std::string& what) co
   return {failure.code(), fmt::format("cannot {}: {}{}", what, failure.message(), advice)};
 }
 
-Task<Result<SourceObject>> OpendalSource::stat(Context context, StatRequest request) {
-  source_metrics::stat_requests.add();
-  Start start = [this, &request](Pending* pending) {
-    return leat_store_stat(store_.get(), as_text(request.key), as_terms(request.terms), &on_done,
-                           pending);
-  };
-  std::string what = fmt::format("stat {}/{}", name_, request.key);
-  Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
-  if (!answer) co_return Error(answer.error());
-  co_return std::move((*answer)->objects.at(0));
-}
-
 Task<Result<ListPage>> OpendalSource::list(Context context, ListRequest request) {
   source_metrics::list_requests.add();
   Start start = [this, &request](Pending* pending) {
@@ -235,67 +225,6 @@ Task<Result<ListPage>> OpendalSource::list(Context context, ListRequest request)
       "addressed");
   co_return ListPage{std::move((*answer)->objects), std::move((*answer)->next_token),
                      (*answer)->left_out.count};
-}
-
-Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
-                                   std::span<std::byte> into) {
-  std::vector<std::span<std::byte>> pieces{into};
-  Result<> done =
-      co_await read_scattered(std::move(context), std::move(request), std::move(pieces));
-  co_return done;
-}
-
-Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest request,
-                                             std::vector<std::span<std::byte>> pieces) {
-  size_t room = 0;
-  for (std::span<std::byte> piece : pieces) room += piece.size();
-  LEAT_CHECK(room == request.range.size);
-  if (room == 0) co_return Result<>();
-  bool store_compares = capabilities_.conditional_read && request.if_version.kind == version_kind_;
-  if (store_compares || !request.if_version.known()) {
-    if (!store_compares) request.progress = {};
-    Result<> done = co_await read_once(context, request, pieces);
-    co_return done;
-  }
-  const Version wanted = std::exchange(request.if_version, Version());
-  request.progress = {};  // which version it is of is known at the end
-  Result<> done;
-  for (bool after : {false, true}) {
-    Result<SourceObject> now = co_await stat(context, {request.key, request.terms});
-    if (!now) co_return Error(now.error());
-    if (now->version != wanted) {
-      co_return error(StatusCode::kChanged,
-                      fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
-                                  now->version.to_string(), wanted.to_string()));
-    }
-    if (after) co_return done;
-    done = co_await read_once(context, request, pieces);
-    // An answer out of another size may come of a change: the second stat says so.
-    if (!done && done.error().code() != StatusCode::kUnsupported) co_return done;
-  }
-  co_return done;
-}
-
-Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
-                                        std::vector<std::span<std::byte>> pieces) {
-  source_metrics::read_requests.add();
-  std::vector<leat_memory> memory;
-  for (std::span<std::byte> piece : pieces) memory.push_back({piece.data(), piece.size()});
-  Start start = [this, &request, &memory](Pending* pending) {
-    pending->progress = request.progress;
-    pending->published.store(true, std::memory_order_release);
-    const leat_arrived arrived = request.progress.wanted() ? &on_arrived : nullptr;
-    return leat_store_read(store_.get(), as_text(request.key), request.range.offset, memory.data(),
-                           memory.size(), as_text(request.if_version.value), request.object_size,
-                           as_terms(request.terms), arrived, &on_done, pending);
-  };
-  std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
-                                 request.range.offset, name_, request.key);
-  Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
-  // What came of an answer that broke off is not asked for again.
-  source_metrics::bytes.add(answer ? request.range.size : request.progress.bytes());
-  if (!answer) co_return Error(answer.error());
-  co_return Result<>();
 }
 
 }  // namespace leat

@@ -17,6 +17,7 @@
 #include "runtime/shared_result.h"
 #include "source/source.h"
 #include "source/source_metrics.h"
+#include "source/version_forms.h"
 
 struct leat_store;
 struct leat_request;
@@ -99,6 +100,16 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   // The same for a request whose answer is one object, or none.
   Task<Result<SourceObject>> change(Context context, std::string what, AttemptReport* report,
                                     Start start) const;
+  // What a HEAD says.
+  Task<Result<SourceObject>> stat_once(Context context, StatRequest request) const;
+  // What the listing says of the key that was found; nothing where it has no such file.
+  Task<std::optional<SourceObject>> find_listed(Context context, const StatRequest& request) const;
+  // Whether the demanded version, which the store says is gone, is the present one in another form;
+  // remembers that.
+  Task<bool> is_form_of_present(Context context, const ReadRequest& request);
+  // Of the demanded version: by condition, or by stats before and after.
+  Task<Result<>> read_version(Context context, ReadRequest request,
+                              std::vector<std::span<std::byte>> pieces);
   // With the version, if there is one, as the request's condition.
   Task<Result<>> read_once(Context context, ReadRequest request,
                            std::vector<std::span<std::byte>> pieces);
@@ -113,6 +124,9 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   Version::Kind version_kind_;
   SourceCapabilities capabilities_;
   bool repeats_parts_ = false;
+  // Listings and HEADs have ETags of their own, which may be written differently.
+  bool lists_versions_ = false;
+  VersionForms forms_;
   std::once_flag left_out_said_;
 };
 

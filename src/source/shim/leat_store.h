@@ -163,7 +163,8 @@ leat_abilities leat_store_abilities(const leat_store* store);
 /* A key that ends in '/' succeeds when it is a directory, or anything is below it. */
 leat_request* leat_store_stat(const leat_store* store, leat_text key, leat_terms terms,
                               leat_done done, void* user);
-/* `prefix` is empty or ends in '/'. `token` is empty or the next_token of the page before; it stays
+/* `prefix` is empty or ends in '/'; the store's listing of a file's key, as a prefix, has that file
+ * first. `token` is empty or the next_token of the page before; it stays
  * good for as long as one likes. A page has as many entries as the store gives in one answer;
  * where directories are real, a level is one page. */
 leat_request* leat_store_list(const leat_store* store, leat_text prefix, int recursive,

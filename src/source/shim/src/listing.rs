@@ -329,9 +329,9 @@ impl Listings {
     }
 }
 
-/// Whether `key` is the listed prefix itself.
+/// Whether `key` is the listed directory itself.
 fn is_same(key: &str, prefix: &str) -> bool {
-    key == prefix || (prefix.is_empty() && key == "/")
+    (key == prefix && key.ends_with('/')) || (prefix.is_empty() && key == "/")
 }
 
 /// What does not lie below the prefix was said to somebody else.

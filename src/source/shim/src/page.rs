@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pages of listings, as they come over the wire. OpenDAL's readers take any document of which they
 //! know no element for an empty listing, so a proxy's "come back later" would hide every object.
+use opendal::raw::Timestamp;
 use opendal::{Error, ErrorKind, Result};
 
 /// What the root of a listing is called: S3 and its like; Azure.
@@ -28,6 +29,107 @@ pub fn check_listing(body: &str) -> Result<()> {
         return Ok(());
     }
     Err(not_whole("the listing was cut".to_string()))
+}
+
+/// Times before 1970 stand for none (`Entry::new`): one for each form of the stores.
+const NO_TIME: &str = "1930-01-01T00:00:00Z";
+const NO_HTTP_TIME: &str = "Wed, 01 Jan 1930 00:00:00 GMT";
+
+pub fn is_http_time(text: &str) -> bool {
+    Timestamp::parse_rfc2822(text.trim()).is_ok()
+}
+
+fn is_time(text: &str) -> bool {
+    text.trim().parse::<Timestamp>().is_ok()
+}
+
+/// A listing in which each object has a time that can be read. OpenDAL would refuse the whole page
+/// for one that has none.
+pub fn with_times(page: Vec<u8>) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(&page) else {
+        return page;
+    };
+    let text = text.trim_start_matches('\u{feff}');
+    let repaired = if text.trim_start().starts_with('{') {
+        with_json_times(text)
+    } else if text.contains("<EnumerationResults") {
+        with_xml_times(
+            text,
+            "Properties",
+            "Last-Modified",
+            is_http_time,
+            NO_HTTP_TIME,
+        )
+    } else {
+        with_xml_times(text, "Contents", "LastModified", is_time, NO_TIME)
+    };
+    repaired.map_or(page, String::into_bytes)
+}
+
+/// Nothing where there is nothing to repair.
+fn with_xml_times(
+    page: &str,
+    object: &str,
+    tag: &str,
+    is_good: fn(&str) -> bool,
+    none: &str,
+) -> Option<String> {
+    let (opening, closing) = (format!("<{object}>"), format!("</{object}>"));
+    let (begin, end) = (format!("<{tag}>"), format!("</{tag}>"));
+    let is_bad = |element: &&str| {
+        let time = element
+            .split_once(&begin)
+            .and_then(|(_, rest)| rest.split_once(&end));
+        !time.is_some_and(|(time, _)| is_good(time))
+    };
+    let elements = page.split(&opening).skip(1);
+    let elements = elements.map(|rest| rest.split(&closing).next().unwrap_or_default());
+    if !elements.clone().any(|element| is_bad(&element)) {
+        return None;
+    }
+    let mut repaired = page.split(&opening).next().unwrap_or_default().to_string();
+    for rest in page.split(&opening).skip(1) {
+        let (element, after) = rest.split_once(&closing).unwrap_or((rest, ""));
+        repaired.push_str(&opening);
+        if is_bad(&element) {
+            let element = element.replace(&format!("<{tag}/>"), "");
+            let (before, time) = element.split_once(&begin).unwrap_or((&element, ""));
+            let (_, behind) = time.split_once(&end).unwrap_or_default();
+            repaired.extend([before, behind, &begin, none, &end]);
+        } else {
+            repaired.push_str(element);
+        }
+        repaired.extend([&closing, after]);
+    }
+    Some(repaired)
+}
+
+/// Google's.
+fn with_json_times(page: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Times<'a> {
+        #[serde(borrow, default)]
+        items: Vec<Item<'a>>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Item<'a> {
+        #[serde(borrow, default)]
+        updated: Option<std::borrow::Cow<'a, str>>,
+    }
+    let is_good = |item: &Item<'_>| item.updated.as_deref().is_some_and(is_time);
+    let times = serde_json::from_str::<Times<'_>>(page);
+    if times.is_ok_and(|times| times.items.iter().all(is_good)) {
+        return None;
+    }
+    let mut whole: serde_json::Value = serde_json::from_str(page).ok()?;
+    for item in whole.get_mut("items")?.as_array_mut()? {
+        let time = item.get("updated").and_then(|time| time.as_str());
+        if !time.is_some_and(is_time) {
+            item.as_object_mut()?
+                .insert("updated".to_string(), NO_TIME.into());
+        }
+    }
+    Some(whole.to_string())
 }
 
 fn not_whole(text: String) -> Error {

@@ -19,7 +19,7 @@ use crate::answer_check::check;
 use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
 use crate::failure::with_sources;
 use crate::get::{Getter, Got, TEXT_MAX, Way};
-use crate::page::check_listing;
+use crate::page::{check_listing, is_http_time, with_times};
 use crate::traffic::{self, Stock};
 use crate::trust::tls_config;
 
@@ -75,6 +75,7 @@ impl WatchedTransport {
             }
         })?;
         exchange.note(response.status(), response.headers());
+        let response = without_bad_time(response);
         if response.status().is_success() {
             return Ok(response);
         }
@@ -127,6 +128,7 @@ impl WatchedTransport {
             }
         }
         check_listing(&String::from_utf8_lossy(&text))?;
+        let text = with_times(text);
         exchange.note_page(&text);
         Ok(Response::from_parts(parts, text_body(text)))
     }
@@ -225,6 +227,16 @@ async fn get(exchange: &Exchange, read: &Read, parts: &Parts, way: &Way) -> Resu
     Getter::shared()
         .get(parts, way, &read.target, exchange.terms, seen)
         .await
+}
+
+/// A time that cannot be read is none, instead of the end of the request.
+fn without_bad_time(mut response: Response<HttpBody>) -> Response<HttpBody> {
+    let headers = response.headers_mut();
+    let time = headers.get(header::LAST_MODIFIED);
+    if time.is_some_and(|value| !value.to_str().is_ok_and(is_http_time)) {
+        headers.remove(header::LAST_MODIFIED);
+    }
+    response
 }
 
 /// After the signature, since proxies change this header.

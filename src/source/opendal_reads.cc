@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads and stats of an OpendalSource: which version is demanded, and how it is compared.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "source/opendal_source.h"
+#include "source/shim/leat_store.h"
+#include "source/shim_types.h"
+
+namespace leat {
+
+Task<Result<SourceObject>> OpendalSource::stat_once(Context context, StatRequest request) const {
+  source_metrics::stat_requests.add();
+  Start start = [this, &request](Pending* pending) {
+    return leat_store_stat(store_.get(), as_text(request.key), as_terms(request.terms), &on_done,
+                           pending);
+  };
+  std::string what = fmt::format("stat {}/{}", name_, request.key);
+  Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
+  if (!answer) co_return Error(answer.error());
+  co_return std::move((*answer)->objects.at(0));
+}
+
+Task<Result<SourceObject>> OpendalSource::stat(Context context, StatRequest request) {
+  Result<SourceObject> found = co_await stat_once(context, request);
+  if (!found || !forms_.any() || found->kind != FileKind::kFile) co_return found;
+  if (auto known = forms_.listed(request.key, found->version)) {
+    found->version = *std::move(known);
+    co_return found;
+  }
+  const std::optional<SourceObject> listed = co_await find_listed(context, request);
+  if (!listed || listed->version == found->version || !VersionForms::agree(*listed, *found)) {
+    co_return found;
+  }
+  forms_.remember(name_, request.key, listed->version, found->version);
+  found->version = listed->version;
+  co_return found;
+}
+
+Task<std::optional<SourceObject>> OpendalSource::find_listed(Context context,
+                                                             const StatRequest& request) const {
+  source_metrics::list_requests.add();
+  Start start = [this, &request](Pending* pending) {
+    return leat_store_list(store_.get(), as_text(request.key), /*recursive=*/0, {},
+                           as_terms(request.terms), &on_done, pending);
+  };
+  std::string what = fmt::format("list {}/{}", name_, request.key);
+  Result<AnswerPtr> answer = co_await call(context, what, nullptr, start);
+  if (!answer) co_return std::nullopt;
+  for (SourceObject& object : (*answer)->objects) {
+    if (object.key == request.key) co_return std::move(object);
+  }
+  co_return std::nullopt;
+}
+
+Task<bool> OpendalSource::is_form_of_present(Context context, const ReadRequest& request) {
+  const StatRequest asked{request.key, request.terms};
+  Result<SourceObject> found = co_await stat_once(context, asked);
+  if (!found || found->version == forms_.demanded(request.key, request.if_version)) co_return false;
+  if (request.object_size != 0 && found->size != request.object_size) co_return false;
+  // Listed after the HEAD: a store that is consistent would list what has come since.
+  const std::optional<SourceObject> listed = co_await find_listed(context, asked);
+  if (!listed || listed->version != request.if_version || !VersionForms::agree(*listed, *found)) {
+    co_return false;
+  }
+  forms_.remember(name_, request.key, listed->version, found->version);
+  co_return true;
+}
+
+Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
+                                   std::span<std::byte> into) {
+  std::vector<std::span<std::byte>> pieces{into};
+  Result<> done =
+      co_await read_scattered(std::move(context), std::move(request), std::move(pieces));
+  co_return done;
+}
+
+Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest request,
+                                             std::vector<std::span<std::byte>> pieces) {
+  Result<> done = co_await read_version(context, request, pieces);
+  const bool may_be_another_form = lists_versions_ && request.if_version.known();
+  if (done || !may_be_another_form || done.error().code() != StatusCode::kChanged) co_return done;
+  const bool is_form = co_await is_form_of_present(context, request);
+  if (!is_form) co_return done;
+  Result<> again = co_await read_version(context, request, pieces);
+  co_return again;
+}
+
+Task<Result<>> OpendalSource::read_version(Context context, ReadRequest request,
+                                           std::vector<std::span<std::byte>> pieces) {
+  request.if_version = forms_.demanded(request.key, request.if_version);
+  size_t room = 0;
+  for (std::span<std::byte> piece : pieces) room += piece.size();
+  LEAT_CHECK(room == request.range.size);
+  if (room == 0) co_return Result<>();
+  bool store_compares = capabilities_.conditional_read && request.if_version.kind == version_kind_;
+  if (store_compares || !request.if_version.known()) {
+    if (!store_compares) request.progress = {};
+    Result<> done = co_await read_once(context, request, pieces);
+    co_return done;
+  }
+  const Version wanted = std::exchange(request.if_version, Version());
+  request.progress = {};  // which version it is of is known at the end
+  Result<> done;
+  for (bool after : {false, true}) {
+    Result<SourceObject> now = co_await stat_once(context, {request.key, request.terms});
+    if (!now) co_return Error(now.error());
+    if (now->version != wanted) {
+      co_return error(StatusCode::kChanged,
+                      fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
+                                  now->version.to_string(), wanted.to_string()));
+    }
+    if (after) co_return done;
+    done = co_await read_once(context, request, pieces);
+    // An answer out of another size may come of a change: the second stat says so.
+    if (!done && done.error().code() != StatusCode::kUnsupported) co_return done;
+  }
+  co_return done;
+}
+
+Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
+                                        std::vector<std::span<std::byte>> pieces) {
+  source_metrics::read_requests.add();
+  std::vector<leat_memory> memory;
+  for (std::span<std::byte> piece : pieces) memory.push_back({piece.data(), piece.size()});
+  Start start = [this, &request, &memory](Pending* pending) {
+    pending->progress = request.progress;
+    pending->published.store(true, std::memory_order_release);
+    const leat_arrived arrived = request.progress.wanted() ? &on_arrived : nullptr;
+    return leat_store_read(store_.get(), as_text(request.key), request.range.offset, memory.data(),
+                           memory.size(), as_text(request.if_version.value), request.object_size,
+                           as_terms(request.terms), arrived, &on_done, pending);
+  };
+  std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
+                                 request.range.offset, name_, request.key);
+  Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
+  // What came of an answer that broke off is not asked for again.
+  source_metrics::bytes.add(answer ? request.range.size : request.progress.bytes());
+  if (!answer) co_return Error(answer.error());
+  co_return Result<>();
+}
+
+}  // namespace leat
