@@ -26,6 +26,7 @@
 #include "source/moto_test.h"
 #include "source/nginx_test.h"
 #include "source/opendal_source.h"
+#include "source/python_server_test.h"
 #include "source/sftp_test.h"
 #include "source/steady/steady_source.h"
 #include "source/versitygw_test.h"
@@ -309,6 +310,20 @@ inline std::unique_ptr<Bucket> web_bucket(Executor& executor, const std::string&
   return std::make_unique<OpendalBucket>(executor, config, traits, server);
 }
 
+// Without ranges and ETags.
+inline std::unique_ptr<Bucket> python_bucket(Executor& executor) {
+  auto server = PythonServer::start();
+  if (!server) return nullptr;
+  OpendalConfig config;
+  config.scheme = "http";
+  config.endpoint = server->endpoint();
+  OpendalBucket::Traits traits;
+  traits.root = "files/";
+  traits.small_levels = false;
+  traits.put = [server](auto& key, auto& content) { server->put(key, content); };
+  return std::make_unique<OpendalBucket>(executor, config, traits, server);
+}
+
 inline std::unique_ptr<Bucket> hub_bucket(Executor& executor) {
   auto server = shared_server<FakeHub>();
   if (!server) return nullptr;
@@ -343,6 +358,7 @@ inline const std::map<std::string, MakeBucket>& bucket_kinds() {
       {"hdfs", &native_hdfs_bucket},
       {"webhdfs", &webhdfs_bucket},
       {"web_html", [](Executor& executor) { return web_bucket(executor, "files"); }},
+      {"web_python", &python_bucket},
       {"web_json", [](Executor& executor) { return web_bucket(executor, "json"); }},
   };
   return kinds;

@@ -7,13 +7,14 @@ use opendal::{Error, ErrorKind, Result};
 use crate::entry::VersionKind;
 use crate::exchange::Read;
 
-/// Runs before any byte of a body is used.
+/// Runs before any byte of a body is used. Returns how many bytes of the body come before the range:
+/// a server that ignores ranges sends the whole object.
 pub fn check(
     read: &Read,
     asked: Option<&HeaderValue>,
     status: StatusCode,
     headers: &HeaderMap,
-) -> Result<()> {
+) -> Result<u64> {
     if status.is_success()
         && let Some(wanted) = &read.version
         && is_another(headers, wanted)
@@ -22,15 +23,15 @@ pub fn check(
         return Err(Error::new(ErrorKind::ConditionNotMatch, message));
     }
     match asked.and_then(range_of) {
-        None => Ok(()),
+        None => Ok(0),
         Some((first, last)) => match status {
             StatusCode::OK => check_whole(read, first, last, headers),
-            StatusCode::PARTIAL_CONTENT => check_part(read, first, last, headers),
+            StatusCode::PARTIAL_CONTENT => check_part(read, first, last, headers).map(|()| 0),
             other if other.is_success() => Err(passing(format!(
                 "the store answered {} to a read",
                 other.as_u16()
             ))),
-            _ => Ok(()),
+            _ => Ok(0),
         },
     }
 }
@@ -57,22 +58,45 @@ fn range_of(asked: &HeaderValue) -> Option<(u64, u64)> {
 }
 
 /// 200 is lawful where the range is the whole object (RFC 9110, 14.2).
-fn check_whole(read: &Read, first: u64, last: u64, headers: &HeaderMap) -> Result<()> {
+fn check_whole(read: &Read, first: u64, last: u64, headers: &HeaderMap) -> Result<u64> {
     let whole = text(headers, header::CONTENT_LENGTH).and_then(|value| value.parse().ok());
     if first == 0 && whole == Some(last + 1) {
-        return check_size(read, whole, headers);
+        return check_size(read, whole, headers).map(|()| 0);
     }
-    // Too short to be the object: what some machine in between has to say.
-    if let Some(length) = whole.filter(|length| *length <= last) {
-        return Err(passing(format!(
-            "the store answered 200 with {length} bytes to 'bytes={first}-{last}'"
-        )));
+    match whole {
+        Some(length) if length <= last => Err(too_short(read, length, last)),
+        Some(length) if length <= read.whole_max => {
+            check_size(read, whole, headers).map(|()| first)
+        }
+        Some(length) if read.whole_max > 0 => {
+            let message = format!(
+                "the server ignores ranges, so only objects of up to {} MiB can be read, and this \
+                 one has {length} bytes; serve it by a server with ranges, such as nginx, Apache \
+                 httpd or Caddy",
+                read.whole_max >> 20
+            );
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+        _ => {
+            let message = format!(
+                "the store ignored the range and answered 200 with the whole object{}",
+                encoding_of(headers)
+            );
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
     }
-    let message = format!(
-        "the store ignored the range and answered 200 with the whole object{}",
-        encoding_of(headers)
-    );
-    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// Of a server without ranges the object may have shrunk. Of others it is what some machine in
+/// between has to say.
+fn too_short(read: &Read, length: u64, last: u64) -> Error {
+    if read.whole_max > 0 && (read.object_size == 0 || read.object_size == length) {
+        let message = format!("the object has only {length} bytes");
+        return Error::new(ErrorKind::RangeNotSatisfied, message);
+    }
+    passing(format!(
+        "the store answered 200 with {length} bytes to a read up to byte {last}"
+    ))
 }
 
 fn check_part(read: &Read, first: u64, last: u64, headers: &HeaderMap) -> Result<()> {

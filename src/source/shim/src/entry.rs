@@ -28,6 +28,8 @@ pub struct Dialect {
     pub turns_backslash: bool,
     /// Accept-Encoding with which it returns objects as they are stored.
     pub accepts: &'static str,
+    /// The largest object that is read although the server ignores ranges. 0: none is.
+    pub whole_max: u64,
 }
 
 pub struct Entry {

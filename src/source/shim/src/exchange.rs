@@ -64,6 +64,8 @@ pub struct Read {
     pub version: Option<(VersionKind, String)>,
     /// Size of the whole object, as the caller knows it. 0: unknown.
     pub object_size: u64,
+    /// The largest object of which a whole answer is taken for a part.
+    pub whole_max: u64,
 }
 
 /// What one attempt sees of its traffic.

@@ -9,6 +9,7 @@
 //! `failure` says what went wrong.
 mod abi;
 mod answer_check;
+mod body_stream;
 mod command;
 mod credentials;
 mod entry;
@@ -39,5 +40,6 @@ mod traffic;
 mod transport;
 mod trust;
 mod web;
+mod web_index;
 mod write;
 mod writer;

@@ -20,6 +20,8 @@ use crate::s3;
 use crate::store::Built;
 use crate::write::Writes;
 
+/// Of a web server that ignores ranges: each read gets the object from its beginning.
+const WHOLE_MAX: u64 = 64 << 20;
 /// A branch of a hub stays so long at the commit that it was found at.
 const COMMIT_LASTS: Duration = Duration::from_secs(5);
 
@@ -119,9 +121,14 @@ fn build_service(options: &Options<'_>) -> Result<Built, String> {
         }
         "http" => {
             let builder = services::Http::default().endpoint(endpoint);
+            let built = Built::alone(operator(builder)?, Index, Etag);
             Built {
                 writes: Writes::Never,
-                ..Built::alone(operator(builder)?, Index, Etag)
+                dialect: Dialect {
+                    whole_max: WHOLE_MAX,
+                    ..built.dialect
+                },
+                ..built
             }
         }
         "hf" => hub(options)?,

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use opendal::options::ReaderOptions;
-use opendal::{BufferStream, Executor, OperationContext, Operator};
+use opendal::{Executor, OperationContext, Operator};
 
+use crate::body_stream::take_stream;
 use crate::entry::{Dialect, Entry, IDENTITY, VersionKind, check_addressable, check_kind};
 use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
 use crate::failure::{Code, Failure};
@@ -79,6 +80,7 @@ impl Built {
                 exact_times: false,
                 turns_backslash: false,
                 accepts: IDENTITY,
+                whole_max: 0,
             },
             writes: Writes::Whole,
         }
@@ -251,6 +253,7 @@ impl Store {
                 signer: self.signer.now(),
                 version: told.clone().map(|text| (self.dialect.version, text)),
                 object_size,
+                whole_max: self.dialect.whole_max,
             })
         };
         let done = self
@@ -464,33 +467,6 @@ fn carried(operator: Operator) -> Operator {
         .with_http_transport(http_transport())
         .with_executor(Executor::with(InExchange));
     operator.with_context(context)
-}
-
-async fn take_stream(
-    stream: &mut BufferStream,
-    target: &Target,
-    terms: Terms,
-) -> Result<(), Failure> {
-    let mut filled = 0;
-    let mut patience = terms.first_byte;
-    while let Some(piece) = tokio::time::timeout(patience, stream.next())
-        .await
-        .map_err(|_| Failure::silence(patience))?
-    {
-        for bytes in piece.map_err(|error| Failure::seen(&error))? {
-            if !target.write(filled, &bytes) {
-                let message = format!("the body is longer than the {} bytes asked", target.size());
-                return Err(Failure::new(Code::Unavailable, message));
-            }
-            filled += bytes.len();
-        }
-        patience = terms.silence;
-    }
-    if filled < target.size() {
-        let message = format!("the body ended after {filled} of {} bytes", target.size());
-        return Err(Failure::new(Code::Unavailable, message));
-    }
-    Ok(())
 }
 
 pub async fn within<T>(

@@ -159,19 +159,26 @@ impl WatchedTransport {
         let request = Request::from_parts(parts, body);
         let response = self.ask_stock(exchange, request).await?;
         let target = &read.target;
-        check(read, asked.as_ref(), response.status(), response.headers())?;
+        let mut skip = check(read, asked.as_ref(), response.status(), response.headers())?;
         if !response.status().is_success() {
             return Ok(response);
         }
+        let is_whole = response.status() == StatusCode::OK;
         let mut body = response.into_body();
         let mut filled = 0;
-        loop {
+        while filled < target.size() || !is_whole {
             let piece = within(exchange.terms.silence, STORE, body.read()).await?;
             if piece.is_empty() {
                 break;
             }
             for bytes in piece {
-                if !target.write(filled, &bytes) {
+                let skipped = bytes.len().min(usize::try_from(skip).unwrap_or(usize::MAX));
+                skip -= skipped as u64;
+                let mut bytes = &bytes[skipped..];
+                if is_whole {
+                    bytes = &bytes[..bytes.len().min(target.size() - filled)];
+                }
+                if !target.write(filled, bytes) {
                     return Err(wrong_length(format!(
                         "the body is longer than the {} bytes asked",
                         target.size()

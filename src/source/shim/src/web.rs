@@ -5,20 +5,19 @@ use std::time::UNIX_EPOCH;
 
 use futures::StreamExt;
 use futures::stream;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use opendal::raw::Timestamp;
 use opendal::{Buffer, HttpRedirect, HttpTransporter};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::entry::{Dialect, Entry, check_kind, is_addressable, usable_etag};
 use crate::failure::{Code, Failure};
 use crate::listing::Page;
 use crate::transport::http_transport;
+use crate::web_index;
 
 /// HEADs of one index at a time.
 const HEADS: usize = 16;
-/// What the pages of nginx, Apache, lighttpd, Python and others say of themselves.
-const INDEX_TITLES: [&str; 3] = ["index of", "directory listing", "directory:"];
 
 /// Of a path: all but unreserved characters and the slash (RFC 3986, 2.3).
 pub const PATH: AsciiSet = NON_ALPHANUMERIC
@@ -47,7 +46,7 @@ impl Web {
         let response = self.ask(Method::HEAD, key).await?;
         check_status(&response)?;
         // A directory without its slash is sent on to where it is.
-        let is_directory = path_of(&response, key).ends_with('/');
+        let is_directory = self.url_of(&response, key)?.path().ends_with('/');
         check_kind(key, is_directory)?;
         if is_directory {
             return Ok(Entry::directory(key.to_string()));
@@ -61,19 +60,14 @@ impl Web {
         check_status(&response)?;
         let kind = text(response.headers(), header::CONTENT_TYPE).unwrap_or_default();
         let is_json = kind.starts_with("application/json");
+        let url = self.url_of(&response, prefix)?;
         let body = response.into_body().to_bytes();
-        let body = String::from_utf8_lossy(&body);
-        let names = if is_json {
-            names_of_json(&body)
-        } else {
-            names_of_html(&body)
+        let index = web_index::Page {
+            host: url.authority().map_or("", |host| host.as_str()),
+            path: url.path(),
+            body: &String::from_utf8_lossy(&body),
         };
-        let Some(mut names) = names else {
-            return Err(Failure::new(
-                Code::Unsupported,
-                "the server shows no index of this directory; a file in it can be read by its name",
-            ));
-        };
+        let mut names = index.names(is_json)?;
         names.sort();
         names.dedup();
         let mut page = Page::default();
@@ -108,14 +102,25 @@ impl Web {
         Ok(page)
     }
 
+    fn url(&self, key: &str) -> String {
+        format!("{}/{}", self.endpoint, utf8_percent_encode(key, &PATH))
+    }
+
+    /// Where the answer came from, after the redirections.
+    fn url_of(&self, response: &Response<Buffer>, key: &str) -> Result<Uri, Failure> {
+        let redirect = response.extensions().get::<HttpRedirect>();
+        let there = redirect.and_then(|to| to.uri().original_uri().parse().ok());
+        match there {
+            Some(url) => Ok(url),
+            None => (self.url(key).parse::<Uri>())
+                .map_err(|error| Failure::new(Code::InvalidArgument, error.to_string())),
+        }
+    }
+
     async fn ask(&self, method: Method, key: &str) -> Result<Response<Buffer>, Failure> {
         let request = Request::builder()
             .method(method)
-            .uri(format!(
-                "{}/{}",
-                self.endpoint,
-                utf8_percent_encode(key, &PATH)
-            ))
+            .uri(self.url(key))
             .header(
                 header::ACCEPT,
                 "application/json, text/html;q=0.9, */*;q=0.5",
@@ -169,76 +174,4 @@ pub fn check_status(response: &Response<Buffer>) -> Result<(), Failure> {
         code,
         format!("the store answered {}", status.as_u16()),
     ))
-}
-
-/// Where the answer came from, after the redirections.
-fn path_of(response: &Response<Buffer>, key: &str) -> String {
-    let redirect = response.extensions().get::<HttpRedirect>();
-    let target = redirect.and_then(|to| to.uri().original_uri().parse::<http::Uri>().ok());
-    target.map_or_else(|| key.to_string(), |uri| uri.path().to_string())
-}
-
-/// nginx's `autoindex_format json`: [{"name": …, "type": "file" | "directory", …}, …]
-fn names_of_json(body: &str) -> Option<Vec<String>> {
-    #[derive(serde::Deserialize)]
-    struct Item {
-        name: String,
-        r#type: String,
-    }
-    let items: Vec<Item> = serde_json::from_str(body).ok()?;
-    let named = items.into_iter().map(|item| match item.r#type.as_str() {
-        "directory" => format!("{}/", item.name),
-        _ => item.name,
-    });
-    Some(named.collect())
-}
-
-/// The targets of the links that name something directly in the directory. Nothing when the page
-/// does not say that it is an index.
-fn names_of_html(body: &str) -> Option<Vec<String>> {
-    let lower = body.to_ascii_lowercase();
-    let head = &lower[..lower.find("<a ").unwrap_or(lower.len())];
-    if !INDEX_TITLES.iter().any(|title| head.contains(title)) {
-        return None;
-    }
-    let mut names = Vec::new();
-    let mut at = 0;
-    while let Some(found) = lower[at..].find("href=\"") {
-        let start = at + found + "href=\"".len();
-        let Some(size) = lower[start..].find('"') else {
-            break;
-        };
-        at = start + size;
-        names.extend(name_of_link(&body[start..at]));
-    }
-    Some(names)
-}
-
-fn name_of_link(link: &str) -> Option<String> {
-    let link = unescaped(link);
-    let relative = link.strip_prefix("./").unwrap_or(&link);
-    let body = relative.strip_suffix('/').unwrap_or(relative);
-    let elsewhere = body.is_empty()
-        || body.starts_with('?')
-        || body.starts_with('#')
-        || body.contains('/')
-        || body == ".."
-        || body.split_once(':').is_some_and(|(scheme, _)| {
-            scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) && !scheme.contains('%')
-        });
-    if elsewhere {
-        return None;
-    }
-    let path = relative.split(['?', '#']).next().unwrap_or_default();
-    let name = percent_decode_str(path).decode_utf8().ok()?;
-    Some(name.into_owned())
-}
-
-/// The references that stand in attributes (HTML, 13.1.4).
-fn unescaped(text: &str) -> String {
-    text.replace("&quot;", "\"")
-        .replace("&#39;", "'")
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&amp;", "&")
 }

@@ -15,6 +15,8 @@ use crate::traffic::Received;
 const HEAD_MAX: usize = 64 << 10;
 /// Read at once while the head is awaited: what comes of the body in it has to be copied.
 const INBOX_STEP: usize = 4 << 10;
+/// Received at once of what is not wanted.
+const NOWHERE_BYTES: usize = 64 << 10;
 
 /// Where a body goes.
 pub enum Sink<'a> {
@@ -26,6 +28,8 @@ pub enum Sink<'a> {
     },
     /// The bytes and how many there may be.
     Text(Vec<u8>, usize),
+    /// Memory for bytes that are not wanted.
+    Nowhere(Vec<MaybeUninit<u8>>),
 }
 
 pub struct Answer<'a> {
@@ -134,7 +138,7 @@ impl<'a> Answer<'a> {
         Ok(())
     }
 
-    async fn pass(&mut self, mut count: u64, sink: &mut Sink<'_>) -> io::Result<()> {
+    pub async fn pass(&mut self, mut count: u64, sink: &mut Sink<'_>) -> io::Result<()> {
         while count > 0 {
             let waiting = self.inbox.len() - self.at;
             let direct = sink.room(count);
@@ -251,6 +255,10 @@ async fn receive(
 }
 
 impl Sink<'_> {
+    pub fn nowhere() -> Self {
+        Sink::Nowhere(vec![MaybeUninit::uninit(); NOWHERE_BYTES])
+    }
+
     /// Memory that the next bytes may be received into, if there is any of this kind.
     fn room(&mut self, count: u64) -> &mut [MaybeUninit<u8>] {
         match self {
@@ -261,6 +269,10 @@ impl Sink<'_> {
                 &mut room[..size]
             }
             Sink::Text(..) => &mut [],
+            Sink::Nowhere(room) => {
+                let size = room.len().min(usize::try_from(count).unwrap_or(usize::MAX));
+                &mut room[..size]
+            }
         }
     }
 
@@ -296,14 +308,15 @@ impl Sink<'_> {
                     return Err(bad_answer("the store's explanation is too long"));
                 }
             }
+            Sink::Nowhere(_) => {}
         }
         Ok(())
     }
 
     fn into_text(self) -> Vec<u8> {
         match self {
-            Sink::Target { .. } => Vec::new(),
             Sink::Text(text, _) => text,
+            Sink::Target { .. } | Sink::Nowhere(_) => Vec::new(),
         }
     }
 
@@ -313,7 +326,7 @@ impl Sink<'_> {
             Sink::Target { target, filled, .. } => {
                 format!("the body ended after {filled} of {} bytes", target.size())
             }
-            Sink::Text(..) => "the answer was cut".to_string(),
+            Sink::Text(..) | Sink::Nowhere(_) => "the answer was cut".to_string(),
         };
         io::Error::new(io::ErrorKind::UnexpectedEof, text)
     }
@@ -321,7 +334,7 @@ impl Sink<'_> {
     pub fn is_full(&self) -> bool {
         match self {
             Sink::Target { target, filled, .. } => *filled == target.size(),
-            Sink::Text(..) => true,
+            Sink::Text(..) | Sink::Nowhere(_) => true,
         }
     }
 }

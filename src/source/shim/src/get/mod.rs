@@ -61,14 +61,15 @@ impl Getter {
         GETTER.get_or_init(Self::default)
     }
 
-    /// Sends one GET. `check` sees the head of an answer before anything of its body is touched.
+    /// Sends one GET. `check` sees the head of an answer before anything of its body is touched, and
+    /// says how many bytes of it come before the target's.
     pub async fn get(
         &self,
         parts: &Parts,
         way: &Way,
         target: &Target,
         terms: Terms,
-        check: impl FnOnce(StatusCode, &HeaderMap) -> opendal::Result<()>,
+        check: impl FnOnce(StatusCode, &HeaderMap) -> opendal::Result<u64>,
     ) -> opendal::Result<Got> {
         let Way { origin, proxy } = way;
         let in_clear = proxy.as_ref().filter(|_| !origin.secure);
@@ -101,9 +102,11 @@ impl Getter {
                 }
                 done => done.map_err(broken)?,
             };
-            check(head.status, &head.headers)?;
+            let skip = check(head.status, &head.headers)?;
             let keeps = head.keeps;
-            let (got, ended) = take_body(&mut answer, head, target).await.map_err(broken)?;
+            let (got, ended) = take_body(&mut answer, head, target, skip)
+                .await
+                .map_err(broken)?;
             if answer.end() && ended && keeps {
                 pool.give(origin, connection);
             }
@@ -136,6 +139,7 @@ async fn take_body(
     answer: &mut Answer<'_>,
     head: Head,
     target: &Target,
+    skip: u64,
 ) -> io::Result<(Got, bool)> {
     if head.status.is_redirection() && head.headers.contains_key(header::LOCATION) {
         return Ok((Got::Elsewhere, false));
@@ -147,6 +151,9 @@ async fn take_body(
         *refusal.status_mut() = head.status;
         *refusal.headers_mut() = head.headers;
         return Ok((Got::Refusal(refusal), ended));
+    }
+    if skip > 0 || is_whole(&head, target) {
+        return take_part_of_whole(answer, head.framing, target, skip).await;
     }
     // Of another framing it is seen at the end only whether it is as long as was asked.
     let tells = matches!(head.framing, Framing::Length(_));
@@ -166,4 +173,29 @@ async fn take_body(
         return Err(sink.cut());
     }
     Ok((Got::Bytes, true))
+}
+
+/// A 200 that was checked and is longer than the target.
+fn is_whole(head: &Head, target: &Target) -> bool {
+    let is_longer = |length| length > target.size() as u64;
+    head.status == StatusCode::OK
+        && matches!(head.framing, Framing::Length(length) if is_longer(length))
+}
+
+/// The bytes after `skip` others. What follows them is not waited for.
+async fn take_part_of_whole(
+    answer: &mut Answer<'_>,
+    framing: Framing,
+    target: &Target,
+    skip: u64,
+) -> io::Result<(Got, bool)> {
+    answer.pass(skip, &mut Sink::nowhere()).await?;
+    let mut sink = Sink::Target {
+        target,
+        filled: 0,
+        tells: true,
+    };
+    let size = target.size() as u64;
+    answer.pass(size, &mut sink).await?;
+    Ok((Got::Bytes, framing == Framing::Length(skip + size)))
 }
