@@ -121,7 +121,7 @@ def screen(leat):
 def test_one_look_as_text_and_as_numbers(leat, reading):
     def text_of_some():
         text = leat.run("top", "--once", "--interval", "500ms").stdout
-        return text if re.search(r"^throughput +[0-9.]+ [KMG]iB/s$", text, re.MULTILINE) else None
+        return text if re.search(r"^to programs +[0-9.]+ [KMG]iB/s$", text, re.MULTILINE) else None
 
     def numbers_of_some():
         sample = leat.json("top", "--interval", "500ms")
@@ -140,6 +140,39 @@ def test_one_look_as_text_and_as_numbers(leat, reading):
     assert sample["folders"][0]["source"] == "s3://data/"
     assert sample["cache_capacity_bytes"] == 1 << 30
     assert "slow" in sample and sample["jobs"] == []
+
+
+def test_a_load_has_a_rate_of_its_own(leat, store, s3, bucket, folder):
+    for i in range(4):
+        s3.put_object(Bucket=bucket, Key=f"{i}", Body=os.urandom(8 * SIZE))
+    mounted = leat.mount(store, bucket, os.path.join(folder, "mnt"), "--option", "bandwidth=8MiB")
+    job = leat.json("load", mounted, "--background")["id"]
+
+    def loading():
+        sample = leat.json("top", "--interval", "1s")
+        return sample if sample["loaded_bytes_per_second"] > 0 else None
+    sample = wait_until(loading, "a look at a load")
+    assert sample["bytes_per_second"] == 0 and [one["id"] for one in sample["jobs"]] == [job]
+    leat.run("jobs", "cancel", job)
+
+
+def test_passthrough_reads_are_not_shown_as_zero(leat, store, s3, bucket, folder):
+    s3.put_object(Bucket=bucket, Key="a", Body=os.urandom(4 * SIZE))
+    mounted = leat.mount(store, bucket, os.path.join(folder, "mnt"))
+    if not leat.json("mounts")["mounts"][0]["features"]["passthrough"]:
+        pytest.skip("this kernel has no passthrough")
+    leat.run("load", mounted)
+    wait_until(lambda: leat.json("stat", mounted / "a")["read_by"] == "kernel", "passthrough")
+    with open(mounted / "a", "rb", buffering=0) as file:
+        assert leat.json("mounts")["mounts"][0]["passthrough_files"] == 1
+        file.read(SIZE)
+        sample = leat.json("top", "--interval", "100ms")
+        assert (sample["bytes_per_second"], sample["passthrough_files"]) == (0, 1)
+        text = leat.run("top", "--once", "--interval", "100ms").stdout
+        assert re.search(r"^to programs +not counted$", text, re.MULTILINE), text
+        assert "1 open file is passed through" in text
+    text = leat.run("top", "--once", "--interval", "100ms").stdout
+    assert re.search(r"^to programs +0 B/s$", text, re.MULTILINE), text
 
 
 def test_slow_operations_are_told(leat, store, s3, bucket, folder):
@@ -163,7 +196,7 @@ def test_without_a_daemon_and_with_a_wrong_interval(leat):
 
 def test_the_screen_is_drawn_and_given_back(leat, mounted, screen):
     shown = screen("--interval", "200ms")
-    shown.wait_for("throughput", "local disk", "every 200ms")
+    shown.wait_for("to programs", "local disk", "every 200ms")
     shown.key("?")
     shown.wait_for("pause, and go on")
     shown.key("s")

@@ -5,6 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { ask, asFailure, linkState, onLink, QUICK_MS } from './api';
 import type { Failure, LinkState } from './api';
 import { JobRates } from './job_progress';
+import { LOADED, PASSTHROUGH_OPENS } from './throughput';
 import { trimmed } from './counters';
 import type { Counters, Sample } from './counters';
 import type { Job, PathError, SlowOperation, Status } from './types';
@@ -67,7 +68,8 @@ const now = () => Date.now() / 1000;
 /** Of some hundred counters those of which there is a history. */
 function charted(counters: Counters): Counters {
   return Object.fromEntries(Object.entries(counters).filter(([name]) =>
-    name.startsWith('leat_fetch_bytes_total') || name.startsWith('leat_source_')));
+    name.startsWith('leat_fetch_bytes_total') || name.startsWith('leat_source_') ||
+    name === LOADED || name === PASSTHROUGH_OPENS));
 }
 
 const statusFeed = new Feed<Status>('/v1/status', (status) => {

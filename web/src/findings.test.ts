@@ -12,7 +12,7 @@ const directory: CacheDirectory = { ...stats, path: '/c', state: 'normal' };
 const mount: Mount = {
   path: '/m', source: 's3://b/', options: {}, paths: [], freshness: 'immutable', read_only: true,
   allow_other: false, inspection: true, door: true, features: { passthrough: true },
-  passthrough_off: '', uid: 0, gid: 0, umask: '022',
+  passthrough_off: '', passthrough_files: 0, uid: 0, gid: 0, umask: '022',
 };
 
 function status(change: Partial<Status>): Status {

@@ -11,6 +11,8 @@ import * as format from './format';
 import { Bar, Choice, FailureNote, Findings, Panel, PathLink, Tile } from './parts';
 import { wireOf } from './names';
 import { pageLink } from './route';
+import { kernelNote, kernelReads, loaded, passthroughFiles, programRate, toPrograms }
+  from './throughput';
 import type { Status } from './types';
 
 const ORIGIN_NAMES: Record<Origin, string> = {
@@ -24,7 +26,6 @@ const OPERATION_NAMES: Record<Operation, string> = {
 const NOW_SECONDS = 5;
 const LATELY_SECONDS = 60;
 
-const reads = (counters: Counters) => total(counters, 'leat_fetch_bytes_total');
 const requests = (counters: Counters) => total(counters, 'leat_source_requests_total');
 
 function Attention(props: { status: Status }) {
@@ -58,9 +59,14 @@ function Tiles(props: { status: Status }) {
   const fill = cache.capacity_bytes > 0 ? cache.used_bytes / cache.capacity_bytes : undefined;
   return (
     <dl class="tiles">
-      <Tile label="Read through the daemon"
-        value={format.byteRate(recent(samples, NOW_SECONDS, reads))}
-        detail={`${format.bytes(reads(status.counters))} so far`} />
+      <Tile label="To programs"
+        value={programRate(recent(samples, NOW_SECONDS, toPrograms),
+          kernelReads(status.mounts, samples, NOW_SECONDS))}
+        detail={<>{format.bytes(toPrograms(status.counters))} so far;{' '}
+          {kernelNote(passthroughFiles(status.mounts))}</>} />
+      <Tile label="Loaded from stores"
+        value={format.byteRate(recent(samples, NOW_SECONDS, loaded))}
+        detail={`${format.bytes(loaded(status.counters))} so far, jobs included`} />
       <Tile label="Hits, last minute" value={format.share(lately)}
         detail={`${format.share(ever)} since the start`} />
       <Tile label="Store requests a second"
@@ -107,18 +113,26 @@ function Charts() {
       return hitShare(before.counters, sample.counters) ?? null;
     }),
   }], [shown]);
+  const load = useMemo(() => [
+    { label: 'for readers, look-ahead and jobs', color: '--source', values: series(shown, loaded) },
+  ], [shown]);
   const chart = { times, seconds };
   const ofBytes = { tick: format.byteTick, steps: BYTE_STEPS };
   return (
     <>
       <Choice label="Show the last" value={seconds} onChange={setSeconds}
         options={[[60, '1 min'], [300, '5 min'], [900, '15 min']]} />
+      <Panel title="To programs, by origin" wide>
+        <Chart {...chart} label="To programs now" lines={origins} stack format={format.byteRate}
+          floor={1024 * 1024} {...ofBytes} />
+        <p class="hint">Reads that the daemon answered. The kernel reads complete cached files by
+          itself (passthrough) and answers from its page cache; it counts neither for the daemon,
+          so neither is in any figure.</p>
+      </Panel>
       <div class="grid">
-        <Panel title="Throughput by origin">
-          <Chart {...chart} label="Throughput now" lines={origins} stack format={format.byteRate}
+        <Panel title="Loaded from stores">
+          <Chart {...chart} label="Loaded now" lines={load} format={format.byteRate}
             floor={1024 * 1024} {...ofBytes} />
-          <p class="hint">Reads that the daemon answered. What the kernel reads by itself of cached
-            files (passthrough) goes past it and is in no figure.</p>
         </Panel>
         <Panel title="Store requests a second">
           <Chart {...chart} label="Requests now" lines={operations} format={format.rate}

@@ -10,6 +10,7 @@ export interface Mount {
   read_only: boolean; allow_other: boolean; inspection: boolean; door: boolean;
   features: Record<string, boolean>;
   passthrough_off: string;
+  passthrough_files: number;
   uid: number; gid: number; umask: string;
 }
 

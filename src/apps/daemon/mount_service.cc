@@ -444,6 +444,7 @@ MountView MountService::as_it_is(const Entry& entry) {
                    {"readdirplus", features.readdirplus},
                    {"survives", features.survives}};
   view.passthrough_off = std::move(features.passthrough_off);
+  view.passthrough_files = entry.door->stats().passthrough_files;
   return view;
 }
 

@@ -40,8 +40,9 @@ const std::vector<std::string> kHelp = {
     "s, tab   the next view: overview, mounts, slow operations",
     "? h      this page, and back",
     "",
-    "Figures are of reads that the daemon answered. What the kernel reads by itself of",
-    "complete cached files (passed through) goes past it and is in no figure.",
+    "'to programs' counts reads that the daemon answered. The kernel reads complete cached",
+    "files by itself (passed through) and answers from its page cache; it counts neither.",
+    "'loaded' counts bytes from stores: for readers, look-ahead and load jobs.",
 };
 
 class TopShow {

@@ -40,7 +40,8 @@ Json folders_of(const TopSample& sample) {
   for (const TopSample::Folder& one : sample.folders) {
     Json& json = list.emplace_back(Json{{"bytes_per_second", one.bytes_per_second},
                                         {"reads_per_second", one.reads_per_second},
-                                        {"errors_per_second", one.errors_per_second}});
+                                        {"errors_per_second", one.errors_per_second},
+                                        {"passthrough_files", one.passthrough_files}});
     put_bytes(json, "path", one.path);
     put_bytes(json, "source", one.source);
     if (one.mean_seconds) json["mean_seconds"] = *one.mean_seconds;
@@ -65,6 +66,7 @@ Json to_json(const TopSample& sample) {
                {"restarts", sample.restarts},
                {"uptime_seconds", sample.uptime_seconds},
                {"bytes_per_second", sample.bytes_per_second},
+               {"loaded_bytes_per_second", sample.loaded_bytes_per_second},
                {"origins", origins_of(sample)},
                {"requests_per_second", sample.requests_per_second},
                {"operations", operations_of(sample)},
@@ -84,6 +86,7 @@ Json to_json(const TopSample& sample) {
                {"window_bytes", sample.window_bytes},
                {"passthrough_opens", sample.passthrough_opens},
                {"passthrough_opens_per_second", sample.passthrough_opens_per_second},
+               {"passthrough_files", sample.passthrough_files},
                {"jobs", list_of(sample.jobs)},
                {"slow", list_of(sample.slow)}};
   if (sample.hit_share) json["hit_share"] = *sample.hit_share;

@@ -71,10 +71,16 @@ void append_part(Lines& lines, const TextTable& table) {
   append(lines, table);
 }
 
+// A rate of nothing is no figure while the kernel reads files by itself.
+std::string program_rate(double bytes_per_second, bool kernel_reads) {
+  const bool silent = bytes_per_second <= 0 && kernel_reads;
+  return silent ? "not counted" : format_byte_rate(bytes_per_second);
+}
+
 void add_throughput(Lines& lines, const TopSample& sample, const TopStyle& style,
                     const std::vector<std::optional<double>>& history) {
-  std::string first =
-      fmt::format("{:<14}{:>12}", "throughput", format_byte_rate(sample.bytes_per_second));
+  std::string first = fmt::format("{:<14}{:>12}", "to programs",
+                                  program_rate(sample.bytes_per_second, sample.kernel_reads()));
   if (!history.empty()) {
     const size_t room = style.columns > 30 ? style.columns - 30 : 0;
     first += "  " + sparkline(history, style, room);
@@ -89,6 +95,11 @@ void add_throughput(Lines& lines, const TopSample& sample, const TopStyle& style
                       ? fmt::format("  {:<12}{:>11.0f}%  {}", "hits", *sample.hit_share * 100,
                                     framed(*sample.hit_share, style))
                       : fmt::format("  {:<12}{:>12}", "hits", "-"));
+  lines.push_back(fmt::format("  {:<12}{:>12}  {} open {} passed through to it", "kernel",
+                              "not counted", sample.passthrough_files,
+                              sample.passthrough_files == 1 ? "file is" : "files are"));
+  lines.push_back(fmt::format("{:<14}{:>12}  from stores, load jobs included", "loaded",
+                              format_byte_rate(sample.loaded_bytes_per_second)));
 }
 
 void add_state(Lines& lines, const TopSample& sample, const TopStyle& style) {
@@ -135,8 +146,9 @@ void add_folders(Lines& lines, const TopSample& sample) {
   TextTable table("lrrrrl");
   table.add({"FOLDER", "READ", "READS", "WAITED", "ERRORS", "SOURCE"});
   for (const TopSample::Folder& one : sample.folders) {
-    table.add({one.path, format_byte_rate(one.bytes_per_second), format_rate(one.reads_per_second),
-               mean_text(one.mean_seconds), format_rate(one.errors_per_second), one.source});
+    table.add({one.path, program_rate(one.bytes_per_second, one.passthrough_files > 0),
+               format_rate(one.reads_per_second), mean_text(one.mean_seconds),
+               format_rate(one.errors_per_second), one.source});
   }
   append_part(lines, table);
 }

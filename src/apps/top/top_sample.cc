@@ -41,6 +41,7 @@ void add_throughput(const CounterRates& rates, TopSample& sample) {
     sample.origins.push_back({.origin = origin, .bytes_per_second = rate});
     sample.bytes_per_second += rate;
   }
+  sample.loaded_bytes_per_second = rates.rate("leat_fetch_source_bytes_total");
   sample.hit_share = hit_share(rates);
   sample.passthrough_opens = whole(rates.value("leat_fuse_opens_total", {{"mode", "passthrough"}}));
   sample.passthrough_opens_per_second =
@@ -87,15 +88,21 @@ void add_folders(const CounterRates& rates, const HostStatus& status, TopSample&
   auto waits = rates.growth_by("leat_vfs_read_seconds_count", "folder");
   auto seconds = rates.growth_by("leat_vfs_read_seconds_sum", "folder");
   std::map<std::string, std::string> sources;
+  std::map<std::string, uint64_t> passed_through;
   for (const auto& [path, grown] : bytes) sources[path];
-  for (const MountView& mount : status.mounts) sources[mount.path] = mount.source;
+  for (const MountView& mount : status.mounts) {
+    sources[mount.path] = mount.source;
+    passed_through[mount.path] = mount.passthrough_files;
+    sample.passthrough_files += mount.passthrough_files;
+  }
   for (const auto& [path, source] : sources) {
     sample.folders.push_back({.path = path,
                               .source = source,
                               .bytes_per_second = bytes[path] / rates.seconds(),
                               .reads_per_second = reads[path] / rates.seconds(),
                               .errors_per_second = errors[path] / rates.seconds(),
-                              .mean_seconds = mean(seconds[path], waits[path])});
+                              .mean_seconds = mean(seconds[path], waits[path]),
+                              .passthrough_files = passed_through[path]});
   }
   std::ranges::sort(sample.folders, [](const TopSample::Folder& a, const TopSample::Folder& b) {
     return std::tie(b.bytes_per_second, a.path) < std::tie(a.bytes_per_second, b.path);

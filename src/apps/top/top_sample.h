@@ -44,6 +44,7 @@ struct TopSample {
     double reads_per_second = 0;
     double errors_per_second = 0;
     std::optional<double> mean_seconds{};  // of reads that waited
+    uint64_t passthrough_files = 0;        // open now; their reads are in no figure
   };
 
   WallTime time{};     // of the second look
@@ -53,7 +54,8 @@ struct TopSample {
   uint64_t restarts = 0;
   double uptime_seconds = 0;
 
-  double bytes_per_second = 0;  // of all origins
+  double bytes_per_second = 0;         // handed to programs by the daemon, of all origins
+  double loaded_bytes_per_second = 0;  // from stores, for readers, look-ahead and jobs
   std::vector<Origin> origins{};
   std::optional<double> hit_share{};  // of bytes of stores; none: nothing was read
   double requests_per_second = 0;
@@ -68,8 +70,13 @@ struct TopSample {
   uint64_t streams = 0, window_bytes = 0;
   uint64_t passthrough_opens = 0;  // since the daemon started
   double passthrough_opens_per_second = 0;
-  std::vector<JobView> jobs{};  // that run
+  uint64_t passthrough_files = 0;  // open now
+  std::vector<JobView> jobs{};     // that run
   std::vector<SlowView> slow{};
+
+  // Whether programs have files that the kernel reads by itself. No interface of the kernel counts
+  // these bytes, so a rate of 0 does not mean that nothing is read.
+  bool kernel_reads() const { return passthrough_files > 0 || passthrough_opens_per_second > 0; }
 };
 
 // None where the looks are at two daemons, or at the same moment.

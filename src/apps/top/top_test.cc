@@ -61,10 +61,12 @@ TopSample busy_sample() {
                                {R"(leat_source_requests_total{store_op="read"})", 20},
                                {R"(leat_vfs_read_bytes_total{folder="/mnt/gone"})", 4.0 * kMiB},
                                {R"(leat_vfs_read_bytes_total{folder="/mnt/train"})", 12.0 * kMiB},
+                               {"leat_fetch_source_bytes_total", 48.0 * kMiB},
                                {R"(leat_fuse_opens_total{mode="passthrough"})", 3},
                                {"leat_prefetch_streams", 5},
                                {"leat_prefetch_window_bytes", 4.0 * kMiB}});
-  after.status.mounts.push_back({.path = "/mnt/train", .source = "s3://b/train/"});
+  after.status.mounts.push_back(
+      {.path = "/mnt/train", .source = "s3://b/train/", .passthrough_files = 2});
   after.status.cache.stats.used_bytes = kGiB;
   after.status.cache.stats.capacity_bytes = 2 * kGiB;
   after.jobs.push_back({.id = 3,
@@ -100,6 +102,9 @@ TEST(TopSample, HasRatesOfWhatGrew) {
   EXPECT_EQ(sample.folders[1].bytes_per_second, 2.0 * kMiB);
   EXPECT_EQ(sample.streams, 5u);
   EXPECT_EQ(sample.passthrough_opens, 3u);
+  EXPECT_EQ(sample.passthrough_files, 2u);
+  EXPECT_EQ(sample.folders[0].passthrough_files, 2u);
+  EXPECT_EQ(sample.loaded_bytes_per_second, 24.0 * kMiB);
   ASSERT_EQ(sample.jobs.size(), 1u);
   EXPECT_EQ(sample.jobs[0].id, 3u);
 }
@@ -126,7 +131,9 @@ TEST(TopSample, JsonLeavesOutWhatIsNotKnown) {
 TEST(TopLayout, ShowsWhatHappens) {
   const auto lines = top_lines(busy_sample(), TopView::kOverview, kAscii, {});
   EXPECT_THAT(lines[0], HasSubstr("leat 1.2.3, pid 7, up 1m42s"));
-  EXPECT_THAT(lines, Contains(HasSubstr("throughput       8.0 MiB/s")));
+  EXPECT_THAT(lines, Contains(HasSubstr("to programs      8.0 MiB/s")));
+  EXPECT_THAT(lines, Contains(HasSubstr("loaded          24.0 MiB/s")));
+  EXPECT_THAT(lines, Contains(HasSubstr("kernel       not counted  2 open files are passed")));
   EXPECT_THAT(lines, Contains(HasSubstr("local disk     4.0 MiB/s  [##########          ]")));
   EXPECT_THAT(lines, Contains(HasSubstr("75%  [###############     ]")));
   EXPECT_THAT(lines, Contains(HasSubstr("1.0 GiB of 2.0 GiB")));
@@ -137,6 +144,25 @@ TEST(TopLayout, ShowsWhatHappens) {
   EXPECT_THAT(lines, Contains(HasSubstr("1.25 s  read")));
   EXPECT_THAT(lines, Contains(HasSubstr("/mnt/train/a?  the store, 1.2 s")));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("/mnt/old"))));
+}
+
+TEST(TopLayout, KernelReadsAreNotShownAsZero) {
+  TopLook after = look_at(1s, {});
+  after.status.mounts.push_back({.path = "/mnt/train", .source = "s3://b/"});
+  const auto idle =
+      top_lines(*sample_between(look_at(0s, {}), after), TopView::kOverview, kAscii, {});
+  EXPECT_THAT(idle, Contains(HasSubstr("to programs         0 B/s")));
+  after.status.mounts[0].passthrough_files = 1;
+  const auto lines =
+      top_lines(*sample_between(look_at(0s, {}), after), TopView::kOverview, kAscii, {});
+  EXPECT_THAT(lines, Contains(HasSubstr("to programs   not counted")));
+  EXPECT_THAT(lines, Contains(HasSubstr("1 open file is passed through")));
+  EXPECT_THAT(lines, Contains(::testing::MatchesRegex("/mnt/train +not counted .*")));
+  after.status.mounts[0].passthrough_files = 0;
+  after.status.counters[R"(leat_fuse_opens_total{mode="passthrough"})"] = 5;
+  const auto opened =
+      top_lines(*sample_between(look_at(0s, {}), after), TopView::kOverview, kAscii, {});
+  EXPECT_THAT(opened, Contains(HasSubstr("to programs   not counted")));
 }
 
 TEST(TopLayout, ViewsShowOneTableEach) {

@@ -95,6 +95,7 @@ void decode(const Json& json, MountView& view) {
   get(json, "door", view.door);
   get(json, "features", view.features);
   get(json, "passthrough_off", view.passthrough_off);
+  get(json, "passthrough_files", view.passthrough_files);
 }
 
 void decode(const Json& json, MountChange& change) {
@@ -122,7 +123,8 @@ Json to_json(const MountView& view) {
   Json json = shared_to_json(view);
   json.update({{"door", view.door},
                {"features", view.features},
-               {"passthrough_off", view.passthrough_off}});
+               {"passthrough_off", view.passthrough_off},
+               {"passthrough_files", view.passthrough_files}});
   put_bytes(json, "path", view.path);
   put_bytes(json, "source", view.source);
   return json;
