@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chart over the last minutes, by uPlot. Its legend is the page's own: a list with the newest
+// A chart over the last minutes or hour, by uPlot. Its legend is the page's own: a list with the newest
 // figures, which is also what a screen reader gets.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';

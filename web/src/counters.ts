@@ -30,9 +30,9 @@ export function total(counters: Counters, name: string): number {
   return sum;
 }
 
-// The page polls each second; a longer gap (it was hidden, the daemon was away) is no time of which
-// anything is known.
-const GAP_SECONDS = 5;
+// The page samples each second and the daemon every five; a longer gap (the daemon was away) is no
+// time of which anything is known.
+export const GAP_SECONDS = 12;
 
 /** How fast a value grew between two samples; undefined where that cannot be said. */
 export function growth(before: Sample | undefined, after: Sample | undefined,

@@ -4,11 +4,12 @@
 import { useEffect, useState } from 'preact/hooks';
 import { ask, asFailure, linkState, onLink, QUICK_MS } from './api';
 import type { Failure, LinkState } from './api';
+import { filled, samplesOf } from './history';
 import { JobRates } from './job_progress';
 import { LOADED, PASSTHROUGH_OPENS } from './throughput';
-import { trimmed } from './counters';
+import { GAP_SECONDS, trimmed } from './counters';
 import type { Counters, Sample } from './counters';
-import type { Job, PathError, SlowOperation, Status } from './types';
+import type { History, Job, PathError, SlowOperation, Status } from './types';
 
 export interface View<T> { value: T | undefined; failure: Failure | undefined; }
 
@@ -60,7 +61,9 @@ class Feed<T> {
   }
 }
 
-const HISTORY_SECONDS = 900;
+const HISTORY_SECONDS = 3600;
+// Of the page's own, one a second; those of the daemon are fewer.
+const SAMPLES_MAX = HISTORY_SECONDS + 1;
 let samples: Sample[] = [];
 export const jobRates = new JobRates();
 const now = () => Date.now() / 1000;
@@ -72,11 +75,23 @@ function charted(counters: Counters): Counters {
     name === LOADED || name === PASSTHROUGH_OPENS));
 }
 
+// Once for each time that the page has not looked: before it was opened, or while it was hidden.
+async function fillIn(): Promise<void> {
+  try {
+    const history = await ask<History>('GET', '/v1/history', undefined, QUICK_MS);
+    samples = filled(samples, samplesOf(history, now()));
+  } catch {
+    // Of a daemon that keeps none, charts begin when the page is opened.
+  }
+}
+
 const statusFeed = new Feed<Status>('/v1/status', (status) => {
+  const last = samples[samples.length - 1];
+  if (!last || last.pid !== status.pid || now() - last.at > GAP_SECONDS / 2) void fillIn();
   samples = trimmed([...samples, {
     at: now(), pid: status.pid, counters: charted(status.counters), rss: status.rss_bytes,
     buffers: status.fetch.memory_bytes,
-  }], HISTORY_SECONDS, HISTORY_SECONDS + 1);
+  }], HISTORY_SECONDS, SAMPLES_MAX);
 });
 const jobsFeed = new Feed<{ jobs: Job[] }>('/v1/jobs', (answer) => {
   jobRates.note(now(), answer.jobs);
@@ -95,7 +110,7 @@ export const useStatus = (live = true) => useFeed(statusFeed, live ? LIVE_MS : S
 export const useJobs = (live = true) => useFeed(jobsFeed, live ? LIVE_MS : SLOW_MS);
 export const useErrors = () => useFeed(errorsFeed, SLOW_MS);
 export const useSlow = () => useFeed(slowFeed, SLOW_MS);
-/** What the daemon said in the last minutes; grows with useStatus. */
+/** What the daemon did in the last hour; grows with useStatus. */
 export const history = () => samples;
 
 export function wakeAll(): void {

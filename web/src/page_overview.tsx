@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon does right now: problems first, then figures, then the last minutes.
+// What the daemon does right now: problems first, then figures, then up to its last hour.
 import { useMemo, useState } from 'preact/hooks';
 import { BYTE_STEPS, Chart } from './chart';
 import { hitShare, oldestWithin, OPERATIONS, originCounter, ORIGINS, recent, requestCounter,
@@ -121,7 +121,7 @@ function Charts() {
   return (
     <>
       <Choice label="Show the last" value={seconds} onChange={setSeconds}
-        options={[[60, '1 min'], [300, '5 min'], [900, '15 min']]} />
+        options={[[60, '1 min'], [300, '5 min'], [900, '15 min'], [3600, '1 h']]} />
       <Panel title="To programs, by origin" wide>
         <Chart {...chart} label="To programs now" lines={origins} stack format={format.byteRate}
           floor={1024 * 1024} {...ofBytes} />

@@ -44,6 +44,11 @@ export interface Status {
   mounts: Mount[];
 }
 
+/** `series`: metric with its labels, and its value at each of the ages. */
+export interface History {
+  pid: number; step_seconds: number; ages_seconds: number[]; series: Record<string, number[]>;
+}
+
 export interface Entry {
   name: string; name_encoded?: string;
   kind: 'file' | 'directory';

@@ -147,6 +147,7 @@ Result<> HostDaemon::serve() {
                                        admin_->control_router(), patient, executor_));
   if (auto token = activity_.enter()) executor_.spawn(end_if_unused(std::move(*token)));
   if (auto token = activity_.enter()) executor_.spawn(tend_heap(std::move(*token)));
+  if (auto token = activity_.enter()) executor_.spawn(keep_history(std::move(*token)));
   return {};
 }
 
@@ -218,6 +219,15 @@ Task<> HostDaemon::tend_heap(Activity::Token) {
     Result<> slept = co_await sleep_for(context, kHeapLookedAt);
     if (!slept) co_return;
     static_cast<void>(co_await executor_.blocking([most] { return trim_heap(most); }));
+  }
+}
+
+Task<> HostDaemon::keep_history(Activity::Token) {
+  const Context context = Context::background().with_cancel(stopping_.get_token());
+  while (true) {
+    history_.note();
+    Result<> slept = co_await sleep_for(context, DaemonHistory::kStep);
+    if (!slept) co_return;
   }
 }
 
@@ -312,6 +322,10 @@ HostStatus HostDaemon::status() const {
   status.mounts = mounts();
   if (cluster_) status.clusters = cluster_->memberships();
   return status;
+}
+
+HistoryView HostDaemon::history() const {
+  return history_.view();
 }
 
 std::vector<ErrorView> HostDaemon::errors() const {

@@ -10,6 +10,7 @@
 
 #include "apps/cluster/host_cluster.h"
 #include "apps/daemon/cluster_snapshots.h"
+#include "apps/daemon/daemon_history.h"
 #include "apps/daemon/daemon_metrics.h"
 #include "apps/daemon/inspection.h"
 #include "apps/daemon/kept_jobs.h"
@@ -63,6 +64,7 @@ class HostDaemon : public Host {
   Task<Result<MountView>> move_mount(Context context, MountMove move) override;
   std::vector<MountView> mounts() const override;
   HostStatus status() const override;
+  HistoryView history() const override;
   std::vector<ErrorView> errors() const override;
   Result<JobView> start_job(JobRequest request) override;
   std::vector<JobView> jobs() const override;
@@ -94,6 +96,7 @@ class HostDaemon : public Host {
   void listen_on_loopback();
   Task<> end_if_unused(Activity::Token token);
   Task<> tend_heap(Activity::Token token);
+  Task<> keep_history(Activity::Token token);
 
   const HostDaemonOptions options_;
   const Config config_;           // that it was started with
@@ -106,6 +109,7 @@ class HostDaemon : public Host {
   ConnectionRecord connections_;
   const Clock::time_point started_ = Clock::now();
   const DaemonMetrics process_metrics_{options_.restarts};
+  DaemonHistory history_;
 
   // Three quarters of the memory, which is what look-ahead gets of it.
   WindowBudget windows_;

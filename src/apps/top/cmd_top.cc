@@ -53,6 +53,9 @@ class TopShow {
   // Until it is told to end; by which signal, 0: by none.
   int run(TopScreen& screen, TopLook first) {
     last_ = std::move(first);
+    if (auto kept = feed_.history(kPatience)) {
+      history_.begin_with(*kept, std::chrono::steady_clock::now());
+    }
     for (Time next = last_->at + interval_;;) {
       draw(screen);
       const ScreenEvent event = screen.wait_until(paused_ ? Time::max() - 24h : next);

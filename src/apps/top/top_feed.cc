@@ -45,4 +45,12 @@ std::optional<TopLook> TopFeed::glance(Clock::duration patience) {
   return look;
 }
 
+std::optional<HistoryView> TopFeed::history(Clock::duration patience) {
+  std::optional<Json> answer = client_.glance("/v1/history", patience);
+  if (!answer) return std::nullopt;
+  auto history = from_json<HistoryView>(*answer);
+  if (!history) return std::nullopt;
+  return *std::move(history);
+}
+
 }  // namespace leat

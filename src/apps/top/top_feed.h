@@ -18,6 +18,8 @@ class TopFeed {
   Attempt<TopLook> look();
   // The same within about `patience`, whatever the daemon does: none, then.
   std::optional<TopLook> glance(Clock::duration patience);
+  // The daemon's last hour. None within about `patience`, and of a daemon that keeps none.
+  std::optional<HistoryView> history(Clock::duration patience);
 
  private:
   DaemonClient& client_;

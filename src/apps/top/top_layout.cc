@@ -203,6 +203,22 @@ void TopHistory::add(Time at, double seconds, double bytes_per_second) {
   while (at - spans_.front().to > std::chrono::seconds(kSeconds)) spans_.pop_front();
 }
 
+void TopHistory::begin_with(const HistoryView& history, Time now) {
+  const std::vector<double>& ages = history.ages_seconds;
+  std::vector<double> bytes(ages.size());
+  for (const auto& [name, values] : history.series) {
+    if (!name.starts_with("leat_fetch_bytes_total{") || values.size() != bytes.size()) continue;
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] += values[i];
+  }
+  for (size_t i = 1; i < ages.size(); ++i) {
+    const double seconds = ages[i - 1] - ages[i];
+    if (seconds <= 0 || ages[i] > static_cast<double>(kSeconds)) continue;
+    const auto ago =
+        std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(ages[i]));
+    add(now - ago, seconds, (bytes[i] - bytes[i - 1]) / seconds);
+  }
+}
+
 std::vector<std::optional<double>> TopHistory::by_second(Time now) const {
   std::vector<std::optional<double>> values(kSeconds);
   for (size_t i = 0; i < kSeconds; ++i) {

@@ -24,6 +24,8 @@ class TopHistory {
   static constexpr size_t kSeconds = 60;
 
   void add(Time at, double seconds, double bytes_per_second);
+  // Begins with what the daemon kept itself; nothing may have been added before.
+  void begin_with(const HistoryView& history, Time now);
   // One value a second, the oldest first; none where nothing was seen.
   std::vector<std::optional<double>> by_second(Time now) const;
 

@@ -199,6 +199,22 @@ TEST(TopLayout, AMinuteIsSpreadOverItsSeconds) {
   EXPECT_EQ(history.by_second(kStart + 2min)[59], std::nullopt);
 }
 
+TEST(TopLayout, BeginsWithWhatTheDaemonKept) {
+  TopHistory history;
+  history.begin_with({.step_seconds = 5,
+                      .ages_seconds = {70, 65, 10, 5, 0},
+                      .series = {{R"(leat_fetch_bytes_total{origin="cache"})", {0, 5, 5, 10, 20}},
+                                 {R"(leat_fetch_bytes_total{origin="memory"})", {0, 0, 0, 5, 5}},
+                                 {"leat_fetch_memory_bytes", {9, 9, 9, 9, 9}}}},
+                     kStart);
+  const auto values = history.by_second(kStart);
+  EXPECT_EQ(values[59], 2);
+  EXPECT_EQ(values[52], 2);
+  EXPECT_EQ(values[40], 0);
+  history.add(kStart + 1s, 1, 7);
+  EXPECT_EQ(history.by_second(kStart + 1s)[59], 7);
+}
+
 TEST(TopLayout, NumbersAreShort) {
   EXPECT_EQ(format_rate(9.94), "9.9/s");
   EXPECT_EQ(format_rate(12.4), "12/s");

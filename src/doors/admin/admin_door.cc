@@ -39,6 +39,7 @@ HttpRouter AdminDoor::control_router() {
   HttpRouter router;
   add_public_routes(router);
   router.add("GET", "/v1/status", this, &AdminDoor::status);
+  router.add("GET", "/v1/history", this, &AdminDoor::history);
   router.add("GET", "/v1/errors", this, &AdminDoor::errors);
   router.add("GET", "/v1/jobs", this, &AdminDoor::list_jobs);
   router.add("POST", "/v1/jobs", this, &AdminDoor::start_job);
@@ -64,6 +65,10 @@ HttpRouter AdminDoor::metrics_router() {
 
 Task<HttpResponse> AdminDoor::status(Context, HttpRequest) {
   co_return answer(200, host_.status());
+}
+
+Task<HttpResponse> AdminDoor::history(Context, HttpRequest) {
+  co_return answer(200, host_.history());
 }
 
 Task<HttpResponse> AdminDoor::errors(Context, HttpRequest) {

@@ -174,6 +174,9 @@ class RecordingHost : public Host {
     status.counters = {{"leat_x_total{origin=\"cache\"}", 3}};
     return status;
   }
+  HistoryView history() const override {
+    return {.pid = 7, .step_seconds = 5, .ages_seconds = {5.5, 0.5}, .series = {{"a", {1, 2}}}};
+  }
   std::vector<ErrorView> errors() const override {
     return {{.mount = "/m", .path = "k\xff", .code = StatusCode::kUnavailable, .reason = "away"}};
   }
@@ -379,6 +382,15 @@ TEST_F(AdminDoorTest, StatusAndMountsSurviveTheWay) {
   EXPECT_EQ(status->mounts, host_.mounts());
   EXPECT_EQ(status->clusters, host_.status().clusters);
   EXPECT_EQ(ask_json("GET", "/v1/mounts")["mounts"][0]["path"], "/m");
+}
+
+TEST_F(AdminDoorTest, HistorySurvivesTheWay) {
+  auto history = from_json<HistoryView>(ask_json("GET", "/v1/history"));
+  ASSERT_TRUE(history) << history.error().to_string();
+  EXPECT_EQ(history->pid, 7);
+  EXPECT_EQ(history->step_seconds, 5);
+  EXPECT_EQ(history->ages_seconds, host_.history().ages_seconds);
+  EXPECT_EQ(history->series, host_.history().series);
 }
 
 TEST_F(AdminDoorTest, TellsWhyPathsFailed) {

@@ -86,6 +86,13 @@ void decode(const Json& json, HostStatus& status) {
   }
 }
 
+void decode(const Json& json, HistoryView& history) {
+  get(json, "pid", history.pid);
+  get(json, "step_seconds", history.step_seconds);
+  get(json, "ages_seconds", history.ages_seconds);
+  get(json, "series", history.series);
+}
+
 void decode(const Json& json, UpgradeRequest& request) {
   get(json, "executable", request.executable);
 }
@@ -117,6 +124,13 @@ Json to_json(const HostStatus& status) {
           {"counters", status.counters},
           {"mounts", mounts},
           {"clusters", clusters}};
+}
+
+Json to_json(const HistoryView& history) {
+  return {{"pid", history.pid},
+          {"step_seconds", history.step_seconds},
+          {"ages_seconds", history.ages_seconds},
+          {"series", history.series}};
 }
 
 Json to_json(const UpgradeRequest& request) {
@@ -178,6 +192,7 @@ template Result<MountView> from_json(const Json&);
 template Result<MountChange> from_json(const Json&);
 template Result<MountMove> from_json(const Json&);
 template Result<HostStatus> from_json(const Json&);
+template Result<HistoryView> from_json(const Json&);
 template Result<UpgradeRequest> from_json(const Json&);
 template Result<JobRequest> from_json(const Json&);
 template Result<JobView> from_json(const Json&);

@@ -70,6 +70,7 @@ Json to_json(const MountView& view);
 Json to_json(const MountChange& change);
 Json to_json(const MountMove& move);
 Json to_json(const HostStatus& status);
+Json to_json(const HistoryView& history);
 Json to_json(const UpgradeRequest& request);
 Json to_json(const JobRequest& request);
 Json to_json(const JobView& job);

@@ -122,6 +122,15 @@ struct HostStatus {
   std::vector<ClusterMembershipView> clusters{};  // its own first
 };
 
+// Metrics of the daemon's last hour, for charts. Ages are by the daemon's clock, so that the clock
+// of a browser elsewhere does not matter.
+struct HistoryView {
+  int pid = 0;
+  double step_seconds = 0;                              // between samples, about
+  std::vector<double> ages_seconds{};                   // of each sample, the oldest first
+  std::map<std::string, std::vector<double>> series{};  // name{labels} → value at each of them
+};
+
 // The next daemon takes over.
 struct UpgradeRequest {
   std::string executable{};  // absolute path; empty: the one that this daemon was started from
@@ -242,6 +251,7 @@ class Host {
   virtual Task<Result<MountView>> move_mount(Context context, MountMove move) = 0;
   virtual std::vector<MountView> mounts() const = 0;
   virtual HostStatus status() const = 0;
+  virtual HistoryView history() const = 0;
   // Of all mounts, the newest first.
   virtual std::vector<ErrorView> errors() const = 0;
   // Returns as soon as the job runs.

@@ -26,10 +26,11 @@ Task<HttpResponse> echo(Context, HttpRequest request) {
 // All that the control socket has, as far as a test may ask for it.
 HttpRouter control_routes() {
   HttpRouter router;
-  for (const char* path : {"/v1/status", "/v1/mounts", "/v1/ls", "/v1/stat", "/v1/cat",
-                           "/v1/errors", "/v1/slow", "/v1/jobs", "/v1/jobs/{id}", "/v1/snapshots",
-                           "/v1/cache/objects", "/v1/cache/evict", "/v1/shutdown", "/v1/upgrade",
-                           "/v1/mounts/change", "/v1/mounts/move", "/v1/snapshots/use"}) {
+  for (const char* path :
+       {"/v1/status", "/v1/history", "/v1/mounts", "/v1/ls", "/v1/stat", "/v1/cat", "/v1/errors",
+        "/v1/slow", "/v1/jobs", "/v1/jobs/{id}", "/v1/snapshots", "/v1/cache/objects",
+        "/v1/cache/evict", "/v1/shutdown", "/v1/upgrade", "/v1/mounts/change", "/v1/mounts/move",
+        "/v1/snapshots/use"}) {
     for (const char* method : {"GET", "POST", "DELETE"}) router.add(method, path, &echo);
   }
   return router;
@@ -61,6 +62,7 @@ class ConsoleDoorTest : public testing::Test {
 
 TEST_F(ConsoleDoorTest, WhatThePageUsesNeedsTheToken) {
   for (auto [method, path] : {std::pair("GET", "/v1/status"),
+                              {"GET", "/v1/history"},
                               {"GET", "/v1/mounts"},
                               {"GET", "/v1/ls"},
                               {"GET", "/v1/stat"},

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// MetricHistory: values of a few metrics at regular moments, for charts that begin before a page
+// was opened. A ring: it holds at most `samples_max` samples of 8 bytes a name. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "telemetry/metrics.h"
+
+namespace leat {
+
+class MetricHistory {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // `names` are metrics with their labels in braces, as in the text form. `samples_max` > 0.
+  MetricHistory(std::vector<std::string> names, size_t samples_max);
+
+  // Adds a sample and drops the oldest one where there are too many. Times have to grow. A metric
+  // that is not among `samples` counts as 0: it has not begun.
+  void note(Time at, const std::vector<MetricSample>& samples);
+
+  struct View {
+    std::vector<Time> at;                     // oldest first
+    std::vector<std::vector<double>> values;  // of each name, one for each time
+  };
+  View view() const;
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  struct Sample {
+    Time at;
+    std::vector<double> values;
+  };
+
+  const std::vector<std::string> names_;
+  const size_t samples_max_;
+  mutable std::mutex mutex_;  // leaf
+  std::vector<Sample> ring_;
+  size_t oldest_ = 0;
+};
+
+}  // namespace leat
