@@ -9,7 +9,7 @@ import { JobRates } from './job_progress';
 import { LOADED, PASSTHROUGH_OPENS } from './throughput';
 import { GAP_SECONDS, trimmed } from './counters';
 import type { Counters, Sample } from './counters';
-import type { History, Job, PathError, SlowOperation, Status } from './types';
+import type { Finding, History, Job, PathError, SlowOperation, Status } from './types';
 
 export interface View<T> { value: T | undefined; failure: Failure | undefined; }
 
@@ -96,6 +96,7 @@ const statusFeed = new Feed<Status>('/v1/status', (status) => {
 const jobsFeed = new Feed<{ jobs: Job[] }>('/v1/jobs', (answer) => {
   jobRates.note(now(), answer.jobs);
 });
+const findingsFeed = new Feed<{ findings: Finding[] }>('/v1/findings');
 const errorsFeed = new Feed<{ errors: PathError[] }>('/v1/errors');
 const slowFeed = new Feed<{ operations: SlowOperation[] }>('/v1/slow');
 
@@ -108,6 +109,7 @@ function useFeed<T>(feed: Feed<T>, period: number): View<T> {
 /** `live`: each second; otherwise as often as the frame around the page needs. */
 export const useStatus = (live = true) => useFeed(statusFeed, live ? LIVE_MS : SLOW_MS);
 export const useJobs = (live = true) => useFeed(jobsFeed, live ? LIVE_MS : SLOW_MS);
+export const useFindings = () => useFeed(findingsFeed, SLOW_MS);
 export const useErrors = () => useFeed(errorsFeed, SLOW_MS);
 export const useSlow = () => useFeed(slowFeed, SLOW_MS);
 /** What the daemon did in the last hour; grows with useStatus. */
@@ -116,6 +118,7 @@ export const history = () => samples;
 export function wakeAll(): void {
   statusFeed.wake();
   jobsFeed.wake();
+  findingsFeed.wake();
   errorsFeed.wake();
   slowFeed.wake();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wrong, in words, with what to do; limits; what was slow; why paths could not be read.
-import { useErrors, useSlow, useStatus } from './feed';
-import { findings, pathOf } from './findings';
+import { useErrors, useFindings, useSlow, useStatus } from './feed';
+import { pathOf, toShow } from './findings';
 import * as format from './format';
 import { shown, wireOf } from './names';
 import { Bar, FailureNote, Findings, Name, Panel, Table, Tag } from './parts';
@@ -82,14 +82,16 @@ function Slow() {
 export function HealthPage() {
   const { value: status, failure } = useStatus();
   const errors = useErrors();
+  const findings = useFindings();
   if (!status) return <FailureNote failure={failure} doing="Asking the daemon" />;
   const list = errors.value?.errors ?? [];
-  const found = findings(status, list);
+  const found = toShow(findings.value?.findings ?? []);
   return (
     <>
-      {found.length === 0
+      <FailureNote failure={findings.failure} doing="Asking for findings" />
+      {!findings.value ? null : found.length === 0
         ? <p class="notice good"><strong>Nothing to mend.</strong> Cache directories are normal,
-          nothing was refused or corrupt, and no path failed.</p>
+          nothing is corrupt, and no path failed.</p>
         : <Panel title="Findings" wide><Findings findings={found} /></Panel>}
       <Limits status={status} />
       <Panel title="Recent errors" wide aside={list.length > SHOWN
@@ -101,8 +103,8 @@ export function HealthPage() {
         )}
       </Panel>
       <Slow />
-      <p class="hint">What this host offers and lacks (FUSE, kernel, limits, disks) is said by{' '}
-        <code>leat doctor</code> on the command line.</p>
+      <p class="hint"><code>leat doctor</code> on the command line has the same findings, and
+        those of this host beside them: FUSE, kernel, limits, disks.</p>
     </>
   );
 }

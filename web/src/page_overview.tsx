@@ -5,8 +5,8 @@ import { BYTE_STEPS, Chart } from './chart';
 import { hitShare, oldestWithin, OPERATIONS, originCounter, ORIGINS, recent, requestCounter,
   series, total } from './counters';
 import type { Counters, Operation, Origin } from './counters';
-import { history, useErrors, useStatus } from './feed';
-import { findings } from './findings';
+import { history, useFindings, useStatus } from './feed';
+import { toShow } from './findings';
 import * as format from './format';
 import { Bar, Choice, FailureNote, Findings, Panel, PathLink, Tile } from './parts';
 import { wireOf } from './names';
@@ -28,9 +28,10 @@ const LATELY_SECONDS = 60;
 
 const requests = (counters: Counters) => total(counters, 'leat_source_requests_total');
 
-function Attention(props: { status: Status }) {
-  const errors = useErrors();
-  const all = findings(props.status, errors.value?.errors ?? []);
+function Attention() {
+  const { value, failure } = useFindings();
+  if (!value) return <FailureNote failure={failure} doing="Asking for findings" />;
+  const all = toShow(value.findings);
   const problems = all.filter((one) => one.level === 'problem');
   const notes = all.length - problems.length;
   const rest = notes === 0 ? '' : `${notes} ${notes === 1 ? 'note' : 'notes'} on the health page`;
@@ -174,7 +175,7 @@ export function OverviewPage() {
   if (!status) return <FailureNote failure={failure} doing="Asking the daemon" />;
   return (
     <>
-      <Attention status={status} />
+      <Attention />
       <Tiles status={status} />
       <Charts />
       <Folders status={status} />

@@ -3,10 +3,11 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import type { Failure } from './api';
-import type { Finding } from './findings';
+import { titleOf } from './findings';
 import * as format from './format';
-import { crumbs, pieces } from './names';
+import { crumbs, pieces, visible } from './names';
 import { browseLink } from './route';
+import type { Finding } from './types';
 
 export function Panel(props: {
   title: string; aside?: ComponentChildren; children: ComponentChildren; wide?: boolean;
@@ -92,12 +93,12 @@ export function Findings(props: { findings: readonly Finding[] }) {
   return (
     <ul class="findings">
       {props.findings.map((finding) => (
-        <li key={finding.title} class={finding.level}>
+        <li key={`${finding.name} ${finding.subject}`} class={finding.level}>
           <Tag tone={finding.level === 'problem' ? 'bad' : 'warn'}>{finding.level}</Tag>
           <div>
-            <strong><bdi>{finding.title}</bdi></strong>
-            {finding.detail && <p><bdi>{finding.detail}</bdi></p>}
-            {finding.action && <p class="action">{finding.action}</p>}
+            <strong><bdi>{titleOf(finding)}</bdi></strong>
+            {finding.cost && <p>Costs: <bdi>{visible(finding.cost)}</bdi></p>}
+            {finding.action && <p class="action">To do: <bdi>{visible(finding.action)}</bdi></p>}
           </div>
         </li>
       ))}

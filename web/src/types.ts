@@ -91,6 +91,14 @@ export interface SlowOperation {
   failure?: string;
 }
 
+/** As `leat doctor` has them. */
+export interface Finding {
+  level: 'ok' | 'note' | 'problem';
+  name: string;
+  subject: string; subject_encoded?: string;
+  what: string; cost: string; action: string;
+}
+
 export interface PathError {
   time: string; code: string;
   mount: string; mount_encoded?: string;

@@ -11,6 +11,7 @@
 #include "apps/daemon/job_view.h"
 #include "apps/daemon/memory_size.h"
 #include "apps/daemon/process_usage.h"
+#include "apps/daemon/status_findings.h"
 #include "apps/paths.h"
 #include "apps/program_version.h"
 #include "base/buffer_pool.h"
@@ -330,6 +331,11 @@ HistoryView HostDaemon::history() const {
 
 std::vector<ErrorView> HostDaemon::errors() const {
   return mounts_->errors();
+}
+
+Findings HostDaemon::findings() const {
+  const auto now = std::chrono::system_clock::now();
+  return status_findings(status(), errors(), std::chrono::time_point_cast<WallTime::duration>(now));
 }
 
 // Also while the daemon starts: what is used here is there before its mounts are.

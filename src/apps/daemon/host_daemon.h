@@ -66,6 +66,7 @@ class HostDaemon : public Host {
   HostStatus status() const override;
   HistoryView history() const override;
   std::vector<ErrorView> errors() const override;
+  Findings findings() const override;
   Result<JobView> start_job(JobRequest request) override;
   std::vector<JobView> jobs() const override;
   Result<JobView> job(uint64_t id) const override;

@@ -13,11 +13,11 @@
 
 #include "apps/client/daemon_client.h"
 #include "apps/daemon/dead_daemon.h"
+#include "apps/daemon/status_findings.h"
 #include "apps/doctor/bounded_look.h"
 #include "apps/doctor/host_places.h"
 #include "apps/paths.h"
 #include "base/units.h"
-#include "doors/fuse/fuse_door.h"
 #include "runtime/disk.h"
 
 namespace leat {
@@ -49,66 +49,13 @@ Finding running_finding(const HostStatus& status, const std::string& own_version
   return finding;
 }
 
-std::optional<Finding> directory_state_finding(const DirectoryStats& directory) {
-  Finding finding{.name = "daemon.cache", .subject = directory.path};
-  if (directory.state != DirectoryState::kNormal) {
-    finding.level = Level::kProblem;
-    finding.what = fmt::format("{}: {}", to_string(directory.state), directory.why);
-    finding.cost = directory.state == DirectoryState::kDown
-                       ? "what it held is fetched from the store again"
-                       : "it takes nothing new in";
-    finding.action = "sudo dmesg | tail, for its disk; it is tried again by itself";
-  } else if (directory.stats.corrupt_blocks != 0) {
-    finding.level = Level::kNote;
-    finding.what = fmt::format("{} corrupt blocks were dropped", directory.stats.corrupt_blocks);
-    finding.cost = "they were fetched again; a disk that changes bytes is about to fail";
-    finding.action = "leat cache verify; sudo smartctl -a of its disk";
-  } else {
-    return std::nullopt;
-  }
-  return finding;
-}
-
-bool has(const MountView& mount, const char* feature) {
-  auto found = mount.features.find(feature);
-  return found != mount.features.end() && found->second;
-}
-
-Finding mount_finding(const MountView& mount, bool io_uring_wanted) {
-  Finding finding{.name = "daemon.mount", .subject = mount.path};
-  if (has(mount, "passthrough")) {
-    finding.what = "passthrough";
-  } else {
-    finding.what =
-        "no passthrough: " +
-        (mount.passthrough_off.empty() ? "the daemon does not say why" : mount.passthrough_off);
-    if (mount.passthrough_off != kPassthroughNotWanted &&
-        mount.passthrough_off != kPassthroughWithoutOpens) {
-      finding.level = Level::kNote;
-      finding.cost = "4 times the CPU and about half the bandwidth on large cached files";
-      finding.action = "see kernel.passthrough, cache.* and host.rights; then mount it again";
-    }
-  }
-  if (has(mount, "io_uring")) {
-    finding.what += ", FUSE over io_uring";
-  } else if (io_uring_wanted) {
-    finding.level = Level::kNote;
-    finding.what += "; no FUSE over io_uring, though fuse.io_uring is set";
-    if (finding.cost.empty()) finding.cost = "14 to 39 % more CPU for small reads";
-    if (finding.action.empty()) finding.action = "see kernel.fuse_io_uring; then mount it again";
-  }
-  return finding;
-}
-
-Findings status_findings(const HostStatus& status, const std::string& own_version) {
-  Findings findings = {running_finding(status, own_version)};
-  for (const DirectoryStats& directory : status.cache.directories) {
-    if (auto finding = directory_state_finding(directory)) findings.push_back(std::move(*finding));
-  }
-  auto option = status.options.find("fuse.io_uring");
-  const bool io_uring_wanted = option != status.options.end() && option->second == "true";
-  for (const MountView& mount : status.mounts) {
-    if (mount.door) findings.push_back(mount_finding(mount, io_uring_wanted));
+// As the console has them. A daemon of an earlier version has no such list: what its status says.
+Findings findings_of(DaemonClient& daemon, const HostStatus& status) {
+  Attempt<Json> told = daemon.get("/v1/findings");
+  if (!told) return status_findings(status, {}, WallTime());
+  Findings findings;
+  for (const Json& json : told->value("findings", Json::array())) {
+    if (auto finding = from_json<Finding>(json)) findings.push_back(*std::move(finding));
   }
   return findings;
 }
@@ -143,6 +90,7 @@ DaemonFacts ask_daemon(const std::string& runtime) {
   }
   if (auto status = daemon.get_as<HostStatus>("/v1/status")) {
     facts.status = std::move(*status);
+    facts.findings = findings_of(daemon, *facts.status);
   } else if (status.error().code != ExitCode::kNoDaemon) {
     facts.unanswered = status.error().status.to_string();
   }
@@ -171,7 +119,8 @@ Findings daemon_findings(const DaemonFacts& facts, const std::string& own_versio
                         .cost = "no command reaches it",
                         .action = "its log is daemon.log in that directory; at worst kill it"});
   } else if (facts.status) {
-    append(findings, status_findings(*facts.status, own_version));
+    findings.push_back(running_finding(*facts.status, own_version));
+    append(findings, facts.findings);
   } else {
     findings.push_back({.name = "daemon", .what = "none runs; leat mount starts it"});
   }

@@ -15,6 +15,7 @@ namespace leat {
 
 struct DaemonFacts {
   std::optional<HostStatus> status{};
+  Findings findings{};                 // that it has itself, as the console shows them
   std::string unanswered{};            // why a daemon that lives says nothing
   std::vector<std::string> cleared{};  // what was done to one that was killed and hung
   std::string not_cleared{};           // why that could not be done

@@ -39,43 +39,16 @@ TEST(DaemonFindings, NoneIsNoProblem) {
               ElementsAre("ok daemon : none runs; leat mount starts it"));
 }
 
-TEST(DaemonFindings, EachMountSaysWhatItUsesAndWhyNot) {
+TEST(DaemonFindings, OneOfAnotherVersionIsNamed) {
   HostStatus status{.version = "1.0.0", .pid = 7, .uptime_seconds = 61};
-  status.mounts = {
-      {.path = "/a", .features = {{"passthrough", true}, {"io_uring", true}}},
-      {.path = "/b", .features = {{"passthrough", false}}, .passthrough_off = "EPERM"},
-      {.path = "/c",
-       .features = {{"passthrough", false}},
-       .passthrough_off = "it was not asked for"},
-      {.path = "/a/in", .door = false},
-  };
-  EXPECT_THAT(lines(daemon_findings({.status = status}, "1.0.0")),
-              ElementsAre("ok daemon : leat 1.0.0, pid 7, up 1m1s",
-                          "ok daemon.mount /a: passthrough, FUSE over io_uring",
-                          "note daemon.mount /b: no passthrough: EPERM",
-                          "ok daemon.mount /c: no passthrough: it was not asked for"));
-  status.options = {{"fuse.io_uring", "true"}};
-  status.mounts = {{.path = "/d", .features = {{"passthrough", true}, {"io_uring", false}}}};
+  const Findings own = {{Level::kNote, "daemon.room", "", "no room", "time", "more of it"}};
+  EXPECT_THAT(lines(daemon_findings({.status = status, .findings = own}, "1.0.0")),
+              ElementsAre("ok daemon : leat 1.0.0, pid 7, up 1m1s", "note daemon.room : no room"));
   EXPECT_THAT(daemon_findings({.status = status}, "1.1.0")[0].action, HasSubstr("leat umount"));
   status.supervisor_pid = 6;
   EXPECT_THAT(daemon_findings({.status = status}, "1.1.0")[0].action, HasSubstr("leat upgrade"));
   EXPECT_THAT(lines(daemon_findings({.status = status}, "1.1.0")),
-              ElementsAre("note daemon : leat 1.0.0, pid 7, up 1m1s; this program is 1.1.0",
-                          "note daemon.mount /d: passthrough; no FUSE over io_uring, though "
-                          "fuse.io_uring is set"));
-}
-
-TEST(DaemonFindings, DirectoriesThatDoNotWorkAreProblems) {
-  HostStatus status{.version = "1"};
-  status.cache.directories = {
-      {.path = "/x", .state = DirectoryState::kDown, .why = "EIO", .stats = {}},
-      {.path = "/y", .why = "", .stats = {}},
-      {.path = "/z", .why = "", .stats = {}}};
-  status.cache.directories[1].stats.corrupt_blocks = 3;
-  const auto said = lines(daemon_findings({.status = status}, "1"));
-  ASSERT_EQ(said.size(), 3u);
-  EXPECT_EQ(said[1], "problem daemon.cache /x: down: EIO");
-  EXPECT_EQ(said[2], "note daemon.cache /y: 3 corrupt blocks were dropped");
+              ElementsAre("note daemon : leat 1.0.0, pid 7, up 1m1s; this program is 1.1.0"));
 }
 
 TEST(DaemonFindings, OneThatHangsOrHungIsTold) {

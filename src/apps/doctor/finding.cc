@@ -19,18 +19,6 @@ std::string amount(size_t number, std::string_view noun) {
 
 }  // namespace
 
-std::string_view to_string(Level level) {
-  switch (level) {
-    case Level::kOk:
-      return "ok";
-    case Level::kNote:
-      return "note";
-    case Level::kProblem:
-      return "problem";
-  }
-  return "problem";
-}
-
 void append(Findings& findings, Findings more) {
   findings.insert(findings.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
 }
@@ -50,15 +38,6 @@ std::string to_text(const Findings& findings) {
   return fmt::format("{}\n\n{}, {}", table.to_string(),
                      amount(count(findings, Level::kProblem), "problem"),
                      amount(count(findings, Level::kNote), "note"));
-}
-
-Json to_json(const Finding& finding) {
-  return {{"level", to_string(finding.level)},
-          {"name", finding.name},
-          {"subject", finding.subject},
-          {"what", finding.what},
-          {"cost", finding.cost},
-          {"action", finding.action}};
 }
 
 std::string problems_in_words(const Findings& findings) {

@@ -1,38 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding: one thing that `leat doctor` has to say about this host.
+// Findings of `leat doctor`: those of the daemon, and what this process sees of the host.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "doors/admin/codec.h"
+#include "doors/admin/finding.h"
 
 namespace leat {
-
-// A note costs speed or a part of what Leat can do; a problem keeps a folder from being mounted or
-// from working.
-enum class Level : uint8_t { kOk, kNote, kProblem };
-std::string_view to_string(Level level);  // "ok", "note", "problem"
-
-struct Finding {
-  Level level = Level::kOk;
-  std::string name{};     // "fuse.device"; stays, scripts may go by it
-  std::string subject{};  // directory or folder, where there may be several; else empty
-  std::string what{};     // is so
-  std::string cost{};     // of that; empty where it is ok
-  std::string action{};   // what changes it: a command where there is one
-
-  friend bool operator==(const Finding&, const Finding&) = default;
-};
-using Findings = std::vector<Finding>;
 
 void append(Findings& findings, Findings more);
 size_t count(const Findings& findings, Level level);
 // A page for people, and how much of it there is to do.
 std::string to_text(const Findings& findings);
-Json to_json(const Finding& finding);
 // "2 problems: fuse.device, cache.directory"; of none: empty.
 std::string problems_in_words(const Findings& findings);
 

@@ -40,6 +40,7 @@ HttpRouter AdminDoor::control_router() {
   add_public_routes(router);
   router.add("GET", "/v1/status", this, &AdminDoor::status);
   router.add("GET", "/v1/history", this, &AdminDoor::history);
+  router.add("GET", "/v1/findings", this, &AdminDoor::findings);
   router.add("GET", "/v1/errors", this, &AdminDoor::errors);
   router.add("GET", "/v1/jobs", this, &AdminDoor::list_jobs);
   router.add("POST", "/v1/jobs", this, &AdminDoor::start_job);
@@ -69,6 +70,12 @@ Task<HttpResponse> AdminDoor::status(Context, HttpRequest) {
 
 Task<HttpResponse> AdminDoor::history(Context, HttpRequest) {
   co_return answer(200, host_.history());
+}
+
+Task<HttpResponse> AdminDoor::findings(Context, HttpRequest) {
+  Json list = Json::array();
+  for (const Finding& finding : host_.findings()) list.push_back(to_json(finding));
+  co_return HttpResponse::json(200, dump_json({{"findings", list}}));
 }
 
 Task<HttpResponse> AdminDoor::errors(Context, HttpRequest) {

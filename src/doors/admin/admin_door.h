@@ -37,6 +37,7 @@ class AdminDoor {
  private:
   Task<HttpResponse> status(Context context, HttpRequest request);
   Task<HttpResponse> history(Context context, HttpRequest request);
+  Task<HttpResponse> findings(Context context, HttpRequest request);
   Task<HttpResponse> errors(Context context, HttpRequest request);
   Task<HttpResponse> shut_down(Context context, HttpRequest request);
   Task<HttpResponse> upgrade(Context context, HttpRequest request);

@@ -180,6 +180,9 @@ class RecordingHost : public Host {
   std::vector<ErrorView> errors() const override {
     return {{.mount = "/m", .path = "k\xff", .code = StatusCode::kUnavailable, .reason = "away"}};
   }
+  Findings findings() const override {
+    return {{Level::kProblem, "errors.store", "/m\xff", "a path failed", "an error", "look"}};
+  }
   Result<JobView> start_job(JobRequest request) override {
     if (request.kind != "load") return error(StatusCode::kInvalidArgument, "unknown kind");
     return JobView{.id = 1, .kind = request.kind, .path = request.path, .state = "running"};
@@ -391,6 +394,14 @@ TEST_F(AdminDoorTest, HistorySurvivesTheWay) {
   EXPECT_EQ(history->step_seconds, 5);
   EXPECT_EQ(history->ages_seconds, host_.history().ages_seconds);
   EXPECT_EQ(history->series, host_.history().series);
+}
+
+TEST_F(AdminDoorTest, FindingsSurviveTheWay) {
+  const Json list = ask_json("GET", "/v1/findings")["findings"];
+  ASSERT_EQ(list.size(), 1);
+  EXPECT_EQ(from_json<Finding>(list[0]).value(), host_.findings()[0]);
+  EXPECT_EQ(list[0]["level"], "problem");
+  EXPECT_EQ(from_json<Finding>(Json{{"level", "worse"}, {"name", "n"}})->level, Level::kNote);
 }
 
 TEST_F(AdminDoorTest, TellsWhyPathsFailed) {

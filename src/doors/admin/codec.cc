@@ -12,6 +12,7 @@
 #include "doors/admin/codec_cache.h"
 #include "doors/admin/codec_cluster.h"
 #include "doors/admin/codec_config.h"
+#include "doors/admin/codec_finding.h"
 #include "doors/admin/codec_job.h"
 #include "doors/admin/codec_mount.h"
 #include "doors/admin/trace_view.h"
@@ -212,6 +213,7 @@ template Result<ClusterMountRequest> from_json(const Json&);
 template Result<ClusterDrainRequest> from_json(const Json&);
 template Result<ClusterJobRequest> from_json(const Json&);
 template Result<ClusterJobView> from_json(const Json&);
+template Result<Finding> from_json(const Json&);
 template Result<TraceView> from_json(const Json&);
 template Result<SlowView> from_json(const Json&);
 

@@ -88,6 +88,7 @@ Json to_json(const EvictView& view);
 Json to_json(const OptionView& option);
 Json to_json(const ReloadView& view);
 Json to_json(const ErrorView& failed);
+Json to_json(const Finding& finding);
 
 // kInvalidArgument says which member is wrong. T is one of the above.
 template <class T>

@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "cache/host_cache.h"
+#include "doors/admin/finding.h"
 #include "model/file_filter.h"
 #include "model/file_info.h"
 #include "runtime/context.h"
@@ -254,6 +255,8 @@ class Host {
   virtual HistoryView history() const = 0;
   // Of all mounts, the newest first.
   virtual std::vector<ErrorView> errors() const = 0;
+  // What somebody may have to act on.
+  virtual Findings findings() const = 0;
   // Returns as soon as the job runs.
   virtual Result<JobView> start_job(JobRequest request) = 0;
   virtual std::vector<JobView> jobs() const = 0;

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paths that failed, put together by mount and cause: a hundred refused writes of one program are
+// one finding.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "doors/admin/finding.h"
+#include "doors/admin/host.h"
+
+namespace leat {
+
+// By mount, the newest cause first. `now`: by the clock of ErrorView::time.
+Findings path_findings(const std::vector<ErrorView>& errors, WallTime now);
+
+// "8 s ago", "50 min ago", "3 h ago", "2 d ago".
+std::string age_text(WallTime then, WallTime now);
+
+}  // namespace leat
