@@ -99,6 +99,7 @@ class CatalogImpl : public Catalog {
   Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) override;
   Task<Result<ListingPtr>> list(Context context, std::string path) override;
   ListingPtr try_list(std::string_view path) override { return tree_->known_listing(path); }
+  ListingPtr last_list(std::string_view path) override { return tree_->last_listing(path); }
 
   void invalidate(std::string_view path) override;
   void expire(std::string_view path) override;

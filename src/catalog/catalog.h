@@ -130,6 +130,9 @@ class Catalog {
   virtual Task<Result<ListingPtr>> list(Context context, std::string path) = 0;
   // From memory only, if fresh; else null.
   virtual ListingPtr try_list(std::string_view path) = 0;
+  // From memory only, however old, and not counted as a use; else null. For figures that may be
+  // behind the store.
+  virtual ListingPtr last_list(std::string_view path) { return try_list(path); }
 
   // What is known of `path` and below is asked for again at the next touch.
   virtual void invalidate(std::string_view path) = 0;

@@ -45,6 +45,23 @@ TEST_F(CatalogTest, ADirectoryIsListedOnceAndAnswersFromMemory) {
   EXPECT_EQ(bucket_->stats(), 0u);
 }
 
+TEST_F(CatalogTest, TheLastListingIsThereHoweverOld) {
+  bucket_->put("a/one", "1");
+  mount("/m", bucket_);
+  EXPECT_EQ(catalog_->last_list("/m/a"), nullptr);
+  EXPECT_THAT(names("/m/a"), ElementsAre("one"));
+  pass(std::chrono::hours(1));
+  EXPECT_EQ(catalog_->try_list("/m/a"), nullptr);
+  const ListingPtr last = catalog_->last_list("/m/a");
+  ASSERT_NE(last, nullptr);
+  Listing::Cursor cursor = last->from(0);
+  ASSERT_TRUE(cursor.next());
+  EXPECT_EQ(cursor.entry().info.name, "one");
+  EXPECT_FALSE(cursor.next());
+  EXPECT_EQ(bucket_->lists(), 1u);
+  EXPECT_EQ(catalog_->last_list("/m/none"), nullptr);
+}
+
 TEST_F(CatalogTest, ALookupListsOnlyTheParentOfTheLastComponent) {
   bucket_->put("a/b/c/d", "x");
   mount("/m", bucket_);

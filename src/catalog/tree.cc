@@ -156,6 +156,19 @@ ListingPtr Tree::known_listing(std::string_view path) {
   return known && *known ? directory->show(std::move(mounted)) : nullptr;
 }
 
+ListingPtr Tree::last_listing(std::string_view path) {
+  if (const MountTable::Route to = route(path); to.mount && to.mount->snapshot) {
+    return known_listing(path);
+  }
+  DirectoryPtr directory;
+  {
+    std::shared_lock lock(mutex_);
+    auto found = directories_.find(path);
+    if (found != directories_.end()) directory = found->second;
+  }
+  return directory && directory->loaded() ? directory->show(mount_entries(path)) : nullptr;
+}
+
 DirectoryPtr Tree::open_directory(std::string_view path) {
   if (DirectoryPtr known = find_directory(path)) return known;
   std::unique_lock lock(mutex_);

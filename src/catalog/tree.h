@@ -66,6 +66,8 @@ class Tree {
 
   // The names of the directory at `path` where they may be believed without asking; else null.
   ListingPtr known_listing(std::string_view path);
+  // The same however old they are, without a touch.
+  ListingPtr last_listing(std::string_view path);
 
   // Wherever an object is mounted, but where a snapshot answers.
   std::vector<std::string> paths_of(const StoreId& store, std::string_view key) const;

@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import re
+import socket
 import threading
 from pathlib import Path
 
@@ -165,6 +166,16 @@ class Reading:
         self.thread.join()
 
 
+def unix_get(leat, target):
+    """What the control socket answers."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(leat.runtime_dir / "control.sock"))
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: leat\r\nConnection: close\r\n\r\n".encode())
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        return json.loads(answer.read())
+
+
 def polls(browser, target):
     return browser.script("return performance.getEntriesByType('resource')"
                           ".filter(e => new URL(e.name).pathname === arguments[0]).length", target)
@@ -200,9 +211,29 @@ def test_overview(page, console, axe):
     assert "Hits, last minute" in text and " of 64.0 MiB" in text
 
 
+def test_charts_begin_with_the_last_hour_of_the_daemon(browser, console):
+    def samples():
+        return len(unix_get(console.leat, "/v1/history")["ages_seconds"])
+    wait_until(lambda: samples() >= 3, "samples of the daemon", timeout_s=60)
+    browser.open(console.address)
+    points = wait_until(lambda: [int(one.get_attribute("data-points"))
+                                 for one in browser.find(".chart")], "charts")
+    wait_until(lambda: min(int(one.get_attribute("data-points"))
+                           for one in browser.find(".chart")) >= 2, "points")
+    assert points and polls(browser, "/v1/history") == 1 and polls(browser, "/v1/status") <= 5
+    assert browser.complaints() == []
+
+
 def test_mounts(page, console, axe):
+    os.listdir(console.train)
+    (console.train / "labels" / "train.csv").read_bytes()
     browser = page("mounts")
     browser.wait_for("s3://data/shards/")
+    rows = {row.find_element("css selector", "th").text.split()[0]: row.text
+            for row in browser.find("[aria-label=Mounts] tbody tr")}
+    assert set(rows) == {str(console.train), str(console.slow), str(console.odd)}
+    wait_until(lambda: "partial" in browser.the("[aria-label=Mounts]").text, "a share")
+    assert " B/s" in rows[str(console.train)] or "iB/s" in rows[str(console.train)]
     text = browser.text()
     assert str(console.odd) in text and "interactive" in text and "labels" in text
     assert "off: it was not asked for" in text and "bandwidth=1MiB" in text
@@ -237,6 +268,32 @@ def test_browse_a_page_at_a_time_with_what_is_cached(page, console, axe):
     shoot(browser, axe, "browse-file")
     browser.link("images").click()
     browser.wait_for("0199.png")
+
+
+def test_browse_begins_at_the_mounts(page, console, axe):
+    console.leat.run("load", console.train / "labels")
+    browser = page("browse")
+    browser.link(str(console.train)).click()
+    browser.wait_for("labels/")
+    rows = {row.find_element("css selector", "th").text: row.text.split("\n")
+            for row in browser.find("[aria-label='Names in this folder'] tbody tr")}
+    assert any("100 %" in text for text in rows["labels/"]), rows["labels/"]
+    assert [one.text for one in browser.find(".crumbs a")] == ["Mounts", str(console.train)]
+    shoot(browser, axe, "browse-mount")
+    browser.link("labels/").click()
+    browser.wait_for("train.csv")
+    browser.link("Mounts").click()
+    browser.link(str(console.odd))
+    shoot(browser, axe, "browse-mounts")
+
+
+def test_an_unknown_page_says_so(page, browser, console):
+    page("jobs")
+    browser.script("window.location.hash = '#/nothing'")
+    browser.wait_for("The console has no page #/nothing.")
+    assert browser.the("h1").text == "No such page"
+    browser.link("Overview").click()
+    browser.the("#attention")
 
 
 def test_load_and_free_a_folder_from_where_it_is_shown(page, console):
@@ -296,7 +353,7 @@ def test_a_running_job_has_progress_and_is_cancelled(page, console, axe):
     browser.button("Cancel").click()
     browser.wait_for("Nothing runs.")
     assert browser.find("tbody tr")[0].text.split()[1] == "load"
-    assert "cancelled" in browser.find("tbody tr")[0].text
+    assert re.search(r"cancelled.*iB/s.* s ago", browser.find("tbody tr")[0].text, re.DOTALL)
     assert console.leat.json("jobs")["jobs"][-1]["state"] == "cancelled"
     # One that lasts for as long as pictures may take.
     lasting = console.leat.json("load", console.slow, "--bandwidth", "128KiB", "--requests", "1",

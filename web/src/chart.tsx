@@ -116,7 +116,7 @@ export function Chart(props: {
   }, [props.times, props.lines, stack, props.seconds]);
 
   return (
-    <figure class="chart">
+    <figure class="chart" data-points={props.times.length}>
       <div ref={place} class="plot" aria-hidden="true" />
       <figcaption>
         <ul class="legend" aria-label={props.label}>

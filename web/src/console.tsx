@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { setLink } from './api';
 import { useLink, useStatus, wakeAll } from './feed';
 import * as format from './format';
+import { visible } from './names';
 import { BrowsePage } from './page_browse';
 import { CachePage } from './page_cache';
 import { HealthPage } from './page_health';
@@ -12,7 +13,7 @@ import { JobsPage } from './page_jobs';
 import { MountsPage } from './page_mounts';
 import { OverviewPage } from './page_overview';
 import { RequestsPage } from './page_requests';
-import { PAGES, pageLink, parseRoute, TITLES, useRoute } from './route';
+import { PAGES, pageLink, TITLES, useRoute } from './route';
 import type { Route } from './route';
 import { keepToken, takeToken, token, tokenIn } from './token';
 import type { Status } from './types';
@@ -25,8 +26,19 @@ function PageOf(props: { route: Route }) {
     case 'browse': return <BrowsePage path={props.route.path} key={props.route.path} />;
     case 'requests': return <RequestsPage />;
     case 'health': return <HealthPage />;
+    case 'unknown': return <UnknownPage />;
     default: return <OverviewPage />;
   }
+}
+
+function UnknownPage() {
+  return (
+    <div class="notice" role="alert">
+      <strong>The console has no page <code>{visible(window.location.hash)}</code>.</strong>{' '}
+      It may be of another version, or mistyped. The pages are in the navigation;{' '}
+      <a href={pageLink('overview')}>Overview</a> is the first.
+    </div>
+  );
 }
 
 function Daemon(props: { status: Status | undefined; lost: boolean }) {
@@ -164,6 +176,6 @@ function Console() {
 
 takeToken();
 if (window.location.hash === '' || window.location.hash === '#') {
-  window.history.replaceState(null, '', pageLink(parseRoute('').page));
+  window.history.replaceState(null, '', pageLink('overview'));
 }
 render(<Console />, document.getElementById('console') as HTMLElement);

@@ -6,7 +6,7 @@ import { ask, asFailure, linkState, onLink, QUICK_MS } from './api';
 import type { Failure, LinkState } from './api';
 import { filled, samplesOf } from './history';
 import { JobRates } from './job_progress';
-import { LOADED, PASSTHROUGH_OPENS } from './throughput';
+import { FOLDER_BYTES, FOLDER_ERRORS, LOADED, PASSTHROUGH_OPENS } from './throughput';
 import { GAP_SECONDS, trimmed } from './counters';
 import type { Counters, Sample } from './counters';
 import type { Finding, History, Job, PathError, SlowOperation, Status } from './types';
@@ -72,7 +72,8 @@ const now = () => Date.now() / 1000;
 function charted(counters: Counters): Counters {
   return Object.fromEntries(Object.entries(counters).filter(([name]) =>
     name.startsWith('leat_fetch_bytes_total') || name.startsWith('leat_source_') ||
-    name === LOADED || name === PASSTHROUGH_OPENS));
+    name === LOADED || name === PASSTHROUGH_OPENS || name.startsWith(FOLDER_BYTES) ||
+    name.startsWith(FOLDER_ERRORS)));
 }
 
 // Once for each time that the page has not looked: before it was opened, or while it was hidden.

@@ -38,6 +38,16 @@ test('counts, rates and times', () => {
   assert.equal(format.time(undefined), '\u2013');
 });
 
+test('ages have one unit', () => {
+  assert.equal(format.age(-3), '0 s ago');
+  assert.equal(format.age(59.9), '59 s ago');
+  assert.equal(format.age(3000), '50 min ago');
+  assert.equal(format.age(5999), '99 min ago');
+  assert.equal(format.age(6000), '1 h ago');
+  assert.equal(format.age(300000), '3 d ago');
+  assert.equal(format.age(undefined), '\u2013');
+});
+
 test('dollars', () => {
   assert.equal(format.dollars(0), '$0');
   assert.equal(format.dollars(1234.5), '$1,234.50');

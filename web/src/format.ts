@@ -72,6 +72,16 @@ export function duration(seconds: number | undefined | null): string {
     .map(([value, unit]) => `${value} ${unit}`).join(' ');
 }
 
+/** How long ago, as "8 s ago", "50 min ago", "3 h ago", "2 d ago". */
+export function age(seconds: number | undefined | null): string {
+  if (seconds === undefined || seconds === null || !Number.isFinite(seconds)) return NOTHING;
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 60) return `${whole} s ago`;
+  if (whole < 6000) return `${Math.floor(whole / 60)} min ago`;
+  if (whole < 172800) return `${Math.floor(whole / 3600)} h ago`;
+  return `${Math.floor(whole / 86400)} d ago`;
+}
+
 /** "2026-11-21T14:45:56.2Z" → "2026-11-21 14:45:56", in UTC as the daemon says it. */
 export function time(text: string | undefined): string {
   const match = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)/.exec(text ?? '');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JobRates, shareOf } from './job_progress';
+import { countsBytes, endedAgo, JobRates, shareOf } from './job_progress';
 import type { Job } from './types';
 
 function job(change: Partial<Job>): Job {
@@ -44,6 +44,15 @@ test('a job that stands still, ended, or is of another daemon has no time left',
   assert.equal(rates.of(job({ bytes_done: 10 })).bytesPerSecond, undefined);
   rates.note(4, []);
   assert.equal(rates.of(job({})).bytesPerSecond, undefined);
+});
+
+test('a job that ended did so its duration after it began', () => {
+  const at = Date.parse('2026-11-21T14:50:00Z') / 1000;
+  const ended = job({ started: '2026-11-21T14:40:00.5Z', seconds: 120 });
+  assert.equal(endedAgo(ended, at), 479.5);
+  assert.equal(endedAgo(job({}), at), undefined);
+  assert.equal(countsBytes(job({ kind: 'copy' })), true);
+  assert.equal(countsBytes(job({ kind: 'free' })), false);
 });
 
 test('a free counts files', () => {

@@ -49,9 +49,17 @@ export class JobRates {
   }
 }
 
-// What a load has to do is bytes; the others go through files.
-function countsBytes(job: Job): boolean {
-  return (job.kind === 'load' || job.kind === 'verify') && job.bytes_total > 0;
+const OF_BYTES = ['load', 'verify', 'copy'];
+
+/** What a load has to do is bytes; the others go through files. */
+export function countsBytes(job: Job): boolean {
+  return OF_BYTES.includes(job.kind) && job.bytes_total > 0;
+}
+
+/** Seconds; undefined where the daemon does not say when it began. `at` in seconds since 1970. */
+export function endedAgo(job: Job, at: number): number | undefined {
+  const started = Date.parse(job.started ?? '') / 1000;
+  return Number.isFinite(started) ? at - started - job.seconds : undefined;
 }
 
 export function shareOf(job: Job): number | undefined {

@@ -35,10 +35,14 @@ test('text that is none becomes what can be sent', () => {
 });
 
 test('crumbs lead to each folder above', () => {
-  assert.deepEqual(crumbs('/'), [{ name: '/', path: '/' }]);
-  assert.deepEqual(crumbs('/mnt/a%20b'), [
-    { name: '/', path: '/' }, { name: 'mnt', path: '/mnt' },
+  assert.deepEqual(crumbs('/', ['/mnt/a']), [{ name: 'Mounts', path: '/' }]);
+  assert.deepEqual(crumbs('/mnt/a%20b', []), [
+    { name: 'Mounts', path: '/' }, { name: 'mnt', path: '/mnt' },
     { name: 'a%20b', path: '/mnt/a%20b' }]);
+  assert.deepEqual(crumbs('/mnt/a/in/x', ['/mnt/a/in', '/mnt/a', '/mnt/a/i', '/mnt/b']), [
+    { name: 'Mounts', path: '/' }, { name: '/mnt/a', path: '/mnt/a' },
+    { name: 'in', path: '/mnt/a/in' }, { name: 'x', path: '/mnt/a/in/x' }]);
+  assert.deepEqual(crumbs('/mnt/ab', ['/mnt/a']).map((one) => one.name), ['Mounts', 'mnt', 'ab']);
   assert.equal(joined('/', 'mnt'), '/mnt');
   assert.equal(joined('/mnt', 'a%20b'), '/mnt/a%20b');
 });

@@ -84,11 +84,15 @@ export function joined(directory: string, name: string): string {
 
 export interface Crumb { name: string; path: string; }
 
-/** "/mnt/a" → "/", "mnt", "a", each with its path; all in wire form. */
-export function crumbs(path: string): Crumb[] {
-  const found: Crumb[] = [{ name: '/', path: '/' }];
-  let whole = '';
-  for (const part of path.split('/').filter((name) => name !== '')) {
+/** "/mnt/train/a" → "Mounts", "/mnt/train", "a", each with its path; all in wire form. A path above
+ * all mounts begins at "/". */
+export function crumbs(path: string, mounts: readonly string[]): Crumb[] {
+  const around = mounts.filter((one) => path === one || path.startsWith(`${one}/`))
+    .sort((one, other) => one.length - other.length)[0];
+  const found: Crumb[] = [{ name: 'Mounts', path: '/' }];
+  let whole = around ?? '';
+  if (around !== undefined) found.push({ name: around, path: around });
+  for (const part of path.slice(whole.length).split('/').filter((name) => name !== '')) {
     whole = `${whole}/${part}`;
     found.push({ name: part, path: whole });
   }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The namespace, a page of a folder at a time, with what is cached of each file; of a file, what is
-// known of it.
+// The namespace, from the mounts on: a page of a folder at a time, with what is cached of each file
+// and below each folder; of a file, what is known of it.
 import { useEffect, useState } from 'preact/hooks';
 import { ask, asFailure } from './api';
 import type { Failure } from './api';
-import { useJobs } from './feed';
+import { ofEntry } from './cached_share';
+import { useJobs, useStatus } from './feed';
 import * as format from './format';
 import { joined, shown, wireOf } from './names';
+import { MountTable } from './mount_table';
 import { amounts, JobProgress, startJob } from './page_jobs';
-import { Bar, Confirm, Facts, FailureNote, Name, Panel, PathLinks, Table, Tag } from './parts';
+import { Cached, Confirm, Facts, FailureNote, Name, Panel, PathLinks, Table, Tag } from './parts';
 import type { Column, Row } from './parts';
 import { browseLink } from './route';
 import type { Entry, Job, Listing, Stat } from './types';
@@ -30,25 +32,24 @@ function useAsked<T>(target: string, again: number): Answer<T> {
   return answer;
 }
 
-function cachedShare(entry: Entry): number | undefined {
-  if (entry.cached_bytes === undefined || entry.size === undefined) return undefined;
-  return entry.size === 0 ? 1 : entry.cached_bytes / entry.size;
-}
-
 function rowOf(entry: Entry, directory: string): Row {
   const name = wireOf(entry, 'name');
-  const part = cachedShare(entry);
   return { key: name, cells: [
     <a class={entry.kind} href={browseLink(joined(directory, name))}>
       <Name wire={name} />{entry.kind === 'directory' ? '/' : ''}
     </a>,
-    part === undefined ? <span class="muted">{format.NOTHING}</span> : (
-      <span class="cached"><Bar label={`Cached of ${shown(name)}`} share={part} />
-        <span class="number">{format.share(part)}</span></span>
-    ),
-    entry.kind === 'file' ? format.bytes(entry.size) : format.NOTHING,
+    <Cached share={entry.kind === 'file' ? { ...ofEntry(entry), amounts: '' } : ofEntry(entry)}
+      of={shown(name)} />,
+    entry.kind === 'file' ? format.bytes(entry.size) : sizeOf(entry),
     <span class="muted">{entry.kind}</span>, format.time(entry.mtime),
   ] };
+}
+
+// Of what is below a directory.
+function sizeOf(entry: Entry): string {
+  const { below } = entry;
+  if (!below || (below.files === 0 && below.partial)) return format.NOTHING;
+  return `${below.partial ? '\u2265 ' : ''}${format.bytes(below.bytes)}`;
 }
 
 const COLUMNS: Column[] = [
@@ -106,15 +107,14 @@ function FileDetails(props: { path: string }) {
   const [again, setAgain] = useState(0);
   const { value: stat, failure } = useAsked<Stat>(`/v1/stat?path=${props.path}`, again);
   if (!stat) return <FailureNote failure={failure} doing="Looking it up" />;
-  const part = cachedShare(stat);
+  const part = ofEntry(stat);
   return (
     <Panel title={shown(props.path.split('/').pop() ?? '')} wide>
       <Facts facts={[
         ['Size', (stat.size ?? 0) < 1024 ? `${format.count(stat.size)} bytes`
           : `${format.bytes(stat.size)} (${format.count(stat.size)} bytes)`],
-        ['Cached', part === undefined ? 'nothing is known of a cache' : (
-          <span class="cached wide"><Bar label="Cached" share={part} />
-            <span>{format.share(part)}, {format.bytes(stat.cached_bytes)}</span></span>)],
+        ['Cached', part.share === undefined ? 'nothing is known of a cache'
+          : <Cached share={part} of={shown(wireOf(stat, 'name'))} />],
         ['Changed', `${format.time(stat.mtime)} UTC`],
         ['Version', <code class="name">{stat.version}</code>],
         ['Source', <Name wire={wireOf(stat, 'source')} />],
@@ -127,29 +127,45 @@ function FileDetails(props: { path: string }) {
   );
 }
 
+function Mounts() {
+  const { value: status, failure } = useStatus();
+  if (!status) return <FailureNote failure={failure} doing="Asking for the mounts" />;
+  return <Panel title="Mounts" wide><MountTable status={status} /></Panel>;
+}
+
+/** Of "/" the mounts; where a mount lies, nobody has to go down to it. */
 export function BrowsePage(props: { path: string }) {
+  return props.path === '/' ? <Mounts /> : <Folder path={props.path} />;
+}
+
+function Folder(props: { path: string }) {
   const { path } = props;
+  const { value: status } = useStatus(false);
+  const mounts = (status?.mounts ?? []).map((mount) => wireOf(mount, 'path'));
   // Names after which the pages before this one began.
   const [pages, setPages] = useState<string[]>(['']);
   const [again, setAgain] = useState(0);
   const after = pages[pages.length - 1] ?? '';
   const { value: list, failure } = useAsked<Listing>(
-    `/v1/ls?path=${path}&cached=1&limit=${PAGE}${after ? `&after=${after}` : ''}`, again);
+    `/v1/ls?path=${path}&cached=1&below=1&limit=${PAGE}${after ? `&after=${after}` : ''}`, again);
   const next = list?.next === undefined ? '' : wireOf(list, 'next');
   const refresh = () => setAgain(again + 1);
   return (
     <>
-      <PathLinks path={path} label="Path" />
+      <PathLinks path={path} mounts={mounts} label="Path" />
       <FailureNote failure={failure} doing={`Listing ${shown(path)}`} />
       {!list && !failure && <p class="empty" role="status">Listing</p>}
       {list?.kind === 'file' && <FileDetails path={path} />}
       {list?.kind === 'directory' && (
-        <Panel title="Names" wide aside={path === '/' ? undefined
-          : <Actions path={path} what="this folder" onDone={refresh} />}>
-          {list.entries.length === 0 ? <p class="empty">{path === '/'
-            ? 'Nothing is mounted.' : 'This folder is empty.'}</p> : (
+        <Panel title="Names" wide
+          aside={<Actions path={path} what="this folder" onDone={refresh} />}>
+          {list.entries.length === 0 ? <p class="empty">This folder is empty.</p> : (
             <Table label="Names in this folder" columns={COLUMNS}
               rows={list.entries.map((entry) => rowOf(entry, path))} />
+          )}
+          {list.entries.some((entry) => entry.below?.partial) && (
+            <p class="hint">Partial: of what the daemon has listed below the folder so far; it asks
+              no store for this. Opening the folder lists it.</p>
           )}
           {list.left_out > 0 && <p class="notice">{format.count(list.left_out)} names of the store
             cannot be shown in a folder and are left out.</p>}

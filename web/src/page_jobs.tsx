@@ -5,7 +5,7 @@ import { ask, asFailure } from './api';
 import type { Failure } from './api';
 import { jobRates, useJobs, wakeAll } from './feed';
 import * as format from './format';
-import { shareOf } from './job_progress';
+import { countsBytes, endedAgo, shareOf } from './job_progress';
 import { shown, textOf, toWire, wireOf } from './names';
 import { Confirm, FailureNote, Name, Panel, Table, Tag } from './parts';
 import type { Column, Row } from './parts';
@@ -44,7 +44,7 @@ export function amounts(job: Job): string {
 export function JobProgress(props: { job: Job }) {
   const { job } = props;
   const progress = jobRates.of(job);
-  const speed = job.kind === 'load' || job.kind === 'verify'
+  const speed = countsBytes(job)
     ? format.byteRate(progress.bytesPerSecond) : `${format.rate(progress.filesPerSecond)} files/s`;
   const left = progress.secondsLeft;
   return (
@@ -60,6 +60,15 @@ export function JobProgress(props: { job: Job }) {
       </span>
     </div>
   );
+}
+
+const now = () => Date.now() / 1000;
+
+/** Of all its time. */
+function meanRate(job: Job): string {
+  if (job.seconds <= 0) return format.NOTHING;
+  return countsBytes(job) ? format.byteRate(job.bytes_done / job.seconds)
+    : `${format.rate(job.files_done / job.seconds)} files/s`;
 }
 
 function Running(props: { job: Job }) {
@@ -80,8 +89,8 @@ function Running(props: { job: Job }) {
   return (
     <li class="job" data-job={job.id}>
       <div class="line">
-        <strong>{job.kind}</strong> <Name wire={path} /> <span class="muted">job {job.id}, {
-          format.duration(job.seconds)}</span>
+        <strong>{job.kind}</strong> <Name wire={path} /> <span class="muted">job {job.id}, began{' '}
+          {format.age(job.seconds)}</span>
         <button type="button" onClick={cancel} disabled={asked}
           aria-label={`Cancel job ${job.id}, ${job.kind} ${shown(path)}`}>
           {asked ? 'Cancelling' : 'Cancel'}
@@ -111,13 +120,14 @@ function endedRow(job: Job): Row {
     job.id, job.kind, <><Name wire={wireOf(job, 'path')} /><JobErrors job={job} /></>,
     <><Tag tone={TONES[job.state] ?? ''}>{job.state}</Tag>{job.code && job.code !== job.state
       ? <span class="muted"> {job.code}</span> : null}</>,
-    amounts(job), format.duration(job.seconds),
+    amounts(job), meanRate(job), format.duration(job.seconds), format.age(endedAgo(job, now())),
   ] };
 }
 
 const ENDED_COLUMNS: Column[] = [
   { title: 'Job', number: true }, { title: 'Kind' }, { title: 'Path' }, { title: 'State' },
-  { title: 'Done' }, { title: 'Took', number: true }];
+  { title: 'Done' }, { title: 'Rate', number: true }, { title: 'Took', number: true },
+  { title: 'Ended', number: true }];
 
 const KINDS: Record<string, string> = {
   load: 'Load: fetch everything below it into the cache',

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each mount: where it is from, how long names are believed, what it uses of the kernel and why not
-// more.
+// The mounts as rows; then of each where it is from, how long its names hold, what it uses of the
+// kernel and why not more.
 import { useStatus } from './feed';
 import { passthroughMissing } from './findings';
+import { MountTable } from './mount_table';
 import { shown, wireOf } from './names';
 import { FailureNote, Facts, Name, Panel, Tag } from './parts';
 import type { Mount } from './types';
@@ -83,12 +84,10 @@ function facts(mount: Mount) {
 export function MountsPage() {
   const { value: status, failure } = useStatus();
   if (!status) return <FailureNote failure={failure} doing="Asking for the mounts" />;
-  if (status.mounts.length === 0) {
-    return <p class="empty">Nothing is mounted. On the host, <code>leat mount SOURCE DIR</code>{' '}
-      shows a store as a folder.</p>;
-  }
   return (
-    <div class="grid">
+    <>
+      <Panel title="In use" wide><MountTable status={status} /></Panel>
+      <div class="grid">
       {status.mounts.map((mount) => {
         const path = wireOf(mount, 'path');
         return (
@@ -100,7 +99,8 @@ export function MountsPage() {
           </Panel>
         );
       })}
-    </div>
+      </div>
+    </>
   );
 }
 

@@ -8,8 +8,8 @@ import type { Counters, Operation, Origin } from './counters';
 import { history, useFindings, useStatus } from './feed';
 import { toShow } from './findings';
 import * as format from './format';
-import { Bar, Choice, FailureNote, Findings, Panel, PathLink, Tile } from './parts';
-import { wireOf } from './names';
+import { MountTable } from './mount_table';
+import { Bar, Choice, FailureNote, Findings, Panel, Tile } from './parts';
 import { pageLink } from './route';
 import { kernelNote, kernelReads, loaded, passthroughFiles, programRate, toPrograms }
   from './throughput';
@@ -150,26 +150,6 @@ function Charts() {
   );
 }
 
-function Folders(props: { status: Status }) {
-  return (
-    <Panel title="Mounts" wide>
-      {props.status.mounts.length === 0
-        ? <p class="empty">Nothing is mounted. <code>leat mount SOURCE DIR</code> shows a store as
-          a folder.</p>
-        : (
-          <ul class="plain">
-            {props.status.mounts.map((mount) => (
-              <li key={wireOf(mount, 'path')}>
-                <PathLink path={wireOf(mount, 'path')} /> <span class="muted">from</span>{' '}
-                <bdi>{mount.source}</bdi>
-              </li>
-            ))}
-          </ul>
-        )}
-    </Panel>
-  );
-}
-
 export function OverviewPage() {
   const { value: status, failure } = useStatus();
   if (!status) return <FailureNote failure={failure} doing="Asking the daemon" />;
@@ -177,8 +157,8 @@ export function OverviewPage() {
     <>
       <Attention />
       <Tiles status={status} />
+      <Panel title="Mounts" wide><MountTable status={status} /></Panel>
       <Charts />
-      <Folders status={status} />
     </>
   );
 }

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import type { Failure } from './api';
+import type { CachedShare } from './cached_share';
 import { titleOf } from './findings';
 import * as format from './format';
 import { crumbs, pieces, visible } from './names';
@@ -45,6 +46,18 @@ export function Bar(props: {
   );
 }
 
+/** A cached share with its bar and figures. */
+export function Cached(props: { share: CachedShare; of: string }) {
+  const { share, text, amounts } = props.share;
+  if (share === undefined) return <span class="muted">{text}</span>;
+  return (
+    <span class="cached">
+      <Bar label={`Cached of ${props.of}`} share={share} />
+      <span>{text}{amounts && <small>{amounts}</small>}</span>
+    </span>
+  );
+}
+
 /** A name or path in wire form. Isolated, so that its direction moves nothing around it. */
 export function Name(props: { wire: string }) {
   return (
@@ -54,9 +67,9 @@ export function Name(props: { wire: string }) {
   );
 }
 
-/** A path whose every folder can be browsed. */
-export function PathLinks(props: { path: string; label: string }) {
-  const parts = crumbs(props.path);
+/** A path whose every folder can be browsed, from the mounts on. */
+export function PathLinks(props: { path: string; mounts: readonly string[]; label: string }) {
+  const parts = crumbs(props.path, props.mounts);
   return (
     <nav class="crumbs" aria-label={props.label}>
       <ol>

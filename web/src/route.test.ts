@@ -7,7 +7,12 @@ import { tokenIn } from './token';
 test('an address names a page, and a path where there is one', () => {
   assert.deepEqual(parseRoute(''), { page: 'overview', path: '/' });
   assert.deepEqual(parseRoute('#/jobs'), { page: 'jobs', path: '/' });
-  assert.deepEqual(parseRoute('#/nothing'), { page: 'overview', path: '/' });
+  for (const hash of ['#/nothing', '#/nothing/mnt', '#/jobs2', '#x', '#/Jobs']) {
+    assert.deepEqual(parseRoute(hash), { page: 'unknown', path: '/' }, hash);
+  }
+  for (const hash of ['', '#', '#/']) {
+    assert.deepEqual(parseRoute(hash), { page: 'overview', path: '/' }, hash);
+  }
   assert.deepEqual(parseRoute('#/browse'), { page: 'browse', path: '/' });
   assert.deepEqual(parseRoute('#/browse/'), { page: 'browse', path: '/' });
   assert.deepEqual(parseRoute('#/browse/mnt/a%FF%23/'), { page: 'browse', path: '/mnt/a%FF%23' });

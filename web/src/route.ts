@@ -6,16 +6,18 @@ export const PAGES =
   ['overview', 'mounts', 'cache', 'jobs', 'browse', 'requests', 'health'] as const;
 export type Page = (typeof PAGES)[number];
 
-export const TITLES: Record<Page, string> = {
+export const TITLES: Record<Page | 'unknown', string> = {
   overview: 'Overview', mounts: 'Mounts', cache: 'Cache', jobs: 'Jobs', browse: 'Browse',
-  requests: 'Store requests', health: 'Health',
+  requests: 'Store requests', health: 'Health', unknown: 'No such page',
 };
 
-export interface Route { page: Page; path: string; }
+/** `unknown`: the address names no page of the console. */
+export interface Route { page: Page | 'unknown'; path: string; }
 
 export function parseRoute(hash: string): Route {
   const match = /^#\/([a-z]+)(\/.*)?$/.exec(hash);
-  const page = PAGES.find((one) => one === match?.[1]) ?? 'overview';
+  const asked = hash.replace(/^#\/?/, '');
+  const page = PAGES.find((one) => one === match?.[1]) ?? (asked === '' ? 'overview' : 'unknown');
   const path = (page === 'browse' && match?.[2]) || '/';
   return { page, path: path.length > 1 ? path.replace(/\/+$/, '') || '/' : path };
 }

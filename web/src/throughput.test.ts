@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Sample } from './counters';
-import { kernelNote, kernelReads, loaded, PASSTHROUGH_OPENS, programRate } from './throughput';
+import { folderCounter, folderRate, kernelNote, kernelReads, loaded, PASSTHROUGH_OPENS, programRate }
+  from './throughput';
 import type { Mount } from './types';
 
 const mount = (files: number) => ({ passthrough_files: files }) as Mount;
@@ -29,6 +30,16 @@ test('what is not counted says how many files that are', () => {
   assert.equal(kernelNote(0), 'by the kernel itself: not counted');
   assert.equal(kernelNote(1), 'by the kernel itself: 1 open file, not counted');
   assert.equal(kernelNote(1200), 'by the kernel itself: 1,200 open files, not counted');
+});
+
+test('a mount has the rate of its own reads', () => {
+  const sample = (at: number, counters: Record<string, number>): Sample =>
+    ({ at, pid: 1, counters, rss: 0, buffers: 0 });
+  const name = 'n{folder="/a \\"b\\"\\\\\\n"}';
+  assert.equal(folderCounter('n', '/a "b"\\\n'), name);
+  const samples = [sample(0, {}), sample(5, { [name]: 100 }), sample(7, { [name]: 300 })];
+  assert.equal(folderRate(samples, 10, 'n', '/a "b"\\\n'), 100);
+  assert.equal(folderRate(samples, 10, 'n', '/other'), undefined);
 });
 
 test('what is loaded comes from stores, for whomever', () => {

@@ -49,9 +49,13 @@ export interface History {
   pid: number; step_seconds: number; ages_seconds: number[]; series: Record<string, number[]>;
 }
 
+/** What is cached below a directory, of the names that the daemon has in memory. */
+export interface TreeSum { files: number; bytes: number; cached_bytes: number; partial: boolean; }
+
 export interface Entry {
   name: string; name_encoded?: string;
   kind: 'file' | 'directory';
+  below?: TreeSum;
   size?: number; version?: string; mtime?: string; cached_bytes?: number;
 }
 
@@ -77,7 +81,7 @@ export interface Job {
   planned: boolean;
   files_total: number; files_done: number; files_failed: number;
   bytes_total: number; bytes_done: number; bytes_fetched: number;
-  seconds: number; errors: string[]; code?: string;
+  seconds: number; started?: string; errors: string[]; code?: string;
   added?: number; changed?: number; gone?: number;
 }
 

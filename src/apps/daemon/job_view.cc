@@ -41,6 +41,7 @@ JobView job_view(const JobInfo& info) {
     view.changes.push_back({std::string(to_string(change.kind)), change.path});
   }
   view.seconds = std::chrono::duration<double>(info.duration).count();
+  view.started = info.started;
   for (const JobError& failed : info.errors) {
     std::string why = failed.status.to_string();
     view.errors.push_back(why.contains(failed.path) ? why : failed.path + ": " + why);

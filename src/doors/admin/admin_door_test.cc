@@ -396,6 +396,17 @@ TEST_F(AdminDoorTest, HistorySurvivesTheWay) {
   EXPECT_EQ(history->series, host_.history().series);
 }
 
+TEST_F(AdminDoorTest, WhatIsBelowWaitsForNoStore) {
+  const Json sum = ask_json("GET", "/v1/below", {{"path", "/m"}});
+  EXPECT_EQ(sum, (Json{{"files", 0}, {"bytes", 0}, {"cached_bytes", 0}, {"partial", true}}));
+  EXPECT_EQ(catalog_.lists, 0);
+  EXPECT_EQ(ask("GET", "/v1/below").status, 400);
+  const EntryView entry{.name = "d",
+                        .kind = FileKind::kDirectory,
+                        .below = TreeSum{.files = 3, .bytes = 2, .cached_bytes = 1}};
+  EXPECT_EQ(from_json<EntryView>(to_json(entry)).value(), entry);
+}
+
 TEST_F(AdminDoorTest, FindingsSurviveTheWay) {
   const Json list = ask_json("GET", "/v1/findings")["findings"];
   ASSERT_EQ(list.size(), 1);

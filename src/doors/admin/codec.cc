@@ -30,6 +30,13 @@ FileKind kind_from(const Json& json) {
   return json.value("kind", "file") == "directory" ? FileKind::kDirectory : FileKind::kFile;
 }
 
+void decode(const Json& json, TreeSum& sum) {
+  get(json, "files", sum.files);
+  get(json, "bytes", sum.bytes);
+  get(json, "cached_bytes", sum.cached_bytes);
+  get(json, "partial", sum.partial);
+}
+
 void decode(const Json& json, EntryView& entry) {
   need_bytes(json, "name", entry.name);
   entry.kind = kind_from(json);
@@ -40,6 +47,7 @@ void decode(const Json& json, EntryView& entry) {
   if (auto time = parse_time(mtime)) entry.mtime = *time;
   auto cached = json.find("cached_bytes");
   if (cached != json.end() && cached->is_number()) entry.cached_bytes = cached->get<uint64_t>();
+  if (auto below = json.find("below"); below != json.end()) decode(*below, entry.below.emplace());
 }
 
 void decode(const Json& json, ListView& list) {
@@ -138,6 +146,13 @@ Json to_json(const UpgradeRequest& request) {
   return {{"executable", request.executable}};
 }
 
+Json to_json(const TreeSum& sum) {
+  return {{"files", sum.files},
+          {"bytes", sum.bytes},
+          {"cached_bytes", sum.cached_bytes},
+          {"partial", sum.partial}};
+}
+
 Json to_json(const EntryView& entry) {
   Json json = {{"kind", kind_name(entry.kind)}};
   put_bytes(json, "name", entry.name);
@@ -147,6 +162,7 @@ Json to_json(const EntryView& entry) {
   }
   if (entry.mtime) json["mtime"] = format_time(*entry.mtime);
   if (entry.cached_bytes) json["cached_bytes"] = *entry.cached_bytes;
+  if (entry.below) json["below"] = to_json(*entry.below);
   return json;
 }
 

@@ -13,6 +13,17 @@
 
 namespace leat {
 
+// What is cached below a directory, of the names that the daemon has in memory.
+struct TreeSum {
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+  uint64_t cached_bytes = 0;
+  // There may be more below it: a directory was not listed yet, or there are too many names.
+  bool partial = false;
+
+  friend bool operator==(const TreeSum&, const TreeSum&) = default;
+};
+
 // What `ls` and `stat` say of a name.
 struct EntryView {
   std::string name{};
@@ -21,6 +32,7 @@ struct EntryView {
   std::string version{};  // empty for directories
   std::optional<WallTime> mtime{};
   std::optional<uint64_t> cached_bytes{};  // files, where it was asked for and there is a cache
+  std::optional<TreeSum> below{};          // directories, where it was asked for
 
   friend bool operator==(const EntryView&, const EntryView&) = default;
 };
@@ -74,6 +86,7 @@ Json to_json(const HistoryView& history);
 Json to_json(const UpgradeRequest& request);
 Json to_json(const JobRequest& request);
 Json to_json(const JobView& job);
+Json to_json(const TreeSum& sum);
 Json to_json(const EntryView& entry);
 Json to_json(const ListView& list);
 Json to_json(const StatView& stat);

@@ -46,6 +46,9 @@ void decode(const Json& json, JobView& job) {
     need_bytes(item, "path", change.path);
   }
   get(json, "seconds", job.seconds);
+  std::string started;
+  get(json, "started", started);
+  if (auto time = parse_time(started)) job.started = *time;
   get(json, "errors", job.errors);
   std::string code;
   get(json, "code", code);
@@ -96,6 +99,7 @@ Json to_json(const JobView& job) {
                  {"gone", job.gone},
                  {"changes", std::move(changes)}});
   }
+  if (job.started) json["started"] = format_time(*job.started);
   if (job.code) json["code"] = to_string(*job.code);
   return json;
 }

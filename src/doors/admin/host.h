@@ -216,6 +216,7 @@ struct JobView {
   uint64_t added = 0, changed = 0, gone = 0;
   std::vector<ChangeView> changes{};
   double seconds = 0;
+  std::optional<WallTime> started{};  // none of a cluster's jobs, which say when they began
   std::vector<std::string> errors{};  // the first few
   std::optional<StatusCode> code{};   // of one that did not do everything: why
 

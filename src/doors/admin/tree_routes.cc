@@ -11,6 +11,10 @@ namespace {
 
 // A page of a listing stays well below the client's limit for one answer, 64 MiB.
 constexpr uint64_t kEntriesMax = 10'000;
+// Names that are looked at for what is cached below the directories of one answer: some 20 ms. Each
+// directory gets its part of them, and a few at least.
+constexpr uint64_t kSummedNamesMax = 10'000;
+constexpr uint64_t kSummedNamesEach = 50;
 // One read of a streamed file, and how many of them are asked for ahead.
 constexpr uint64_t kPieceBytes = 4 * kMiB;
 constexpr uint64_t kPiecesAhead = 4;
@@ -88,6 +92,9 @@ void TreeRoutes::add_to(HttpRouter& router) {
   router.add("GET", "/v1/stat", [this](Context context, HttpRequest request) {
     return stat(std::move(context), std::move(request));
   });
+  router.add("GET", "/v1/below", [this](Context context, HttpRequest request) {
+    return below(std::move(context), std::move(request));
+  });
   router.add("GET", "/v1/cat", [this](Context context, HttpRequest request) {
     return cat(std::move(context), std::move(request));
   });
@@ -137,11 +144,30 @@ ListView TreeRoutes::page(const HttpRequest& request, std::string path, const Li
   for (; more && answer.entries.size() < take; more = cursor.next()) {
     answer.entries.push_back(view(cursor.entry(), with_cached));
   }
+  if (flag_of(request, "below")) add_sums(answer);
   if (more) {
     answer.next = answer.entries.back().name;
     paged_.keep(std::move(path), listing);
   }
   return answer;
+}
+
+void TreeRoutes::add_sums(ListView& list) const {
+  const auto directories = static_cast<uint64_t>(
+      std::ranges::count(list.entries, FileKind::kDirectory, &EntryView::kind));
+  if (directories == 0) return;
+  const uint64_t each = std::max(kSummedNamesMax / directories, kSummedNamesEach);
+  for (EntryView& entry : list.entries) {
+    if (entry.kind != FileKind::kDirectory) continue;
+    entry.below =
+        sums_.of(list.path == "/" ? "/" + entry.name : list.path + "/" + entry.name, each);
+  }
+}
+
+Task<HttpResponse> TreeRoutes::below(Context, HttpRequest request) {
+  Result<std::string> path = path_of(request);
+  if (!path) co_return error_response(path.error());
+  co_return HttpResponse::json(200, dump_json(to_json(sums_.of(*path, kSummedNamesMax))));
 }
 
 Task<HttpResponse> TreeRoutes::stat(Context context, HttpRequest request) {

@@ -7,6 +7,7 @@
 #include "doors/admin/codec.h"
 #include "doors/admin/host.h"
 #include "doors/admin/paged_listings.h"
+#include "doors/admin/tree_sums.h"
 #include "fetch/fetcher.h"
 #include "http/router.h"
 
@@ -16,19 +17,22 @@ class TreeRoutes {
  public:
   // `store` may be null; the others outlive the routes.
   TreeRoutes(const Host& host, Catalog& catalog, Fetcher& fetcher, PageStore* store)
-      : host_(host), catalog_(catalog), fetcher_(fetcher), store_(store) {}
+      : host_(host), catalog_(catalog), fetcher_(fetcher), store_(store), sums_(catalog, store) {}
 
   void add_to(HttpRouter& router);
 
  private:
   Task<HttpResponse> list(Context context, HttpRequest request);
   Task<HttpResponse> stat(Context context, HttpRequest request);
+  // What is cached below a directory, from memory: it waits for no store.
+  Task<HttpResponse> below(Context context, HttpRequest request);
   Task<HttpResponse> cat(Context context, HttpRequest request);
 
   EntryView view(const CatalogEntry& entry, bool with_cached) const;
   bool find_door(StatView& view) const;
   bool kernel_may_read(const CatalogEntry& entry, const std::string& path) const;
   Task<bool> is_given(Context context, FileRefPtr file);
+  void add_sums(ListView& list) const;
   ListView page(const HttpRequest& request, std::string path, const ListingPtr& listing,
                 uint64_t limit);
 
@@ -36,6 +40,7 @@ class TreeRoutes {
   Catalog& catalog_;
   Fetcher& fetcher_;
   PageStore* const store_;
+  const TreeSums sums_;
   PagedListings paged_;
 };
 

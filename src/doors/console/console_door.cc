@@ -30,13 +30,22 @@ struct Route {
 // upgrade (which executes a program) and no shutdown; and what the control socket learns later is
 // not here until somebody has thought about it.
 constexpr std::array kRoutes = {
-    Route{"GET", "/v1/status"},        Route{"GET", "/v1/history"},
-    Route{"GET", "/v1/mounts"},        Route{"GET", "/v1/ls"},
-    Route{"GET", "/v1/stat"},          Route{"GET", "/v1/findings"},
-    Route{"GET", "/v1/errors"},        Route{"GET", "/v1/slow"},
-    Route{"GET", "/v1/jobs"},          Route{"GET", "/v1/jobs/{id}"},
-    Route{"DELETE", "/v1/jobs/{id}"},  Route{"GET", "/v1/snapshots"},
+    // clang-format off
+    Route{"GET", "/v1/status"},
+    Route{"GET", "/v1/history"},
+    Route{"GET", "/v1/findings"},
+    Route{"GET", "/v1/mounts"},
+    Route{"GET", "/v1/ls"},
+    Route{"GET", "/v1/stat"},
+    Route{"GET", "/v1/below"},
+    Route{"GET", "/v1/errors"},
+    Route{"GET", "/v1/slow"},
+    Route{"GET", "/v1/jobs"},
+    Route{"GET", "/v1/jobs/{id}"},
+    Route{"DELETE", "/v1/jobs/{id}"},
+    Route{"GET", "/v1/snapshots"},
     Route{"GET", "/v1/cache/objects"},
+    // clang-format on
 };
 constexpr std::array kJobs = {"load", "free", "refresh", "verify"};
 

@@ -27,7 +27,7 @@ Task<HttpResponse> echo(Context, HttpRequest request) {
 HttpRouter control_routes() {
   HttpRouter router;
   for (const char* path :
-       {"/v1/status", "/v1/history", "/v1/mounts", "/v1/ls", "/v1/stat", "/v1/cat", "/v1/findings",
+       {"/v1/status", "/v1/history", "/v1/mounts", "/v1/ls", "/v1/stat", "/v1/below", "/v1/cat", "/v1/findings",
         "/v1/errors", "/v1/slow", "/v1/jobs", "/v1/jobs/{id}", "/v1/snapshots", "/v1/cache/objects",
         "/v1/cache/evict", "/v1/shutdown", "/v1/upgrade", "/v1/mounts/change", "/v1/mounts/move",
         "/v1/snapshots/use"}) {
@@ -66,6 +66,7 @@ TEST_F(ConsoleDoorTest, WhatThePageUsesNeedsTheToken) {
                               {"GET", "/v1/mounts"},
                               {"GET", "/v1/ls"},
                               {"GET", "/v1/stat"},
+                              {"GET", "/v1/below"},
                               {"GET", "/v1/findings"},
                               {"GET", "/v1/errors"},
                               {"GET", "/v1/jobs"},
