@@ -370,12 +370,6 @@ Result<std::string> CatalogFileSystem::attribute_value(NodeId id, std::string_vi
   return extended_attribute_value(*seen, name);
 }
 
-FileSystemUsage CatalogFileSystem::usage() {
-  if (store_ == nullptr) return {};
-  const PageStoreStats stats = store_->stats();
-  return {.capacity_bytes = stats.capacity_bytes, .used_bytes = stats.used_bytes};
-}
-
 std::unique_ptr<FileSystem> FileSystem::create(std::string root, Catalog& catalog, Fetcher& fetcher,
                                                PageStore* store, FileSystemOptions options) {
   return std::make_unique<CatalogFileSystem>(std::move(root), catalog, fetcher, store,

@@ -68,7 +68,6 @@ class CatalogFileSystem : public FileSystem {
   std::vector<PathError> errors() const override { return errors_.all(); }
 
   std::string path_of(NodeId node, std::string_view name) const override;
-  FileSystemUsage usage() override;
   uint64_t nodes() const override { return nodes_.size(); }
 
   void catalog_changed(const CatalogChange& change) override;

@@ -112,11 +112,6 @@ struct PathError {
   std::string reason{};
 };
 
-struct FileSystemUsage {
-  uint64_t capacity_bytes;
-  uint64_t used_bytes;
-};
-
 // A name that the door must tell the kernel to forget.
 struct Invalidation {
   NodeId parent;  // 0: none, of the root
@@ -203,7 +198,6 @@ class FileSystem {
   // held.
   virtual std::string path_of(NodeId node, std::string_view name = {}) const = 0;
 
-  virtual FileSystemUsage usage() = 0;
   // Nodes that the kernel holds, the root included.
   virtual uint64_t nodes() const = 0;
 

@@ -86,7 +86,6 @@ class InspectedFileSystem : public FileSystem {
   std::string path_of(NodeId node, std::string_view name) const override {
     return inner_->path_of(node, name);
   }
-  FileSystemUsage usage() override { return inner_->usage(); }
   uint64_t nodes() const override { return inner_->nodes(); }
 
   void catalog_changed(const CatalogChange& change) override { inner_->catalog_changed(change); }

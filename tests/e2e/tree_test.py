@@ -4,6 +4,7 @@
 import hashlib
 import os
 import random
+import re
 import subprocess
 
 import pytest
@@ -97,7 +98,23 @@ def test_attributes_are_those_of_the_objects(leat, store, s3, bucket, objects, f
         assert status.st_mode & 0o170000 == 0o100000
         assert status.st_uid == os.getuid()
     assert os.stat(mount / "sizes").st_mode & 0o170000 == 0o040000
-    assert os.statvfs(mount).f_bsize > 0
+
+
+def test_df_shows_room_and_status_the_cache(leat, store, bucket, objects, folder):
+    mount = leat.mount(store, bucket, os.path.join(folder, "mnt"))
+    leat.run("load", mount / "sizes")
+    shown = {}
+    for flag in ("-Pk", "-Pi"):
+        line = subprocess.run(["df", flag, mount], capture_output=True, text=True, check=True)
+        words = line.stdout.splitlines()[-1].split()
+        shown[flag] = [int(word) for word in words[1:4]] + [words[4]]
+    assert shown["-Pk"] == [2 ** 40, 0, 2 ** 40, "0%"], "KiB"
+    assert shown["-Pi"][1:] == [0, shown["-Pi"][0], "0%"], shown
+    cache = leat.json("status")["cache"]
+    assert 0 < cache["used_bytes"] < cache["capacity_bytes"]
+    metrics = (mount / ".leat/metrics").read_text()
+    assert re.search(r"^leat_cache_used_bytes\{[^}]*\} [1-9]", metrics, re.MULTILINE), metrics
+    assert re.search(r"^leat_cache_capacity_bytes\{[^}]*\} [1-9]", metrics, re.MULTILINE)
 
 
 def test_reads_at_any_place(leat, store, bucket, objects, folder, seed):
