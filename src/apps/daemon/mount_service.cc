@@ -57,7 +57,6 @@ Result<StoreUrl> MountService::parse_source(const MountRequest& request) {
 // Options are not shown before it is known that none of them is a secret.
 MountView MountService::view_of(const MountRequest& request, const StoreUrl& url) {
   MountView view{.path = request.path, .source = url.to_string()};
-  view.read_only = request.read_only;
   view.allow_other = request.allow_other;
   view.inspection = request.inspection;
   return view;
@@ -140,7 +139,6 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
     entry->folder = other->folder;
     entry->view.allow_other = other->view.allow_other;
     entry->view.inspection = false;
-    entry->view.read_only = other->view.read_only;
   }
   entries_[request.path] = entry;
   return entry;
@@ -255,7 +253,6 @@ FuseDoorOptions MountService::door_options(const EntryPtr& entry) {
   door.mountpoint = request.path;
   door.fs_name = "leat:" + entry->view.source;
   door.allow_other = request.allow_other;
-  door.read_only = request.read_only;
   door.no_open = entry->folder.no_open;
   door.read_ahead_bytes = entry->folder.read_ahead;
   door.without = options_.without;

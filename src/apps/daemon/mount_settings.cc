@@ -10,9 +10,7 @@ namespace leat {
 Result<> expand_profile(MountRequest& request, StoreUrl& url) {
   if (!request.freshness.empty()) url.options["freshness"] = request.freshness;
   LEAT_TRY(url.options, with_profile(std::move(url.options)));
-  LEAT_TRY(const FolderSettings folder, make_folder_settings(url.options));
-  // Nobody is asked before a write.
-  request.read_only |= folder.no_open;
+  LEAT_CHECK_OK(make_folder_settings(url.options));
   return {};
 }
 

@@ -41,7 +41,7 @@ class MountCommand : public Command {
     app.add_option("--snapshot", request_.snapshot,
                    "Take all names from this snapshot ('leat snapshot ls')")
         ->type_name("SNAPSHOT");
-    app.add_flag("--read-only", read_only_, "Let the kernel refuse changes by itself");
+    app.add_flag("--read-only", read_only_, "Accepted for scripts: every mount is read-only");
     app.add_flag("--allow-other", request_.allow_other, "Let other users in; modes decide");
     app.add_option("--uid", request_.uid, "Owner shown for every name (yours)")
         ->type_name("NUMBER");
@@ -112,7 +112,6 @@ Attempt<> MountCommand::fill_request() {
     request_.paths[below.substr(1)].merge(values);
   }
   LEAT_TRY(request_.umask, parse_umask(umask_));
-  request_.read_only = read_only_;
   request_.passthrough = !no_passthrough_;
   request_.inspection = !no_inspection_;
   request_.probe = !no_probe_;

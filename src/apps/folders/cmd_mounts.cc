@@ -15,7 +15,6 @@ namespace {
 std::string features_of(const MountView& mount) {
   std::vector<std::string> words;
   if (!mount.door) words.emplace_back("nested");
-  if (mount.read_only) words.emplace_back("read-only");
   if (mount.allow_other) words.emplace_back("allow-other");
   for (const auto& [name, on] : mount.features) {
     if (on) words.push_back(name);

@@ -56,7 +56,6 @@ void get_shared(const Json& json, Mount& mount) {
   get(json, "options", mount.options);
   get(json, "freshness", mount.freshness);
   get_paths(json, mount.paths);
-  get(json, "read_only", mount.read_only);
   get(json, "allow_other", mount.allow_other);
   get(json, "inspection", mount.inspection);
   get_enough(json, "uid", mount.uid);
@@ -69,7 +68,6 @@ Json shared_to_json(const Mount& mount) {
   return {{"options", mount.options},
           {"freshness", mount.freshness},
           {"paths", paths_to_json(mount.paths)},
-          {"read_only", mount.read_only},
           {"allow_other", mount.allow_other},
           {"inspection", mount.inspection},
           {"uid", mount.uid},
@@ -92,6 +90,7 @@ void decode(const Json& json, MountView& view) {
   need_bytes(json, "path", view.path);
   get_bytes(json, "source", view.source);
   get_shared(json, view);
+  get(json, "read_only", view.read_only);
   get(json, "door", view.door);
   get(json, "features", view.features);
   get(json, "passthrough_off", view.passthrough_off);
@@ -121,7 +120,8 @@ Json to_json(const MountRequest& request) {
 
 Json to_json(const MountView& view) {
   Json json = shared_to_json(view);
-  json.update({{"door", view.door},
+  json.update({{"read_only", view.read_only},
+               {"door", view.door},
                {"features", view.features},
                {"passthrough_off", view.passthrough_off},
                {"passthrough_files", view.passthrough_files}});

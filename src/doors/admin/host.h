@@ -32,7 +32,6 @@ struct MountRequest {
   std::string snapshot{};   // name; empty: its names come from the store
   // What paths below the mount have of their own (model/policy_settings.h): "train/a" → options.
   std::map<std::string, OptionValues> paths{};
-  bool read_only = true;
   bool allow_other = false;
   bool passthrough = true;
   bool inspection = true;  // `.leat` in its root
@@ -48,7 +47,7 @@ struct MountView {
   OptionValues options{};  // endpoint, region, quota …; never a secret
   std::string freshness{};
   std::map<std::string, OptionValues> paths{};  // as in the request
-  bool read_only = true;  // the kernel refuses changes by itself; nothing is ever changed
+  bool read_only = true;                        // no mount takes writes yet
   bool allow_other = false;
   bool inspection = true;  // `.leat` is in its root
   // False for a mount inside another one's folder, which shows it: it has no door of its own.

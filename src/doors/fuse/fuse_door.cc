@@ -77,7 +77,7 @@ Result<> MountedDoor::mount() {
   if (state_.options.no_open && !state_.options.read_only) {
     return error(StatusCode::kInvalidArgument,
                  "without opens (no_open) nobody is asked before a write, so the folder has to be "
-                 "read-only; add --read-only");
+                 "read-only");
   }
   const bool successor = state_.options.connection >= 0;
   if (successor) LEAT_CHECK_OK(take_over());

@@ -25,9 +25,9 @@ struct FuseDoorOptions {
   std::string mountpoint{};      // an existing directory
   std::string fs_name = "leat";  // shown as the source in /proc/mounts
   bool allow_other = false;      // other users too; file modes decide (default_permissions)
-  // The kernel refuses changes by itself. Without it the door refuses them, with the reason in the
-  // log and in user.leat.last_error.
-  bool read_only = false;
+  // The mount is `ro`: the kernel refuses changes, and programs see it. Without it the door refuses
+  // them; a connection of an earlier version may be like that.
+  bool read_only = true;
   bool passthrough = true;  // complete files are read by the kernel itself, where it can
   bool io_uring = false;    // FUSE over io_uring, where the kernel offers it
   // Opens and closes are left out: the kernel reads what it has looked up. For many small files

@@ -168,8 +168,7 @@ TEST(FuseDoor, WithoutPassthroughEverythingIsReadThroughTheDoor) {
   ::close(fd);
 }
 
-TEST(FuseDoor, EveryChangeIsRefusedAsReadOnly) {
-  Mounted at;
+void expect_every_change_refused(const Mounted& at) {
   at.rig.source->put("d/x", "one");
   const std::string x = at.path("d/x"), fresh = at.path("d/new");
   auto refused = [&](const char* what, auto call) {
@@ -198,6 +197,36 @@ TEST(FuseDoor, EveryChangeIsRefusedAsReadOnly) {
   refused("setxattr", [&] { return ::setxattr(x.c_str(), "user.a", "b", 1, 0); });
   refused("removexattr", [&] { return ::removexattr(x.c_str(), "user.a"); });
   EXPECT_EQ(at.content("d/x"), "one");
+}
+
+TEST(FuseDoor, EveryChangeIsRefusedAsReadOnly) {
+  const Mounted at;
+  expect_every_change_refused(at);
+}
+
+// What looks before it writes sees it: findmnt, df, test -w, also as root.
+TEST(FuseDoor, AMountIsReadOnlyForProgramsThatLook) {
+  Mounted at;
+  at.rig.source->put("d/x", "one");
+  struct statvfs found{};
+  ASSERT_EQ(::statvfs(at.path("d").c_str(), &found), 0);
+  EXPECT_NE(found.f_flag & ST_RDONLY, 0u);
+  for (const char* name : {"", "d", "d/x"}) {
+    errno = 0;
+    EXPECT_EQ(::access(at.path(name).c_str(), W_OK), -1) << name;
+    EXPECT_EQ(errno, EROFS) << name;
+    EXPECT_EQ(::access(at.path(name).c_str(), R_OK), 0) << name;
+  }
+  char value[1000] = {};
+  EXPECT_GT(::getxattr(at.path("d/x").c_str(), "user.leat.source", value, sizeof value), 0);
+  EXPECT_TRUE(at.door->unmount(false));
+}
+
+// A connection that an earlier version made may be writable.
+TEST(FuseDoor, TheDoorRefusesWhatTheKernelLetsThrough) {
+  const Mounted at({}, {.read_only = false});
+  expect_every_change_refused(at);
+  const std::string x = at.path("d/x");
   char reason[1000] = {};
   ASSERT_GT(::getxattr(x.c_str(), "user.leat.last_error", reason, sizeof reason), 0);
   EXPECT_THAT(reason, HasSubstr("read-only"));

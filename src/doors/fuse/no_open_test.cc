@@ -19,7 +19,7 @@ using testing::TreeRig;
 
 constexpr Freshness kImmutable{.mode = Freshness::Mode::kImmutable};
 constexpr Freshness kHour{.mode = Freshness::Mode::kMaxAge, .max_age = std::chrono::hours(1)};
-const FuseDoorOptions kNoOpen{.read_only = true, .no_open = true};
+const FuseDoorOptions kNoOpen{.no_open = true};
 
 #define SKIP_UNLESS_OFFERED(at) \
   if (!(at).door->features().no_open) GTEST_SKIP() << "this kernel tells of every open"
@@ -79,11 +79,11 @@ TEST(NoOpen, NothingCanBeWritten) {
 
 TEST(NoOpen, OnlyAReadOnlyFolderCanHaveIt) {
   TreeRig rig;
-  const Result<std::unique_ptr<FuseDoor>> refused =
-      FuseDoor::mount({.mountpoint = "/tmp", .no_open = true}, *rig.files, rig.executor);
+  const Result<std::unique_ptr<FuseDoor>> refused = FuseDoor::mount(
+      {.mountpoint = "/tmp", .read_only = false, .no_open = true}, *rig.files, rig.executor);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.error().to_string(), HasSubstr("--read-only"));
+  EXPECT_THAT(refused.error().to_string(), HasSubstr("read-only"));
 }
 
 // A file of many readers, of which nobody says when they are done.
