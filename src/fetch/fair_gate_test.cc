@@ -200,8 +200,8 @@ TEST_F(FairGateTest, ManySmallOnesDoNotHoldUpALargeOneOfTheirStore) {
 // comes free, and the large one would starve.
 TEST_F(FairGateTest, ALargeRequestIsNotOvertakenForEver) {
   start({8, 8, 8});
-  for (int i = 0; i < 4; ++i) enter("small", {.group = 1, .flow = 1, .cost = 1});
-  enter("half", {.count = 4, .group = 2, .flow = 2, .cost = 1});
+  for (int i = 0; i < 5; ++i) enter("small", {.group = 1, .flow = 1, .cost = 1});
+  enter("other", {.count = 3, .group = 2, .flow = 2, .cost = 1});
   enter("large", {.count = 4, .group = 2, .flow = 3, .cost = 1});
   enter("late", {.group = 1, .flow = 4, .cost = 100});
   for (int i = 0; i < 3; ++i) {
