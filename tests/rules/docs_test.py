@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links within the documentation lead somewhere."""
+"""Links within the documentation lead somewhere, and tests that it names exist."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from rules.named_tests import NamedTests, named_tests, rows_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.md")])
@@ -55,3 +57,38 @@ def test_the_table_of_alerts_is_that_of_the_file():
     table = dict(re.findall(r"^\| `(Leat\w+)` \|.*\]\((\S+)\) \|$",
                             (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
     assert table == alerts
+
+
+@pytest.fixture(scope="module")
+def tests():
+    return NamedTests(ROOT)
+
+
+@pytest.mark.parametrize("page", ["docs/semantics.md", "docs/trials.md"])
+def test_tests_that_pages_name_exist(page, tests):
+    """Each row of these tables names a test that there is; of a trial it may be none yet."""
+    wrong = []
+    for number, cells in rows_of((ROOT / page).read_text()):
+        names = named_tests(cells[-1])
+        if not names and not (cells[-1] == "no test yet" and page.endswith("trials.md")):
+            wrong.append(f"{page}:{number} names no test: {cells[-1]}")
+        wrong += [f"{page}:{number} names {name}, which does not exist"
+                  for name in names if not tests.has(name)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name, there", [
+    ("Names.ADirectoryIsHeldStillWhileItIsRead", True),
+    ("ADirectoryIsHeldStillWhileItIsRead", True),
+    ("Damage.*", True),
+    ("Stores/SourceContract.NamesAreTakenLiterally", True),
+    ("Stores/SourceContract.*/web_python", True),
+    ("programs_test.test_a_command[tar]", True),
+    ("test_links", True),
+    ("Names.NoSuchTest", False),
+    ("NoSuchSuite.*", False),
+    ("programs_test.test_no_such_test", False),
+])
+def test_names_of_tests(name, there, tests):
+    assert tests.has(name) == there
+    assert named_tests(f"room: `{name}`") == [name]
