@@ -591,7 +591,10 @@ def test_the_address_as_other_programs_see_it(console):
     token = console.address.split("=")[1]
     bearer = {"Authorization": f"Bearer {token}"}
     port = console.port
-    assert request(port, "GET", "/metrics", Host="anything.example")[0].status == 200
+    assert request(port, "GET", "/metrics")[0].status == 200
+    for path in ("/metrics", "/healthz"):
+        refused, body = request(port, "GET", path, Host="evil.example")
+        assert refused.status == 403 and b"telemetry.hosts" in body
     assert request(port, "GET", "/", Host="evil.example")[0].status == 403
     assert request(port, "GET", "/v1/status")[0].status == 401
     assert request(port, "GET", "/v1/status", Host="evil.example", **bearer)[0].status == 403
@@ -662,6 +665,18 @@ def test_leat_console_says_why_there_is_none(leat, folder):
         assert none.returncode == 1 and str(taken.server_port) in none.stderr
     finally:
         taken.server_close()
+
+
+def test_names_of_the_configuration_are_taken_for_hosts(leat, folder):
+    source, mnt = mkdir(folder, "source"), mkdir(folder, "mnt")
+    leat.settings["LEAT_TELEMETRY_HOSTS"] = "leat.lan:80"
+    refused = leat.run("mount", source, mnt, "--cache-dir", leat.cache_dir, check=False)
+    assert refused.returncode != 0 and "telemetry.hosts" in refused.stderr
+    leat.settings["LEAT_TELEMETRY_HOSTS"] = "leat.lan"
+    leat.run("mount", source, mnt, "--cache-dir", leat.cache_dir)
+    port = int(leat.json("status")["metrics_address"].rsplit(":", 1)[1])
+    for host, status in (("leat.lan", 200), ("leat.lan:443", 200), ("other.lan", 403)):
+        assert request(port, "GET", "/metrics", Host=host)[0].status == status, host
 
 
 def test_a_token_that_others_could_read_is_not_used(leat, folder):

@@ -12,6 +12,7 @@
 #include "apps/cluster/cluster_options.h"
 #include "apps/paths.h"
 #include "base/units.h"
+#include "doors/console/host_field.h"
 #include "doors/fuse/feature_set.h"
 #include "telemetry/slow_log.h"
 
@@ -131,6 +132,11 @@ Schema daemon_schema() {
        .default_text = "127.0.0.1:9464",
        .help = "loopback address of /metrics and the web console, or off",
        .form = "loopback HOST:PORT, or off"},
+      {.name = "telemetry.hosts",
+       .type = kString,
+       .default_text = "",
+       .help = "names beside localhost by which /metrics and the console may be asked (Host)",
+       .form = "names without ports, with commas between them"},
       {.name = "log.level",
        .type = kString,
        .default_text = "info",
@@ -214,6 +220,10 @@ Result<Config> read_daemon_config(const DaemonRun& run) {
   if (auto without = FuseFeatureSet::parse(config.text("fuse.without")); !without) {
     return error(without.error().with_context(
         fmt::format("fuse.without ({})", config.source("fuse.without").place)));
+  }
+  if (auto hosts = parse_host_names(config.text("telemetry.hosts")); !hosts) {
+    return error(hosts.error().with_context(
+        fmt::format("telemetry.hosts ({})", config.source("telemetry.hosts").place)));
   }
   if (!config.text("snapshot.directory").starts_with('/')) {
     return error(

@@ -17,6 +17,7 @@
 #include "base/buffer_pool.h"
 #include "base/heap.h"
 #include "doors/console/console_token.h"
+#include "doors/console/host_field.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -200,7 +201,9 @@ void HostDaemon::listen_on_loopback() {
   if (endpoint) {
     Result<std::string> token = make_console_token(options_.runtime);
     if (!token) log::warning("no console: {}", token.error().to_string());
-    console_ = std::make_unique<ConsoleDoor>(admin_->control_router(), token.value_or(""));
+    auto hosts = parse_host_names(config_.text("telemetry.hosts"));  // checked when it was read
+    console_ = std::make_unique<ConsoleDoor>(admin_->control_router(), token.value_or(""),
+                                             hosts.value_or(std::vector<std::string>()));
     auto server = HttpServer::start(*endpoint, console_->router(), {}, executor_);
     if (server) {
       metrics_ = std::move(*server);

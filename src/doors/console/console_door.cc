@@ -62,8 +62,11 @@ Task<HttpResponse> not_offered(Context, HttpRequest request) {
 
 }  // namespace
 
-ConsoleDoor::ConsoleDoor(HttpRouter control, std::string token)
-    : control_(std::move(control)), token_(std::move(token)) {
+ConsoleDoor::ConsoleDoor(HttpRouter control, std::string token, std::vector<std::string> hosts)
+    : control_(std::move(control)),
+      token_(std::move(token)),
+      hosts_(std::move(hosts)),
+      open_(AdminDoor::metrics_router()) {
   for (const Route& route : kRoutes) {
     api_.add(route.method, route.pattern, [this](Context context, HttpRequest request) {
       return pass_on(std::move(context), std::move(request));
@@ -76,22 +79,42 @@ ConsoleDoor::ConsoleDoor(HttpRouter control, std::string token)
 }
 
 HttpRouter ConsoleDoor::router() {
-  HttpRouter router = AdminDoor::metrics_router();
-  if (token_.empty()) return router;
+  HttpRouter router;
   router.add_rest([this](Context context, HttpRequest request) {
     return answer(std::move(context), std::move(request));
   });
   return router;
 }
 
+// A page of another site that has its own name point at this address has that name in its Host.
+bool ConsoleDoor::takes_host(const HttpRequest& request) const {
+  const std::string_view host = request.headers.find("Host").value_or("");
+  return names_loopback(host) || names_one_of(host, hosts_);
+}
+
 Task<HttpResponse> ConsoleDoor::answer(Context context, HttpRequest request) {
-  HttpResponse response;
-  if (!names_loopback(request.headers.find("Host").value_or(""))) {
+  if (!takes_host(request)) {
     refused_total.add();
-    response = refuse(403, StatusCode::kPermissionDenied,
-                      "the console answers to localhost, 127.0.0.1 and [::1] only; open it by the "
-                      "address that 'leat console' prints, from another host through ssh -L");
-  } else if (request.path == "/v1" || request.path.starts_with("/v1/")) {
+    HttpResponse response =
+        refuse(403, StatusCode::kPermissionDenied,
+               "this address answers to localhost, 127.0.0.1, [::1] and the names of "
+               "telemetry.hosts only, and the request's Host is none of them; open the console by "
+               "the address that 'leat console' prints, from another host through ssh -L");
+    set_page_headers(response);
+    co_return response;
+  }
+  if (token_.empty() || request.path == "/metrics" || request.path == "/healthz") {
+    HttpResponse response = co_await open_.handle(std::move(context), std::move(request));
+    co_return response;
+  }
+  HttpResponse response = co_await answer_page(std::move(context), std::move(request));
+  set_page_headers(response);
+  co_return response;
+}
+
+Task<HttpResponse> ConsoleDoor::answer_page(Context context, HttpRequest request) {
+  HttpResponse response;
+  if (request.path == "/v1" || request.path.starts_with("/v1/")) {
     if (has_token(request)) {
       response = co_await api_.handle(std::move(context), std::move(request));
     } else {
@@ -112,7 +135,6 @@ Task<HttpResponse> ConsoleDoor::answer(Context context, HttpRequest request) {
     response = refuse(404, StatusCode::kNotFound,
                       fmt::format("there is nothing at {}; the console is at /", request.path));
   }
-  set_page_headers(response);
   co_return response;
 }
 

@@ -27,10 +27,11 @@ Task<HttpResponse> echo(Context, HttpRequest request) {
 HttpRouter control_routes() {
   HttpRouter router;
   for (const char* path :
-       {"/v1/status", "/v1/history", "/v1/mounts", "/v1/ls", "/v1/stat", "/v1/below", "/v1/cat", "/v1/findings",
-        "/v1/errors", "/v1/slow", "/v1/jobs", "/v1/jobs/{id}", "/v1/snapshots", "/v1/cache/objects",
-        "/v1/cache/evict", "/v1/shutdown", "/v1/upgrade", "/v1/mounts/change", "/v1/mounts/move",
-        "/v1/snapshots/use"}) {
+       {"/v1/status",    "/v1/history",       "/v1/mounts",      "/v1/ls",
+        "/v1/stat",      "/v1/below",         "/v1/cat",         "/v1/findings",
+        "/v1/errors",    "/v1/slow",          "/v1/jobs",        "/v1/jobs/{id}",
+        "/v1/snapshots", "/v1/cache/objects", "/v1/cache/evict", "/v1/shutdown",
+        "/v1/upgrade",   "/v1/mounts/change", "/v1/mounts/move", "/v1/snapshots/use"}) {
     for (const char* method : {"GET", "POST", "DELETE"}) router.add(method, path, &echo);
   }
   return router;
@@ -138,7 +139,7 @@ TEST_F(ConsoleDoorTest, JobsThatFillOrEmptyTheCacheAreStartedOthersNot) {
 }
 
 TEST_F(ConsoleDoorTest, AForeignHostIsRefusedWhateverItAsks) {
-  for (const char* path : {"/", "/console.js", "/v1/status", "/nothing"}) {
+  for (const char* path : {"/", "/console.js", "/v1/status", "/nothing", "/metrics", "/healthz"}) {
     HttpResponse refused = ask("GET", path, kToken, "rebound.example:9464");
     EXPECT_EQ(refused.status, 403) << path;
     EXPECT_THAT(refused.body, HasSubstr("leat console"));
@@ -147,9 +148,24 @@ TEST_F(ConsoleDoorTest, AForeignHostIsRefusedWhateverItAsks) {
   }
 }
 
-TEST_F(ConsoleDoorTest, MetricsAndHealthStayOpen) {
+TEST_F(ConsoleDoorTest, MetricsAndHealthNeedNoToken) {
   for (const char* path : {"/metrics", "/healthz"}) {
-    EXPECT_EQ(ask("GET", path, "", "prometheus.example").status, 200) << path;
+    EXPECT_EQ(ask("GET", path, "").status, 200) << path;
+    EXPECT_EQ(ask("GET", path, "", "localhost").status, 200) << path;
+    EXPECT_EQ(ask("POST", path, "").status, 405) << path;
+  }
+}
+
+TEST_F(ConsoleDoorTest, NamesOfTheConfigurationAreTaken) {
+  ConsoleDoor named(control_routes(), kToken, {"leat.lan"});
+  HttpRouter router = named.router();
+  for (auto [host, status] : {std::pair("leat.lan", 200),
+                              {"LEAT.LAN:443", 200},
+                              {"127.0.0.1:9464", 200},
+                              {"evil.leat.lan", 403}}) {
+    HttpRequest request{.path = "/metrics"};
+    request.headers.set("Host", host);
+    EXPECT_EQ(executor_.wait(router.handle(Context::background(), request)).status, status) << host;
   }
 }
 
@@ -163,6 +179,7 @@ TEST_F(ConsoleDoorTest, WithoutATokenThereIsNoConsole) {
     EXPECT_EQ(executor_.wait(router.handle(Context::background(), request)).status, 404) << path;
   }
   HttpRequest metrics{.path = "/metrics"};
+  metrics.headers.set("Host", "localhost");
   EXPECT_EQ(executor_.wait(router.handle(Context::background(), metrics)).status, 200);
 }
 

@@ -3,9 +3,13 @@
 
 #include <arpa/inet.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
+#include <ranges>
 #include <string>
 
 namespace leat {
@@ -17,9 +21,34 @@ bool is_port(std::string_view text) {
   return failed == std::errc() && end == text.data() + text.size() && port != 0;
 }
 
-bool is_localhost(std::string_view name) {
-  auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
-  return std::ranges::equal(name, std::string_view("localhost"), same);
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool same_name(std::string_view one, std::string_view other) {
+  return std::ranges::equal(one, other, {}, &lower, &lower);
+}
+
+// Without its port; nothing where that is none.
+std::optional<std::string_view> without_port(std::string_view host) {
+  const size_t bracket = host.rfind(']');
+  const size_t colon = host.rfind(':');
+  if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket)) {
+    return host;
+  }
+  if (!is_port(host.substr(colon + 1))) return std::nullopt;
+  return host.substr(0, colon);
+}
+
+bool is_host_name(std::string_view name) {
+  constexpr std::string_view kMarks = "-._[]:";
+  auto allowed = [&](char c) {
+    const char small = lower(c);
+    return (small >= 'a' && small <= 'z') || (c >= '0' && c <= '9') || kMarks.contains(c);
+  };
+  if (name.empty() || !std::ranges::all_of(name, allowed)) return false;
+  // An address of IPv6 stands in brackets; else a colon begins a port.
+  return name.contains(':') == (name.starts_with('[') && name.ends_with(']'));
 }
 
 // inet_pton takes four decimal numbers and nothing else: not "127.1", which a browser has made
@@ -33,13 +62,32 @@ bool is_loopback_address(const std::string& text) {
 }  // namespace
 
 bool names_loopback(std::string_view host) {
-  const size_t bracket = host.rfind(']');
-  const size_t colon = host.rfind(':');
-  if (colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket)) {
-    if (!is_port(host.substr(colon + 1))) return false;
-    host = host.substr(0, colon);
+  const std::optional<std::string_view> name = without_port(host);
+  if (!name) return false;
+  return same_name(*name, "localhost") || *name == "[::1]" ||
+         is_loopback_address(std::string(*name));
+}
+
+bool names_one_of(std::string_view host, std::span<const std::string> names) {
+  const std::optional<std::string_view> name = without_port(host);
+  if (!name) return false;
+  return std::ranges::any_of(names, [&](const auto& one) { return same_name(*name, one); });
+}
+
+Result<std::vector<std::string>> parse_host_names(std::string_view text) {
+  std::vector<std::string> names;
+  for (auto part : std::views::split(text, ',')) {
+    std::string_view name(part.begin(), part.end());
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    if (name.empty() && text.find_first_not_of(' ') == std::string_view::npos) break;
+    if (!is_host_name(name)) {
+      return error(StatusCode::kInvalidArgument,
+                   fmt::format("'{}' is not the name of a host, without a port", name));
+    }
+    names.emplace_back(name);
   }
-  return is_localhost(host) || host == "[::1]" || is_loopback_address(std::string(host));
+  return names;
 }
 
 }  // namespace leat

@@ -65,5 +65,27 @@ TEST(NamesLoopback, EverythingElseIsForeign) {
   EXPECT_FALSE(names_loopback(std::string(10'000, '1')));
 }
 
+TEST(HostNames, AreThoseOfTheConfigurationWithAnyPort) {
+  const std::vector<std::string> names = {"leat.lan", "[fd00::1]"};
+  for (const char* host : {"leat.lan", "LEAT.lan:443", "[fd00::1]", "[fd00::1]:9464"}) {
+    EXPECT_TRUE(names_one_of(host, names)) << host;
+  }
+  for (const char* host :
+       {"", "evil.leat.lan", "leat.lan.evil", "leat.lan:", "leat.lan:x", "fd00::1", "localhost"}) {
+    EXPECT_FALSE(names_one_of(host, names)) << host;
+  }
+  EXPECT_FALSE(names_one_of("leat.lan", {}));
+}
+
+TEST(HostNames, AreReadFromTheConfiguration) {
+  EXPECT_EQ(parse_host_names("").value(), std::vector<std::string>());
+  EXPECT_EQ(parse_host_names(" ").value(), std::vector<std::string>());
+  EXPECT_EQ(parse_host_names("a.b, C-1,[::2]").value(),
+            (std::vector<std::string>{"a.b", "C-1", "[::2]"}));
+  for (const char* text : {"a,", ",a", "a b", "a:80", "http://a", "*", "::2", "a/b", "[::2]:80"}) {
+    EXPECT_EQ(parse_host_names(text).error().code(), StatusCode::kInvalidArgument) << text;
+  }
+}
+
 }  // namespace
 }  // namespace leat
