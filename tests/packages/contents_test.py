@@ -102,7 +102,26 @@ def test_alerts_dashboard_and_schemas_are_there(packages, tree, tmp_path):
     assert "schemas/status.json" in files
     for name, file in files.items():
         for share in (tree / "usr/share", tmp_path / "share"):
-            assert (share / "leat" / name).read_bytes() == file.read_bytes()
+            text = (share / "leat" / name).read_text()
+            # The pages are where the package has them.
+            text = text.replace("file:///usr/local/share/", "file:///usr/share/")
+            assert text == file.read_text(), name
+    assert "file:///usr/local/share/doc/leat/docs/troubleshooting.md#" in (
+        tmp_path / "share/leat/prometheus/leat-alerts.yml").read_text()
+
+
+def test_who_packs_says_where_the_project_is(tmp_path):
+    packages = pack(tmp_path, "--maintainer", "Some One <one@example.com>", "--homepage",
+                    "https://git.example.com/leat", "--pages", "https://docs.example.com/leat/")
+    fields = output_of("dpkg-deb", "-f", packages.deb)
+    assert "Maintainer: Some One <one@example.com>" in fields
+    assert "Homepage: https://git.example.com/leat" in fields
+    tree = tmp_path / "tree"
+    subprocess.run(["dpkg-deb", "-x", packages.deb, tree], check=True)
+    alerts = (tree / "usr/share/leat/prometheus/leat-alerts.yml").read_text()
+    links = re.findall(r"runbook_url: (\S+)", alerts)
+    assert links and all(link.startswith("https://docs.example.com/leat/docs/troubleshooting.md#")
+                         for link in links)
 
 
 def test_links_between_the_pages_hold(packages, tree, tmp_path):
