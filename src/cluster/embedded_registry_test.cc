@@ -46,6 +46,7 @@ TEST_F(EmbeddedRegistryTest, WhatHasNoLeaseOutlivesTheProcess) {
     ASSERT_TRUE(commit(**registry, {.puts = {{"mounts/a", "\xff\x01"}, {"mounts/b", "b"}}}));
     ASSERT_TRUE(
         commit(**registry, {.puts = {{"workers/w", "w", *lease}, {"mounts/b", "b", *lease}}}));
+    ASSERT_TRUE(commit(**registry, {.puts = {{"mounts/c", "b"}}}));
     last = commit(**registry, {.puts = {{"mounts/c", "c"}}}).value();
     executor_.wait((*registry)->stop());
   }
@@ -57,6 +58,7 @@ TEST_F(EmbeddedRegistryTest, WhatHasNoLeaseOutlivesTheProcess) {
   EXPECT_EQ(view.entries[0].value, "\xff\x01");
   EXPECT_EQ(view.entries[1].key, "mounts/c");
   EXPECT_EQ(view.entries[1].changed, last);
+  EXPECT_EQ(view.entries[1].version, 2);
   EXPECT_GT(view.revision, last);
 }
 

@@ -112,6 +112,7 @@ Result<RegistryEntry> entry_of(const Json& kv) {
   LEAT_TRY(entry.value, bytes(kv, "value"));
   LEAT_TRY(entry.changed, number(kv, "mod_revision"));
   LEAT_TRY(entry.created, number(kv, "create_revision"));
+  LEAT_TRY(entry.version, number(kv, "version"));
   LEAT_TRY(entry.lease, number(kv, "lease"));
   return entry;
 }

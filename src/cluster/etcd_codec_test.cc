@@ -22,7 +22,8 @@ TEST(EtcdCodec, ReadsEntries) {
   ASSERT_TRUE(answer) << answer.error().to_string();
   EXPECT_EQ(answer->view.revision, 9);
   EXPECT_TRUE(answer->more);
-  const RegistryEntry expected{.key = "a", .value = "b", .changed = 5, .created = 2, .lease = 7587};
+  const RegistryEntry expected{
+      .key = "a", .value = "b", .changed = 5, .created = 2, .version = 2, .lease = 7587};
   EXPECT_EQ(answer->view.entries, std::vector{expected});
 }
 

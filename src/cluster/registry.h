@@ -29,6 +29,7 @@ struct RegistryEntry {
   std::string value{};
   RegistryRevision changed = 0;  // of its last change
   RegistryRevision created = 0;  // of its first one since it was last removed
+  int64_t version = 0;           // changes since then, 1 for the first
   RegistryLease lease = 0;
 
   friend bool operator==(const RegistryEntry&, const RegistryEntry&) = default;

@@ -237,13 +237,15 @@ TEST_P(RegistryContract, WhatIsPutIsListedWithItsRevisions) {
   EXPECT_LT(second, third);
   const RegistryView view = list("workers/");
   EXPECT_EQ(view.revision, third);
-  EXPECT_EQ(view.entries,
-            (std::vector<RegistryEntry>{
-                {.key = "workers/a", .value = "three", .changed = third, .created = first},
-                {.key = "workers/b",
-                 .value = std::string("\0\xff\"", 3),
-                 .changed = second,
-                 .created = second}}));
+  EXPECT_EQ(
+      view.entries,
+      (std::vector<RegistryEntry>{
+          {.key = "workers/a", .value = "three", .changed = third, .created = first, .version = 2},
+          {.key = "workers/b",
+           .value = std::string("\0\xff\"", 3),
+           .changed = second,
+           .created = second,
+           .version = 1}}));
 }
 
 TEST_P(RegistryContract, APrefixIsOfBytes) {

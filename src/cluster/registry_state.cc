@@ -69,6 +69,7 @@ void RegistryState::put(RegistryChange::Put put) {
   entry.key = std::move(put.key);
   entry.value = std::move(put.value);
   entry.changed = revision_;
+  ++entry.version;
   entry.lease = put.lease;
   if (put.lease != 0) leases_[put.lease].insert(entry.key);
   history_.push_back({RegistryEvent::Kind::kPut, entry});
@@ -151,7 +152,8 @@ std::string RegistryState::saved() const {
     entries.push_back({{"key", base64(key)},
                        {"value", base64(entry.value)},
                        {"changed", entry.changed},
-                       {"created", entry.created}});
+                       {"created", entry.created},
+                       {"version", entry.version}});
   }
   const Json document = {{"format", kFormat}, {"revision", revision_}, {"entries", entries}};
   return document.dump(1);
@@ -173,7 +175,8 @@ Result<> RegistryState::restore(const std::string& text) {
       entries_[*key] = {.key = *key,
                         .value = std::move(*value),
                         .changed = one.at("changed").get<RegistryRevision>(),
-                        .created = one.at("created").get<RegistryRevision>()};
+                        .created = one.at("created").get<RegistryRevision>(),
+                        .version = one.value("version", int64_t{1})};
     }
   } catch (const Json::exception& broken) {
     return error(StatusCode::kCorrupt, broken.what());
