@@ -54,7 +54,8 @@ def test_alerts_lead_to_what_is_to_be_done():
 
 def test_the_table_of_alerts_is_that_of_the_file():
     text = (ROOT / "deploy/prometheus/leat-alerts.yml").read_text()
-    alerts = dict(re.findall(r"- alert: (\w+)\n.*?runbook_url: file:///usr/share/doc/leat/docs/(\S+)", text, re.DOTALL))
+    alerts = dict(re.findall(r"- alert: (\w+)\n.*?runbook_url: file:///usr/share/doc/leat/docs/(\S+)",
+                             text, re.DOTALL))
     table = dict(re.findall(r"^\| `(Leat\w+)` \|.*\]\((\S+)\) \|$",
                             (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
     assert table == alerts
