@@ -191,9 +191,9 @@ Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(C
 // ---- files
 
 Result<> CatalogFileSystem::may_open(const Node& node, int flags) {
-  if ((flags & O_ACCMODE) != O_RDONLY) return error(refuse_change(node.id, "open for writing"));
-  if ((flags & O_TRUNC) != 0) return error(refuse_change(node.id, "truncate"));
-  if ((flags & O_CREAT) != 0) return error(refuse_change(node.id, "create"));
+  if ((flags & O_ACCMODE) != O_RDONLY) return error(refuse_change(node.id, "open for writing", {}));
+  if ((flags & O_TRUNC) != 0) return error(refuse_change(node.id, "truncate", {}));
+  if ((flags & O_CREAT) != 0) return error(refuse_change(node.id, "create", {}));
   if (node.kind == FileKind::kDirectory) {
     return error(StatusCode::kIsDirectory, path_of(node) + " is a directory");
   }
@@ -322,30 +322,33 @@ void CatalogFileSystem::version_gone(const Node& node, const Status& status) {
   nodes_.expire(node.id);
   // One line a version, however many read it on.
   if (!errors_.find(node.id)) log::warning("{}", status.to_string());
-  note_error(node.id, {}, status);
+  note_error(node.id, {}, status, {});
   catalog_.report_changed(path_of(node));
 }
 
 // ---- what is refused, what is told
 
-Status CatalogFileSystem::refuse_change(NodeId id, std::string_view operation) {
+Status CatalogFileSystem::refuse_change(NodeId id, std::string_view operation,
+                                        std::string_view name) {
   const NodePtr node = nodes_.find(id);
   const std::optional<NodeView> seen = view(id);
-  std::string text = fmt::format("cannot {} {}: the folder is read-only", operation,
+  std::string text = fmt::format("cannot {} {}: the mount is read-only", operation,
                                  node ? path_of(*node) : fmt::format("node {}", id));
   if (seen && !source_of(*seen).empty()) {
-    text += fmt::format("; change {} in its store, by the store's own tools", source_of(*seen));
+    text += fmt::format("; 'leat cp' writes to {}, 'leat refresh' shows what it wrote",
+                        source_of(*seen));
   }
   Status status(StatusCode::kReadOnly, std::move(text));
   refused_total.add();
-  note_error(id, {}, status);
+  note_error(id, name, status, {});
   return status;
 }
 
-void CatalogFileSystem::note_error(NodeId id, std::string_view name, const Status& status) {
+void CatalogFileSystem::note_error(NodeId id, std::string_view name, const Status& status,
+                                   const Caller& caller) {
   const NodePtr node = nodes_.find(id);
-  if (!node) return errors_.note(id, fmt::format("node {}", id), status);
-  errors_.note(id, name.empty() ? path_of(*node) : child_path(*node, name), status);
+  if (!node) return errors_.note(id, fmt::format("node {}", id), status, caller);
+  errors_.note(id, name.empty() ? path_of(*node) : child_path(*node, name), status, caller);
 }
 
 std::optional<NodeView> CatalogFileSystem::view(NodeId id) {

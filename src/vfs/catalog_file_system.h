@@ -63,8 +63,10 @@ class CatalogFileSystem : public FileSystem {
   std::vector<std::string> attribute_names(NodeId node) override;
   Result<std::string> attribute_value(NodeId node, std::string_view name) override;
 
-  Status refuse_change(NodeId node, std::string_view operation) override;
-  void note_error(NodeId node, std::string_view name, const Status& status) override;
+  Status refuse_change(NodeId node, std::string_view operation, std::string_view name) override;
+  void note_error(NodeId node, std::string_view name, const Status& status,
+                  const Caller& caller) override;
+  void note_caller(NodeId node, const Caller& caller) override { errors_.note(node, caller); }
   std::vector<PathError> errors() const override { return errors_.all(); }
 
   std::string path_of(NodeId node, std::string_view name) const override;

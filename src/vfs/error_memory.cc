@@ -15,13 +15,23 @@ std::string below(std::string_view root, std::string_view path) {
 
 }  // namespace
 
-void ErrorMemory::note(NodeId node, std::string_view path, const Status& status) {
+void ErrorMemory::note(NodeId node, const Caller& caller) {
+  std::lock_guard lock(mutex_);
+  auto known = newest_.find(node);
+  if (known == newest_.end()) return;
+  Caller& met_by = known->second->error.caller;
+  if (met_by.pid == 0) met_by = caller;
+}
+
+void ErrorMemory::note(NodeId node, std::string_view path, const Status& status,
+                       const Caller& caller) {
   const auto now = std::chrono::system_clock::now();
   Entry entry{.node = node,
               .error = {.time = now,
                         .path = below(root_, path),
                         .code = status.code(),
-                        .reason = status.to_string()}};
+                        .reason = status.to_string(),
+                        .caller = caller}};
   std::lock_guard lock(mutex_);
   const std::pair key(node, entry.error.path);
   if (auto known = by_path_.find(key); known != by_path_.end()) {

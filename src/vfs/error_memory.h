@@ -25,7 +25,9 @@ class ErrorMemory {
 
   // `node` is that of `path`, or of the directory in which it could not be looked up. An earlier
   // error of both is replaced.
-  void note(NodeId node, std::string_view path, const Status& status);
+  void note(NodeId node, std::string_view path, const Status& status, const Caller& caller = {});
+  // The caller that met the newest of the node, unless one is known.
+  void note(NodeId node, const Caller& caller);
   // The newest of the node.
   std::optional<PathError> find(NodeId node) const;
   // Oldest first.

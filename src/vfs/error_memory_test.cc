@@ -41,6 +41,20 @@ TEST(ErrorMemory, ANodeTellsItsNewestAndEachPathItsLast) {
   EXPECT_FALSE(errors.find(2));
 }
 
+TEST(ErrorMemory, EachErrorHasTheCallerThatMetIt) {
+  ErrorMemory errors("/m", 10);
+  errors.note(1, "/m/a", failure("why"), {.pid = 7, .program = "cat"});
+  errors.note(1, "/m/b", failure("why"));
+  errors.note(1, Caller{.pid = 8, .program = "head"});
+  errors.note(1, Caller{.pid = 9, .program = "tail"});
+  errors.note(2, Caller{.pid = 9, .program = "tail"});
+  const std::vector<PathError> all = errors.all();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].caller.program, "cat");
+  EXPECT_EQ(all[1].caller.pid, 8);
+  EXPECT_EQ(all[1].caller.program, "head");
+}
+
 TEST(ErrorMemory, ForgetsTheOldest) {
   ErrorMemory errors("/m", 3);
   for (NodeId node = 1; node <= 5; ++node) {

@@ -104,12 +104,19 @@ struct ReopenedFile {
   int32_t backing = 0;
 };
 
+// The process that asked.
+struct Caller {
+  pid_t pid = 0;  // 0: not known, or in another pid namespace
+  std::string program{};
+};
+
 // Why a path could last not be looked up, listed, read or changed.
 struct PathError {
   WallTime time{};
   std::string path{};  // in the folder, "train/0001.png"; "." for the folder itself
   StatusCode code = StatusCode::kInternal;
   std::string reason{};
+  Caller caller{};
 };
 
 // A name that the door must tell the kernel to forget.
@@ -185,12 +192,16 @@ class FileSystem {
   virtual std::vector<std::string> attribute_names(NodeId node) = 0;
   virtual Result<std::string> attribute_value(NodeId node, std::string_view name) = 0;
 
-  // Why a change of `node` is refused: always kReadOnly for now, with a sentence for the log. Also
-  // remembered as the node's last error.
-  virtual Status refuse_change(NodeId node, std::string_view operation) = 0;
+  // Why a change of `node`, or of `name` in it, is refused: always kReadOnly for now, with a
+  // sentence for the log. Also remembered as the last error.
+  virtual Status refuse_change(NodeId node, std::string_view operation,
+                               std::string_view name = {}) = 0;
   // Remembers why `node` could not be read or, with a name, why that could not be looked up in it;
   // for user.leat.last_error of the node, and errors().
-  virtual void note_error(NodeId node, std::string_view name, const Status& status) = 0;
+  virtual void note_error(NodeId node, std::string_view name, const Status& status,
+                          const Caller& caller = {}) = 0;
+  // Remembers the caller that met the node's last error, unless one is known.
+  virtual void note_caller(NodeId node, const Caller& caller) = 0;
   // The last 1,000 of them, oldest first.
   virtual std::vector<PathError> errors() const = 0;
 

@@ -75,11 +75,15 @@ class InspectedFileSystem : public FileSystem {
   }
   Result<std::string> attribute_value(NodeId node, std::string_view name) override;
 
-  Status refuse_change(NodeId node, std::string_view operation) override {
-    return is_own(node) ? refused(operation) : inner_->refuse_change(node, operation);
+  Status refuse_change(NodeId node, std::string_view operation, std::string_view name) override {
+    return is_own(node) ? refused(operation) : inner_->refuse_change(node, operation, name);
   }
-  void note_error(NodeId node, std::string_view name, const Status& status) override {
-    if (!is_own(node)) inner_->note_error(node, name, status);
+  void note_error(NodeId node, std::string_view name, const Status& status,
+                  const Caller& caller) override {
+    if (!is_own(node)) inner_->note_error(node, name, status, caller);
+  }
+  void note_caller(NodeId node, const Caller& caller) override {
+    if (!is_own(node)) inner_->note_caller(node, caller);
   }
   std::vector<PathError> errors() const override { return inner_->errors(); }
 

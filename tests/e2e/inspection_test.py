@@ -116,6 +116,8 @@ def test_why_a_path_failed_is_readable_there(leat, store, objects, folder):
     # Whichever name of the path was asked for first.
     looked_up = by_path.get("d") or by_path["d/2"]
     assert looked_up["code"] == "unavailable"
+    program = Path("/proc/self/comm").read_text().strip()
+    assert {(error["pid"], error["program"]) for error in errors} == {(os.getpid(), program)}
     for error in (by_path["d/1"], looked_up):
         assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", error["time"])
         assert re.search("refused|connect|unreachable", error["reason"], re.IGNORECASE), error

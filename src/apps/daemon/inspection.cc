@@ -46,6 +46,10 @@ std::string errors_text(const FileSystem& files) {
       put_bytes(bytes, name, *value);
       for (const auto& [member, part] : bytes.items()) line[member] = part;
     }
+    if (error.caller.pid != 0) {
+      line["pid"] = error.caller.pid;
+      line["program"] = error.caller.program;
+    }
     text += line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     text += '\n';
   }

@@ -230,6 +230,10 @@ TEST(FuseDoor, TheDoorRefusesWhatTheKernelLetsThrough) {
   char reason[1000] = {};
   ASSERT_GT(::getxattr(x.c_str(), "user.leat.last_error", reason, sizeof reason), 0);
   EXPECT_THAT(reason, HasSubstr("read-only"));
+  EXPECT_THAT(reason, HasSubstr("'leat cp' writes to memory://bucket/d/x"));
+  std::set<std::string> names;
+  for (const PathError& error : at.rig.files->errors()) names.insert(error.path);
+  EXPECT_EQ(names, (std::set<std::string>{"d/new", "d/x", "d"}));
 }
 
 TEST(FuseDoor, ExtendedAttributesShowWhereAFileComesFrom) {

@@ -10,6 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/whole_file.h"
 #include "doors/fuse/mounted_test.h"
 
 namespace leat {
@@ -31,7 +32,8 @@ TreeRigOptions with_inspection() {
             {"errors", [&files] {
                std::string text;
                for (const PathError& error : files.errors()) {
-                 text += fmt::format("{} {} {}\n", error.path, to_string(error.code), error.reason);
+                 text += fmt::format("{} {} {} by {} ({})\n", error.path, to_string(error.code),
+                                     error.reason, error.caller.program, error.caller.pid);
                }
                return text;
              }}};
@@ -109,6 +111,9 @@ TEST(InspectionMount, TellsWhyAPathFailsThatCannotBeLookedUp) {
   EXPECT_EQ(errno, EIO);
   const std::string errors = at.content(".leat/errors");
   EXPECT_THAT(errors, HasSubstr("x corrupt "));
+  std::string program = read_whole_file("/proc/self/comm").value();
+  program.pop_back();
+  EXPECT_THAT(errors, HasSubstr(fmt::format(" by {} ({})\n", program, ::getpid())));
   EXPECT_THAT(errors, HasSubstr("failing as the test ordered"));
   char reason[1000] = {};
   ASSERT_GT(::getxattr(at.directory.c_str(), "user.leat.last_error", reason, sizeof reason), 0)

@@ -11,9 +11,11 @@
 namespace leat {
 namespace {
 
-void refuse(fuse_req_t request, NodeId node, std::string_view operation) {
+// `name`: of what is to be changed, in `node`.
+void refuse(fuse_req_t request, NodeId node, std::string_view operation,
+            std::string_view name = {}) {
   DoorState& door = DoorState::of(request);
-  const Status status = door.file_system.refuse_change(node, operation);
+  const Status status = door.file_system.refuse_change(node, operation, name);
   if (door.log_limit.admit()) log::info("{}", status.to_string());
   fuse_reply_err(request, to_errno(status.code()));
 }
@@ -24,28 +26,28 @@ void setattr(fuse_req_t request, fuse_ino_t node, struct stat*, int changes, fus
 }
 
 void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t, dev_t) {
-  refuse(request, parent, fmt::format("make '{}' in", name));
+  refuse(request, parent, fmt::format("make '{}' in", name), name);
 }
 
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t) {
-  refuse(request, parent, fmt::format("make directory '{}' in", name));
+  refuse(request, parent, fmt::format("make directory '{}' in", name), name);
 }
 
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  refuse(request, parent, fmt::format("remove '{}' from", name));
+  refuse(request, parent, fmt::format("remove '{}' from", name), name);
 }
 
 void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  refuse(request, parent, fmt::format("remove directory '{}' from", name));
+  refuse(request, parent, fmt::format("remove directory '{}' from", name), name);
 }
 
 void symlink(fuse_req_t request, const char*, fuse_ino_t parent, const char* name) {
-  refuse(request, parent, fmt::format("make symbolic link '{}' in", name));
+  refuse(request, parent, fmt::format("make symbolic link '{}' in", name), name);
 }
 
 void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t, const char* to,
             unsigned) {
-  refuse(request, parent, fmt::format("rename '{}' to '{}' in", name, to));
+  refuse(request, parent, fmt::format("rename '{}' to '{}' in", name, to), name);
 }
 
 void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t, const char* name) {
@@ -53,7 +55,7 @@ void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t, const char* name) {
 }
 
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t, fuse_file_info*) {
-  refuse(request, parent, fmt::format("create '{}' in", name));
+  refuse(request, parent, fmt::format("create '{}' in", name), name);
 }
 
 void tmpfile(fuse_req_t request, fuse_ino_t parent, mode_t, fuse_file_info*) {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors/fuse/replies.h"
 
-#include <climits>
+#include <fmt/format.h>
 
+#include <climits>
+#include <cstdlib>
+
+#include "base/whole_file.h"
 #include "doors/fuse/error_numbers.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -11,6 +15,19 @@ namespace leat {
 namespace {
 
 Counter errors_total("leat_fuse_errors_total", "Requests that failed for want of store or cache");
+
+// The kernel names the thread; people look for the process.
+Caller caller_of(fuse_req_t request) {
+  constexpr std::string_view kProcess = "\nTgid:\t";
+  Caller caller{.pid = fuse_req_ctx(request)->pid};
+  const auto status = read_whole_file(fmt::format("/proc/{}/status", caller.pid));
+  const size_t at = status ? status->find(kProcess) : std::string::npos;
+  if (at == std::string::npos) return caller;
+  caller.pid = std::atoi(status->c_str() + at + kProcess.size());
+  const auto name = read_whole_file(fmt::format("/proc/{}/comm", caller.pid));
+  if (name) caller.program = name->substr(0, name->find('\n'));
+  return caller;
+}
 
 double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -22,11 +39,13 @@ void reply_error(DoorState& door, fuse_req_t request, NodeId node, const Status&
                  std::string_view name) {
   if (worth_logging(status.code())) {
     errors_total.add();
-    door.file_system.note_error(node, name, status);
+    door.file_system.note_error(node, name, status, caller_of(request));
     if (auto kept_back = door.log_limit.admit()) {
       log::error("{}{}", status.to_string(),
                  *kept_back > 0 ? fmt::format(" ({} more such lines kept back)", *kept_back) : "");
     }
+  } else if (status.code() == StatusCode::kChanged) {
+    door.file_system.note_caller(node, caller_of(request));
   }
   fuse_reply_err(request, to_errno(status.code()));
 }
