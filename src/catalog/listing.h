@@ -42,6 +42,10 @@ class Listing {
   const MountPtr& mount() const { return parts_.mount; }
   // Keys that the store has here and that cannot be shown as names, or not be addressed.
   uint64_t left_out() const { return parts_.left_out; }
+  // One of them, as the store writes it; empty where none is known.
+  std::string_view left_out_example() const {
+    return parts_.names ? parts_.names->left_out_example() : std::string_view();
+  }
   // How many names there are, and perhaps more.
   uint64_t size_hint() const;
 

@@ -73,6 +73,11 @@ void MemoryNameTable::adopt(std::string_view name, FileRefPtr ref) {
   at->ref = std::move(ref);
 }
 
+void MemoryNameTable::leave_out(uint64_t count, std::string_view example) {
+  left_out_ += count;
+  if (left_out_example_.empty()) left_out_example_ = example;
+}
+
 NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
                                    DirectoryPolicy policy)
     : store_(store),
@@ -82,7 +87,7 @@ NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTableP
 
 void NameTableBuilder::add_page(const ListPage& page) {
   const std::vector<SourceObject>& objects = page.objects;
-  table_->left_out_ += page.left_out;
+  table_->leave_out(page.left_out, page.left_out_example);
   size_t directory_bytes = 0;
   for (const SourceObject& object : objects) {
     if (object.kind == FileKind::kDirectory) directory_bytes += object.key.size();
@@ -139,7 +144,7 @@ bool NameTableBuilder::may_show(const SourceObject& object, std::string_view nam
     reason = "the store put a foreign key into this directory";
   }
   if (reason == nullptr) return true;
-  ++table_->left_out_;
+  table_->leave_out(1, object.key);
   if (hidden_.count++ == 0) {
     hidden_.example = printable(object.key);
     hidden_.reason = reason;
@@ -153,7 +158,8 @@ std::shared_ptr<NameTable> NameTableBuilder::finish() {
   // ("a!" sorts before "a/", but after "a").
   if (!std::ranges::is_sorted(records, name_less)) std::ranges::sort(records, name_less);
   auto repeated = std::ranges::unique(records, {}, &NameRecord::name);
-  table_->left_out_ += repeated.size();
+  if (!repeated.empty())
+    table_->leave_out(repeated.size(), prefix_ + std::string(repeated.begin()->name));
   records.erase(repeated.begin(), repeated.end());
   records.shrink_to_fit();
   return std::move(table_);

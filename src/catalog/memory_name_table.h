@@ -18,6 +18,7 @@ class MemoryNameTable : public NameTable {
   uint64_t size() const override { return records_.size(); }
   uint64_t held() const override { return records_.size(); }
   uint64_t left_out() const override { return left_out_; }
+  std::string_view left_out_example() const override { return left_out_example_; }
   std::optional<FoundName> find(std::string_view name) const override;
   std::unique_ptr<NameTable::Cursor> from(uint64_t position) const override;
   std::unique_ptr<NameTable::Cursor> after(std::string_view name) const override;
@@ -27,8 +28,11 @@ class MemoryNameTable : public NameTable {
   friend class NameTableBuilder;
   class Cursor;
 
+  void leave_out(uint64_t count, std::string_view example);
+
   std::vector<NameRecord> records_;
   uint64_t left_out_ = 0;
+  std::string left_out_example_;
   // Names of directories, one piece per page of the listing.
   std::vector<std::unique_ptr<std::string>> directory_names_;
 };

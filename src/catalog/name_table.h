@@ -81,6 +81,8 @@ class NameTable {
   virtual uint64_t held() const = 0;
   // Keys of the listing that are not in the table, by the store's choice or ours.
   virtual uint64_t left_out() const = 0;
+  // One of them, as the store writes it; empty where none is known.
+  virtual std::string_view left_out_example() const { return {}; }
 
   // Nothing when there is no such name. The record's name lives as long as `name` and the table.
   virtual std::optional<FoundName> find(std::string_view name) const = 0;

@@ -43,7 +43,8 @@ Result<std::string> check_copy(const std::string& from, std::string_view to) {
 
 CopyJob::CopyJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
                  FileCopier& copier, Executor& executor, CopyJobOptions options)
-    : FilesJob(id, JobKind::kCopy, std::move(path), std::move(filter), catalog, executor),
+    : FilesJob(id, JobKind::kCopy, std::move(path), std::move(filter), catalog, executor,
+               Unnameable::kErrors),
       copier_(copier),
       options_(std::move(options)),
       files_(options_.files_max),

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// FilesJob: a job that does something with every chosen file at and below a path: goes over the
-// directories, counts what there is to do, and has each directory's files begun.
+// FilesJob: a job that does something with every chosen file at and below a path. One task walks
+// the directories and counts what there is to do, so that the totals are known early; another
+// begins the files, directory by directory.
 #pragma once
 
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "catalog/catalog.h"
@@ -11,21 +16,56 @@
 #include "model/file_filter.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
+#include "runtime/shared_result.h"
 
 namespace leat {
 
+// Directories that the walk found and whose files have not begun. One task puts, one takes.
+class FoundDirectories {
+ public:
+  // Directories, and names whose listings are held; a directory beyond that is listed again.
+  static constexpr size_t kDirectoriesMax = 100'000;
+  static constexpr uint64_t kNamesHeldMax = 500'000;
+
+  struct Item {
+    std::string path;
+    ListingPtr listing;  // null: it has to be listed again
+  };
+
+  // Waits while there are kDirectoriesMax.
+  Task<Result<>> put(Context context, Item item);
+  // No more comes.
+  void close();
+  // Nothing after the last.
+  Task<std::optional<Item>> take();
+
+ private:
+  using Bell = std::shared_ptr<SharedResult<bool>>;
+  static Bell hang(Bell& bell);
+  static void ring(Bell& bell);
+
+  std::mutex mutex_;  // leaf
+  std::deque<Item> items_;
+  uint64_t names_held_ = 0;
+  bool closed_ = false;
+  Bell filled_, emptied_;  // null: nobody waits
+};
+
 class FilesJob : public Job {
  protected:
+  // What keys that cannot be names of files are for the job.
+  enum class Unnameable : uint8_t { kSkipped, kErrors };
+
   FilesJob(uint64_t id, JobKind kind, std::string path, FileFilter filter, Catalog& catalog,
-           Executor& executor)
+           Executor& executor, Unnameable unnameable = Unnameable::kSkipped)
       : Job(id, kind, std::move(path)),
         filter_(std::move(filter)),
         catalog_(catalog),
-        executor_(executor) {}
+        executor_(executor),
+        unnameable_(unnameable) {}
 
   // Returns when the files of the last directory are begun, or begin_files() said no. Errors of
-  // directories, and names that they leave out, are the job's. What is listed ahead counts in
-  // `activity`.
+  // directories are the job's. What is listed ahead counts in `activity`.
   Task<> walk(Context context, Activity& activity);
 
   // What there is to do in a directory; called on any thread.
@@ -39,11 +79,14 @@ class FilesJob : public Job {
   Executor& executor() const { return executor_; }
 
  private:
-  Task<bool> take(Context context, std::string directory, ListingPtr listing, bool last);
+  Task<> plan(Activity::Token token, Context context, Activity* activity, FoundDirectories* found);
+  Task<> add_to_totals(std::string directory, ListingPtr listing);
+  Task<bool> begin(Context context, FoundDirectories::Item item);
 
   const FileFilter filter_;
   Catalog& catalog_;
   Executor& executor_;
+  const Unnameable unnameable_;
 };
 
 }  // namespace leat

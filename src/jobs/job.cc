@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -71,7 +72,8 @@ JobInfo Job::info() const {
           .started = started_,
           .duration = until - started_at_,
           .errors = errors_,
-          .changes = changes_};
+          .changes = changes_,
+          .skipped = skipped_};
 }
 
 Task<> Job::run() {
@@ -88,9 +90,26 @@ Task<> Job::run() {
 
 void Job::note_error(std::string path, Status status) {
   if (stop_.stop_requested() && status.code() == StatusCode::kCancelled) return;
+  const std::string text = status.to_string();
+  auto says_it = [&](const JobError& known) {
+    return known.path == path && known.status.to_string() == text;
+  };
   std::lock_guard lock(mutex_);
   ++progress_.errors;
+  if (std::ranges::any_of(errors_, says_it)) return;
   if (errors_.size() < kErrorsKept) errors_.push_back({std::move(path), std::move(status)});
+}
+
+void Job::note_skipped(SkippedNames skipped) {
+  std::lock_guard lock(mutex_);
+  progress_.names_skipped += skipped.names;
+  if (skipped_.size() < kSkippedKept) skipped_.push_back(std::move(skipped));
+}
+
+void Job::forget_skipped() {
+  std::lock_guard lock(mutex_);
+  progress_.names_skipped = 0;
+  skipped_.clear();
 }
 
 void Job::note_news(std::string_view directory, const RefreshNews& news) {

@@ -33,6 +33,15 @@ struct JobError {
   Status status;
 };
 
+// Keys of a directory that cannot be names of files.
+struct SkippedNames {
+  std::string directory;
+  uint64_t names = 0;
+  std::string example;  // one of them, as the store writes it; may be empty
+
+  bool operator==(const SkippedNames&) const = default;
+};
+
 // A name that a refresh found to be otherwise.
 struct JobChange {
   std::string path;
@@ -49,6 +58,7 @@ struct JobProgress {
   uint64_t bytes_fetched = 0;   // of these, asked of the store; copy: that went to it
   uint64_t bytes_verified = 0;  // load that verifies: read back
   uint64_t errors = 0;          // files and directories that failed
+  uint64_t names_skipped = 0;   // keys that cannot be names of files; no errors
   // load: of mounts that do not keep them in the cache; in none of the other numbers.
   uint64_t files_uncached = 0;
   uint64_t bytes_uncached = 0;
@@ -67,12 +77,14 @@ struct JobInfo {
   std::chrono::nanoseconds duration;  // so far, or until it ended
   std::vector<JobError> errors;       // the first kErrorsKept
   std::vector<JobChange> changes;     // the first kChangesKept
+  std::vector<SkippedNames> skipped;  // the first kSkippedKept directories
 };
 
 class Job {
  public:
   static constexpr size_t kErrorsKept = 100;
   static constexpr size_t kChangesKept = 1000;
+  static constexpr size_t kSkippedKept = 10;
 
   Job(uint64_t id, JobKind kind, std::string path);
   virtual ~Job() = default;
@@ -95,8 +107,11 @@ class Job {
     std::lock_guard lock(mutex_);
     change(progress_);
   }
-  // Counts it; not when it only says that the job was cancelled.
+  // Counts it; not when it only says that the job was cancelled. The same of one path is kept once.
   void note_error(std::string path, Status status);
+  void note_skipped(SkippedNames skipped);
+  // Before all directories are gone over again.
+  void forget_skipped();
   // What was learnt of the names in `directory`.
   void note_news(std::string_view directory, const RefreshNews& news);
 
@@ -113,6 +128,7 @@ class Job {
   JobProgress progress_;
   std::vector<JobError> errors_;
   std::vector<JobChange> changes_;
+  std::vector<SkippedNames> skipped_;
   Clock::time_point ended_at_;
 };
 

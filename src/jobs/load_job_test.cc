@@ -161,24 +161,22 @@ TEST_F(LoadJobTest, CancelEndsItWhileTheStoreStillWorks) {
   EXPECT_EQ(source_->reads(), 16u);
 }
 
-TEST_F(LoadJobTest, TotalsAreFinalWhileTheLastDirectoryIsBeingLoaded) {
+// So that a share and the time left can be shown from the first second on.
+TEST_F(LoadJobTest, TotalsAreFinalBeforeTheFilesAreLoaded) {
   start();
   for (int i = 0; i < 50; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
   source_->put("dir/a/below", "0123456789");
+  source_->put("dir/b/c/d/below", "0123456789");
   source_->hold_reads();
-  uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
+  const uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
   wait_until([&] { return source_->held() == 16; });
-  JobProgress now = jobs_->find(id)->progress;
-  EXPECT_FALSE(now.planned);
-  EXPECT_EQ(now.files_total, 50u);
-  ASSERT_TRUE(jobs_->cancel(id));
-  wait(id);
-  id = jobs_->start(JobKind::kLoad, "/data/dir/a")->id;
   wait_until([&] { return jobs_->find(id)->progress.planned; });
-  EXPECT_EQ(jobs_->find(id)->progress.files_total, 1u);
-  EXPECT_EQ(jobs_->find(id)->progress.files_done, 0u);
+  const JobProgress now = jobs_->find(id)->progress;
+  EXPECT_EQ(now.files_total, 52u);
+  EXPECT_EQ(now.bytes_total, 520u);
+  EXPECT_EQ(now.files_done, 0u);
   source_->release_reads();
-  EXPECT_EQ(wait(id).state, JobState::kDone);
+  EXPECT_EQ(wait(id).progress.files_done, 52u);
 }
 
 TEST_F(LoadJobTest, ACacheWithoutRoomEndsTheLoadEarly) {
@@ -200,16 +198,20 @@ TEST_F(LoadJobTest, ACacheWithoutRoomEndsTheLoadEarly) {
   EXPECT_TRUE(said);
 }
 
-TEST_F(LoadJobTest, NamesThatAListingLeavesOutFailTheJob) {
+// Nothing that a user of the mount could do would make a later load complete.
+TEST_F(LoadJobTest, KeysThatCannotBeNamesAreCountedAndNamed) {
   start();
   source_->put("dir/a", "text");
   source_->put("dir//b", "text");
-  JobInfo job = run(JobKind::kLoad, "/data");
-  EXPECT_EQ(job.state, JobState::kFailed);
+  for (int i = 0; i < 20; ++i) source_->put(std::to_string(i) + "/./c", "text");
+  const JobInfo job = run(JobKind::kLoad, "/data");
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.errors, 0u);
   EXPECT_EQ(job.progress.files_done, 1u);
-  ASSERT_EQ(job.errors.size(), 1u);
-  EXPECT_EQ(job.errors[0].path, "/data/dir");
-  EXPECT_EQ(job.errors[0].status.code(), StatusCode::kUnsupported);
+  EXPECT_EQ(job.progress.names_skipped, 21u);
+  EXPECT_EQ(job.skipped.size(), Job::kSkippedKept);
+  const JobInfo one = run(JobKind::kLoad, "/data/dir");
+  EXPECT_EQ(one.skipped, (std::vector{SkippedNames{"/data/dir", 1, "dir//"}}));
 }
 
 TEST_F(LoadJobTest, WhatIsNotThereAnyMoreAtTheEndFailsTheJob) {

@@ -226,6 +226,7 @@ Task<Result<ListPage>> ClusterSource::list_mixed(Context context, ClusterMount m
     if (!page) co_return Error(page.error());
     token = page->next_token;
     all.left_out += page->left_out;
+    if (all.left_out_example.empty()) all.left_out_example = std::move(page->left_out_example);
     all.age = std::max(all.age, page->age);
     std::ranges::move(page->objects, std::back_inserter(all.objects));
     if (all.objects.size() > kMixedNamesMax) {

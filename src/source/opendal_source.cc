@@ -224,7 +224,7 @@ Task<Result<ListPage>> OpendalSource::list(Context context, ListRequest request)
       "keys that begin or end with white space, or have an empty, '.' or '..' component, cannot be "
       "addressed");
   co_return ListPage{std::move((*answer)->objects), std::move((*answer)->next_token),
-                     (*answer)->left_out.count};
+                     (*answer)->left_out.count, (*answer)->left_out.example};
 }
 
 }  // namespace leat

@@ -93,6 +93,7 @@ struct ListPage {
   // What is there but is not among the objects: keys that cannot be addressed, things that are
   // neither file nor directory. Counted once over the pages of a listing.
   uint64_t left_out = 0;
+  std::string left_out_example = {};  // one of them, as the store writes it; may be empty
   Clock::duration age{0};  // how long ago the store was asked; at most the request's age_max
 };
 

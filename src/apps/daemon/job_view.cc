@@ -34,6 +34,10 @@ JobView job_view(const JobInfo& info) {
   view.files_uncached = info.progress.files_uncached;
   view.bytes_uncached = info.progress.bytes_uncached;
   view.files_there = info.progress.files_there;
+  view.names_skipped = info.progress.names_skipped;
+  for (const SkippedNames& names : info.skipped) {
+    view.skipped.push_back({names.directory, names.names, names.example});
+  }
   view.added = info.progress.added;
   view.changed = info.progress.changed;
   view.gone = info.progress.gone;

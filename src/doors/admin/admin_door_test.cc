@@ -470,6 +470,13 @@ TEST_F(AdminDoorTest, WhatARefreshFoundSurvivesTheWay) {
   EXPECT_EQ(from_json<JobView>(to_json(job)).value(), job);
 }
 
+TEST_F(AdminDoorTest, WhatALoadSkippedSurvivesTheWay) {
+  JobView job{.id = 4, .kind = "load", .path = "/m", .state = "done"};
+  job.names_skipped = 3;
+  job.skipped = {{"/m/a", 2, "a//x"}, {"/m/\xff", 1, "\xff/./y"}};
+  EXPECT_EQ(from_json<JobView>(to_json(job)).value(), job);
+}
+
 TEST_F(AdminDoorTest, TellsOfSnapshotsAndExchangesThem) {
   Json answer = ask_json("GET", "/v1/snapshots");
   ASSERT_EQ(answer["snapshots"].size(), 1);

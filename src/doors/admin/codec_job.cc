@@ -37,6 +37,13 @@ void decode(const Json& json, JobView& job) {
   get(json, "files_uncached", job.files_uncached);
   get(json, "bytes_uncached", job.bytes_uncached);
   get(json, "files_there", job.files_there);
+  get(json, "names_skipped", job.names_skipped);
+  for (const Json& item : json.value("skipped", Json::array())) {
+    SkippedView& skipped = job.skipped.emplace_back();
+    need_bytes(item, "directory", skipped.directory);
+    get(item, "names", skipped.names);
+    get_bytes(item, "example", skipped.example);
+  }
   get(json, "added", job.added);
   get(json, "changed", job.changed);
   get(json, "gone", job.gone);
@@ -88,6 +95,16 @@ Json to_json(const JobView& job) {
                {"seconds", job.seconds},
                {"errors", job.errors}};
   put_bytes(json, "path", job.path);
+  if (job.kind == "load") {
+    json["names_skipped"] = job.names_skipped;
+    Json skipped = Json::array();
+    for (const SkippedView& one : job.skipped) {
+      Json& item = skipped.emplace_back(Json{{"names", one.names}});
+      put_bytes(item, "directory", one.directory);
+      put_bytes(item, "example", one.example);
+    }
+    json["skipped"] = std::move(skipped);
+  }
   if (job.kind == "copy") json["files_there"] = job.files_there;
   if (job.kind == "refresh") {
     Json changes = Json::array();

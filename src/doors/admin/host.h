@@ -197,6 +197,15 @@ struct ChangeView {
   friend bool operator==(const ChangeView&, const ChangeView&) = default;
 };
 
+// Keys of a directory that cannot be names of files.
+struct SkippedView {
+  std::string directory{};
+  uint64_t names = 0;
+  std::string example{};  // one of them, as the store writes it; may be empty
+
+  friend bool operator==(const SkippedView&, const SkippedView&) = default;
+};
+
 struct JobView {
   uint64_t id = 0;
   std::string kind{};
@@ -211,6 +220,9 @@ struct JobView {
   // load: of mounts that do not cache them; in none of the other numbers.
   uint64_t files_uncached = 0, bytes_uncached = 0;
   uint64_t files_there = 0;  // copy: of those done, found there
+  // load: keys that cannot be names of files, and the first directories that have some.
+  uint64_t names_skipped = 0;
+  std::vector<SkippedView> skipped{};
   // refresh: names, and the first of them; directories end in '/'.
   uint64_t added = 0, changed = 0, gone = 0;
   std::vector<ChangeView> changes{};

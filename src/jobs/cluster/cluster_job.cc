@@ -30,7 +30,8 @@ constexpr NumberName kNumbers[] = {{"files_total", &JobProgress::files_total},
                                    {"errors", &JobProgress::errors},
                                    {"files_uncached", &JobProgress::files_uncached},
                                    {"bytes_uncached", &JobProgress::bytes_uncached},
-                                   {"files_there", &JobProgress::files_there}};
+                                   {"files_there", &JobProgress::files_there},
+                                   {"names_skipped", &JobProgress::names_skipped}};
 
 Json json_of(const JobOrder& order) {
   Json json = {{"kind", to_string(order.kind)}};
@@ -74,12 +75,19 @@ Json json_of(const JobInfo& info) {
     put_bytes(one, "path", failed.path);
     put_bytes(one, "message", failed.status.to_string().substr(0, kMessageMax));
   }
+  Json skipped = Json::array();
+  for (const SkippedNames& names : info.skipped) {
+    Json& one = skipped.emplace_back(Json{{"names", names.names}});
+    put_bytes(one, "directory", names.directory);
+    put_bytes(one, "example", names.example.substr(0, kMessageMax));
+  }
   return {
       {"state", to_string(info.state)},
       {"started_ms", std::chrono::duration_cast<Millis>(info.started.time_since_epoch()).count()},
       {"took_ms", std::chrono::duration_cast<Millis>(info.duration).count()},
       {"progress", std::move(progress)},
-      {"errors", std::move(errors)}};
+      {"errors", std::move(errors)},
+      {"skipped", std::move(skipped)}};
 }
 
 Result<JobState> state_of(const std::string& text) {
@@ -106,6 +114,12 @@ Result<JobInfo> info_of(const Json& json) {
     need_bytes(one, "message", message);
     const auto code = status_code_named(one.at("code").get<std::string>());
     info.errors.push_back({std::move(path), Status(code.value_or(StatusCode::kInternal), message)});
+  }
+  for (const Json& one : json.value("skipped", Json::array())) {
+    SkippedNames& names = info.skipped.emplace_back();
+    get(one, "names", names.names);
+    need_bytes(one, "directory", names.directory);
+    get_bytes(one, "example", names.example);
   }
   return info;
 }

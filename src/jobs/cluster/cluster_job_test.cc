@@ -54,10 +54,14 @@ TEST(ClusterJob, ACopySaysWhereToAndOverWhat) {
   ClusterJob job{.id = 8};
   job.order = {.kind = JobKind::kCopy, .path = "/a", .output = "/b\xff/", .over = CopyOver::kOther};
   job.info.progress.files_there = 4;
+  job.info.progress.names_skipped = 5;
+  job.info.skipped = {{"/m/\xff", 5, "d//\xff"}};
   const auto back = decode_cluster_job(encode_cluster_job(job));
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(back->order, job.order);
   EXPECT_EQ(back->info.progress.files_there, 4u);
+  EXPECT_EQ(back->info.progress.names_skipped, 5u);
+  EXPECT_EQ(back->info.skipped, job.info.skipped);
 }
 
 TEST(ClusterJob, WhatIsNoneIsAnErrorAndALaterOneIsLeftAlone) {

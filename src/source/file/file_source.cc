@@ -157,6 +157,7 @@ Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
       left_out_said_, name_, files.left_out,
       "neither a file nor a directory, or a link to nothing or to a directory that it is in");
   files.page.left_out = files.left_out.count;
+  files.page.left_out_example = std::move(files.left_out.example);
   if (access_ == FileAccess::kAsNetwork) {
     for (SourceObject& object : files.page.objects) object.local = false;
   }

@@ -21,6 +21,7 @@ namespace leat {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 
 class FileSourceTest : public ::testing::Test {
@@ -80,6 +81,7 @@ TEST_F(FileSourceTest, ALinkToADirectoryThatItIsInIsLeftOut) {
   EXPECT_THAT(keys("", true), ElementsAre("a/", "a/file"));
   EXPECT_THAT(keys("a/", false), ElementsAre("a/file"));
   EXPECT_EQ(list("a/", false)->left_out, 2u);
+  EXPECT_THAT(list("a/", false)->left_out_example, AnyOf("top", "up"));
   for (const char* link : {"a/up/", "a/top/"}) {
     EXPECT_EQ(stat(link).error().code(), StatusCode::kUnsupported) << link;
   }
