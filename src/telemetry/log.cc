@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "telemetry/log.h"
 
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+
+#include "telemetry/log_file.h"
 
 namespace leat::log {
 namespace {
@@ -59,6 +62,21 @@ std::string in_one_line(std::string_view text) {
   return line;
 }
 
+class FileSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FileSink(const std::string& path) : file_(path) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    file_.write({line.data(), line.size()});
+  }
+  void flush_() override {}  // nothing is held back
+
+  LogFile file_;
+};
+
 std::shared_ptr<spdlog::logger>& logger() {
   static std::shared_ptr<spdlog::logger> instance = [] {
     auto made =
@@ -74,8 +92,7 @@ std::shared_ptr<spdlog::logger>& logger() {
 
 void set_up(const Options& options) {
   if (!options.file.empty()) {
-    logger() = std::make_shared<spdlog::logger>(
-        "leat", std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
+    logger() = std::make_shared<spdlog::logger>("leat", std::make_shared<FileSink>(options.file));
     logger()->set_pattern(kTextPattern);
   }
   logger()->set_level(to_spdlog(options.level));

@@ -30,6 +30,23 @@ def test_the_log_of_the_daemon_that_runs_and_of_the_one_that_ended(leat, mounted
     assert leat.json("logs", "-n", 1)["lines"][0]["text"] == "ended"
 
 
+def test_the_log_is_bounded(leat, store, s3, bucket, folder):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"a")
+    leat.settings = {"LEAT_LOG_FILE_SIZE": "64KiB", "LEAT_LOG_LEVEL": "debug"}
+    mounted = leat.mount(store, bucket, os.path.join(folder, "mnt"))
+    log = leat.runtime_dir / "daemon.log"
+    older = leat.runtime_dir / "daemon.log.1"
+    number = 0
+    while not older.exists():
+        number += 1
+        assert number < 3000, log.stat().st_size
+        leat.run("mounts", "set", mounted / ("x" * 200), f"ttl={number}h")
+    assert max(log.stat().st_size, older.stat().st_size) <= 64 * 1024
+    lines = leat.json("logs", "-n", "0")["lines"]
+    assert sum(len(line["text"]) for line in lines) > 32 * 1024
+    assert f"mounted s3://{bucket}/ at {mounted}" in [line["text"] for line in lines]
+
+
 def test_a_log_is_followed(leat, mounted):
     process = subprocess.Popen([leat_program(), "logs", "-f", "-n", "1"], env=leat.environment(),
                                stdout=subprocess.PIPE, text=True)

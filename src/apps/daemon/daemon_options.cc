@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "doors/console/host_field.h"
 #include "doors/fuse/feature_set.h"
+#include "telemetry/log_file.h"
 #include "telemetry/slow_log.h"
 
 namespace leat {
@@ -148,6 +149,14 @@ Schema daemon_schema() {
        .default_text = "text",
        .help = "json: an object a line, for programs that gather logs",
        .choices = {"text", "json"}},
+      {.name = "log.file_size",
+       .type = kBytes,
+       .default_text = "16MiB",
+       .help = "largest size of daemon.log; what was in it before is daemon.log.1; 0: no bound",
+       .hot = true,
+       .min = "64KiB",
+       .max = "1TiB",
+       .or_zero = true},
       {.name = "log.slow_operation",
        .type = kDuration,
        .default_text = "1s",
@@ -204,6 +213,7 @@ OptionView view_of(const Option& option, const Config& config) {
 
 void apply_hot_options(const Config& config) {
   log::set_level(log_level_of(config));
+  log::set_file_size_max(config.bytes("log.file_size"));
   slow_log().set_threshold(config.duration("log.slow_operation"));
 }
 

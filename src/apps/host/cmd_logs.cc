@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <deque>
-#include <fstream>
 #include <thread>
 
 #include "apps/client/daemon_client.h"
@@ -34,18 +32,13 @@ class LogsCommand : public Command {
 
   Attempt<> run() override {
     LEAT_TRY(std::string path, log_file());
-    errno = 0;
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-      return std::unexpected(Failure(status_from_errno(errno, "cannot read the log " + path)));
-    }
     std::deque<LogLine> last;
-    LogReader reader;
-    reader.read(file, [&](LogLine line) {
+    LogReader reader(path);
+    LEAT_CHECK_OK(reader.read([&](LogLine line) {
       if (!is_wanted(line, level_)) return;
       last.push_back(std::move(line));
       if (lines_ > 0 && last.size() > lines_) last.pop_front();
-    });
+    }));
     if (json) {
       Json list = Json::array();
       for (const LogLine& line : last) {
@@ -59,10 +52,9 @@ class LogsCommand : public Command {
       std::fflush(stdout);
       if (std::ferror(stdout) != 0) return {};
       std::this_thread::sleep_for(kLookAgain);
-      file.clear();
-      reader.read(file, [&](const LogLine& line) {
+      LEAT_CHECK_OK(reader.read([&](const LogLine& line) {
         if (is_wanted(line, level_)) show(line);
-      });
+      }));
     }
     return {};
   }

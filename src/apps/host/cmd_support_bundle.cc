@@ -21,6 +21,7 @@
 #include "apps/paths.h"
 #include "apps/program_version.h"
 #include "base/whole_file.h"
+#include "telemetry/log_file.h"
 
 extern char** environ;
 
@@ -146,6 +147,9 @@ class SupportBundleCommand : public Command {
   // The running daemon's; else the last one's. Of a service it is in the journal.
   std::string log() {
     std::string text = log_file_.empty() ? "" : whole_file(log_file_, kLogBytesMax);
+    if (!text.empty() && text.size() < kLogBytesMax) {
+      text.insert(0, whole_file(log::older_part(log_file_), kLogBytesMax - text.size()));
+    }
     return text.empty() ? service_journal(kLogBytesMax) : text;
   }
 

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "telemetry/log_file.h"
 
 namespace leat {
 namespace {
@@ -65,7 +69,29 @@ bool is_wanted(const LogLine& line, const std::string& level) {
   return rank_of(line.level) >= rank_of(level);
 }
 
-void LogReader::read(std::istream& file, const std::function<void(LogLine)>& take) {
+Result<> LogReader::read(const std::function<void(LogLine)>& take) {
+  errno = 0;
+  std::ifstream file(path_, std::ios::binary);
+  if (!file) return error(status_from_errno(errno, "cannot read the log " + path_));
+  file.seekg(0, std::ios::end);
+  // One that has become shorter began again; what was not read of it is at the same place of the
+  // older part.
+  const bool shorter = static_cast<uint64_t>(file.tellg()) < at_;
+  if (shorter || !begun_) {
+    std::ifstream older(log::older_part(path_), std::ios::binary);
+    older.seekg(static_cast<std::streamoff>(at_));
+    if (older) read_lines(older, take);
+    at_ = 0;
+  }
+  begun_ = true;
+  file.seekg(static_cast<std::streamoff>(at_));
+  read_lines(file, take);
+  file.clear();
+  at_ = static_cast<uint64_t>(file.tellg());
+  return {};
+}
+
+void LogReader::read_lines(std::istream& file, const std::function<void(LogLine)>& take) {
   std::string part;
   while (std::getline(file, part)) {
     rest_ += part;

@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <vector>
+
+#include "telemetry/log_file.h"
 
 namespace leat {
 namespace {
@@ -25,18 +29,54 @@ TEST(LogLines, HaveTimeLevelAndText) {
   EXPECT_FALSE(is_wanted(line, "error"));
 }
 
-TEST(LogLines, OfAFileThatGrowsAreReadWhenTheyAreWhole) {
-  std::stringstream file;
-  LogReader reader;
+class LogReaderTest : public testing::Test {
+ protected:
+  LogReaderTest() {
+    folder_ = testing::TempDir() + "leat_lines_XXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    path_ = folder_ + "/daemon.log";
+  }
+  ~LogReaderTest() override {
+    log::set_file_size_max(0);
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string folder_, path_;
+};
+
+TEST_F(LogReaderTest, AGrowingFileIsReadInWholeLines) {
+  std::ofstream file(path_);
+  LogReader reader(path_);
   std::vector<std::string> seen;
   auto take = [&](const LogLine& line) { seen.push_back(line.level + ":" + line.text); };
-  file << "2026-11-21T14:45:58Z error one\n  more of it\n2026-11-21T14:4";
-  reader.read(file, take);
+  file << "2026-11-21T14:45:58Z error one\n  more of it\n2026-11-21T14:4" << std::flush;
+  ASSERT_TRUE(reader.read(take));
   EXPECT_THAT(seen, ElementsAre("error:one", "error:  more of it"));
-  file.clear();
-  file << "5:59Z info two\n";
-  reader.read(file, take);
+  file << "5:59Z info two\n" << std::flush;
+  ASSERT_TRUE(reader.read(take));
   EXPECT_THAT(seen, ElementsAre("error:one", "error:  more of it", "info:two"));
+  EXPECT_FALSE(LogReader(folder_ + "/none").read(take));
+}
+
+TEST_F(LogReaderTest, NoLineIsMissedWhenTheFileBeginsAgain) {
+  log::set_file_size_max(200);
+  log::LogFile file(path_);
+  LogReader follows(path_);
+  std::vector<std::string> seen, written;
+  auto take = [&](const LogLine& line) { seen.push_back(line.text); };
+  for (int i = 0; i < 100; ++i) {
+    written.push_back(std::to_string(i));
+    file.write("2026-11-21T14:45:58Z info " + written.back() + "\n");
+    if (i % 3 == 0) ASSERT_TRUE(follows.read(take));
+  }
+  ASSERT_TRUE(follows.read(take));
+  EXPECT_EQ(seen, written);
+  seen.clear();
+  ASSERT_TRUE(LogReader(path_).read(take));
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(seen, std::vector<std::string>(written.end() - static_cast<long>(seen.size()),
+                                           written.end()));
+  EXPECT_GT(seen.size(), 7u) << "also of the older part";
 }
 
 TEST(WithoutSecrets, LeavesNoneAndKeepsTheRest) {
