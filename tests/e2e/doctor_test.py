@@ -140,6 +140,7 @@ def test_a_daemon_that_stands_still_is_told_and_not_waited_for(leat, store, buck
 # In a mount namespace of its own with another /dev/fuse, where it is asked for.
 AS_USER = """
 [ -z "$DEVICE" ] || mount --bind "$DEVICE" /dev/fuse || exit 1
+[ -z "$CONF" ] || [ ! -e /etc/fuse.conf ] || mount --bind "$CONF" /etc/fuse.conf || exit 1
 exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 """
 
@@ -179,3 +180,29 @@ def test_an_ordinary_user_sees_what_it_may_do(folder, device_for_all):
     assert re.search(r"(no|\d+) problems?, \d+ notes?\n$", doctor().stdout)
     wait_until(no_probe_is_mounted, "the probe's mount to be gone")
     assert [name for name in os.listdir(place) if name.startswith("leat-doctor")] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
+def test_a_user_without_user_allow_other_is_told_the_line(folder):
+    place = Path(folder) / "shared"
+    for path in (place, place / "run", place / "mnt", place / "source", place / "bin"):
+        path.mkdir(mode=0o700)
+        os.chown(path, 65534, 65534)
+    os.chmod(folder, 0o711)
+    program = shutil.copy(leat_program(), place / "leat")
+    device, conf = Path(folder) / "fuse", Path(folder) / "fuse.conf"
+    os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(10, 229))
+    os.chmod(device, 0o666)
+    conf.write_text("# user_allow_other\n")
+    helper = place / "bin/fusermount3"
+    helper.write_text("#!/bin/sh\necho fusermount3: option allow_other only allowed if ... >&2\nexit 1\n")
+    helper.chmod(0o755)
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", AS_USER, "sh", program, "mount", "--allow-other",
+         place / "source", place / "mnt"], capture_output=True, text=True, timeout=120, check=False,
+        env={"PATH": f"{place}/bin:{os.environ['PATH']}", "LEAT_RUNTIME_DIR": str(place / "run"),
+             "LEAT_TELEMETRY_LISTEN": "off", "XDG_CACHE_HOME": str(place / "cache"),
+             "TMPDIR": str(place), "DEVICE": str(device), "CONF": str(conf)})
+    assert done.returncode == 1
+    assert "/etc/fuse.conf has no line 'user_allow_other'" in done.stderr, done.stderr
+    assert "mount without --allow-other" in done.stderr

@@ -11,6 +11,7 @@
 #include <ranges>
 #include <system_error>
 
+#include "doors/fuse/connection/mount_point.h"
 #include "runtime/disk.h"
 
 namespace leat {
@@ -18,12 +19,6 @@ namespace {
 
 constexpr const char* kContainerDevice =
     "in a container: docker run --device /dev/fuse; on a host: sudo leat doctor --fix";
-
-std::string trimmed(std::string_view line) {
-  const size_t begin = line.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return "";
-  return std::string(line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1));
-}
 
 void find_fusermount(const std::string& search_path, FuseFacts& facts) {
   for (auto part : std::views::split(search_path, ':')) {
@@ -116,13 +111,6 @@ Finding allow_other_finding(const FuseFacts& facts, const ProcessRights& rights)
 }
 
 }  // namespace
-
-bool says_user_allow_other(std::string_view fuse_conf) {
-  for (auto part : std::views::split(fuse_conf, '\n')) {
-    if (trimmed(std::string_view(part)) == "user_allow_other") return true;
-  }
-  return false;
-}
 
 FuseFacts gather_fuse(const HostPlaces& places) {
   FuseFacts facts;

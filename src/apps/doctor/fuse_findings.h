@@ -19,8 +19,6 @@ struct FuseFacts {
 };
 
 FuseFacts gather_fuse(const HostPlaces& places);
-// Whether a line of the text of fuse.conf says so.
-bool says_user_allow_other(std::string_view fuse_conf);
 
 Findings fuse_findings(const FuseFacts& facts, const ProcessRights& rights);
 

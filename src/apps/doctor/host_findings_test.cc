@@ -15,6 +15,7 @@
 #include "apps/doctor/process_rights.h"
 #include "base/id128.h"
 #include "base/units.h"
+#include "doors/fuse/connection/mount_point.h"
 
 namespace leat {
 namespace {

@@ -13,6 +13,7 @@
 #include <ranges>
 
 #include "apps/doctor/fuse_findings.h"
+#include "doors/fuse/connection/mount_point.h"
 #include "runtime/disk.h"
 
 extern char** environ;

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/whole_file.h"
 #include "doors/fuse/connection/kernel_offer.h"
 #include "doors/fuse/connection/mount_point.h"
 #include "doors/fuse/operations.h"
@@ -170,6 +171,13 @@ Status no_init(const std::string& mountpoint) {
           "the kernel did not begin to talk to the mount at " + mountpoint + " within 30 s"};
 }
 
+// fusermount3 says so to its standard error alone. Nobody else asks for it.
+bool needs_user_allow_other(const FuseDoorOptions& options) {
+  if (!options.allow_other || ::geteuid() == 0) return false;
+  if (::access("/dev/fuse", R_OK | W_OK) != 0) return false;
+  return !says_user_allow_other(read_whole_file(kFuseConf).value_or(""));
+}
+
 fuse_session* make_session(DoorState& door) {
   static std::once_flag once;
   std::call_once(once, [] { fuse_set_log_func(&on_libfuse_log); });
@@ -235,6 +243,13 @@ Result<> Session::connect(const std::string& mountpoint) {
   if (fuse_session_mount(session_.get(), at.c_str()) == 0) return {};
   const int failed = errno;
   if (copy >= 0) ::close(copy);
+  if (needs_user_allow_other(door_.options)) {
+    return error(StatusCode::kPermissionDenied,
+                 fmt::format("cannot mount at {} with allow_other: {} has no line "
+                             "'user_allow_other', without which only root may; add it (sudo leat "
+                             "doctor --fix does), or mount without --allow-other",
+                             mountpoint, kFuseConf));
+  }
   std::string text = fmt::format("cannot mount at {}: {}", mountpoint, last_words);
   if (failed == EPERM || failed == EACCES) {
     return error(StatusCode::kPermissionDenied,

@@ -9,9 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <ranges>
 #include <sstream>
 #include <system_error>
 
@@ -88,6 +90,17 @@ Result<std::string> resolve_mountpoint(const std::string& path) {
                  fmt::format("cannot mount at {}: it is not a directory", path));
   }
   return std::string(resolved);
+}
+
+bool says_user_allow_other(std::string_view fuse_conf) {
+  for (auto part : std::views::split(fuse_conf, '\n')) {
+    std::string_view line(part.begin(), part.end());
+    constexpr std::string_view kBlanks = " \t\r";
+    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+    line = line.substr(0, line.find_last_not_of(kBlanks) + 1);
+    if (line == "user_allow_other") return true;
+  }
+  return false;
 }
 
 Result<> unmount_path(const std::string& mountpoint, bool lazy) {

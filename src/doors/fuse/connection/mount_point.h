@@ -14,6 +14,11 @@ namespace leat {
 // The absolute path of an existing directory that can be mounted on.
 Result<std::string> resolve_mountpoint(const std::string& path);
 
+// Where fusermount3 reads what users may do.
+inline constexpr const char* kFuseConf = "/etc/fuse.conf";
+// Whether users may let others into their mounts, by the text of that file.
+bool says_user_allow_other(std::string_view fuse_conf);
+
 // umount2(2), or fusermount3 where that needs rights that we lack. Blocks.
 Result<> unmount_path(const std::string& mountpoint, bool lazy);
 // Ends the mount's connection and takes the name away, whoever uses it. Best effort.
