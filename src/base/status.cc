@@ -50,9 +50,29 @@ std::string_view to_string(StatusCode code) {
   return "internal";
 }
 
+namespace {
+
+// Whether `sentence` stands in `text` as a whole: between its ends, ": " and "; ".
+bool says(std::string_view text, std::string_view sentence) {
+  auto begins = [&](size_t at) {
+    return at == 0 ||
+           (at >= 2 && text[at - 1] == ' ' && (text[at - 2] == ':' || text[at - 2] == ';'));
+  };
+  auto ends = [&](size_t at) {
+    return at == text.size() || text[at] == ':' || text[at] == ';' || text[at] == ',';
+  };
+  for (size_t at = text.find(sentence); at != text.npos; at = text.find(sentence, at + 1)) {
+    if (begins(at) && ends(at + sentence.size())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string Status::to_string() const {
   std::string text = message_;
   for (const Status* below = cause(); below != nullptr; below = below->cause()) {
+    if (below->message().empty() || says(text, below->message())) continue;
     text += ": ";
     text += below->message();
   }

@@ -49,7 +49,8 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
   const Status* cause() const { return cause_.get(); }
 
-  // "cannot read s3://b/k: store answered 503 SlowDown: …", causes joined by ": ".
+  // "cannot read s3://b/k: store answered 503 SlowDown: …", causes joined by ": ". A cause that a
+  // message above it says already is not repeated.
   std::string to_string() const;
 
   // The same code with one more sentence of context in front.

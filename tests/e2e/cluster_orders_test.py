@@ -83,6 +83,21 @@ def test_a_token_may_what_it_says_and_no_more(make_cluster, s3, out):
     assert "audit: reader (127.0.0.1:" in log_of(cluster)
 
 
+def test_a_restart_of_a_worker_is_no_audit(make_cluster):
+    """Peers do not know of the new process yet, and sign anew when they are told."""
+    cluster = make_cluster(2)
+    client = client_with(cluster, "trainer", "--jobs", "/train")
+    for worker in cluster.workers:
+        worker.kill()
+        worker.start()
+        for word in ("load", "free"):
+            wait_until(lambda w=word: client.run("cluster", w, "/train", check=False).returncode == 0,
+                       "the job to be done")
+    assert "orders job" in log_of(cluster)
+    assert not [line for line in log_of(cluster).splitlines()
+                if "audit:" in line and "is refused" in line]
+
+
 def test_an_order_finds_a_worker_that_lives(make_cluster):
     cluster = make_cluster(3)
     client = client_with(cluster, "trainer", "--jobs", "/train")

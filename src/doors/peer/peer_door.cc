@@ -132,8 +132,15 @@ Result<PrincipalPtr> PeerDoor::verified(const HttpRequest& request) const {
   Result<PrincipalPtr> principal = parts_.verifier.verify(request);
   if (!principal) {
     refused_requests.add();
-    log::warning("audit: a request of {} is refused: {}", request.peer,
+    const StatusCode code = principal.error().code();
+    // Of a peer that knows of no restart yet; it asks again for this process.
+    if (code == StatusCode::kBusy || code == StatusCode::kChanged) {
+      log::debug("request from {} is for an earlier process: {}", request.peer,
                  principal.error().to_string());
+    } else {
+      log::warning("audit: a request of {} is refused: {}", request.peer,
+                   principal.error().to_string());
+    }
   }
   return principal;
 }
@@ -155,7 +162,8 @@ std::optional<HttpResponse> PeerDoor::refusal(const HttpRequest& request, const 
 }
 
 HttpResponse PeerDoor::unauthorised(const Status& why) const {
-  HttpResponse response = peer_error_response(kHttpUnsigned, why, 0);
+  const Status answer(StatusCode::kPermissionDenied, why.to_string());
+  HttpResponse response = peer_error_response(kHttpUnsigned, answer, 0);
   if (!parts_.verifier.instance().empty()) {
     response.headers.set(kInstanceField, parts_.verifier.instance());
   }

@@ -187,10 +187,10 @@ Result<> RequestVerifier::check_receiver(const HttpRequest& request) const {
 Result<> RequestVerifier::check_instance(const HttpRequest& request) const {
   if (options_.instance.empty() || only_asks(request)) return {};
   if (field(request, kInstanceField) == options_.instance) return {};
-  return refused(
-      fmt::format("the request does not name in {} this worker's process, so that one before it "
-                  "may have taken it: sign it anew for {}",
-                  kInstanceField, options_.instance));
+  return error(StatusCode::kChanged,
+               fmt::format("the request does not name in {} this worker's process, so that one "
+                           "before it may have taken it: sign it anew for {}",
+                           kInstanceField, options_.instance));
 }
 
 Result<> RequestVerifier::check_replay(const Known& known, std::string_view text, int64_t date,

@@ -42,9 +42,9 @@ class RequestVerifier {
   RequestVerifier(SecretSetPtr secrets, RequestVerifierOptions options);
 
   // kPermissionDenied says what to do: not signed, clocks that differ (both times), a key that is
-  // none of ours or a request that was changed, a token that has expired, a request that was seen,
-  // or that this worker's process before this one may have seen.
-  // kBusy: signed well, but for another worker. Takes each signature once.
+  // none of ours or a request that was changed, a token that has expired, a request that was seen.
+  // Signed well, and out of date since a worker restarted: kBusy, for another worker; kChanged, for
+  // a process of this worker before this one. Takes each signature once.
   Result<PrincipalPtr> verify(const HttpRequest& request);
 
   const std::string& instance() const { return options_.instance; }

@@ -88,7 +88,7 @@ TEST_F(RequestVerifierTest, WhatChangesSomethingIsForOneProcessOfAWorker) {
   EXPECT_TRUE(before.verify(change));
   auto again = after.verify(change);
   ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(again.error().code(), StatusCode::kChanged);
   EXPECT_TRUE(after.verify(signed_read())) << "who only asks need not say so";
 }
 
