@@ -68,7 +68,8 @@ Task<> FreeJob::free_listing(Context context, std::string directory, ListingPtr 
     if (dropped == 0) continue;
     Result<uint64_t> bytes = co_await target_.drop(context, std::move(batch));
     if (!bytes) {
-      note_error(directory, bytes.error());
+      // Of a worker, which would be said for each directory.
+      note_error(path(), bytes.error());
       continue;
     }
     update([&](JobProgress& progress) {

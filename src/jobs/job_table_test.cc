@@ -61,6 +61,28 @@ TEST_F(JobTableTest, WhatAReaderHasAndTheCacheHasNotYetIsFreedToo) {
   EXPECT_EQ(fetcher_->stats().memory_bytes, 0u);
 }
 
+// As where a worker does not answer.
+TEST_F(JobTableTest, AFailureToFreeIsSaidOnce) {
+  class SilentTarget : public HostTarget {
+   public:
+    using HostTarget::HostTarget;
+    Task<Result<uint64_t>> drop(Context, std::vector<FileRefPtr>) override {
+      co_return error(StatusCode::kUnavailable, "worker 7 does not answer");
+    }
+  };
+  start();
+  for (int i = 0; i < 5; ++i) source_->put(std::to_string(i) + "/file", "x");
+  SilentTarget silent(*fetcher_, store_, nullptr, executor_);
+  JobTable jobs({}, *catalog_, &silent, executor_);
+  const uint64_t id = jobs.start(JobKind::kFree, "/data")->id;
+  const JobInfo job = executor_.wait(jobs.wait(Context::background(), id)).value();
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.progress.errors, 5u);
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_EQ(job.errors[0].path, "/data");
+  executor_.wait(jobs.stop());
+}
+
 TEST_F(JobTableTest, FreeOfNothingSaysWhy) {
   start();
   JobInfo job = run(JobKind::kFree, "/elsewhere");
