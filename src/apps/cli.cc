@@ -51,7 +51,7 @@ std::string overview() {
   text +=
       "\n'leat COMMAND --help' shows a command's flags and an example. Each takes --json.\n"
       "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 no daemon runs,\n"
-      "5 doctor found a problem.";
+      "5 doctor found a problem, 130 interrupted.";
   return text;
 }
 

@@ -22,6 +22,7 @@ enum class ExitCode : int {
   kNotFound = 3,
   kNoDaemon = 4,
   kProblem = 5,  // `doctor` found one
+  // 128 and the number of the signal that interrupted it: exit_code_of_signal()
 };
 
 struct Failure {

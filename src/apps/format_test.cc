@@ -34,7 +34,14 @@ TEST(Progress, SaysWhatIsKnown) {
   EXPECT_EQ(describe_progress(
                 {.bytes_done = kGiB, .bytes_total = 4 * kGiB, .files_done = 3, .files_total = 10},
                 512.0 * kMiB),
-            "3 of 10 files, 1.0 GiB of 4.0 GiB, 512.0 MiB/s, 7s left");
+            "3 of 10 files, 1.0 GiB of 4.0 GiB, 25%, 512.0 MiB/s, 7s left");
+  EXPECT_EQ(describe_progress({.bytes_done = kMiB,
+                               .bytes_total = 3 * kMiB,
+                               .files_done = 1,
+                               .files_total = 3,
+                               .totals_grow = true},
+                              1.0 * kMiB),
+            "1 of 3 files so far, 1.0 MiB of 3.0 MiB, 33%, 1.0 MiB/s, 3s left");
   // Next to nothing done: no overflow, no promise of centuries.
   EXPECT_TRUE(
       describe_progress(
@@ -50,6 +57,8 @@ TEST(Progress, ItsRateIsThatOfTheLastSeconds) {
   // What came at once in the beginning is forgotten after a while.
   for (int i = 2; i <= 30; ++i) rate.at(start + i * 1s, 1000 + 10 * i);
   EXPECT_EQ(rate.at(start + 31s, 1000 + 310), 10);
+  // However often it is asked.
+  for (int i = 1; i < 1000; ++i) rate.at(start + 31s + i * 1ms, 1000 + 310);
   // Taken back: nothing is known, rather than a negative rate.
   EXPECT_EQ(rate.at(start + 32s, 100), 0);
   EXPECT_EQ(rate.at(start + 33s, 300), 200);

@@ -16,12 +16,18 @@ namespace leat {
 std::string describe_progress(const ProgressState& state, double rate) {
   std::string text;
   if (state.files_total) {
-    text = fmt::format("{} of {}, ", state.files_done, counted(*state.files_total, "file"));
+    text = fmt::format("{} of {}{}, ", state.files_done, counted(*state.files_total, "file"),
+                       state.totals_grow ? " so far" : "");
   } else if (state.files_done != 0) {
     text = counted(state.files_done, "file") + ", ";
   }
   text += format_bytes(state.bytes_done);
   if (state.bytes_total) text += " of " + format_bytes(*state.bytes_total);
+  if (state.bytes_total && *state.bytes_total > 0) {
+    const double share =
+        static_cast<double>(state.bytes_done) / static_cast<double>(*state.bytes_total);
+    text += fmt::format(", {}%", static_cast<int>(std::min(share, 1.0) * 100));
+  }
   text += fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(rate)));
   if (state.bytes_total && rate >= 1 && *state.bytes_total > state.bytes_done) {
     double left = static_cast<double>(*state.bytes_total - state.bytes_done) / rate;
@@ -35,8 +41,10 @@ std::string describe_progress(const ProgressState& state, double rate) {
 
 double RecentRate::at(Clock::time_point now, uint64_t bytes) {
   constexpr auto kWindow = std::chrono::seconds(10);
+  constexpr auto kStep = std::chrono::milliseconds(50);
   // Bytes of a file that failed are taken back.
   if (!seen_.empty() && bytes < seen_.back().second) seen_.clear();
+  if (seen_.size() > 1 && now - seen_[seen_.size() - 2].first < kStep) seen_.pop_back();
   seen_.emplace_back(now, bytes);
   while (seen_.size() > 2 && now - seen_[1].first >= kWindow) seen_.pop_front();
   const auto& [since, then] = seen_.front();
@@ -71,7 +79,10 @@ void Progress::write(const std::string& text) {
 }
 
 void Progress::show(const ProgressState& state) {
-  if (is_due()) write(describe_progress(state, rate_.at(Clock::now(), state.bytes_done)));
+  if (!terminal_) return;
+  // Also before anything is shown, so that the first line has a rate.
+  const double rate = rate_.at(Clock::now(), state.bytes_done);
+  if (is_due()) write(describe_progress(state, rate));
 }
 
 void Progress::show(const std::string& text) {

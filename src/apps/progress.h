@@ -16,9 +16,11 @@ struct ProgressState {
   std::optional<uint64_t> bytes_total;  // once it is known
   uint64_t files_done = 0;
   std::optional<uint64_t> files_total;
+  bool totals_grow = false;  // they are what is known so far
 };
 
-// "3 of 10 files, 1.0 GiB of 4.0 GiB, 512.0 MiB/s, 6s left"
+// "3 of 10 files, 1.0 GiB of 4.0 GiB, 25%, 512.0 MiB/s, 6s left"; "3 of 10 files so far, …" while
+// the totals grow.
 std::string describe_progress(const ProgressState& state, double bytes_per_second);
 
 // Of the last ten seconds: what was there already, or a store that has become slow, is not spread
@@ -26,7 +28,7 @@ std::string describe_progress(const ProgressState& state, double bytes_per_secon
 class RecentRate {
  public:
   using Clock = std::chrono::steady_clock;
-  // Bytes a second, `bytes` of all being done now.
+  // Bytes a second, `bytes` of all being done now. May be called as often as one likes.
   double at(Clock::time_point now, uint64_t bytes);
 
  private:
@@ -35,7 +37,7 @@ class RecentRate {
 
 class Progress {
  public:
-  // Says nothing unless standard error is a terminal and `after` has passed.
+  // Shows nothing unless standard error is a terminal and `after` has passed.
   explicit Progress(std::chrono::milliseconds after = std::chrono::seconds(2));
   ~Progress();  // takes the line away
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -133,6 +134,21 @@ def test_one_failure_does_not_stop_the_others(cp, url, s3, bucket, tree):
     assert objects_in(s3, bucket, "up/") == {**files, "one": b"mine"}
 
 
+def test_empty_directories_are_made_or_counted(cp, leat, store, url, s3, bucket, tree, folder):
+    root, files = tree
+    (root / "hollow/deeper").mkdir(parents=True)
+    (root / "part-1/hollow").mkdir()
+    local = Path(folder) / "local"
+    assert cp("-r", root, local)["empty_directories"] == 0
+    assert (local / "hollow/deeper").is_dir() and (local / "part-1/hollow").is_dir()
+    told = cp("-r", root, url("up"))
+    assert (told["files"], told["empty_directories"]) == (len(files), 2)
+    said = leat.run("cp", "-r", root, url("again"), credentials=store.credentials).stderr
+    assert re.search(rf"not copied: 2 empty directories, the first {root}/(hollow/deeper|part-1/"
+                     "hollow): a store has no directories of its own", said), said
+    assert cp("-r", "--include", "*.jpg", root, url("jpg"))["empty_directories"] == 0
+
+
 def test_a_file_goes_into_a_folder_or_gets_a_new_name(cp, url, s3, bucket, tree, folder):
     root, files = tree
     cp(root / "one", url("new"))
@@ -158,7 +174,7 @@ def test_an_interrupted_copy_leaves_nothing_half_and_goes_on(leat, store, url, s
     wait_until(lambda: len(objects_in(s3, bucket, "up/")) >= 3, "some files to be there")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert "interrupted after" in said and "--update goes on" in said
     copied = objects_in(s3, bucket, "up/")
     assert 3 <= len(copied) < 20

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`leat load`, `free` and `pin`: which files, how fast, read back, and on after the daemon's death."""
 
+import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -66,6 +68,37 @@ def test_everything_is_read_back(leat, mounted, objects):
     told = leat.json("load", mounted, "--verify")
     assert told["bytes_verified"] == told["bytes_done"] == sum(map(len, objects.values()))
     assert "read back" in leat.run("load", mounted, "--verify").stdout
+
+
+def test_keys_that_cannot_be_names_are_no_failure(leat, mounted, s3, bucket, objects):
+    s3.put_object(Bucket=bucket, Key="sub//odd", Body=b"x")
+    s3.put_object(Bucket=bucket, Key="sub/even", Body=b"x")
+    leat.run("refresh", mounted)
+    done = leat.run("load", mounted)
+    assert "; skipped 1 key that cannot be names of files" in done.stdout, done.stdout
+    assert re.search(rf"skipped 1 key in {mounted}/sub, for example 'sub/+.*'", done.stderr)
+    told = leat.json("load", mounted)
+    assert (told["state"], told["names_skipped"], told["files_failed"]) == ("done", 1, 0)
+    assert [one["directory"] for one in told["skipped"]] == [str(mounted / "sub")]
+    strict = leat.run("load", "--strict", mounted, "--json", check=False)
+    assert strict.returncode == 1
+    told = json.loads(strict.stdout)
+    assert told["error"]["code"] == "unsupported" and told["names_skipped"] == 1
+    assert leat.run("load", "--strict", mounted / "part-0").returncode == 0
+    assert leat.run("load", "--strict", "--background", mounted, check=False).returncode == 2
+
+
+def test_broken_links_are_no_failure(leat, folder):
+    source = Path(folder) / "source"
+    source.mkdir()
+    (source / "file").write_bytes(b"x" * 1000)
+    (source / "broken").symlink_to("nowhere")
+    mounted = Path(folder) / "local"
+    mounted.mkdir()
+    leat.run("mount", source, mounted, "--option", "cache=always", "--cache-dir", leat.cache_dir)
+    told = leat.json("load", mounted)
+    assert (told["state"], told["files_done"]) == ("done", 1)
+    assert told["skipped"] == [{"directory": str(mounted), "names": 1, "example": "broken"}]
 
 
 def test_bandwidth_is_kept(leat, mounted):

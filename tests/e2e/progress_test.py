@@ -13,9 +13,11 @@ import pytest
 
 from rig.faulty import FaultyFront
 from rig.leat import leat_program
+from rig.process import wait_until
 
 FILES, SIZE = 200, 100 * 1024
-LINE = re.compile(r"\r\x1b\[K(\d+) of 200 files, ([\d.]+ \wi?B|\d+ B) of 19\.5 MiB, [1-9][\d.]* [KM]iB/s, "
+LINE = re.compile(r"\r\x1b\[K(\d+) of 200 files, ([\d.]+ \wi?B|\d+ B) of 19\.5 MiB, \d+%, "
+                  r"[1-9][\d.]* [KM]iB/s, "
                   r"\d+(?:ms|s|m\d*s?) left")
 
 
@@ -87,7 +89,35 @@ def test_a_load_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
     mounted = leat.mount(front, bucket, os.path.join(folder, "mnt"))
     shown = Terminal(leat, "load", mounted)
     shown.wait_for_growth(LINE)
-    shown.end()
+    # The job is the daemon's: what goes on, and how to end it.
+    said = re.search(r"\r\x1b\[Kleat: interrupted; job (\d+) goes on: 'leat jobs wait \1' waits "
+                     r"for it, 'leat jobs cancel \1' ends it", shown.end())
+    assert said, shown.seen
+    assert shown.process.returncode == 130
+    job = leat.json("jobs", "show", said[1])
+    assert job["state"] == "running"
+    waiting = Terminal(leat, "jobs", "wait", said[1])
+    waiting.wait_for_growth(LINE)
+    assert f"job {said[1]} goes on" in waiting.end() and waiting.process.returncode == 130
+    leat.run("jobs", "cancel", said[1])
+    wait_until(lambda: leat.json("jobs", "show", said[1])["state"] == "cancelled", "its end")
+
+
+def test_the_totals_of_a_deep_tree_are_final_at_once(leat, store, s3, front, bucket, folder):
+    """Also where the first directory alone takes a while."""
+    for number in range(20):
+        s3.put_object(Bucket=bucket, Key=f"z/{number}/{number}/x", Body=os.urandom(SIZE))
+    mounted = leat.mount(front, bucket, os.path.join(folder, "mnt"))
+    number = leat.json("load", mounted, "--background")["id"]
+
+    def planned():
+        job = leat.json("jobs", "show", number)
+        return job if job["planned"] else None
+    wait_until(planned, "the totals")
+    job = leat.json("jobs", "show", number)
+    assert (job["files_total"], job["bytes_total"]) == (220, 220 * SIZE)
+    assert job["files_done"] < 200 and job["state"] == "running"
+    leat.run("jobs", "cancel", number)
 
 
 def test_a_copy_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
@@ -97,6 +127,19 @@ def test_a_copy_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
     shown.wait_for_growth(LINE)
     # The line goes before anything else is said.
     assert re.search(r"\r\x1b\[Kleat: interrupted after \d+ files?; --update goes on", shown.end())
+    assert shown.process.returncode == 130
+
+
+def test_a_copy_of_one_file_of_which_nothing_comes_says_so(leat, front, bucket, folder):
+    """No byte comes for the first seconds, and the line is there all the same."""
+    source = f"s3://{bucket}/part/000?endpoint={front.endpoint}&region=us-east-1"
+    shown = Terminal(leat, "cp", "--bandwidth", "1KiB", source, os.path.join(folder, "copy"),
+                     credentials=front.credentials)
+    deadline = time.monotonic() + 60
+    while not re.search(r"0 of 1 file, .* of 100\.0 KiB, \d+%", shown.seen):
+        assert time.monotonic() < deadline and shown.read(), shown.seen
+    shown.end()
+    assert shown.process.returncode == 130
 
 
 def test_in_a_pipe_there_is_no_such_line(leat, front, bucket, folder):

@@ -18,6 +18,7 @@ from e2e.held_kernel import Reader, tell_a_held_kernel, thread_in
 from e2e.objects import put_all
 from e2e.readers import UNTIL_STOPPED, Readers
 from rig.faulty import FaultyFront
+from rig.leat import leat_program
 from rig.mounts import mounts_below
 from rig.process import is_alive, wait_until
 
@@ -148,6 +149,21 @@ def test_a_death_while_the_kernel_is_told_of_a_snapshot(leat, store, s3, bucket,
                    "the snapshot that was just taken into use")
     finally:
         front.stop()
+
+
+def test_a_refresh_that_a_death_ends_says_so(leat, mount, store):
+    os.kill(store.pid, signal.SIGSTOP)
+    try:
+        process = subprocess.Popen([leat_program(), "refresh", str(mount)], env=leat.environment(),
+                                   stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: leat.json("jobs")["jobs"], "the job to begin")
+        leat.kill_daemon()
+        _, said = process.communicate(timeout=60)
+    finally:
+        os.kill(store.pid, signal.SIGCONT)
+    assert process.returncode == 1
+    assert f"the daemon ended before the refresh of {mount} was done" in said, said
+    assert "run the command again" in said and "there is no job" not in said
 
 
 @pytest.fixture

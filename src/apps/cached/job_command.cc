@@ -7,8 +7,10 @@
 #include <thread>
 
 #include "apps/client/daemon_client.h"
+#include "apps/interrupt.h"
 #include "apps/paths.h"
 #include "apps/progress.h"
+#include "apps/text_table.h"
 #include "base/counted.h"
 #include "base/units.h"
 #include "doors/admin/codec_cluster.h"
@@ -25,10 +27,10 @@ ProgressState progress_of(const JobView& job) {
                       .bytes_total = std::nullopt,
                       .files_done = job.files_done,
                       .files_total = std::nullopt};
-  if (job.planned) {
-    state.bytes_total = job.bytes_total;
-    state.files_total = job.files_total;
-  }
+  // What `free` gives back is known at the end alone.
+  if (job.kind != "free") state.bytes_total = job.bytes_total;
+  state.files_total = job.files_total;
+  state.totals_grow = !job.planned;
   return state;
 }
 
@@ -82,6 +84,10 @@ std::string describe_job(const JobView& job) {
     text += fmt::format(", {} read back", format_bytes(job.bytes_verified));
   }
   if (job.files_uncached != 0) text += fmt::format("; {} are not cached by their mount", uncached);
+  if (job.names_skipped != 0) {
+    text += fmt::format("; skipped {} that cannot be names of files",
+                        counted(job.names_skipped, "key"));
+  }
   return text;
 }
 
@@ -95,6 +101,22 @@ void print_changes(const JobView& job) {
   for (const ChangeView& change : job.changes) print(describe_change(change.kind, change.path));
   const uint64_t all = job.added + job.changed + job.gone;
   if (all > job.changes.size()) print(fmt::format("… and {} more", all - job.changes.size()));
+}
+
+// What a load could not load and no program can open.
+void note_skipped(const JobView& job) {
+  uint64_t named = 0;
+  for (const SkippedView& one : job.skipped) {
+    named += one.names;
+    const std::string example =
+        one.example.empty() ? "" : fmt::format(", for example '{}'", one.example);
+    note(printable(
+        fmt::format("skipped {} in {}{}", counted(one.names, "key"), one.directory, example)));
+  }
+  if (job.names_skipped > named) {
+    note(fmt::format("skipped {} in other directories",
+                     counted(job.names_skipped - named, "more key", "more keys")));
+  }
 }
 
 void JobCommand::declare(CLI::App& app) {
@@ -121,6 +143,7 @@ void JobCommand::declare(CLI::App& app) {
                                   : "At most so many requests at once (16)")
         ->type_name("NUMBER")
         ->check(CLI::Range(1, 256).description(""));
+    app.add_flag("--strict", strict_, "Fail where the tree has keys that cannot be names of files");
   }
   if (board_.cluster && request_.kind != "free") {
     app.add_option("--every", every_, "Again and again, from beginning to beginning: 12h")
@@ -170,6 +193,12 @@ Attempt<> JobCommand::run() {
                                "'leat cluster status' shows what is mounted in it",
                                request_.path));
   }
+  if (strict_ && (background_ || stands())) {
+    return failure(StatusCode::kInvalidArgument,
+                   "--strict decides how the command ends, and with --background, --every, "
+                   "--on-change or --on-mount it does not wait for the job; leave it out and see "
+                   "'names_skipped' of the job");
+  }
   if (is_store_url(request_.path)) {
     return failure(StatusCode::kInvalidArgument,
                    fmt::format("{} works on folders of a mount, not on {}; mount it first",
@@ -197,9 +226,20 @@ Attempt<> JobCommand::run() {
     return {};
   }
   LEAT_TRY(JobView ended, wait_for_job(client, board_, std::move(job)));
-  Attempt<> done = report_job(ended, json, quiet);
+  Attempt<> done = strict_ ? check_skipped(ended) : Attempt<>();
+  if (done) done = report_job(ended, json, quiet);
   if (done || board_.cluster) return done;
   return std::unexpected(client.explain_missing(std::move(done).error(), ended.path));
+}
+
+Attempt<> check_skipped(const JobView& job) {
+  if (job.state != "done" || job.names_skipped == 0) return {};
+  note_skipped(job);
+  Failure incomplete(
+      Status(StatusCode::kUnsupported,
+             fmt::format("{} of {} is not complete: {}", job.kind, job.path, describe_job(job))));
+  incomplete.document = to_json(job);
+  return std::unexpected(std::move(incomplete));
 }
 
 JobBoard cluster_jobs() {
@@ -215,11 +255,36 @@ Attempt<JobView> job_of(const JobBoard& board, const Json& answer) {
   return std::move(job.job);
 }
 
+// The daemon works, the command only waits.
+Failure left_alone(const JobBoard& board, const JobView& job, int signal) {
+  Failure why(Status(StatusCode::kCancelled,
+                     fmt::format("interrupted; job {0} goes on: '{1} wait {0}' waits for it, "
+                                 "'{1} cancel {0}' ends it",
+                                 job.id, board.jobs)),
+              exit_code_of_signal(signal));
+  why.document = to_json(job);
+  return why;
+}
+
+// A daemon that took over goes on with loads alone.
+Failure lost(Failure why, const JobBoard& board, const JobView& job) {
+  if (board.cluster || why.status.code() != StatusCode::kNotFound) return why;
+  return {Status(StatusCode::kUnavailable,
+                 fmt::format("the daemon ended before the {} of {} was done, and the next one does "
+                             "not go on with it; run the command again",
+                             job.kind, job.path)),
+          ExitCode::kFailed};
+}
+
 Attempt<JobView> wait_for_job(DaemonClient& client, const JobBoard& board, JobView job) {
   Progress progress(std::chrono::milliseconds(500));
   std::chrono::milliseconds pause = kFirstPause;
   std::string path = fmt::format("{}/{}", board.route, job.id);
+  const InterruptWatch watch;
   while (!job.ended()) {
+    if (const int signal = InterruptWatch::noted(); signal != 0) {
+      return std::unexpected(left_alone(board, job, signal));
+    }
     if (job.state == "waiting") {
       progress.show("waiting for the cluster's leader to begin");
     } else {
@@ -227,14 +292,18 @@ Attempt<JobView> wait_for_job(DaemonClient& client, const JobBoard& board, JobVi
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);
-    LEAT_TRY(Json answer, client.get(path));
-    LEAT_TRY(job, job_of(board, answer));
+    Attempt<Json> answer = client.get(path);
+    if (!answer) return std::unexpected(lost(std::move(answer).error(), board, job));
+    LEAT_TRY(job, job_of(board, *answer));
   }
   return job;
 }
 
 Attempt<> report_job(const JobView& job, bool json, bool quiet) {
-  if (!json && !quiet) print_changes(job);
+  if (!json && !quiet) {
+    print_changes(job);
+    note_skipped(job);
+  }
   if (job.state == "done" && job.files_failed == 0) {
     if (quiet) return {};
     if (json) {

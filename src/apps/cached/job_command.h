@@ -44,6 +44,7 @@ class JobCommand : public Command {
   SelectionFlags selection_;
   std::string bandwidth_;
   bool background_ = false;
+  bool strict_ = false;                  // of a load
   bool force_ = false, update_ = false;  // of a copy
   std::string every_;                    // of a cluster's jobs, as are the next two
   bool on_change_ = false, on_mount_ = false;
@@ -51,9 +52,11 @@ class JobCommand : public Command {
 
 // What the board's routes answer.
 Attempt<JobView> job_of(const JobBoard& board, const Json& answer);
-// Shows progress until the job has ended.
+// Shows progress until the job has ended. Fails when the command is interrupted; the job goes on.
 Attempt<JobView> wait_for_job(DaemonClient& client, const JobBoard& board, JobView job);
 std::unique_ptr<Command> make_jobs_command(JobBoard board);
+// Fails where a load that did everything else skipped keys.
+Attempt<> check_skipped(const JobView& job);
 // What an ended job came to, for people or as JSON; a failure unless it did everything.
 Attempt<> report_job(const JobView& job, bool json, bool quiet = false);
 

@@ -7,7 +7,9 @@
 #include "apps/data/selection_flags.h"
 #include "apps/data/tree_copy.h"
 #include "apps/paths.h"
+#include "apps/interrupt.h"
 #include "base/counted.h"
+#include "apps/text_table.h"
 #include "base/units.h"
 
 namespace leat {
@@ -108,10 +110,20 @@ Attempt<> CpCommand::run() {
 Attempt<> CpCommand::report(CopyReport report) {
   Json told = {{"files", report.files},       {"bytes", report.bytes},
                {"skipped", report.skipped},   {"failed", report.failed},
-               {"left_out", report.left_out}, {"errors", report.errors}};
+               {"left_out", report.left_out}, {"empty_directories", report.empty_directories},
+               {"errors", report.errors}};
+  if (report.empty_directories > 0) {
+    note(printable(
+        fmt::format("not copied: {}, the first {}: a store has no directories of its "
+                    "own",
+                    counted(report.empty_directories, "empty directory", "empty directories"),
+                    report.empty_directory)));
+  }
   std::string why;
   StatusCode code = StatusCode::kUnsupported;
-  if (report.interrupted) {
+  ExitCode exit = ExitCode::kFailed;
+  if (report.signal != 0) {
+    exit = exit_code_of_signal(report.signal);
     code = StatusCode::kCancelled;
     why = fmt::format("interrupted after {}; --update goes on", counted(report.files, "file"));
   } else if (report.failed > 0) {
@@ -122,7 +134,7 @@ Attempt<> CpCommand::report(CopyReport report) {
                       counted(report.left_out, "name"));
   }
   if (!why.empty()) {
-    Failure some{Status(code, std::move(why)), ExitCode::kFailed};
+    Failure some{Status(code, std::move(why)), exit};
     some.document = std::move(told);
     return std::unexpected(std::move(some));
   }

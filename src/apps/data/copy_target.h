@@ -29,6 +29,8 @@ class CopyTarget {
   virtual std::string child(const std::string& parent, const std::string& name) const = 0;
   // What is there, with size and time; nothing where there is nothing.
   virtual Attempt<std::optional<EntryView>> find(const std::string& path) = 0;
+  // Whether a directory can be there with nothing in it.
+  virtual bool keeps_directories() const = 0;
   // Also those above it; nothing happens where it is there, or where there is no such thing.
   virtual Attempt<> make_directory(const std::string& path) = 0;
   // All of it or nothing, with the time of the incoming file where the target can keep it. kExists

@@ -47,6 +47,7 @@ class LocalTarget : public CopyTarget {
     return entry;
   }
 
+  bool keeps_directories() const override { return true; }
   Attempt<> make_directory(const std::string& path) override {
     std::error_code failed;
     fs::create_directories(path, failed);

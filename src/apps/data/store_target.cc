@@ -44,9 +44,10 @@ class StoreTarget : public CopyTarget {
     return std::nullopt;
   }
 
+  bool keeps_directories() const override { return source_->capabilities().real_directories; }
   // Where there are none of their own, a prefix is there with the first object below it.
   Attempt<> make_directory(const std::string& path) override {
-    if (!source_->capabilities().real_directories || path == "/") return {};
+    if (!keeps_directories() || path == "/") return {};
     std::string key;
     for (char c : key_of(path) + "/") {
       key += c;

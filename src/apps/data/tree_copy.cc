@@ -3,12 +3,11 @@
 #include "apps/data/tree_copy.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 
-#include <atomic>
 #include <set>
 #include <thread>
 
+#include "apps/interrupt.h"
 #include "apps/text_table.h"
 #include "base/counted.h"
 
@@ -17,43 +16,12 @@ namespace {
 
 constexpr size_t kQueueMax = 1000;
 
-std::atomic<bool> interrupted = false;
-
-void on_interrupt(int) {
-  interrupted = true;
+bool interrupted() {
+  return InterruptWatch::noted() != 0;
 }
 
-// Ends a copy in order on the first signal; the next one has its default action again.
-class InterruptWatch {
- public:
-  InterruptWatch() {
-    interrupted = false;
-    struct sigaction action{};
-    action.sa_handler = &on_interrupt;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    for (size_t i = 0; i < std::size(kSignals); ++i) {
-      struct sigaction now{};
-      // Who was started to ignore them goes on doing so.
-      if (sigaction(kSignals[i], nullptr, &now) != 0 || now.sa_handler != SIG_DFL) continue;
-      sigaction(kSignals[i], &action, nullptr);
-      taken_[i] = true;
-    }
-  }
-  ~InterruptWatch() {
-    struct sigaction action{};
-    action.sa_handler = SIG_DFL;
-    for (size_t i = 0; i < std::size(kSignals); ++i) {
-      if (taken_[i]) sigaction(kSignals[i], &action, nullptr);
-    }
-  }
-
- private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-  bool taken_[std::size(kSignals)] = {};
-};
-
 Result<> go_on() {
-  if (!interrupted) return {};
+  if (!interrupted()) return {};
   return error(StatusCode::kCancelled, "the copy was interrupted");
 }
 
@@ -61,6 +29,7 @@ Result<> go_on() {
 
 CopyReport TreeCopy::run(auto plan_all) {
   InterruptWatch watch;
+  const std::jthread clock([this](const std::stop_token& ended) { keep_showing(ended); });
   std::vector<std::jthread> workers;
   for (unsigned i = 0; i < options_.files_max; ++i) workers.emplace_back([this] { work(); });
   plan_all();
@@ -70,7 +39,7 @@ CopyReport TreeCopy::run(auto plan_all) {
   }
   changed_.notify_all();
   workers.clear();
-  report_.interrupted = interrupted;
+  report_.signal = InterruptWatch::noted();
   return std::move(report_);
 }
 
@@ -96,12 +65,13 @@ void TreeCopy::walk(const std::string& from, const std::string& to, const std::s
   if (!listed) return note_failure(from, listed.error());
   if (*listed != 0)
     leave_out(*listed, fmt::format("{} in {} cannot be files", counted(*listed, "name"), from));
+  if (entries.empty() && *listed == 0) note_empty(from);
   // A folder is made for its files; with a filter, only where there are any.
   if (options_.filter.everything() && !options_.dry_run) {
     if (Attempt<> made = to_.make_directory(to); !made) return note_failure(to, made.error());
   }
   for (const EntryView& entry : entries) {
-    if (interrupted) return;
+    if (interrupted()) return;
     const std::string name = below.empty() ? entry.name : below + "/" + entry.name;
     const std::string source = child_path(from, entry.name);
     if (entry.kind == FileKind::kDirectory) {
@@ -125,9 +95,15 @@ void TreeCopy::walk(const std::string& from, const std::string& to, const std::s
   }
 }
 
+void TreeCopy::note_empty(const std::string& directory) {
+  if (!options_.filter.everything() || to_.keeps_directories()) return;
+  std::lock_guard lock(mutex_);
+  if (report_.empty_directories++ == 0) report_.empty_directory = directory;
+}
+
 void TreeCopy::plan(Work work) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.size() < kQueueMax || interrupted; });
+  changed_.wait(lock, [this] { return queue_.size() < kQueueMax || interrupted(); });
   ++files_found_;
   bytes_found_ += work.entry.size;
   queue_.push_back(std::move(work));
@@ -139,7 +115,7 @@ void TreeCopy::work() {
   while (true) {
     // A signal wakes nobody.
     while (queue_.empty() && !planned_) changed_.wait_for(lock, std::chrono::milliseconds(200));
-    if (queue_.empty() || interrupted) return;
+    if (queue_.empty() || interrupted()) return;
     Work next = std::move(queue_.front());
     queue_.pop_front();
     changed_.notify_all();
@@ -195,11 +171,19 @@ void TreeCopy::copy(const Work& work) {
 }
 
 void TreeCopy::show_progress() {
-  if (planned_) {
-    state_.files_total = files_found_;
-    state_.bytes_total = bytes_found_;
-  }
+  state_.files_total = files_found_;
+  state_.bytes_total = bytes_found_;
+  state_.totals_grow = !planned_;
   progress_.show(state_);
+}
+
+// Also while no byte comes, or a store copies by itself.
+void TreeCopy::keep_showing(const std::stop_token& ended) {
+  std::unique_lock lock(mutex_);
+  while (!ended.stop_requested()) {
+    show_progress();
+    ticks_.wait_for(lock, ended, std::chrono::milliseconds(200), [] { return false; });
+  }
 }
 
 Attempt<> TreeCopy::transfer(const Work& work, bool replace) {
@@ -245,7 +229,7 @@ Result<> TreeCopy::wait_for_turn(uint64_t bytes) {
 }
 
 void TreeCopy::note_failure(const std::string& what, const Failure& why) {
-  if (interrupted && why.status.code() == StatusCode::kCancelled) return;
+  if (interrupted() && why.status.code() == StatusCode::kCancelled) return;
   std::string text = why.status.to_string();
   if (!text.contains(what)) text = fmt::format("cannot copy {}: {}", what, text);
   std::lock_guard lock(mutex_);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,11 @@ struct CopyReport {
   uint64_t skipped = 0;                     // there already
   uint64_t failed = 0;                      // files and directories
   uint64_t left_out = 0;                    // that are no files, or cannot be on the other side
+  uint64_t empty_directories = 0;           // that the other side does not have, having none
+  std::string empty_directory{};            // the first of them
   std::vector<std::string> errors{};        // the first kErrorsKept
   StatusCode code = StatusCode::kInternal;  // of the first failure
-  bool interrupted = false;
+  int signal = 0;                           // that ended it; 0: none
 };
 
 class TreeCopy {
@@ -66,7 +69,9 @@ class TreeCopy {
   Attempt<> transfer(const Work& work, bool replace);
   Result<> wait_for_turn(uint64_t bytes);
   void show_progress();  // with mutex_ held
+  void keep_showing(const std::stop_token& ended);
   void note_failure(const std::string& what, const Failure& why);
+  void note_empty(const std::string& directory);
   void leave_out(uint64_t count, const std::string& why);
 
   PathTree& from_;
@@ -76,6 +81,7 @@ class TreeCopy {
 
   std::mutex mutex_;  // leaf
   std::condition_variable changed_;
+  std::condition_variable_any ticks_;
   std::deque<Work> queue_;
   bool planned_ = false;  // nothing more comes
   // Planned, but what was given up or is there already.
