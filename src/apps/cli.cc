@@ -17,7 +17,6 @@
 #include "apps/paths.h"
 #include "apps/reference/command_description.h"
 #include "apps/reference/usage_error.h"
-#include "config/nearest.h"
 
 namespace leat {
 namespace {
@@ -133,13 +132,11 @@ int run_words(int argc, const char* const* argv) {
     print(overview());
     return argc > 1 ? 0 : static_cast<int>(ExitCode::kUsage);
   }
-  if (name == "--version") name = "version";
+  if (name == "--version" || name == "-V") name = "version";
   for (const CommandEntry& entry : command_table()) {
     if (entry.name == name) return run_command(entry, argc - 1, argv + 1);
   }
-  return wrong_usage(fmt::format("there is no command '{}'{} 'leat --help' lists them", name,
-                                 did_you_mean(name, command_names()) + ";"),
-                     {argv, static_cast<size_t>(argc)});
+  return wrong_usage(explain_command(name), {argv, static_cast<size_t>(argc)});
 }
 
 }  // namespace

@@ -95,6 +95,93 @@ TEST_F(CliTest, AMistypedCommandIsCorrected) {
             "leat: there is no command 'frobnicate'; 'leat --help' lists them\n");
 }
 
+TEST_F(CliTest, CommandsOfOtherProgramsAreTranslated) {
+  for (const auto& [word, here] :
+       std::vector<std::pair<const char*, const char*>>{{"rm", "leat free PATH"},
+                                                        {"sync", "leat cp -r --update SRC DST"},
+                                                        {"warmup", "leat load PATH"},
+                                                        {"info", "leat stat PATH"},
+                                                        {"unmount", "leat umount DIR"}}) {
+    const Said said = leat({word, "x"});
+    EXPECT_EQ(said.code, 2);
+    EXPECT_THAT(said.err, HasSubstr(std::string("there is no command '") + word + "': "));
+    EXPECT_THAT(said.err, HasSubstr(here));
+  }
+  EXPECT_THAT(leat({"--json", "ls"}).err, HasSubstr("flags stand behind it: 'leat ls --json'"));
+  EXPECT_EQ(leat({"-V"}).out, leat({"version"}).out);
+  EXPECT_EQ(leat({"-V"}).code, 0);
+}
+
+// In the words of the other messages, whatever the parser calls it.
+TEST_F(CliTest, WrongUsageSaysWhatWouldBeRight) {
+  struct Case {
+    std::vector<const char*> words;
+    const char* said;
+  };
+  for (const Case& one : std::vector<Case>{
+           {{"mount"}, "mount: SOURCE is missing; it is 'leat mount [FLAGS] SOURCE DIR'; "},
+           {{"ls", "a", "b", "c"}, "ls: 'b', 'c' are too much; it is 'leat ls [--long] [--json] "},
+           {{"status", "extra"}, "status: 'extra' is too much; it is 'leat status"},
+           {{"ls", "-z"}, "ls: there is no flag '-z'; "},
+           {{"load", "--requests", "0", "/x"},
+            "load: --requests takes a number from 1 to 256, not "
+            "'0'; "},
+           {{"load", "--requests", "1", "--requests", "2", "/x"}, "--requests may be given once; "},
+           {{"mount", "--uid", "abc", "s3://b", "/x"}, "mount: --uid takes a number, not 'abc'; "},
+           {{"cp", "--parallel"}, "cp: --parallel takes NUMBER, and nothing follows it; "},
+           {{"jobs", "show", "x"}, "jobs show: JOB takes a number, not 'x'; "},
+           {{"snapshot"}, "snapshot: a command is missing: build, "}}) {
+    const Said said = leat(one.words);
+    EXPECT_EQ(said.code, 2);
+    EXPECT_THAT(said.err, HasSubstr(one.said));
+  }
+}
+
+TEST_F(CliTest, APathAndAUrlAreNotTakenForEachOther) {
+  const std::string mounted = path("mnt");
+  Said swapped = leat({"mount", mounted.c_str(), "s3://b/x?region=r"});
+  EXPECT_EQ(swapped.code, 2);
+  EXPECT_THAT(swapped.err, HasSubstr("SOURCE comes first: 'leat mount s3://b/x " + mounted + "'"));
+  EXPECT_THAT(leat({"mount", "s3://b", "s3://c"}).err, HasSubstr("DIR is a local directory"));
+  for (const std::vector<const char*>& words :
+       std::vector<std::vector<const char*>>{{"load", "s3://b/x"},
+                                             {"free", "s3://b/x"},
+                                             {"refresh", "s3://b/x"},
+                                             {"pin", "s3://b/x"},
+                                             {"umount", "s3://b/x"},
+                                             {"trace", "s3://b/x"},
+                                             {"mounts", "set", "s3://b/x", "ttl=1h"},
+                                             {"mounts", "unset", "s3://b/x", "ttl"},
+                                             {"mounts", "move", "s3://b/x", "/x"},
+                                             {"snapshot", "build", "s3://b/x"},
+                                             {"snapshot", "use", "s3://b/x", "n"},
+                                             {"cache", "ls", "--mount", "s3://b/x"}}) {
+    const Said said = leat(words);
+    EXPECT_EQ(said.code, 2) << words[0] << " " << said.err;
+    EXPECT_THAT(said.err, HasSubstr("mount it with 'leat mount s3://b/x/ DIR'")) << words[0];
+  }
+  const Said copied = leat({"cp", "nofile", "s3://b/x"});
+  EXPECT_EQ(copied.code, 3) << copied.err;
+  EXPECT_THAT(copied.err, HasSubstr("it is in no mount, and there is no such local file"));
+}
+
+TEST_F(CliTest, ATreeOfAStoreIsAddedUp) {
+  const Said text = leat({"du", url_.c_str()});
+  EXPECT_EQ(text.code, 0) << text.err;
+  const std::string below = path("data");
+  EXPECT_EQ(text.out, "4 B   1 file  -  " + below + "/sub\n9 B  2 files  -  " + below + "\n");
+  const Json json = Json::parse(leat({"du", "--json", "--depth", "0", url_.c_str()}).out);
+  EXPECT_EQ(json["files"], 2);
+  EXPECT_EQ(json["directories"], 1);
+  EXPECT_EQ(json["bytes"], 9);
+  EXPECT_FALSE(json.contains("cached_bytes"));
+  EXPECT_TRUE(json["entries"].empty());
+  const Json one = Json::parse(leat({"du", "--json", (url_ + "/a.txt").c_str()}).out);
+  EXPECT_EQ(one["files"], 1);
+  EXPECT_EQ(one["bytes"], 5);
+  EXPECT_EQ(leat({"du", (url_ + "/none").c_str()}).code, 3);
+}
+
 TEST_F(CliTest, WrongFlagsAreUsage) {
   Said wrong = leat({"ls", "--colour"});
   EXPECT_EQ(wrong.code, 2);

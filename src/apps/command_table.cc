@@ -31,6 +31,10 @@ constexpr std::array kCommands = {
                  &make_mounts_command},
     CommandEntry{"ls", kData, "List a folder or a store's prefix",
                  "leat ls -l /mnt/train\n  leat ls s3://my-bucket/train/", &make_ls_command},
+    CommandEntry{"du", kData, "Add up a tree: bytes, files, and the share that is cached",
+                 "leat du /mnt/train\n  leat du --depth 2 /mnt/train\n"
+                 "  leat du --depth 0 s3://my-bucket/train/",
+                 &make_du_command},
     CommandEntry{"stat", kData,
                  "Say what is known of one name: version, source, door, cached share",
                  "leat stat /mnt/train/0001.png", &make_stat_command},

@@ -16,6 +16,7 @@ std::unique_ptr<Command> make_mount_command();
 std::unique_ptr<Command> make_umount_command();
 std::unique_ptr<Command> make_mounts_command();
 std::unique_ptr<Command> make_ls_command();
+std::unique_ptr<Command> make_du_command();
 std::unique_ptr<Command> make_stat_command();
 std::unique_ptr<Command> make_cat_command();
 std::unique_ptr<Command> make_cp_command();

@@ -111,8 +111,7 @@ std::optional<Result<CatalogEntry>> Tree::mount_answer(std::string_view path) co
   const MountTable::Route route = mounts_.route(path);
   if (route.stands) return mount_entry(path);
   if (route.mount) return std::nullopt;
-  return error(StatusCode::kNotFound,
-               fmt::format("{} does not exist: nothing is mounted there or above", path));
+  return error(StatusCode::kNotFound, fmt::format("nothing is mounted at or above {}", path));
 }
 
 CatalogEntry Tree::mount_entry(std::string_view path) const {

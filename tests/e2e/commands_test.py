@@ -178,3 +178,69 @@ def test_an_answer_that_cannot_be_written_is_an_error(leat):
         done = subprocess.run([leat_program(), "--help"], stdout=full, stderr=subprocess.PIPE,
                               env=leat.environment(), check=False)
     assert done.returncode == 1 and b"standard output" in done.stderr
+
+
+def test_du(leat, store, mount, objects):
+    told = leat.json("du", mount)
+    assert (told["files"], told["directories"]) == (4, 2)
+    assert told["bytes"] == 3 * MIB + 70100 and told["cached_bytes"] == 0
+    assert {entry["path"]: entry["bytes"] for entry in told["entries"]} == {
+        str(mount / "a"): 3 * MIB + 100, str(mount / "b"): 70000}
+    leat.run("load", mount / "b")
+    lines = leat.run("du", mount).stdout.splitlines()
+    assert re.fullmatch(rf" *68\.4 KiB +1 file +100% +{mount}/b", lines[1]), lines
+    assert re.fullmatch(rf" *3\.1 MiB +4 files +2% +{mount}", lines[-1]), lines
+    assert leat.json("du", "-d", "0", mount)["entries"] == []
+    url = f"s3://{objects}/a?endpoint={store.endpoint}&region=us-east-1"
+    told = leat.json("du", url, credentials=store.credentials)
+    assert told["bytes"] == 3 * MIB + 100 and "cached_bytes" not in told
+
+
+def said_of(leat, *words):
+    done = leat.run(*words, check=False)
+    assert done.returncode != 0, done.stdout
+    return done.returncode, done.stderr
+
+
+def test_what_is_in_no_mount_is_said_so(leat, mount, objects, folder):
+    for words in (("load", "/etc"), ("free", "/etc"), ("refresh", "/etc"), ("pin", "/etc"),
+                  ("ls", "/etc"), ("stat", "/etc"), ("mounts", "set", "/etc", "ttl=1h"),
+                  ("snapshot", "build", "/etc")):
+        code, said = said_of(leat, *words)
+        assert code == 3 and "/etc is a local path in no mount" in said, (words, said)
+        assert "does not exist" not in said, said
+    missing = os.path.join(folder, "nofile")
+    for words in (("load", missing), ("stat", missing), ("pin", missing)):
+        code, said = said_of(leat, *words)
+        assert code == 3 and f"{missing} does not exist: it is in no mount, and there is no such local" \
+            in said, (words, said)
+
+
+def test_a_mounted_store_is_named_by_its_mount(leat, store, mount, objects, folder):
+    code, said = said_of(leat, "load", f"s3://{objects}/a")
+    assert code == 2 and f"use 'leat load {mount}/a'" in said, said
+    code, said = said_of(leat, "umount", f"s3://{objects}")
+    assert code == 2 and f"use 'leat umount {mount}'" in said, said
+    source, local = os.path.join(folder, "source"), os.path.join(folder, "local")
+    os.makedirs(os.path.join(source, "d"))
+    os.mkdir(local)
+    leat.run("mount", source, local)
+    code, said = said_of(leat, "load", os.path.join(source, "d"))
+    assert code == 3 and f"is the source of one: use {local}/d" in said, said
+    leat.umount(local)
+
+
+def test_a_name_that_does_not_exist_is_not_pinned(leat, mount):
+    code, said = said_of(leat, "pin", mount / "a/thre")
+    assert code == 3 and f"cannot pin {mount}/a/thre" in said and "is still to come" in said
+    assert leat.json("pin")["pinned"] == []
+    leat.run("pin", mount / "a/two")
+    leat.run("pin", "--off", mount / "a/two")
+
+
+def test_a_refused_copy_names_the_place_in_the_store(leat, mount, objects, folder):
+    local = os.path.join(folder, "file")
+    with open(local, "w") as file:
+        file.write("x")
+    code, said = said_of(leat, "cp", local, mount / "a/new")
+    assert code == 1 and f"s3://{objects}/a/new" in said and f"'leat refresh {mount}'" in said

@@ -76,6 +76,7 @@ def use_data(call, mount, url, folder):
     for place in (mount, mount / "d", mount / "d/one", url):
         call("ls", "-l", place)
         call("stat", place)
+        call("du", place)
     call("cat", mount / "d/one")
     call("cp", "-r", url, folder / "copy")
     assert "error" in call("cp", "-r", url, folder / "copy", check=False)

@@ -10,6 +10,7 @@
 #include "apps/cached/job_command.h"
 #include "apps/cached/offline_cache.h"
 #include "apps/client/daemon_client.h"
+#include "apps/client/mount_paths.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
 #include "apps/progress.h"
@@ -67,7 +68,10 @@ class CacheCommand : public Command {
 
   Attempt<> verify_offline();
   Attempt<uint64_t> evict_offline(const EvictRequest& request);
-  std::string wanted_mount() const { return mount_.empty() ? "" : absolute_path(mount_); }
+  Attempt<std::string> wanted_mount(const std::string& part) const {
+    if (mount_.empty()) return std::string();
+    return path_in_mounts("cache " + part + " --mount", mount_);
+  }
 
   std::function<Attempt<>()> action_;
   std::string directory_, mount_, size_, from_, to_;
@@ -108,7 +112,7 @@ void CacheCommand::declare(CLI::App& app) {
 }
 
 Attempt<> CacheCommand::list() {
-  const std::string mount = wanted_mount();
+  LEAT_TRY(const std::string mount, wanted_mount("ls"));
   ObjectPrinter printer(json);
   auto show = [&](const CachedObjectView& object) {
     const bool wanted =
@@ -176,7 +180,8 @@ Attempt<> CacheCommand::verify_offline() {
 }
 
 Attempt<> CacheCommand::evict() {
-  EvictRequest request{.mount = wanted_mount()};
+  EvictRequest request;
+  LEAT_TRY(request.mount, wanted_mount("evict"));
   if (all_ == !size_.empty()) {
     return failure(StatusCode::kInvalidArgument,
                    "cache evict: how much? Write --size 10GiB, or --all");

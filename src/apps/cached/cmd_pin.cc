@@ -3,6 +3,7 @@
 
 #include "apps/cached/job_command.h"
 #include "apps/client/daemon_client.h"
+#include "apps/client/mount_paths.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
 #include "apps/text_table.h"
@@ -22,21 +23,19 @@ class PinCommand : public Command {
 
   Attempt<> run() override {
     if (path_.empty()) return list();
-    if (is_store_url(path_)) {
-      return failure(
-          StatusCode::kInvalidArgument,
-          fmt::format("pin works on folders of a mount, not on {}; mount it first", path_));
-    }
     if (off_ && load_) {
       return failure(StatusCode::kInvalidArgument, "--off and --load exclude each other");
     }
-    MountChange change{.path = absolute_path(path_)};
+    LEAT_TRY(const std::string path, path_in_mounts("pin", path_));
+    LEAT_CHECK_OK(check_in_mounts(path));
+    MountChange change{.path = path};
     if (off_) {
       change.unset = {"pin"};
     } else {
       change.set = {{"pin", "true"}};
     }
     DaemonClient client(runtime_directory());
+    if (!off_) LEAT_CHECK_OK(check_there(client, path));
     LEAT_TRY(Json answer, client.post("/v1/mounts/change", to_json(change)));
     if (load_) {
       JobCommand load(JobRequest{.kind = "load", .path = change.path});
@@ -52,6 +51,17 @@ class PinCommand : public Command {
   }
 
  private:
+  // A mistyped name would be pinned in silence. Of a store that does not answer nothing is known.
+  Attempt<> check_there(DaemonClient& client, const std::string& path) {
+    const Attempt<Json> found = client.get("/v1/stat", {{"path", path}});
+    if (found || found.error().status.code() != StatusCode::kNotFound) return {};
+    return failure(
+        StatusCode::kNotFound,
+        fmt::format("cannot pin {0}: {1}; 'leat mounts set {0} pin=true' pins a name that "
+                    "is still to come",
+                    path, found.error().status.to_string()));
+  }
+
   // What is pinned has a pool of its own in the cache.
   Attempt<> list() {
     LEAT_TRY(HostStatus status, DaemonClient(runtime_directory()).get_as<HostStatus>("/v1/status"));

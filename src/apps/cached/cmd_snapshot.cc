@@ -10,6 +10,7 @@
 
 #include "apps/cached/job_command.h"
 #include "apps/client/daemon_client.h"
+#include "apps/client/mount_paths.h"
 #include "apps/command_table.h"
 #include "apps/daemon/daemon_options.h"
 #include "apps/daemon/snapshot_service.h"
@@ -127,7 +128,7 @@ void SnapshotCommand::declare(CLI::App& app) {
 }
 
 Attempt<> SnapshotCommand::build() {
-  const std::string path = absolute_path(path_);
+  LEAT_TRY(const std::string path, path_in_mounts("snapshot build", path_));
   if (name_.empty()) name_ = default_name(path);
   LEAT_CHECK_OK(check_snapshot_name(name_));
   JobCommand job(JobRequest{"snapshot", path, name_});
@@ -140,7 +141,9 @@ Attempt<> SnapshotCommand::build() {
 
 Attempt<> SnapshotCommand::list() {
   std::map<std::string, std::string> query;
-  if (!path_.empty()) query["path"] = absolute_path(path_);
+  if (!path_.empty()) {
+    LEAT_TRY(query["path"], path_in_mounts("snapshot ls", path_));
+  }
   const char* route = path_.empty() ? "/v1/snapshots" : "/v1/cluster/snapshots";
   LEAT_TRY(Json answer, DaemonClient(runtime_directory()).get(route, query));
   if (json) {
@@ -230,12 +233,12 @@ Attempt<> SnapshotCommand::exchange(const SnapshotUse& use, const std::string& s
 }
 
 Attempt<> SnapshotCommand::use() {
-  const std::string path = absolute_path(path_);
+  LEAT_TRY(const std::string path, path_in_mounts("snapshot use", path_));
   return exchange({path, name_}, fmt::format("{} goes by {}", path, name_));
 }
 
 Attempt<> SnapshotCommand::release() {
-  const std::string path = absolute_path(path_);
+  LEAT_TRY(const std::string path, path_in_mounts("snapshot release", path_));
   return exchange({path, ""}, fmt::format("{} goes by its store again", path));
 }
 
@@ -286,7 +289,9 @@ Attempt<> SnapshotCommand::add() {
 
 Attempt<> SnapshotCommand::remove() {
   std::map<std::string, std::string> query = {{"name", name_}};
-  if (!path_.empty()) query["path"] = absolute_path(path_);
+  if (!path_.empty()) {
+    LEAT_TRY(query["path"], path_in_mounts("snapshot rm", path_));
+  }
   const char* route = path_.empty() ? "/v1/snapshots" : "/v1/cluster/snapshots";
   LEAT_TRY(Json answer, DaemonClient(runtime_directory()).remove(route, query));
   if (json) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "apps/client/daemon_client.h"
+#include "apps/client/mount_paths.h"
 #include "apps/interrupt.h"
 #include "apps/paths.h"
 #include "apps/progress.h"
@@ -199,12 +200,10 @@ Attempt<> JobCommand::run() {
                    "--on-change or --on-mount it does not wait for the job; leave it out and see "
                    "'names_skipped' of the job");
   }
-  if (is_store_url(request_.path)) {
-    return failure(StatusCode::kInvalidArgument,
-                   fmt::format("{} works on folders of a mount, not on {}; mount it first",
-                               request_.kind, request_.path));
+  if (!board_.cluster && request_.kind != "verify") {
+    LEAT_TRY(request_.path, path_in_mounts(request_.kind, request_.path));
+    LEAT_CHECK_OK(check_in_mounts(request_.path));
   }
-  if (!board_.cluster) request_.path = absolute_path(request_.path);
   LEAT_TRY(request_.selection, selection_.selection());
   if (!bandwidth_.empty()) {
     LEAT_TRY(request_.bandwidth, parse_bytes(bandwidth_));
@@ -229,7 +228,7 @@ Attempt<> JobCommand::run() {
   Attempt<> done = strict_ ? check_skipped(ended) : Attempt<>();
   if (done) done = report_job(ended, json, quiet);
   if (done || board_.cluster) return done;
-  return std::unexpected(client.explain_missing(std::move(done).error(), ended.path));
+  return std::unexpected(explain_missing(std::move(done).error(), ended.path));
 }
 
 Attempt<> check_skipped(const JobView& job) {

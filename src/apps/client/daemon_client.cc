@@ -2,7 +2,6 @@
 #include "apps/client/daemon_client.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +9,6 @@
 
 #include "apps/daemon/supervision.h"
 #include "apps/paths.h"
-#include "model/mount_entry.h"
 
 namespace leat {
 namespace {
@@ -133,22 +131,6 @@ Failure DaemonClient::no_daemon() const {
                              "LEAT_RUNTIME_DIR names another",
                              runtime_)),
           ExitCode::kNoDaemon};
-}
-
-Failure DaemonClient::explain_missing(Failure why, const std::string& path) {
-  if (why.status.code() != StatusCode::kNotFound) return why;
-  auto answer = get("/v1/mounts");
-  if (!answer) return why;
-  for (const Json& item : answer->value("mounts", Json::array())) {
-    auto mount = from_json<MountView>(item);
-    // Not asked of the kernel, which would ask the daemon again.
-    if (!mount || is_at_or_below(path, mount->path)) return why;
-  }
-  if (access(path.c_str(), F_OK) != 0) return why;
-  why.status =
-      Status(StatusCode::kNotFound,
-             fmt::format("{} is a local path in no mount; 'leat mounts' lists them", path));
-  return why;
 }
 
 // Of a request that got no answer, or not all of it.

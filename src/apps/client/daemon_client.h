@@ -35,10 +35,6 @@ class DaemonClient {
   Attempt<Json> remove(std::string path, Query query = {});
   Attempt<> stream(std::string path, Query query, BodySink sink);
 
-  // What there is not in the daemon's namespace may well be a local file: says that it is in no
-  // mount, then. Other failures stay as they are.
-  Failure explain_missing(Failure why, const std::string& path);
-
   template <class T>
   Attempt<T> get_as(std::string path, Query query = {}) {
     LEAT_TRY(Json json, get(std::move(path), std::move(query)));

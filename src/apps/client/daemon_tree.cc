@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/client/daemon_client.h"
+#include "apps/client/mount_paths.h"
 #include "apps/client/path_tree.h"
 #include "apps/paths.h"
 #include "model/mount_entry.h"
@@ -47,7 +48,7 @@ class DaemonTree : public PathTree {
   template <class T>
   Attempt<T> explained(Attempt<T> answer, const std::string& path) {
     if (answer) return answer;
-    return std::unexpected(client_.explain_missing(std::move(answer).error(), path));
+    return std::unexpected(explain_missing(std::move(answer).error(), path));
   }
 
   DaemonClient client_{runtime_directory()};

@@ -3,13 +3,14 @@
 
 #include <filesystem>
 
+#include "apps/client/mount_paths.h"
 #include "apps/command_table.h"
 #include "apps/data/selection_flags.h"
 #include "apps/data/tree_copy.h"
-#include "apps/paths.h"
 #include "apps/interrupt.h"
-#include "base/counted.h"
+#include "apps/paths.h"
 #include "apps/text_table.h"
+#include "base/counted.h"
 #include "base/units.h"
 
 namespace leat {
@@ -56,7 +57,13 @@ class CpCommand : public Command {
 Attempt<Target> CpCommand::open_source() {
   if (is_store_url(source_)) return open_target(source_);
   const std::string path = absolute_path(source_);
-  if (is_in_namespace(path) || !fs::exists(path)) return open_target(source_);
+  if (is_in_namespace(path)) return open_target(source_);
+  std::error_code failed;
+  if (!fs::exists(path, failed)) {
+    return failure(
+        StatusCode::kNotFound,
+        fmt::format("cannot copy {}: it is in no mount, and there is no such local file", path));
+  }
   LEAT_TRY(StoreUrl url, StoreUrl::parse("file:///"));
   LEAT_TRY(std::unique_ptr<PathTree> tree, make_store_tree(url));
   return Target{std::move(tree), path};
@@ -77,13 +84,7 @@ Attempt<> CpCommand::run() {
     if (to.size() > 1) to.pop_back();
   } else {
     to = absolute_path(destination_);
-    if (is_in_namespace(to)) {
-      return failure(
-          StatusCode::kReadOnly,
-          fmt::format("cannot copy to {}: folders of mounts take no changes; copy to the "
-                      "store's URL ('leat stat' shows it), then 'leat refresh'",
-                      destination_));
-    }
+    LEAT_CHECK_OK(check_not_in_mounts(to));
     target = make_local_target();
   }
   LEAT_TRY(StatView stat, from.tree->stat(from.path, recursive_));

@@ -89,12 +89,25 @@ class MountCommand : public Command {
   MountRequest request_{.uid = geteuid(), .gid = getegid()};
 };
 
+// Without options, one of which may be a secret.
+std::string shown_url(const std::string& text) {
+  return text.substr(0, text.find('?'));
+}
+
 Attempt<> MountCommand::fill_request() {
   std::erase_if(settings_, [](const auto& setting) { return setting.second.empty(); });
   // The daemon's working directory is another one.
   std::vector<std::string> cache;
   for (const std::string& directory : cache_directories_) cache.push_back(absolute_path(directory));
   if (!cache.empty()) settings_["cache.directory"] = fmt::format("{}", fmt::join(cache, ","));
+  if (is_store_url(directory_)) {
+    return failure(StatusCode::kInvalidArgument,
+                   is_store_url(source_)
+                       ? fmt::format("DIR is a local directory, not a store's URL such as {}",
+                                     shown_url(directory_))
+                       : fmt::format("SOURCE comes first: 'leat mount {} {}'",
+                                     shown_url(directory_), source_));
+  }
   request_.source = is_store_url(source_) ? source_ : absolute_path(source_);
   LEAT_TRY([[maybe_unused]] StoreUrl url, StoreUrl::parse(request_.source));
   request_.path = absolute_path(directory_);

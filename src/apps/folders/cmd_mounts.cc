@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "apps/client/daemon_client.h"
+#include "apps/client/mount_paths.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
 #include "apps/text_table.h"
@@ -105,16 +106,19 @@ Attempt<> MountsCommand::list() {
 }
 
 Attempt<> MountsCommand::set() {
-  MountChange wanted{.path = absolute_path(path_)};
+  MountChange wanted;
+  LEAT_TRY(wanted.path, path_in_mounts("mounts set", path_));
   LEAT_TRY(wanted.set, parse_options(words_));
   return change(std::move(wanted));
 }
 
 Attempt<> MountsCommand::unset() {
-  return change({.path = absolute_path(path_), .unset = words_});
+  LEAT_TRY(std::string path, path_in_mounts("mounts unset", path_));
+  return change({.path = std::move(path), .unset = words_});
 }
 
 Attempt<> MountsCommand::change(MountChange change) {
+  LEAT_CHECK_OK(check_in_mounts(change.path));
   LEAT_TRY(Json answer,
            DaemonClient(runtime_directory()).post("/v1/mounts/change", to_json(change)));
   if (json) {
@@ -126,7 +130,8 @@ Attempt<> MountsCommand::change(MountChange change) {
 }
 
 Attempt<> MountsCommand::move() {
-  const MountMove move{.from = absolute_path(path_), .to = absolute_path(to_)};
+  LEAT_TRY(std::string from, path_in_mounts("mounts move", path_));
+  const MountMove move{.from = std::move(from), .to = absolute_path(to_)};
   LEAT_TRY(Json answer, DaemonClient(runtime_directory()).post("/v1/mounts/move", to_json(move)));
   if (json) {
     print_json(answer);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "apps/client/daemon_client.h"
+#include "apps/client/mount_paths.h"
 #include "apps/command_table.h"
 #include "apps/daemon/mount_target.h"
 #include "apps/paths.h"
@@ -17,7 +18,7 @@ class UmountCommand : public Command {
   }
 
   Attempt<> run() override {
-    std::string path = absolute_path(directory_);
+    LEAT_TRY(std::string path, path_in_mounts("umount", directory_));
     DaemonClient client(runtime_directory());
     Attempt<Json> gone = client.remove("/v1/mounts", {{"path", path}, {"lazy", lazy_ ? "1" : "0"}});
     if (!gone) {

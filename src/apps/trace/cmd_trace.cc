@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "apps/client/daemon_client.h"
+#include "apps/client/mount_paths.h"
 #include "apps/command_table.h"
 #include "apps/paths.h"
 #include "apps/program_version.h"
@@ -96,6 +97,9 @@ class TraceCommand : public Command {
   // The last name is left to the read, so that its being looked up is seen; but where it is a link
   // from elsewhere.
   Attempt<> find_in_mounts(DaemonClient& client) {
+    if (is_store_url(path_)) {
+      LEAT_CHECK_OK(path_in_mounts("trace", path_));
+    }
     LEAT_TRY(Json answer, client.get("/v1/mounts"));
     std::vector<std::string> folders;
     for (const Json& json : answer.at("mounts")) {
