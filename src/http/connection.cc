@@ -2,12 +2,8 @@
 // Invariant: one coroutine, serve(), does everything; wake() and cut() only shut the socket down.
 #include "http/connection.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
-#include <array>
 #include <atomic>
 
 #include "http/message_parser.h"
@@ -24,9 +20,16 @@ Counter requests_total("leat_http_requests_total", "Requests that were answered"
 Counter refused_total("leat_http_refused_total",
                       "Requests refused as broken, too large, too slow, or for too many "
                       "connections");
+Counter slow_total("leat_http_slow_total",
+                   "Requests whose head or body came too slowly, so that they were cut off");
 
 // Whoever is turned away has so long to say what is asked.
 constexpr Clock::duration kTurnedAwayPatience = std::chrono::seconds(1);
+// How far a request has come.
+struct Arrival {
+  enum Stage : uint8_t { kNothing, kHead, kBody } stage = kNothing;
+  Clock::time_point body_begun{};
+};
 
 // What came of waiting for a request.
 struct Incoming {
@@ -35,85 +38,70 @@ struct Incoming {
   ResponseSender::Terms terms;
 };
 
-// "10.0.0.7:40312", "[::1]:40312", or "unix".
-std::string peer_of(int fd) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return {};
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (storage.ss_family == AF_INET) {
-    const auto* address = reinterpret_cast<const sockaddr_in*>(&storage);
-    inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size());
-    return fmt::format("{}:{}", text.data(), ntohs(address->sin_port));
-  }
-  if (storage.ss_family == AF_INET6) {
-    const auto* address = reinterpret_cast<const sockaddr_in6*>(&storage);
-    inet_ntop(AF_INET6, &address->sin6_addr, text.data(), text.size());
-    return fmt::format("[{}]:{}", text.data(), ntohs(address->sin6_port));
-  }
-  return "unix";
-}
-
 class ConnectionImpl : public Connection, public std::enable_shared_from_this<ConnectionImpl> {
  public:
   ConnectionImpl(Stream::Socket socket, Surroundings around, std::stop_token stopping)
       : stream_(std::make_shared<Stream>(std::move(socket))),
         router_(around.router),
         options_(around.options),
-        full_(around.full),
-        patience_(full_ ? std::min<Clock::duration>(options_.idle_timeout, kTurnedAwayPatience)
-                        : options_.idle_timeout),
+        turned_away_because_(std::move(around.turned_away_because)),
+        idle_timeout_(turned_away() ? std::min(options_.idle_timeout, kTurnedAwayPatience)
+                                    : options_.idle_timeout),
+        head_timeout_(std::min(idle_timeout_, options_.head_timeout)),
         sender_(stream_, options_.write_timeout, around.executor),
         context_(Context::background().with_cancel(stopping)),
         stopping_(std::move(stopping)),
-        peer_(peer_of(stream_->fd())) {}
+        address_(RemoteAddress::of(stream_->fd())) {}
 
   Task<> serve() override;
   void wake() override {
     Phase waiting = kWaiting;
     if (phase_.compare_exchange_strong(waiting, kWoken)) stream_->end_reading();
   }
-  std::optional<Clock::time_point> waits_since() const override {
-    if (phase_ != kWaiting) return std::nullopt;
-    return Clock::time_point(Clock::duration(waits_since_.load(std::memory_order_relaxed)));
-  }
+  std::optional<Clock::time_point> evictable_since() const override;
+  bool evict() override;
   void cut() override { stream_->cut(Stream::Cut::kCancelled); }
+  const RemoteAddress& address() const override { return address_; }
 
  private:
-  enum Phase : uint8_t { kAnswering, kWaiting, kWoken };
+  // Waiting: for a whole head. Receiving: a body.
+  enum Phase : uint8_t { kAnswering, kWaiting, kReceiving, kWoken };
 
   Task<bool> begin();
   Task<> refuse_clear_text();
   Task<> answer_all();
   Task<Incoming> receive();
+  bool note_arrival(Arrival& arrival, const RequestParser& parser, const HttpRequest& request);
+  static void note_timeout(const Arrival& arrival);
   Incoming accepted(HttpRequest request, const RequestParser& parser) const;
   Incoming refuse(const ParseFault& fault) const;
-  HttpResponse no_place() const;
   Task<> linger();
 
+  bool turned_away() const { return !turned_away_because_.empty(); }
+  void waits_from(Clock::time_point since) {
+    waits_since_.store(since.time_since_epoch().count(), std::memory_order_relaxed);
+  }
   void wait_for_client() {
-    waits_since_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    waits_from(Clock::now());
     phase_ = kWaiting;
   }
-  // False when it was woken up meanwhile. A header has come, or nothing is waited for.
-  bool header_came() {
-    Phase waiting = kWaiting;
-    return phase_.compare_exchange_strong(waiting, kAnswering);
-  }
+  // False when it was woken up or evicted meanwhile.
+  bool move_on(Phase from, Phase to) { return phase_.compare_exchange_strong(from, to); }
 
   static constexpr size_t kReadAhead = 64 * kKiB;
 
   const std::shared_ptr<Stream> stream_;
   const HttpRouter& router_;
   const HttpServerOptions& options_;
-  const bool full_;
-  const Clock::duration patience_;  // for a header and for a body
+  const std::string turned_away_because_;
+  const Clock::duration idle_timeout_;
+  const Clock::duration head_timeout_;
   ResponseSender sender_;
   const Context context_;
   const std::stop_token stopping_;
-  const std::string peer_;
+  const RemoteAddress address_;
   std::string certificate_;
-  std::atomic<Clock::rep> waits_since_ = 0;  // meant while kWaiting
+  std::atomic<Clock::rep> waits_since_ = 0;  // meant while kWaiting or kReceiving
   std::atomic<Phase> phase_ = kAnswering;
 };
 
@@ -125,26 +113,48 @@ Task<> ConnectionImpl::serve() {
   stream_->close();
 }
 
-// The handshake has as long as a header.
+std::optional<Clock::time_point> ConnectionImpl::evictable_since() const {
+  const Phase phase = phase_;
+  if (phase == kWaiting || phase == kReceiving) {
+    const Clock::duration since(waits_since_.load(std::memory_order_relaxed));
+    return Clock::time_point(since);
+  }
+  const auto blocked = stream_->blocked_since();
+  if (!blocked || options_.write_timeout == Clock::duration::max()) return std::nullopt;
+  return *blocked + options_.blocked_min;
+}
+
+bool ConnectionImpl::evict() {
+  for (const Phase waiting : {kWaiting, kReceiving}) {
+    if (!move_on(waiting, kWoken)) continue;
+    stream_->end_reading();
+    return true;
+  }
+  if (phase_ == kWoken || !stream_->blocked_since()) return false;
+  cut();
+  return true;
+}
+
+// The handshake has as long as a head.
 Task<bool> ConnectionImpl::begin() {
   if (options_.tls == nullptr) co_return true;
   Result<std::unique_ptr<TlsSession>> session = options_.tls->server_session(stream_->fd());
   if (!session) {
-    log::warning("cannot answer {}: {}", peer_, session.error().to_string());
+    log::warning("cannot answer {}: {}", address_.text, session.error().to_string());
     co_return false;
   }
   stream_->begin_tls(std::move(*session));
-  stream_->expires_after(patience_);
+  stream_->expires_after(head_timeout_);
   wait_for_client();
   IoResult shaken{.state = IoResult::kEnd};
   if (!stopping_.stop_requested()) shaken = co_await stream_->shake_hands();
-  if (!header_came()) co_return false;
+  if (!move_on(kWaiting, kAnswering)) co_return false;
   if (shaken.done()) {
     certificate_ = stream_->tls()->peer_name();
     co_return true;
   }
   refused_total.add();
-  log::info("no TLS with {}: {}", peer_, stream_->reason(shaken));
+  log::info("no TLS with {}: {}", address_.text, stream_->reason(shaken));
   const bool in_clear = stream_->tls()->spoken_to_in_clear();
   stream_->end_tls();
   if (in_clear) co_await refuse_clear_text();
@@ -163,7 +173,9 @@ Task<> ConnectionImpl::answer_all() {
   while (!stopping_.stop_requested()) {
     Incoming incoming = co_await receive();
     stream_->expires_never();
-    if (full_ && incoming.request) incoming.refusal = no_place();
+    if (turned_away() && incoming.request) {
+      incoming.refusal = HttpResponse::failure(503, "unavailable", turned_away_because_);
+    }
     if (incoming.refusal) {
       refused_total.add();
       incoming.terms.keep_alive = false;
@@ -180,34 +192,61 @@ Task<> ConnectionImpl::answer_all() {
   }
 }
 
-// A header and a body have `idle_timeout` each, however slowly they trickle.
+// An idle client has `idle_timeout`. From its first byte a head has `head_timeout` altogether, and
+// a body as much again and besides the time that its bytes take at the minimum rate, so that none
+// can be drawn out by sending a byte now and then.
 Task<Incoming> ConnectionImpl::receive() {
   HttpRequest request;
   RequestParser parser(request, {options_.header_bytes_max, options_.body_bytes_max});
   InputBuffer& input = stream_->input();
   wait_for_client();
   if (stopping_.stop_requested()) co_return Incoming();
-  stream_->expires_after(patience_);
-  for (bool header = true;;) {
+  stream_->expires_after(idle_timeout_);
+  Arrival arrival;
+  for (;;) {
     if (!input.empty()) {
       input.consume(parser.put(input.filled()));
       if (parser.fault()) co_return refuse(*parser.fault());
-    }
-    if (header && parser.header_done()) {
-      header = false;
-      if (!header_came()) co_return Incoming();
-      if (!parser.done()) stream_->expires_after(patience_);
+      if (!note_arrival(arrival, parser, request)) co_return Incoming();
     }
     if (parser.done()) co_return accepted(std::move(request), parser);
     const std::span<std::byte> room = input.room(options_.header_bytes_max + kReadAhead);
     if (room.empty()) co_return refuse({ParseFault::kHeaderTooLarge, {}});
     const IoResult got = co_await stream_->read_some(room);
     if (!got.done()) {
-      if (stream_->cut_reason() == Stream::Cut::kTimedOut) refused_total.add();
+      if (stream_->cut_reason() == Stream::Cut::kTimedOut) note_timeout(arrival);
       co_return Incoming();
     }
     input.commit(got.bytes);
   }
+}
+
+// Moves the deadline, and the time since when the client is behind the pace. Returns false if the
+// connection was woken or evicted meanwhile.
+bool ConnectionImpl::note_arrival(Arrival& arrival, const RequestParser& parser,
+                                  const HttpRequest& request) {
+  if (arrival.stage == Arrival::kNothing) {
+    arrival.stage = Arrival::kHead;
+    stream_->expires_after(head_timeout_);
+  }
+  if (!parser.header_done()) return true;
+  if (arrival.stage == Arrival::kHead) {
+    if (parser.done()) return move_on(kWaiting, kAnswering);
+    arrival = {.stage = Arrival::kBody, .body_begun = Clock::now()};
+    waits_from(arrival.body_begun);
+    if (!move_on(kWaiting, kReceiving)) return false;
+  }
+  if (parser.done()) return move_on(kReceiving, kAnswering);
+  const auto earned = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+      static_cast<double>(request.body.size()) / static_cast<double>(options_.body_bytes_s_min)));
+  waits_from(arrival.body_begun + earned);
+  stream_->expires_at(arrival.body_begun + head_timeout_ + earned);
+  return true;
+}
+
+void ConnectionImpl::note_timeout(const Arrival& arrival) {
+  refused_total.add();
+  if (arrival.stage != Arrival::kNothing) slow_total.add();
 }
 
 Incoming ConnectionImpl::accepted(HttpRequest request, const RequestParser& parser) const {
@@ -220,17 +259,10 @@ Incoming ConnectionImpl::accepted(HttpRequest request, const RequestParser& pars
         HttpResponse::failure(400, to_string(parsed.error().code()), parsed.error().message());
     return incoming;
   }
-  request.peer = peer_;
+  request.peer = address_.text;
   request.certificate = certificate_;
   incoming.request = std::move(request);
   return incoming;
-}
-
-HttpResponse ConnectionImpl::no_place() const {
-  return HttpResponse::failure(
-      503, "unavailable",
-      fmt::format("there are {} connections already, and no more are taken; try again later",
-                  options_.connections_max));
 }
 
 Incoming ConnectionImpl::refuse(const ParseFault& fault) const {
@@ -240,6 +272,9 @@ Incoming ConnectionImpl::refuse(const ParseFault& fault) const {
   if (fault.kind == ParseFault::kHeaderTooLarge) {
     status = 431;
     why = "the request's header is larger than " + format_bytes(options_.header_bytes_max);
+  } else if (fault.kind == ParseFault::kUnknownCoding) {
+    status = 501;
+    why = fault.reason;
   } else if (fault.kind == ParseFault::kBodyTooLarge) {
     status = 413;
     why = "the request's body is larger than " + format_bytes(options_.body_bytes_max);
@@ -254,7 +289,7 @@ Task<> ConnectionImpl::linger() {
   constexpr size_t kBytesMax = 8 * kMiB;
   stream_->end_writing();
   std::vector<std::byte> sink(64 * kKiB);
-  stream_->expires_after(std::min<Clock::duration>(patience_, std::chrono::seconds(2)));
+  stream_->expires_after(std::min<Clock::duration>(idle_timeout_, std::chrono::seconds(2)));
   for (size_t taken = 0; taken < kBytesMax;) {
     const IoResult got = co_await stream_->read_some(sink);
     if (!got.done()) co_return;
@@ -266,7 +301,8 @@ Task<> ConnectionImpl::linger() {
 
 std::shared_ptr<Connection> Connection::create(boost::asio::generic::stream_protocol::socket socket,
                                                Surroundings around, std::stop_token stopping) {
-  return std::make_shared<ConnectionImpl>(std::move(socket), around, std::move(stopping));
+  return std::make_shared<ConnectionImpl>(std::move(socket), std::move(around),
+                                          std::move(stopping));
 }
 
 }  // namespace leat

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/message_parser.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
@@ -20,6 +22,12 @@ using Text = boost::beast::string_view;
 constexpr uint64_t kReserveMax = 1 * kMiB;
 constexpr size_t kUsualFields = 8;
 
+// The only transfer coding that is understood, and only alone: RFC 9112, 6.1 and 6.3. Beast takes a
+// message of another coding for one without a body, and so its body for the next message.
+bool is_chunked(Text value) {
+  return same_field_name({value.data(), value.size()}, "chunked");
+}
+
 // What both have in common.
 template <bool kIsRequest>
 class Fields : public bhttp::basic_parser<kIsRequest> {
@@ -27,7 +35,12 @@ class Fields : public bhttp::basic_parser<kIsRequest> {
   Fields(HttpHeaders& headers, std::string& body) : headers_(headers), body_(body) {}
 
  protected:
-  void on_field_impl(bhttp::field, Text name, Text value, ErrorCode&) override {
+  void on_field_impl(bhttp::field field, Text name, Text value, ErrorCode& failed) override {
+    if (field == bhttp::field::transfer_encoding && !is_chunked(value)) {
+      unknown_coding_.assign(value.data(), value.size());
+      failed = bhttp::error::bad_transfer_encoding;
+      return;
+    }
     if (in_trailer_) {
       on_trailer(name, value);
     } else {
@@ -50,6 +63,10 @@ class Fields : public bhttp::basic_parser<kIsRequest> {
 
   HttpHeaders& headers_;
 
+ public:
+  // The transfer coding that is not understood; empty if there is none.
+  const std::string& unknown_coding() const { return unknown_coding_; }
+
  private:
   std::size_t append(Text body) {
     body_.append(body.data(), body.size());
@@ -57,6 +74,7 @@ class Fields : public bhttp::basic_parser<kIsRequest> {
   }
 
   std::string& body_;
+  std::string unknown_coding_;
   bool in_trailer_ = false;
 };
 
@@ -69,7 +87,13 @@ size_t put_into(Parser& parser, std::span<const std::byte> filled,
   ParseFault::Kind kind = ParseFault::kBroken;
   if (failed == bhttp::error::header_limit) kind = ParseFault::kHeaderTooLarge;
   if (failed == bhttp::error::body_limit) kind = ParseFault::kBodyTooLarge;
-  fault = ParseFault{kind, failed.message()};
+  std::string reason = failed.message();
+  if (const std::string& coding = parser.unknown_coding(); !coding.empty()) {
+    kind = ParseFault::kUnknownCoding;
+    reason = fmt::format(
+        "the transfer coding '{}' is not supported; send a Content-Length or chunks", coding);
+  }
+  fault = ParseFault{kind, std::move(reason)};
   return used;
 }
 
@@ -84,6 +108,14 @@ class RequestParser::Impl : public Fields<true> {
   int version = 11;
 
  private:
+  // Chunks came with HTTP/1.1, so a proxy between may have framed the message otherwise.
+  void on_field_impl(bhttp::field field, Text name, Text value, ErrorCode& failed) override {
+    if (field == bhttp::field::transfer_encoding && version < 11) {
+      failed = bhttp::error::bad_transfer_encoding;
+    } else {
+      Fields::on_field_impl(field, name, value, failed);
+    }
+  }
   void on_request_impl(bhttp::verb, Text method, Text target, int said, ErrorCode&) override {
     request_.method.assign(method.data(), method.size());
     request_.target.assign(target.data(), target.size());

@@ -17,7 +17,7 @@ namespace leat {
 
 // Why something is no message, or none that is taken.
 struct ParseFault {
-  enum Kind : uint8_t { kHeaderTooLarge, kBodyTooLarge, kBroken } kind;
+  enum Kind : uint8_t { kHeaderTooLarge, kBodyTooLarge, kUnknownCoding, kBroken } kind;
   std::string reason;
 };
 

@@ -8,19 +8,26 @@
 namespace leat {
 namespace {
 
-Counter idle_ended("leat_http_idle_ended_total",
-                   "Connections without a request that ended because others wanted their places");
+Counter evicted_total("leat_http_evicted_total",
+                      "Connections closed to make room for others: idle, or too slow");
 
 }  // namespace
 
 void OpenConnections::add(Ptr connection) {
+  const RemoteAddress& address = connection->address();
   std::lock_guard lock(mutex_);
+  if (address.is_ip) ++counts_[address.group];
   connections_.insert(std::move(connection));
 }
 
 bool OpenConnections::remove(const Ptr& connection) {
+  const RemoteAddress& address = connection->address();
   std::lock_guard lock(mutex_);
-  connections_.erase(connection);
+  const bool was_there = connections_.erase(connection) > 0;
+  if (was_there && address.is_ip) {
+    const auto counted = counts_.find(address.group);
+    if (--counted->second == 0) counts_.erase(counted);
+  }
   return !door_open_ && connections_.empty();
 }
 
@@ -35,25 +42,56 @@ std::vector<OpenConnections::Ptr> OpenConnections::all() const {
   return {connections_.begin(), connections_.end()};
 }
 
-void OpenConnections::end_idlest(size_t count) {
-  using Idle = std::pair<Clock::time_point, Ptr>;
-  const Clock::time_point now = Clock::now();
-  std::vector<Idle> idle;
+size_t OpenConnections::count(const RemoteAddress& address) const {
+  std::lock_guard lock(mutex_);
+  const auto counted = counts_.find(address.group);
+  return address.is_ip && counted != counts_.end() ? counted->second : 0;
+}
+
+std::vector<OpenConnections::Candidate> OpenConnections::evictable_locked(
+    Clock::time_point until) const {
+  std::vector<Candidate> candidates;
+  for (const Ptr& connection : connections_) {
+    const auto since = connection->evictable_since();
+    if (since && *since <= until) candidates.push_back({*since, connection});
+  }
+  return candidates;
+}
+
+size_t OpenConnections::evict_oldest(std::vector<Candidate> candidates, size_t count) {
+  if (candidates.size() > count) {
+    std::ranges::nth_element(candidates, candidates.begin() + ptrdiff_t(count), {},
+                             &Candidate::since);
+    candidates.resize(count);
+  }
+  size_t evicted = 0;
+  for (const Candidate& candidate : candidates) evicted += candidate.connection->evict() ? 1 : 0;
+  evicted_total.add(evicted);
+  return evicted;
+}
+
+size_t OpenConnections::evict(size_t count) {
+  std::vector<Candidate> candidates;
+  {
+    const Clock::time_point now = Clock::now();
+    std::lock_guard lock(mutex_);
+    if (now < next_look_) return 0;
+    candidates = evictable_locked(now - kIdleMin);
+    if (candidates.empty()) next_look_ = now + kLookAgain;
+  }
+  return evict_oldest(std::move(candidates), count);
+}
+
+bool OpenConnections::evict_one_of(const RemoteAddress& address) {
+  std::vector<Candidate> candidates;
   {
     std::lock_guard lock(mutex_);
-    if (now < next_look_) return;
-    for (const Ptr& connection : connections_) {
-      const auto since = connection->waits_since();
-      if (since && now - *since >= kIdleMin) idle.emplace_back(*since, connection);
-    }
-    if (idle.empty()) next_look_ = now + kIdleMin / 10;
+    candidates = evictable_locked(Clock::now() - kOwnIdleMin);
   }
-  if (idle.size() > count) {
-    std::ranges::nth_element(idle, idle.begin() + ptrdiff_t(count), {}, &Idle::first);
-    idle.resize(count);
-  }
-  for (const auto& [_, connection] : idle) connection->wake();
-  idle_ended.add(idle.size());
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    return candidate.connection->address().group != address.group;
+  });
+  return evict_oldest(std::move(candidates), 1) > 0;
 }
 
 }  // namespace leat

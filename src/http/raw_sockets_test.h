@@ -27,7 +27,15 @@ namespace leat {
 // A client that says exactly what a test wants it to.
 class RawClient {
  public:
-  explicit RawClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // `from`: the address of loopback that it comes from, as a number of this host's order.
+  explicit RawClient(uint16_t port, uint32_t from = INADDR_LOOPBACK)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(from);
+    if (from != INADDR_LOOPBACK) {
+      EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
+    }
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);

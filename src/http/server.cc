@@ -17,6 +17,7 @@
 #include "http/open_connections.h"
 #include "runtime/semaphore.h"
 #include "telemetry/log.h"
+#include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
@@ -24,6 +25,15 @@ namespace {
 namespace asio = boost::asio;
 using Protocol = asio::generic::stream_protocol;
 using ErrorCode = boost::system::error_code;
+
+Counter address_refused_total(
+    "leat_http_address_refused_total",
+    "Connections refused because their remote address had its share of places");
+
+// At a time, of the connections that are answered 503, if `turned_away_max` is 0.
+constexpr unsigned kStandingMin = 8;
+// While no place is free, the server looks so often for a connection to evict.
+constexpr Clock::duration kPlaceWait = std::chrono::milliseconds(50);
 
 struct ServerState {
   ServerState(Listener listener, HttpRouter routes, HttpServerOptions limits, Executor& on)
@@ -34,7 +44,7 @@ struct ServerState {
         strand(asio::make_strand(on.any())),
         acceptor(strand, Protocol(listener.family, 0), listener.fd),
         places(limits.connections_max),
-        standing(limits.turned_away_max) {}
+        standing(std::max(limits.turned_away_max, kStandingMin)) {}
 
   const HttpEndpoint endpoint;
   const HttpRouter router;
@@ -61,22 +71,40 @@ struct Place {
   bool standing = false;
 };
 
-// Without one nobody is accepted.
+// Keeps a reserve of places for clients that come, at the cost of the clients that are idle or too
+// slow.
+void keep_places_free(const StatePtr& state) {
+  const uint64_t reserve = std::max(state->options.connections_max / 32, 1u);
+  if (state->places.in_use() + reserve <= state->options.connections_max) return;
+  state->connections.evict(2 * reserve);
+}
+
+// No client is accepted without a place.
 Task<Result<Place>> find_place(StatePtr state, Context context) {
   if (auto free = state->places.try_acquire(1)) co_return Place{.permit = std::move(*free)};
   const bool standing = state->options.turned_away_max > 0;
   Semaphore& wanted = standing ? state->standing : state->places;
-  Result<Semaphore::Permit> permit =
-      co_await wanted.acquire(context, 1, "a place for a connection");
-  if (!permit) co_return Error(permit.error());
-  co_return Place{.permit = std::move(*permit), .standing = standing};
+  for (;;) {
+    keep_places_free(state);
+    Context turn = context.with_timeout(kPlaceWait);
+    Result<Semaphore::Permit> permit = co_await wanted.acquire(turn, 1, "a place for a connection");
+    if (permit) co_return Place{.permit = std::move(*permit), .standing = standing};
+    if (permit.error().code() != StatusCode::kTimedOut) co_return Error(permit.error());
+  }
 }
 
-// Who comes finds a place that somebody has left who asked nothing, rather than none.
-void keep_places_free(const StatePtr& state) {
-  const uint64_t reserve = std::max(state->options.connections_max / 32, 1u);
-  if (state->places.in_use() + reserve <= state->options.connections_max) return;
-  state->connections.end_idlest(2 * reserve);
+size_t share_of(const RemoteAddress& address, const HttpServerOptions& options) {
+  if (options.connections_per_address_max > 0) return options.connections_per_address_max;
+  const unsigned share =
+      address.is_loopback ? options.connections_max / 4 * 3 : options.connections_max / 2;
+  return std::max(share, 1u);
+}
+
+// Whether one more connection of this address stays within its share. Evicts one of its own if that
+// helps.
+bool within_share(const StatePtr& state, const RemoteAddress& address) {
+  if (state->connections.count(address) < share_of(address, state->options)) return true;
+  return state->connections.evict_one_of(address);
 }
 
 void welcome(const StatePtr& state, Protocol::socket socket, Place place) {
@@ -84,14 +112,29 @@ void welcome(const StatePtr& state, Protocol::socket socket, Place place) {
   if (place.standing) {
     if (auto free = state->places.try_acquire(1)) place = {.permit = std::move(*free)};
   }
+  std::string full;
+  if (place.standing) {
+    full = fmt::format("there are {} connections already, and no more are taken; try again later",
+                       state->options.connections_max);
+  } else if (const auto address = RemoteAddress::of(socket.native_handle());
+             !within_share(state, address)) {
+    address_refused_total.add();
+    full = fmt::format(
+        "{} connections from this address are open already, and no more are taken; close some",
+        share_of(address, state->options));
+    auto permit = state->standing.try_acquire(1);
+    if (!permit) return;  // closes the socket
+    place = {.permit = std::move(*permit), .standing = true};
+  }
   ErrorCode ignored;
   if (state->endpoint.unix_path.empty()) socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   auto executor = socket.get_executor();
   Connection::Surroundings around{.router = state->router,
                                   .options = state->options,
                                   .executor = state->executor,
-                                  .full = place.standing};
-  auto connection = Connection::create(std::move(socket), around, state->stopping.get_token());
+                                  .turned_away_because = std::move(full)};
+  auto connection =
+      Connection::create(std::move(socket), std::move(around), state->stopping.get_token());
   state->connections.add(connection);
   asio::co_spawn(executor, serve_one(state, std::move(connection), std::move(place.permit)),
                  end_process_for);

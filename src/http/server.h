@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // HttpServer: HTTP/1.1 on one endpoint. Every dimension that a client controls has a limit.
 //
-// Guarantees: a request that is broken or too large is answered (400, 413, 431) and its connection
-// closed; a client that sends nothing for `idle_timeout` or takes nothing for `write_timeout` is
-// cut off, and a header that trickles in has no longer than the first altogether; more clients than
-// `connections_max` wait in the kernel's queue, or are told so (`turned_away_max`). Thread-safe.
+// Guarantees:
+// - A request that is broken or too large is answered (400, 413, 431, 501) and its connection
+//   closed.
+// - A client that sends nothing for `idle_timeout` or takes nothing for `write_timeout` is cut off.
+//   So is a client that sends a head or a body slower than `head_timeout` and `body_bytes_s_min`.
+// - If places run out, the connection that is idle for the longest is closed to make room.
+// - Clients above `connections_max` that find no place wait in the kernel's queue, or are answered
+//   503 (`turned_away_max`). Clients above the share of one remote address are answered 503.
+// Thread-safe.
 #pragma once
 
 #include <memory>
@@ -21,12 +26,22 @@ struct HttpServerOptions {
   uint32_t header_bytes_max = 16 * kKiB;
   uint64_t body_bytes_max = 1 * kMiB;
   unsigned connections_max = 256;
+  // Connections of one remote address (IPv6: of one /64). 0: half of connections_max, and three
+  // quarters for loopback. A Unix socket has no such bound.
+  unsigned connections_per_address_max = 0;
   // So many at a time above that are answered 503 at once, so that who asks whether we live sees
   // that we do, and the others can ask elsewhere. 0: they wait in the kernel's queue.
   unsigned turned_away_max = 0;
   Clock::duration idle_timeout = std::chrono::seconds(60);
+  // For a whole head from its first byte, for a TLS handshake, and for a body to begin.
+  Clock::duration head_timeout = std::chrono::seconds(10);
+  // Minimum mean rate of a body after `head_timeout`, bytes/s.
+  uint64_t body_bytes_s_min = 16 * kKiB;
   // For the client to take any more of an answer; max(): as long as it likes.
   Clock::duration write_timeout = std::chrono::seconds(60);
+  // A client that takes nothing of an answer for so long gives its place to others if places run
+  // out; not where write_timeout is max().
+  Clock::duration blocked_min = std::chrono::seconds(5);
   // How long stop() waits for answers under way before it cuts their connections.
   Clock::duration stop_timeout = std::chrono::seconds(2);
   // Null: in clear. Else it must have a certificate; with a CA, clients must have one as well.

@@ -133,9 +133,15 @@ Task<IoResult> Stream::shake_hands() {
 
 Task<> Stream::wait_for(IoResult::State what) {
   ErrorCode ignored;  // the next attempt will tell
-  const auto kind =
-      what == IoResult::kWaitRead ? asio::socket_base::wait_read : asio::socket_base::wait_write;
-  co_await socket_.async_wait(kind, redirect_error(use_awaitable, ignored));
+  if (what == IoResult::kWaitRead) {
+    co_await socket_.async_wait(asio::socket_base::wait_read,
+                                redirect_error(use_awaitable, ignored));
+    co_return;
+  }
+  blocked_since_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  co_await socket_.async_wait(asio::socket_base::wait_write,
+                              redirect_error(use_awaitable, ignored));
+  blocked_since_.store(0, std::memory_order_relaxed);
 }
 
 Task<ErrorCode> Stream::connect(asio::generic::stream_protocol::endpoint endpoint) {
@@ -196,6 +202,12 @@ void Stream::end_reading() {
 Stream::Cut Stream::cut_reason() const {
   std::lock_guard lock(mutex_);
   return cut_;
+}
+
+std::optional<Clock::time_point> Stream::blocked_since() const {
+  const Clock::rep since = blocked_since_.load(std::memory_order_relaxed);
+  if (since == 0) return std::nullopt;
+  return Clock::time_point(Clock::duration(since));
 }
 
 void Stream::end_writing() {

@@ -7,10 +7,12 @@
 // Time limits and cancellation cut: they shut the socket down, which ends whatever waits for it.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -75,6 +77,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // From any thread: who reads sees the end; what is being written goes on.
   void end_reading();
   Cut cut_reason() const;
+  // From any thread: since when the other end takes nothing of what is written. Nothing if no write
+  // waits.
+  std::optional<Clock::time_point> blocked_since() const;
 
   // The end of what is sent, said to the other end.
   void end_writing();
@@ -103,6 +108,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Clock::time_point deadline_ = Clock::time_point::max();
   Clock::time_point armed_for_ = Clock::time_point::max();
   Cut cut_ = Cut::kNone;
+  std::atomic<Clock::rep> blocked_since_ = 0;  // 0: no write waits
 };
 
 }  // namespace leat
