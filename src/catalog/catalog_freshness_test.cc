@@ -150,6 +150,47 @@ TEST_F(CatalogTest, NamesOfASourceThatIsToldNothingLastNoLongerThanItSays) {
   EXPECT_EQ(source->lists(), 3u);
 }
 
+// One that others serve by ages of their own, and answers from their memory.
+class ServedSource : public MemorySource {
+ public:
+  std::atomic<Clock::duration> present = Clock::duration::max(), missing = Clock::duration::max();
+  std::atomic<Clock::duration> asked_age_max = Clock::duration::max();
+
+  NameTtl ttl_max(std::string_view directory) const override {
+    return directory == "free/" ? NameTtl() : NameTtl{present, missing};
+  }
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    asked_age_max = request.age_max;
+    Result<ListPage> page = co_await MemorySource::list(std::move(context), std::move(request));
+    if (page) page->age = 1s;
+    co_return page;
+  }
+};
+
+TEST_F(CatalogTest, TheSmallerAgeOfMountAndSourceHolds) {
+  const auto source = std::make_shared<ServedSource>();
+  source->present = Clock::duration(4s);
+  source->missing = Clock::duration(1s);
+  source->put("x", "1");
+  source->put("free/y", "1");
+  mount("/m", source, "", "max-age=60s");
+  const Clock::time_point asked = Clock::time_point(Clock::duration(now_.load()));
+  EXPECT_EQ(lookup("/m/x")->fresh_until, asked + 3s) << "of its age a second is over";
+  EXPECT_EQ(source->asked_age_max.load(), Clock::duration(2s));
+  EXPECT_EQ(list("/m").value()->fresh_until(), asked + 3s);
+  EXPECT_EQ(lookup("/m/free/y")->fresh_until, asked + 59s);
+  EXPECT_FALSE(lookup("/m/coming"));
+  source->put("x", "22");
+  source->put("coming", "1");
+  pass(1s);
+  EXPECT_TRUE(lookup("/m/coming")) << "its own age would be 5 s";
+  pass(2s);
+  EXPECT_EQ(lookup("/m/x")->info.size, 2u);
+  mount("/short", source, "", "max-age=2s");
+  const Clock::time_point later = Clock::time_point(Clock::duration(now_.load()));
+  EXPECT_EQ(lookup("/short/x")->fresh_until, later + 1s);
+}
+
 TEST_F(CatalogTest, WhatNeverChangesLastsThoughItsSourceIsToldNothing) {
   const auto source = std::make_shared<ToldSource>();
   source->told = false;

@@ -55,7 +55,8 @@ Directory::Directory(std::string path, MountPtr mount, std::string key, bool tel
 
 Clock::time_point Directory::until(const Freshness& freshness, AskedAt at) const {
   if (freshness.mode == Freshness::Mode::kImmutable) return Clock::time_point::max();
-  return std::min(add_saturating(at.store, freshness.max_age),
+  const Clock::duration max_age = std::min<Clock::duration>(freshness.max_age, present_max_.load());
+  return std::min(add_saturating(at.store, max_age),
                   add_saturating(at.source, mount_->source->names_last()));
 }
 
@@ -69,7 +70,20 @@ Clock::time_point Directory::listing_until(AskedAt at) const {
 }
 
 Clock::time_point Directory::missing_until(std::string_view name, Clock::time_point at) const {
-  return add_saturating(at, policy_.of_file(name).freshness.missing_age());
+  const Clock::duration age = policy_.of_file(name).freshness.missing_age();
+  return add_saturating(at, std::min(age, missing_max_.load()));
+}
+
+Clock::duration Directory::answer_age_max() const {
+  const Clock::duration own = policy_.freshness.answer_age_max();
+  if (kept_for_good()) return own;
+  return std::min(own, present_max_.load() / 2);
+}
+
+void Directory::note_ttl_max() {
+  const NameTtl ttl = mount_->source->ttl_max(key_);
+  present_max_ = ttl.present;
+  missing_max_ = ttl.missing;
 }
 
 bool Directory::listing_is_fresh(Clock::time_point now) const {
@@ -238,12 +252,13 @@ uint64_t Directory::listed_by() const {
 }
 
 std::pair<ListingFlightPtr, bool> Directory::join_listing(uint64_t seen, Clock::time_point now) {
+  note_ttl_max();
   std::lock_guard lock(mutex_);
   if (listed_by_ != seen && !expired_ && !missing_) return {nullptr, false};
   // One that began before an expire() may bring what was there before it.
   if (listing_flight_ && listing_flight_->epoch == epoch_) return {listing_flight_, false};
   ListingFlightPtr flight = begin_listing_locked(now);
-  flight->age_max = policy_.freshness.answer_age_max();
+  flight->age_max = answer_age_max();
   return {flight, true};
 }
 
@@ -298,6 +313,7 @@ DirectoryNews Directory::finish_listing(const ListingFlight& flight,
   bool gone = !table && (table.error().code() == StatusCode::kNotFound ||
                          table.error().code() == StatusCode::kNotDirectory);
   NameTable* fresh = table ? table->get() : nullptr;
+  note_ttl_max();
   for (;;) {
     NameTablePtr before;
     {
@@ -353,6 +369,7 @@ void Directory::settle_singles(const ListingFlight& flight, NameTable* table, Di
 
 DirectoryNews Directory::finish_check(const CheckFlightPtr& flight, const std::string& name,
                                       Result<CheckedName>& checked) {
+  note_ttl_max();
   std::lock_guard lock(mutex_);
   DirectoryNews news;
   auto found = check_flights_.find(name);
@@ -429,6 +446,8 @@ DirectoryPtr Directory::successor(MountPtr mount) {
   next->checks_spent_ = checks_spent_;
   next->singles_ = singles_;
   next->counted_ = std::exchange(counted_, 0);
+  next->present_max_ = present_max_.load();
+  next->missing_max_ = missing_max_.load();
   forgotten_ = true;
   return next;
 }

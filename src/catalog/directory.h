@@ -154,6 +154,10 @@ class Directory {
   Clock::time_point fresh_until(const NameRecord& record, AskedAt at) const;
   Clock::time_point listing_until(AskedAt at) const;
   Clock::time_point missing_until(std::string_view name, Clock::time_point at) const;
+  // How old an answer of a source may be that it gives from memory.
+  Clock::duration answer_age_max() const;
+  // Asks the source for its bounds, which change with the mounts of a cluster. Not under the lock.
+  void note_ttl_max();
   // A kernel may keep the listing for good, so it has to be told of names that come.
   bool tells_added() const { return tells_new_ || kept_for_good(); }
   bool kept_for_good() const { return policy_.freshness.mode == Freshness::Mode::kImmutable; }
@@ -171,6 +175,9 @@ class Directory {
   const bool tells_new_;
   const std::string key_;
   std::atomic<uint64_t> used_at_ = 0;
+  // Source::ttl_max, as of the last request.
+  std::atomic<Clock::duration> present_max_ = Clock::duration::max();
+  std::atomic<Clock::duration> missing_max_ = Clock::duration::max();
 
   mutable std::mutex mutex_;
   NameTablePtr listing_;           // null until loaded

@@ -10,6 +10,7 @@
 #include "cluster/stripes.h"
 #include "peer/changes.h"
 #include "peer/mount_lookup.h"
+#include "peer/mount_ttl.h"
 #include "peer/replicas/hedged_read.h"
 #include "peer/replicas/replica_hints.h"
 #include "telemetry/log.h"
@@ -78,6 +79,9 @@ class ClusterSource : public Source {
     if (options_.hears == nullptr || options_.hears()) return Clock::duration::max();
     return kChangesBelieved;
   }
+  NameTtl ttl_max(std::string_view directory) const override {
+    return ttls_.of(map_.view(), directory);
+  }
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
@@ -102,6 +106,7 @@ class ClusterSource : public Source {
   const PeerRouter router_;
   const uint64_t seed_;
   std::atomic<uint64_t> reads_ = 0;
+  mutable MountTtls ttls_;
   // Outlives what is under way.
   const std::shared_ptr<ReplicaHints> hints_ = std::make_shared<ReplicaHints>();
   const std::shared_ptr<Hedges> hedges_ = Hedges::make(options_.hedges);

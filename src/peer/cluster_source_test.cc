@@ -71,6 +71,25 @@ class ClusterSourceTest : public ::testing::Test {
 
 using Keys = std::vector<std::string>;
 
+TEST_F(ClusterSourceTest, NamesAreBoundedByTheMountsOwnAges) {
+  EXPECT_EQ(source_->ttl_max("").present, Clock::duration::max()) << "above all mounts";
+  EXPECT_EQ(source_->ttl_max("data/train/").present, seconds(60)) << "the default";
+  EXPECT_EQ(source_->ttl_max("data/train/").missing, milliseconds(2500));
+  const auto change = [&](const char* freshness, const char* negative_age) {
+    cluster_.change([&](ClusterView& view) {
+      view.mounts.at("/data/train").options = {{"freshness", freshness},
+                                               {"negative_age", negative_age}};
+    });
+  };
+  change("max-age=4s", "2s");
+  EXPECT_EQ(source_->ttl_max("data/train/b/").present, seconds(4));
+  EXPECT_EQ(source_->ttl_max("data/train/b/").missing, seconds(1));
+  change("max-age=1s", "10s");
+  EXPECT_EQ(source_->ttl_max("data/train/").missing, milliseconds(500));
+  change("immutable", "2s");
+  EXPECT_EQ(source_->ttl_max("data/train/").present, Clock::duration::max());
+}
+
 TEST_F(ClusterSourceTest, ShowsWhatIsMountedAndWhatLeadsThere) {
   EXPECT_EQ(list(""), Keys{"data/"});
   EXPECT_EQ(list("data/"), Keys{"data/train/"});

@@ -116,6 +116,12 @@ inline ReadRequest rest_of(ReadRequest request) {
   return request;
 }
 
+// For how long at most after the store was asked names may be believed.
+struct NameTtl {
+  Clock::duration present = Clock::duration::max();
+  Clock::duration missing = Clock::duration::max();
+};
+
 // On what a write depends; neither: on nothing.
 struct WriteCondition {
   bool absent = false;   // there is no such object
@@ -187,6 +193,14 @@ class Source {
   // of freshness, and unless they never change. Where a source is told of changes, and may believe
   // its names until then, that is short while it is not. Never waits.
   virtual Clock::duration names_last() const { return Clock::duration::max(); }
+
+  // Upper bound on how long names in `directory` ("" or ending in '/') may be cached, counted from
+  // when the store was asked. A source that others serve by a freshness of their own, as a mount of
+  // a cluster has, returns theirs. Names that a mount calls immutable are not bounded. Never waits.
+  virtual NameTtl ttl_max(std::string_view directory) const {
+    static_cast<void>(directory);
+    return {};
+  }
 
   // One object; kNotFound when there is none. A key that ends in '/' asks for a directory: a real
   // one, a marker, or anything below it. kUnsupported for a key that cannot be addressed.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "catalog/mount_table.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 #include "vfs/listed_directory.h"
@@ -112,7 +113,10 @@ Clock::duration CatalogFileSystem::missing_age(NodeId parent, std::string_view n
   const NodePtr node = nodes_.find(parent);
   const std::optional<NodeFacts> facts = nodes_.facts(parent);
   if (!node || !facts || !facts->mount) return Clock::duration::zero();
-  return freshness_of(*node, facts->mount, name).missing_age();
+  const Clock::duration own = freshness_of(*node, facts->mount, name).missing_age();
+  if (facts->mount->snapshot) return own;
+  const std::string key = directory_key_in_mount(*facts->mount, path_of(*node));
+  return std::min(own, facts->mount->source->ttl_max(key).missing);
 }
 
 // ---- attributes

@@ -244,6 +244,20 @@ def test_what_nobody_tells_is_seen_when_worker_and_client_believe_it_no_more(mak
         assert read(mount, name) == body(name, 2), name
 
 
+def test_a_client_believes_no_longer_than_the_mount_of_the_cluster_says(make_cluster, s3):
+    """Cluster mount: 4 s. Client: the default, a minute. No worker finds the change by itself."""
+    cluster = make_cluster(2)
+    cluster.mount("data/train", "/aged", "-o", "freshness=max-age=4s", "-o", "negative_age=2s")
+    mount = cluster.client().mount_cluster("/aged")
+    name, coming = "train/small/001", mount / "small" / "coming"
+    assert read(mount, name) == body(name)
+    assert not coming.exists()
+    s3.put_object(Bucket="data", Key=name, Body=body(name, 2))
+    s3.put_object(Bucket="data", Key="train/small/coming", Body=b"new")
+    wait_until(lambda: read(mount, name) == body(name, 2) and coming.exists(),
+               "the change to be seen", timeout_s=20, interval_s=0.5)
+
+
 def test_a_daemon_that_begins_anew_while_no_worker_answers_keeps_its_folder(make_cluster):
     cluster = make_cluster(2)
     client = cluster.client()

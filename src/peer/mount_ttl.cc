@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peer/mount_ttl.h"
+
+#include "model/policy_settings.h"
+#include "model/store_url.h"
+#include "peer/mount_lookup.h"
+
+namespace leat {
+namespace {
+
+Freshness freshness_of(const ClusterMount& mount) {
+  std::map<std::string, std::string> options;
+  if (const Result<StoreUrl> url = StoreUrl::parse(mount.source); url) options = url->options;
+  for (const auto& [name, value] : mount.options) options[name] = value;
+  PolicySettings settings;
+  for (std::string_view option : policy_options()) {
+    if (auto given = options.find(std::string(option)); given != options.end()) {
+      settings.mount.insert(*given);
+    }
+  }
+  const Result<MadePolicy> made = make_policy(mount.path, settings, {});
+  return made ? made->policy.freshness : Freshness();
+}
+
+bool ages(const Freshness& freshness) {
+  return freshness.mode == Freshness::Mode::kMaxAge || freshness.mode == Freshness::Mode::kValidate;
+}
+
+}  // namespace
+
+NameTtl name_ttl_of(const ClusterMount& mount) {
+  const Freshness freshness = freshness_of(mount);
+  NameTtl ttl;
+  if (ages(freshness)) ttl.present = freshness.max_age;
+  ttl.missing = freshness.missing_age() / 2;
+  return ttl;
+}
+
+NameTtl MountTtls::of(const ClusterViewPtr& view, std::string_view key) {
+  const ClusterMount* mount = find_mounted(*view, key).mount;
+  if (mount == nullptr) return {};
+  std::lock_guard lock(mutex_);
+  if (view_ != view) {
+    by_mount_.clear();
+    view_ = view;
+  }
+  const auto known = by_mount_.find(mount->path);
+  if (known != by_mount_.end()) return known->second;
+  return by_mount_[mount->path] = name_ttl_of(*mount);
+}
+
+}  // namespace leat
