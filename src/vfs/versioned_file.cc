@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vfs/versioned_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "telemetry/log.h"
@@ -23,6 +25,15 @@ class LocalBacking : public BackingFile {
  private:
   const SourceFilePtr file_;
 };
+
+// Fewer bytes than were asked for would make the kernel take their end for the file's end, so that
+// programs read a file that is too short without an error.
+Result<Bytes> whole(Result<Bytes> bytes, ByteRange range) {
+  if (!bytes || bytes->size() == range.size) return bytes;
+  return error(StatusCode::kInternal,
+               fmt::format("got {} bytes in place of {} at {}; this is a fault of leat, report it",
+                           bytes->size(), range.size, range.offset));
+}
 
 StreamOptions stream_options(uint64_t look_ahead_bytes) {
   StreamOptions options;
@@ -53,7 +64,7 @@ std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
     return Bytes(std::move(buffer));
   }
   std::optional<Bytes> bytes = parts_.fetcher.try_read(*ref_, range);
-  if (!bytes) return std::nullopt;  // read() follows and notes the stream
+  if (!bytes || bytes->size() != range.size) return std::nullopt;  // read() notes the stream
   look_ahead(range);
   parts_.metrics->in_place.add();
   parts_.metrics->bytes.add(range.size);
@@ -66,6 +77,7 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
   const bool cached = on_disk(range);
   const Clock::time_point begin = Clock::now();
   Result<Bytes> bytes = co_await read_range(context, range);
+  bytes = whole(std::move(bytes), range);
   FolderMetrics& metrics = *parts_.metrics;
   if (!bytes) {
     metrics.errors.add();

@@ -9,6 +9,7 @@ import mmap
 import os
 import random
 import struct
+import subprocess
 
 import pytest
 
@@ -195,6 +196,51 @@ def test_a_file_that_changes_its_size(leat, store, s3, bucket, folder, change):
     put_version(s3, bucket, base, first)
     wait_until(lambda: (mount / "f").stat().st_size == size_of(base, first), "the size to go back")
     assert (mount / "f").read_bytes() == content("f", first, 0, size_of(base, first))
+
+
+def test_what_is_gone_is_never_an_end_of_file(leat, store, s3, bucket, folder):
+    """A read that reaches bytes that are gone may stop before them; the next one is ESTALE.
+
+    Every other 256 KiB of the file are in the page cache, so that reads of 1 MiB begin in what is
+    there and end in what is not.
+    """
+    size, step = 8 * MIB, 512 * KIB
+    body = random.Random(3).randbytes(size)
+    s3.put_object(Bucket=bucket, Key="f", Body=body)
+    mount = leat.mount(store, bucket, os.path.join(folder, "mnt"), "-o", "look_ahead=0",
+                       freshness="max-age=1s")
+    held = os.open(mount / "f", os.O_RDONLY)
+    try:
+        os.posix_fadvise(held, 0, 0, os.POSIX_FADV_RANDOM)
+        for offset in range(0, size, step):
+            assert os.pread(held, 64 * KIB, offset) == body[offset:offset + 64 * KIB]
+        s3.put_object(Bucket=bucket, Key="f", Body=b"other")
+        wait_until(lambda: (mount / "f").stat().st_size == 5, "the new version")
+        stopped = stale = 0
+        for offset in range(0, size - MIB, 192 * KIB):
+            at = offset
+            try:
+                while at < offset + MIB:
+                    got = os.pread(held, offset + MIB - at, at)
+                    assert got, f"an end of file at {at} of {size}"
+                    assert got == body[at:at + len(got)]
+                    stopped += len(got) < offset + MIB - at
+                    at += len(got)
+            except OSError as error:
+                assert error.errno == errno.ESTALE, error
+                stale += 1
+        print(f"{stopped} reads stopped early, {stale} ended in ESTALE")
+        assert stale > 0
+        assert os.fstat(held).st_size == size
+        os.lseek(held, 0, os.SEEK_SET)
+        cat = subprocess.run(["cat"], stdin=held, capture_output=True, check=False, timeout=60)
+        assert cat.returncode != 0 and b"Stale file handle" in cat.stderr, cat.stderr
+        with open(held, "rb", closefd=False) as file, pytest.raises(OSError) as failed:
+            file.seek(0)
+            file.read()
+        assert failed.value.errno == errno.ESTALE
+    finally:
+        os.close(held)
 
 
 def test_random_pages_of_a_mapping(leat, store, s3, bucket, folder, seed):
