@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "cluster/record_text.h"
@@ -30,7 +31,9 @@ Id id_of(const Json& json) {
 Json members_json(const std::vector<RingRecord::Member>& members) {
   Json list = Json::array();
   for (const auto& member : members) {
-    list.push_back({{"worker", member.worker.to_hex()}, {"capacity", member.capacity_bytes}});
+    list.push_back({{"worker", member.worker.to_hex()},
+                    {"capacity", member.capacity_bytes},
+                    {"address", member.address}});
   }
   return list;
 }
@@ -38,7 +41,8 @@ Json members_json(const std::vector<RingRecord::Member>& members) {
 std::vector<RingRecord::Member> members_of(const Json& list) {
   std::vector<RingRecord::Member> members;
   for (const Json& one : list) {
-    members.push_back({id_of<WorkerId>(one.at("worker")), one.at("capacity").get<uint64_t>()});
+    members.push_back({id_of<WorkerId>(one.at("worker")), one.at("capacity").get<uint64_t>(),
+                       one.value("address", "")});
   }
   std::ranges::sort(members, {}, &RingRecord::Member::worker);
   const auto twice = std::ranges::adjacent_find(members, {}, &RingRecord::Member::worker);
@@ -97,24 +101,38 @@ ClusterMount mount_of_json(const Json& json) {
 Json ring_json(const RingRecord& ring) {
   return {{"v", kRecordVersion},
           {"members", members_json(ring.members)},
+          {"unit", ring.unit},
           {"bound", ring.bound},
           {"previous", members_json(ring.previous)},
           {"previous_epoch", ring.previous_epoch},
+          {"previous_unit", ring.previous_unit},
           {"previous_bound", ring.previous_bound}};
+}
+
+uint64_t unit_of(const Json& json, const char* name) {
+  const uint64_t unit = json.value(name, kCoarseRingUnit);
+  if (std::has_single_bit(unit) && unit >= kMiB && unit <= kCoarseRingUnit) return unit;
+  throw Json::other_error::create(501, "a unit of weights that is none", &json);
 }
 
 RingRecord ring_of(const Json& json) {
   return {.members = members_of(json.at("members")),
+          .unit = unit_of(json, "unit"),
           .bound = json.value("bound", 0u),
           .previous = members_of(json.value("previous", Json::array())),
           .previous_epoch = json.value("previous_epoch", RegistryRevision{0}),
+          .previous_unit = unit_of(json, "previous_unit"),
           .previous_bound = json.value("previous_bound", 0u)};
 }
 
 void set_ring(ClusterView& view, RegistryRevision epoch, const RingRecord& record) {
-  view.ring = make_ring(epoch, record.members, record.bound);
+  view.ring = make_ring(epoch, record.members, record.bound, record.unit);
+  for (const RingRecord::Member& member : record.members) {
+    if (!member.address.empty()) view.ring_addresses[member.worker] = member.address;
+  }
   if (record.previous_epoch != 0) {
-    view.previous = make_ring(record.previous_epoch, record.previous, record.previous_bound);
+    view.previous = make_ring(record.previous_epoch, record.previous, record.previous_bound,
+                              record.previous_unit);
   }
 }
 
@@ -147,11 +165,11 @@ std::string mount_key(std::string_view path) {
 }
 
 Ring make_ring(RegistryRevision epoch, const std::vector<RingRecord::Member>& members,
-               uint32_t bound) {
+               uint32_t bound, uint64_t unit) {
   std::vector<uint64_t> capacities;
   for (const auto& member : members) capacities.push_back(member.capacity_bytes);
-  if (bound == 0) bound = ring_bound(capacities, 0);
-  const std::vector<uint32_t> weights = ring_weights(capacities, bound);
+  if (bound == 0) bound = ring_bound(capacities, 0, unit);
+  const std::vector<uint32_t> weights = ring_weights(capacities, bound, unit);
   std::vector<RingMember> weighted;
   for (size_t i = 0; i < members.size(); ++i) {
     weighted.push_back({members[i].worker, weights[i]});

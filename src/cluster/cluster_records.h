@@ -31,22 +31,26 @@ struct RingRecord {
   struct Member {
     WorkerId worker{};
     uint64_t capacity_bytes = 0;
+    std::string address{};  // where it was last; empty: a program wrote it that did not say
     friend bool operator==(const Member&, const Member&) = default;
   };
   std::vector<Member> members{};  // by worker
-  // No weight is above it (GiB); 0, of a program that knew none: four times the median.
+  // Of weights (ring_weights); programs that know none read and write kCoarseRingUnit.
+  uint64_t unit = kCoarseRingUnit;
+  // No weight is above it; 0, of a program that knew none: four times the median.
   uint32_t bound = 0;
   // What it was before, and its epoch; 0: nothing was.
   std::vector<Member> previous{};
   RegistryRevision previous_epoch = 0;
+  uint64_t previous_unit = kCoarseRingUnit;
   uint32_t previous_bound = 0;
 
   friend bool operator==(const RingRecord&, const RingRecord&) = default;
 };
 
-// `bound` as in the record.
+// `bound` and `unit` as in the record.
 Ring make_ring(RegistryRevision epoch, const std::vector<RingRecord::Member>& members,
-               uint32_t bound = 0);
+               uint32_t bound = 0, uint64_t unit = kCoarseRingUnit);
 
 std::string encode_worker(const WorkerInfo& worker);
 Result<WorkerInfo> decode_worker(std::string_view text);

@@ -38,6 +38,8 @@ struct ClusterView {
   RegistryRevision revision = 0;  // 0: nothing is known yet
   std::string cluster{};          // its name
   Ring ring{};
+  // Where the ring's members were last, those that are gone included. Workers only.
+  std::map<WorkerId, std::string> ring_addresses{};
   // Of the epoch before, for as long as its owners may still have what others own now.
   std::optional<Ring> previous{};
   std::map<WorkerId, WorkerInfo> workers{};  // whose lease stands

@@ -106,31 +106,34 @@ WorkerId Ring::owner(PlacementKey key) const {
 
 namespace {
 
-// 0 for who has none.
-uint64_t whole_gib(uint64_t bytes) {
-  return bytes == 0 ? 0 : std::max<uint64_t>(bytes / kGiB, 1);
+// 0 for a worker that has none.
+uint64_t units_of(uint64_t bytes, uint64_t unit) {
+  if (bytes == 0) return 0;
+  const uint64_t step = std::clamp(std::bit_floor(bytes) / 16, unit, kGiB);
+  return std::max<uint64_t>(bytes / step * (step / unit), 1);
 }
 
 }  // namespace
 
-uint32_t ring_bound(const std::vector<uint64_t>& capacities_bytes, uint32_t now) {
-  std::vector<uint64_t> gib;
+uint32_t ring_bound(const std::vector<uint64_t>& capacities_bytes, uint32_t now, uint64_t unit) {
+  std::vector<uint64_t> sizes;
   for (uint64_t bytes : capacities_bytes) {
-    if (bytes != 0) gib.push_back(whole_gib(bytes));
+    if (bytes != 0) sizes.push_back(units_of(bytes, unit));
   }
-  if (gib.empty()) return now;
-  std::ranges::sort(gib);
+  if (sizes.empty()) return now;
+  std::ranges::sort(sizes);
   const auto bound_at = [&](size_t tenths) {
-    const uint64_t size = gib[gib.size() * tenths / 10];
+    const uint64_t size = sizes[sizes.size() * tenths / 10];
     return static_cast<uint32_t>(std::min<uint64_t>(size * kWeightBoundMedians, kRingWeightMax));
   };
   return now >= bound_at(4) && now <= bound_at(6) ? now : bound_at(5);
 }
 
-std::vector<uint32_t> ring_weights(const std::vector<uint64_t>& capacities_bytes, uint32_t bound) {
+std::vector<uint32_t> ring_weights(const std::vector<uint64_t>& capacities_bytes, uint32_t bound,
+                                   uint64_t unit) {
   std::vector<uint32_t> weights;
   for (uint64_t bytes : capacities_bytes) {
-    weights.push_back(static_cast<uint32_t>(std::min<uint64_t>(whole_gib(bytes), bound)));
+    weights.push_back(static_cast<uint32_t>(std::min<uint64_t>(units_of(bytes, unit), bound)));
   }
   return weights;
 }

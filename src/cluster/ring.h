@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "model/file_ref.h"
 #include "model/worker_id.h"
 
@@ -60,13 +61,21 @@ class Ring {
   std::vector<Place> places_;  // of those with a weight, by id
 };
 
+// Bytes of one unit of weight. Programs before kFineRingProtocol count in kCoarseRingUnit.
+inline constexpr uint64_t kRingUnit = 16 * kMiB;
+inline constexpr uint64_t kCoarseRingUnit = kGiB;
+
 // What nobody's weight is to be above: four times the median, since a larger disk brings no faster
 // network. One worker more or less may make the median another size, and with it all weights that
 // are bounded; so `now` (0: there is none) stays for as long as it is that of a median which two
 // fifths and three fifths of the workers enclose: it moves when a tenth of them have changed.
-uint32_t ring_bound(const std::vector<uint64_t>& capacities_bytes, uint32_t now);
+uint32_t ring_bound(const std::vector<uint64_t>& capacities_bytes, uint32_t now,
+                    uint64_t unit = kCoarseRingUnit);
 
-// Weights from capacities in bytes: GiB, at least 1 for whoever has any, and at most `bound`.
-std::vector<uint32_t> ring_weights(const std::vector<uint64_t>& capacities_bytes, uint32_t bound);
+// Weights from capacities in bytes, in `unit` (a power of two up to 1 GiB), at least 1 for whoever
+// has any, and at most `bound`. A capacity is rounded down to a sixteenth of itself, to a unit at
+// the finest and a GiB at the coarsest, since the free space of a disk moves a little all the time.
+std::vector<uint32_t> ring_weights(const std::vector<uint64_t>& capacities_bytes, uint32_t bound,
+                                   uint64_t unit = kCoarseRingUnit);
 
 }  // namespace leat

@@ -6,21 +6,35 @@
 namespace leat {
 namespace {
 
-// A capacity that follows the free space of a disk moves a little all the time, and places do not.
-bool same_places(const RingRecord& one, const RingRecord& other) {
-  return make_ring(0, one.members, one.bound).members() ==
-         make_ring(0, other.members, other.bound).members();
+// Weights in bytes, whatever the unit of the record.
+std::vector<std::pair<WorkerId, uint64_t>> places_of(const RingRecord& record) {
+  std::vector<std::pair<WorkerId, uint64_t>> places;
+  const Ring ring = make_ring(0, record.members, record.bound, record.unit);
+  for (const RingMember& member : ring.members()) {
+    places.emplace_back(member.worker, member.weight * record.unit);
+  }
+  return places;
 }
 
-// That of a ring which was written before there was one in the record is the one it was made by.
-uint32_t next_bound(const RingRecord& now, const std::vector<RingRecord::Member>& next) {
-  const auto capacities = [](const std::vector<RingRecord::Member>& members) {
-    std::vector<uint64_t> all;
-    for (const RingRecord::Member& member : members) all.push_back(member.capacity_bytes);
-    return all;
-  };
-  const uint32_t bound = now.bound != 0 ? now.bound : ring_bound(capacities(now.members), 0);
-  return ring_bound(capacities(next), bound);
+std::vector<uint64_t> capacities_of(const std::vector<RingRecord::Member>& members) {
+  std::vector<uint64_t> all;
+  for (const RingRecord::Member& member : members) all.push_back(member.capacity_bytes);
+  return all;
+}
+
+// The bound of a ring that was written before records had one is that which it was made by.
+uint32_t next_bound(const RingRecord& now, const RingRecord& next) {
+  const uint64_t bound =
+      now.bound != 0 ? now.bound : ring_bound(capacities_of(now.members), 0, now.unit);
+  const uint64_t in_unit = std::min<uint64_t>(bound * now.unit / next.unit, kRingWeightMax);
+  return ring_bound(capacities_of(next.members), static_cast<uint32_t>(in_unit), next.unit);
+}
+
+// Every worker makes the ring of the record by itself, so the unit is one that all of them read.
+uint64_t unit_for(const std::map<WorkerId, WorkerInfo>& workers) {
+  const bool fine =
+      std::ranges::all_of(workers, [](const auto& one) { return one.second.reads_fine_rings(); });
+  return fine ? kRingUnit : kCoarseRingUnit;
 }
 
 }  // namespace
@@ -31,7 +45,9 @@ std::optional<RingRecord> RingPlan::next(const RingRecord& now, RegistryRevision
   std::map<WorkerId, Clock::time_point> absent;
   std::vector<RingRecord::Member> members;
   for (const auto& [id, worker] : workers) {
-    if (worker.state == WorkerState::kActive) members.push_back({id, worker.capacity_bytes});
+    if (worker.state == WorkerState::kActive) {
+      members.push_back({id, worker.capacity_bytes, worker.address});
+    }
   }
   for (const RingRecord::Member& member : now.members) {
     if (workers.contains(member.worker)) continue;
@@ -43,14 +59,15 @@ std::optional<RingRecord> RingPlan::next(const RingRecord& now, RegistryRevision
   }
   absent_since_ = std::move(absent);
   std::ranges::sort(members, {}, &RingRecord::Member::worker);
-  RingRecord next{.members = std::move(members)};
-  next.bound = next_bound(now, next.members);
-  if (epoch != 0 && same_places(next, now)) return std::nullopt;
+  RingRecord next{.members = std::move(members), .unit = unit_for(workers)};
+  next.bound = next_bound(now, next);
+  if (epoch != 0 && places_of(next) == places_of(now)) return std::nullopt;
   if (given_ && at - *given_ < rest_ * now.members.size()) return std::nullopt;
   given_ = at;
   if (epoch != 0) {
     next.previous = now.members;
     next.previous_epoch = epoch;
+    next.previous_unit = now.unit;
     next.previous_bound = now.bound;
   }
   return next;

@@ -131,6 +131,43 @@ TEST(RingPlan, ADiskThatGrewCountsMore) {
   EXPECT_NE(make_ring(0, next->members).members(), make_ring(0, ring->members).members());
 }
 
+TEST(RingPlan, SmallCachesHaveSmallSharesWhereAllCanReadThem) {
+  RingPlan plan(kPatience);
+  Workers all;
+  for (const auto& [name, mib] : {std::pair("a", 1024), {"b", 200}, {"c", 1024}}) {
+    all[worker(name)] = {.id = worker(name),
+                         .address = std::string(name) + ":7480",
+                         .capacity_bytes = uint64_t(mib) * kMiB,
+                         .protocol = kFineRingProtocol};
+  }
+  const RingRecord ring = *plan.next({}, 0, all, kStart);
+  const RingRecord read = *decode_ring(encode_ring(ring));
+  EXPECT_EQ(read, ring);
+  EXPECT_EQ(read.unit, kRingUnit);
+  const Ring made = make_ring(1, read.members, read.bound, read.unit);
+  for (const RingMember& one : made.members()) {
+    EXPECT_EQ(one.weight, one.worker == worker("b") ? 12u : 64u);
+  }
+  EXPECT_FALSE(plan.next(ring, 7, all, kStart));
+  // One that comes from an earlier version counts in GiB, and so do all while it is there.
+  all[worker("d")] = {.id = worker("d"), .capacity_bytes = kGiB, .protocol = kBatchProtocol};
+  const RingRecord mixed = *plan.next(ring, 7, all, kStart);
+  EXPECT_EQ(mixed.unit, kCoarseRingUnit);
+  EXPECT_EQ(mixed.previous_unit, kRingUnit);
+  EXPECT_EQ(mixed.previous_bound, ring.bound);
+  for (const RingMember& one : make_ring(1, mixed.members, mixed.bound, mixed.unit).members()) {
+    EXPECT_EQ(one.weight, 1u);
+  }
+}
+
+TEST(RingPlan, AFinerUnitMovesNothingByItself) {
+  RingPlan plan(kPatience);
+  Workers all = workers({"a", "b"});  // 100 GiB each
+  const RingRecord coarse = *plan.next({}, 0, all, kStart);
+  for (auto& [id, one] : all) one.protocol = kFineRingProtocol;
+  EXPECT_FALSE(plan.next(coarse, 7, all, kStart));
+}
+
 // Of the weights of both, how much is another one's afterwards.
 double moved(const RingRecord& before, const RingRecord& after) {
   auto shares = [](const RingRecord& record) {

@@ -170,6 +170,22 @@ TEST(RingWeights, AreGibibytesAndBounded) {
   EXPECT_EQ(weights_of({}), std::vector<uint32_t>{});
 }
 
+TEST(RingWeights, FollowCapacitiesBelowAGibibyte) {
+  const auto fine = [](const std::vector<uint64_t>& capacities) {
+    return ring_weights(capacities, kRingWeightMax, kRingUnit);
+  };
+  EXPECT_EQ(fine({200 * kMiB, kGiB, 64 * kMiB, kMiB, 0}), (std::vector<uint32_t>{12, 64, 4, 1, 0}));
+  // A sixteenth of itself, and a GiB at most: a disk whose free space moves a little keeps it.
+  EXPECT_EQ(fine({1536 * kMiB, 1599 * kMiB, 1600 * kMiB}), (std::vector<uint32_t>{96, 96, 100}));
+  EXPECT_EQ(fine({100 * kGiB, 101 * kGiB - 1}), (std::vector<uint32_t>{6400, 6400}));
+  // The same shares as before for whole numbers of GiB.
+  const std::vector<uint64_t> whole{100 * kGiB, 3 * kGiB, 17 * kGiB};
+  for (size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(fine(whole)[i], 64 * ring_weights(whole, kRingWeightMax)[i]);
+  }
+  EXPECT_EQ(ring_bound({200 * kMiB, 200 * kMiB, kGiB}, 0, kRingUnit), 48u);
+}
+
 // So many of 1, 4 and 100 GiB.
 std::vector<uint64_t> sizes(size_t small, size_t large, size_t huge) {
   std::vector<uint64_t> capacities(small, kGiB);

@@ -15,7 +15,8 @@ enum class WorkerState : uint8_t {
 };
 
 inline constexpr uint32_t kBatchProtocol = 1;
-inline constexpr uint32_t kPeerProtocol = kBatchProtocol;  // of this program
+inline constexpr uint32_t kFineRingProtocol = 2;  // reads rings whose weights are below a GiB
+inline constexpr uint32_t kPeerProtocol = kFineRingProtocol;  // of this program
 
 struct WorkerInfo {
   WorkerId id{};
@@ -28,10 +29,12 @@ struct WorkerInfo {
   uint64_t capacity_bytes = 0;
   WorkerState state = WorkerState::kActive;
   std::string version{};  // of its program
-  // Of its data door: what it answers beyond the first one. From kBatchProtocol on: batches.
+  // What it knows beyond the first one: batches from kBatchProtocol on, fine rings from
+  // kFineRingProtocol on.
   uint32_t protocol = 0;
 
   bool answers_batches() const { return protocol >= kBatchProtocol; }
+  bool reads_fine_rings() const { return protocol >= kFineRingProtocol; }
 
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };
