@@ -99,6 +99,24 @@ def test_a_client_with_a_wrong_clock_is_told_to_set_it(make_cluster, offset):
     assert "clock" in refused.stderr and "NTP" in refused.stderr, refused.stderr
 
 
+def test_a_worker_whose_cache_was_emptied_says_so(make_cluster):
+    """A restart with what it had says nothing; one without it is a worker of another identity."""
+    cluster = make_cluster(2)
+    worker = cluster.workers[1]
+
+    def restart():
+        worker.end()
+        worker.start()
+        cluster.wait_for_ring(cluster.workers)
+        return worker.counter("leat_cluster_caches_lost_total")
+    assert restart() == 0
+    shutil.rmtree(worker.cache_dir)
+    assert restart() == 1
+    said = worker.log.read_text()
+    assert "begins with an empty cache" in said and worker.address in said, said[-2000:]
+    assert restart() == 0
+
+
 def test_odd_names_are_read_as_they_are(make_cluster, s3):
     odd = ["with space", "plus+and%20", "quote'\"", "ünïcode", "a&b=c?d#e", "new\nline", "-dash", "%",
            "..dots", "back\\slash", "x" * 255, "ta\tb", "emoji 🦊", "semi;colon", "[brackets]*"]

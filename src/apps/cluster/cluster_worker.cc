@@ -13,6 +13,7 @@
 #include "apps/cluster/worker_news.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_records.h"
+#include "cluster/lost_cache.h"
 #include "cluster/view_signal.h"
 #include "doors/peer/own_peer.h"
 #include "doors/peer/peer_door.h"
@@ -124,6 +125,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   JobDoor job_door_{door_, map_};
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<DescriptorDoor> files_door_;  // null where none is given
+  WorkerInfo self_;                             // as it joined
   std::unique_ptr<ClusterMember> member_;
   std::atomic<RegistryMap*> registry_map_ = nullptr;  // of member_
   std::unique_ptr<ClusterJobBook> job_book_;
@@ -210,7 +212,7 @@ Result<> ClusterWorkerImpl::begin() {
   give_files();
   ClusterMemberOptions member{
       .cluster = options_.cluster, .ttl = options_.ttl, .ring = options_.ring};
-  member.self = make_self(server_->endpoint());
+  member.self = self_ = make_self(server_->endpoint());
   member.on_view = [this](const ClusterViewPtr& view) { take_view(view); };
   member_ = ClusterMember::start(*registry_, std::move(member), executor_);
   registry_map_ = &member_->map();
@@ -281,6 +283,7 @@ SourcePtr ClusterWorkerImpl::wrap(const ClusterMount& mount, SourcePtr source) {
 
 void ClusterWorkerImpl::take_view(const ClusterViewPtr& view) {
   const ClusterViewPtr before = map_.view();
+  if (before->revision == 0) note_lost_cache(*view, self_);
   peers_.update(*view);
   for (const auto& [path, mount] : view->mounts) {
     if (replica_sources_.find(mount.store) != nullptr) continue;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/lost_cache.h"
+
+#include <algorithm>
+
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace leat {
+namespace {
+
+Counter lost_total("leat_cluster_caches_lost_total",
+                   "Starts of this worker at which its cache directory was another than the one "
+                   "that the cluster knew at its address");
+
+}  // namespace
+
+std::optional<WorkerId> worker_before(const ClusterView& view, const WorkerInfo& self) {
+  const auto& members = view.ring.members();
+  if (std::ranges::find(members, self.id, &RingMember::worker) != members.end()) return {};
+  // A lease that stands still says where a worker is now; the ring where it was.
+  for (const auto& [id, worker] : view.workers) {
+    if (id != self.id && worker.address == self.address) return id;
+  }
+  for (const auto& [id, address] : view.ring_addresses) {
+    if (address == self.address && view.worker(id) == nullptr) return id;
+  }
+  return {};
+}
+
+void note_lost_cache(const ClusterView& view, const WorkerInfo& self) {
+  const std::optional<WorkerId> before = worker_before(view, self);
+  if (!before) return;
+  lost_total.add();
+  log::warning(
+      "worker {} at {} begins with an empty cache: the cluster knew worker {} there, whose cache "
+      "directory was emptied or replaced; what it held is fetched again",
+      self.id.to_hex(), self.address, before->to_hex());
+}
+
+}  // namespace leat
