@@ -294,13 +294,24 @@ Task<PeerReply<CopyStep>> PeerClient::copy(Context context, PeerCopy request) {
   co_return decoded(reply, &decode_copy_step);
 }
 
-Task<Result<>> PeerClient::ping() const {
+Task<Result<HttpResponse>> PeerClient::answer_to_ping() const {
   const Context context = Context::background().with_timeout(options_.ping_timeout);
   HttpRequest request{.path = "/peer/v1/ping"};
   finish(request);
-  Result<HttpResponse> response = co_await pinging_.request(context, std::move(request));
+  co_return co_await pinging_.request(context, std::move(request));
+}
+
+Task<Result<>> PeerClient::ping() const {
+  Result<HttpResponse> response = co_await answer_to_ping();
   if (!response) co_return Error(response.error());
   co_return Result<>();  // whatever it says, it lives
+}
+
+Task<Result<>> PeerClient::check() const {
+  Result<HttpResponse> response = co_await answer_to_ping();
+  if (!response) co_return Error(response.error());
+  if (response->status / 100 == 2) co_return Result<>();
+  co_return error(decode_peer_error(response->status, response->body));
 }
 
 Task<Result<ClusterViewPtr>> PeerClient::view(Context context, RegistryRevision after) {

@@ -59,7 +59,10 @@ class PeerClient : public Peer, public BatchAsker, public std::enable_shared_fro
   Task<PeerReply<HttpResponse>> call(Context context, HttpRequest request, PeerRoute route,
                                      Clock::duration grace) override;
 
+  // Whether it lives, whatever it says.
   Task<Result<>> ping() const;
+  // Whether it accepts our requests; kPermissionDenied with its reason if it refuses them.
+  Task<Result<>> check() const;
   // Null, or no changes and no number: nothing new for so long that the worker answers all the
   // same.
   Task<Result<ClusterViewPtr>> view(Context context, RegistryRevision after);
@@ -79,6 +82,7 @@ class PeerClient : public Peer, public BatchAsker, public std::enable_shared_fro
 
   static Task<> try_again(std::shared_ptr<const PeerClient> self);
 
+  Task<Result<HttpResponse>> answer_to_ping() const;
   void finish(HttpRequest& request) const;
   // The whole of an answer.
   // `grace`: before it an answer is not overdue.

@@ -117,6 +117,29 @@ def test_a_worker_whose_cache_was_emptied_says_so(make_cluster):
     assert restart() == 0
 
 
+def test_a_worker_whose_clock_is_off_is_shown_as_that(make_cluster):
+    """It holds its lease, and refuses what others ask it as they refuse what it asks."""
+    cluster = make_cluster(1)
+    late = cluster.new_worker(1)
+    late.settings.update(clock_off_by("-1h"))
+    late.start()
+    try:
+        for seen_by, other in ((cluster.workers[0], late), (late, cluster.workers[0])):
+            wait_until(lambda by=seen_by, of=other: (cluster.members(by) or {}).get(
+                of.address, {}).get("state") == "refusing", "the state to be shown", timeout_s=60)
+            trouble = cluster.members(seen_by)[other.address]["trouble"]
+            assert "clock" in trouble and "NTP" in trouble, trouble
+            assert "is refusing: " in seen_by.run("cluster").stdout
+        assert "refuses the requests of this worker" in cluster.workers[0].log.read_text()
+        shown = cluster.workers[0].json("status")["clusters"][0]
+        assert shown["refusing"] == 1 and "clock" in shown["trouble"], shown
+        assert cluster.workers[0].counter("leat_peer_checks_refused_total") > 0
+        found = cluster.workers[0].run("doctor", "--no-speed", check=False).stdout
+        assert "daemon.cluster" in found, found
+    finally:
+        late.end()
+
+
 def test_odd_names_are_read_as_they_are(make_cluster, s3):
     odd = ["with space", "plus+and%20", "quote'\"", "ünïcode", "a&b=c?d#e", "new\nline", "-dash", "%",
            "..dots", "back\\slash", "x" * 255, "ta\tb", "emoji 🦊", "semi;colon", "[brackets]*"]

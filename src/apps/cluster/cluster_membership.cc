@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/cluster/cluster_membership.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace leat {
@@ -25,8 +27,16 @@ ClusterMembershipView membership_of(const ClusterStatusView& status) {
                              .workers = status.workers.size(),
                              .draining = in_state("draining"),
                              .gone = in_state("gone"),
+                             .unanswering = in_state("unreachable"),
+                             .refusing = in_state("refusing"),
                              .mounts = status.mounts.size(),
                              .trouble = status.trouble};
+  const auto refusing =
+      std::ranges::find(status.workers, std::string("refusing"), &ClusterWorkerView::state);
+  if (view.trouble.empty() && refusing != status.workers.end()) {
+    view.trouble = fmt::format("{} refuses the requests of this worker: {}", refusing->address,
+                               refusing->trouble);
+  }
   view.mounts_refused =
       count_of(status.mounts, [](const auto& mount) { return !mount.trouble.empty(); });
   auto self = std::ranges::find(status.workers, status.self, &ClusterWorkerView::id);

@@ -195,6 +195,11 @@ Attempt<> ClusterCommand::status() {
                fmt::format("{:.1f} %", worker.share * 100), notes});
   }
   if (std::string text = table.to_string(); !text.empty()) print(text);
+  for (const ClusterWorkerView& worker : view.workers) {
+    if (worker.trouble.empty()) continue;
+    print(fmt::format("worker {} is {}: {}", worker.id.substr(0, 8), worker.state,
+                      printable(worker.trouble)));
+  }
   for (const ClusterMountView& mount : view.mounts) {
     print(fmt::format(
         "{} from {}{}", printable(mount.path), mount.source,

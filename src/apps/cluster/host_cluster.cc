@@ -10,8 +10,6 @@
 #include <ranges>
 #include <set>
 
-#include "apps/cluster/cluster_membership.h"
-#include "apps/cluster/cluster_mounts.h"
 #include "apps/cluster/cluster_options.h"
 #include "apps/cluster/job_door.h"
 #include "doors/admin/codec_cluster.h"
@@ -73,15 +71,6 @@ Result<std::vector<std::string>> seeds_of(const StoreUrl& url) {
   return seeds;
 }
 
-// With the options by which it could be mounted again.
-ClusterMountView view_of(const ClusterMount& mount) {
-  ClusterMountView view{.path = mount.path, .source = mount.source, .options = mount.options};
-  if (mount.replicas > 1) {
-    view.options[std::string(kReplicasOption)] = std::to_string(mount.replicas);
-  }
-  return view;
-}
-
 // Where a worker gives its files; empty: nowhere.
 Result<std::string> socket_of(const HostClusterOptions& options) {
   const std::string& given = options.config.text("worker.socket");
@@ -139,6 +128,13 @@ Result<std::unique_ptr<HostCluster>> HostCluster::start(const HostClusterOptions
   worker.fetch.requests_max = static_cast<unsigned>(config.integer("fetch.requests"));
   LEAT_TRY(cluster->worker_, ClusterWorker::start(std::move(worker), std::move(registry),
                                                   std::move(secrets), store, executor));
+  cluster->checks_ = std::make_unique<PeerChecks>(
+      [self = cluster.get()](const WorkerInfo& info) {
+        return PeerClient::make(
+            {.address = info.address, .worker = info.id, .tls = self->worker_tls_},
+            self->worker_->signer(), self->executor_);
+      },
+      executor);
   return cluster;
 }
 
@@ -190,6 +186,8 @@ void HostCluster::attach(Catalog* catalog) {
   }
   if (catalog == nullptr) return;
   if (auto token = activity_.enter()) executor_.spawn(end_left(*std::move(token)));
+  if (worker_ == nullptr) return;
+  if (auto token = activity_.enter()) executor_.spawn(watch_workers(*std::move(token)));
 }
 
 // --- mounts of a cluster -------------------------------------------------------------------------
@@ -314,92 +312,6 @@ Task<> HostCluster::pass_on(HostCluster* self, std::string client, PeerChanges c
 }
 
 // --- the worker ----------------------------------------------------------------------------------
-
-Result<> HostCluster::need_worker() const {
-  if (worker_ != nullptr) return {};
-  return error(StatusCode::kUnsupported,
-               "this daemon is no worker of a cluster; 'leat worker --registry …' starts one");
-}
-
-Result<ClusterStatusView> HostCluster::cluster_status() const {
-  LEAT_CHECK_OK(need_worker());
-  const ClusterViewPtr view = worker_->view();
-  ClusterStatusView status{.name = view->cluster,
-                           .self = worker_->self().id.to_hex(),
-                           .leader = view->leader,
-                           .epoch = view->ring.epoch()};
-  if (auto trouble = worker_->trouble()) status.trouble = trouble->to_string();
-  uint64_t weights = 0;
-  std::map<WorkerId, uint32_t> weight_of;
-  for (const RingMember& member : view->ring.members()) {
-    weights += member.weight;
-    weight_of[member.worker] = member.weight;
-  }
-  std::set<WorkerId> all;
-  for (const auto& [id, weight] : weight_of) all.insert(id);
-  for (const auto& [id, worker] : view->workers) all.insert(id);
-  for (const WorkerId& id : all) {
-    ClusterWorkerView one{.id = id.to_hex(), .state = "gone"};
-    if (const WorkerInfo* worker = view->worker(id)) {
-      one.address = worker->address;
-      one.host = worker->host_name;
-      one.version = worker->version;
-      one.capacity_bytes = worker->capacity_bytes;
-      one.state = worker->state == WorkerState::kDraining ? "draining" : "active";
-    }
-    if (weights > 0) one.share = static_cast<double>(weight_of[id]) / static_cast<double>(weights);
-    status.workers.push_back(std::move(one));
-  }
-  for (const auto& [path, mount] : view->mounts) {
-    ClusterMountView one = view_of(mount);
-    if (auto trouble = worker_->mount_trouble(path)) one.trouble = trouble->to_string();
-    status.mounts.push_back(std::move(one));
-  }
-  if (const auto handed = worker_->hand_off()) {
-    status.drain = ClusterDrainView{.ended = handed->ended,
-                                    .stopped = handed->stopped,
-                                    .objects_total = handed->objects_total,
-                                    .objects_done = handed->objects_done,
-                                    .objects_failed = handed->objects_failed,
-                                    .bytes_total = handed->bytes_total,
-                                    .bytes_done = handed->bytes_done,
-                                    .errors = handed->errors};
-  }
-  return status;
-}
-
-std::vector<ClusterMembershipView> HostCluster::memberships() const {
-  std::vector<ClusterMembershipView> all;
-  if (auto status = cluster_status()) {
-    all.push_back(membership_of(*status));
-    all.back().address = worker_->self().address;
-  }
-  std::lock_guard lock(mutex_);
-  for (const auto& [key, client] : clients_) {
-    if (client->used()) all.push_back(membership_of(*client, key.substr(0, key.find('\n'))));
-  }
-  return all;
-}
-
-Task<Result<ClusterMountView>> HostCluster::add_cluster_mount(Context context,
-                                                              ClusterMountRequest request) {
-  LEAT_CO_CHECK_OK(need_worker());
-  ClusterMount mount{.path = request.path, .source = request.source, .options = request.options};
-  Result<ClusterMount> added = co_await worker_->add_mount(context, std::move(mount));
-  if (!added) co_return Error(added.error());
-  co_return view_of(*added);
-}
-
-Task<Result<>> HostCluster::remove_cluster_mount(Context context, std::string path) {
-  LEAT_CO_CHECK_OK(need_worker());
-  co_return co_await worker_->remove_mount(context, std::move(path));
-}
-
-Task<Result<>> HostCluster::drain_worker(Context context, ClusterDrainRequest request) {
-  LEAT_CO_CHECK_OK(need_worker());
-  co_return co_await worker_->drain(context.with_timeout(std::chrono::seconds(60)), request.back,
-                                    request.bandwidth);
-}
 
 // --- jobs, by the worker that we are, or by way of the cluster that we mount ---------------------
 

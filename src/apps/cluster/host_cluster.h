@@ -16,6 +16,7 @@
 #include "doors/admin/cluster_host.h"
 #include "doors/admin/codec.h"
 #include "model/store_url.h"
+#include "peer/peer_checks.h"
 #include "runtime/activity.h"
 
 namespace leat {
@@ -49,7 +50,7 @@ class HostCluster : public ClusterHost {
   // Whose source that is; null where it is of no cluster.
   std::shared_ptr<ClusterClient> client_with(const SourcePtr& source) const;
 
-  Result<ClusterStatusView> cluster_status() const override;
+  Task<Result<ClusterStatusView>> cluster_status() override;
   Task<Result<ClusterMountView>> add_cluster_mount(Context context,
                                                    ClusterMountRequest request) override;
   Task<Result<>> remove_cluster_mount(Context context, std::string path) override;
@@ -70,6 +71,9 @@ class HostCluster : public ClusterHost {
   explicit HostCluster(Executor& executor) : executor_(executor) {}
 
   Task<> end_left(Activity::Token token);
+  Task<> watch_workers(Activity::Token token);
+  // With what the last checks of other workers have shown.
+  Result<ClusterStatusView> known_status() const;
 
   Result<ClientPtr> client_of(const StoreUrl& url);
   Result<ClientPtr> client_at(const std::string& path) const;
@@ -92,7 +96,8 @@ class HostCluster : public ClusterHost {
   std::stop_source stopping_;
   std::unique_ptr<ClusterWorker> worker_;
   std::shared_ptr<const HttpTls> worker_tls_;
-  mutable std::mutex mutex_;  // before a client's
+  std::unique_ptr<PeerChecks> checks_;  // there where worker_ is
+  mutable std::mutex mutex_;            // before a client's
   bool stopped_ = false;
   std::map<std::string, ClientPtr> clients_;  // by address and options
   Catalog* catalog_ = nullptr;

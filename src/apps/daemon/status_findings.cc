@@ -150,6 +150,27 @@ void add_mounts(const HostStatus& status, Findings& findings) {
   }
 }
 
+void add_clusters(const HostStatus& status, Findings& findings) {
+  for (const ClusterMembershipView& cluster : status.clusters) {
+    if (cluster.trouble.empty()) continue;
+    Finding finding{.level = Level::kNote,
+                    .name = "daemon.cluster",
+                    .subject = cluster.name,
+                    .what = cluster.trouble};
+    if (cluster.refusing > 0) {
+      finding.level = Level::kProblem;
+      finding.cost =
+          "these workers take nothing from this one, and what they hold is fetched twice";
+      finding.action =
+          "leat cluster, for each of them; compare the secret files, and set the clocks (NTP)";
+    } else {
+      finding.cost = "mounts and workers stay as this daemon has seen them last";
+      finding.action = "leat cluster, for what does not answer; it heals by itself";
+    }
+    findings.push_back(std::move(finding));
+  }
+}
+
 }  // namespace
 
 Findings status_findings(const HostStatus& status, const std::vector<ErrorView>& errors,
@@ -158,6 +179,7 @@ Findings status_findings(const HostStatus& status, const std::vector<ErrorView>&
   add_directories(status, findings);
   add_process(status, findings);
   add_mounts(status, findings);
+  add_clusters(status, findings);
   for (Finding& finding : path_findings(errors, now)) findings.push_back(std::move(finding));
   add_stores(status, findings);
   return findings;

@@ -49,6 +49,20 @@ TEST(StatusFindings, ADaemonThatIsWellHasNone) {
   EXPECT_THAT(status_findings(well(), {}, kNow), IsEmpty());
 }
 
+TEST(StatusFindings, AWorkerThatRefusesIsAProblem) {
+  HostStatus status = well();
+  status.clusters = {{.role = "worker", .name = "good"},
+                     {.role = "worker",
+                      .name = "bad",
+                      .refusing = 1,
+                      .trouble = "10.0.0.7:7480 refuses the requests of this worker: its clock"},
+                     {.role = "client", .name = "away", .trouble = "no worker answers"}};
+  EXPECT_THAT(lines(status_findings(status, {}, kNow)),
+              ElementsAre("problem daemon.cluster bad: 10.0.0.7:7480 refuses the requests of this "
+                          "worker: its clock",
+                          "note daemon.cluster away: no worker answers"));
+}
+
 TEST(StatusFindings, EachMountSaysWhatItUsesAndWhyNot) {
   HostStatus status = well();
   status.mounts = {

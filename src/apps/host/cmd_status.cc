@@ -49,6 +49,7 @@ std::string workers_of(const ClusterMembershipView& cluster) {
   of_them(cluster.draining, "draining");
   of_them(cluster.gone, "gone");
   of_them(cluster.unanswering, "not answering");
+  of_them(cluster.refusing, "refusing this worker's requests");
   if (cluster.workers > 0 && cluster.leader.empty()) text += ", nobody leads";
   return text;
 }

@@ -270,9 +270,9 @@ class RecordingHost : public Host {
 // A daemon that is no worker, or one with a mount.
 class RecordingCluster : public ClusterHost {
  public:
-  Result<ClusterStatusView> cluster_status() const override {
-    if (!worker) return error(StatusCode::kUnsupported, "no worker");
-    return view;
+  Task<Result<ClusterStatusView>> cluster_status() override {
+    if (!worker) co_return error(StatusCode::kUnsupported, "no worker");
+    co_return view;
   }
   Task<Result<ClusterMountView>> add_cluster_mount(Context, ClusterMountRequest asked) override {
     co_return ClusterMountView{

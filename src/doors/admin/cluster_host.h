@@ -19,11 +19,14 @@ namespace leat {
 struct ClusterWorkerView {
   std::string id{};
   std::string address{};
-  std::string host{};     // name of the machine
-  std::string state{};    // "active", "draining", "gone" (its place in the ring is still its own)
+  std::string host{};  // name of the machine
+  // "active", "draining", "gone" (its place in the ring is still its own), "refusing" (this
+  // worker's requests) or "unreachable" (by this worker, while it holds its lease).
+  std::string state{};
   std::string version{};  // of its program
   uint64_t capacity_bytes = 0;
-  double share = 0;  // of the ring, 0 to 1
+  double share = 0;       // of the ring, 0 to 1
+  std::string trouble{};  // why it is refusing or unreachable; empty: it is neither
 
   friend bool operator==(const ClusterWorkerView&, const ClusterWorkerView&) = default;
 };
@@ -97,7 +100,8 @@ class ClusterHost {
  public:
   virtual ~ClusterHost() = default;
   // kUnsupported where this daemon is no worker; so do all others but those of jobs.
-  virtual Result<ClusterStatusView> cluster_status() const = 0;
+  // Asks all other workers before it answers, for a second or two.
+  virtual Task<Result<ClusterStatusView>> cluster_status() = 0;
   virtual Task<Result<ClusterMountView>> add_cluster_mount(Context context,
                                                            ClusterMountRequest request) = 0;
   virtual Task<Result<>> remove_cluster_mount(Context context, std::string path) = 0;

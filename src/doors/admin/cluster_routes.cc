@@ -20,7 +20,7 @@ void ClusterRoutes::add_to(HttpRouter& router) {
 }
 
 Task<HttpResponse> ClusterRoutes::status(Context, HttpRequest) {
-  Result<ClusterStatusView> status = host_.cluster_status();
+  Result<ClusterStatusView> status = co_await host_.cluster_status();
   if (!status) co_return error_response(status.error());
   co_return HttpResponse::json(200, dump_json(to_json(*status)));
 }

@@ -14,6 +14,7 @@ void decode(const Json& json, ClusterWorkerView& worker) {
   get(json, "version", worker.version);
   get(json, "capacity_bytes", worker.capacity_bytes);
   get(json, "share", worker.share);
+  get(json, "trouble", worker.trouble);
 }
 
 void decode(const Json& json, ClusterMountView& mount) {
@@ -71,6 +72,7 @@ void decode(const Json& json, ClusterMembershipView& membership) {
   get(json, "draining", membership.draining);
   get(json, "gone", membership.gone);
   get(json, "unanswering", membership.unanswering);
+  get(json, "refusing", membership.refusing);
   get(json, "share", membership.share);
   get(json, "mounts", membership.mounts);
   get(json, "mounts_refused", membership.mounts_refused);
@@ -134,10 +136,12 @@ Json to_json(const ClusterJobView& job) {
 }
 
 Json to_json(const ClusterWorkerView& worker) {
-  return {{"id", worker.id},           {"address", worker.address},
-          {"host", worker.host},       {"state", worker.state},
-          {"version", worker.version}, {"capacity_bytes", worker.capacity_bytes},
-          {"share", worker.share}};
+  Json json = {{"id", worker.id},           {"address", worker.address},
+               {"host", worker.host},       {"state", worker.state},
+               {"version", worker.version}, {"capacity_bytes", worker.capacity_bytes},
+               {"share", worker.share}};
+  if (!worker.trouble.empty()) json["trouble"] = worker.trouble;
+  return json;
 }
 
 Json to_json(const ClusterMountView& mount) {
@@ -158,19 +162,13 @@ Json to_json(const ClusterStatusView& status) {
 }
 
 Json to_json(const ClusterMembershipView& membership) {
-  return {{"role", membership.role},
-          {"name", membership.name},
-          {"address", membership.address},
-          {"worker", membership.worker},
-          {"leader", membership.leader},
-          {"epoch", membership.epoch},
-          {"workers", membership.workers},
-          {"draining", membership.draining},
-          {"gone", membership.gone},
-          {"unanswering", membership.unanswering},
-          {"share", membership.share},
-          {"mounts", membership.mounts},
-          {"mounts_refused", membership.mounts_refused},
+  return {{"role", membership.role},         {"name", membership.name},
+          {"address", membership.address},   {"worker", membership.worker},
+          {"leader", membership.leader},     {"epoch", membership.epoch},
+          {"workers", membership.workers},   {"draining", membership.draining},
+          {"gone", membership.gone},         {"unanswering", membership.unanswering},
+          {"refusing", membership.refusing}, {"share", membership.share},
+          {"mounts", membership.mounts},     {"mounts_refused", membership.mounts_refused},
           {"trouble", membership.trouble}};
 }
 

@@ -91,7 +91,8 @@ struct ClusterMembershipView {
   uint64_t workers = 0;      // that have a share, or are there
   uint64_t draining = 0;     // of these
   uint64_t gone = 0;         // likewise: not there, with a place in the ring
-  uint64_t unanswering = 0;  // likewise: not asked now, since they did not answer (a client's view)
+  uint64_t unanswering = 0;  // likewise: not asked now, since they did not answer
+  uint64_t refusing = 0;     // likewise: refuse a worker's requests (its secret or clock differs)
   double share = 0;          // a worker's own of the ring, 0 to 1
   uint64_t mounts = 0;
   uint64_t mounts_refused = 0;  // of these, that this worker does not serve

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a host that is a worker says of its cluster, and can have done about it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "apps/cluster/cluster_membership.h"
+#include "apps/cluster/cluster_mounts.h"
+#include "apps/cluster/host_cluster.h"
+
+namespace leat {
+namespace {
+
+constexpr Clock::duration kWorkersLookedAt = std::chrono::seconds(30);
+// In one look, so that what looks cost a cluster grows with its workers and not with their square.
+constexpr size_t kLookedAtMax = 32;
+
+// With the options by which it could be mounted again.
+ClusterMountView view_of(const ClusterMount& mount) {
+  ClusterMountView view{.path = mount.path, .source = mount.source, .options = mount.options};
+  if (mount.replicas > 1) {
+    view.options[std::string(kReplicasOption)] = std::to_string(mount.replicas);
+  }
+  return view;
+}
+
+// All but ourselves that hold a lease, from the `from`th on.
+std::vector<WorkerInfo> others_in(const ClusterView& view, const WorkerId& self, size_t from,
+                                  size_t count) {
+  std::vector<WorkerInfo> others;
+  for (const auto& [id, worker] : view.workers) {
+    if (id != self) others.push_back(worker);
+  }
+  if (others.empty()) return others;
+  std::ranges::rotate(others, others.begin() + static_cast<ptrdiff_t>(from % others.size()));
+  if (others.size() > count) others.resize(count);
+  return others;
+}
+
+}  // namespace
+
+Result<> HostCluster::need_worker() const {
+  if (worker_ != nullptr) return {};
+  return error(StatusCode::kUnsupported,
+               "this daemon is no worker of a cluster; 'leat worker --registry …' starts one");
+}
+
+Result<ClusterStatusView> HostCluster::known_status() const {
+  LEAT_CHECK_OK(need_worker());
+  const std::map<WorkerId, PeerTrouble> troubles = checks_->troubles();
+  const ClusterViewPtr view = worker_->view();
+  ClusterStatusView status{.name = view->cluster,
+                           .self = worker_->self().id.to_hex(),
+                           .leader = view->leader,
+                           .epoch = view->ring.epoch()};
+  if (auto trouble = worker_->trouble()) status.trouble = trouble->to_string();
+  uint64_t weights = 0;
+  std::map<WorkerId, uint32_t> weight_of;
+  for (const RingMember& member : view->ring.members()) {
+    weights += member.weight;
+    weight_of[member.worker] = member.weight;
+  }
+  std::set<WorkerId> all;
+  for (const auto& [id, weight] : weight_of) all.insert(id);
+  for (const auto& [id, worker] : view->workers) all.insert(id);
+  for (const WorkerId& id : all) {
+    ClusterWorkerView one{.id = id.to_hex(), .state = "gone"};
+    if (auto was = view->ring_addresses.find(id); was != view->ring_addresses.end()) {
+      one.address = was->second;
+    }
+    if (const WorkerInfo* worker = view->worker(id)) {
+      one.address = worker->address;
+      one.host = worker->host_name;
+      one.version = worker->version;
+      one.capacity_bytes = worker->capacity_bytes;
+      one.state = worker->state == WorkerState::kDraining ? "draining" : "active";
+      if (auto trouble = troubles.find(id); trouble != troubles.end()) {
+        one.state = trouble->second.refuses ? "refusing" : "unreachable";
+        one.trouble = trouble->second.why.to_string();
+      }
+    }
+    if (weights > 0) one.share = static_cast<double>(weight_of[id]) / static_cast<double>(weights);
+    status.workers.push_back(std::move(one));
+  }
+  for (const auto& [path, mount] : view->mounts) {
+    ClusterMountView one = view_of(mount);
+    if (auto trouble = worker_->mount_trouble(path)) one.trouble = trouble->to_string();
+    status.mounts.push_back(std::move(one));
+  }
+  if (const auto handed = worker_->hand_off()) {
+    status.drain = ClusterDrainView{.ended = handed->ended,
+                                    .stopped = handed->stopped,
+                                    .objects_total = handed->objects_total,
+                                    .objects_done = handed->objects_done,
+                                    .objects_failed = handed->objects_failed,
+                                    .bytes_total = handed->bytes_total,
+                                    .bytes_done = handed->bytes_done,
+                                    .errors = handed->errors};
+  }
+  return status;
+}
+
+Task<Result<ClusterStatusView>> HostCluster::cluster_status() {
+  LEAT_CO_CHECK_OK(need_worker());
+  const ClusterViewPtr view = worker_->view();
+  checks_->keep_only(view->workers);
+  co_await checks_->ask(others_in(*view, worker_->self().id, 0, SIZE_MAX));
+  co_return known_status();
+}
+
+Task<> HostCluster::watch_workers(Activity::Token) {
+  const Context context = Context::background().with_cancel(stopping_.get_token());
+  for (size_t from = 0;; from += kLookedAtMax) {
+    Result<> slept = co_await sleep_for(context, kWorkersLookedAt);
+    if (!slept) co_return;
+    const ClusterViewPtr view = worker_->view();
+    checks_->keep_only(view->workers);
+    co_await checks_->ask(others_in(*view, worker_->self().id, from, kLookedAtMax));
+  }
+}
+
+std::vector<ClusterMembershipView> HostCluster::memberships() const {
+  std::vector<ClusterMembershipView> all;
+  if (auto status = known_status()) {
+    all.push_back(membership_of(*status));
+    all.back().address = worker_->self().address;
+  }
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, client] : clients_) {
+    if (client->used()) all.push_back(membership_of(*client, key.substr(0, key.find('\n'))));
+  }
+  return all;
+}
+
+Task<Result<ClusterMountView>> HostCluster::add_cluster_mount(Context context,
+                                                              ClusterMountRequest request) {
+  LEAT_CO_CHECK_OK(need_worker());
+  ClusterMount mount{.path = request.path, .source = request.source, .options = request.options};
+  Result<ClusterMount> added = co_await worker_->add_mount(context, std::move(mount));
+  if (!added) co_return Error(added.error());
+  co_return view_of(*added);
+}
+
+Task<Result<>> HostCluster::remove_cluster_mount(Context context, std::string path) {
+  LEAT_CO_CHECK_OK(need_worker());
+  co_return co_await worker_->remove_mount(context, std::move(path));
+}
+
+Task<Result<>> HostCluster::drain_worker(Context context, ClusterDrainRequest request) {
+  LEAT_CO_CHECK_OK(need_worker());
+  co_return co_await worker_->drain(context.with_timeout(std::chrono::seconds(60)), request.back,
+                                    request.bandwidth);
+}
+
+}  // namespace leat

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers that accept what this one asks, that refuse it, and that do not answer.
+#include "peer/peer_checks.h"
+
+#include <gtest/gtest.h>
+
+#include "http/server.h"
+#include "peer/made_cluster_test.h"
+#include "peer/peer_error.h"
+#include "peer/trust/request_verifier.h"
+
+namespace leat {
+namespace {
+
+using testing::worker_id;
+
+SecretSetPtr new_secret() {
+  return std::make_shared<const SecretSet>(SecretSet::parse(make_secret(), "test").value());
+}
+
+Task<HttpResponse> answer(Result<PrincipalPtr> who) {
+  if (who) co_return HttpResponse{.status = 204};
+  co_return peer_error_response(kHttpUnsigned, who.error(), 1);
+}
+
+class PeerChecksTest : public ::testing::Test {
+ protected:
+  PeerChecksTest() {
+    const SecretSetPtr secret = secret_;
+    Token token = issue(secret->signing(), TokenClaims::of_worker(worker_id(9))).value();
+    signer_ = std::make_shared<RequestSigner>(std::move(token));
+    checks_ = std::make_unique<PeerChecks>(
+        [this](const WorkerInfo& info) {
+          return PeerClient::make({.address = info.address, .worker = info.id}, signer_, executor_);
+        },
+        executor_);
+  }
+  ~PeerChecksTest() override {
+    for (auto& server : servers_) executor_.wait(server->stop());
+  }
+
+  // A worker of this secret, whose clock is so many seconds ahead.
+  WorkerInfo serve(uint8_t number, const SecretSetPtr& secret, int64_t ahead_s) {
+    RequestVerifierOptions options;
+    options.self = worker_id(number);
+    options.now = [this, number] { return seconds_now() + ahead_s_[number]; };
+    ahead_s_[number] = ahead_s;
+    auto verifier = std::make_shared<RequestVerifier>(secret, std::move(options));
+    HttpRouter router;
+    router.add("GET", "/peer/v1/ping", [verifier](Context, HttpRequest request) {
+      return answer(verifier->verify(request));
+    });
+    servers_.push_back(
+        *HttpServer::start(*HttpEndpoint::parse("127.0.0.1:0"), std::move(router), {}, executor_));
+    return {.id = worker_id(number), .address = servers_.back()->endpoint().to_string()};
+  }
+
+  const SecretSetPtr secret_ = new_secret();
+  std::array<std::atomic<int64_t>, 8> ahead_s_{};
+  Executor executor_;
+  std::shared_ptr<RequestSigner> signer_;
+  std::vector<std::unique_ptr<HttpServer>> servers_;
+  std::unique_ptr<PeerChecks> checks_;
+};
+
+TEST_F(PeerChecksTest, SayWhoRefusesAndWhy) {
+  const WorkerInfo good = serve(1, secret_, 0);
+  const WorkerInfo late = serve(2, secret_, -3600);
+  const WorkerInfo foreign = serve(3, new_secret(), 0);
+  WorkerInfo dead = serve(4, secret_, 0);
+  executor_.wait(servers_.back()->stop());
+  executor_.wait(checks_->ask({good, late, foreign, dead}));
+  auto troubles = checks_->troubles();
+  EXPECT_EQ(troubles.size(), 3u);
+  ASSERT_TRUE(troubles.contains(late.id) && troubles.contains(foreign.id));
+  EXPECT_TRUE(troubles.at(late.id).refuses);
+  EXPECT_TRUE(troubles.at(late.id).why.to_string().contains("NTP"));
+  EXPECT_TRUE(troubles.at(foreign.id).refuses);
+  EXPECT_TRUE(troubles.at(foreign.id).why.to_string().contains("secret"));
+  ASSERT_TRUE(troubles.contains(dead.id));
+  EXPECT_FALSE(troubles.at(dead.id).refuses);
+
+  ahead_s_[2] = 0;
+  executor_.wait(checks_->ask({late}));
+  EXPECT_FALSE(checks_->troubles().contains(late.id)) << "its clock was set";
+  checks_->keep_only({{good.id, good}});
+  EXPECT_TRUE(checks_->troubles().empty());
+}
+
+TEST_F(PeerChecksTest, ManyAreAskedAtATime) {
+  std::vector<WorkerInfo> all(100, serve(1, secret_, 0));
+  executor_.wait(checks_->ask(all));
+  EXPECT_TRUE(checks_->troubles().empty());
+}
+
+}  // namespace
+}  // namespace leat
