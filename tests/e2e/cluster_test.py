@@ -355,3 +355,25 @@ def test_a_worker_mounts_its_own_cluster(make_cluster):
     mount = worker.mount_cluster("/train")
     read_all(mount)
     worker.run("umount", mount)
+
+
+def test_a_path_that_is_not_there_does_not_mount(make_cluster, s3):
+    """It would be an empty folder: a path of no mount, one that its store lacks, or one that the
+    token may not read as a whole."""
+    cluster = make_cluster(2)
+    cluster.mount("data/train/small", "/private")
+    narrow = cluster.new_token(cluster.folder / "narrow", "eve", "--read", "/train")
+    part = cluster.new_token(cluster.folder / "part", "eve", "--read", "/train/small")
+    client = cluster.client()
+
+    def refused(path, token=None):
+        done = client.mount_cluster(path, token=token, check=False)
+        assert done.returncode != 0, path
+        return done.stderr
+    assert "nothing is mounted at /nosuch" in refused("/nosuch")
+    assert "no directory /train/nosuch" in refused("/train/nosuch")
+    missing = refused("/private", narrow)
+    assert "'eve' has no right to read /private" in missing and "/train" in missing, missing
+    for path in ("/", "/train", "/train/small"):
+        assert "a right names a whole mount" in refused(path, part), path
+    assert os.listdir(client.mount_cluster("/train/small", token=narrow))

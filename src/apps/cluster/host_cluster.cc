@@ -12,6 +12,7 @@
 
 #include "apps/cluster/cluster_options.h"
 #include "apps/cluster/job_door.h"
+#include "apps/cluster/mounted_path.h"
 #include "doors/admin/codec_cluster.h"
 #include "model/folder_settings.h"
 #include "model/mount_entry.h"
@@ -90,11 +91,17 @@ Result<> check_url(const StoreUrl& url) {
   return check_options(url, known, "the file that the option token names");
 }
 
+// The path of the cluster's namespace that it names.
+std::string path_in(const StoreUrl& url) {
+  std::string path = "/" + url.prefix;
+  if (path.size() > 1) path.pop_back();
+  return path;
+}
+
 // What a change of the cluster's namespace is in the mount, if anything: directories that are known
 // are listed again, by the worker that has just done so, and what differs goes to the kernel.
 std::optional<ToldChange> told_in(const MountEntry& mount, const PeerChange& change) {
-  std::string root = "/" + mount.source.prefix;
-  if (root.size() > 1) root.pop_back();
+  const std::string root = path_in(mount.source);
   const std::string path = changed_directory(change);
   const bool all = change.kind == PeerChange::Kind::kAll;
   if (is_at_or_below(path, root))
@@ -198,13 +205,21 @@ Task<Result<SourcePtr>> HostCluster::open_source(Context context, StoreUrl url, 
   if (!client) co_return Error(client.error());
   if (must_answer) {
     Result<> seen = co_await (*client)->first_view(context);
+    if (seen) {
+      seen = co_await await_mounted(context, (*client)->map(), path_in(url),
+                                    claims_in(token_file_of(url)));
+    }
     if (!seen) {
       // The next mount reads its token again, and nobody goes on asking.
       if (forget(*client)) co_await (*client)->stop();
       co_return Error(seen.error());
     }
   }
-  co_return source_of(*client);
+  Result<SourcePtr> source = source_of(*client);
+  if (!source || !must_answer) co_return source;
+  Result<> there = co_await check_directory(context, *source, url.prefix);
+  if (!there) co_return Error(there.error());
+  co_return source;
 }
 
 Result<SourcePtr> HostCluster::source_of(const ClientPtr& client) {
