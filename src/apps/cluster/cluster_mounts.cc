@@ -57,10 +57,10 @@ Result<MountEntry> cluster_mount_entry(const ClusterMount& mount) {
   return MountEntry{mount.path, std::move(planned.url), std::move(planned.made.policy)};
 }
 
-Result<OpenedMount> open_cluster_mount(const ClusterMount& mount) {
+Result<OpenedMount> open_cluster_mount(const ClusterMount& mount, const LocalPaths& local) {
   LEAT_TRY(PlannedMount planned, plan_mount(mount));
   const bool isolated = planned.made.policy.isolated;
-  LEAT_TRY(SourcePtr source, open_source(planned.url, isolated ? mount.path : ""));
+  LEAT_TRY(SourcePtr source, local.open(planned.url, isolated ? mount.path : ""));
   return OpenedMount{{mount.path, std::move(planned.url), std::move(planned.made.policy)},
                      std::move(source),
                      std::move(planned.made.pools),
@@ -93,7 +93,7 @@ Task<> ClusterMounts::follow(ClusterViewPtr view) {
 }
 
 Result<> ClusterMounts::add(const ClusterMount& mount) {
-  LEAT_TRY(OpenedMount opened, open_cluster_mount(mount));
+  LEAT_TRY(OpenedMount opened, open_cluster_mount(mount, local_));
   if (opened.source->id() != mount.store) {
     return error(StatusCode::kInvalidArgument,
                  fmt::format("{} is another store here than where it was mounted: an endpoint or "

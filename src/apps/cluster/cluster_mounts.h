@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/cluster/local_paths.h"
 #include "cache/page_store.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_view.h"
@@ -32,15 +33,15 @@ inline constexpr std::string_view kReplicasOption = "replicas";
 // How workers keep it; its source may be none that this host can open. kInvalidArgument for what
 // is wrong in it.
 Result<MountEntry> cluster_mount_entry(const ClusterMount& mount);
-// Asks the store nothing.
-Result<OpenedMount> open_cluster_mount(const ClusterMount& mount);
+// Asks the store nothing. kPermissionDenied for files that `local` does not allow.
+Result<OpenedMount> open_cluster_mount(const ClusterMount& mount, const LocalPaths& local);
 
 class ClusterMounts {
  public:
-  // `wrap` puts what belongs before a store around it. `store` may be null.
+  // `wrap` puts what belongs before a store around it. `store` may be null. `local` outlives it.
   using Wrap = std::function<SourcePtr(const ClusterMount&, SourcePtr)>;
-  ClusterMounts(Catalog& catalog, PageStore* store, Wrap wrap)
-      : catalog_(catalog), store_(store), wrap_(std::move(wrap)) {}
+  ClusterMounts(Catalog& catalog, PageStore* store, const LocalPaths& local, Wrap wrap)
+      : catalog_(catalog), store_(store), local_(local), wrap_(std::move(wrap)) {}
 
   // The catalog's mounts are those of `view` afterwards. One at a time.
   Task<> follow(ClusterViewPtr view);
@@ -60,6 +61,7 @@ class ClusterMounts {
 
   Catalog& catalog_;
   PageStore* const store_;
+  const LocalPaths& local_;
   const Wrap wrap_;
   mutable std::mutex mutex_;  // leaf
   std::map<std::string, Served> mounted_;

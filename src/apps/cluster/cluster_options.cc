@@ -135,6 +135,12 @@ std::vector<Option> cluster_schema() {
        .help = "where readers on this host are given cached files themselves; auto: files.sock in "
                "the runtime directory; none: nowhere",
        .form = "auto, none or an absolute path"},
+      {.name = "worker.local_paths",
+       .type = kString,
+       .default_text = "",
+       .help = "folders of this machine that mounts and copies of the cluster may use as file://; "
+               "empty: none",
+       .form = "absolute paths, with commas between them"},
       {.name = "worker.certificate",
        .type = kString,
        .default_text = "",

@@ -113,7 +113,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   std::unique_ptr<Fetcher> replica_fetcher_;
   HostTarget target_;
   VerifyRuns verify_runs_;
-  CopyPlaces copy_places_{map_};
+  CopyPlaces copy_places_{map_, options_.local_paths};
   const SourcePtr files_;  // the cluster's, wherever they lie
   WorkerNews news_;
   CopyRuns copy_runs_;
@@ -165,7 +165,7 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
       copy_runs_(
           *files_, [this](const CopyGoal& goal) { return copy_places_.find(goal); }, executor),
       hand_off_(store_, map_, peers_, executor),
-      mounts_(*catalog_, &store_,
+      mounts_(*catalog_, &store_, options_.local_paths,
               [this](const ClusterMount& mount, SourcePtr source) {
                 return wrap(mount, std::move(source));
               }),
@@ -341,7 +341,7 @@ Task<> ClusterWorkerImpl::follow_secrets(Activity::Token) {
 // --- what is asked of it -------------------------------------------------------------------------
 
 Task<Result<ClusterMount>> ClusterWorkerImpl::add_mount(Context context, ClusterMount mount) {
-  Result<OpenedMount> opened = open_cluster_mount(mount);
+  Result<OpenedMount> opened = open_cluster_mount(mount, options_.local_paths);
   if (!opened) co_return Error(opened.error());
   mount.options.erase(std::string(kReplicasOption));
   mount.replicas = opened->replicas;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/cluster/local_paths.h"
 #include "cache/host_cache.h"
 #include "cluster/cluster_member.h"
 #include "fetch/fetcher.h"
@@ -34,6 +35,7 @@ struct ClusterWorkerOptions {
   std::string socket{};  // path, at which readers on this host are given files; empty: nowhere
   std::shared_ptr<const HttpTls> tls{};
   FetcherOptions fetch{};
+  LocalPaths local_paths{};
   uint64_t hot_bytes_s = StripeHeatOptions().hot_bytes_s;
   std::string scratch_directory{};  // of large listings
   std::chrono::seconds ttl{10};

@@ -48,8 +48,8 @@ Result<CopyRuns::Place> CopyPlaces::find_mounted(const CopyGoal& goal) {
     return error(StatusCode::kNotFound,
                  fmt::format("nothing is mounted at {} of the cluster", goal.to));
   }
-  auto open = [mount]() -> Result<SourcePtr> {
-    LEAT_TRY(OpenedMount there, open_cluster_mount(*mount));
+  auto open = [this, mount]() -> Result<SourcePtr> {
+    LEAT_TRY(OpenedMount there, open_cluster_mount(*mount, local_));
     return std::move(there.source);
   };
   LEAT_TRY(SourcePtr source, opened(encode_mount(*mount), open));
@@ -59,7 +59,7 @@ Result<CopyRuns::Place> CopyPlaces::find_mounted(const CopyGoal& goal) {
 
 Result<CopyRuns::Place> CopyPlaces::find_url(const CopyGoal& goal) {
   LEAT_TRY(const StoreUrl url, StoreUrl::parse(goal.to));
-  LEAT_TRY(SourcePtr source, opened(goal.to, [&url] { return open_source(url); }));
+  LEAT_TRY(SourcePtr source, opened(goal.to, [&] { return local_.open(url); }));
   std::string key = url.prefix + goal.key;
   if (key.ends_with('/')) key.pop_back();
   return CopyRuns::Place{std::move(source), std::move(key)};

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "apps/cluster/local_paths.h"
 #include "cluster/cluster_view.h"
 #include "doors/peer/copy_runs.h"
 
@@ -15,10 +16,11 @@ namespace leat {
 
 class CopyPlaces {
  public:
-  explicit CopyPlaces(ClusterMap& map) : map_(map) {}
+  // Both outlive it.
+  CopyPlaces(ClusterMap& map, const LocalPaths& local) : map_(map), local_(local) {}
 
-  // kNotFound where nothing is mounted; kUnsupported for a store that takes no changes. Asks no
-  // store anything.
+  // kNotFound where nothing is mounted; kUnsupported for a store that takes no changes;
+  // kPermissionDenied for files that `local` does not allow. Asks no store anything.
   Result<CopyRuns::Place> find(const CopyGoal& goal);
 
  private:
@@ -34,6 +36,7 @@ class CopyPlaces {
   Result<SourcePtr> opened(const std::string& what, Open open);
 
   ClusterMap& map_;
+  const LocalPaths& local_;
   std::mutex mutex_;           // leaf
   std::deque<Opened> opened_;  // the last used last
 };

@@ -132,6 +132,7 @@ Result<std::unique_ptr<HostCluster>> HostCluster::start(const HostClusterOptions
   LEAT_TRY(worker.socket, socket_of(options));
   worker.fetch.memory_bytes_max = options.memory_bytes_max;
   worker.hot_bytes_s = config.bytes("worker.hot_bytes_s");
+  LEAT_TRY(worker.local_paths, LocalPaths::parse(config.text("worker.local_paths")));
   worker.fetch.requests_max = static_cast<unsigned>(config.integer("fetch.requests"));
   LEAT_TRY(cluster->worker_, ClusterWorker::start(std::move(worker), std::move(registry),
                                                   std::move(secrets), store, executor));
