@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SecretRecordSigner: signs the registry's records with keys that are derived from the cluster's
+// secrets. The first secret signs, all of them verify. A key id says which secret a signature is
+// of, and nothing about it. Format: docs/formats/registry.md. Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cluster/record_signer.h"
+#include "peer/trust/cluster_secret.h"
+
+namespace leat {
+
+class SecretRecordSigner : public RecordSigner {
+ public:
+  explicit SecretRecordSigner(const SecretSet& secrets);
+
+  RecordSignature sign(std::string_view text) const override;
+  Verdict verify(std::string_view text, const RecordSignature& signature) const override;
+
+  void set_secrets(const SecretSet& secrets);
+
+ private:
+  struct Keys {
+    std::string first;  // the id of the one that signs
+    std::map<std::string, HmacKey, std::less<>> by_id;
+  };
+  static std::shared_ptr<const Keys> derive(const SecretSet& secrets);
+  std::shared_ptr<const Keys> keys() const;
+
+  mutable std::mutex mutex_;  // leaf; the pointer is copied under it
+  std::shared_ptr<const Keys> keys_;
+};
+
+}  // namespace leat
