@@ -187,6 +187,47 @@ def test_an_etcd_that_was_killed_before_it_answered_begins_anew(dev):
     assert dev.end() == 0
 
 
+def curl(dev, path, document):
+    done = subprocess.run(["curl", "-s", "-m", "20", "--noproxy", "*", "-d", json.dumps(document),
+                           dev.document["registry"] + path], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_its_etcd_asks_for_a_password(dev):
+    dev.start(1, "--dir", dev.directory, *dev.source())
+    put = {"key": "YQ==", "value": "YQ=="}
+    assert "user name is empty" in curl(dev, "/v3/kv/put", put)["error"]
+    assert "user name is empty" in curl(dev, "/v3/kv/range", {"key": "AA==", "range_end": "AA=="})["error"]
+    file = Path(dev.document["etcd"]["password_file"])
+    assert file.stat().st_mode & 0o777 == 0o600
+    password = file.read_text().strip()
+    login = {"name": dev.document["etcd"]["user"], "password": password}
+    assert curl(dev, "/v3/auth/authenticate", login)["token"]
+    assert "error" in curl(dev, "/v3/auth/authenticate", {**login, "password": "guess"})
+    assert dev.end() == 0
+    dev.start(1, "--dir", dev.directory)
+    assert file.read_text().strip() == password
+    assert "/train" in dev.ask(1, "cluster")
+    assert "user name is empty" in curl(dev, "/v3/kv/put", put)["error"]
+    assert dev.end() == 0
+
+
+def test_a_local_folder_is_served_also_the_next_time(dev):
+    local = dev.folder / "local"
+    local.mkdir()
+    (local / "file").write_bytes(b"bytes")
+    dev.start(2, dev.point, "--dir", dev.directory, "--mount", local)
+    assert (dev.point / "local" / "file").read_bytes() == b"bytes"
+    assert dev.end() == 0
+    dev.start(2, dev.point, "--dir", dev.directory)
+    assert (dev.point / "local" / "file").read_bytes() == b"bytes"
+    refused = subprocess.run([leat_program(), "cluster", "mount", "file:///etc", "/etc"], env={
+        **dev.variables, "LEAT_RUNTIME_DIR": dev.document["workers"][0]["runtime_directory"]},
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert refused.returncode != 0 and "worker.local_paths" in refused.stderr
+    assert dev.end() == 0
+
+
 def test_without_etcd_it_says_how_to_get_one(dev):
     dev.variables.update(PATH="/nowhere", LEAT_DEPS_DIR="/nowhere", LEAT_ETCD="")
     done = subprocess.run(dev.words(3), env=dev.variables, capture_output=True, text=True, check=False)

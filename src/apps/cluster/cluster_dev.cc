@@ -33,6 +33,7 @@
 #include "doors/fuse/connection/mount_point.h"
 #include "model/mount_entry.h"
 #include "model/store_url.h"
+#include "peer/trust/cluster_secret.h"
 
 namespace leat {
 namespace {
@@ -68,11 +69,13 @@ class DevCluster {
   Attempt<> check();
   // What is started.
   Attempt<> start_registry();
+  Attempt<std::vector<std::string>> worker_variables() const;
   Attempt<> start_workers();
   Attempt<> mount_source();
   Attempt<> mount_folder();
   Attempt<DevDaemon> start_daemon(const std::string& folder, const std::string& name,
-                                  std::vector<std::string> words);
+                                  std::vector<std::string> words,
+                                  const std::vector<std::string>& variables = {});
   Attempt<> wait_for(const std::string& what, const std::function<bool()>& there);
   bool ring_is_there();
   // What is said.
@@ -178,11 +181,30 @@ Attempt<> DevCluster::start_registry() {
   LEAT_CHECK_OK(make_runtime_directory(folder));
   LEAT_TRY(etcd_, EtcdProcess::start(etcd_program_, folder));
   registry_ = etcd_.url;
-  return wait_for("etcd", [this] { return etcd_.answers(); });
+  LEAT_CHECK_OK(wait_for("etcd", [this] { return etcd_.answers(); }));
+  LEAT_TRY(const std::string password, read_secret_file(directory_.password(), "etcd's password"));
+  return etcd_.require_users(password.substr(0, password.find('\n')));
+}
+
+// What workers are told besides their flags.
+Attempt<std::vector<std::string>> DevCluster::worker_variables() const {
+  std::string local;
+  if (!options_.source.empty()) {
+    LEAT_TRY(const StoreUrl url, StoreUrl::parse(options_.source));
+    if (url.scheme == "file") local = "/" + url.prefix;
+    while (local.size() > 1 && local.ends_with('/')) local.pop_back();
+  }
+  LEAT_TRY(const std::string paths, directory_.local_paths(local));
+  std::vector<std::string> variables = {"LEAT_WORKER_LOCAL_PATHS=" + paths};
+  if (!etcd_.process) return variables;
+  variables.push_back(fmt::format("LEAT_CLUSTER_REGISTRY_USER={}", EtcdProcess::kUser));
+  variables.push_back("LEAT_CLUSTER_REGISTRY_PASSWORD_FILE=" + directory_.password());
+  return variables;
 }
 
 Attempt<DevDaemon> DevCluster::start_daemon(const std::string& folder, const std::string& name,
-                                            std::vector<std::string> words) {
+                                            std::vector<std::string> words,
+                                            const std::vector<std::string>& variables) {
   DevDaemon daemon{.folder = directory_.path() + "/" + folder};
   daemon.runtime = daemon.folder + "/run";
   LEAT_CHECK_OK(make_runtime_directory(daemon.folder));
@@ -198,17 +220,20 @@ Attempt<DevDaemon> DevCluster::start_daemon(const std::string& folder, const std
   start.environment.push_back("LEAT_RUNTIME_DIR=" + daemon.runtime);
   start.environment.push_back("LEAT_SNAPSHOT_DIRECTORY=" + daemon.folder + "/snapshots");
   start.environment.emplace_back("LEAT_DAEMON_SUPERVISED=false");
+  start.environment.insert(start.environment.end(), variables.begin(), variables.end());
   LEAT_TRY(daemon.process, ChildProcess::start(start));
   daemon.client = std::make_unique<DaemonClient>(daemon.runtime);
   return daemon;
 }
 
 Attempt<> DevCluster::start_workers() {
+  LEAT_TRY(const std::vector<std::string> variables, worker_variables());
   for (unsigned i = 1; i <= options_.workers; ++i) {
     LEAT_TRY(DevDaemon worker,
              start_daemon(fmt::format("w{}", i), fmt::format("worker {}", i),
                           {"worker", "--registry", registry_, "--name", "dev", "--secret-file",
-                           directory_.secret(), "--listen", "127.0.0.1:0"}));
+                           directory_.secret(), "--listen", "127.0.0.1:0"},
+                          variables));
     workers_.push_back(std::move(worker));
   }
   return wait_for(counted(options_.workers, "worker"), [this] { return ring_is_there(); });
@@ -303,7 +328,10 @@ Json DevCluster::describe() const {
     document["workers"].push_back(std::move(one));
   }
   if (etcd_.process) {
-    document["etcd"] = {{"pid", etcd_.process->pid()}, {"log", etcd_.process->log()}};
+    document["etcd"] = {{"pid", etcd_.process->pid()},
+                        {"log", etcd_.process->log()},
+                        {"user", EtcdProcess::kUser},
+                        {"password_file", directory_.password()}};
   }
   if (!source_path_.empty()) {
     document["mount"] = {{"path", source_path_}, {"source", options_.source}};

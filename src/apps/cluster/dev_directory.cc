@@ -9,9 +9,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <ranges>
+#include <string_view>
 
 #include "apps/cluster/secret_files.h"
 #include "apps/paths.h"
+#include "base/id128.h"
+#include "base/whole_file.h"
 #include "doors/fuse/connection/mount_point.h"
 #include "model/mount_entry.h"
 #include "peer/trust/cluster_secret.h"
@@ -29,6 +33,8 @@ size = "256MiB"
 [telemetry]
 listen = "127.0.0.1:0"
 )";
+
+constexpr size_t kLocalPathsBytesMax = 1024 * 1024;
 
 bool is_there(const std::string& path) {
   return ::access(path.c_str(), F_OK) == 0;
@@ -79,7 +85,30 @@ Result<> DevDirectory::fill() const {
     if (!made) return Error(made.error());
   }
   if (!is_there(options())) LEAT_CHECK_OK(write_secret_file(options(), kOptions));
-  return {};
+  if (is_there(password())) return {};
+  return write_secret_file(password(), Id128::random().to_hex() + Id128::random().to_hex() + "\n");
+}
+
+Result<std::string> DevDirectory::local_paths(const std::string& folder) const {
+  const std::string file = path_ + "/local_paths";
+  std::string paths;
+  if (is_there(file)) {
+    LEAT_TRY(paths, read_whole_file(file, kLocalPathsBytesMax));
+  }
+  if (folder.empty()) return paths;
+  if (folder.contains(',')) {
+    return error(
+        StatusCode::kInvalidArgument,
+        fmt::format("{} has a comma, and worker.local_paths names no such folder", folder));
+  }
+  for (auto part : std::views::split(paths, ',')) {
+    if (std::string_view(part.begin(), part.end()) == folder) return paths;
+  }
+  paths += paths.empty() ? folder : "," + folder;
+  std::error_code ignored;
+  fs::remove(file, ignored);
+  LEAT_CHECK_OK(write_secret_file(file, paths));
+  return paths;
 }
 
 Result<> DevDirectory::remove_if_temporary() {

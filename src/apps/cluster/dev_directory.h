@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DevDirectory: where a cluster on one machine has all of its files: the secret, a client's token,
-// the daemons' options, and a folder for each process.
+// etcd's password, the daemons' options, and a folder for each process.
 #pragma once
 
 #include <string>
@@ -23,6 +23,11 @@ class DevDirectory {
   std::string token() const { return path_ + "/client.token"; }
   std::string options() const { return path_ + "/leat.toml"; }
   std::string registry() const { return path_ + "/registry"; }
+  // Of etcd's users.
+  std::string password() const { return path_ + "/etcd.password"; }
+  // What the workers may use of this machine's files: folders that were mounted, also at an earlier
+  // time, as worker.local_paths has them. Adds `folder` unless it is empty.
+  Result<std::string> local_paths(const std::string& folder) const;
 
   // A temporary one, with all that is in it. Never by way of a mount: what lies there is somebody's
   // data.

@@ -8,13 +8,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <ranges>
 #include <string_view>
 #include <system_error>
 
+#include "base/base64.h"
 #include "http/client.h"
 #include "runtime/disk.h"
 #include "runtime/executor.h"
@@ -23,6 +26,7 @@ namespace leat {
 namespace {
 
 constexpr auto kAnswer = std::chrono::seconds(1);
+constexpr auto kUserAnswer = std::chrono::seconds(30);  // etcd hashes passwords slowly
 
 bool can_execute(const std::string& path) {
   return ::access(path.c_str(), X_OK) == 0;
@@ -51,6 +55,42 @@ sockaddr_in loopback(int port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return address;
 }
+
+using Json = nlohmann::json;
+
+// Puts questions to etcd's gateway, one after the other.
+class Questions {
+ public:
+  explicit Questions(int port) : client_(endpoint_of(port)) {}
+
+  Result<HttpResponse> ask(HttpRequest request, Clock::duration patience) {
+    const auto context = Context::background().with_timeout(patience);
+    return executor_.wait(client_.request(context, std::move(request)));
+  }
+  // That it is so already is no failure where `there` says so.
+  Result<> set(const std::string& path, const Json& document, bool* there = nullptr) {
+    HttpRequest request{.method = "POST", .path = "/v3/auth/" + path, .body = document.dump()};
+    LEAT_TRY(const HttpResponse answer, ask(std::move(request), kUserAnswer));
+    if (answer.status == 200) return {};
+    if (there != nullptr && answer.body.contains("already")) {
+      *there = true;
+      return {};
+    }
+    return error(StatusCode::kUnavailable,
+                 fmt::format("etcd takes no users: {} {}", answer.status, answer.body));
+  }
+
+ private:
+  static HttpEndpoint endpoint_of(int port) {
+    HttpEndpoint endpoint;
+    endpoint.host = "127.0.0.1";
+    endpoint.port = static_cast<uint16_t>(port);
+    return endpoint;
+  }
+
+  Executor executor_{{.threads = 1, .blocking_threads = 1}};
+  const HttpClient client_;
+};
 
 struct FreePort {
   File socket;  // holds it
@@ -92,10 +132,12 @@ Result<std::string> find_etcd() {
 Result<EtcdProcess> EtcdProcess::start(const std::string& program, const std::string& directory) {
   EtcdProcess etcd;
   etcd.answered = directory + "/answered";
+  etcd.guarded = directory + "/users";
   if (std::error_code failed; ::access(etcd.answered.c_str(), F_OK) != 0) {
     const std::string data = directory + "/data";
     std::filesystem::remove_all(data, failed);
     if (failed) return error(status_from_errno(failed.value(), "cannot remove " + data));
+    std::filesystem::remove(etcd.guarded, failed);
   }
   std::string peers;
   {
@@ -140,15 +182,30 @@ Result<EtcdProcess> EtcdProcess::start(const std::string& program, const std::st
 }
 
 bool EtcdProcess::answers() {
-  Executor executor{{.threads = 1, .blocking_threads = 1}};
-  HttpEndpoint endpoint;
-  endpoint.host = "127.0.0.1";
-  endpoint.port = static_cast<uint16_t>(port);
-  const HttpClient client(std::move(endpoint));
-  const auto context = Context::background().with_timeout(kAnswer);
-  const auto answer = executor.wait(client.request(context, {.method = "GET", .path = "/health"}));
+  const auto answer = Questions(port).ask({.method = "GET", .path = "/health"}, kAnswer);
   if (!answer || answer->status != 200) return false;
   return static_cast<bool>(File(::open(answered.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)));
+}
+
+Result<> EtcdProcess::require_users(const std::string& password) {
+  if (::access(guarded.c_str(), F_OK) == 0) return {};
+  Questions etcd(port);
+  for (const char* user : {"root", kUser}) {
+    const Json named = {{"name", user}, {"password", password}};
+    bool there = false;
+    LEAT_CHECK_OK(etcd.set("user/add", named, &there));
+    // Of a start that was broken off, or a stranger's.
+    if (there) LEAT_CHECK_OK(etcd.set("user/changepw", named));
+    LEAT_CHECK_OK(etcd.set("role/add", {{"name", user}}, &there));
+    LEAT_CHECK_OK(etcd.set("user/grant", {{"user", user}, {"role", user}}, &there));
+  }
+  const std::string first(1, '\0');
+  const Json all = {
+      {"permType", "READWRITE"}, {"key", base64(first)}, {"range_end", base64(first)}};
+  LEAT_CHECK_OK(etcd.set("role/grant", {{"name", kUser}, {"perm", all}}));
+  LEAT_CHECK_OK(etcd.set("enable", Json::object()));
+  if (File(::open(guarded.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600))) return {};
+  return error(status_from_errno(errno, "cannot make " + guarded));
 }
 
 }  // namespace leat

@@ -18,6 +18,7 @@ struct EtcdProcess {
   int port = 0;
   std::string url;       // "http://127.0.0.1:PORT"
   std::string answered;  // the file that says that it once has
+  std::string guarded;   // the file that says that it has users
 
   // Its data and log in `directory`, which is there, also from an earlier time. What one left that
   // was killed before it answered is removed: etcd may have written that there is a member, and not
@@ -26,6 +27,10 @@ struct EtcdProcess {
   // Whether it answers: it listens, and has found itself to be its leader. From then on what is in
   // `directory` is kept.
   bool answers();
+  // From then on it answers nobody but `kUser`, who may read and change all keys, and root; both
+  // have this password. Nothing happens to one that has users. Blocks.
+  Result<> require_users(const std::string& password);
+  static constexpr char kUser[] = "leat";
 };
 
 }  // namespace leat
