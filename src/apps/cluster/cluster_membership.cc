@@ -24,7 +24,7 @@ ClusterMembershipView membership_of(const ClusterStatusView& status) {
                              .worker = status.self,
                              .leader = status.leader,
                              .epoch = status.epoch,
-                             .workers = status.workers.size(),
+                             .workers = status.workers.size() - in_state("rejected"),
                              .draining = in_state("draining"),
                              .gone = in_state("gone"),
                              .unanswering = in_state("unreachable"),

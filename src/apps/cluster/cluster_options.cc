@@ -176,6 +176,20 @@ Result<std::unique_ptr<Registry>> open_registry(const Config& config, Executor& 
   return std::unique_ptr<Registry>(std::move(registry));
 }
 
+Result<> check_worker_address(const HttpEndpoint& listen, const std::string& advertise) {
+  if (!listen.unix_path.empty()) {
+    return error(StatusCode::kInvalidArgument, "worker.listen is an address, HOST:PORT");
+  }
+  const bool any = listen.host == "0.0.0.0" || listen.host == "::";
+  if (any && advertise.empty()) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("a worker that listens at {} has to say where others find it: set "
+                             "worker.advertise (--advertise HOST:PORT)",
+                             listen.to_string()));
+  }
+  return {};
+}
+
 Result<std::shared_ptr<const HttpTls>> worker_tls(const Config& config) {
   return tls_of(config, "worker.");
 }

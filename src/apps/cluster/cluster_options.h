@@ -8,6 +8,7 @@
 
 #include "cluster/registry.h"
 #include "config/config.h"
+#include "http/endpoint.h"
 #include "http/tls.h"
 #include "runtime/executor.h"
 
@@ -21,6 +22,9 @@ bool in_cluster(const Config& config);
 
 // What `cluster.registry` names; connects to nothing yet. Blocks.
 Result<std::unique_ptr<Registry>> open_registry(const Config& config, Executor& executor);
+
+// kInvalidArgument where no other host finds a worker that listens there.
+Result<> check_worker_address(const HttpEndpoint& listen, const std::string& advertise);
 
 // TLS between workers and clients, by `worker.ca` and the like; null where none is asked for.
 Result<std::shared_ptr<const HttpTls>> worker_tls(const Config& config);

@@ -7,13 +7,16 @@
 #include <atomic>
 
 #include "apps/cluster/cluster_mounts.h"
+#include "apps/cluster/cluster_options.h"
 #include "apps/cluster/copy_places.h"
 #include "apps/cluster/job_door.h"
 #include "apps/cluster/job_stage.h"
+#include "apps/cluster/rejected_workers.h"
 #include "apps/cluster/worker_news.h"
 #include "catalog/catalog.h"
 #include "cluster/cluster_records.h"
 #include "cluster/lost_cache.h"
+#include "cluster/signed_registry.h"
 #include "cluster/view_signal.h"
 #include "doors/peer/own_peer.h"
 #include "doors/peer/peer_door.h"
@@ -26,6 +29,7 @@
 #include "peer/peer_client.h"
 #include "peer/replicas/replica_source.h"
 #include "peer/trust/request_verifier.h"
+#include "peer/trust/secret_record_signer.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -68,7 +72,13 @@ class ClusterWorkerImpl : public ClusterWorker {
 
   WorkerInfo self() const override { return member_->self(); }
   ClusterViewPtr view() const override { return map_.view(); }
-  std::optional<Status> trouble() const override { return member_->trouble(); }
+  std::optional<Status> trouble() const override {
+    const auto trouble = member_->trouble();
+    return trouble ? trouble : secret_trouble(registry_->rejected());
+  }
+  std::vector<WorkerId> rejected() const override {
+    return rejected_workers(registry_->rejected());
+  }
   std::optional<Status> mount_trouble(const std::string& path) const override {
     return mounts_.trouble(path);
   }
@@ -93,13 +103,15 @@ class ClusterWorkerImpl : public ClusterWorker {
   Task<> seen_here(Context context, RegistryRevision revision);
   Task<> follow_views(Activity::Token token);
   Task<> follow_secrets(Activity::Token token);
+  void take_secrets();
 
   const ClusterWorkerOptions options_;
   const WorkerId id_;
   HostCache& store_;
   Executor& executor_;
-  const std::unique_ptr<Registry> registry_;
   const std::unique_ptr<SecretFile> secrets_;
+  const std::shared_ptr<SecretRecordSigner> record_signer_;
+  const std::unique_ptr<SignedRegistry> registry_;
   const std::shared_ptr<RequestSigner> signer_;
   std::stop_source stopping_;
   Activity activity_;
@@ -142,8 +154,9 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
       id_(store.worker()),
       store_(store),
       executor_(executor),
-      registry_(std::move(registry)),
       secrets_(std::move(secrets)),
+      record_signer_(std::make_shared<SecretRecordSigner>(*secrets_->current())),
+      registry_(SignedRegistry::create(std::move(registry), record_signer_, options_.cluster)),
       signer_(std::move(signer)),
       verifier_(secrets_->current(), {.self = id_, .instance = Id128::random().to_hex()}),
       catalog_(Catalog::create({.scratch_directory = options_.scratch_directory, .tells_new = true},
@@ -320,22 +333,36 @@ Task<> ClusterWorkerImpl::follow_views(Activity::Token) {
   }
 }
 
-// Secrets are exchanged while all goes on: see the file's format.
+// Secrets are exchanged while all goes on: see the file's format. What the registry holds is signed
+// again with the first one, so that those before it can be taken out of the file.
 Task<> ClusterWorkerImpl::follow_secrets(Activity::Token) {
   const Context context = Context::background().with_cancel(stopping_.get_token());
+  bool sign_again = secrets_->current()->secrets.size() > 1;
   while (true) {
     Result<> slept = co_await sleep_for(context, kSecretsLookedAt);
     if (!slept) co_return;
-    SecretFile* file = secrets_.get();
-    Result<bool> changed = co_await executor_.blocking([file] { return file->reload(); });
+    Result<bool> changed =
+        co_await executor_.blocking([file = secrets_.get()] { return file->reload(); });
     if (!changed) log::warning("the cluster's secret: {}", changed.error().to_string());
-    if (!changed || !*changed) continue;
-    const SecretSetPtr secrets = secrets_->current();
-    verifier_.set_secrets(secrets);
-    Result<Token> token = issue(secrets->signing(), TokenClaims::of_worker(id_));
-    if (token) signer_->renew(*std::move(token));
-    log::info("the cluster's secret was read again: {} are believed", secrets->secrets.size());
+    if (changed && *changed) {
+      take_secrets();
+      sign_again = true;
+    }
+    if (!sign_again) continue;
+    Result<size_t> done = co_await registry_->sign_again(context.with_timeout(kSecretsLookedAt));
+    sign_again = !done;
+    if (done && *done > 0) log::info("{} of the registry's records were signed again", *done);
   }
+}
+
+void ClusterWorkerImpl::take_secrets() {
+  const SecretSetPtr secrets = secrets_->current();
+  verifier_.set_secrets(secrets);
+  record_signer_->set_secrets(*secrets);
+  registry_->keys_changed();
+  Result<Token> token = issue(secrets->signing(), TokenClaims::of_worker(id_));
+  if (token) signer_->renew(*std::move(token));
+  log::info("the cluster's secret was read again: {} are believed", secrets->secrets.size());
 }
 
 // --- what is asked of it -------------------------------------------------------------------------
@@ -438,27 +465,13 @@ Task<> ClusterWorkerImpl::stop() {
   co_await registry_->stop();
 }
 
-Result<> check_reach(const HttpEndpoint& listen, const std::string& advertise) {
-  if (!listen.unix_path.empty()) {
-    return error(StatusCode::kInvalidArgument, "worker.listen is an address, HOST:PORT");
-  }
-  const bool any = listen.host == "0.0.0.0" || listen.host == "::";
-  if (any && advertise.empty()) {
-    return error(StatusCode::kInvalidArgument,
-                 fmt::format("a worker that listens at {} has to say where others find it: set "
-                             "worker.advertise (--advertise HOST:PORT)",
-                             listen.to_string()));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<ClusterWorker>> ClusterWorker::start(ClusterWorkerOptions options,
                                                             std::unique_ptr<Registry> registry,
                                                             std::unique_ptr<SecretFile> secrets,
                                                             HostCache& store, Executor& executor) {
-  LEAT_CHECK_OK(check_reach(options.listen, options.advertise));
+  LEAT_CHECK_OK(check_worker_address(options.listen, options.advertise));
   const WorkerId id = store.worker();
   if (id.is_zero()) {
     return error(StatusCode::kUnavailable,

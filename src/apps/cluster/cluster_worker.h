@@ -56,6 +56,8 @@ class ClusterWorker {
   virtual ClusterViewPtr view() const = 0;
   // What is wrong between us and the registry.
   virtual std::optional<Status> trouble() const = 0;
+  // Workers that have another secret.
+  virtual std::vector<WorkerId> rejected() const = 0;
   // Why a mount is not served here.
   virtual std::optional<Status> mount_trouble(const std::string& path) const = 0;
   // This worker without a network, for the process's own client.

@@ -64,8 +64,11 @@ Result<ClusterStatusView> HostCluster::known_status() const {
   std::set<WorkerId> all;
   for (const auto& [id, weight] : weight_of) all.insert(id);
   for (const auto& [id, worker] : view->workers) all.insert(id);
+  const std::vector<WorkerId> rejected = worker_->rejected();
+  all.insert(rejected.begin(), rejected.end());
   for (const WorkerId& id : all) {
-    ClusterWorkerView one{.id = id.to_hex(), .state = "gone"};
+    const bool stranger = std::ranges::find(rejected, id) != rejected.end();
+    ClusterWorkerView one{.id = id.to_hex(), .state = stranger ? "rejected" : "gone"};
     if (auto was = view->ring_addresses.find(id); was != view->ring_addresses.end()) {
       one.address = was->second;
     }

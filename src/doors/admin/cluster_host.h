@@ -21,7 +21,8 @@ struct ClusterWorkerView {
   std::string address{};
   std::string host{};  // name of the machine
   // "active", "draining", "gone" (its place in the ring is still its own), "refusing" (this
-  // worker's requests) or "unreachable" (by this worker, while it holds its lease).
+  // worker's requests), "unreachable" (by this worker, while it holds its lease) or "rejected" (its
+  // record is signed with another secret).
   std::string state{};
   std::string version{};  // of its program
   uint64_t capacity_bytes = 0;
