@@ -18,7 +18,7 @@ worker_beside() {
   LEAT_RUNTIME_DIR=/run/worker$1 of_several worker --registry http://etcd1:2379 \
     --listen "10.0.0.$1:7480" --cache-dir "/fast/worker$1" --cache-size 1GiB \
     >"/run/worker$1.out" 2>&1 </dev/null &
-  until_says 'listens at' "/run/worker$1.out"
+  until_says 'Ctrl-C ends it' "/run/worker$1.out"
 }
 
 leat() {
@@ -30,7 +30,7 @@ leat() {
     ;;
   "worker "*)
     of_several "$@" >/run/worker.out 2>&1 </dev/null &
-    until_says 'listens at' /run/worker.out
+    until_says 'Ctrl-C ends it' /run/worker.out
     cat /run/worker.out
     worker_beside 8
     worker_beside 9
