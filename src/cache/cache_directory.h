@@ -68,6 +68,12 @@ struct CacheDirectory {
   void reserved(Pool& pool, uint64_t bytes);
   // One counter, one line: `what` is "block 3 of s3 key x", `why` "its checksum differs".
   void corrupt(const std::string& what, const std::string& why, uint64_t blocks = 1);
+  // Part of an object or an index, which a verification could not read and which may be whole.
+  void not_verified(const std::string& what, const Status& why);
+  // Others may have copies of bytes that were wrong.
+  void tell_of_damage(const FileId& id) const {
+    if (options.on_damage && !closed) options.on_damage(id);
+  }
   // Unlinks both files of an object that is in no index any more; what is left of them stays
   // charged: false.
   Task<bool> remove_files(Openable& object, Charge& charge);

@@ -338,8 +338,7 @@ Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context conte
   Result<> loaded = co_await directory->blocking([loading, clean] { return loading->load(clean); });
   if (!loaded) co_return Error(loaded.error().with_context("cannot read the cache directory"));
   if (!clean && !is_new) {
-    log::info("cache {}: was not closed in order; files are verified before the kernel reads them",
-              directory->options.directory);
+    log::info("cache {}: was not closed in order", directory->options.directory);
   }
   store->gauges_ = std::make_shared<Gauges>(*store);
   bool evicted = co_await store->evictor_->run();

@@ -42,6 +42,7 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   // The same for a small object that need not wait; else nothing, and nothing has happened.
   std::optional<Result<>> try_write(const FileRef& ref, uint64_t offset, const Bytes& data);
   std::shared_ptr<BackingFile> backing(const FileRef& ref) override { return files_->backing(ref); }
+  std::shared_ptr<BackingFile> hold(const FileRef& ref) override { return files_->hold(ref); }
   std::optional<StoredRange> stored(const FileRef& ref, ByteRange range) override {
     return packed_->stored(ref.id, range);
   }

@@ -3,7 +3,8 @@
 //
 // Guarantees:
 //  - Bytes that come out passed their CRC-32C since this process started, or were written by it and
-//    are on disk for good; what does not pass is dropped and reads as missing.
+//    are on disk for good; what does not pass is dropped and reads as missing. A file is given out
+//    as a descriptor only after that was so of all of it, however the last process ended.
 //  - Complete files and sealed segments are never changed, only unlinked; their bytes count against
 //    capacity until the last holder is gone.
 //  - The bytes on disk never exceed the capacity by more than one unit in flight: space is reserved
@@ -47,6 +48,9 @@ struct PageStoreOptions {
   std::chrono::nanoseconds compact_rest = std::chrono::seconds(10);
   // Nothing goes for want of room: for who only looks at it.
   bool keeps_all = false;
+  // Called when an object, or part of it, was dropped because its bytes were wrong, after no read
+  // finds them any more: copies that others keep may be wrong, too. On any thread, must not wait.
+  std::function<void(const FileId&)> on_damage{};
 };
 
 struct PoolStats {
@@ -78,6 +82,8 @@ class BackingFile {
   virtual ~BackingFile() = default;
   virtual int fd() const = 0;  // opened O_RDONLY
   virtual uint64_t size() const = 0;
+  // False once the store has dropped or evicted the object: do not give it to new readers.
+  virtual bool current() const { return true; }
 };
 
 // Where verified bytes lie in a file that only grows.
@@ -121,9 +127,12 @@ class PageStore {
   // written to the disk later; what it refuses then is forgotten.
   virtual Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) = 0;
 
-  // The file of a complete object, or null: packed, incomplete, or not yet verified in this run (in
-  // which case verification is started in the background).
+  // The file of a complete object, or null: packed, incomplete, or not yet verified in this run.
+  // Then verification goes on in the background, ahead of those who read it.
   virtual std::shared_ptr<BackingFile> backing(const FileRef& ref) = 0;
+  // The same without the verification, for a file that the kernel has open since a predecessor's
+  // time, which verified it: keeps its bytes on disk and counted. Never for new readers.
+  virtual std::shared_ptr<BackingFile> hold(const FileRef& ref) { return backing(ref); }
 
   // Of a packed object, for who hands its bytes to the kernel; counts as a read. Nothing where they
   // are not in the page cache, or have to be compared with their checksums first: read them then.

@@ -92,6 +92,8 @@ class OpenFile {
   }
   // The whole file as the kernel may read it by itself, or null.
   virtual std::shared_ptr<BackingFile> backing() = 0;
+  // The same of what the kernel reads by itself since a predecessor's time (PageStore::hold).
+  virtual std::shared_ptr<BackingFile> hold_backing() { return backing(); }
   // For a successor: how often the kernel has the node open now, and its number for what it reads
   // by itself.
   virtual void note_open(uint32_t opens, int32_t backing) = 0;

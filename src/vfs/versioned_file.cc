@@ -135,6 +135,11 @@ std::shared_ptr<BackingFile> VersionedFile::backing() {
   return parts_.store == nullptr ? nullptr : parts_.store->backing(*ref_);
 }
 
+std::shared_ptr<BackingFile> VersionedFile::hold_backing() {
+  if (local_ || ref_->cache != CacheUse::kDisk || parts_.store == nullptr) return backing();
+  return parts_.store->hold(*ref_);
+}
+
 ByteRange VersionedFile::within(uint64_t offset, uint64_t size) const {
   const uint64_t file_size = ref_->size;
   if (offset >= file_size) return {file_size, 0};

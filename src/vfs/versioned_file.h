@@ -48,6 +48,7 @@ class VersionedFile : public OpenFile {
   Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) override;
   bool refuses(uint64_t offset, uint64_t size) override;
   std::shared_ptr<BackingFile> backing() override;
+  std::shared_ptr<BackingFile> hold_backing() override;
   void note_open(uint32_t opens, int32_t backing) override {
     node_->record.set_open(opens, backing);
   }

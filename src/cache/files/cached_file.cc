@@ -51,13 +51,13 @@ uint64_t CachedFile::bytes_of(uint64_t block) const {
   return BlockRun{block, block + 1}.bytes(size_).size;
 }
 
-void CachedFile::restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool trusted) {
+void CachedFile::restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool vouched) {
   header_bytes_ = meta.header_bytes;
   uint64_t charged = overhead_bytes(meta.ref);
   {
     std::lock_guard lock(mutex_);
     published_ = meta.state == ObjectMeta::State::kComplete;
-    trusted_ = trusted && published_;
+    vouched_ = vouched && published_;
     for (uint64_t block = 0; block < blocks(); ++block) {
       if (!published_ && !meta.blocks[block]) continue;
       states_[block] = kPresent | kAllocated;
@@ -217,6 +217,7 @@ void CachedFile::note_read(ByteRange range) {
   bool begins = range.offset == 0;
   {
     std::lock_guard lock(mutex_);
+    read_bytes_ += range.size;
     // Only blocks whose first byte is read count, so that a pass in small steps is one pass.
     uint64_t first = align_up(range.offset, kBlockBytes) / kBlockBytes;
     uint64_t end = std::min(block_count(range.end()), blocks());
@@ -229,6 +230,11 @@ void CachedFile::note_read(ByteRange range) {
     for (uint64_t block = first; block < end; ++block) states_[block] |= kRead;
   }
   if (begins) note_pass();
+}
+
+uint64_t CachedFile::read_bytes() const {
+  std::lock_guard lock(mutex_);
+  return read_bytes_;
 }
 
 void CachedFile::note_pass() {
@@ -293,12 +299,12 @@ bool CachedFile::published() const {
 
 bool CachedFile::ready_for_kernel() const {
   std::lock_guard lock(mutex_);
-  return published_ && !doomed_ && (trusted_ || verified_blocks_ == blocks());
+  return published_ && !doomed_ && verified_blocks_ == blocks();
 }
 
 bool CachedFile::vouched_for() const {
   std::lock_guard lock(mutex_);
-  return doomed_ || !published_ || trusted_ || verified_blocks_ == blocks();
+  return doomed_ || !published_ || vouched_ || verified_blocks_ == blocks();
 }
 
 }  // namespace leat

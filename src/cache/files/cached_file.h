@@ -60,9 +60,9 @@ class CachedFile : public Openable, public Evictable {
     return header_bytes_ + block * ObjectMeta::kRecordBytes;
   }
 
-  // What was found on disk: takes the place of the constructor's "nothing". `trusted`: where it is
-  // complete the kernel may read it unverified.
-  void restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool trusted);
+  // What was found on disk: takes the place of the constructor's "nothing". `vouched`: by the
+  // superblock, as vouched_for().
+  void restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool vouched);
 
   // Whoever writes blocks has it: one at a time, since the kernel lets no two write to a file.
   Semaphore& write_turn();
@@ -98,6 +98,8 @@ class CachedFile : public Openable, public Evictable {
   // For eviction: a read of the first byte, or of bytes that were read before, begins a pass.
   void note_read(ByteRange range);
   void note_pass();
+  // By reads through the store, in this process.
+  uint64_t read_bytes() const;
 
   // Unlinking begins; true for the first who says so. Nothing is claimed or found any more.
   bool doom();
@@ -116,9 +118,9 @@ class CachedFile : public Openable, public Evictable {
   bool freeze(SyncPoint point);
   void set_published();
   bool published() const;
-  // Published, and either every block was verified in this process or it was left in order.
+  // Published, and every block was verified in this process.
   bool ready_for_kernel() const;
-  // Whether the next run may trust it after an orderly stop.
+  // Incomplete, or verified since the superblock did not say so of all files.
   bool vouched_for() const;
 
   const FileId id;
@@ -132,6 +134,8 @@ class CachedFile : public Openable, public Evictable {
   std::mutex backing_mutex;  // leaf
   std::weak_ptr<BackingFile> backing;
   std::atomic<bool> verification_queued = false, settling_queued = false;
+  std::atomic<bool> kernel_waits = false;    // for its verification
+  std::atomic<uint64_t> verified_ahead = 0;  // bytes, in the background
 
  private:
   enum Flag : uint8_t { kPresent = 1, kVerified = 2, kAllocated = 4, kRead = 8 };
@@ -150,9 +154,9 @@ class CachedFile : public Openable, public Evictable {
   mutable std::mutex mutex_;  // leaf
   std::vector<uint8_t> states_;
   uint64_t present_blocks_ = 0, verified_blocks_ = 0, present_bytes_ = 0;
-  uint64_t writes_ = 0, synced_writes_ = 0;
+  uint64_t writes_ = 0, synced_writes_ = 0, read_bytes_ = 0;
   // frozen: about to be published, so that nothing may change any more.
-  bool doomed_ = false, frozen_ = false, published_ = false, trusted_ = false;
+  bool doomed_ = false, frozen_ = false, published_ = false, vouched_ = false;
   // Of blocks that are there and not verified, as far as they are known.
   boost::unordered_flat_map<uint64_t, Unverified> unverified_;
   std::unique_ptr<Semaphore> write_turn_;  // made by the first writer

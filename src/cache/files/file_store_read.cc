@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading, verifying and making durable. Nothing leaves here that did not match its checksum once
 // in this process; what does not match goes, and reads as missing.
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
@@ -11,26 +10,8 @@
 namespace leat {
 namespace {
 
-// Verification in the background reads in pieces of this size.
-constexpr uint64_t kVerifyBytes = 1 * kMiB;
 // Of a file that is about to be read, brought into the page cache.
 constexpr uint64_t kBeginningBytes = 2 * kMiB;
-
-class OpenBackingFile : public BackingFile {
- public:
-  OpenBackingFile(std::shared_ptr<CachedFile> object, File file)
-      : object_(std::move(object)), file_(std::move(file)) {
-    ++object_->holders;
-  }
-  ~OpenBackingFile() override { --object_->holders; }
-
-  int fd() const override { return file_.fd(); }
-  uint64_t size() const override { return object_->size(); }
-
- private:
-  const std::shared_ptr<CachedFile> object_;
-  const File file_;  // after object_, so that it is closed before the bytes are given back
-};
 
 }  // namespace
 
@@ -55,7 +36,7 @@ std::optional<Bytes> FileStore::try_read(const FileRef& ref, ByteRange range) {
     if (first_wrong(*file, *checks, buffer.span(), wide)) return std::nullopt;  // read() goes on
     note_matched(file, *checks);
   }
-  file->note_read(range);
+  note_read(file, range);
   return Bytes(std::move(buffer)).sub(range.offset - wide.offset, range.size);
 }
 
@@ -70,7 +51,7 @@ Task<Result<Bytes>> FileStore::read(Context context, FileRefPtr ref, ByteRange r
   FilePtr file = find(ref->id);
   if (file == nullptr) co_return not_here(ref->key);
   Result<Bytes> bytes = co_await read_file(context, file, ref->key, range);
-  if (bytes) file->note_read(range);
+  if (bytes) note_read(file, range);
   co_return bytes;
 }
 
@@ -180,9 +161,12 @@ Task<Result<Bytes>> FileStore::lost(FilePtr file, FilePairPtr files, std::string
                                                         record, file->record_offset(run.first));
     static_cast<void>(cleared);
   } else {
-    bool mine = file->doom();
+    const bool mine = file->doom();
+    directory_->tell_of_damage(file->id);
     if (mine) co_await remove(file);
+    co_return not_here(key);
   }
+  directory_->tell_of_damage(file->id);
   co_return not_here(key);
 }
 
@@ -271,63 +255,6 @@ Result<> FileStore::sync_names() {
     return synced;
   }
   return any ? directory_->disk->sync_directory(directory_->path("files")) : Result<>();
-}
-
-std::shared_ptr<BackingFile> FileStore::backing(const FileRef& ref) {
-  FilePtr file = find(ref.id);
-  if (file == nullptr || !file->published()) return nullptr;
-  file->note_pass();
-  if (!file->ready_for_kernel()) {
-    queue_verification(file);
-    return nullptr;
-  }
-  std::lock_guard lock(file->backing_mutex);
-  if (auto open = file->backing.lock()) return open;
-  Result<File> descriptor =
-      directory_->disk->open(directory_->path(file->data_name()), O_RDONLY, 0);
-  // What is at the path may be the successor of a file that was doomed meanwhile.
-  if (!descriptor || !file->published()) return nullptr;
-  auto made = std::make_shared<OpenBackingFile>(file, *std::move(descriptor));
-  file->backing = made;
-  return made;
-}
-
-void FileStore::queue_verification(const FilePtr& file) {
-  if (file->verification_queued.exchange(true)) return;
-  {
-    std::lock_guard lock(verification_mutex_);
-    verification_queue_.push_back(file);
-    if (verifying_) return;
-    verifying_ = true;
-  }
-  directory_->spawn(verify_in_background(shared_from_this()));
-}
-
-Task<> FileStore::verify_in_background(std::shared_ptr<FileStore> self) {
-  for (;;) {
-    FilePtr file;
-    {
-      std::lock_guard lock(self->verification_mutex_);
-      if (self->verification_queue_.empty() || self->directory_->closing) {
-        self->verification_queue_.clear();
-        self->verifying_ = false;
-        co_return;
-      }
-      file = self->verification_queue_.front();
-      self->verification_queue_.pop_front();
-    }
-    co_await self->verify_whole(file);
-    file->verification_queued = false;
-  }
-}
-
-Task<> FileStore::verify_whole(FilePtr file) {
-  for (uint64_t at = 0; at < file->size() && !directory_->closing; at += kVerifyBytes) {
-    ByteRange piece = ByteRange{at, kVerifyBytes}.clamp(file->size());
-    if (file->verified(BlockRun::covering(piece))) continue;
-    Result<Bytes> bytes = co_await read_file(Context::background(), file, file->data_name(), piece);
-    if (!bytes) co_return;
-  }
 }
 
 }  // namespace leat

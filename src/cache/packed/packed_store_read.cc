@@ -160,6 +160,7 @@ Error PackedStore::lost(const FileId& id, const Entry& entry, const std::string&
   if (forget(id, entry)) {
     directory_->corrupt(key, fmt::format("{} at {}: {}", Segment::name(entry.segment, ".data"),
                                          entry.extent().offset, why));
+    directory_->tell_of_damage(id);
   }
   return not_here(key);
 }

@@ -181,6 +181,12 @@ std::shared_ptr<BackingFile> DirectoryMember::backing(const FileRef& ref) {
   return now->store->backing(ref);
 }
 
+std::shared_ptr<BackingFile> DirectoryMember::hold(const FileRef& ref) {
+  Opening* now = now_.load();
+  if (now == nullptr || health_->state() == DirectoryState::kDown) return nullptr;
+  return now->disk->is_slow() ? nullptr : now->store->hold(ref);
+}
+
 std::optional<StoredRange> DirectoryMember::stored(const FileRef& ref, ByteRange range) {
   Opening* now = now_.load();
   if (now == nullptr || health_->state() == DirectoryState::kDown) return std::nullopt;

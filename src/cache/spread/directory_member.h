@@ -54,6 +54,7 @@ class DirectoryMember {
   Task<Result<uint64_t>> evict(std::optional<PoolId> pool, uint64_t bytes);
   // Null also where the disk is just taking long: it opens a file on the caller's thread.
   std::shared_ptr<BackingFile> backing(const FileRef& ref);
+  std::shared_ptr<BackingFile> hold(const FileRef& ref);
   // The same of a disk that is just taking long.
   std::optional<StoredRange> stored(const FileRef& ref, ByteRange range);
   // Does not wait. Where it is not open, or fails or hangs, what was dropped is remembered (65,536

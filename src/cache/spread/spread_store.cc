@@ -263,6 +263,11 @@ std::shared_ptr<BackingFile> SpreadStore::backing(const FileRef& ref) {
   return member != nullptr ? member->backing(ref) : nullptr;
 }
 
+std::shared_ptr<BackingFile> SpreadStore::hold(const FileRef& ref) {
+  DirectoryMember* member = holder(ref.id);
+  return member != nullptr ? member->hold(ref) : nullptr;
+}
+
 std::optional<StoredRange> SpreadStore::stored(const FileRef& ref, ByteRange range) {
   DirectoryMember* member = holder(ref.id);
   return member != nullptr ? member->stored(ref, range) : std::nullopt;

@@ -40,6 +40,7 @@ class SpreadStore : public HostCache {
   std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) override;
   Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) override;
   std::shared_ptr<BackingFile> backing(const FileRef& ref) override;
+  std::shared_ptr<BackingFile> hold(const FileRef& ref) override;
   std::optional<StoredRange> stored(const FileRef& ref, ByteRange range) override;
   bool packed(const FileRef& ref) const override;
   uint64_t cached_bytes(const FileRef& ref) override;

@@ -3,8 +3,6 @@
 // are swapped, copied over one another, emptied, removed. Nothing wrong is served or handed to the
 // kernel; what is lost can be brought again; and where the directory is refused it says what to do.
 //
-// After a stop in order the kernel gets complete files unverified, so there the reads come first.
-//
 // LEAT_TORTURE_DAMAGES: rounds. LEAT_TORTURE_SEED: to repeat a run.
 #include <gtest/gtest.h>
 
@@ -143,7 +141,7 @@ class Damage : public testing::Test {
         expect_says_what_to_do(store.failure(), copy->path());
         return;
       }
-      look(store, in_order);
+      look(store);
       bring_again(store);
       store.close();
     }
@@ -162,10 +160,9 @@ class Damage : public testing::Test {
     EXPECT_TRUE(helps) << text;
   }
 
-  void look(TestStore& store, bool in_order) {
+  void look(TestStore& store) {
     for (size_t number = 0; number < set_.size(); ++number) {
       const FileRefPtr& ref = set_.at(number);
-      if (in_order) store.read_fails(ref, {0, ref->size});
       expect_right_or_missing(store, ref);
       ++checked_;
     }

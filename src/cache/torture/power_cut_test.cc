@@ -135,7 +135,9 @@ class Chain {
     for (size_t number = 0; number < set_.size(); ++number) {
       const FileRefPtr& ref = set_.at(number);
       const bool complete = !store->packed(*ref) && store->cached_bytes(*ref) == ref->size;
-      if (complete) EXPECT_NE(store->backing(*ref), nullptr) << ref->key;
+      if (!complete) continue;
+      EXPECT_TRUE(store.holds(ref)) << ref->key;
+      EXPECT_NE(store->backing(*ref), nullptr) << ref->key << ", all of which was read";
     }
     expect_what_is_owed(store, set_, ledger_);
     EXPECT_EQ(store->stats().corrupt_blocks, 0u);

@@ -23,7 +23,8 @@ OpenFiles::BackingId OpenFiles::open(std::shared_ptr<OpenFile> file) {
     }
     entry.opens = 1;
     entry.file = std::move(file);
-    if (!backing || !on()) {
+    // Dropped meanwhile: whoever tells the kernel of damage looks here afterwards.
+    if (!backing || !on() || !backing->current()) {
       entry.file->note_open(1, 0);
       return 0;
     }
@@ -94,7 +95,7 @@ void OpenFiles::take_over(ReopenedFile open) {
   const NodeId node = open.file->node();
   std::shared_ptr<BackingFile> backing;
   if (open.backing != 0) {
-    backing = open.file->backing();
+    backing = open.file->hold_backing();
     passed_through_.fetch_add(1, std::memory_order_relaxed);
   }
   Shard& shard = shard_of(node);

@@ -35,6 +35,9 @@ class FakeBacking : public BackingFile {
  public:
   int fd() const override { return 7; }
   uint64_t size() const override { return 100; }
+  bool current() const override { return !dropped; }
+
+  std::atomic<bool> dropped = false;
 };
 
 class FakeFile : public OpenFile {
@@ -53,6 +56,7 @@ class FakeFile : public OpenFile {
   }
   // By others than this file.
   bool bytes_are_held() const { return backing_.use_count() > 1; }
+  void drop() { backing_->dropped = true; }
 
   std::atomic<uint32_t> noted_opens = 0;
   std::atomic<int32_t> noted_backing = 0;
@@ -102,6 +106,18 @@ TEST(OpenFiles, AnIncompleteFileStaysOnTheReadPathUntilAllOpensAreGone) {
   EXPECT_EQ(table.open(complete(5)), 0);
   for (int i = 0; i < 3; ++i) table.release(5);
   EXPECT_NE(table.open(complete(5)), 0);
+  table.release(5);
+}
+
+// Between backing() and its registration; afterwards nobody would find the node passed through.
+TEST(OpenFiles, AFileThatWasDroppedIsNotPassedThrough) {
+  FakeKernel kernel;
+  OpenFiles table(kernel);
+  const auto file = complete(5);
+  file->drop();
+  EXPECT_EQ(table.open(file), 0);
+  EXPECT_EQ(table.passed_through(), 0u);
+  EXPECT_TRUE(kernel.ids.empty());
   table.release(5);
 }
 

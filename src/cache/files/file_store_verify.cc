@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel reads by itself is compared with its checksums first, all of it once in this
+// process. It goes through the page cache, so that the read that follows is hot. Reads compare what
+// they read; the background goes ahead of them, bounded by what they have read, so that a program
+// that reads a little of each file does not have all of them read.
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "cache/files/file_store.h"
+
+namespace leat {
+namespace {
+
+// One read and comparison.
+constexpr uint64_t kPieceBytes = 1 * kMiB;
+// Asked of the device at once, ahead of the comparison.
+constexpr uint64_t kReadAheadBytes = 8 * kMiB;
+// Of a file of which little was read yet, and for each byte that was read.
+constexpr uint64_t kAheadMin = 16 * kMiB, kAheadShare = 3;
+// Ahead of the reader: what is further ahead may leave the page cache before it is read.
+constexpr uint64_t kAheadMax = 256 * kMiB;
+// Files that are read at once need nothing from the background.
+constexpr auto kDelay = std::chrono::milliseconds(100);
+
+class OpenBackingFile : public BackingFile {
+ public:
+  OpenBackingFile(std::shared_ptr<CachedFile> object, File file)
+      : object_(std::move(object)), file_(std::move(file)) {
+    ++object_->holders;
+  }
+  ~OpenBackingFile() override { --object_->holders; }
+
+  int fd() const override { return file_.fd(); }
+  uint64_t size() const override { return object_->size(); }
+  bool current() const override { return !object_->doomed(); }
+
+ private:
+  const std::shared_ptr<CachedFile> object_;
+  const File file_;  // after object_, so that it is closed before the bytes are given back
+};
+
+}  // namespace
+
+std::shared_ptr<BackingFile> FileStore::backing(const FileRef& ref) {
+  FilePtr file = find(ref.id);
+  if (file == nullptr || !file->published()) return nullptr;
+  file->note_pass();
+  if (file->ready_for_kernel()) return open_backing(file);
+  file->kernel_waits = true;
+  queue_verification(file);
+  return nullptr;
+}
+
+std::shared_ptr<BackingFile> FileStore::hold(const FileRef& ref) {
+  FilePtr file = find(ref.id);
+  return file == nullptr || !file->published() ? nullptr : open_backing(file);
+}
+
+std::shared_ptr<BackingFile> FileStore::open_backing(const FilePtr& file) {
+  std::lock_guard lock(file->backing_mutex);
+  if (auto open = file->backing.lock()) return open;
+  Result<File> descriptor =
+      directory_->disk->open(directory_->path(file->data_name()), O_RDONLY, 0);
+  // What is at the path may be the successor of a file that was doomed meanwhile.
+  if (!descriptor || !file->published()) return nullptr;
+  auto made = std::make_shared<OpenBackingFile>(file, *std::move(descriptor));
+  file->backing = made;
+  return made;
+}
+
+// Each read lets the background go further.
+void FileStore::note_read(const FilePtr& file, ByteRange range) {
+  file->note_read(range);
+  if (!file->kernel_waits.load(std::memory_order_relaxed)) return;
+  if (file->ready_for_kernel()) {
+    file->kernel_waits = false;
+  } else if (file->published()) {
+    queue_verification(file);
+  }
+}
+
+void FileStore::queue_verification(const FilePtr& file) {
+  if (file->verification_queued.load(std::memory_order_relaxed)) return;
+  if (file->verification_queued.exchange(true)) return;
+  {
+    std::lock_guard lock(verification_mutex_);
+    verification_queue_.push_back({file, Clock::now() + kDelay});
+    if (verifying_) return;
+    verifying_ = true;
+  }
+  directory_->spawn(verify_in_background(shared_from_this()));
+}
+
+Task<> FileStore::verify_in_background(std::shared_ptr<FileStore> self) {
+  const Context until = Context::background().with_cancel(self->directory_->stopping.get_token());
+  for (;;) {
+    WaitingVerification next;
+    {
+      std::lock_guard lock(self->verification_mutex_);
+      if (self->verification_queue_.empty() || self->directory_->closing) {
+        self->verification_queue_.clear();
+        self->verifying_ = false;
+        co_return;
+      }
+      next = self->verification_queue_.front();
+      self->verification_queue_.pop_front();
+    }
+    const Clock::time_point now = Clock::now();
+    if (next.not_before > now) {
+      Result<> slept = co_await sleep_for(until, next.not_before - now);
+      if (!slept) continue;
+    }
+    co_await self->verify_ahead(next.file);
+    next.file->verification_queued = false;
+  }
+}
+
+// What may be compared now of a file that is being read.
+Task<> FileStore::verify_ahead(FilePtr file) {
+  uint64_t asked_to = 0;
+  for (uint64_t at = 0; at < file->size() && !directory_->closing; at += kPieceBytes) {
+    const ByteRange piece = ByteRange{at, kPieceBytes}.clamp(file->size());
+    if (file->verified(BlockRun::covering(piece))) continue;
+    const uint64_t read = file->read_bytes(), ahead = file->verified_ahead;
+    if (ahead >= std::min(kAheadMin + kAheadShare * read, kAheadMax + read)) co_return;
+    if (piece.end() > asked_to) {
+      asked_to = std::min(at + kReadAheadBytes, file->size());
+      co_await ask_device(file, {at, asked_to - at});
+    }
+    Result<Bytes> bytes = co_await read_file(Context::background(), file, file->data_name(), piece);
+    if (!bytes) co_return;
+    file->verified_ahead += piece.size;
+  }
+}
+
+Task<> FileStore::ask_device(FilePtr file, ByteRange range) {
+  Result<FilePairPtr> files = co_await directory_->descriptors.open(Context::background(), file);
+  if (!files) co_return;
+  CacheDirectory* directory = directory_.get();
+  Result<uint64_t> asked = co_await directory->blocking([directory, &files, range] {
+    return directory->disk->read_ahead((*files)->data.fd(), range.offset, range.size);
+  });
+  static_cast<void>(asked);
+}
+
+Task<> FileStore::verify_whole(FilePtr file) {
+  for (uint64_t at = 0; at < file->size() && !directory_->closing; at += kPieceBytes) {
+    ByteRange piece = ByteRange{at, kPieceBytes}.clamp(file->size());
+    if (file->verified(BlockRun::covering(piece))) continue;
+    Result<Bytes> bytes = co_await read_file(Context::background(), file, file->data_name(), piece);
+    if (!bytes) co_return;
+  }
+}
+
+}  // namespace leat
