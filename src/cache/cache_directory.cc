@@ -142,6 +142,12 @@ void CacheDirectory::corrupt(const std::string& what, const std::string& why, ui
                why);
 }
 
+void CacheDirectory::not_verified(const std::string& what, const Status& why) {
+  if (closed) return;
+  ++not_verified_parts;
+  log::warning("cache {}: {} could not be verified: {}", options.directory, what, why.to_string());
+}
+
 // What describes the data goes first: data without it is removed at the next start.
 Task<bool> CacheDirectory::remove_files(Openable& object, Charge& charge) {
   Result<> removed = co_await blocking([this, &object]() -> Result<> {

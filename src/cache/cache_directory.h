@@ -99,6 +99,9 @@ struct CacheDirectory {
   std::stop_source stopping;           // of what only waits
   std::atomic<int> reading_ahead = 0;  // calls of read_ahead() under way
   std::atomic<uint64_t> evicted_bytes = 0, corrupt_blocks = 0, refused_bytes = 0;
+  // For the next verification to report: of segments' indexes, and how often not_verified() was
+  // called.
+  std::atomic<uint64_t> damaged_index_bytes = 0, not_verified_parts = 0;
 
  private:
   void count_refused(uint64_t bytes);

@@ -87,7 +87,7 @@ void DirectoryStore::let_go() {
 Result<> DirectoryStore::load(bool clean) {
   policies_->load();
   LEAT_CHECK_OK(files_->load(clean));
-  LEAT_CHECK_OK(packed_->load());
+  LEAT_CHECK_OK(packed_->load(clean));
   // The names of their folders.
   return directory_->disk->sync_directory(directory_->options.directory);
 }
@@ -148,6 +148,10 @@ Result<> DirectoryStore::check_write(const FileRef& ref, ByteRange range) const 
   }
   if (ref.key.size() > kKeyBytesMax || ref.version.value.size() > kVersionBytesMax) {
     return refuse(StatusCode::kUnsupported, "its name or version is too long for the cache");
+  }
+  // Damaged records are skipped by what no name has (SegmentIndex).
+  if (ref.key.contains('\0') || ref.version.value.contains('\0')) {
+    return refuse(StatusCode::kUnsupported, "its name or version has a NUL byte");
   }
   bool whole_blocks = range.offset % kBlockBytes == 0 && range.end() <= ref.size &&
                       (range.end() % kBlockBytes == 0 || range.end() == ref.size);
@@ -340,6 +344,7 @@ Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context conte
   if (!clean && !is_new) {
     log::info("cache {}: was not closed in order", directory->options.directory);
   }
+  store->found_at_start_ = directory->corrupt_blocks.load();
   store->gauges_ = std::make_shared<Gauges>(*store);
   bool evicted = co_await store->evictor_->run();
   static_cast<void>(evicted);

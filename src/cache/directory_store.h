@@ -86,6 +86,7 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   void stop();
   void let_go();
   Result<> load(bool clean);
+  Result<> what_was_not_verified();
   // Ends with the directory; begun once some pool's objects get too old at some time.
   void begin_house();
   static Task<> keep_house(std::shared_ptr<CacheDirectory> directory,
@@ -101,6 +102,7 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   const std::shared_ptr<PolicyFile> policies_;
   Superblock superblock_;
   std::atomic<bool> keeps_house_ = false;
+  std::atomic<uint64_t> found_at_start_ = 0;  // damaged blocks, until a verification reports them
 
   std::mutex ending_mutex_;  // leaf
   const LockPtr lock_;       // let go when it is closed or given up

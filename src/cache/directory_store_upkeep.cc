@@ -64,7 +64,8 @@ Task<Result<ObjectPage>> DirectoryStore::objects(std::string after, size_t limit
 
 Task<Result<>> DirectoryStore::verify(Context context, HostCache::StepListener listener) {
   LEAT_CO_CHECK_OK(co_await flush(context));
-  const uint64_t corrupt_before = directory_->corrupt_blocks;
+  const uint64_t corrupt_before = directory_->corrupt_blocks - found_at_start_.exchange(0);
+  directory_->not_verified_parts = 0;
   ScrubPace pace(context, directory_->closing, 0);
   VerifyStep told;
   auto tell = [&](uint64_t) -> std::optional<ScrubState> {
@@ -79,7 +80,25 @@ Task<Result<>> DirectoryStore::verify(Context context, HostCache::StepListener l
   if (directory_->closing) {
     co_return error(StatusCode::kUnavailable, "the cache was closed before all was verified");
   }
-  co_return context.check("verifying the cache");
+  LEAT_CO_CHECK_OK(context.check("verifying the cache"));
+  co_return what_was_not_verified();
+}
+
+// An index says what there is, so that no listing of lost objects can be complete.
+Result<> DirectoryStore::what_was_not_verified() {
+  const uint64_t damaged = directory_->damaged_index_bytes.exchange(0);
+  if (damaged > 0) {
+    return error(StatusCode::kCorrupt,
+                 fmt::format("{} bytes of indexes in {}/segments were damaged; the objects that "
+                             "they named were dropped and will be fetched again",
+                             damaged, directory_->options.directory));
+  }
+  const uint64_t parts = directory_->not_verified_parts;
+  if (parts == 0) return {};
+  return error(StatusCode::kUnavailable,
+               fmt::format("{} parts of the cache {} could not be read, so they were not verified; "
+                           "the log says which and why",
+                           parts, directory_->options.directory));
 }
 
 Task<uint64_t> DirectoryStore::evict(std::optional<PoolId> pool, uint64_t bytes) {

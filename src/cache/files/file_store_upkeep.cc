@@ -37,7 +37,10 @@ Task<> FileStore::scrub(uint8_t folder, ScrubPace& pace) {
 
 Task<> FileStore::scrub_file(FilePtr file, ScrubPace& pace) {
   Result<FilePairPtr> files = co_await directory_->descriptors.open(Context::background(), file);
-  if (!files) co_return;  // whoever reads it finds out
+  if (!files) {
+    if (!file->doomed()) directory_->not_verified(file->data_name(), files.error());
+    co_return;  // reads find out whether it is lost
+  }
   std::shared_ptr<Disk> disk = directory_->disk;
   const BlockRun all{0, file->blocks()};
   // Before the checksums are read: what is called complete later may have got more of them since.
@@ -46,7 +49,10 @@ Task<> FileStore::scrub_file(FilePtr file, ScrubPace& pace) {
       co_await directory_->blocking([&] { return read_meta(*file, **files); });
   if (file->doomed()) co_return;
   if (!meta) {
-    if (!lost_by_read(meta.error())) co_return;
+    if (!lost_by_read(meta.error())) {
+      directory_->not_verified(file->side_name(), meta.error());
+      co_return;
+    }
     Result<Bytes> gone =
         co_await lost(file, nullptr, file->data_name(), all, meta.error().to_string());
     static_cast<void>(gone);
@@ -116,7 +122,10 @@ FileStore::Scrubbed FileStore::compare(const CachedFile& file, const FilePair& f
   const ByteRange range = BlockRun{first, end}.bytes(file.size());
   Buffer bytes(align_up(range.size, kPageBytes));
   Result<size_t> got = directory_->disk->read_now(files.data.fd(), bytes.span(), range.offset);
-  if (!got && (!lost_by_read(got.error()) || !reads_else(files))) return found;
+  if (!got && (!lost_by_read(got.error()) || !reads_else(files))) {
+    directory_->not_verified(file.data_name(), got.error());
+    return found;
+  }
   if (!got) return {.wrong = {first, end}, .why = got.error().to_string()};
   found.bytes = *got;
   if (*got < range.size) return {.wrong = {first, end}, .why = "the file is cut short"};

@@ -44,6 +44,13 @@ class PackedIndex {
   void put(const FileId& id, const Entry& entry);
   // False where there is none.
   bool erase(const FileId& id);
+  // `look(id, entry)` of each; it changes nothing.
+  template <class Look>
+  void for_each(Look look) const {
+    for (const Place& place : places_) {
+      if (place.taken()) look(place.id, place.entry);
+    }
+  }
   // Those for which `leaves(entry)` is true.
   template <class Predicate>
   void erase_if(Predicate leaves);

@@ -21,6 +21,7 @@
 #include "cache/host_cache.h"
 #include "cache/packed/packed_index.h"
 #include "cache/packed/segment.h"
+#include "cache/packed/segment_index.h"
 #include "cache/packed/segment_record.h"
 #include "cache/read_ahead.h"
 #include "cache/upkeep/scrub_pace.h"
@@ -31,8 +32,9 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
  public:
   explicit PackedStore(std::shared_ptr<CacheDirectory> directory);
 
-  // Reads what is on disk; cuts torn tails. Blocks; before any other call.
-  Result<> load();
+  // Reads what is on disk; cuts torn tails and skips damaged records. `clean`: the directory was
+  // left in order, so that no tail is torn. Blocks; before any other call.
+  Result<> load(bool clean);
 
   // The operations of PageStore, for objects of this kind; ranges lie within the object. What is
   // written must be the whole object.
@@ -104,6 +106,10 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   struct Moving {
     SegmentRecord record;
     Entry from;
+  };
+  struct Placed {
+    FileId id;
+    Entry entry;
   };
 
   Shard& shard(const FileId& id) const { return shards_[id.bytes[15] % shards_.size()]; }
@@ -250,10 +256,23 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Task<> save_words(SegmentPtr segment);
 
   // packed_store_upkeep.cc
-  std::vector<Moving> live_records(const Segment& segment, std::span<const std::byte> index,
-                                   size_t& at, size_t limit) const;
+  std::vector<Moving> live_records(const Segment& segment, SegmentIndex& index, size_t limit) const;
+  Task<bool> compare_all(const FilePair& files, std::span<const Moving> live, ScrubPace& pace);
   uint64_t compare(const FilePair& files, std::span<const Moving> objects);
   bool reads_else(const FilePair& files) const;
+
+  // packed_store_mend.cc
+  struct KnownIndex {
+    Buffer bytes;
+    uint64_t known;  // this many have been written
+  };
+  Task<Result<KnownIndex>> read_index(SegmentPtr segment);
+  bool header_is_whole(const Segment& segment, std::span<const std::byte> index) const;
+  Task<> mend_index(SegmentPtr segment, FilePairPtr files);
+  std::vector<Placed> placed_in(const Segment& segment, uint64_t end) const;
+  Result<> overwrite_header(const Segment& segment, int fd);
+  Result<> overwrite_records(int fd, uint32_t sequence, const std::vector<ByteRange>& damaged);
+  void count_damaged_index(const Segment& segment, uint64_t bytes);
 
   // packed_store_load.cc
   // Records that point past the end of .data, until another one or a word makes up for them.
@@ -262,7 +281,10 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
     std::string key;
   };
   using CutShorts = boost::unordered_flat_map<FileId, CutShort, IdHash>;
-  Result<> load_segment(uint32_t sequence, const DirectoryItem& data, CutShorts& cut_short);
+  Result<> load_segment(uint32_t sequence, const DirectoryItem& data, bool clean,
+                        CutShorts& cut_short);
+  Result<> mend_on_disk(const std::string& index_name, uint32_t sequence,
+                        const std::vector<ByteRange>& damaged);
   void load_record(const SegmentRecord& record, Segment& segment, uint64_t data_file_bytes,
                    CutShorts& cut_short);
   void note_lost(const CutShorts& cut_short);

@@ -119,10 +119,8 @@ Task<std::vector<PackedStore::Moving>> PackedStore::worth_moving(SegmentPtr segm
   });
   if (!index) co_return moving;  // nothing moves; the objects will be fetched again
   uint64_t budget = segment->data_bytes / 3 * kMovedThirds;
-  size_t at = SegmentHeader::kBytes;
-  while (at < index->size()) {
-    auto record = SegmentRecord::decode(index->span().subspan(at), &at);
-    if (!record) break;
+  SegmentIndex records(index->span());
+  while (auto record = records.next()) {
     if (record->kind != SegmentRecord::Kind::kObject) continue;
     std::optional<Found> found = find(record->ref.id);
     if (!found) continue;

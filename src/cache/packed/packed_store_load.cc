@@ -8,6 +8,7 @@
 
 #include "cache/block_crc.h"
 #include "cache/packed/packed_store.h"
+#include "cache/packed/segment_index.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -29,7 +30,7 @@ std::optional<uint32_t> sequence_of(const std::string& name, std::string_view su
 
 }  // namespace
 
-Result<> PackedStore::load() {
+Result<> PackedStore::load(bool clean) {
   LEAT_CHECK_OK(directory_->disk->make_directory(directory_->path("segments")));
   LEAT_TRY(auto items, directory_->disk->list_directory(directory_->path("segments")));
   std::map<uint32_t, Pair> pairs;
@@ -50,7 +51,7 @@ Result<> PackedStore::load() {
       discard_on_disk(sequence, "its other half is missing");
       continue;
     }
-    Result<> loaded = load_segment(sequence, *pair.data, cut_short);
+    Result<> loaded = load_segment(sequence, *pair.data, clean, cut_short);
     if (loaded) continue;
     if (!lost_by_open(loaded.error())) {
       directory_->capacity->count(pair.data->allocated_bytes + pair.side->allocated_bytes);
@@ -95,7 +96,7 @@ void PackedStore::discard_dead_segments() {
   }
 }
 
-Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data,
+Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data, bool clean,
                                    CutShorts& cut_short) {
   std::string index_name = Segment::name(sequence, ".index");
   LEAT_TRY(Buffer index, directory_->disk->read_file(directory_->path(index_name), kIndexBytesMax));
@@ -111,13 +112,21 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data,
   segment->synced_bytes = UINT64_MAX;  // what was found is verified by its first match
   segments_[sequence] = segment;
   tell_shards(sequence, segment);
-  size_t at = SegmentHeader::kBytes;
-  while (at < index.size()) {
-    auto record = SegmentRecord::decode(index.span().subspan(at), &at);
-    if (!record) break;
+  SegmentIndex records(index.span());
+  while (auto record = records.next()) {
     load_record(*record, *segment, data.size_bytes, cut_short);
   }
+  const size_t at = records.at();
   segment->index_bytes = at;
+  std::vector<ByteRange> damaged = records.damaged();
+  if (at < index.size() && clean) damaged.push_back({at, index.size() - at});
+  if (!damaged.empty()) {
+    count_damaged_index(*segment, total_bytes(damaged));
+    Result<> mended = mend_on_disk(index_name, sequence, records.damaged());
+    if (!mended) {
+      log::warning("cache {}: {}", directory_->options.directory, mended.error().to_string());
+    }
+  }
 
   if (at < index.size()) set_length(index_name, index.size(), at);
   uint64_t data_bytes = data.allocated_bytes;
@@ -167,6 +176,14 @@ void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
   segment.data_bytes = std::max(segment.data_bytes, end);
   count_live(segment, place);
   entries.put(record.ref.id, place);
+}
+
+// Damaged records become one that names nothing, so that the next start finds no damage.
+Result<> PackedStore::mend_on_disk(const std::string& index_name, uint32_t sequence,
+                                   const std::vector<ByteRange>& damaged) {
+  if (damaged.empty()) return {};
+  LEAT_TRY(File file, directory_->disk->open(directory_->path(index_name), O_RDWR, 0));
+  return overwrite_records(file.fd(), sequence, damaged);
 }
 
 // Data ends in a whole page, and a torn tail goes: it was written when the last run was killed, and

@@ -234,6 +234,12 @@ Task<Result<>> PackedStore::finish_file(SegmentPtr segment, FilePairPtr files) {
     segment->data_bytes = bytes;
   }
   segment->charge.shrink(cut);
+  if (segment->cut_off) {
+    // What the disk took of a batch that failed is no damage to the next start.
+    LEAT_CO_CHECK_OK(co_await directory_->blocking([disk, &files, &segment] {
+      return disk->truncate(files->side.fd(), segment->index_bytes);
+    }));
+  }
   co_return Result<>();
 }
 

@@ -24,18 +24,14 @@ std::optional<uint32_t> PackedStore::segment_from(uint64_t sequence) const {
   return at->first;
 }
 
-// Those of a segment whose payload is in its file, from a place in its index on; `at` is moved
-// behind what was looked at.
+// Those of a segment whose payload is in its file, the next ones in its index.
 std::vector<PackedStore::Moving> PackedStore::live_records(const Segment& segment,
-                                                           std::span<const std::byte> index,
-                                                           size_t& at, size_t limit) const {
+                                                           SegmentIndex& index,
+                                                           size_t limit) const {
   std::vector<Moving> live;
-  while (at < index.size() && live.size() < limit) {
-    auto record = SegmentRecord::decode(index.subspan(at), &at);
-    if (!record) {
-      at = index.size();  // a torn end, or one that is being written
-      break;
-    }
+  while (live.size() < limit) {
+    std::optional<SegmentRecord> record = index.next();
+    if (!record) break;
     if (record->kind != SegmentRecord::Kind::kObject) continue;
     std::optional<Found> found = find(record->ref.id);
     if (!found || found->entry.segment != segment.sequence) continue;
@@ -47,37 +43,54 @@ std::vector<PackedStore::Moving> PackedStore::live_records(const Segment& segmen
   return live;
 }
 
+// An index that is damaged does not say all that is there: those that it lacks go.
 Task<> PackedStore::scrub(uint32_t sequence, ScrubPace& pace) {
   SegmentPtr found = segment(sequence);
   if (found == nullptr || found->removing) co_return;
   Result<FilePairPtr> files = co_await directory_->descriptors.open(Context::background(), found);
-  if (!files) co_return;  // whoever reads it finds out
-  CacheDirectory* directory = directory_.get();
-  Result<Buffer> index = co_await directory->blocking([directory, &found] {
-    return directory->disk->read_file(directory->path(found->side_name()), kIndexBytesMax);
-  });
-  if (!index) co_return;
-  for (size_t at = SegmentHeader::kBytes; at < index->size();) {
-    // As many as may lie in one piece.
-    std::vector<Moving> live =
-        live_records(*found, index->span(), at, kScrubPieceBytes / kPageBytes);
-    for (size_t first = 0; first < live.size();) {
-      const uint64_t begin = live[first].record.offset;
-      size_t end = first + 1;
-      auto fits = [&](const Moving& object) {
-        return object.record.offset > begin &&
-               object.record.offset + object.from.size <= begin + kScrubPieceBytes;
-      };
-      while (end < live.size() && fits(live[end])) ++end;
-      const std::span<const Moving> together(live.data() + first, end - first);
-      const Result<uint64_t> bytes = co_await directory->blocking(
-          [&] { return Result<uint64_t>(compare(**files, together)); });
-      first = end;
-      if (!bytes) co_return;
-      if (!co_await pace.read(*bytes)) co_return;
-      for (size_t i = 0; i < together.size(); ++i) pace.object_done();
-    }
+  if (!files) {
+    if (!found->removing) directory_->not_verified(found->data_name(), files.error());
+    co_return;  // reads of its objects find out whether they are lost
   }
+  Result<KnownIndex> index = co_await read_index(found);
+  if (!index) {
+    if (!found->removing) directory_->not_verified(found->side_name(), index.error());
+    co_return;
+  }
+  const auto known = index->bytes.span().first(std::min<size_t>(index->bytes.size(), index->known));
+  SegmentIndex records(known);
+  for (;;) {
+    // As many as may lie in one piece.
+    const std::vector<Moving> live = live_records(*found, records, kScrubPieceBytes / kPageBytes);
+    if (live.empty()) break;
+    if (!co_await compare_all(**files, live, pace)) co_return;
+  }
+  const bool whole =
+      records.damaged().empty() && records.at() == index->known && header_is_whole(*found, known);
+  if (!whole && !found->removing) co_await mend_index(found, *files);
+}
+
+// False where the pass has to end, or the disk refuses to be asked.
+Task<bool> PackedStore::compare_all(const FilePair& files, std::span<const Moving> live,
+                                    ScrubPace& pace) {
+  CacheDirectory* directory = directory_.get();
+  for (size_t first = 0; first < live.size();) {
+    const uint64_t begin = live[first].record.offset;
+    size_t end = first + 1;
+    auto fits = [&](const Moving& object) {
+      return object.record.offset > begin &&
+             object.record.offset + object.from.size <= begin + kScrubPieceBytes;
+    };
+    while (end < live.size() && fits(live[end])) ++end;
+    const std::span<const Moving> together = live.subspan(first, end - first);
+    const Result<uint64_t> bytes =
+        co_await directory->blocking([&] { return Result<uint64_t>(compare(files, together)); });
+    first = end;
+    if (!bytes) co_return false;
+    if (!co_await pace.read(*bytes)) co_return false;
+    for (size_t i = 0; i < together.size(); ++i) pace.object_done();
+  }
+  co_return true;
 }
 
 // As FileStore::reads_else.
@@ -100,7 +113,10 @@ uint64_t PackedStore::compare(const FilePair& files, std::span<const Moving> obj
     for (size_t i = 0; i < objects.size(); ++i) read += compare(files, objects.subspan(i, 1));
     return read;
   }
-  if (!got && (!lost_by_read(got.error()) || !reads_else(files))) return 0;
+  if (!got && (!lost_by_read(got.error()) || !reads_else(files))) {
+    directory_->not_verified(objects.front().record.ref.key, got.error());
+    return 0;
+  }
   for (const Moving& object : objects) {
     const uint64_t at = object.record.offset - begin;
     std::string why;
@@ -131,10 +147,12 @@ Result<std::optional<PackedStore::ListedUpTo>> PackedStore::list(
     if (!index) continue;  // it went meanwhile, or cannot be read: nothing of it can be told
     size_t at = SegmentHeader::kBytes;
     if (*sequence == from.sequence) at = std::max<size_t>(at, from.index_offset);
-    while (at < index->size()) {
-      if (into.size() >= limit) return ListedUpTo{*sequence, at};
-      const size_t room = limit - into.size();
-      for (Moving& object : live_records(*found, index->span(), at, room)) {
+    SegmentIndex records(index->span(), at);
+    for (;;) {
+      if (into.size() >= limit) return ListedUpTo{*sequence, records.at()};
+      std::vector<Moving> live = live_records(*found, records, limit - into.size());
+      if (live.empty()) break;
+      for (Moving& object : live) {
         into.push_back({.ref = std::move(object.record.ref),
                         .cached_bytes = object.from.size,
                         .packed = true,

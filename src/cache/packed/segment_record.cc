@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/packed/segment_record.h"
 
+#include <algorithm>
+
 #include "base/crc32c.h"
 #include "base/records.h"
 #include "cache/files/object_meta.h"
@@ -49,6 +51,14 @@ std::string SegmentRecord::encode(Kind kind, const FileRef& ref, uint64_t offset
   writer.pad_to(length);
   writer.overwrite(kCrcOffset, record_crc(writer.span()));
   return writer.take();
+}
+
+bool SegmentRecord::begins(std::span<const std::byte> bytes) {
+  RecordReader reader(bytes.first(std::min<size_t>(bytes.size(), kCrcOffset)));
+  const auto mark = reader.get<uint32_t>();
+  const auto length = reader.get<uint32_t>();
+  return reader.ok() && mark == kRecordMark && length >= kFixedBytes && length <= bytes.size() &&
+         length % 8 == 0;
 }
 
 std::optional<SegmentRecord> SegmentRecord::decode(std::span<const std::byte> bytes, size_t* at) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SegmentRecord: one entry of a segment's .index: an object that was put into the segment, or the
-// word that an object was dropped. Records are only ever appended; a torn or damaged one ends the
-// index. Format: docs/formats/cache.md.
+// word that an object was dropped. Records are only ever appended; damaged ones are replaced in
+// their place (SegmentIndex). Format: docs/formats/cache.md.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +32,8 @@ struct SegmentRecord {
                             std::span<const uint32_t> crcs, uint32_t origin = 0);
   // The length of an object's record.
   static uint64_t encoded_bytes(std::string_view key, std::string_view version, size_t crcs);
+  // Whether `bytes` begin with the mark of a record and a length that one can have.
+  static bool begins(std::span<const std::byte> bytes);
   // The record at the start of `bytes`; its length is added to `*at`.
   static std::optional<SegmentRecord> decode(std::span<const std::byte> bytes, size_t* at);
 };
