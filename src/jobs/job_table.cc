@@ -100,7 +100,8 @@ std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filt
                                         options_.refreshed);
   }
   if (order.kind == JobKind::kVerify) {
-    return std::make_shared<VerifyJob>(id, std::move(order.path), *target_, order.run);
+    return std::make_shared<VerifyJob>(id, std::move(order.path), *target_, order.run,
+                                       options_.verified);
   }
   if (order.kind == JobKind::kCopy) {
     CopyJobOptions copy{.to = std::move(order.output), .over = order.over};

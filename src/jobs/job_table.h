@@ -20,6 +20,7 @@
 #include "jobs/load_job.h"
 #include "jobs/refresh_job.h"
 #include "jobs/snapshot_job.h"
+#include "jobs/verify_job.h"
 #include "runtime/activity.h"
 #include "runtime/executor.h"
 #include "runtime/shared_result.h"
@@ -36,6 +37,8 @@ struct JobTableOptions {
   unsigned copies_max = 8;
   // What else there is to be done of a path that was refreshed; may be empty.
   Refreshed refreshed{};
+  // Awaited at the end of each verification; may be empty.
+  Verified verified{};
   // Who makes snapshots in place of this host; may be empty.
   SnapshotElsewhere snapshot_elsewhere{};
   // Told of each that has ended, on any thread; may be empty.

@@ -22,6 +22,7 @@ Task<> VerifyJob::work(Context context) {
     });
   };
   Result<> verified = co_await target_.verify(context, run_, listener);
+  if (verified_) co_await verified_();
   if (!verified) note_error("cache", verified.error());
   if (corrupt > 0) {
     note_error(

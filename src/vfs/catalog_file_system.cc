@@ -207,6 +207,11 @@ Result<> CatalogFileSystem::may_open(const Node& node, int flags) {
 Result<CatalogFileSystem::Opening> CatalogFileSystem::find_version(
     const NodePtr& node, const Result<CatalogEntry>& entry, uint32_t as_of) {
   if (!entry && entry.error().code() != StatusCode::kNotFound) return error(entry.error());
+  if (nodes_.is_retired(node->id)) {
+    return error(
+        StatusCode::kChanged,
+        fmt::format("{} was damaged in the cache; look its name up again", path_of(*node)));
+  }
   if (!entry || entry->info.is_directory() || entry->ref->id != node->ref->id) {
     changed_total.add();
     nodes_.expire(node->id);
@@ -229,7 +234,7 @@ std::optional<CatalogFileSystem::Opening> CatalogFileSystem::believed(NodeId id,
   std::optional<Opening> opening;
   const uint32_t now = changes_.load();
   nodes_.look_at(id, [&](const NodePtr& node, const NodeFacts& facts) {
-    if (facts.as_of != now) return;
+    if (facts.as_of != now || facts.retired) return;
     const Mount* const mount = facts.mount.get();
     if (node->kind != FileKind::kFile || node->ref->cache == CacheUse::kNone) return;
     if (mount == nullptr || !mount->entry.policy.paths.empty() || !facts.same_wishes) return;

@@ -74,6 +74,8 @@ class CatalogFileSystem : public FileSystem {
 
   void catalog_changed(const CatalogChange& change) override;
   void compare_held(const std::string& path) override;
+  void bytes_dropped(const FileIdSet& files) override;
+  void retire(NodeId node) override { nodes_.retire(node); }
   void set_invalidation_listener(std::function<void(const Invalidation&)> listener) override;
 
  private:

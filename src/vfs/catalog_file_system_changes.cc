@@ -107,6 +107,22 @@ void CatalogFileSystem::compare_held(const std::string& path) {
   });
 }
 
+void CatalogFileSystem::bytes_dropped(const FileIdSet& files) {
+  auto wanted = [&](const Node& node, const NodeFacts&) {
+    return node.ref && files.contains(node.ref->id);
+  };
+  nodes_.visit(wanted, [this](const std::vector<NodePtr>& nodes) {
+    for (const NodePtr& node : nodes) {
+      tell({.parent = node->parent->id,
+            .name = node->name,
+            .node = node->id,
+            .only_belief = true,
+            .patient = true,
+            .pages = true});
+    }
+  });
+}
+
 // Not a directory: the kernel may keep a listing of it that the catalog has forgotten since.
 bool CatalogFileSystem::is_as_known(const Node& node) {
   if (node.kind == FileKind::kDirectory) return false;

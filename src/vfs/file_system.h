@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include <bit>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@
 namespace leat {
 
 using NodeId = uint64_t;
+using FileIdSet = boost::unordered_flat_set<FileId, IdHash>;
 inline constexpr NodeId kRootNode = 1;
 
 // Which of `shards` (a power of two, more than one) parts of a table has the node. Numbers differ
@@ -131,6 +133,9 @@ struct Invalidation {
   bool only_belief = false;
   bool directory = false;  // with `only_belief`: the node is one
   bool patient = false;    // the caller may wait
+  // With `only_belief`: the bytes of the node that the kernel keeps may be wrong. It drops them;
+  // while it reads the file by itself, the name gets another node.
+  bool pages = false;
 };
 
 struct FileSystemOptions {
@@ -222,7 +227,13 @@ class FileSystem {
   // it had not known it, or had forgotten it. Not in mounts with a snapshot. Blocks as long as that
   // takes.
   virtual void compare_held(const std::string& path) = 0;
-  // Called on the threads of the two above, without locks held; must not wait where that may not
+  // The cache dropped bytes of these versions because they were wrong: tells of every node that
+  // shows one of them (Invalidation::pages). Blocks as long as that takes.
+  virtual void bytes_dropped(const FileIdSet& files) = 0;
+  // The name of the node gets another one at its next look-up, and `node` is opened no more: for
+  // one whose open files the kernel reads by itself, from a file that is damaged.
+  virtual void retire(NodeId node) = 0;
+  // Called on the threads of the three above, without locks held; must not wait where that may not
   // (Invalidation::patient). One call may still be running when this returns.
   virtual void set_invalidation_listener(std::function<void(const Invalidation&)> listener) = 0;
 };

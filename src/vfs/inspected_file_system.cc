@@ -94,6 +94,8 @@ class InspectedFileSystem : public FileSystem {
 
   void catalog_changed(const CatalogChange& change) override { inner_->catalog_changed(change); }
   void compare_held(const std::string& path) override { inner_->compare_held(path); }
+  void bytes_dropped(const FileIdSet& files) override { inner_->bytes_dropped(files); }
+  void retire(NodeId node) override { inner_->retire(node); }
   void set_invalidation_listener(std::function<void(const Invalidation&)> listener) override {
     inner_->set_invalidation_listener(std::move(listener));
   }

@@ -225,6 +225,25 @@ void NodeTable::expire(NodeId id) {
   found->second.node->record.set_facts(found->second.facts);
 }
 
+void NodeTable::retire(NodeId id) {
+  Shard& shard = shard_of(id);
+  std::lock_guard lock(shard.mutex);
+  auto found = shard.slots.find(id);
+  if (found == shard.slots.end() || id == kRootNode) return;
+  Slot& slot = found->second;
+  slot.facts.retired = true;
+  slot.facts.fresh_until = Clock::time_point::min();
+  slot.node->record.set_facts(slot.facts);
+  auto name = shard.names.find(Name{slot.node->parent->id, slot.node->name});
+  if (name != shard.names.end() && name->second == id) shard.names.erase(name);
+}
+
+bool NodeTable::is_retired(NodeId id) const {
+  bool retired = false;
+  look_at(id, [&](const NodePtr&, const NodeFacts& facts) { retired = facts.retired; });
+  return retired;
+}
+
 void NodeTable::visit(const std::function<bool(const Node&, const NodeFacts&)>& wanted,
                       const std::function<void(const std::vector<NodePtr>&)>& visitor) const {
   for (const Shard& shard : shards_) {

@@ -48,6 +48,7 @@ struct NodeFacts {
   uint32_t as_of = kNoMoment;
   // Files: the wishes of the mount are those in the node's own ref.
   bool same_wishes = true;
+  bool retired = false;  // not opened any more; not known to a successor
 };
 
 class NodeTable {
@@ -98,6 +99,10 @@ class NodeTable {
   void refresh(NodeId id, const CatalogEntry& entry, uint32_t as_of);
   // Nothing that is known of the node is fresh any more.
   void expire(NodeId id);
+
+  // The name gets another node at its next look-up, in whatever version.
+  void retire(NodeId id);
+  bool is_retired(NodeId id) const;
 
   // All nodes that are wanted, some thousands at a time, without a lock held meanwhile; `wanted`
   // must not call out. What comes or goes meanwhile may be left out.

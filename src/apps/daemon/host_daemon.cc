@@ -85,6 +85,9 @@ Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options,
 
 Result<> HostDaemon::open_cache() {
   LEAT_TRY(auto directories, cache_options(config_));
+  for (PageStoreOptions& directory : directories) {
+    directory.on_damage = [damaged = damaged_](const FileId& id) { damaged->add(id); };
+  }
   LEAT_TRY(store_,
            executor_.wait(HostCache::open(Context::background(), std::move(directories), executor_,
                                           [this] { return make_disk(executor_); })));
@@ -114,6 +117,7 @@ Result<> HostDaemon::serve() {
   job_target_ = std::make_unique<HostTarget>(*fetcher_, *store_, store_.get(), executor_);
   JobTableOptions jobs;
   jobs.refreshed = [this](std::string path) { return mounts_->compare_held(std::move(path)); };
+  jobs.verified = [this] { return damaged_->all_dropped(); };
   jobs.snapshot_elsewhere = [this](Context context, CatalogEntry entry, std::string output,
                                    std::function<void(const SnapshotProgress&)> progress) {
     return cluster_snapshots_->build(std::move(context), std::move(entry), std::move(output),
@@ -138,6 +142,7 @@ Result<> HostDaemon::serve() {
   mounting.on_empty = [this] { options_.on_stop("nothing is mounted any more"); };
   mounts_ = std::make_unique<MountService>(mounting, *catalog_, *fetcher_, store_.get(), sources_,
                                            executor_);
+  damaged_->begin([this](FileIdSet files) { return mounts_->bytes_dropped(std::move(files)); });
   admin_ = std::make_unique<AdminDoor>(*this, *cluster_, *catalog_, *fetcher_, store_.get());
   take_over_mounts();
   go_on_with_jobs();
@@ -264,6 +269,7 @@ void HostDaemon::end(Task<> doors) {
   activity_.close();
   executor_.wait(activity_.wait_idle());
   if (jobs_) executor_.wait(jobs_->stop());
+  executor_.wait(damaged_->stop());
   if (mounts_) executor_.wait(std::move(doors));
   if (cluster_) cluster_->attach(nullptr);
   if (catalog_) executor_.wait(catalog_->stop());

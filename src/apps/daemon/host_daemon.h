@@ -12,6 +12,7 @@
 #include "apps/daemon/cluster_snapshots.h"
 #include "apps/daemon/daemon_history.h"
 #include "apps/daemon/daemon_metrics.h"
+#include "apps/daemon/damaged_files.h"
 #include "apps/daemon/inspection.h"
 #include "apps/daemon/kept_jobs.h"
 #include "apps/daemon/kept_mounts.h"
@@ -117,6 +118,7 @@ class HostDaemon : public Host {
   // In the order of their making; each uses only what stands above it, but for jobs, which
   // begin when all are there and tell the mounts what was refreshed.
   Executor executor_;
+  const std::shared_ptr<DamagedFiles> damaged_ = std::make_shared<DamagedFiles>(executor_);
   std::unique_ptr<HostCache> store_;
   std::unique_ptr<HostCluster> cluster_;
   SourceTable sources_;

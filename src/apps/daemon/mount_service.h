@@ -93,6 +93,10 @@ class MountService {
   // same is looked up again. Returns when the kernel was told, or took nothing for 10 s.
   Task<> compare_held(std::string path);
 
+  // The cache dropped bytes of these versions because they were wrong: the kernels drop what they
+  // keep of them. Returns when they were told, or took nothing for 10 s.
+  Task<> bytes_dropped(FileIdSet files);
+
   // Whoever waits until the kernel was told waits no longer, but goes on passing on what changed:
   // for a daemon that ends.
   void give_up() { stopping_.request_stop(); }

@@ -257,6 +257,23 @@ Task<> MountService::compare_held(std::string path) {
   co_await tell_kernel(path);
 }
 
+Task<> MountService::bytes_dropped(FileIdSet files) {
+  std::optional<Activity::Token> token = activity_.enter();
+  if (!token) co_return;
+  std::vector<std::shared_ptr<FileSystem>> shown = file_systems();
+  {
+    std::lock_guard lock(mutex_);
+    for (const EntryPtr& entry : lingering_) {
+      if (entry->file_system) shown.push_back(entry->file_system);
+    }
+  }
+  co_await tell([&] {
+    for (const auto& file_system : shown) file_system->bytes_dropped(files);
+    return true;
+  });
+  co_await tell_kernel("/");
+}
+
 Task<Result<MountView>> MountService::move(Context context, MountMove move) {
   std::optional<Activity::Token> token = activity_.enter();
   if (!token) co_return Error(ending());

@@ -191,9 +191,19 @@ void tell_belief(fuse_session* session, bool expires, const Invalidation& name) 
   fuse_lowlevel_notify_inval_inode(session, name.node, name.directory ? 0 : -1, 0);
 }
 
+// Its pages that nobody has open or mapped go at once, others as they are read or touched next.
+// What the kernel reads by itself has none: that is the cache's file, until its last close.
+void tell_pages(fuse_session* session, DoorState& door, const Invalidation& name) {
+  fuse_lowlevel_notify_inval_inode(session, name.node, 0, 0);
+  if (door.files.backing_of(name.node) == 0) return;
+  door.file_system.retire(name.node);
+  fuse_lowlevel_notify_inval_entry(session, name.parent, name.name.data(), name.name.size());
+}
+
 // ENOENT of any of these: the kernel did not hold it any more.
-void tell(fuse_session* session, bool expires, const Invalidation& name) {
+void tell(fuse_session* session, DoorState& door, bool expires, const Invalidation& name) {
   invalidations_total.add();
+  if (name.pages) return tell_pages(session, door, name);
   if (name.only_belief) return tell_belief(session, expires, name);
   fuse_lowlevel_notify_inval_entry(session, name.parent, name.name.data(), name.name.size());
   // The kernel takes a name that it does not hold for no change of the directory.
@@ -213,8 +223,8 @@ void MountedDoor::start_invalidations() {
   fuse_session* session = session_->get();
   InvalidationThread::Kernel kernel;
   const bool expires = state_.uses(FuseFeature::kExpire);
-  kernel.tell = [session, expires](const Invalidation& name) {
-    leat::tell(session, expires, name);
+  kernel.tell = [session, expires, this](const Invalidation& name) {
+    leat::tell(session, state_, expires, name);
   };
   kernel.connection = session_->fd();
   const bool epochs = state_.uses(FuseFeature::kEpochs);

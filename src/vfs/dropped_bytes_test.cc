@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the file system does when the cache has dropped wrong bytes that its nodes may show.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "vfs/tree_rig_test.h"
+
+namespace leat {
+namespace {
+
+using testing::TreeRig;
+
+class DroppedBytes : public ::testing::Test {
+ protected:
+  DroppedBytes() {
+    rig_.source->put("a/one", "first");
+    rig_.source->put("a/two", "second");
+    directory_ = rig_.node(kRootNode, "a");
+    one_ = rig_.node(directory_, "one");
+    two_ = rig_.node(directory_, "two");
+    rig_.files->set_invalidation_listener([this](const Invalidation& told) {
+      if (told.pages) told_.push_back(told);
+    });
+  }
+  ~DroppedBytes() override { rig_.files->set_invalidation_listener({}); }
+  FileId id_of(NodeId node) { return rig_.open(node).value()->ref()->id; }
+
+  TreeRig rig_{{.freshness = {.mode = Freshness::Mode::kImmutable}}};
+  NodeId directory_ = 0, one_ = 0, two_ = 0;
+  std::vector<Invalidation> told_;
+};
+
+TEST_F(DroppedBytes, AreToldOfEachNodeThatShowsThem) {
+  rig_.files->bytes_dropped({id_of(one_)});
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].node, one_);
+  EXPECT_EQ(told_[0].parent, directory_);
+  EXPECT_EQ(told_[0].name, "one");
+  EXPECT_TRUE(told_[0].only_belief) << "none may be lost for want of room";
+  // The node stays: what is open is read on.
+  EXPECT_EQ(rig_.node(directory_, "one"), one_);
+  EXPECT_TRUE(rig_.open(one_));
+}
+
+TEST_F(DroppedBytes, OfNoNodeAreToldToNobody) {
+  rig_.files->bytes_dropped({FileId{}});
+  EXPECT_TRUE(told_.empty());
+}
+
+TEST_F(DroppedBytes, ANodeThatIsRetiredIsFollowedByAnother) {
+  const auto open = rig_.open(one_).value();
+  rig_.files->retire(one_);
+  const auto opened = rig_.open(one_);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code(), StatusCode::kChanged) << opened.error().to_string();
+  const NodeId next = rig_.node(directory_, "one");
+  EXPECT_NE(next, one_);
+  EXPECT_EQ(rig_.read(*rig_.open(next).value(), 0, 10).value(), "first");
+  EXPECT_EQ(rig_.read(*open, 0, 10).value(), "first") << "what is open is served";
+  EXPECT_EQ(rig_.node(directory_, "two"), two_);
+  rig_.files->forget(one_, 100);
+  EXPECT_EQ(rig_.node(directory_, "one"), next) << "the old node's end takes no name away";
+}
+
+}  // namespace
+}  // namespace leat
