@@ -184,6 +184,11 @@ FUSE = Layer("The mounted folder", "ext4", {
         "small_cold_random": Figure("the same, page cache dropped, shuffled ÷ ext4", 0.7),
         "small_cold_name": Figure("the same, page cache dropped, by name ÷ ext4", 0.9)},
         25, root=True),
+    "restart": Row("large and small files, page cache dropped, right after a restart ÷ verified", {
+        "restart_large": Figure("4 GiB sequential, page cache dropped, first read after a restart ÷ "
+                                "once verified", 0.9, unit="share"),
+        "restart_small": Figure("12,000 × 110 KB by name, page cache dropped, first read after a "
+                                "restart ÷ once verified", 0.85, unit="share")}, 60, root=True),
     "names": Row("readdir and stat of a million names that a snapshot holds, warm", {
         "names": Figure("readdir and stat of 1 M names ÷ ext4, warm", 0.5)}, 60, root=True),
     "streams200": Row("200 descriptors of the 4 GiB file read in turn, daemon in 512 MiB", {

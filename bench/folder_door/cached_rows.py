@@ -119,3 +119,33 @@ def small_cold(setting):
                "small_cold_name": small_cold_in(setting, "ordered")}
     setting.check("small")
     return results
+
+
+def first_after_restart(setting, name, read):
+    """A daemon verifies what the one before it has left. The reference reads by the same daemon's
+    kernel what was verified, before the restart and after it."""
+    mount = setting.cached_anew(name)
+    before = setting.reader.settled(lambda: read(mount), cold=True)
+    setting.restart(name)
+    first = setting.reader.settled(lambda: read(mount), cold=True)
+    after = setting.reader.settled(lambda: read(mount), cold=True)
+    if not before["bytes"] == first["bytes"] == after["bytes"]:
+        raise RuntimeError(f"not the same bytes were read: {before} {first} {after}")
+    verified = (before["seconds"] + after["seconds"]) / 2
+    speed = per_second(MIB)
+    return {"value": verified / first["seconds"],
+            "reference": [before["seconds"], after["seconds"]], "seconds": first["seconds"],
+            "bytes": first["bytes"], "reader_cpu_s": first["cpu_s"],
+            "note": f"{speed(first)} MiB/s, {speed(after)} MiB/s once verified"}
+
+
+def restart(setting):
+    """restart: large and small files, page cache dropped, right after a restart ÷ verified."""
+    results = {
+        "restart_large": first_after_restart(
+            setting, "large", lambda mount: setting.files(mount, "large", 1)),
+        "restart_small": first_after_restart(
+            setting, "small", lambda mount: setting.files(mount, "small", SMALL_THREADS,
+                                                          order="ordered"))}
+    setting.check("small")
+    return results

@@ -12,6 +12,7 @@ class Fuse(FolderBench):
         "random": (cached_rows.random, ["large"], False),
         "small": (cached_rows.small, ["small"], False),
         "small_cold": (cached_rows.small_cold, ["small"], False),
+        "restart": (cached_rows.restart, ["large", "small"], False),
         "names": (scale_rows.names, [], False),
         "streams200": (scale_rows.streams200, ["large"], False),
     }
