@@ -111,7 +111,11 @@ void PrintTo(const Forms& forms, std::ostream* out) {
 
 class VersionFormsTest : public ::testing::TestWithParam<Forms> {
  protected:
-  VersionFormsTest() { store_.objects().put(kKey, testing::content(0, kSize)); }
+  VersionFormsTest() {
+    // An ETag with letters.
+    for (int i = 0; i < 0xab; ++i) store_.objects().put("d/other", "other");
+    store_.objects().put(kKey, testing::content(0, kSize));
+  }
 
   // As a mount sees it.
   SourceObject listed() {
