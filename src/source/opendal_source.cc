@@ -138,6 +138,11 @@ OpendalSource::AnswerPtr OpendalSource::take(const leat_outcome& outcome) const 
                     .retry_after = std::chrono::milliseconds(outcome.retry_after_ms)};
   if (outcome.code != LEAT_OK) {
     answer->failure = Status(to_status_code(outcome.code), to_string(outcome.message));
+    answer->refusal = {.code = to_string(outcome.store_code),
+                       .region = to_string(outcome.store_region),
+                       .proxy = to_string(outcome.proxy),
+                       .clock_ahead = std::chrono::seconds(outcome.clock_ahead_s),
+                       .http_status = outcome.http_status};
     return answer;
   }
   answer->objects.reserve(outcome.entry_count);
@@ -182,32 +187,12 @@ Task<Result<OpendalSource::AnswerPtr>> OpendalSource::call(Context context, std:
   if (report != nullptr) *report = answer->report;
   if (answer->failure) {
     source_metrics::count_failure(answer->failure->code());
-    co_return error(explain(*answer->failure, what));
+    const Status& failure = *answer->failure;
+    co_return error(
+        Status(failure.code(), fmt::format("cannot {}: {}{}", what, failure.message(),
+                                           store_advice(failure, answer->refusal, config_))));
   }
   co_return answer;
-}
-
-Status OpendalSource::explain(const Status& failure, const std::string& what) const {
-  std::string advice;
-  switch (failure.code()) {
-    case StatusCode::kPermissionDenied:
-      advice = fmt::format("; check the credentials ({}) and what they may do with this bucket",
-                           config_.credentials);
-      break;
-    case StatusCode::kUnavailable:
-      advice = fmt::format("; check that {} can be reached", config_.endpoint);
-      break;
-    case StatusCode::kInternal:
-    case StatusCode::kInvalidArgument:
-      advice = fmt::format("; check the endpoint ({})", config_.endpoint);
-      if (auto region = config_.options.find("region"); region != config_.options.end()) {
-        advice += fmt::format(" and the region ({})", region->second);
-      }
-      break;
-    default:
-      break;
-  }
-  return {failure.code(), fmt::format("cannot {}: {}{}", what, failure.message(), advice)};
 }
 
 Task<Result<ListPage>> OpendalSource::list(Context context, ListRequest request) {

@@ -17,6 +17,7 @@
 #include "runtime/shared_result.h"
 #include "source/source.h"
 #include "source/source_metrics.h"
+#include "source/store_advice.h"
 #include "source/version_forms.h"
 
 struct leat_store;
@@ -67,6 +68,7 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   // What a callback brought, copied out of the shim's memory.
   struct Answer {
     std::optional<Status> failure;
+    StoreRefusal refusal;  // of a failure
     std::vector<SourceObject> objects;
     std::string next_token;
     source_metrics::LeftOut left_out;
@@ -114,7 +116,6 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   Task<Result<>> read_once(Context context, ReadRequest request,
                            std::vector<std::span<std::byte>> pieces);
   SourceObject to_object(const leat_entry& entry) const;
-  Status explain(const Status& failure, const std::string& what) const;
   Result<> check_condition(const WriteRequest& request) const;
 
   const OpendalConfig config_;

@@ -424,15 +424,94 @@ TEST(ProxyTest, ThatDoesNotSpeakAsOneIsNamed) {
 TEST(ProxyTest, ThatIsNotThereIsNamed) {
   ChildResult child = read_with("http://store.invalid", {"http_proxy=http://127.0.0.1:1"});
   EXPECT_EQ(child.status, 1);
-  EXPECT_THAT(child.output, AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("refused")));
+  EXPECT_THAT(child.output,
+              AllOf(HasSubstr("through the proxy 127.0.0.1:1, which http_proxy names"),
+                    HasSubstr("refused"), HasSubstr("check that proxy"), HasSubstr("no_proxy")));
+}
+
+// A HEAD, which is the stock client's, of the store that the test above this one names.
+TEST(EnvironmentTest, FindsAnObjectOfTheStoreThatItIsTold) {
+  const char* endpoint = getenv("LEAT_TEST_ENDPOINT");
+  if (endpoint == nullptr) return;
+  StoreReader reader(endpoint);
+  auto found = reader.executor.wait(reader.source().stat({}, {.key = "key"}));
+  ASSERT_TRUE(found) << found.error().to_string();
+}
+
+ChildResult run_with(const std::string& filter, const std::string& endpoint,
+                     std::vector<std::string> environment) {
+  environment.push_back("LEAT_TEST_ENDPOINT=" + endpoint);
+  for (const char* name : {"ALL_PROXY", "all_proxy", "HTTP_PROXY", "NO_PROXY"}) {
+    environment.emplace_back(name);
+  }
+  return run_again("EnvironmentTest." + filter, std::move(environment));
+}
+
+TEST(ProxyTest, OfOtherRequestsIsNamedToo) {
+  ChildResult child = run_with("FindsAnObjectOfTheStoreThatItIsTold", "http://store.invalid",
+                               {"http_proxy=http://user:secret@127.0.0.1:1", "no_proxy="});
+  EXPECT_EQ(child.status, 1);
+  EXPECT_THAT(child.output,
+              AllOf(HasSubstr("through the proxy 127.0.0.1:1, which http_proxy names"),
+                    HasSubstr("check that proxy"), Not(HasSubstr("secret"))));
+}
+
+TEST(ProxyTest, CarriesOtherRequestsWithItsPassword) {
+  LyingServer proxy;
+  proxy.then_send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n");
+  ChildResult child = run_with(
+      "FindsAnObjectOfTheStoreThatItIsTold", "http://store.invalid",
+      {fmt::format("http_proxy=http://user:pass@127.0.0.1:{}", proxy.port()), "no_proxy="});
+  EXPECT_EQ(child.status, 0) << child.output;
+  ASSERT_EQ(proxy.requests().size(), 1u);
+  EXPECT_THAT(proxy.requests()[0],
+              AllOf(HasSubstr("HEAD http://store.invalid/bucket/key HTTP/1.1\r\n"),
+                    HasSubstr("roxy-authorization: Basic dXNlcjpwYXNz\r\n")));
+}
+
+// By both clients, a store at 127.0.0.1 behind a proxy that is not there.
+void expect_passed_by(const std::string& no_proxy, bool is_passed_by) {
+  LyingServer server;
+  server.then([](const Exchange& exchange) {
+    exchange.send(exchange.request.starts_with("HEAD")
+                      ? "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+                      : lawful(0, kLarge));
+    exchange.keep();
+  });
+  std::string list = no_proxy;
+  if (size_t at = list.find("PORT"); at != std::string::npos) {
+    list.replace(at, 4, std::to_string(server.port()));
+  }
+  ChildResult child =
+      run_with("*", server.endpoint(), {"http_proxy=http://127.0.0.1:1", "no_proxy=" + list});
+  EXPECT_EQ(child.status, is_passed_by ? 0 : 1) << no_proxy << "\n" << child.output;
 }
 
 TEST(ProxyTest, IsPassedByWhereNoProxySaysSo) {
-  LyingServer server;
-  server.then_send(lawful(0, kLarge));
-  ChildResult child =
-      read_with(server.endpoint(), {"http_proxy=http://127.0.0.1:1", "NO_PROXY=127.0.0.1"});
-  EXPECT_EQ(child.status, 0) << child.output;
+  for (const char* list : {"*", "127.0.0.1", "example.org, 127.0.0.1", "a.b 127.0.0.1",
+                           "127.0.0.0/8", "127.0.0.1/32", "127.0.0.1:PORT", "a.b,*"}) {
+    expect_passed_by(list, true);
+  }
+  for (const char* list : {"", "127.0.0.2", "10.0.0.0/8", "127.0.0.1:1", "0.0.1", ".1", "::1"}) {
+    expect_passed_by(list, false);
+  }
+}
+
+// Of names: the proxy, which answers, is asked or not. "localhost" is this machine.
+TEST(ProxyTest, IsPassedByForNamesAndTheirDomains) {
+  auto passes_by = [](const std::string& host, const std::string& no_proxy) {
+    LyingServer server;
+    server.then_send(lawful(0, kLarge));
+    ChildResult child = run_with("ReadsFromTheStoreThatItIsTold", server.endpoint(host),
+                                 {"http_proxy=http://127.0.0.1:1", "no_proxy=" + no_proxy});
+    return child.status == 0;
+  };
+  EXPECT_TRUE(passes_by("localhost", "localhost"));
+  EXPECT_TRUE(passes_by("localhost", ".LOCALHOST"));
+  EXPECT_TRUE(passes_by("localhost", "localhost."));
+  EXPECT_FALSE(passes_by("localhost", "host"));
+  EXPECT_FALSE(passes_by("localhost", "a.localhost"));
+  EXPECT_FALSE(passes_by("localhost", "127.0.0.1"));
 }
 
 TEST(StockTransportTest, KeepsTheSamePromises) {

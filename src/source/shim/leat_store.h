@@ -118,6 +118,12 @@ typedef struct leat_outcome {
   uint32_t requests;       /* that were sent: two where a refused credential had changed since */
   uint64_t first_byte_us;  /* of the last one, from its start; 0 when no answer came */
   uint64_t retry_after_ms; /* of the last answer; 0 when the store said nothing */
+  /* Of a failure, for advice. */
+  leat_text store_code;   /* the store's own code; empty where it gave none (HEAD has none) */
+  leat_text store_region; /* of the bucket, where a refusal names it */
+  leat_text proxy;        /* from which no answer came: "HOST:PORT, which https_proxy names" */
+  int64_t clock_ahead_s;  /* this machine's clock minus the store's, of a refusal; 0: unknown */
+  uint32_t http_status;   /* of the last answer; 0 when none came */
 } leat_outcome;
 
 typedef void (*leat_done)(void* user, const leat_outcome* outcome);

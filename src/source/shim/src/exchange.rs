@@ -2,14 +2,16 @@
 //! Exchange: what an attempt wants of its traffic, and what it sees of it: what was answered and
 //! when, and where a page of a listing ends.
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
+use opendal::raw::Timestamp;
 use opendal::{Error, ErrorKind};
 use reqsign_aws_v4::Credential;
 
 use crate::entry::{IDENTITY, VersionKind};
 use crate::get::Terms;
+use crate::proxy::Proxies;
 use crate::sign::Signer;
 use crate::target::Target;
 
@@ -27,6 +29,12 @@ pub struct Answer {
     pub request_id: Option<String>,
     /// Why none came.
     pub unreached: Option<String>,
+    /// The proxy from which none came.
+    pub proxy: Option<String>,
+    /// Of the bucket, where a refusal says it.
+    pub region: Option<String>,
+    /// This machine's clock minus the store's, of a refusal, in seconds.
+    pub clock_ahead_s: Option<i64>,
 }
 
 /// Names of a page of a listing in the order in which OpenDAL yields them; true: the XML reader has
@@ -178,14 +186,24 @@ impl Exchange {
         ];
         let mut seen = self.seen.lock().unwrap();
         seen.answer = Answer {
-            unreached: None,
             status: Some(status.as_u16()),
             request_id: ids.iter().find_map(|name| text(name)).map(str::to_string),
+            ..Answer::default()
         };
+        if status.is_redirection() || status.is_client_error() {
+            seen.answer.region = text("x-amz-bucket-region").map(str::to_string);
+            seen.answer.clock_ahead_s = text("date").and_then(clock_ahead);
+        }
         seen.first_byte.get_or_insert_with(|| self.start.elapsed());
         // The other form, a date, is not used by stores.
         let seconds = text("retry-after").and_then(|value| value.parse().ok());
         seen.retry_after = seconds.map(|wish| Duration::from_secs(wish).min(RETRY_AFTER_MAX));
+    }
+
+    /// From where the next answer comes, if one does.
+    pub fn note_sending(&self, uri: &Uri) {
+        let proxy = Proxies::of_environment().name(uri);
+        self.seen.lock().unwrap().answer.proxy = proxy;
     }
 
     /// No answer came, and another attempt may bring one.
@@ -202,6 +220,16 @@ impl Exchange {
         // Of a kind that records no backtrace.
         Error::new(ErrorKind::NotFound, "the bytes are delivered")
     }
+}
+
+/// By how many seconds this machine's clock is ahead of an answer's Date.
+fn clock_ahead(date: &str) -> Option<i64> {
+    let theirs = SystemTime::from(Timestamp::parse_rfc2822(date).ok()?);
+    let seconds = |time: SystemTime| {
+        let since = time.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
+    };
+    Some(seconds(SystemTime::now())? - seconds(theirs)?)
 }
 
 /// Which names OpenDAL will have changed when it yields them: its XML reader trims white space, and

@@ -35,6 +35,8 @@ pub enum Code {
 pub struct Failure {
     pub code: Code,
     pub message: String,
+    /// The store's own; empty where it gave none.
+    pub store_code: String,
 }
 
 impl Failure {
@@ -42,12 +44,20 @@ impl Failure {
         Self {
             code,
             message: message.into(),
+            store_code: String::new(),
         }
     }
 
     pub fn silence(limit: Duration) -> Self {
         let message = format!("no bytes from the store for {} ms", limit.as_millis());
-        Self::new(Code::Unavailable, message)
+        let proxy = EXCHANGE.try_with(|exchange| exchange.answer().proxy);
+        match proxy.ok().flatten() {
+            Some(proxy) => Self::new(
+                Code::Unavailable,
+                format!("through the proxy {proxy}: {message}"),
+            ),
+            None => Self::new(Code::Unavailable, message),
+        }
     }
 
     /// In an attempt: what its exchange saw last says more.
@@ -93,9 +103,16 @@ impl Failure {
                 }
                 text
             }
-            _ => with_sources(error),
+            _ => match &answer.proxy {
+                Some(proxy) => format!("through the proxy {proxy}: {}", with_sources(error)),
+                None => with_sources(error),
+            },
         };
-        Self { code, message }
+        Self {
+            code,
+            message,
+            store_code: store_code.unwrap_or_default(),
+        }
     }
 }
 

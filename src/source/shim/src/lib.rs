@@ -28,6 +28,7 @@ mod live;
 mod look;
 mod name_nodes;
 mod page;
+mod proxy;
 mod reload;
 mod role;
 mod s3;

@@ -12,7 +12,7 @@ use opendal::{Executor, OperationContext, Operator};
 
 use crate::body_stream::take_stream;
 use crate::entry::{Dialect, Entry, IDENTITY, VersionKind, check_addressable, check_kind};
-use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
+use crate::exchange::{Answer, EXCHANGE, Exchange, Purpose, Read};
 use crate::failure::{Code, Failure};
 use crate::folders::Folders;
 use crate::get::{Got, Terms};
@@ -105,6 +105,7 @@ pub struct Trace {
     /// Of the last attempt; nothing when no answer came.
     pub first_byte: Option<Duration>,
     pub retry_after: Option<Duration>,
+    pub answer: Answer,
 }
 
 /// An attempt that was.
@@ -408,6 +409,7 @@ impl Store {
         let result = EXCHANGE.scope(exchange.clone(), work()).await;
         trace.first_byte = exchange.first_byte();
         trace.retry_after = exchange.retry_after();
+        trace.answer = exchange.answer();
         let refused = matches!(&result, Err(failure) if failure.code == Code::PermissionDenied);
         (result, refused.then_some(Refused { exchange, openings }))
     }

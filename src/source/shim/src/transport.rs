@@ -20,6 +20,7 @@ use crate::exchange::{EXCHANGE, Exchange, Purpose, Read};
 use crate::failure::with_sources;
 use crate::get::{Getter, Got, TEXT_MAX, Way};
 use crate::page::{check_listing, is_http_time, with_times};
+use crate::proxy::Proxies;
 use crate::traffic::{self, Stock};
 use crate::trust::tls_config;
 
@@ -67,6 +68,7 @@ impl WatchedTransport {
         exchange: &Exchange,
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
+        exchange.note_sending(request.uri());
         let asked = self.stock.fetch(accepting(exchange, request));
         let asked = within(exchange.terms.first_byte, STORE, asked).await;
         let response = asked.inspect_err(|error| {
@@ -226,6 +228,7 @@ async fn sign(exchange: &Exchange, read: &Read, parts: &mut Parts) -> Result<()>
 }
 
 async fn get(exchange: &Exchange, read: &Read, parts: &Parts, way: &Way) -> Result<Got> {
+    exchange.note_sending(&parts.uri);
     let asked = parts.headers.get(header::RANGE);
     let seen = |status: StatusCode, headers: &HeaderMap| {
         exchange.note(status, headers);
@@ -328,6 +331,8 @@ fn client(redirections: reqwest::redirect::Policy) -> reqwest::Client {
         .tls_backend_preconfigured(rustls::ClientConfig::clone(&tls_config()))
         .http1_only()
         .redirect(redirections)
+        .no_proxy()
+        .proxy(reqwest::Proxy::custom(proxy_of))
         .pool_max_idle_per_host(256)
         .pool_idle_timeout(Duration::from_secs(30))
         .tcp_nodelay(true)
@@ -335,6 +340,12 @@ fn client(redirections: reqwest::redirect::Policy) -> reqwest::Client {
         .connector_layer(traffic::connections())
         .build()
         .expect("constant settings of the HTTP client are valid")
+}
+
+fn proxy_of(url: &reqwest::Url) -> Option<String> {
+    let host = url.host_str()?;
+    let port = url.port_or_known_default()?;
+    Proxies::of_environment().url(host, port, url.scheme() == "https")
 }
 
 fn watched(client: &reqwest::Client) -> HttpTransporter {

@@ -93,6 +93,11 @@ pub struct Outcome {
     requests: u32,
     first_byte_us: u64,
     retry_after_ms: u64,
+    store_code: Text,
+    store_region: Text,
+    proxy: Text,
+    clock_ahead_s: i64,
+    http_status: u32,
 }
 
 type Done = unsafe extern "C" fn(*mut c_void, *const Outcome);
@@ -176,6 +181,15 @@ impl Callback {
             requests: trace.requests,
             first_byte_us: micros(trace.first_byte),
             retry_after_ms: micros(trace.retry_after) / 1000,
+            store_code: Text::of(
+                result
+                    .as_ref()
+                    .map_or_else(|failure| failure.store_code.as_str(), |_| ""),
+            ),
+            store_region: Text::of(trace.answer.region.as_deref().unwrap_or_default()),
+            proxy: Text::of(trace.answer.proxy.as_deref().unwrap_or_default()),
+            clock_ahead_s: trace.answer.clock_ahead_s.unwrap_or_default(),
+            http_status: trace.answer.status.unwrap_or_default().into(),
         };
         // SAFETY: done and user came together; the outcome lives until the call returns.
         unsafe { (self.done)(self.user, &outcome) };

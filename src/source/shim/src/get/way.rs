@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Way: how requests get to a store, through a proxy perhaps.
-use std::sync::OnceLock;
-
 use http::Uri;
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::client::proxy::matcher::Intercept;
+
+use crate::proxy::Proxies;
 
 /// What a connection is good for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ impl Way {
             _ => return None,
         };
         let host = uri.host()?.to_string();
-        let proxy = proxy_for(uri);
+        let proxy = Proxies::of_environment().intercept(uri);
         if proxy.as_ref().is_some_and(|proxy| !can_use(proxy)) {
             return None;
         }
@@ -42,11 +42,6 @@ impl Way {
         };
         Some(Self { origin, proxy })
     }
-}
-
-fn proxy_for(uri: &Uri) -> Option<Intercept> {
-    static MATCHER: OnceLock<Matcher> = OnceLock::new();
-    MATCHER.get_or_init(Matcher::from_env).intercept(uri)
 }
 
 fn can_use(proxy: &Intercept) -> bool {
