@@ -8,7 +8,7 @@
 #include <stop_token>
 #include <string>
 
-#include "http/remote_address.h"
+#include "http/admission/remote_address.h"
 #include "http/router.h"
 #include "http/server.h"
 

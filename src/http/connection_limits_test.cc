@@ -4,8 +4,8 @@
 
 #include <atomic>
 
+#include "http/admission/remote_address.h"
 #include "http/raw_sockets_test.h"
-#include "http/remote_address.h"
 #include "http/server.h"
 #include "runtime/shared_result.h"
 #include "telemetry/metrics.h"

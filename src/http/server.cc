@@ -12,9 +12,9 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
 
+#include "http/admission/open_connections.h"
 #include "http/connection.h"
 #include "http/listener.h"
-#include "http/open_connections.h"
 #include "runtime/semaphore.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"

@@ -189,7 +189,8 @@ def main():
     killed, survived = outcomes["killed"], sorted(outcomes["survived"], key=lambda s: (s.file, s.start))
     total = len(killed) + len(survived)
     share = 100 * len(killed) / total if total else 0
-    rows = [f"| {asked.module} | {total} of {len(found)} | {asked.seed} | {len(killed)} | {share:.0f} % |", ""]
+    rows = [f"| {asked.module} | {total} of {len(found)} | {asked.seed} | {len(killed)} | "
+            f"{share:.0f} % |", ""]
     rows += [f"- {site}" for site in survived]
     (WORK / f"{asked.module.replace('/', '-')}.md").write_text("\n".join(rows) + "\n")
     print("\n" + "\n".join(rows))

@@ -17,7 +17,7 @@
 #include "model/folder_settings.h"
 #include "model/mount_entry.h"
 #include "model/policy_settings.h"
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 #include "source/url_options.h"
 #include "telemetry/log.h"
 

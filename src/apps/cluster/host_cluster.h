@@ -16,7 +16,7 @@
 #include "doors/admin/cluster_host.h"
 #include "doors/admin/codec.h"
 #include "model/store_url.h"
-#include "peer/peer_checks.h"
+#include "peer/trust/peer_checks.h"
 #include "runtime/activity.h"
 
 namespace leat {

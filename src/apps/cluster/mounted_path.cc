@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 
 namespace leat {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "model/mount_entry.h"
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 #include "peer/peer_client.h"
 #include "telemetry/log.h"
 

@@ -11,7 +11,7 @@
 #include "apps/daemon/job_view.h"
 #include "apps/daemon/memory_size.h"
 #include "apps/daemon/process_usage.h"
-#include "apps/daemon/status_findings.h"
+#include "apps/findings/status_findings.h"
 #include "apps/paths.h"
 #include "apps/program_version.h"
 #include "base/buffer_pool.h"

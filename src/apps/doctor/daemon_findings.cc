@@ -13,9 +13,9 @@
 
 #include "apps/client/daemon_client.h"
 #include "apps/daemon/dead_daemon.h"
-#include "apps/daemon/status_findings.h"
 #include "apps/doctor/bounded_look.h"
 #include "apps/doctor/host_places.h"
+#include "apps/findings/status_findings.h"
 #include "apps/paths.h"
 #include "base/units.h"
 #include "runtime/disk.h"

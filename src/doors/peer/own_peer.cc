@@ -7,7 +7,7 @@
 
 #include "cluster/stripes.h"
 #include "peer/handover/given_file.h"
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 #include "peer/name_pages.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 
 namespace leat {
 

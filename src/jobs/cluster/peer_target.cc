@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cluster/stripes.h"
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 
 namespace leat {
 namespace {

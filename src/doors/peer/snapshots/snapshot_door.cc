@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 #include "peer/peer_error.h"
 #include "peer/peer_terms.h"
 #include "peer/read_request.h"

@@ -16,7 +16,7 @@
 #include "cluster/registry_mirror.h"
 #include "model/mount_entry.h"
 #include "peer/cluster_source.h"
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 #include "peer/snapshots/shared_snapshots.h"
 #include "runtime/activity.h"
 #include "runtime/semaphore.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peer/mount_ttl.h"
+#include "peer/mounts/mount_ttl.h"
 
 #include "model/policy_settings.h"
 #include "model/store_url.h"
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 
 namespace leat {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "http/remote_address.h"
+#include "http/admission/remote_address.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

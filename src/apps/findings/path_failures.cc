@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/daemon/path_failures.h"
+#include "apps/findings/path_failures.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peer/peer_checks.h"
+#include "peer/trust/peer_checks.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that accept what this one asks, that refuse it, and that do not answer.
-#include "peer/peer_checks.h"
+#include "peer/trust/peer_checks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peer/mount_lookup.h"
+#include "peer/mounts/mount_lookup.h"
 
 #include <set>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "http/open_connections.h"
+#include "http/admission/open_connections.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/daemon/status_findings.h"
+#include "apps/findings/status_findings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apps/daemon/path_failures.h"
+#include "apps/findings/path_failures.h"
 #include "base/units.h"
 
 namespace leat {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/daemon/status_findings.h"
+#include "apps/findings/status_findings.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/daemon/path_failures.h"
+#include "apps/findings/path_failures.h"
 #include "base/units.h"
 #include "doors/fuse/fuse_door.h"
 
