@@ -9,6 +9,7 @@
 #include "model/folder_settings.h"
 #include "model/policy_settings.h"
 #include "source/file/file_source.h"
+#include "source/io_timeout.h"
 #include "source/opendal_source.h"
 #include "source/schemes.h"
 #include "source/source.h"
@@ -23,6 +24,7 @@ constexpr std::array<std::string_view, 2> kLimitOptions = {"bandwidth", "request
 
 Result<SteadyOptions> steady_options(const StoreUrl& url) {
   SteadyOptions options;
+  LEAT_TRY(options.io_timeout, io_timeout_of(url));
   if (std::string text = option_or_environment(url, "bandwidth", {}, ""); !text.empty()) {
     LEAT_TRY(options.pace.bytes_per_second, parse_bytes(text));
   }
@@ -40,6 +42,7 @@ Result<SteadyOptions> steady_options(const StoreUrl& url) {
 std::vector<std::string_view> mount_options() {
   std::vector<std::string_view> options(policy_options().begin(), policy_options().end());
   options.insert(options.end(), folder_options().begin(), folder_options().end());
+  options.push_back(kIoTimeoutOption);
   return options;
 }
 
@@ -48,7 +51,9 @@ std::vector<std::string_view> mount_options() {
 Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   if (url.scheme == "file") {
     LEAT_CHECK_OK(check_options(url, mount_options(), "the file system's own permissions"));
-    return std::make_shared<FileSource>(salt);
+    LEAT_TRY(const Clock::duration io_timeout, io_timeout_of(url));
+    return std::make_shared<FileSource>(salt, FileSource::kPageEntries, FileAccess::kByFileSystem,
+                                        io_timeout);
   }
   const Scheme* scheme = find_scheme(url.scheme);
   if (scheme == nullptr) {

@@ -99,7 +99,8 @@ def test_it_takes_no_change(mount):
 
 
 def test_why_a_path_failed_is_readable_there(leat, store, objects, folder):
-    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="max-age=0s")
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), "--option", "io_timeout=1s",
+                       freshness="max-age=0s")
     assert (mount / "d/0").read_bytes() == b"\0" * 2 * MIB
     with open(mount / "d/1", "rb", buffering=0) as file:
         store.stop()

@@ -34,7 +34,8 @@ def readable(path):
 
 
 def test_store_down_and_back(leat, store, objects, folder):
-    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="immutable")
+    mount = leat.mount(store, objects, os.path.join(folder, "mnt"), "--option", "io_timeout=1s",
+                       freshness="immutable")
     assert sorted(os.listdir(mount / "d")) == ["0", "1", "2", "3"]
     assert (mount / "d/0").read_bytes() == b"\0" * 2 * MIB
     store.stop()

@@ -10,6 +10,7 @@
 
 #include "apps/client/path_tree.h"
 #include "runtime/executor.h"
+#include "source/io_timeout.h"
 #include "source/source.h"
 
 namespace leat {
@@ -56,7 +57,9 @@ Task<Result<Bytes>> read_piece(SourcePtr source, ReadRequest request) {
 
 class StoreTree : public PathTree {
  public:
-  explicit StoreTree(const StoreUrl& url) : source_(open_source(url)) {}
+  // A command fails within seconds where the store does not answer: nothing waits for it but a
+  // person, to whom the reason says more.
+  explicit StoreTree(const StoreUrl& url) : source_(open_source(without_waiting(url))) {}
 
   std::optional<StoredObject> object_at(const std::string& path) const override {
     return StoredObject{(*source_)->id(), key_of(path)};

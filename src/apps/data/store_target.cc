@@ -6,6 +6,7 @@
 
 #include "apps/data/copy_target.h"
 #include "runtime/executor.h"
+#include "source/io_timeout.h"
 #include "source/object_stream.h"
 
 namespace leat {
@@ -131,7 +132,7 @@ class StoreTarget : public CopyTarget {
 }  // namespace
 
 Attempt<std::unique_ptr<CopyTarget>> make_store_target(const StoreUrl& url) {
-  LEAT_TRY(SourcePtr source, open_source(url));
+  LEAT_TRY(SourcePtr source, open_source(without_waiting(url)));
   if (!source->capabilities().writes) {
     return failure(StatusCode::kUnsupported,
                    fmt::format("{} takes no changes: Leat cannot write to stores of this kind",

@@ -126,11 +126,21 @@ Result<std::shared_ptr<LocalFile>> open_or_read(const ReadRequest& request, File
 
 }  // namespace
 
-FileSource::FileSource(std::string_view salt, size_t page_entries, FileAccess access)
-    : page_entries_(page_entries), access_(access), id_(make_store_id("file", "", "", "", salt)) {}
+FileSource::FileSource(std::string_view salt, size_t page_entries, FileAccess access,
+                       Clock::duration io_timeout)
+    : page_entries_(page_entries),
+      access_(access),
+      io_timeout_(io_timeout),
+      id_(make_store_id("file", "", "", "", salt)) {}
+
+Context FileSource::bounded(Context context) const {
+  const bool bounds = io_timeout_ > Clock::duration::zero() && io_timeout_ < Clock::duration::max();
+  return bounds ? context.with_timeout(io_timeout_) : context;
+}
 
 Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request) {
   source_metrics::stat_requests.add();
+  context = bounded(std::move(context));
   if (auto alive = context.check("a stat"); !alive) co_return Error(alive.error());
   auto work = [key = std::move(request.key), access = access_] { return stat_file(key, access); };
   Result<SourceObject> object = co_await FilePool::of_process().run(context, "a stat", work);
@@ -140,6 +150,7 @@ Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request
 
 Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
   source_metrics::list_requests.add();
+  context = bounded(std::move(context));
   if (auto alive = context.check("a listing"); !alive) co_return Error(alive.error());
   if (auto good = check_file_key(request.prefix); !good) co_return Error(good.error());
   using FilePagePtr = std::shared_ptr<FilePage>;
@@ -167,6 +178,7 @@ Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
 Task<Result<>> FileSource::read(Context context, ReadRequest request, std::span<std::byte> into) {
   LEAT_CHECK(into.size() == request.range.size);
   source_metrics::read_requests.add();
+  context = bounded(std::move(context));
   if (auto alive = context.check("a read"); !alive) co_return alive;
   auto target = std::make_shared<ReadTarget>(into);
   auto work = [request, access = access_, target] {
@@ -190,6 +202,7 @@ Task<Result<>> FileSource::read(Context context, ReadRequest request, std::span<
 }
 
 Task<Result<SourceFilePtr>> FileSource::open_file(Context context, OpenRequest request) {
+  context = bounded(std::move(context));
   if (auto alive = context.check("an open"); !alive) co_return Error(alive.error());
   if (access_ == FileAccess::kAsNetwork || !may_hold_one_more()) co_return SourceFilePtr();
   auto work = [request] { return open_local(request); };

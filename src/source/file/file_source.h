@@ -29,9 +29,13 @@ Result<SourceObject> stat_file(const std::string& key, FileAccess access);
 
 class FileSource : public Source {
  public:
+  static constexpr size_t kPageEntries = 1000;
+
   // `page_entries` bounds the pages of recursive listings; one level is always one page.
-  explicit FileSource(std::string_view salt = {}, size_t page_entries = 1000,
-                      FileAccess access = FileAccess::kByFileSystem);
+  // `io_timeout`: how long a call waits for a file system that hangs; max() or zero: for ever.
+  explicit FileSource(std::string_view salt = {}, size_t page_entries = kPageEntries,
+                      FileAccess access = FileAccess::kByFileSystem,
+                      Clock::duration io_timeout = Clock::duration::max());
 
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return name_; }
@@ -55,8 +59,11 @@ class FileSource : public Source {
   Task<Result<>> remove(Context context, RemoveRequest request) override;
 
  private:
+  Context bounded(Context context) const;
+
   const size_t page_entries_;
   const FileAccess access_;
+  const Clock::duration io_timeout_;
   const std::string name_ = "file://";
   const StoreId id_;
   const SourceCapabilities capabilities_{.conditional_read = false,

@@ -36,7 +36,7 @@ Attempts::Met what_was_met(const Status* failure, Clock::duration quiet, Clock::
 }  // namespace
 
 void Attempts::begin(Clock::time_point now, Clock::duration bound_now) {
-  if (made == 0) first_began = now;
+  if (first_began == Clock::time_point::min()) first_began = now;
   began = now;
   bound = bound_now;
   report = {};

@@ -34,7 +34,9 @@ struct Attempts {
   // The caller's end, `how`, with what had failed until then.
   Status ended(Status how) const;
 
+  // The first attempt, or when an open circuit first held it up.
   Clock::time_point first_began = Clock::time_point::min();
+  bool waits = false;  // for a store that does not answer, until io_timeout has passed
   unsigned made = 0;
   unsigned throttled = 0;  // of those
   unsigned silences = 0;   // in a row, up to the last

@@ -6,10 +6,11 @@
 namespace leat {
 
 std::optional<Circuit::Refusal> Circuit::refusal_locked(Clock::time_point now) const {
-  if (!open_ || (now >= probe_at_ && probe_ == 0)) return std::nullopt;
+  if (!open_ || now >= probe_at_) return std::nullopt;
   return Refusal{.failing_for = now - failing_since_,
-                 .asked_again_in = std::max(probe_at_ - now, Clock::duration::zero()),
-                 .last = last_};
+                 .asked_again_in = probe_at_ - now,
+                 .last = last_,
+                 .changed = changed_};
 }
 
 std::optional<Circuit::Refusal> Circuit::refusal(Clock::time_point now) const {
@@ -20,24 +21,29 @@ std::optional<Circuit::Refusal> Circuit::refusal(Clock::time_point now) const {
 std::expected<Circuit::Pass, Circuit::Refusal> Circuit::admit(Clock::time_point now) {
   std::lock_guard lock(mutex_);
   if (auto refused = refusal_locked(now)) return std::unexpected(*std::move(refused));
-  if (open_) probe_ = ++probes_;
-  return Pass(this, probe_);
+  if (!open_) return Pass(this, 0);
+  probe_at_ = now + options_.open_max;
+  return Pass(this, ++probes_);
 }
 
-void Circuit::answered() {
-  std::lock_guard lock(mutex_);
-  open_ = false;
-  probe_ = 0;
-  failures_ = 0;
+bool Circuit::answered() {
+  Event closed;
+  {
+    std::lock_guard lock(mutex_);
+    failures_ = 0;
+    if (!std::exchange(open_, false)) return false;
+    closed = std::exchange(changed_, SharedResult<bool>::make());
+  }
+  closed->set(true);
+  return true;
 }
 
 bool Circuit::failed(Clock::time_point now, uint64_t probe, const Status& why) {
   std::lock_guard lock(mutex_);
   last_ = why;
   if (open_) {
-    // Others were sent before it opened and tell nothing new.
-    if (probe == 0 || probe != probe_) return false;
-    probe_ = 0;
+    // Others were sent before it opened, or before the newest probe, and tell nothing new.
+    if (probe == 0 || probe != probes_) return false;
     open_for_ = std::min(2 * open_for_, options_.open_max);
     probe_at_ = now + open_for_;
     return false;
@@ -52,8 +58,14 @@ bool Circuit::failed(Clock::time_point now, uint64_t probe, const Status& why) {
 
 void Circuit::leave(uint64_t probe) {
   if (probe == 0) return;
-  std::lock_guard lock(mutex_);
-  if (probe == probe_) probe_ = 0;
+  Event next;
+  {
+    std::lock_guard lock(mutex_);
+    if (!open_ || probe != probes_) return;
+    probe_at_ = Clock::time_point::min();
+    next = std::exchange(changed_, SharedResult<bool>::make());
+  }
+  next->set(true);
 }
 
 }  // namespace leat

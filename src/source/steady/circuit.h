@@ -5,11 +5,14 @@
 
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
 #include "runtime/context.h"
+#include "runtime/shared_result.h"
 
 namespace leat {
 
@@ -17,22 +20,26 @@ struct CircuitOptions {
   // It opens after so many failures in a row, if they span at least `failing_min`.
   unsigned failures = 10;
   Clock::duration failing_min = std::chrono::seconds(2);
-  // How long it stays open before one request is let through; doubles with each that fails. The
-  // longest is what a healed store waits for its first request: 5 s, as between two attempts.
+  // How long it stays open before a probe is let through; doubles with each that fails. The longest
+  // is what a healed store waits for its first request: 5 s, as between two attempts. A probe that
+  // gets no answer for `open_max` does not hold up the next one.
   Clock::duration open_min = std::chrono::seconds(1);
   Clock::duration open_max = std::chrono::seconds(5);
 };
 
 class Circuit {
  public:
+  using Event = std::shared_ptr<SharedResult<bool>>;
+
   struct Refusal {
     Clock::duration failing_for;     // since the first failure after the last answer
-    Clock::duration asked_again_in;  // zero: a request is on its way to find out
+    Clock::duration asked_again_in;  // until the next probe may go
     Status last;                     // what failed last
+    Event changed;                   // set when the circuit closes, or the next probe may go now
   };
 
-  // Leave to ask the store once. Says how it went at most once; nothing said (the caller gave up)
-  // counts for neither side.
+  // Permission for one request. Report the outcome at most once. If the caller gives up without
+  // reporting, the breaker ignores the attempt.
   class Pass {
    public:
     Pass(Pass&& other) noexcept
@@ -42,8 +49,9 @@ class Circuit {
       if (circuit_ != nullptr) circuit_->leave(probe_);
     }
 
-    // The store answered, be it with a refusal.
-    void answered() { std::exchange(circuit_, nullptr)->answered(); }
+    bool is_probe() const { return probe_ != 0; }
+    // The store answered, be it with a refusal. True if this closed the circuit.
+    bool answered() { return std::exchange(circuit_, nullptr)->answered(); }
     // True if this opened the circuit.
     bool failed(Clock::time_point now, const Status& why) {
       return std::exchange(circuit_, nullptr)->failed(now, probe_, why);
@@ -65,7 +73,7 @@ class Circuit {
 
  private:
   std::optional<Refusal> refusal_locked(Clock::time_point now) const;
-  void answered();
+  bool answered();
   bool failed(Clock::time_point now, uint64_t probe, const Status& why);
   void leave(uint64_t probe);
 
@@ -75,9 +83,9 @@ class Circuit {
   Clock::time_point failing_since_;
   bool open_ = false;
   Clock::duration open_for_{};
-  Clock::time_point probe_at_;
-  uint64_t probe_ = 0;  // the one under way
-  uint64_t probes_ = 0;
+  Clock::time_point probe_at_;  // the next one
+  uint64_t probes_ = 0;         // let through since the start; the number of the newest
+  Event changed_ = SharedResult<bool>::make();
   Status last_{StatusCode::kUnavailable, ""};
 };
 

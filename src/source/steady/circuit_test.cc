@@ -49,15 +49,34 @@ TEST_F(CircuitTest, OneAnswerKeepsItClosed) {
 TEST_F(CircuitTest, OneRequestFindsOutForAll) {
   open();
   now_ += 1s;
-  EXPECT_FALSE(circuit_.refusal(now_));
+  auto refused = circuit_.refusal(now_);
+  EXPECT_FALSE(refused);
   auto probe = circuit_.admit(now_);
   ASSERT_TRUE(probe);
+  EXPECT_TRUE(probe->is_probe());
   auto other = circuit_.admit(now_);
   ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().asked_again_in, 0s);
-  probe->answered();
-  EXPECT_TRUE(circuit_.admit(now_));
-  EXPECT_TRUE(circuit_.admit(now_));
+  EXPECT_EQ(other.error().asked_again_in, 5s);
+  EXPECT_FALSE(other.error().changed->ready());
+  EXPECT_TRUE(probe->answered());
+  EXPECT_TRUE(other.error().changed->ready()) << "those who wait are woken";
+  EXPECT_FALSE(circuit_.admit(now_)->is_probe());
+  EXPECT_FALSE(circuit_.admit(now_)->answered()) << "it was closed";
+}
+
+TEST_F(CircuitTest, AProbeThatHangsDoesNotHoldUpTheNext) {
+  open();
+  now_ += 1s;
+  auto hangs = circuit_.admit(now_);
+  now_ += 5s;
+  auto next = circuit_.admit(now_);
+  ASSERT_TRUE(next);
+  EXPECT_FALSE(circuit_.admit(now_));
+  now_ += 5s;
+  EXPECT_FALSE(hangs->failed(now_, Status(StatusCode::kUnavailable, "silent")));
+  EXPECT_TRUE(circuit_.admit(now_)) << "an older probe that fails postpones nothing";
+  next->answered();
+  EXPECT_FALSE(circuit_.refusal(now_));
 }
 
 TEST_F(CircuitTest, StaysOpenTwiceAsLongAfterEachProbeThatFails) {
@@ -76,11 +95,15 @@ TEST_F(CircuitTest, StaysOpenTwiceAsLongAfterEachProbeThatFails) {
 TEST_F(CircuitTest, AProbeWhoseCallerGaveUpIsFollowedByAnother) {
   open();
   now_ += 1s;
+  Circuit::Event changed;
   {
     auto probe = circuit_.admit(now_);
     ASSERT_TRUE(probe);
-    EXPECT_FALSE(circuit_.admit(now_));
+    auto refused = circuit_.admit(now_);
+    ASSERT_FALSE(refused);
+    changed = refused.error().changed;
   }
+  EXPECT_TRUE(changed->ready());
   EXPECT_TRUE(circuit_.admit(now_));
 }
 

@@ -43,6 +43,13 @@ void FirstByteHistory::silent(Clock::time_point now) {
   ++silent_run_;
 }
 
+void FirstByteHistory::begin_anew() {
+  std::lock_guard lock(mutex_);
+  slots_.fill(Slot{});
+  silent_run_ = kSilencesMin;
+  computed_at_ = Clock::time_point::min();
+}
+
 Clock::duration FirstByteHistory::percentile_99(const Counts& counts) {
   uint64_t total = 0;
   for (uint32_t count : counts) total += count;

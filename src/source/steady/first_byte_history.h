@@ -19,6 +19,9 @@ class FirstByteHistory {
 
   void answered(Clock::time_point now, Clock::duration first_byte);
   void silent(Clock::time_point now);
+  // What was seen before an outage says nothing of the time after it: forgets it. bound() is
+  // `bound_max` until answers have come.
+  void begin_anew();
 
   // 4 × p99 of the last three minutes, or of the last 10 to 20 seconds if that is more: a store
   // that has just become slow is slow now. `bound_max` while more than a third of the attempts of

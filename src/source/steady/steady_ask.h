@@ -26,6 +26,7 @@ template <class T>
 Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T> attempt) {
   auto self = shared_from_this();
   Attempts attempts;
+  attempts.waits = waits(context);
   // The caller's end, outside of the store.
   auto ended = [&](const Status& how) {
     std::string message =
@@ -35,24 +36,29 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
   if (auto alive = context.check("the request"); !alive) co_return ended(alive.error());
   for (;;) {
     // Before the queue, so that nobody stands in it for nothing; and behind it.
-    Clock::time_point queued_at = clock_->now();
-    if (auto refusal = circuit_.refusal(queued_at)) {
-      co_return Error(refused(question, attempts, *refusal));
+    if (circuit_.refusal(clock_->now())) {
+      Result<> passed = co_await pass_circuit(context, question, &attempts);
+      if (!passed) co_return Error(passed.error());
     }
+    const Clock::time_point queued_at = clock_->now();
     std::optional<Traced> turn(std::in_place, context, "wait for the store's pace");
+    std::optional<StoreHealth::Waiting> held_up;
+    if (health_->failing()) held_up.emplace(health_);
     Result<Pace::Slot> slot =
         co_await pace_.enter(context, question.bytes, "the wait for a turn at the store");
     turn.reset();
+    held_up.reset();
     Clock::time_point now = clock_->now();
     source_metrics::turn_wait.add(now - queued_at);
     if (!slot) co_return ended(slot.error());
     auto pass = circuit_.admit(now);
+    if (!pass && attempts.waits) continue;
     if (!pass) co_return Error(refused(question, attempts, pass.error()));
 
     std::optional<Traced> asking(std::in_place, context, "request");
     asking->note([&] { return fmt::format("{} {}/{}", question.verb, name(), question.key); });
     const Clock::time_point asked_at = Clock::now();
-    Result<T> outcome = co_await attempt(context, terms_of(question, attempts));
+    Result<T> outcome = co_await attempt(context, terms_of(question, attempts, pass->is_probe()));
     if (attempts.report.first_byte > Clock::duration::zero()) {
       asking->part("first byte", asked_at, asked_at + attempts.report.first_byte);
     }
@@ -71,6 +77,8 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
     if (!next_at) co_return Error(next_at.error());
     now = clock_->now();
     const Traced pause(context, "pause before the next attempt");
+    std::optional<StoreHealth::Waiting> waiting;
+    if (attempts.waits) waiting.emplace(health_);
     std::optional<Pace::Want> want;
     if (attempts.met == Attempts::Met::kThrottling) want.emplace(pace_.want());
     Result<bool> waited = co_await clock_->wait(context, SharedResult<bool>::make(), *next_at,

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/traced.h"
+#include "source/io_timeout.h"
 #include "source/source_metrics.h"
 #include "source/steady/steady_ask.h"
 
@@ -67,7 +69,9 @@ SteadySource::SteadySource(SourcePtr inner, SteadyOptions options)
           kWindow, [this] { return static_cast<double>(window()); }, labels_of(*inner_)),
       rate_gauge_(
           kRate, [this] { return pace_.rate(); }, labels_of(*inner_)),
-      metrics_(labels_of(*inner_)) {
+      metrics_(labels_of(*inner_)),
+      health_(StoreHealth::of(inner_->name(), labels_of(*inner_))),
+      waits_words_(waits_text(options_.io_timeout)) {
   LEAT_CHECK(options_.attempts_max >= 1);
 }
 
@@ -119,14 +123,51 @@ Task<Result<>> SteadySource::read_scattered(Context context, ReadRequest request
   co_return co_await ask(std::move(context), question, std::move(attempt));
 }
 
-AttemptTerms SteadySource::terms_of(const Question& question, Attempts& attempts) {
-  Clock::time_point now = clock_->now();
+Clock::time_point SteadySource::end_of_wait(const Attempts& attempts) const {
+  const bool for_ever = options_.io_timeout == Clock::duration::max();
+  if (for_ever || attempts.first_began == Clock::time_point::min()) return Clock::time_point::max();
+  return attempts.first_began + options_.io_timeout;
+}
+
+Task<Result<>> SteadySource::pass_circuit(Context context, Question question, Attempts* attempts) {
+  const Traced span(context, "wait for the store to answer again");
+  std::optional<StoreHealth::Waiting> waiting;
+  for (;;) {
+    const Clock::time_point now = clock_->now();
+    const std::optional<Circuit::Refusal> refusal = circuit_.refusal(now);
+    if (!refusal) co_return Result<>();
+    if (!attempts->waits) co_return Error(refused(question, *attempts, *refusal));
+    if (attempts->first_began == Clock::time_point::min()) attempts->first_began = now;
+    const Clock::time_point end = end_of_wait(*attempts);
+    if (now >= end) co_return Error(refused(question, *attempts, *refusal, io_timeout_passed()));
+    if (!waiting) waiting.emplace(health_);
+    const Clock::time_point until = std::min(now + refusal->asked_again_in, end);
+    Result<bool> changed =
+        co_await clock_->wait(context, refusal->changed, until, "the wait for the store");
+    source_metrics::retry_wait.add(clock_->now() - now);
+    if (changed) continue;
+    co_return error(attempts->ended(
+        {changed.error().code(), fmt::format("cannot {} {}/{}: {}", question.verb, name(),
+                                             question.key, changed.error().message())}));
+  }
+}
+
+AttemptTerms SteadySource::terms_of(const Question& question, Attempts& attempts, bool probe) {
+  const Clock::time_point now = clock_->now();
   Clock::duration bound = options_.silence_max;
-  if (FirstByteHistory* known = history(question)) {
+  // A probe gets all the time that a request may get: what was learnt before the outage is no bound
+  // for a store that comes back slowly.
+  if (FirstByteHistory* known = history(question); known != nullptr && !probe) {
     // Where one connection in ten stalls, four in a row are still chance, and are over within 4 s;
     // then perhaps this answer does take longer.
     const unsigned doublings = attempts.silences > 3 ? std::min(attempts.silences - 3, 8u) : 0;
     bound = std::min(bound, known->bound(now) * (1 << doublings));
+  }
+  if (attempts.waits && options_.io_timeout != Clock::duration::max()) {
+    const Clock::duration used = attempts.first_began == Clock::time_point::min()
+                                     ? Clock::duration{}
+                                     : now - attempts.first_began;
+    bound = std::min(bound, std::max(options_.io_timeout - used, options_.silence_min));
   }
   const auto bound_ms = std::chrono::ceil<milliseconds>(bound);
   AttemptTerms terms;
@@ -154,7 +195,11 @@ bool SteadySource::learn(const Question& question, Attempts& attempts, Leave lea
   FirstByteHistory* known = history(question);
   switch (attempts.met) {
     case Met::kAnswer:
-      leave.pass.answered();
+      health_->answered(now);
+      if (leave.pass.answered()) {
+        objects_.begin_anew();
+        listings_.begin_anew();
+      }
       budget_.earn();
       if (known != nullptr) known->answered(now, first_byte);
       pace_.answered(known != nullptr ? report.first_byte : Clock::duration{}, attempts.whole,
@@ -162,15 +207,18 @@ bool SteadySource::learn(const Question& question, Attempts& attempts, Leave lea
       return false;
     case Met::kThrottling:
       source_metrics::throttled.add();
+      health_->failed(attempts.began, now, *failure, attempts.waits ? waits_words_ : "");
       leave.pass.answered();
       pace_.throttled();
       return true;
     case Met::kSilence:
       source_metrics::silences.add();
       if (!began && known != nullptr) known->silent(now);
+      // A refusal may come much sooner than an answer: only here the first byte is one of a body.
+      if (began && known != nullptr) known->answered(now, report.first_byte);
       [[fallthrough]];
     case Met::kUnavailable:
-      if (began && known != nullptr) known->answered(now, report.first_byte);
+      health_->failed(attempts.began, now, *failure, attempts.waits ? waits_words_ : "");
       if (leave.pass.failed(now, *failure)) source_metrics::circuit_openings.add();
       return true;
     case Met::kNothing:
@@ -186,6 +234,7 @@ Result<Clock::time_point> SteadySource::next(const Context& context, const Quest
   if (!throttled && !question.repeatable) {
     return error(attempts.give_up("whether it was done is not known; look before trying again"));
   }
+  if (attempts.waits) return next_of_wait(attempts);
   if (!throttled && attempts.failed() >= options_.attempts_max) {
     return error(attempts.give_up(""));
   }
@@ -212,6 +261,28 @@ Result<Clock::time_point> SteadySource::next(const Context& context, const Quest
   return at;
 }
 
+Result<Clock::time_point> SteadySource::next_of_wait(const Attempts& attempts) {
+  const Clock::time_point now = clock_->now();
+  const Clock::time_point end = end_of_wait(attempts);
+  const Clock::time_point paused_until = pace_.paused_until();
+  if (now >= end || paused_until >= end) return error(attempts.give_up(io_timeout_passed()));
+  const bool throttled = attempts.met == Met::kThrottling;
+  if (!throttled && circuit_.refusal(now)) return now;  // it waits there
+  Clock::duration delay = delay_after(attempts);
+  if (!throttled && !budget_.spend()) {
+    source_metrics::retries_held_back.add();
+    delay = std::max(delay, jittered(options_.delay_max));
+  } else {
+    retries_after(attempts.met).add();
+  }
+  // The last attempt comes at the end, not before.
+  return std::min(std::max(now + delay, paused_until), end);
+}
+
+std::string SteadySource::io_timeout_passed() const {
+  return "io_timeout=" + io_timeout_text(options_.io_timeout) + " has passed";
+}
+
 Clock::duration SteadySource::delay_after(const Attempts& attempts) {
   // A silence was a pause already.
   if (attempts.met == Met::kSilence) return {};
@@ -220,8 +291,11 @@ Clock::duration SteadySource::delay_after(const Attempts& attempts) {
   // What throttles is slowed down by the pace; one request alone has none to speak of.
   const Clock::duration longest =
       throttled ? std::min(kThrottledDelayMax, options_.delay_max) : options_.delay_max;
-  const Clock::duration delay =
-      std::min(options_.delay_min * (Clock::rep{1} << std::min(doublings, 20u)), longest);
+  return jittered(
+      std::min(options_.delay_min * (Clock::rep{1} << std::min(doublings, 20u)), longest));
+}
+
+Clock::duration SteadySource::jittered(Clock::duration delay) {
   std::lock_guard lock(random_mutex_);
   return Clock::duration(
       std::uniform_int_distribution<Clock::rep>(delay.count() / 2, delay.count())(random_));
@@ -233,11 +307,12 @@ FirstByteHistory* SteadySource::history(const Question& question) {
 }
 
 Status SteadySource::refused(const Question& question, const Attempts& attempts,
-                             const Circuit::Refusal& refusal) const {
+                             const Circuit::Refusal& refusal, const std::string& reason) const {
   source_metrics::circuit_refusals.add();
-  if (attempts.made > 0) return attempts.give_up(told(refusal));
+  const std::string why = told(refusal) + (reason.empty() ? "" : "; " + reason);
+  if (attempts.made > 0) return attempts.give_up(why);
   return {StatusCode::kUnavailable,
-          fmt::format("cannot {} {}/{}: {}", question.verb, name(), question.key, told(refusal)),
+          fmt::format("cannot {} {}/{}: {}", question.verb, name(), question.key, why),
           refusal.last};
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SteadySource: any source, asked again where that helps and never faster than its store takes.
-// docs/design/0002-stores.md says what it decides and why. Thread-safe.
+// A request without a deadline waits for a store that does not answer, as an NFS hard mount does;
+// one with a deadline fails as soon as the store is seen to fail. docs/design/0002-stores.md says
+// what it decides and why. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -19,6 +21,7 @@
 #include "source/steady/first_byte_history.h"
 #include "source/steady/pace.h"
 #include "source/steady/retry_budget.h"
+#include "source/steady/store_health.h"
 #include "source/steady/store_metrics.h"
 #include "source/steady/wait_clock.h"
 #include "telemetry/metrics.h"
@@ -26,14 +29,17 @@
 namespace leat {
 
 struct SteadyOptions {
-  // Attempts of one request, but for those that the store throttled. At least 1.
+  // How long a request without a deadline waits for a store that fails, hangs or throttles all:
+  // attempts go on until then. max(): for ever. Zero: such a request gets `attempts_max` attempts,
+  // as one with a deadline does.
+  Clock::duration io_timeout{0};
+  // Attempts of a request that does not wait, but for those that the store throttled. At least 1.
   unsigned attempts_max = 8;
   // Before the second attempt; doubles with each. Half to all of it is waited, at random.
   Clock::duration delay_min = std::chrono::milliseconds(100);
   Clock::duration delay_max = std::chrono::seconds(5);
-  // A request that the store goes on throttling ends after so long even if its caller has no
-  // deadline.
-  Clock::duration patience = std::chrono::minutes(5);
+  // A request that does not wait ends after so long if the store goes on throttling it.
+  Clock::duration patience = std::chrono::seconds(30);
   // An attempt may be silent for 4 × p99, within these. Listings begin later by nature.
   Clock::duration silence_min = std::chrono::seconds(1);
   Clock::duration list_silence_min = std::chrono::seconds(5);
@@ -55,10 +61,11 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   unsigned window() const override;
 
   // kUnavailable and kThrottled come back only after all that the options and the deadline allow;
-  // the message then says after how many attempts, and what ended them. A read's attempts begin
-  // anew at the start of its range, or after what its progress was told of. What the request's own
-  // terms allow is the upper bound of what an attempt gets; their report is filled with the last
-  // one.
+  // the message then says after how many attempts, and what ended them. With an `io_timeout` and
+  // without a deadline no request fails because others did: it waits while the circuit is open. A
+  // read's attempts begin anew at the start of its range, or after what its progress was told of.
+  // What the request's own terms allow is the upper bound of what an attempt gets; their report is
+  // filled with the last one.
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
@@ -105,15 +112,29 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
 
   template <class T>
   Task<Result<T>> ask(Context context, Question question, Attempt<T> attempt);
-  AttemptTerms terms_of(const Question& question, Attempts& attempts);
+  // Whether a request waits for a store that does not answer.
+  bool waits(const Context& context) const {
+    return options_.io_timeout > Clock::duration::zero() &&
+           context.deadline == Clock::time_point::max();
+  }
+  // When such a request gives up.
+  Clock::time_point end_of_wait(const Attempts& attempts) const;
+  // Waits until the circuit lets a request through, if this one waits; else its refusal.
+  Task<Result<>> pass_circuit(Context context, Question question, Attempts* attempts);
+  AttemptTerms terms_of(const Question& question, Attempts& attempts, bool probe);
   // Tells all parts how an attempt went and gives its leave back; whether another may help.
   bool learn(const Question& question, Attempts& attempts, Leave leave, const Status* failure);
   // When the next attempt may be made, or why there is none.
   Result<Clock::time_point> next(const Context& context, const Question& question,
                                  const Attempts& attempts);
+  // The same for a request that waits.
+  Result<Clock::time_point> next_of_wait(const Attempts& attempts);
+  std::string io_timeout_passed() const;
   Status refused(const Question& question, const Attempts& attempts,
-                 const Circuit::Refusal& refusal) const;
+                 const Circuit::Refusal& refusal, const std::string& reason = "") const;
   Clock::duration delay_after(const Attempts& attempts);
+  // Half to all of it, at random.
+  Clock::duration jittered(Clock::duration delay);
   // None of changes: how long they take is not the store's speed alone.
   FirstByteHistory* history(const Question& question);
 
@@ -128,6 +149,8 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   std::mt19937_64 random_;
   const Gauge window_gauge_, rate_gauge_;
   StoreMetrics metrics_;
+  const std::shared_ptr<StoreHealth> health_;
+  const std::string waits_words_;  // "up to 5m"; empty: no request waits
 };
 
 }  // namespace leat
