@@ -94,5 +94,34 @@ TEST_F(CrowdTest, ReadersThatGiveUpLeaveNothingBehind) {
   EXPECT_TRUE(read(ref, {63 * kMiB, kMiB}));
 }
 
+// A request has no deadline: the source decides how long a store is waited for.
+TEST_F(CrowdTest, ARequestWithoutReadersEndsAndOneWithReadersGoesOn) {
+  start({.memory_bytes_max = 16 * kMiB,
+         .requests_max = 4,
+         .request_timeout = std::chrono::milliseconds(10)});
+  const std::string content = random_content(4 * kMiB, 5);
+  FileRefPtr ref = put("a", content);
+  source_->hold_reads();
+  std::stop_source killed;
+  Context context;
+  context.cancel = killed.get_token();
+  auto gives_up = spawn_read(ref, {0, kMiB}, context);
+  auto waits = spawn_read(ref, {kMiB, kMiB});
+  auto loads = spawn_load(ref, {2 * kMiB, kMiB});
+  wait_until([&] { return source_->held() == 3; });
+  killed.request_stop();
+  gives_up->done.wait();
+  wait_until([&] { return source_->held() == 2; });
+  EXPECT_FALSE(waits->done.try_wait());
+  EXPECT_FALSE(loads->done.try_wait());
+  source_->release_reads();
+  waits->done.wait();
+  loads->done.wait();
+  ASSERT_TRUE(waits->bytes);
+  EXPECT_EQ(waits->bytes->to_string(), content.substr(kMiB, kMiB));
+  EXPECT_TRUE(loads->fetched);
+  EXPECT_EQ(text(ref, {0, kMiB}), content.substr(0, kMiB)) << "who comes later starts anew";
+}
+
 }  // namespace
 }  // namespace leat

@@ -28,7 +28,8 @@ struct FetcherOptions {
   // A request counts until its bytes are in the page store, so that a slow disk slows the requests
   // down and does not fill the memory.
   unsigned requests_max = 32;
-  // Of one request to a store, whoever waits for it.
+  // A request to a store goes on for as long as a reader or a load waits for it: the source bounds
+  // that (io_timeout). One for which nothing waits is ended after so long.
   Clock::duration request_timeout = std::chrono::seconds(60);
   // Of one write to the page store; after it the bytes are given up for the cache.
   Clock::duration write_timeout = std::chrono::seconds(30);

@@ -50,14 +50,18 @@ struct Flight {
   // will not.
   const std::shared_ptr<SharedResult<bool>> stored = SharedResult<bool>::make();
 
-  // A flight goes on when its readers leave: the cache wants the bytes, and others may come. Only
-  // when the fetcher stops is one ended that nobody waits for.
+  // A flight goes on when its readers leave: the cache wants the bytes, and others may come. One
+  // that nothing waits for is ended when the fetcher stops, or when its store has not answered for
+  // `request_timeout`.
   std::stop_source cancel;
   std::atomic<unsigned> readers = 0;
   std::atomic<bool> ends_unwanted = false;
   void end_if_unwanted() {
     if (ends_unwanted && readers == 0) cancel.request_stop();
   }
+
+  // Of the task that ends such flights: at its last check nothing waited for this one.
+  bool unread_before = false;
 
   // Somebody reads it, or soon will: it is not only a load that wants it in the page store.
   std::atomic<bool> wanted = false;

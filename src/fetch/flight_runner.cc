@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/units.h"
@@ -122,6 +123,7 @@ void FlightRunner::launch(FlightPtr flight, Urgency urgency, RequestLimits::Tick
     flight->ends_unwanted = true;
     flight->end_if_unwanted();
   }
+  begin_check(token);
   executor_.spawn(fly(std::move(token), std::move(flight), urgency, std::move(ticket)));
 }
 
@@ -165,10 +167,9 @@ Result<SourcePtr> FlightRunner::source_of(const FileRef& file) const {
 }
 
 Task<Result<>> FlightRunner::request(FlightPtr flight) {
-  Context context = Context::background()
-                        .with_timeout(request_timeout_)
-                        .with_cancel(flight->cancel.get_token())
-                        .with_trace(flight->trace);
+  // Without a deadline: the source waits for a store that does not answer.
+  Context context =
+      Context::background().with_cancel(flight->cancel.get_token()).with_trace(flight->trace);
   // Of bytes whose version is unknown nobody may have the first before the last are there.
   ReadProgress progress;
   if (flight->file->version.known()) progress = ReadProgress(flight->arriving);
@@ -260,6 +261,37 @@ Task<> FlightRunner::sweep(Activity::Token) {
     sweeping_ = false;
     // A flight that has settled meanwhile relied on this one.
   } while (memory_.any_to_drop() && !sweeping_.exchange(true));
+}
+
+void FlightRunner::begin_check(const Activity::Token& token) {
+  if (checking_ || checking_.exchange(true)) return;
+  executor_.spawn(end_unread(token.another()));
+}
+
+Task<> FlightRunner::end_unread(Activity::Token) {
+  const Context context = Context::background().with_cancel(closing_.get_token());
+  do {
+    while (any_under_way()) {
+      Result<> slept = co_await sleep_for(context, request_timeout_ / 2);
+      if (!slept) co_return;
+      check_unread();
+    }
+    checking_ = false;
+    // A flight that was launched meanwhile relied on this task.
+  } while (any_under_way() && !checking_.exchange(true));
+}
+
+bool FlightRunner::any_under_way() const {
+  return std::ranges::any_of(table_.all(),
+                             [](const FlightPtr& flight) { return !flight->stored->ready(); });
+}
+
+void FlightRunner::check_unread() {
+  for (const FlightPtr& flight : table_.all()) {
+    if (flight->stored->ready()) continue;
+    const bool before = std::exchange(flight->unread_before, flight->readers == 0);
+    if (before && table_.remove_unread(flight)) flight->cancel.request_stop();
+  }
 }
 
 void FlightRunner::close() {

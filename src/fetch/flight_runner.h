@@ -89,6 +89,12 @@ class FlightRunner {
   // `token` is the caller's. One sweep at a time, as long as there is something for it.
   void begin_sweep(const Activity::Token& token);
   Task<> sweep(Activity::Token token);
+  // The same for requests that nothing waits for any more.
+  void begin_check(const Activity::Token& token);
+  Task<> end_unread(Activity::Token token);
+  // Ends those that were unread at the check before, too.
+  void check_unread();
+  bool any_under_way() const;
 
   const Clock::duration request_timeout_;
   const Clock::duration write_timeout_;
@@ -103,7 +109,7 @@ class FlightRunner {
   Activity activity_;
   std::atomic<uint64_t> requests_in_flight_ = 0;
   std::stop_source closing_;
-  std::atomic<bool> sweeping_ = false;
+  std::atomic<bool> sweeping_ = false, checking_ = false;
   std::mutex limits_mutex_;                                   // leaf
   std::map<StoreId, std::unique_ptr<RequestLimits>> limits_;  // one per bucket ever read; they stay
 };

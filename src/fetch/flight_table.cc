@@ -121,6 +121,17 @@ void FlightTable::remove(const FlightPtr& flight) {
   if (file->second.empty()) of.files.erase(file);
 }
 
+bool FlightTable::remove_unread(const FlightPtr& flight) {
+  Shard& of = shard(flight->file->id);
+  std::lock_guard lock(of.mutex);
+  auto file = of.files.find(flight->file->id);
+  // Readers come under this lock only.
+  if (file == of.files.end() || flight->readers != 0 || !file->second.remove(flight)) return false;
+  ++of.generation;
+  if (file->second.empty()) of.files.erase(file);
+  return true;
+}
+
 std::vector<FlightPtr> FlightTable::of(const FileId& id) const {
   std::vector<FlightPtr> flights;
   const Shard& of = shard(id);

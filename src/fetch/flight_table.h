@@ -65,6 +65,8 @@ class FlightTable {
   // `part` went to a reader; true when with it every byte of the flight has.
   bool handed_out(const FlightPtr& flight, ByteRange part);
   void remove(const FlightPtr& flight);
+  // Removes it if nothing waits for it, so that nothing will; whether it did.
+  bool remove_unread(const FlightPtr& flight);
 
   std::vector<FlightPtr> of(const FileId& id) const;
   std::vector<FlightPtr> all() const;
