@@ -8,12 +8,16 @@
 #include "apps/daemon/mount_settings.h"
 #include "apps/daemon/mount_target.h"
 #include "source/file/file_pool.h"
+#include "source/io_timeout.h"
 #include "telemetry/log.h"
 
 namespace leat {
 namespace {
 
 constexpr std::string_view kClusterScheme = "leat";
+// With a longer io_timeout the kernel does not bound requests (FuseDoorOptions::request_timeout):
+// one may wait for its store more than once, for each page of a listing.
+constexpr Clock::duration kIoTimeoutShort = kIoTimeoutDefault;
 
 bool is_below(std::string_view path, std::string_view parent) {
   return path != parent && is_at_or_below(path, parent);
@@ -114,6 +118,8 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
   auto entry = std::make_shared<Entry>();
   entry->view = view_of(request, url);
   entry->request = request;
+  LEAT_TRY(const Clock::duration io_timeout, io_timeout_of(url));
+  entry->waits_long = io_timeout > kIoTimeoutShort;
   std::lock_guard lock(mutex_);
   if (closed_) return error(ending());
   for (const auto& [path, other] : entries_) {
@@ -135,6 +141,13 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
                                request.path, path));
     }
     if (!is_below(request.path, path)) continue;
+    if (entry->waits_long && !other->waits_long) {
+      return error(
+          StatusCode::kInvalidArgument,
+          fmt::format("cannot mount at {0} with io_timeout={1}: the mount at {2} shows it, "
+                      "and its requests end before; give {2} as long an io_timeout",
+                      request.path, url.options.at(std::string(kIoTimeoutOption)), path));
+    }
     entry->view.door = false;  // so these are the outer door's
     entry->folder = other->folder;
     entry->view.allow_other = other->view.allow_other;
@@ -255,6 +268,7 @@ FuseDoorOptions MountService::door_options(const EntryPtr& entry) {
   door.allow_other = request.allow_other;
   door.no_open = entry->folder.no_open;
   door.read_ahead_bytes = entry->folder.read_ahead;
+  if (entry->waits_long) door.request_timeout = std::chrono::seconds(0);
   door.without = options_.without;
   door.passthrough = request.passthrough;
   door.io_uring = options_.io_uring;

@@ -116,6 +116,8 @@ class MountService {
     StoreUrl url;
     PolicySettings settings;  // as they are now
     FolderSettings folder;    // of the door that shows it
+    // Its requests may wait for longer than the kernel lets them, unless told otherwise.
+    bool waits_long = false;
     SourcePtr source;
     std::string snapshot_id;                    // of the one that it goes by; empty: none
     std::optional<KeptMounts::Door> inherited;  // from a predecessor, until the door has it

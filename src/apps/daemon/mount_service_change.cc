@@ -286,7 +286,7 @@ Task<Result<MountView>> MountService::move(Context context, MountMove move) {
   EntryPtr from = *claimed;
   MountRequest request = from->request;
   request.path = move.to;
-  Result<EntryPtr> reserved = reserve(request, StoreUrl{});
+  Result<EntryPtr> reserved = reserve(request, from->url);
   const EntryPtr outer = shown_by(from);
   if (outer) owe(outer);
   Result<> moved = reserved ? Result<>() : Result<>(Error(reserved.error()));

@@ -4,6 +4,7 @@
 // wait; everything else runs on the executor. One object is one mount. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,6 +39,10 @@ struct FuseDoorOptions {
   // The kernel's read-ahead. 1 MiB is one READ request; larger lost (FACTS 1.1).
   uint64_t read_ahead_bytes = kMiB;
   unsigned threads = 0;  // 0: one per core
+  // A request that nobody answers for so long, whatever became of the daemon and of its successors,
+  // ends with the whole connection (kernel ≥ 6.14): nothing hangs for ever. Has to be far above
+  // what a request may wait for a store. Zero: none.
+  std::chrono::seconds request_timeout{900};
   // Where the mount's connection is written down as long as it lives; may be null, outlives the
   // door.
   ConnectionRecord* connections = nullptr;

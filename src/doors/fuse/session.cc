@@ -32,10 +32,6 @@ constexpr unsigned kRequestBytesMax = 1 << 20;
 constexpr unsigned kSmallRequestBytesMax = 128 * 1024;  // what kernels had before
 constexpr unsigned kBackgroundRequestsMax = 64;
 constexpr unsigned kRingDepth = 16;
-// A request that nobody answers for so long, whatever became of the daemon and of its successors,
-// ends with the whole connection (kernel ≥ 6.14): nothing hangs for ever. Far above what a store
-// that fails may take.
-constexpr uint16_t kRequestTimeoutSeconds = 900;
 
 // What of requests the kernel writes into one read(): the largest that it may send, with its
 // headers, for which it wants room whether or not one ever comes.
@@ -118,7 +114,8 @@ void agree_on_caching(const DoorState& door, fuse_conn_info* kernel) {
   kernel->congestion_threshold = kBackgroundRequestsMax * 3 / 4;
   kernel->time_gran = 1;
   const bool bounded = door.uses(FuseFeature::kRequestTimeout);
-  kernel->request_timeout = bounded ? kRequestTimeoutSeconds : uint16_t{0};
+  const auto seconds = static_cast<uint16_t>(door.options.request_timeout.count());
+  kernel->request_timeout = bounded ? seconds : uint16_t{0};
 }
 
 // As a predecessor agreed, whatever this version would rather have.
