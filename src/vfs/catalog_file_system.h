@@ -39,7 +39,8 @@ class CatalogFileSystem : public FileSystem {
                .read_around_bytes = options.read_around_bytes,
                .next = NextFiles::of(options.executor, catalog, fetcher, store,
                                      [this](const Node& node) { return path_of(node); }),
-               .metrics = std::make_unique<FolderMetrics>(root_path_)} {}
+               .metrics = std::make_unique<FolderMetrics>(root_path_),
+               .now = now_} {}
 
   std::vector<ReopenedFile> take_over() override;
 

@@ -343,6 +343,28 @@ TEST(Reading, AReaderThatGivesUpIsNotAnErrorOfTheFile) {
   rig.source->release_reads();
 }
 
+// The kernel repeats a read-ahead that failed: that does not wait for the store once more.
+TEST(Reading, AFailureAfterALongWaitAnswersTheRepeatedRead) {
+  TreeRig rig;
+  rig.source->put("x", pattern(1000, 6));
+  const auto file = rig.open(rig.node(kRootNode, "x")).value();
+  rig.source->hold_reads();
+  std::thread kernel([&] {
+    while (rig.source->held() == 0) std::this_thread::yield();
+    rig.advance(5s);
+    rig.source->fail_next(StatusCode::kUnavailable, 1000);
+    rig.source->release_reads();
+  });
+  EXPECT_EQ(rig.read(*file, 0, 100).error().code(), StatusCode::kUnavailable);
+  kernel.join();
+  const uint64_t reads = rig.source->reads();
+  EXPECT_EQ(rig.read(*file, 0, 100).error().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(rig.source->reads(), reads) << "the store is not asked";
+  rig.source->fail_next(StatusCode::kUnavailable, 0);
+  rig.advance(1s);
+  EXPECT_TRUE(rig.read(*file, 0, 100)) << "a later one is";
+}
+
 TEST(Invalidation, ConcernsOnlyNamesThatAreHeldBelowTheRoot) {
   TreeRig rig({.root = "/data/a"});
   rig.source->put("a/b/x", "one");

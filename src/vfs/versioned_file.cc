@@ -35,6 +35,10 @@ Result<Bytes> whole(Result<Bytes> bytes, ByteRange range) {
                            bytes->size(), range.size, range.offset));
 }
 
+// A wait so long is one for a store that does not answer, and a failure of it counts for so long.
+constexpr Clock::duration kLongWait = std::chrono::seconds(1);
+constexpr Clock::duration kRepeatedWithin = std::chrono::seconds(1);
+
 StreamOptions stream_options(uint64_t look_ahead_bytes) {
   StreamOptions options;
   options.window_bytes_max = look_ahead_bytes;
@@ -43,6 +47,22 @@ StreamOptions stream_options(uint64_t look_ahead_bytes) {
 }
 
 }  // namespace
+
+void FailedWait::note(Clock::time_point began, Clock::time_point now, const Status& why) {
+  const bool of_store =
+      why.code() == StatusCode::kUnavailable || why.code() == StatusCode::kThrottled;
+  if (!of_store || now - began < kLongWait) return;
+  std::lock_guard lock(mutex_);
+  until_ = now + kRepeatedWithin;
+  why_ = why;
+  any_ = true;
+}
+
+std::optional<Status> FailedWait::recent(Clock::time_point now) const {
+  if (!any_) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  return now < until_ ? why_ : std::nullopt;
+}
 
 VersionedFile::VersionedFile(const VersionedFileParts& parts, NodePtr node, FileRefPtr ref,
                              bool pass_through)
@@ -75,29 +95,40 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
   const ByteRange range = within(offset, size);
   if (range.empty()) co_return Bytes();
   const bool cached = on_disk(range);
-  const Clock::time_point begin = Clock::now();
-  Result<Bytes> bytes = co_await read_range(context, range);
+  const Clock::time_point begin = parts_.now();
+  Result<Bytes> bytes = co_await read_unless_failed(context, range, cached);
   bytes = whole(std::move(bytes), range);
   FolderMetrics& metrics = *parts_.metrics;
   if (!bytes) {
     metrics.errors.add();
     Status status = bytes.error().with_context("cannot read " + parts_.path(*node_));
     if (status.code() == StatusCode::kChanged) parts_.changed(*node_, status);
+    failed_wait_.note(begin, parts_.now(), bytes.error());
     co_return error(std::move(status));
   }
   if (local_) {
     metrics.from_local_file.add();
   } else if (cached) {
     metrics.from_disk.add();
-    metrics.disk_seconds.observe(Clock::now() - begin);
+    metrics.disk_seconds.observe(parts_.now() - begin);
   } else {
     metrics.from_store.add();
-    metrics.store_seconds.observe(Clock::now() - begin);
+    metrics.store_seconds.observe(parts_.now() - begin);
     streams_.reader_waited(range);
   }
   if (parts_.next && !local_) parts_.next->waited(*node_);
   metrics.bytes.add(range.size);
   co_return std::move(*bytes);
+}
+
+Task<Result<Bytes>> VersionedFile::read_unless_failed(Context context, ByteRange range,
+                                                      bool cached) {
+  if (!cached && !local_) {
+    if (std::optional<Status> failed = failed_wait_.recent(parts_.now())) {
+      co_return Error(*std::move(failed));
+    }
+  }
+  co_return co_await read_range(std::move(context), range);
 }
 
 Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) {

@@ -5,8 +5,11 @@
 // VersionedFileParts is what all of them share.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "prefetch/fault_guess.h"
@@ -29,6 +32,22 @@ struct VersionedFileParts {
   uint64_t read_around_bytes = 0;                                // FileSystemOptions
   std::unique_ptr<NextFiles> next{};                             // may be null
   std::unique_ptr<FolderMetrics> metrics{};
+  std::function<Clock::time_point()> now = &Clock::now;
+};
+
+// The failure of a read that waited long for its store. The kernel repeats a read-ahead that failed
+// as a read of its own, which would wait as long again: for a second the failure answers that, too.
+// Thread-safe.
+class FailedWait {
+ public:
+  void note(Clock::time_point began, Clock::time_point now, const Status& why);
+  std::optional<Status> recent(Clock::time_point now) const;
+
+ private:
+  std::atomic<bool> any_ = false;
+  mutable std::mutex mutex_;  // leaf
+  Clock::time_point until_{};
+  std::optional<Status> why_;
 };
 
 class VersionedFile : public OpenFile {
@@ -54,6 +73,7 @@ class VersionedFile : public OpenFile {
   }
 
  private:
+  Task<Result<Bytes>> read_unless_failed(Context context, ByteRange range, bool cached);
   Task<Result<Bytes>> read_range(Context context, ByteRange range);
   ByteRange within(uint64_t offset, uint64_t size) const;
   void look_ahead(ByteRange read);
@@ -66,6 +86,7 @@ class VersionedFile : public OpenFile {
   SourceFilePtr local_;  // null: by the fetcher
   StreamTable streams_;
   FaultGuess faults_;
+  FailedWait failed_wait_;
 };
 
 }  // namespace leat
