@@ -7,14 +7,17 @@
 #include <chrono>
 #include <thread>
 
+#include "apps/client/wait_note.h"
 #include "apps/daemon/supervision.h"
 #include "apps/paths.h"
 
 namespace leat {
 namespace {
 
-// Longer than anything the daemon does before it answers: a mount's probe has its own deadline.
-constexpr auto kPatience = std::chrono::minutes(3);
+// Longer than anything the daemon does before it answers: a mount's probe has its own deadline, and
+// a lookup waits for its store as long as io_timeout says, 5 minutes by default.
+constexpr auto kPatience = std::chrono::minutes(10);
+constexpr auto kStatusAnswer = std::chrono::seconds(1);
 // A start takes well under a second, and some seconds with millions of cached objects.
 constexpr auto kSuccessorPatience = std::chrono::seconds(30);
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
@@ -104,6 +107,7 @@ Attempt<> DaemonClient::stream(std::string path, Query query, BodySink sink) {
 
 Attempt<Json> DaemonClient::ask(HttpRequest request) {
   LEAT_CHECK_OK(check_place());
+  const WaitNote waits([this] { return glance("/v1/status", kStatusAnswer); });
   auto context = Context::background().with_timeout(kPatience);
   auto answer = executor_.wait(http_.request(context, request));
   // What did not reach one daemon may be said to the next.

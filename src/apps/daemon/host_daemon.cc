@@ -11,6 +11,7 @@
 #include "apps/daemon/job_view.h"
 #include "apps/daemon/memory_size.h"
 #include "apps/daemon/process_usage.h"
+#include "apps/daemon/unavailable_stores.h"
 #include "apps/findings/status_findings.h"
 #include "apps/paths.h"
 #include "apps/program_version.h"
@@ -331,6 +332,7 @@ HostStatus HostDaemon::status() const {
   }
   status.mounts = mounts();
   if (cluster_) status.clusters = cluster_->memberships();
+  status.unavailable = unavailable_stores();
   return status;
 }
 
@@ -359,6 +361,7 @@ InspectionView HostDaemon::inspection_of(const std::string& folder) const {
   view.memory_bytes = fetch.memory_bytes;
   view.memory_bytes_max = memory_bytes_max_;
   view.requests_in_flight = fetch.requests_in_flight;
+  view.unavailable = unavailable_stores();
   return view;
 }
 

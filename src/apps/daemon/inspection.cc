@@ -97,16 +97,26 @@ Json reads_json(const std::string& folder) {
   return reads;
 }
 
+bool shows(const InspectionView& view, const std::string& store) {
+  return std::ranges::any_of(view.mounts, [&store](const MountView& mount) {
+    return mount.source == store || mount.source.starts_with(store + "/");
+  });
+}
+
 // Whoever may enter one folder learns nothing of the others.
 bool concerns(std::string_view labels, const std::string& folder, const InspectionView& view) {
   constexpr std::string_view kFolder = R"(folder=")", kStore = R"(store=")";
   if (labels.starts_with(kFolder)) return labels.starts_with(metric_label("folder", folder));
   if (!labels.starts_with(kStore)) return true;
   labels.remove_prefix(kStore.size());
-  const std::string store(labels.substr(0, labels.find('"')));
-  return std::ranges::any_of(view.mounts, [&store](const MountView& mount) {
-    return mount.source == store || mount.source.starts_with(store + "/");
-  });
+  return shows(view, std::string(labels.substr(0, labels.find('"'))));
+}
+
+Json unavailable_json(const InspectionView& view) {
+  std::vector<UnavailableView> stores;
+  std::ranges::copy_if(view.unavailable, std::back_inserter(stores),
+                       [&view](const UnavailableView& one) { return shows(view, one.store); });
+  return to_json(stores);
 }
 
 std::string status_text(const std::string& folder, const FileSystem& files,
@@ -121,6 +131,7 @@ std::string status_text(const std::string& folder, const FileSystem& files,
                    {"memory_bytes_max", view.memory_bytes_max},
                    {"requests_in_flight", view.requests_in_flight}}},
                  {"reads", reads_json(folder)},
+                 {"unavailable", unavailable_json(view)},
                  {"inside", Json::array()}};
   for (const MountView& mount : view.mounts) {
     if (&mount == &view.mounts.front()) {

@@ -22,6 +22,7 @@ struct InspectionView {
   uint64_t memory_bytes = 0;
   uint64_t memory_bytes_max = 0;
   uint64_t requests_in_flight = 0;
+  std::vector<UnavailableView> unavailable{};  // of the whole daemon
 };
 
 // `folder`: what the mount is; `files` outlives what is answered; `view` is called for each look.

@@ -54,6 +54,14 @@ std::string workers_of(const ClusterMembershipView& cluster) {
   return text;
 }
 
+std::string unavailable_line(const UnavailableView& store) {
+  const auto lasting = std::chrono::seconds(static_cast<int64_t>(store.seconds));
+  return fmt::format(
+      "{} does not answer, for {} now; {} for it: {}", store.store, format_duration(lasting),
+      store.waiting == 1 ? "1 request waits" : fmt::format("{} requests wait", store.waiting),
+      store.reason);
+}
+
 std::string cluster_line(const ClusterMembershipView& cluster) {
   std::string text;
   if (cluster.role == "worker") {
@@ -112,6 +120,7 @@ class StatusCommand : public Command {
       table.add({"mount", fmt::format("{} on {}", mount.source, mount.path)});
     }
     for (const auto& cluster : status.clusters) table.add({"cluster", cluster_line(cluster)});
+    for (const auto& store : status.unavailable) table.add({"away", unavailable_line(store)});
     print(table.to_string());
     if (counters_) show_counters(status);
     return {};

@@ -157,6 +157,8 @@ class RecordingHost : public Host {
                         .mounts = 6,
                         .mounts_refused = 5,
                         .trouble = "no etcd"}};
+    status.unavailable = {
+        {.store = "s3://b", .seconds = 12.5, .waiting = 3, .reason = "connection refused"}};
     status.cache.directories = {
         {.path = "/c", .state = DirectoryState::kUnstable, .why = "EIO", .stats = {}}};
     status.cache.stats.used_bytes = 5;
@@ -384,6 +386,7 @@ TEST_F(AdminDoorTest, StatusAndMountsSurviveTheWay) {
   EXPECT_EQ(status->counters, host_.status().counters);
   EXPECT_EQ(status->mounts, host_.mounts());
   EXPECT_EQ(status->clusters, host_.status().clusters);
+  EXPECT_EQ(status->unavailable, host_.status().unavailable);
   EXPECT_EQ(ask_json("GET", "/v1/mounts")["mounts"][0]["path"], "/m");
 }
 

@@ -67,6 +67,13 @@ void decode(const Json& json, StatView& stat) {
   get(json, "read_by", stat.read_by);
 }
 
+void decode(const Json& json, UnavailableView& store) {
+  get(json, "store", store.store);
+  get(json, "seconds", store.seconds);
+  get(json, "waiting", store.waiting);
+  get(json, "reason", store.reason);
+}
+
 void decode(const Json& json, HostStatus& status) {
   get(json, "version", status.version);
   get(json, "pid", status.pid);
@@ -93,6 +100,9 @@ void decode(const Json& json, HostStatus& status) {
   for (const Json& one : json.value("clusters", Json::array())) {
     decode(one, status.clusters.emplace_back());
   }
+  for (const Json& store : json.value("unavailable", Json::array())) {
+    decode(store, status.unavailable.emplace_back());
+  }
 }
 
 void decode(const Json& json, HistoryView& history) {
@@ -107,6 +117,17 @@ void decode(const Json& json, UpgradeRequest& request) {
 }
 
 }  // namespace
+
+Json to_json(const std::vector<UnavailableView>& stores) {
+  Json all = Json::array();
+  for (const UnavailableView& one : stores) {
+    all.push_back({{"store", one.store},
+                   {"seconds", one.seconds},
+                   {"waiting", one.waiting},
+                   {"reason", one.reason}});
+  }
+  return all;
+}
 
 Json to_json(const HostStatus& status) {
   Json mounts = Json::array();
@@ -132,7 +153,8 @@ Json to_json(const HostStatus& status) {
           {"options", status.options},
           {"counters", status.counters},
           {"mounts", mounts},
-          {"clusters", clusters}};
+          {"clusters", clusters},
+          {"unavailable", to_json(status.unavailable)}};
 }
 
 Json to_json(const HistoryView& history) {

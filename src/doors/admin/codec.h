@@ -81,6 +81,7 @@ Json to_json(const MountRequest& request);
 Json to_json(const MountView& view);
 Json to_json(const MountChange& change);
 Json to_json(const MountMove& move);
+Json to_json(const std::vector<UnavailableView>& stores);
 Json to_json(const HostStatus& status);
 Json to_json(const HistoryView& history);
 Json to_json(const UpgradeRequest& request);

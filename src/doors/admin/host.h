@@ -101,6 +101,16 @@ struct ClusterMembershipView {
   friend bool operator==(const ClusterMembershipView&, const ClusterMembershipView&) = default;
 };
 
+// A store that answers no request now (StoreHealth).
+struct UnavailableView {
+  std::string store{};   // "s3://bucket"
+  double seconds = 0;    // since its first failure after its last answer
+  uint64_t waiting = 0;  // requests that wait for it
+  std::string reason{};  // of its last failure
+
+  friend bool operator==(const UnavailableView&, const UnavailableView&) = default;
+};
+
 struct HostStatus {
   std::string version{};
   int pid = 0;
@@ -121,6 +131,7 @@ struct HostStatus {
   std::map<std::string, double> counters{};      // name{labels} → value, of every room
   std::vector<MountView> mounts{};
   std::vector<ClusterMembershipView> clusters{};  // its own first
+  std::vector<UnavailableView> unavailable{};     // stores, by name
 };
 
 // Metrics of the daemon's last hour, for charts. Ages are by the daemon's clock, so that the clock
