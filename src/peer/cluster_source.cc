@@ -128,12 +128,16 @@ Error nothing_there(std::string_view key) {
   return error(StatusCode::kNotFound, fmt::format("nothing is mounted at /{} of the cluster", key));
 }
 
+Context bounded(Context context, Clock::duration time) {
+  return time == Clock::duration::max() ? context : context.with_timeout(time);
+}
+
 // A namespace of which nothing is known is not an empty one.
 Task<Result<ClusterViewPtr>> ClusterSource::known_view(Context context) const {
   const ClusterViewPtr view = map_.view();
   if (view->revision != 0) co_return view;
   Result<ClusterViewPtr> first =
-      co_await map_.newer(context.with_timeout(options_.router.patience), 0);
+      co_await map_.newer(bounded(context, options_.router.patience_for(context)), 0);
   if (first) co_return first;
   const auto alive = context.check("a request to the cluster");
   Status why(alive ? StatusCode::kUnavailable : alive.error().code(),

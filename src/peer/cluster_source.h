@@ -4,7 +4,7 @@
 // one source shows all of the cluster's mounts, as they come and go. Reads only.
 //
 // Before the map has a view, what is asked waits for it, as long as a request whose workers do not
-// answer waits for them (PeerRouterOptions::patience), and is kUnavailable then.
+// answer waits for them (PeerRouterOptions), and is kUnavailable then.
 //
 // A large file whose owner is a worker of this host is handed over by it where it has all of it:
 // open_file() gives what the worker's cache has, and null else.

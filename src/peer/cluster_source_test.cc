@@ -319,6 +319,25 @@ TEST_F(ClusterSourceTest, WhereNobodyAnswersItIsSaidWhoWasAsked) {
   EXPECT_NE(got.error().to_string().find("made not to answer"), std::string::npos);
 }
 
+// What waits for a store waits for one that a worker finds away, too, though the worker gave up.
+TEST_F(ClusterSourceTest, AWorkersStoreThatIsAwayIsWaitedFor) {
+  ClusterSourceOptions options{.cluster = "made"};
+  options.router.io_timeout = seconds(60);
+  options.router.patience = milliseconds(5);
+  const SourcePtr patient = make_cluster_source(options, cluster_.map(), cluster_.table());
+  cluster_.store().fail_next(StatusCode::kUnavailable, 3);
+  auto object = executor_.wait(patient->stat(Context::background(), {.key = "data/train/a.txt"}));
+  EXPECT_TRUE(object);
+
+  cluster_.store().fail_next(StatusCode::kUnavailable, 1);
+  object = executor_.wait(
+      patient->stat(Context::background().with_timeout(seconds(30)), {.key = "data/train/a.txt"}));
+  EXPECT_EQ(object.error().code(), StatusCode::kUnavailable) << "not with a deadline";
+  cluster_.store().fail_next(StatusCode::kPermissionDenied, 1);
+  object = executor_.wait(patient->stat(Context::background(), {.key = "data/train/a.txt"}));
+  EXPECT_EQ(object.error().code(), StatusCode::kPermissionDenied) << "what is certain is final";
+}
+
 TEST_F(ClusterSourceTest, ARoundInVainIsFollowedByAnotherOne) {
   auto object = stat("data/train/a.txt");
   for (size_t i = 0; i < 5; ++i) cluster_.peer(worker_id(i)).up = false;

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "cluster/ring_arrival.h"
 #include "peer/snapshots/shared_snapshot.h"
+#include "source/io_timeout.h"
 #include "telemetry/metrics.h"
 
 namespace leat {
@@ -45,7 +46,30 @@ size_t chosen(const ClusterView& view, const std::vector<WorkerId>& candidates,
   return near.empty() ? at : near[at];
 }
 
+// Of an answer: another one may come when the worker's store is back.
+bool is_passing(StatusCode code) {
+  return code == StatusCode::kUnavailable || code == StatusCode::kThrottled;
+}
+
+Status no_answer(const std::string& what, const std::vector<std::string>& failures) {
+  return {StatusCode::kUnavailable, fmt::format("no worker of the cluster answers for {}: {}", what,
+                                                fmt::join(failures, "; "))};
+}
+
 }  // namespace
+
+bool PeerRouter::gives_up(const Context& context, Clock::time_point began) const {
+  return !options_.waits(context) || Clock::now() - began > options_.io_timeout;
+}
+
+void PeerRouter::note_answer() const {
+  if (options_.health != nullptr) options_.health->answered(Clock::now());
+}
+
+void PeerRouter::note_silence(Clock::time_point began, const Status& why) const {
+  if (options_.health == nullptr) return;
+  options_.health->failed(began, Clock::now(), why, waits_text(options_.io_timeout));
+}
 
 // One walk over the candidates, and what it came to.
 struct PeerRouter::Round {
@@ -142,13 +166,18 @@ Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string w
     if (auto alive = context.check("a request to the cluster"); !alive)
       co_return Error(alive.error());
   }
-  const Clock::time_point give_up = Clock::now() + options_.patience;
+  const Clock::time_point began = Clock::now();
+  std::optional<StoreHealth::Waiting> waiting;
   Clock::duration pause = options_.pause_min;
   bool absent_too = false, insists = false;
   while (true) {
     Round round{.absent_too = absent_too, .insists = insists};
     std::optional<Result<T>> answer = co_await ask_around<T>(context, key, ask, &round);
-    if (answer) co_return *std::move(answer);
+    const bool store_away = answer && !*answer && is_passing(answer->error().code());
+    if (answer && (!store_away || gives_up(context, began))) {
+      if (!store_away) note_answer();
+      co_return *std::move(answer);
+    }
     const RegistryRevision seen = map_.view()->revision;
     if (round.newer_epoch != 0) {
       const Context wait = context.with_timeout(options_.ring_wait);
@@ -156,15 +185,18 @@ Task<Result<T>> PeerRouter::ask(Context context, PlacementKey key, std::string w
       insists = view->ring.epoch() < round.newer_epoch;
     } else if (context.check("a request to the cluster")) {
       rounds_in_vain.add();
+      note_silence(began, store_away ? answer->error() : no_answer(what, round.failures));
+      if (options_.health != nullptr && !waiting) waiting.emplace(options_.health);
       absent_too = true;
       Result<ClusterViewPtr> news = co_await map_.newer(context.with_timeout(pause), seen);
       static_cast<void>(news);
       pause = std::min(pause * 2, kPauseMax);
     }
-    if (auto alive = context.check("a request to the cluster"); !alive || Clock::now() > give_up) {
+    if (auto alive = context.check("a request to the cluster");
+        !alive || Clock::now() - began > options_.patience_for(context)) {
+      if (store_away && alive) co_return *std::move(answer);
       const StatusCode code = alive ? StatusCode::kUnavailable : alive.error().code();
-      co_return error(code, fmt::format("no worker of the cluster answers for {}: {}", what,
-                                        fmt::join(round.failures, "; ")));
+      co_return error(code, no_answer(what, round.failures).message());
     }
   }
 }

@@ -9,15 +9,18 @@
 // that says itself that it answers nobody now is not asked again. Who is asked in its place is told
 // so (PeerRoute::instead), since it may ask the store then. A worker that knows a newer ring says
 // so, and its ring is waited for; one that knows an older one is asked again. Where nobody answers,
-// those whose lease is gone are asked as well, and then all anew, until the context ends or
-// `patience` has passed.
+// those whose lease is gone are asked as well, and then all anew: a request without a deadline for
+// `io_timeout`, another one for `patience` or until its deadline. One that waits is tried again as
+// well where a worker answers that its store does not (kUnavailable, kThrottled).
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "cluster/cluster_view.h"
 #include "peer/peer_table.h"
+#include "source/steady/store_health.h"
 
 namespace leat {
 
@@ -29,6 +32,19 @@ struct PeerRouterOptions {
   // Between rounds in which nobody answered, doubled each time up to 1 s.
   Clock::duration pause_min = std::chrono::milliseconds(50);
   Clock::duration patience = std::chrono::seconds(30);
+  // How long a request without a deadline waits for workers that do not answer; max(): for ever.
+  // Zero: as one with a deadline.
+  Clock::duration io_timeout{0};
+  // Of the cluster, as its requests find it; may be null.
+  std::shared_ptr<StoreHealth> health{};
+
+  bool waits(const Context& context) const {
+    return io_timeout > Clock::duration::zero() && context.deadline == Clock::time_point::max();
+  }
+  // For how long this request is tried.
+  Clock::duration patience_for(const Context& context) const {
+    return waits(context) ? io_timeout : patience;
+  }
 };
 
 // Who of the first candidates is asked, where several may be.
@@ -59,6 +75,10 @@ class PeerRouter {
 
  private:
   struct Round;
+  bool gives_up(const Context& context, Clock::time_point began) const;
+  // What a request tells of the cluster's health.
+  void note_answer() const;
+  void note_silence(Clock::time_point began, const Status& why) const;
   template <class T>
   Task<std::optional<Result<T>>> ask_around(Context context, PlacementKey key, Ask<T> ask,
                                             Round* round) const;

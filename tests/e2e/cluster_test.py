@@ -261,7 +261,7 @@ def test_a_client_believes_no_longer_than_the_mount_of_the_cluster_says(make_clu
 def test_a_daemon_that_begins_anew_while_no_worker_answers_keeps_its_folder(make_cluster):
     cluster = make_cluster(2)
     client = cluster.client()
-    mount = client.mount_cluster("/train", memory="64MiB")
+    mount = client.mount_cluster("/train", "-o", "io_timeout=5s", memory="64MiB")
     if not client.json("mounts")["mounts"][0]["features"]["survives"]:
         pytest.skip("this kernel sends a successor nothing again (it needs Linux 6.9)")
     name = "train/small/001"

@@ -88,6 +88,10 @@ class ClusterClientImpl : public ClusterClient {
       source.trouble = [this] { return map_->trouble(); };
       source.hears = [this] { return follower_->hears(); };
       source.givers = &givers_;
+      source.router.io_timeout = options_.io_timeout;
+      source.router.health = StoreHealth::of(
+          source.name, metric_label("store", source.name) + "," +
+                           metric_label("store_id", cluster_store_id(source.cluster).to_hex()));
       if (!options_.hedges) source.hedges.reads_per_hedge = 0;
       source_ = make_cluster_source(std::move(source), *map_, peers_);
     }

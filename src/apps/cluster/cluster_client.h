@@ -17,6 +17,7 @@
 #include "peer/remote_map.h"
 #include "peer/snapshots/shared_snapshots.h"
 #include "runtime/executor.h"
+#include "source/io_timeout.h"
 
 namespace leat {
 
@@ -31,6 +32,8 @@ struct ClusterClientOptions {
   std::shared_ptr<const HttpTls> tls{};
   // Of this machine, as workers say theirs (WorkerInfo::host_id).
   std::string host_id{};
+  // How long a read or a lookup waits for workers that do not answer.
+  Clock::duration io_timeout = kIoTimeoutDefault;
   bool hedges = true;  // reads of what several workers have may be asked of a second one
   // In place of a connection to oneself: the worker that this process is; null for others.
   std::function<PeerPtr(const WorkerInfo&)> local{};

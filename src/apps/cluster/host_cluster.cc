@@ -18,6 +18,7 @@
 #include "model/mount_entry.h"
 #include "model/policy_settings.h"
 #include "peer/mounts/mount_lookup.h"
+#include "source/io_timeout.h"
 #include "source/url_options.h"
 #include "telemetry/log.h"
 
@@ -86,6 +87,7 @@ Result<std::string> socket_of(const HostClusterOptions& options) {
 Result<> check_url(const StoreUrl& url) {
   std::vector<std::string_view> known(kUrlOptions.begin(), kUrlOptions.end());
   known.push_back(kHedgeOption);
+  known.push_back(kIoTimeoutOption);
   known.insert(known.end(), policy_options().begin(), policy_options().end());
   known.insert(known.end(), folder_options().begin(), folder_options().end());
   return check_options(url, known, "the file that the option token names");
@@ -262,6 +264,9 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   for (std::string_view name : kUrlOptions) key += "\n" + option(url, std::string(name));
   LEAT_TRY(const bool hedges, hedges_of(url));
   if (!hedges) key += "\n" + std::string(kHedgeOption);
+  const std::string identity = key;  // what is cached is the same, however long it is waited for
+  LEAT_TRY(const Clock::duration io_timeout, io_timeout_of(url));
+  if (io_timeout != kIoTimeoutDefault) key += "\n" + io_timeout_text(io_timeout);
   {
     std::lock_guard lock(mutex_);
     if (auto found = clients_.find(key); found != clients_.end()) return found->second;
@@ -289,7 +294,8 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
     };
   }
   options.hedges = hedges;
-  options.identity = key;
+  options.io_timeout = io_timeout;
+  options.identity = identity;
   options.changed = [this, key](PeerChanges changes) {
     return pass_on(this, key, std::move(changes));
   };
