@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+
 #include "http/server.h"
 #include "peer/made_cluster_test.h"
 #include "peer/peer_error.h"
@@ -31,7 +34,10 @@ class PeerChecksTest : public ::testing::Test {
     signer_ = std::make_shared<RequestSigner>(std::move(token));
     checks_ = std::make_unique<PeerChecks>(
         [this](const WorkerInfo& info) {
-          return PeerClient::make({.address = info.address, .worker = info.id}, signer_, executor_);
+          return PeerClient::make({.address = info.address,
+                                   .worker = info.id,
+                                   .ping_timeout = std::chrono::seconds(30)},
+                                  signer_, executor_);
         },
         executor_);
   }
@@ -69,6 +75,7 @@ TEST_F(PeerChecksTest, SayWhoRefusesAndWhy) {
   const WorkerInfo foreign = serve(3, new_secret(), 0);
   WorkerInfo dead = serve(4, secret_, 0);
   executor_.wait(servers_.back()->stop());
+  servers_.pop_back();
   executor_.wait(checks_->ask({good, late, foreign, dead}));
   auto troubles = checks_->troubles();
   EXPECT_EQ(troubles.size(), 3u);
