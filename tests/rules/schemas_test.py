@@ -74,7 +74,7 @@ def test_it_says_of_each_member_what_it_is(name):
         for member, said in one["properties"].items():
             assert said["description"] and {"type", "$ref", "enum"} & set(said), f"{name}: {member}"
             # Its unit is in its name, and is that of its type.
-            if member.endswith("_per_second"):
+            if member.endswith("bytes_per_second"):
                 assert said["$ref"].endswith("#/$defs/rate"), f"{name}: {member}"
             elif member.endswith("bytes") or "_bytes_" in member:
                 assert said["$ref"] == "values.json#/$defs/bytes", f"{name}: {member}"
