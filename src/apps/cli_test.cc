@@ -154,7 +154,7 @@ TEST_F(CliTest, APathAndAUrlAreNotTakenForEachOther) {
                                              {"mounts", "unset", "s3://b/x", "ttl"},
                                              {"mounts", "move", "s3://b/x", "/x"},
                                              {"snapshot", "build", "s3://b/x"},
-                                             {"snapshot", "use", "s3://b/x", "n"},
+                                             {"snapshot", "use", "n", "s3://b/x"},
                                              {"cache", "ls", "--mount", "s3://b/x"}}) {
     const Said said = leat(words);
     EXPECT_EQ(said.code, 2) << words[0] << " " << said.err;

@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from rig.process import wait_until
+
 MIB = 1024 * 1024
 
 
@@ -89,6 +91,7 @@ def test_a_mount_is_read_only_for_programs_that_look(leat, store, objects, folde
     """Also after the daemon's death, and of a mount inside another one."""
     mount = leat.mount(store, objects, os.path.join(folder, "mnt"), "--allow-other")
     inner = leat.mount(store, f"{objects}/a", mount / "inner")
+    wait_until((inner / "one").exists, "the inner mount to show")
 
     def look():
         options = subprocess.run(["findmnt", "-n", "-o", "OPTIONS", mount], capture_output=True,
