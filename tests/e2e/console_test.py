@@ -202,7 +202,7 @@ def test_overview(page, console, axe):
         browser.wait_for("No problems.")
         browser.script("document.querySelectorAll('.choice input')[0].click()")
         wait_until(lambda: polls(browser, "/v1/status") >= 25, "25 answers", timeout_s=60)
-        browser.wait_for("Throughput by origin")
+        browser.wait_for("To programs, by origin")
         legend = browser.the(".legend").text
         assert "memory" in legend and "store" in legend and "/s" in legend
         shoot(browser, axe, "overview")
@@ -229,11 +229,13 @@ def test_mounts(page, console, axe):
     (console.train / "labels" / "train.csv").read_bytes()
     browser = page("mounts")
     browser.wait_for("s3://data/shards/")
-    rows = {row.find_element("css selector", "th").text.split()[0]: row.text
-            for row in browser.find("[aria-label=Mounts] tbody tr")}
-    assert set(rows) == {str(console.train), str(console.slow), str(console.odd)}
-    wait_until(lambda: "partial" in browser.the("[aria-label=Mounts]").text, "a share")
-    assert " B/s" in rows[str(console.train)] or "iB/s" in rows[str(console.train)]
+
+    def rows():
+        return {row.find_element("css selector", "th").text.split()[0]: row.text
+                for row in browser.find("[aria-label='Mounts in use'] tbody tr")}
+    assert set(rows()) == {str(console.train), str(console.slow), str(console.odd)}
+    wait_until(lambda: "%" in rows()[str(console.train)], "a share")
+    wait_until(lambda: "B/s" in rows()[str(console.train)], "a rate")
     text = browser.text()
     assert str(console.odd) in text and "interactive" in text and "labels" in text
     assert "off: it was not asked for" in text and "bandwidth=1MiB" in text

@@ -150,7 +150,7 @@ def test_a_load_has_a_rate_of_its_own(leat, store, s3, bucket, folder):
 
     def loading():
         sample = leat.json("top", "--interval", "1s")
-        return sample if sample["loaded_bytes_per_second"] > 0 else None
+        return sample if sample["loaded"]["bytes_per_second"] > 0 else None
     sample = wait_until(loading, "a look at a load")
     assert sample["bytes_per_second"] == 0 and [one["id"] for one in sample["jobs"]] == [job]
     leat.run("jobs", "cancel", job)

@@ -10,7 +10,7 @@ test('a tree says how much of what is known is cached', () => {
   assert.deepEqual(ofTree(sum(2, 2048, 1024)),
     { share: 0.5, text: '50 %', amounts: '1.0 KiB of 2.0 KiB' });
   assert.deepEqual(ofTree(sum(2, 2048, 1024, true)),
-    { share: 0.5, text: '50 %, partial', amounts: '1.0 KiB of at least 2.0 KiB' });
+    { share: 0.5, text: '50 %, partial', amounts: '1.0 KiB of \u2265 2.0 KiB' });
   assert.equal(ofTree(sum(2, 0, 0)).text, '100 %');
 });
 

@@ -23,7 +23,7 @@ export function ofTree(sum: TreeSum | undefined): CachedShare {
   const share = sum.bytes === 0 ? 1 : Math.min(1, sum.cached_bytes / sum.bytes);
   return {
     share, text: sum.partial ? `${format.share(share)}, partial` : format.share(share),
-    amounts: `${format.bytes(sum.cached_bytes)} of ${sum.partial ? 'at least ' : ''}${
+    amounts: `${format.bytes(sum.cached_bytes)} of ${sum.partial ? '\u2265 ' : ''}${
       format.bytes(sum.bytes)}`,
   };
 }

@@ -62,7 +62,7 @@ class Feed<T> {
 }
 
 const HISTORY_SECONDS = 3600;
-// Of the page's own, one a second; those of the daemon are fewer.
+// The page takes one a second; the daemon takes fewer.
 const SAMPLES_MAX = HISTORY_SECONDS + 1;
 let samples: Sample[] = [];
 export const jobRates = new JobRates();
@@ -82,7 +82,7 @@ async function fillIn(): Promise<void> {
     const history = await ask<History>('GET', '/v1/history', undefined, QUICK_MS);
     samples = filled(samples, samplesOf(history, now()));
   } catch {
-    // Of a daemon that keeps none, charts begin when the page is opened.
+    // A daemon that keeps none: charts begin when the page is opened.
   }
 }
 
@@ -113,7 +113,7 @@ export const useJobs = (live = true) => useFeed(jobsFeed, live ? LIVE_MS : SLOW_
 export const useFindings = () => useFeed(findingsFeed, SLOW_MS);
 export const useErrors = () => useFeed(errorsFeed, SLOW_MS);
 export const useSlow = () => useFeed(slowFeed, SLOW_MS);
-/** What the daemon did in the last hour; grows with useStatus. */
+/** Samples of the last hour; grows with useStatus. */
 export const history = () => samples;
 
 export function wakeAll(): void {

@@ -30,8 +30,9 @@ test('a path that failed is that of its folder and its name', () => {
   assert.equal(pathOf({ ...failed, path: '.' }), '/m');
 });
 
-test('passthrough that is missing is told, that was not wanted is not', () => {
-  const mount = (change: Partial<Mount>) => ({ door: true, passthrough_off: '', ...change }) as Mount;
+test('passthrough that is missing is a finding unless a mount asked for that', () => {
+  const mount = (change: Partial<Mount>) =>
+    ({ door: true, passthrough_off: '', ...change }) as Mount;
   assert.equal(passthroughMissing(mount({})), false);
   assert.equal(passthroughMissing(mount({ passthrough_off: 'overlayfs' })), true);
   assert.equal(passthroughMissing(mount({ passthrough_off: 'it was not asked for' })), false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody may have to act on. The daemon makes these words, for `leat doctor` as well; here is
-// only how they are shown.
+// Findings: conditions that may need action. The daemon makes the words, for `leat doctor` as well;
+// this file only orders and titles them.
 import { joined, shown, visible, wireOf } from './names';
 import type { Finding, Mount, PathError } from './types';
 
@@ -10,11 +10,15 @@ export function toShow(findings: readonly Finding[]): Finding[] {
     ...findings.filter((one) => one.level === 'note')];
 }
 
-/** "/mnt/train: writes to 3 paths were refused, the last 50 min ago: a/b" */
+export const sentence = (text: string) => {
+  const seen = visible(text);
+  return `${seen.charAt(0).toUpperCase()}${seen.slice(1)}`;
+};
+
+/** "/mnt/train: writes to 3 paths were refused, the last 50 min ago (a/b)" */
 export function titleOf(finding: Finding): string {
   const subject = shown(wireOf(finding, 'subject'));
-  const what = visible(finding.what);
-  return subject === '' ? `${what.charAt(0).toUpperCase()}${what.slice(1)}` : `${subject}: ${what}`;
+  return subject === '' ? sentence(finding.what) : `${subject}: ${visible(finding.what)}`;
 }
 
 /** Whole, in wire form. */

@@ -51,7 +51,7 @@ export class JobRates {
 
 const OF_BYTES = ['load', 'verify', 'copy'];
 
-/** What a load has to do is bytes; the others go through files. */
+/** Whether its progress is in bytes; other jobs go through files. */
 export function countsBytes(job: Job): boolean {
   return OF_BYTES.includes(job.kind) && job.bytes_total > 0;
 }

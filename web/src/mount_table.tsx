@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mounts as rows: what goes through each, what is cached of it, what failed.
+// The mounts as rows: throughput, cached share and read errors of each.
 import { useEffect, useState } from 'preact/hooks';
 import { ask, QUICK_MS } from './api';
 import { ofTree } from './cached_share';
@@ -8,14 +8,13 @@ import * as format from './format';
 import { shown, wireOf } from './names';
 import { Cached, PathLink, Table, Tag } from './parts';
 import type { Column, Row } from './parts';
-import { FOLDER_BYTES, FOLDER_ERRORS, folderCounter, folderRate, kernelNote, programRate }
-  from './throughput';
+import { FOLDER_BYTES, FOLDER_ERRORS, folderCounter, folderRate, programRate } from './throughput';
 import type { Mount, Status, TreeSum } from './types';
 
 const NOW_SECONDS = 5;
 const SUMS_MS = 15_000;
 
-/** What is cached of each mount, from what the daemon has in memory; asked now and then. */
+/** Sums of what is cached of each mount, from the daemon's memory; asked every 15 s. */
 function useSums(paths: readonly string[]): ReadonlyMap<string, TreeSum> {
   const [sums, setSums] = useState<ReadonlyMap<string, TreeSum>>(new Map());
   const all = paths.join('\n');
@@ -51,7 +50,8 @@ function Programs(props: { mount: Mount }) {
   return (
     <>
       {programRate(rate, files > 0)}
-      {files > 0 && <small>{kernelNote(files)}</small>}
+      {files > 0 && <small>{format.count(files)} {files === 1 ? 'file' : 'files'} by the kernel
+        itself</small>}
     </>
   );
 }
@@ -92,10 +92,10 @@ export function MountTable(props: { status: Status }) {
     return <p class="empty">Nothing is mounted. On the host, <code>leat mount SOURCE DIR</code>{' '}
       shows a store as a folder.</p>;
   }
-  const partial = [...sums.values()].some((sum) => sum.partial);
+  const partial = [...sums.values()].some((sum) => sum.partial && sum.files > 0);
   return (
     <>
-      <Table label="Mounts" columns={COLUMNS} rows={status.mounts.map((mount) =>
+      <Table label="Mounts in use" columns={COLUMNS} rows={status.mounts.map((mount) =>
         rowOf(mount, sums.get(wireOf(mount, 'path')), status.counters))} />
       {partial && <p class="hint">Partial: of the names that the daemon has listed so far; it asks
         no store for this, and looks at 10,000 names at most.</p>}

@@ -45,7 +45,7 @@ function rowOf(entry: Entry, directory: string): Row {
   ] };
 }
 
-// Of what is below a directory.
+// Bytes of the files below a directory.
 function sizeOf(entry: Entry): string {
   const { below } = entry;
   if (!below || (below.files === 0 && below.partial)) return format.NOTHING;
@@ -133,7 +133,7 @@ function Mounts() {
   return <Panel title="Mounts" wide><MountTable status={status} /></Panel>;
 }
 
-/** Of "/" the mounts; where a mount lies, nobody has to go down to it. */
+/** "/" shows the mounts, wherever they lie. */
 export function BrowsePage(props: { path: string }) {
   return props.path === '/' ? <Mounts /> : <Folder path={props.path} />;
 }
@@ -163,7 +163,7 @@ function Folder(props: { path: string }) {
             <Table label="Names in this folder" columns={COLUMNS}
               rows={list.entries.map((entry) => rowOf(entry, path))} />
           )}
-          {list.entries.some((entry) => entry.below?.partial) && (
+          {list.entries.some(({ below }) => below?.partial && below.files > 0) && (
             <p class="hint">Partial: of what the daemon has listed below the folder so far; it asks
               no store for this. Opening the folder lists it.</p>
           )}

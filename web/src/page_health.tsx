@@ -42,7 +42,8 @@ function Limits(props: { status: Status }) {
 function errorRow(error: PathError): Row {
   const whole = pathOf(error);
   return { key: `${error.time}${whole}`, cells: [
-    format.time(error.time), <Tag tone="bad">{error.code}</Tag>,
+    format.time(error.time),
+    <Tag tone={error.code === 'read_only' ? 'warn' : 'bad'}>{error.code}</Tag>,
     <a href={browseLink(whole)}><Name wire={whole} /></a>,
     <span class="reason"><bdi>{shown(wireOf(error, 'reason'))}</bdi></span>,
   ] };

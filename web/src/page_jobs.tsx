@@ -64,7 +64,7 @@ export function JobProgress(props: { job: Job }) {
 
 const now = () => Date.now() / 1000;
 
-/** Of all its time. */
+/** Mean over its whole run. */
 function meanRate(job: Job): string {
   if (job.seconds <= 0) return format.NOTHING;
   return countsBytes(job) ? format.byteRate(job.bytes_done / job.seconds)
@@ -89,8 +89,8 @@ function Running(props: { job: Job }) {
   return (
     <li class="job" data-job={job.id}>
       <div class="line">
-        <strong>{job.kind}</strong> <Name wire={path} /> <span class="muted">job {job.id}, began{' '}
-          {format.age(job.seconds)}</span>
+        <strong>{job.kind}</strong> <Name wire={path} /> <span class="muted">job {job.id}, began {
+          format.age(job.seconds)}</span>
         <button type="button" onClick={cancel} disabled={asked}
           aria-label={`Cancel job ${job.id}, ${job.kind} ${shown(path)}`}>
           {asked ? 'Cancelling' : 'Cancel'}
@@ -120,7 +120,8 @@ function endedRow(job: Job): Row {
     job.id, job.kind, <><Name wire={wireOf(job, 'path')} /><JobErrors job={job} /></>,
     <><Tag tone={TONES[job.state] ?? ''}>{job.state}</Tag>{job.code && job.code !== job.state
       ? <span class="muted"> {job.code}</span> : null}</>,
-    amounts(job), meanRate(job), format.duration(job.seconds), format.age(endedAgo(job, now())),
+    amounts(job), meanRate(job), format.duration(job.seconds),
+    format.age(endedAgo(job, now())),
   ] };
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon does right now: problems first, then figures, then up to its last hour.
+// The daemon right now: problems first, then figures, then up to its last hour.
 import { useMemo, useState } from 'preact/hooks';
 import { BYTE_STEPS, Chart } from './chart';
 import { hitShare, oldestWithin, OPERATIONS, originCounter, ORIGINS, recent, requestCounter,

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import type { Failure } from './api';
 import type { CachedShare } from './cached_share';
-import { titleOf } from './findings';
+import { sentence, titleOf } from './findings';
 import * as format from './format';
 import { crumbs, pieces, visible } from './names';
 import { browseLink } from './route';
@@ -110,7 +110,7 @@ export function Findings(props: { findings: readonly Finding[] }) {
           <Tag tone={finding.level === 'problem' ? 'bad' : 'warn'}>{finding.level}</Tag>
           <div>
             <strong><bdi>{titleOf(finding)}</bdi></strong>
-            {finding.cost && <p>Costs: <bdi>{visible(finding.cost)}</bdi></p>}
+            {finding.cost && <p><bdi>{sentence(finding.cost)}</bdi></p>}
             {finding.action && <p class="action">To do: <bdi>{visible(finding.action)}</bdi></p>}
           </div>
         </li>

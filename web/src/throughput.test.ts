@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Sample } from './counters';
-import { folderCounter, folderRate, kernelNote, kernelReads, loaded, PASSTHROUGH_OPENS, programRate }
-  from './throughput';
+import { folderCounter, folderRate, kernelNote, kernelReads, loaded, PASSTHROUGH_OPENS,
+  programRate } from './throughput';
 import type { Mount } from './types';
 
 const mount = (files: number) => ({ passthrough_files: files }) as Mount;
@@ -43,7 +43,7 @@ test('a mount has the rate of its own reads', () => {
 });
 
 test('what is loaded comes from stores, for whomever', () => {
-  assert.equal(loaded({ leat_fetch_source_bytes_total: 7, 'leat_fetch_bytes_total{origin="x"}': 1 }),
-    7);
+  const counters = { leat_fetch_source_bytes_total: 7, 'leat_fetch_bytes_total{origin="x"}': 1 };
+  assert.equal(loaded(counters), 7);
   assert.equal(loaded({}), 0);
 });

@@ -49,7 +49,7 @@ export function programRate(bytesPerSecond: number | undefined, byKernel: boolea
   return byKernel && !((bytesPerSecond ?? 0) > 0) ? NOT_COUNTED : format.byteRate(bytesPerSecond);
 }
 
-/** What stands beside it. */
+/** The words beside it. */
 export function kernelNote(files: number): string {
   if (files === 0) return 'by the kernel itself: not counted';
   return `by the kernel itself: ${format.count(files)} open ${

@@ -49,7 +49,7 @@ export interface History {
   pid: number; step_seconds: number; ages_seconds: number[]; series: Record<string, number[]>;
 }
 
-/** What is cached below a directory, of the names that the daemon has in memory. */
+/** Sums over the files below a directory whose names the daemon has in memory. */
 export interface TreeSum { files: number; bytes: number; cached_bytes: number; partial: boolean; }
 
 export interface Entry {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kSamplesMax = std::chrono::hours(1) / DaemonHistory::kStep + 1;
 
-// What a chart needs to say what went to programs, from where, and what was asked of stores.
+// The charts show bytes to programs by origin, bytes loaded, requests to stores, and memory.
 std::vector<std::string> charted_metrics() {
   return {
       R"(leat_fetch_bytes_total{origin="memory"})",

@@ -35,14 +35,15 @@ constexpr Cause kDenied = {"errors.denied", "access to {} was denied", "programs
 constexpr Cause kChangedCause = {
     "errors.changed", "{} changed in the store before a read ended", "programs got ESTALE",
     "open the file again; 'leat snapshot build' holds a data set still"};
-constexpr Cause kStoreAway = {"errors.store", "{} could not be read: the store did not answer",
+constexpr Cause kStoreAway = {"errors.store", "{} could not be read since the store did not answer",
                               "programs got errors", "leat logs says what the store answered"};
 constexpr Cause kThrottledCause = {
-    "errors.throttled", "{} could not be read: the store asked for fewer requests",
+    "errors.throttled", "{} could not be read since the store asked for fewer requests",
     "programs got errors", "requests_per_second of the mount, below what the store allows"};
-constexpr Cause kMissing = {"errors.missing", "{} could not be read: the store has it no more",
+constexpr Cause kMissing = {"errors.missing", "{} could not be read since the store has it no more",
                             "programs got errors", "leat refresh {} asks for what there is"};
-constexpr Cause kBroken = {"errors.corrupt", "{} could not be read: the bytes that came are wrong",
+constexpr Cause kBroken = {"errors.corrupt",
+                           "{} could not be read since the bytes that came are wrong",
                            "programs got EIO", "leat logs says where the bytes came from"};
 constexpr Cause kFull = {"errors.space", "{} found no space", "programs got ENOSPC",
                          "leat status says what is full"};
@@ -88,7 +89,7 @@ Finding finding_of(const Group& group, WallTime now) {
   return {.level = recent && !cause.always_note ? Level::kProblem : Level::kNote,
           .name = std::string(cause.name),
           .subject = newest.mount,
-          .what = fmt::format("{}, {}{}: {}", fmt::format(fmt::runtime(cause.what), paths),
+          .what = fmt::format("{}, {}{} ({})", fmt::format(fmt::runtime(cause.what), paths),
                               group.paths == 1 ? "" : "the last ", age_text(newest.time, now),
                               printable(newest.path)),
           .cost = std::string(cause.cost),

@@ -15,7 +15,7 @@
 namespace leat {
 namespace {
 
-// Of the files that may be open at once: from here on it is worth a word.
+// Share of the open files limit from which on a finding says so.
 constexpr double kOpenFilesNear = 0.8;
 
 void add_directories(const HostStatus& status, Findings& findings) {

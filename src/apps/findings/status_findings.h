@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a daemon says of itself that somebody may have to act on, in words: for the console and, by
-// way of /v1/findings, for `leat doctor`, so that both say the same.
+// Conditions of a daemon that may need action, in words. The console and `leat doctor` both get
+// them by /v1/findings, so that they say the same.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@
 namespace leat {
 
 // Paths that failed are put together by mount and cause, with the age of the last one: `now` is by
-// the clock of ErrorView::time. What failed more than 15 minutes ago is a note, and so is a refused
-// write, whenever it was.
+// the clock of ErrorView::time. A failure more than 15 minutes ago is a note, and so is a refused
+// write of any age.
 Findings status_findings(const HostStatus& status, const std::vector<ErrorView>& errors,
                          WallTime now);
 

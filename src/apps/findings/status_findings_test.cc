@@ -103,11 +103,11 @@ TEST(StatusFindings, RefusedWritesAreANoteWithTheirAge) {
   const Findings findings = status_findings(well(), errors, kNow);
   EXPECT_THAT(lines(findings),
               ElementsAre("note errors.refused_writes /m: writes to 3 paths were refused, the last "
-                          "50 min ago: a/b"));
+                          "50 min ago (a/b)"));
   EXPECT_THAT(findings[0].action, HasSubstr("leat cp FILE /m/"));
   EXPECT_THAT(lines_of({failed(3s, StatusCode::kReadOnly, ".")}),
-              ElementsAre("note errors.refused_writes /m: writes to a path were refused, 3 s ago: "
-                          "."));
+              ElementsAre("note errors.refused_writes /m: writes to a path were refused, 3 s ago "
+                          "(.)"));
 }
 
 TEST(StatusFindings, FailuresAreGroupedByMountAndCause) {
@@ -117,11 +117,11 @@ TEST(StatusFindings, FailuresAreGroupedByMountAndCause) {
                 failed(30s, StatusCode::kPermissionDenied, "c"),
                 failed(3h, StatusCode::kUnavailable, "a\x1b", "/n"),
                 failed(1s, StatusCode::kCancelled, "d")}),
-      ElementsAre("problem errors.denied /m: access to a path was denied, 30 s ago: c",
-                  "problem errors.store /m: 2 paths could not be read: the store did not answer, "
-                  "the last 1 min ago: a",
-                  "note errors.store /n: a path could not be read: the store did not answer, 3 h "
-                  "ago: a?"));
+      ElementsAre("problem errors.denied /m: access to a path was denied, 30 s ago (c)",
+                  "problem errors.store /m: 2 paths could not be read since the store did not "
+                  "answer, the last 1 min ago (a)",
+                  "note errors.store /n: a path could not be read since the store did not answer, "
+                  "3 h ago (a?)"));
 }
 
 TEST(StatusFindings, WhatFailedLongAgoIsANote) {

@@ -66,7 +66,7 @@ Json to_json(const TopSample& sample) {
                {"restarts", sample.restarts},
                {"uptime_seconds", sample.uptime_seconds},
                {"bytes_per_second", sample.bytes_per_second},
-               {"loaded_bytes_per_second", sample.loaded_bytes_per_second},
+               {"loaded", {{"bytes_per_second", sample.loaded_bytes_per_second}}},
                {"origins", origins_of(sample)},
                {"requests_per_second", sample.requests_per_second},
                {"operations", operations_of(sample)},

@@ -151,18 +151,18 @@ TEST(TopLayout, KernelReadsAreNotShownAsZero) {
   after.status.mounts.push_back({.path = "/mnt/train", .source = "s3://b/"});
   const auto idle =
       top_lines(*sample_between(look_at(0s, {}), after), TopView::kOverview, kAscii, {});
-  EXPECT_THAT(idle, Contains(HasSubstr("to programs         0 B/s")));
+  EXPECT_THAT(idle, Contains(HasSubstr("to programs          0 B/s")));
   after.status.mounts[0].passthrough_files = 1;
   const auto lines =
       top_lines(*sample_between(look_at(0s, {}), after), TopView::kOverview, kAscii, {});
-  EXPECT_THAT(lines, Contains(HasSubstr("to programs   not counted")));
+  EXPECT_THAT(lines, Contains(HasSubstr("to programs    not counted")));
   EXPECT_THAT(lines, Contains(HasSubstr("1 open file is passed through")));
   EXPECT_THAT(lines, Contains(::testing::MatchesRegex("/mnt/train +not counted .*")));
   after.status.mounts[0].passthrough_files = 0;
   after.status.counters[R"(leat_fuse_opens_total{mode="passthrough"})"] = 5;
   const auto opened =
       top_lines(*sample_between(look_at(0s, {}), after), TopView::kOverview, kAscii, {});
-  EXPECT_THAT(opened, Contains(HasSubstr("to programs   not counted")));
+  EXPECT_THAT(opened, Contains(HasSubstr("to programs    not counted")));
 }
 
 TEST(TopLayout, ViewsShowOneTableEach) {

@@ -13,7 +13,7 @@
 
 namespace leat {
 
-// What is cached below a directory, of the names that the daemon has in memory.
+// Sums over the files below a directory whose names the daemon has in memory.
 struct TreeSum {
   uint64_t files = 0;
   uint64_t bytes = 0;

@@ -279,7 +279,7 @@ class Host {
   virtual HistoryView history() const = 0;
   // Of all mounts, the newest first.
   virtual std::vector<ErrorView> errors() const = 0;
-  // What somebody may have to act on.
+  // Conditions of the daemon that may need action.
   virtual Findings findings() const = 0;
   // Returns as soon as the job runs.
   virtual Result<JobView> start_job(JobRequest request) = 0;

@@ -24,7 +24,7 @@ class TreeRoutes {
  private:
   Task<HttpResponse> list(Context context, HttpRequest request);
   Task<HttpResponse> stat(Context context, HttpRequest request);
-  // What is cached below a directory, from memory: it waits for no store.
+  // Sums of what is cached below a directory. From memory alone: it waits for no store.
   Task<HttpResponse> below(Context context, HttpRequest request);
   Task<HttpResponse> cat(Context context, HttpRequest request);
 
