@@ -64,14 +64,17 @@ class Advice {
         wrong);
   }
 
-  // "… the region 'us-east-1' is wrong; expecting 'eu-west-1'"
+  // "… the region 'us-east-1' is wrong; expecting 'eu-west-1'", in either kind of quotes.
   std::string expected_region() const {
     if (!refusal_.region.empty()) return refusal_.region;
-    constexpr std::string_view kMark = "expecting '";
+    constexpr std::string_view kMark = "expecting ";
     const size_t at = failure_.message().find(kMark);
     if (at == std::string::npos) return "";
-    const std::string_view rest = std::string_view(failure_.message()).substr(at + kMark.size());
-    return std::string(rest.substr(0, rest.find('\'')));
+    std::string_view rest = std::string_view(failure_.message()).substr(at + kMark.size());
+    if (rest.empty() || (rest[0] != '\'' && rest[0] != '"')) return "";
+    const char quote = rest[0];
+    rest.remove_prefix(1);
+    return std::string(rest.substr(0, rest.find(quote)));
   }
 
   std::string of_region() const {

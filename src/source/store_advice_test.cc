@@ -84,6 +84,9 @@ TEST_F(StoreAdvice, RegionIsNamed) {
                    "The authorization header is malformed; the region 'us-east-1' is wrong; "
                    "expecting 'eu-west-1'"),
               named);
+  EXPECT_THAT(list("400 Bad Request", "AuthorizationHeaderMalformed",
+                   "the region &quot;us-east-1&quot; is wrong; expecting &quot;eu-west-1&quot;"),
+              named);
   EXPECT_THAT(read("301 Moved Permanently", "PermanentRedirect", kText),
               AllOf(HasSubstr("region (it is us-east-1)"), HasSubstr("get-bucket-location")));
 }

@@ -24,14 +24,16 @@ struct Cause {
 constexpr const char* kCannotRead = "nothing of it can be mounted or read";
 
 const std::vector<Cause> kCauses = {
-    Cause{"store.clock",
-          {"RequestTimeTooSkewed", "RequestExpired", "request time and the current time",
-           "Request date header too old", "not within the allowed time"},
-          "this host's clock and the store's differ by more than the store allows",
-          "timedatectl set-ntp true, or chronyc makestep; then try again"},
+    Cause{
+        "store.clock",
+        {"RequestTimeTooSkewed", "RequestExpired", "request time and the current time",
+         "Request date header too old", "not within the allowed time", "the clock of this machine"},
+        "this host's clock and the store's differ by more than the store allows",
+        "timedatectl set-ntp true, or chronyc makestep; then try again"},
     Cause{"store.region",
           {"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraint",
-           "301 Moved Permanently", "the store answered 301", "the store answered 307"},
+           "301 Moved Permanently", "the store answered 301", "the store answered 307",
+           "the bucket is in another region"},
           "the bucket is in another region than the one that was asked",
           "-o region=REGION, or AWS_REGION; the answer names the right one"},
     Cause{
@@ -67,6 +69,14 @@ const std::vector<Cause> kCauses = {
           "there is no such bucket at this endpoint",
           "look at its name, at -o endpoint=, and at -o addressing=path (host/bucket) or virtual "
           "(bucket.host)"},
+    Cause{"store.archive",
+          {"InvalidObjectState", "BlobArchived"},
+          "the object is archived and cannot be read before it is restored",
+          "aws s3api restore-object, or the store's own tool; then try again"},
+    Cause{"store.proxy",
+          {"through the proxy "},
+          "the proxy of this host's environment does not answer",
+          "the address in http_proxy or https_proxy, or the store's host in no_proxy"},
     Cause{"store.permission",
           {"AccessDenied", "Forbidden", "the store answered 403", "AuthorizationPermissionMismatch",
            "AccessControlException", "Permission denied"},

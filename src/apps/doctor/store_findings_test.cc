@@ -36,30 +36,38 @@ TEST(StoreFindings, NameTheCauseThatAnAnswerMeans) {
     const char* answer;
     const char* name;
   };
-  for (const Case& one : std::initializer_list<Case>{
-           {"the store answered 403 RequestTimeTooSkewed: The difference between …", "store.clock"},
-           {"the store answered 400 AuthorizationHeaderMalformed: the region \"eu-west-1\" is "
-            "wrong; "
-            "expecting \"us-east-1\"",
-            "store.region"},
-           {"the store answered 301 PermanentRedirect: …", "store.region"},
-           {"the store answered 400 ExpiredToken: The provided token has expired.",
-            "store.credentials"},
-           {"the store answered 403 InvalidAccessKeyId: …", "store.credentials"},
-           {"the store answered 403 SignatureDoesNotMatch: …", "store.credentials"},
-           {"the store answered 503 SlowDown: Please reduce your request rate.",
-            "store.throttling"},
-           {"the store answered 404 NoSuchBucket: …", "store.bucket"},
-           {"the store answered 403 AccessDenied: Access Denied", "store.permission"},
-           {"the store answered 200 with <html>, which is no listing", "store.endpoint"},
-           {"client error (Connect): tcp connect error: Connection refused (os error 111)",
-            "store.reachable"},
-           {"dns error: failed to lookup address information for minio.local", "store.reachable"},
-           {"dns error: failed to lookup address information for my-bucket.minio.local",
-            "store.addressing"},
-           {"request url is invalid: invalid IPv4 address; check the endpoint", "store.addressing"},
-           {"something that nobody has seen yet", "store.access"},
-       }) {
+  for (
+      const Case& one : std::initializer_list<Case>{
+          {"the store answered 403 RequestTimeTooSkewed: The difference between …", "store.clock"},
+          {"the store answered 400 AuthorizationHeaderMalformed: the region \"eu-west-1\" is "
+           "wrong; "
+           "expecting \"us-east-1\"",
+           "store.region"},
+          {"the store answered 301 PermanentRedirect: …", "store.region"},
+          {"the store answered 400 ExpiredToken: The provided token has expired.",
+           "store.credentials"},
+          {"the store answered 403 InvalidAccessKeyId: …", "store.credentials"},
+          {"the store answered 403 SignatureDoesNotMatch: …", "store.credentials"},
+          {"the store answered 503 SlowDown: Please reduce your request rate.", "store.throttling"},
+          {"the store answered 404 NoSuchBucket: …", "store.bucket"},
+          {"the store answered 403 AccessDenied: Access Denied", "store.permission"},
+          {"the store answered 200 with <html>, which is no listing", "store.endpoint"},
+          {"client error (Connect): tcp connect error: Connection refused (os error 111)",
+           "store.reachable"},
+          {"dns error: failed to lookup address information for minio.local", "store.reachable"},
+          {"dns error: failed to lookup address information for my-bucket.minio.local",
+           "store.addressing"},
+          {"request url is invalid: invalid IPv4 address; check the endpoint", "store.addressing"},
+          {"through the proxy 10.0.0.1:3128, which http_proxy names: tcp connect error: Connection "
+           "refused",
+           "store.proxy"},
+          {"the store answered 403 InvalidObjectState: …", "store.archive"},
+          {"the store answered 403; the clock of this machine is 7200 s behind the store's",
+           "store.clock"},
+          {"the store answered 400; the bucket is in another region: give the option region=x",
+           "store.region"},
+          {"something that nobody has seen yet", "store.access"},
+      }) {
     EXPECT_EQ(of_answer(one.answer).name, one.name) << one.answer;
   }
   EXPECT_EQ(of_answer("no", StatusCode::kThrottled).name, "store.throttling");
