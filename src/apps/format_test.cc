@@ -99,6 +99,10 @@ TEST(Paths, AreAbsoluteAndResolvedAsFarAsTheyExist) {
   fs::remove_all(folder);
   EXPECT_TRUE(is_store_url("s3://b/x"));
   EXPECT_FALSE(is_store_url("/a/b"));
+  EXPECT_TRUE(is_store_url("s3:/b/x")) << "a URL with a slash missing is no path";
+  EXPECT_TRUE(is_store_url("S3://b"));
+  EXPECT_FALSE(is_store_url("a:/b"));
+  EXPECT_FALSE(is_store_url("/s3:/b"));
 }
 
 TEST(RuntimeDirectory, IsPrivateAndNobodyElses) {

@@ -5,9 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+
+#include "source/schemes.h"
 
 namespace leat {
 namespace {
@@ -117,7 +121,13 @@ std::string absolute_path(const std::string& path) {
 }
 
 bool is_store_url(const std::string& argument) {
-  return argument.contains("://");
+  if (argument.contains("://")) return true;
+  const size_t colon = argument.find(":/");
+  if (colon == std::string::npos || access(argument.c_str(), F_OK) == 0) return false;
+  std::string scheme = argument.substr(0, colon);
+  std::ranges::transform(scheme, scheme.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return scheme == "file" || scheme == "leat" || find_scheme(scheme) != nullptr;
 }
 
 }  // namespace leat

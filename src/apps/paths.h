@@ -36,7 +36,7 @@ std::string default_config_file();
 // A folder path as the daemon knows it: absolute, links resolved as far as the path exists, without
 // "..". A mount whose daemon is gone does not keep it from being named.
 std::string absolute_path(const std::string& path);
-// Whether `argument` is a store's URL and not a path.
+// Whether `argument` is a store's URL and not a path. "s3:/bucket" is one, with a slash missing.
 bool is_store_url(const std::string& argument);
 
 }  // namespace leat

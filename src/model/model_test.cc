@@ -45,8 +45,61 @@ TEST(StoreUrl, TakesSourcesApart) {
   EXPECT_EQ(url.prefix, "p/q/");
   EXPECT_EQ(url.options.at("endpoint"), "http://h:1");
   EXPECT_EQ(url.to_string(), "s3://b/p/q/");
-  EXPECT_EQ(StoreUrl::parse("/data/a?b").value().to_string(), "file:///data/a?b/");
+  EXPECT_EQ(StoreUrl::parse("/data/a?b").value().prefix, "data/a?b/");
   EXPECT_EQ(StoreUrl::parse("s3://b").value().prefix, "");
+}
+
+TEST(StoreUrl, NamesEveryKey) {
+  struct Case {
+    const char* url;
+    const char* prefix;
+  };
+  for (const Case& one : {
+           Case{"s3://b/what%3F/", "what?/"},
+           Case{"s3://b/a%20b/", "a b/"},
+           Case{"s3://b/a b/", "a b/"},
+           Case{"s3://b/a%2520b/", "a%20b/"},
+           Case{"s3://b/100%/", "100%/"},
+           Case{"s3://b/100%25/", "100%/"},
+           Case{"s3://b/5%zz/", "5%zz/"},
+           Case{"s3://b/a+b#c&d=e/", "a+b#c&d=e/"},
+           Case{"s3://b/%E6%BC%A2/?region=x", "漢/"},
+           Case{"http://h/a%20b/", "a b/"},
+           Case{"file:///a%20b/", "a b/"},
+           Case{"/a%20b?c://d", "a%20b?c://d/"},
+       }) {
+    auto url = StoreUrl::parse(one.url);
+    ASSERT_TRUE(url) << one.url;
+    EXPECT_EQ(url->prefix, one.prefix) << one.url;
+    EXPECT_EQ(StoreUrl::parse(url->to_string()).value().prefix, one.prefix) << url->to_string();
+  }
+  std::string every;
+  for (int c = 1; c < 128; ++c) every += static_cast<char>(c);
+  for (const char* text : {"%", "%%41", "%2541", "a%3Fb", "??"}) every += text;
+  const StoreUrl url{.scheme = "s3", .bucket = "b", .prefix = every + "/", .options = {}};
+  EXPECT_EQ(StoreUrl::parse(url.to_string()).value().prefix, url.prefix);
+}
+
+TEST(StoreUrl, SaysWhatWasMeant) {
+  struct Case {
+    const char* url;
+    const char* meant;
+  };
+  for (const Case& one : {
+           Case{"s3:/b/p", "did you mean 's3://b/p'?"},
+           Case{"s3:b/p", "did you mean 's3://b/p'?"},
+           Case{"S3:/b", "did you mean 's3://b'?"},
+           Case{"S3://b/P?region=x", "did you mean 's3://b/P?region=x'?"},
+           Case{"file:/data", "did you mean 'file:///data'?"},
+           Case{"s3://b/what?/x", "%3F"},
+       }) {
+    auto url = StoreUrl::parse(one.url);
+    ASSERT_FALSE(url) << one.url;
+    EXPECT_NE(url.error().message().find(one.meant), std::string::npos) << url.error().message();
+  }
+  auto secret = StoreUrl::parse("s3:/key:secret@b");
+  ASSERT_FALSE(secret);
+  EXPECT_EQ(secret.error().message().find("did you mean"), std::string::npos);
 }
 
 TEST(StoreUrl, RefusesWhatItCannotMean) {

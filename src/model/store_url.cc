@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 
 namespace leat {
@@ -16,8 +17,7 @@ std::optional<int> hex_digit(char c) {
   return std::nullopt;
 }
 
-// Query values, and paths of web servers: bucket and prefix are taken literally, as every S3 tool
-// does.
+// '%' and two hexadecimal digits stand for a byte; any other '%' stands for itself.
 std::string percent_decode(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -42,11 +42,55 @@ Result<> parse_query(std::string_view query, std::map<std::string, std::string>&
     size_t equals = pair.find('=');
     if (equals == std::string_view::npos || equals == 0) {
       return error(StatusCode::kInvalidArgument,
-                   "an option in the source's query is not of the form option=value");
+                   "an option in the source's query is not of the form option=value; a '?' of the "
+                   "path is written %3F");
     }
     options[std::string(pair.substr(0, equals))] = percent_decode(pair.substr(equals + 1));
   }
   return {};
+}
+
+// So that parsing the result gives `key` again.
+std::string percent_encode(std::string_view key) {
+  std::string out;
+  for (size_t i = 0; i < key.size(); ++i) {
+    const bool is_escape =
+        key[i] == '%' && i + 2 < key.size() && hex_digit(key[i + 1]) && hex_digit(key[i + 2]);
+    if (key[i] == '?') {
+      out += "%3F";
+    } else if (is_escape) {
+      out += "%25";
+    } else {
+      out += key[i];
+    }
+  }
+  return out;
+}
+
+bool is_scheme(std::string_view text) {
+  auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  return !text.empty() && is_letter(text[0]) && std::ranges::all_of(text, [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+  });
+}
+
+std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  std::ranges::transform(small, small.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return small;
+}
+
+// "s3:/bucket", "s3:bucket": a URL with slashes missing. Empty for anything else.
+std::string meant_by(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos || !is_scheme(text.substr(0, colon))) return "";
+  std::string_view rest = text.substr(colon + 1);
+  rest.remove_prefix(std::min(rest.find_first_not_of('/'), rest.size()));
+  // What may be a password is not quoted.
+  if (rest.empty() || rest.contains('@')) return "";
+  const std::string scheme = in_small_letters(text.substr(0, colon));
+  return fmt::format("{}://{}{}", scheme, scheme == "file" ? "/" : "", rest);
 }
 
 // abfs://container@account… and sftp://user@host name things with what stands before the '@'.
@@ -63,15 +107,19 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   StoreUrl url;
   std::string_view rest = text;
   size_t scheme_end = text.find("://");
-  if (scheme_end == std::string_view::npos) {
+  // A path is taken literally, '?' and '%' and all.
+  const bool is_path = text.starts_with('/') || scheme_end == std::string_view::npos;
+  if (is_path) {
     if (!text.starts_with('/')) {
-      return error(
-          StatusCode::kInvalidArgument,
-          fmt::format("'{}' is not a source; write a URL such as s3://bucket/prefix, or an "
-                      "absolute path",
-                      text));
+      const std::string meant = meant_by(text);
+      return error(StatusCode::kInvalidArgument,
+                   meant.empty()
+                       ? fmt::format("'{}' is not a source; write a URL such as "
+                                     "s3://bucket/prefix, or an absolute path",
+                                     text)
+                       : fmt::format("'{}' is not a source; did you mean '{}'?", text, meant));
     }
-    url.scheme = "file";  // a plain path is taken literally, '?' and all
+    url.scheme = "file";
   } else {
     url.scheme = std::string(text.substr(0, scheme_end));
     rest = text.substr(scheme_end + 3);
@@ -80,6 +128,12 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
       return error(StatusCode::kInvalidArgument,
                    "a source URL may not hold credentials; give them in the environment or a "
                    "credentials file");
+    }
+    if (std::string small = in_small_letters(url.scheme); small != url.scheme) {
+      return error(StatusCode::kInvalidArgument,
+                   fmt::format("scheme '{0}' of a source is written in small letters; did you mean "
+                               "'{1}://{2}'?",
+                               url.scheme, small, rest));
     }
     size_t query = rest.find('?');
     if (query != std::string_view::npos) {
@@ -101,15 +155,16 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   } else {
     rest.remove_prefix(1);
   }
-  // Other URLs name keys as they are; these are what a browser shows.
-  const bool is_web = url.scheme == "http" || url.scheme == "https";
-  url.prefix = is_web ? percent_decode(rest) : std::string(rest);
+  url.prefix = is_path ? std::string(rest) : percent_decode(rest);
+  if (url.prefix.contains('\0')) {
+    return error(StatusCode::kInvalidArgument, "a source's path may not hold a zero byte (%00)");
+  }
   if (!url.prefix.empty() && !url.prefix.ends_with('/')) url.prefix += '/';
   return url;
 }
 
 std::string StoreUrl::to_string() const {
-  return fmt::format("{}://{}/{}", scheme, bucket, prefix);
+  return fmt::format("{}://{}/{}", scheme, bucket, percent_encode(prefix));
 }
 
 }  // namespace leat

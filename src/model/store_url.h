@@ -4,6 +4,9 @@
 //   s3://bucket/prefix?endpoint=http://127.0.0.1:7070&region=us-east-1&addressing=path
 //   file:///data/set, /data/set
 //
+// In a URL '%' and two hexadecimal digits stand for a byte, decoded once: %3F for '?', %25 for '%'.
+// Any other '%' stands for itself. A path is taken literally.
+//
 // Options may stand in the query or be given beside it. Credentials never stand in a URL: one with
 // user information in it is refused, since URLs are logged.
 #pragma once
@@ -23,7 +26,7 @@ struct StoreUrl {
   std::map<std::string, std::string> options;
 
   static Result<StoreUrl> parse(std::string_view text);
-  // Without options; what is shown to people: "s3://bucket/prefix/".
+  // Without options; what is shown to people: "s3://bucket/prefix/". Parsed, it gives the same.
   std::string to_string() const;
 };
 

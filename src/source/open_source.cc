@@ -2,10 +2,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "config/nearest.h"
 #include "model/folder_settings.h"
 #include "model/policy_settings.h"
 #include "source/file/file_source.h"
@@ -39,6 +43,33 @@ Result<SteadyOptions> steady_options(const StoreUrl& url) {
   return options;
 }
 
+// What other tools call these stores.
+constexpr std::array<std::array<std::string_view, 2>, 8> kOtherNames = {{{"s3a", "s3"},
+                                                                         {"s3n", "s3"},
+                                                                         {"gcs", "gs"},
+                                                                         {"abfss", "abfs"},
+                                                                         {"wasb", "az"},
+                                                                         {"wasbs", "az"},
+                                                                         {"adl", "abfs"},
+                                                                         {"cosn", "cos"}}};
+
+// "; did you mean 's3://bucket/prefix/'?", or nothing.
+std::string near(const StoreUrl& url, std::span<const std::string_view> names) {
+  std::string_view meant;
+  for (const auto& [name, ours] : kOtherNames) {
+    if (name == url.scheme) meant = ours;
+  }
+  if (meant.empty() && url.scheme.size() > 2) {
+    const auto distance = [&](std::string_view name) { return edit_distance(url.scheme, name); };
+    const std::string_view nearest = std::ranges::min(names, {}, distance);
+    if (distance(nearest) == 1) meant = nearest;
+  }
+  if (meant.empty()) return "";
+  StoreUrl corrected = url;
+  corrected.scheme = meant;
+  return fmt::format("; did you mean '{}'?", corrected.to_string());
+}
+
 std::vector<std::string_view> mount_options() {
   std::vector<std::string_view> options(policy_options().begin(), policy_options().end());
   options.insert(options.end(), folder_options().begin(), folder_options().end());
@@ -59,9 +90,10 @@ Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   if (scheme == nullptr) {
     std::vector<std::string_view> names = {"file"};
     for (const Scheme& known : schemes()) names.push_back(known.name);
-    return error(StatusCode::kInvalidArgument,
-                 fmt::format("source {}: '{}' is not a known scheme; there are {}", url.to_string(),
-                             url.scheme, fmt::join(names, ", ")));
+    return error(
+        StatusCode::kInvalidArgument,
+        fmt::format("source {}: '{}' is not a known scheme{}; there are {}", url.to_string(),
+                    url.scheme, near(url, names), fmt::join(names, ", ")));
   }
   std::vector<std::string_view> known(scheme->options.begin(), scheme->options.end());
   // What every store takes: it is the mount's, not the source's, which several mounts may share.

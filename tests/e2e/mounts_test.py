@@ -125,3 +125,46 @@ def test_mounting_twice_at_one_folder_is_refused(leat, store, objects, folder):
     assert done.returncode != 0
     assert str(mount) in done.stderr
     assert (mount / "top").exists()
+
+
+@pytest.mark.parametrize("prefix, url", [("what?", "what%3F"), ("a b", "a%20b"), ("a b", "a b"),
+                                         ("a%20b", "a%2520b"), ("100%", "100%"), ("x#y&z", "x#y&z")])
+def test_every_key_can_be_mounted(leat, store, s3, bucket, folder, prefix, url):
+    s3.put_object(Bucket=bucket, Key=f"{prefix}/file", Body=b"inside")
+    mount = leat.mount(store, f"{bucket}/{url}", os.path.join(folder, "mnt"))
+    assert (mount / "file").read_bytes() == b"inside"
+    shown = leat.json("mounts")["mounts"][0]["source"]
+    leat.umount(mount)
+    # What is shown can be mounted.
+    leat.mount(store, shown.removeprefix("s3://"), mount)
+    assert (mount / "file").read_bytes() == b"inside"
+    listed = leat.run("ls", f"{shown}?endpoint={store.endpoint}&region=us-east-1",
+                      credentials=store.credentials)
+    assert "file" in listed.stdout
+
+
+def test_an_empty_prefix_is_said(leat, store, objects, folder):
+    folders = [os.path.join(folder, name) for name in ("empty", "full")]
+    for one in folders:
+        os.makedirs(one)
+    said = {}
+    for one, prefix in zip(folders, ("nothing", "a"), strict=True):
+        done = leat.run("mount", f"s3://{objects}/{prefix}", one, "--option",
+                        f"endpoint={store.endpoint}", "--cache-dir", leat.cache_dir,
+                        credentials=store.credentials)
+        said[prefix] = done.stderr
+    assert f"nothing is there under s3://{objects}/nothing/" in said["nothing"]
+    assert "nothing is there" not in said["a"]
+    assert all("empty" not in mount for mount in leat.json("mounts")["mounts"])
+
+
+@pytest.mark.parametrize("source, meant", [("s3:/bucket/x", "s3://bucket/x"),
+                                           ("S3://bucket", "s3://bucket"),
+                                           ("s3a://bucket/x", "s3://bucket/x/"),
+                                           ("gcs://bucket", "gs://bucket/")])
+def test_what_was_meant_is_said(leat, folder, source, meant):
+    target = os.path.join(folder, "mnt")
+    os.makedirs(target)
+    done = leat.run("mount", source, target, "--cache-dir", leat.cache_dir, check=False)
+    assert done.returncode != 0
+    assert f"did you mean '{meant}'?" in done.stderr

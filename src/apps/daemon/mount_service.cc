@@ -100,6 +100,9 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
   }
   log::info("mounted {} at {}", entry->view.source, entry->view.path);
   MountView view = show(entry);
+  if (view.empty) {
+    log::warning("nothing is there under {}: {} shows an empty folder", view.source, view.path);
+  }
   remember();
   give_back(entry);
   if (!entry->view.door) co_await tell_kernel(view.path);
@@ -109,7 +112,9 @@ Task<Result<MountView>> MountService::mount(Context context, MountRequest reques
 MountView MountService::show(const EntryPtr& entry) {
   std::lock_guard lock(mutex_);
   entry->shown = true;
-  return as_it_is(*entry);
+  MountView view = as_it_is(*entry);
+  entry->view.empty = false;  // of the moment of the mount alone
+  return view;
 }
 
 // A place in the table, so that nobody else mounts there meanwhile.
@@ -183,9 +188,11 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   std::string salt = made->policy.isolated ? request.path : "";
   Result<SourcePtr> source = co_await open_store(context, url, std::move(salt));
   if (!source) co_return Error(source.error());
+  bool is_empty = false;
   if (request.probe) {
-    Result<> answered = co_await probe(context, *source, url);
-    if (!answered) co_return answered;
+    Result<bool> found = co_await probe(context, *source, url);
+    if (!found) co_return Error(found.error());
+    is_empty = !*found;
   }
   Result<> usable = co_await prepare_target(entry);
   if (!usable) co_return usable;
@@ -198,6 +205,7 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
     entry->snapshot_id = id_of(snapshot);
     entry->url = url;
     entry->view.options = url.options;
+    entry->view.empty = is_empty;
     show_settings(entry->view, entry->settings);
   }
   refresh_view(request.path);
@@ -250,14 +258,14 @@ void MountService::show_settings(MountView& view, const PolicySettings& settings
 }
 
 // Wrong credentials, bucket or endpoint show now and not at the first `ls`.
-Task<Result<>> MountService::probe(Context context, SourcePtr source, StoreUrl url) {
+Task<Result<bool>> MountService::probe(Context context, SourcePtr source, StoreUrl url) {
   Context patience = context.with_timeout(options_.probe_timeout);
   ListRequest request;
   request.prefix = url.prefix;
   request.age_max = std::chrono::hours(24);  // whether it answers, not what
   Result<ListPage> page = co_await source->list(patience, std::move(request));
   if (!page) co_return Error(page.error());
-  co_return Result<>();
+  co_return !page->objects.empty() || page->left_out > 0 || !page->next_token.empty();
 }
 
 FuseDoorOptions MountService::door_options(const EntryPtr& entry) {

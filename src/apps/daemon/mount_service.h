@@ -166,7 +166,8 @@ class MountService {
   Task<Result<SourcePtr>> open_store(Context context, StoreUrl url, std::string salt);
   void set_pools(const std::map<PoolId, PoolPolicy>& pools);
   static void show_settings(MountView& view, const PolicySettings& settings);
-  Task<Result<>> probe(Context context, SourcePtr source, StoreUrl url);
+  // Whether anything is under the prefix.
+  Task<Result<bool>> probe(Context context, SourcePtr source, StoreUrl url);
   Task<Result<>> open_door(EntryPtr entry);
   Task<Result<>> take_over_lingering(Context context, KeptMount kept);
   Task<> lose(EntryPtr entry);

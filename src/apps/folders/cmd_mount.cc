@@ -216,6 +216,12 @@ Attempt<> MountCommand::run() {
     print_json(to_json(view));
   } else {
     print(fmt::format("mounted {} at {}", view.source, view.path));
+    if (view.empty) {
+      note(
+          fmt::format("nothing is there under {}: the folder is empty; check the prefix with "
+                      "'leat ls', letter by letter",
+                      view.source));
+    }
   }
   return {};
 }

@@ -95,6 +95,7 @@ void decode(const Json& json, MountView& view) {
   get(json, "features", view.features);
   get(json, "passthrough_off", view.passthrough_off);
   get(json, "passthrough_files", view.passthrough_files);
+  get(json, "empty", view.empty);
 }
 
 void decode(const Json& json, MountChange& change) {
@@ -125,6 +126,7 @@ Json to_json(const MountView& view) {
                {"features", view.features},
                {"passthrough_off", view.passthrough_off},
                {"passthrough_files", view.passthrough_files}});
+  if (view.empty) json["empty"] = true;
   put_bytes(json, "path", view.path);
   put_bytes(json, "source", view.source);
   return json;

@@ -55,6 +55,7 @@ struct MountView {
   std::map<std::string, bool> features{};  // of the door: passthrough, io_uring …
   std::string passthrough_off{};           // why the kernel does not read files by itself
   uint64_t passthrough_files = 0;          // open now and read by the kernel itself
+  bool empty = false;  // the mount has just been made, and nothing is under its prefix
   uid_t uid = 0;
   gid_t gid = 0;
   mode_t umask = 022;
