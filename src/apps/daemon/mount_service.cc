@@ -246,17 +246,6 @@ void MountService::set_pools(const std::map<PoolId, PoolPolicy>& pools) {
   for (const auto& [id, policy] : pools) store_->set_pool_policy(id, policy);
 }
 
-// Options of the store stay; those of the policy are what they are now, but for what has a member
-// of its own.
-void MountService::show_settings(MountView& view, const PolicySettings& settings) {
-  for (std::string_view option : policy_options()) view.options.erase(std::string(option));
-  for (const auto& [option, value] : settings.mount) {
-    const bool member = option == "freshness" || option == "uid" || option == "gid";
-    if (!member && option != "umask") view.options[option] = value;
-  }
-  view.paths = settings.paths;
-}
-
 // Wrong credentials, bucket or endpoint show now and not at the first `ls`.
 Task<Result<bool>> MountService::probe(Context context, SourcePtr source, StoreUrl url) {
   Context patience = context.with_timeout(options_.probe_timeout);

@@ -357,4 +357,15 @@ Task<Result<>> MountService::move_claimed(Context context, EntryPtr from, EntryP
   co_return moved;
 }
 
+// Options of the store stay; those of the policy are what they are now, but for what has a member
+// of its own.
+void MountService::show_settings(MountView& view, const PolicySettings& settings) {
+  for (std::string_view option : policy_options()) view.options.erase(std::string(option));
+  for (const auto& [option, value] : settings.mount) {
+    const bool member = option == "freshness" || option == "uid" || option == "gid";
+    if (!member && option != "umask") view.options[option] = value;
+  }
+  view.paths = settings.paths;
+}
+
 }  // namespace leat
