@@ -3,7 +3,9 @@
 
 import errno
 import os
+import re
 import subprocess
+import sys
 
 import pytest
 
@@ -168,3 +170,38 @@ def test_what_was_meant_is_said(leat, folder, source, meant):
     done = leat.run("mount", source, target, "--cache-dir", leat.cache_dir, check=False)
     assert done.returncode != 0
     assert f"did you mean '{meant}'?" in done.stderr
+
+
+@pytest.fixture
+def web(folder):
+    """Python's own web server, which has no ranges and no ETags, over a directory."""
+    served = os.path.join(folder, "served")
+    os.makedirs(os.path.join(served, "data", "sub"))
+    process = subprocess.Popen([sys.executable, "-u", "-m", "http.server", "0", "--bind",
+                                "127.0.0.1", "--directory", served], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        port = re.search(r"port (\d+)", process.stdout.readline()).group(1)
+        yield served, f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_web_server_without_ranges_is_read(leat, web, folder):
+    served, url = web
+    contents = {"data/a b?.txt": b"small", "data/sub/large": os.urandom(9 * MIB)}
+    for name, content in contents.items():
+        with open(os.path.join(served, name), "wb") as file:
+            file.write(content)
+    mount = os.path.join(folder, "mnt")
+    os.makedirs(mount)
+    leat.run("mount", f"{url}/data", mount, "--cache-dir", leat.cache_dir)
+    assert sorted(os.listdir(mount)) == ["a b?.txt", "sub"]
+    for name, content in contents.items():
+        with open(os.path.join(mount, name.removeprefix("data/")), "rb") as file:
+            assert file.read() == content
+    with open(os.path.join(mount, "sub", "large"), "rb") as file:
+        file.seek(5 * MIB)
+        assert file.read(1000) == contents["data/sub/large"][5 * MIB:5 * MIB + 1000]
