@@ -57,9 +57,6 @@ Findings findings_of(DaemonClient& daemon, const HostStatus& status) {
   for (const Json& json : told->value("findings", Json::array())) {
     if (auto finding = from_json<Finding>(json)) findings.push_back(*std::move(finding));
   }
-  for (const ClusterMembershipView& cluster : status.clusters) {
-    if (auto finding = cluster_finding(cluster)) findings.push_back(std::move(*finding));
-  }
   return findings;
 }
 
