@@ -295,6 +295,7 @@ TEST_F(CliTest, CopiesAndNeverOverwritesUnasked) {
                                            {"skipped", 0},
                                            {"failed", 0},
                                            {"left_out", 0},
+                                           {"empty_directories", 0},
                                            {"errors", Json::array()}}));
   EXPECT_EQ(read_file(folder_ / "copy/sub/b.txt"), "beta");
 
