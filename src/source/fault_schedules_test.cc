@@ -24,6 +24,7 @@
 #include "runtime/executor.h"
 #include "source/fault_schedule_test.h"
 #include "source/steady/steady_source.h"
+#include "source/version_forms_source.h"
 
 namespace leat {
 namespace {
@@ -282,7 +283,8 @@ class ScheduleRun {
   }
 
   void expect_nothing_left() {
-    auto* steady = dynamic_cast<SteadySource*>(source_.get());
+    auto* forms = dynamic_cast<VersionFormsSource*>(source_.get());
+    auto* steady = dynamic_cast<SteadySource*>(forms->inner().get());
     if (steady->pace().in_flight() != 0 || steady->pace().waiting() != 0) {
       problems_.push_back(fmt::format("{} requests are under way and {} wait, of nobody",
                                       steady->pace().in_flight(), steady->pace().waiting()));

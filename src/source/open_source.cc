@@ -19,6 +19,7 @@
 #include "source/source.h"
 #include "source/steady/steady_source.h"
 #include "source/url_options.h"
+#include "source/version_forms_source.h"
 
 namespace leat {
 namespace {
@@ -104,8 +105,11 @@ Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   LEAT_TRY(OpendalConfig config, scheme->configure(url));
   config.credentials = scheme->credentials;
   LEAT_TRY(SteadyOptions steady, steady_options(url));
-  LEAT_TRY(SourcePtr store, OpendalSource::open(std::move(config), salt));
-  return SteadySource::make(std::move(store), std::move(steady));
+  LEAT_TRY(auto store, OpendalSource::open(std::move(config), salt));
+  const bool has_two_forms = store->lists_etags();
+  SourcePtr source = SteadySource::make(std::move(store), std::move(steady));
+  if (has_two_forms) source = std::make_shared<VersionFormsSource>(std::move(source));
+  return source;
 }
 
 }  // namespace leat

@@ -11,7 +11,7 @@
 
 namespace leat {
 
-Task<Result<SourceObject>> OpendalSource::stat_once(Context context, StatRequest request) const {
+Task<Result<SourceObject>> OpendalSource::stat(Context context, StatRequest request) {
   source_metrics::stat_requests.add();
   Start start = [this, &request](Pending* pending) {
     return leat_store_stat(store_.get(), as_text(request.key), as_terms(request.terms), &on_done,
@@ -21,52 +21,6 @@ Task<Result<SourceObject>> OpendalSource::stat_once(Context context, StatRequest
   Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
   if (!answer) co_return Error(answer.error());
   co_return std::move((*answer)->objects.at(0));
-}
-
-Task<Result<SourceObject>> OpendalSource::stat(Context context, StatRequest request) {
-  Result<SourceObject> found = co_await stat_once(context, request);
-  if (!found || !forms_.any() || found->kind != FileKind::kFile) co_return found;
-  if (auto known = forms_.listed(request.key, found->version)) {
-    found->version = *std::move(known);
-    co_return found;
-  }
-  const std::optional<SourceObject> listed = co_await find_listed(context, request);
-  if (!listed || listed->version == found->version || !VersionForms::agree(*listed, *found)) {
-    co_return found;
-  }
-  forms_.remember(name_, request.key, listed->version, found->version);
-  found->version = listed->version;
-  co_return found;
-}
-
-Task<std::optional<SourceObject>> OpendalSource::find_listed(Context context,
-                                                             const StatRequest& request) const {
-  source_metrics::list_requests.add();
-  Start start = [this, &request](Pending* pending) {
-    return leat_store_list(store_.get(), as_text(request.key), /*recursive=*/0, {},
-                           as_terms(request.terms), &on_done, pending);
-  };
-  std::string what = fmt::format("list {}/{}", name_, request.key);
-  Result<AnswerPtr> answer = co_await call(context, what, nullptr, start);
-  if (!answer) co_return std::nullopt;
-  for (SourceObject& object : (*answer)->objects) {
-    if (object.key == request.key) co_return std::move(object);
-  }
-  co_return std::nullopt;
-}
-
-Task<bool> OpendalSource::is_form_of_present(Context context, const ReadRequest& request) {
-  const StatRequest asked{request.key, request.terms};
-  Result<SourceObject> found = co_await stat_once(context, asked);
-  if (!found || found->version == forms_.demanded(request.key, request.if_version)) co_return false;
-  if (request.object_size != 0 && found->size != request.object_size) co_return false;
-  // Listed after the HEAD: a store that is consistent would list what has come since.
-  const std::optional<SourceObject> listed = co_await find_listed(context, asked);
-  if (!listed || listed->version != request.if_version || !VersionForms::agree(*listed, *found)) {
-    co_return false;
-  }
-  forms_.remember(name_, request.key, listed->version, found->version);
-  co_return true;
 }
 
 Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
@@ -79,18 +33,6 @@ Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
 
 Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest request,
                                              std::vector<std::span<std::byte>> pieces) {
-  Result<> done = co_await read_version(context, request, pieces);
-  const bool may_be_another_form = lists_versions_ && request.if_version.known();
-  if (done || !may_be_another_form || done.error().code() != StatusCode::kChanged) co_return done;
-  const bool is_form = co_await is_form_of_present(context, request);
-  if (!is_form) co_return done;
-  Result<> again = co_await read_version(context, request, pieces);
-  co_return again;
-}
-
-Task<Result<>> OpendalSource::read_version(Context context, ReadRequest request,
-                                           std::vector<std::span<std::byte>> pieces) {
-  request.if_version = forms_.demanded(request.key, request.if_version);
   size_t room = 0;
   for (std::span<std::byte> piece : pieces) room += piece.size();
   LEAT_CHECK(room == request.range.size);
@@ -105,7 +47,7 @@ Task<Result<>> OpendalSource::read_version(Context context, ReadRequest request,
   request.progress = {};  // which version it is of is known at the end
   Result<> done;
   for (bool after : {false, true}) {
-    Result<SourceObject> now = co_await stat_once(context, {request.key, request.terms});
+    Result<SourceObject> now = co_await stat(context, {request.key, request.terms});
     if (!now) co_return Error(now.error());
     if (now->version != wanted) {
       co_return error(StatusCode::kChanged,

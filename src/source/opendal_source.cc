@@ -114,8 +114,6 @@ OpendalSource::OpendalSource(OpendalConfig config, StorePtr store, std::string_v
   capabilities_.part_bytes_min = abilities.part_min;
   capabilities_.parts_max = abilities.parts_max;
   repeats_parts_ = abilities.repeats_parts != 0;
-  lists_versions_ = capabilities_.conditional_read && !capabilities_.real_directories &&
-                    version_kind_ == Version::Kind::kEtag;
 }
 
 SourceObject OpendalSource::to_object(const leat_entry& entry) const {

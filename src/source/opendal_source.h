@@ -18,7 +18,6 @@
 #include "source/source.h"
 #include "source/source_metrics.h"
 #include "source/store_advice.h"
-#include "source/version_forms.h"
 
 struct leat_store;
 struct leat_request;
@@ -48,6 +47,11 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
 
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return name_; }
+  // Whether versions are ETags, which listings and answers to HEAD may write in different forms.
+  bool lists_etags() const {
+    return capabilities_.conditional_read && !capabilities_.real_directories &&
+           version_kind_ == Version::Kind::kEtag;
+  }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
@@ -102,16 +106,6 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   // The same for a request whose answer is one object, or none.
   Task<Result<SourceObject>> change(Context context, std::string what, AttemptReport* report,
                                     Start start) const;
-  // What a HEAD says.
-  Task<Result<SourceObject>> stat_once(Context context, StatRequest request) const;
-  // What the listing says of the key that was found; nothing where it has no such file.
-  Task<std::optional<SourceObject>> find_listed(Context context, const StatRequest& request) const;
-  // Whether the demanded version, which the store says is gone, is the present one in another form;
-  // remembers that.
-  Task<bool> is_form_of_present(Context context, const ReadRequest& request);
-  // Of the demanded version: by condition, or by stats before and after.
-  Task<Result<>> read_version(Context context, ReadRequest request,
-                              std::vector<std::span<std::byte>> pieces);
   // With the version, if there is one, as the request's condition.
   Task<Result<>> read_once(Context context, ReadRequest request,
                            std::vector<std::span<std::byte>> pieces);
@@ -125,9 +119,6 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   Version::Kind version_kind_;
   SourceCapabilities capabilities_;
   bool repeats_parts_ = false;
-  // Listings and HEADs have ETags of their own, which may be written differently.
-  bool lists_versions_ = false;
-  VersionForms forms_;
   std::once_flag left_out_said_;
 };
 

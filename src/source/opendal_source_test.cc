@@ -295,7 +295,7 @@ TEST_F(OpendalSourceTest, KeysThatCannotBeAddressedAreLeftOutAndCounted) {
     EXPECT_EQ(keys_of(page), (std::vector<std::string>{"d/", "good", "in side"}));
     EXPECT_EQ(source_metrics::left_out.value() - before, 7u);
     EXPECT_EQ(page->left_out, 7u);
-    EXPECT_EQ(page->left_out_example, "/slash");
+    EXPECT_EQ(page->left_out_example, "/");
   }
   for (const char* key : {"/slash", " space", "a//b", "./c", "d/../e", "\xff"}) {
     auto object = executor_.wait(source->stat(Context::background(), {key}));

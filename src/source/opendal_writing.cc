@@ -93,7 +93,6 @@ Result<> OpendalSource::check_condition(const WriteRequest& request) const {
 
 Task<Result<SourceObject>> OpendalSource::write(Context context, WriteRequest request,
                                                 std::span<const std::byte> content) {
-  request.condition.version = forms_.demanded(request.key, request.condition.version);
   if (auto good = check_condition(request); !good) co_return Error(good.error());
   source_metrics::write_requests.add();
   Start start = [this, &request, content](Pending* pending) {
@@ -108,7 +107,6 @@ Task<Result<SourceObject>> OpendalSource::write(Context context, WriteRequest re
 }
 
 Result<ObjectWriterPtr> OpendalSource::begin_write(WriteRequest request) {
-  request.condition.version = forms_.demanded(request.key, request.condition.version);
   LEAT_CHECK_OK(check_condition(request));
   return std::make_unique<Writer>(shared_from_this(), std::move(request));
 }

@@ -20,6 +20,7 @@
 #include "source/lying_server_test.h"
 #include "source/opendal_source.h"
 #include "source/steady/steady_source.h"
+#include "source/version_forms_source.h"
 
 namespace leat::testing {
 
@@ -110,11 +111,13 @@ class StoreReader {
       options.silence_min = options.list_silence_min = options.silence_max = std::chrono::hours(1);
       source_ = SteadySource::make(source_, std::move(options));
     }
+    if (finds_forms) source_ = std::make_shared<VersionFormsSource>(source_);
     return *source_;
   }
 
   OpendalConfig config;
   unsigned attempts = 1;
+  bool finds_forms = false;  // of versions, as a mount does
   uint64_t object_size = 0;  // of the object, as the reader knows it; 0: it does not
   AttemptTerms terms;
   AttemptReport report;

@@ -112,6 +112,7 @@ void PrintTo(const Forms& forms, std::ostream* out) {
 class VersionFormsTest : public ::testing::TestWithParam<Forms> {
  protected:
   VersionFormsTest() {
+    reader_.finds_forms = true;
     // An ETag with letters.
     for (int i = 0; i < 0xab; ++i) store_.objects().put("d/other", "other");
     store_.objects().put(kKey, testing::content(0, kSize));
@@ -194,6 +195,7 @@ TEST(VersionFormsOfAnOverwrite, SameSizeIsChanged) {
   FormedStore store(&as_it_is, &as_it_is);
   store.objects().put(kKey, testing::content(0, kSize));
   StoreReader reader(store.endpoint());
+  reader.finds_forms = true;
   reader.object_size = kSize;
   auto before = reader.executor.wait(reader.source().stat({}, {.key = kKey}));
   ASSERT_TRUE(before);

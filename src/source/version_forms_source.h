@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// VersionFormsSource: a source whose store may write one version in one form in listings and in
+// another in answers to HEAD (VersionForms). It stands above retries and limits, so that each
+// request that it adds is paced and tried again like any other. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "source/source.h"
+#include "source/version_forms.h"
+
+namespace leat {
+
+class VersionFormsSource : public Source {
+ public:
+  explicit VersionFormsSource(SourcePtr inner) : inner_(std::move(inner)) {}
+
+  const StoreId& id() const override { return inner_->id(); }
+  const std::string& name() const override { return inner_->name(); }
+  const SourceCapabilities& capabilities() const override { return inner_->capabilities(); }
+  unsigned window() const override { return inner_->window(); }
+
+  // The version has the form of the listing, once an object of two forms was seen: each stat then
+  // takes a listing of its key more.
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    return inner_->list(std::move(context), std::move(request));
+  }
+  // If the store says that the version is gone, a HEAD and a listing of the key decide whether it
+  // is the present one in another form, which is then demanded.
+  Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+  Task<Result<>> read_scattered(Context context, ReadRequest request,
+                                std::vector<std::span<std::byte>> pieces) override;
+
+  Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                   std::span<const std::byte> content) override;
+  Result<ObjectWriterPtr> begin_write(WriteRequest request) override;
+  Task<Result<SourceObject>> copy(Context context, CopyRequest request) override {
+    return inner_->copy(std::move(context), std::move(request));
+  }
+  Task<Result<>> rename(Context context, RenameRequest request) override {
+    return inner_->rename(std::move(context), std::move(request));
+  }
+  Task<Result<>> remove(Context context, RemoveRequest request) override {
+    return inner_->remove(std::move(context), std::move(request));
+  }
+
+  // For tests.
+  const SourcePtr& inner() const { return inner_; }
+
+ private:
+  // What the listing says of the key that was found; nothing where it has no such file.
+  Task<std::optional<SourceObject>> find_listed(Context context, StatRequest request);
+  // Whether the demanded version, which the store says is gone, is the present one in another form;
+  // remembers that.
+  Task<bool> is_form_of_present(Context context, ReadRequest request);
+
+  const SourcePtr inner_;
+  VersionForms forms_;
+};
+
+}  // namespace leat
