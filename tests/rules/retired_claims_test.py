@@ -47,6 +47,17 @@ RETIRED = [
      "services and 'leat worker' run a daemon (docs/install.md)"),
     (r"metrics and later consoles", "One protocol for the command line, metrics and later consoles.",
      "the console is there (docs/console.md)"),
+    (r"charts begin when the page is opened", "charts begin when the page is opened.",
+     "they begin with the daemon's last hour (docs/console.md)"),
+    (r"`?daemon\.log`?[^.|]*never rotated", "`daemon.log` (appended to, never rotated)",
+     "log.file_size bounds it (docs/cli.md)"),
+    (r"`df` shows the cache", "a directory says two; `df` shows the cache",
+     "df shows free room, leat status the cache (docs/semantics.md)"),
+    (r"read fails when none answered for 30 s", "A read fails when none answered for 30 s.",
+     "a read waits up to the mount's io_timeout (docs/stores.md)"),
+    (r"what is not cached fails? at once until it answers",
+     "Reads of what is not cached fail at once until it answers again.",
+     "a read waits up to the mount's io_timeout (docs/stores.md)"),
     (r"make bench-(?:cache|files|fuse|stores)", "at 0.7 and more (`make bench-cache`)", ONE_BENCH),
 ]
 

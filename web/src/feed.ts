@@ -82,7 +82,7 @@ async function fillIn(): Promise<void> {
     const history = await ask<History>('GET', '/v1/history', undefined, QUICK_MS);
     samples = filled(samples, samplesOf(history, now()));
   } catch {
-    // A daemon that keeps none: charts begin when the page is opened.
+    // An earlier version of the daemon keeps none: charts begin with the page.
   }
 }
 
