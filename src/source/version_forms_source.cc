@@ -47,17 +47,24 @@ Task<bool> VersionFormsSource::is_form_of_present(Context context, ReadRequest r
 
 Task<Result<>> VersionFormsSource::read(Context context, ReadRequest request,
                                         std::span<std::byte> into) {
-  std::vector<std::span<std::byte>> pieces{into};
-  Result<> done =
-      co_await read_scattered(std::move(context), std::move(request), std::move(pieces));
-  co_return done;
+  return read_form(std::move(context), std::move(request),
+                   [inner = inner_, into](Context once, ReadRequest asked) {
+                     return inner->read(std::move(once), std::move(asked), into);
+                   });
 }
 
 Task<Result<>> VersionFormsSource::read_scattered(Context context, ReadRequest request,
                                                   std::vector<std::span<std::byte>> pieces) {
+  return read_form(std::move(context), std::move(request),
+                   [inner = inner_, pieces = std::move(pieces)](Context once, ReadRequest asked) {
+                     return inner->read_scattered(std::move(once), std::move(asked), pieces);
+                   });
+}
+
+Task<Result<>> VersionFormsSource::read_form(Context context, ReadRequest request, ReadOnce once) {
   ReadRequest asked = request;
   asked.if_version = forms_.demanded(request.key, request.if_version);
-  Result<> done = co_await inner_->read_scattered(context, asked, pieces);
+  Result<> done = co_await once(context, asked);
   if (done || !request.if_version.known() || done.error().code() != StatusCode::kChanged) {
     co_return done;
   }
@@ -66,7 +73,7 @@ Task<Result<>> VersionFormsSource::read_scattered(Context context, ReadRequest r
   const bool is_form = co_await is_form_of_present(context, request);
   if (!is_form) co_return done;
   asked.if_version = forms_.demanded(request.key, request.if_version);
-  Result<> again = co_await inner_->read_scattered(context, asked, pieces);
+  Result<> again = co_await once(context, asked);
   co_return again;
 }
 

@@ -4,6 +4,7 @@
 // request that it adds is paced and tried again like any other. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +55,9 @@ class VersionFormsSource : public Source {
   const SourcePtr& inner() const { return inner_; }
 
  private:
+  using ReadOnce = std::function<Task<Result<>>(Context, ReadRequest)>;
+
+  Task<Result<>> read_form(Context context, ReadRequest request, ReadOnce once);
   // What the listing says of the key that was found; nothing where it has no such file.
   Task<std::optional<SourceObject>> find_listed(Context context, StatRequest request);
   // Whether the demanded version, which the store says is gone, is the present one in another form;

@@ -152,11 +152,13 @@ def test_a_death_while_the_kernel_is_told_of_a_snapshot(leat, store, s3, bucket,
 
 
 def test_a_refresh_that_a_death_ends_says_so(leat, mount, store):
+    os.listdir(mount / "d")  # of names that nobody has asked for there is nothing to refresh
     os.kill(store.pid, signal.SIGSTOP)
     try:
         process = subprocess.Popen([leat_program(), "refresh", str(mount)], env=leat.environment(),
                                    stderr=subprocess.PIPE, text=True)
-        wait_until(lambda: leat.json("jobs")["jobs"], "the job to begin")
+        wait_until(lambda: [job for job in leat.json("jobs")["jobs"] if job["state"] == "running"],
+                   "the job to begin")
         leat.kill_daemon()
         _, said = process.communicate(timeout=60)
     finally:
