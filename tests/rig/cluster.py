@@ -317,7 +317,9 @@ class Cluster:
         done = seen_by.run("cluster", "status", "--json", check=False)
         if done.returncode != 0:
             return None
-        return {one["address"]: one for one in json.loads(done.stdout)["workers"]}
+        # A worker that is gone may have left its address to another one.
+        workers = sorted(json.loads(done.stdout)["workers"], key=lambda one: one["state"] != "gone")
+        return {one["address"]: one for one in workers}
 
     def wait_for_ring(self, workers):
         """Until each of `workers` sees all of them there, with a share."""
