@@ -25,7 +25,7 @@ BY_NATURE = [(re.compile(pattern), shown) for pattern, shown in [
     (r"\bno problems, \d+ notes?", "no problems, <notes>"),
     (r"\b(?:(?:passthrough|readdirplus|survives|io_uring),?)+(?!\w)", "<features>"),
     (r"\((?:the kernel reads it by itself: passthrough|the daemon answers)\)", "(<who answers>)"),
-    (r'("(?:pid|supervisor_pid|rss_bytes|uptime_seconds|seconds)": )[\d.]+', r"\1<number>"),
+    (r'("(?:pid|supervisor_pid|rss_bytes|uptime_seconds|seconds)": ?)[\d.]+', r"\1<number>"),
 ]]
 
 
