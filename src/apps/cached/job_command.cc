@@ -104,7 +104,7 @@ void print_changes(const JobView& job) {
   if (all > job.changes.size()) print(fmt::format("… and {} more", all - job.changes.size()));
 }
 
-// What a load could not load and no program can open.
+// Names the keys that a load skipped, since no program can open them.
 void note_skipped(const JobView& job) {
   uint64_t named = 0;
   for (const SkippedView& one : job.skipped) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an argument means to a command that works on mounts, by the daemon's list of them: a store's
+// Resolves an argument of a command that works on mounts by the daemon's list of them: a store's
 // URL and a path are taken for each other easily, and so is a local path for one in a mount.
 #pragma once
 

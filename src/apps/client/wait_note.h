@@ -22,7 +22,7 @@ class WaitNote {
   std::jthread thread_;
 };
 
-// What to say of a status: nothing where all stores answer.
+// Returns the words about a status; nothing if all stores answer.
 std::optional<std::string> wait_text(const Json& status);
 
 }  // namespace leat
