@@ -99,6 +99,9 @@ class Registry {
   virtual Task<Result<>> watch(Context context, std::string prefix, RegistryRevision after,
                                RegistrySink sink) = 0;
 
+  // Another number than before a listing: the listing may be stale although no revision came.
+  virtual uint64_t listing_generation() const { return 0; }
+
   // Ends what it does by itself, so that it and its executor may go; nothing is asked of it
   // afterwards.
   virtual Task<> stop() { co_return; }

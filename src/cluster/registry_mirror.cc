@@ -83,11 +83,13 @@ class RegistryMirrorImpl : public RegistryMirror {
   // Lists and watches; never succeeds. Whoever only watched on from where a watch broke off would
   // not see that the registry was restored from a backup and has come past that revision since.
   Task<Result<>> follow_once(Context context) {
+    const uint64_t generation = registry_.listing_generation();
     LEAT_CO_TRY(RegistryView listed, co_await registry_.list(context, prefix_));
     const RegistryRevision from = listed.revision;
     take_listing(std::move(listed));
     co_return co_await registry_.watch(
-        context, prefix_, from, [this](RegistryEvents events) { return take(std::move(events)); });
+        context, prefix_, from,
+        [this, generation](RegistryEvents events) { return take(std::move(events), generation); });
   }
 
   void take_listing(RegistryView listed) {
@@ -103,7 +105,10 @@ class RegistryMirrorImpl : public RegistryMirror {
     if (!first && options_.listed_anew) options_.listed_anew();
   }
 
-  Task<Result<>> take(RegistryEvents events) {
+  Task<Result<>> take(RegistryEvents events, uint64_t generation) {
+    if (registry_.listing_generation() != generation) {
+      co_return error(StatusCode::kOutOfRange, "the listing is stale");
+    }
     if (events.events.empty()) {
       std::lock_guard lock(mutex_);
       trouble_.reset();

@@ -68,6 +68,10 @@ class SignedRegistryImpl : public SignedRegistry {
   Task<Result<>> revoke(Context context, RegistryLease lease) override {
     return registry_->revoke(std::move(context), lease);
   }
+  uint64_t listing_generation() const override {
+    std::lock_guard lock(mutex_);
+    return generation_;
+  }
   Task<> stop() override { return registry_->stop(); }
 
   std::vector<RejectedRecord> rejected() const override { return rejected_.all(); }
@@ -76,6 +80,7 @@ class SignedRegistryImpl : public SignedRegistry {
     {
       std::lock_guard lock(mutex_);
       std::swap(before, keys_);
+      ++generation_;
     }
     before.request_stop();
   }
@@ -104,6 +109,7 @@ class SignedRegistryImpl : public SignedRegistry {
   RejectedRecords rejected_;
   mutable std::mutex mutex_;  // leaf
   std::stop_source keys_;     // ends when keys change
+  uint64_t generation_ = 0;   // counts changes of keys
 };
 
 // --- reading -------------------------------------------------------------------------------------

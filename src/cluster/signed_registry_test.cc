@@ -318,5 +318,22 @@ TEST_F(SignedRegistryTest, NewKeysReachAMirror) {
   executor_.wait(mirror->stop());
 }
 
+TEST_F(SignedRegistryTest, KeysChangeBetweenListingAndWatch) {
+  const auto keys = std::make_shared<KnownKeys>(std::vector<std::string>{"two"});
+  const auto reader = worker(keys);
+  put(*worker_, "m/a", "mount");
+  bool first = true;
+  auto after_listing = [&](const RegistryView&) {
+    if (!std::exchange(first, false)) return;
+    keys->set({"two", "one"});
+    reader->keys_changed();
+  };
+  auto mirror = RegistryMirror::start(
+      *reader, "m/", {.pause_min = std::chrono::milliseconds(5), .changed = after_listing},
+      executor_);
+  EXPECT_TRUE(wait_until([&] { return mirror->view()->entries.size() == 1; }));
+  executor_.wait(mirror->stop());
+}
+
 }  // namespace
 }  // namespace leat
