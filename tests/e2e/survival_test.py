@@ -151,7 +151,8 @@ def test_a_death_while_the_kernel_is_told_of_a_snapshot(leat, store, s3, bucket,
         front.stop()
 
 
-def test_a_refresh_that_a_death_ends_says_so(leat, mount, store):
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_a_refresh_that_a_death_ends_says_so(leat, mount, store, in_flight):
     os.listdir(mount / "d")  # of names that nobody has asked for there is nothing to refresh
     os.kill(store.pid, signal.SIGSTOP)
     try:
@@ -159,6 +160,9 @@ def test_a_refresh_that_a_death_ends_says_so(leat, mount, store):
                                    stderr=subprocess.PIPE, text=True)
         wait_until(lambda: [job for job in leat.json("jobs")["jobs"] if job["state"] == "running"],
                    "the job to begin")
+        if in_flight:  # the command's question is on its way when the daemon ends
+            os.kill(leat.daemon_pid(), signal.SIGSTOP)
+            time.sleep(1)
         leat.kill_daemon()
         _, said = process.communicate(timeout=60)
     finally:

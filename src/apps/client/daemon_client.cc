@@ -36,6 +36,11 @@ bool nobody_listens(const Status& status) {
          status.message().starts_with("cannot connect");
 }
 
+bool may_repeat(const HttpRequest& request, const Status& failed) {
+  const bool lost = request.method == "GET" && failed.code() == StatusCode::kUnavailable;
+  return lost || nobody_listens(failed);
+}
+
 }  // namespace
 
 DaemonClient::DaemonClient(std::string runtime)
@@ -110,8 +115,8 @@ Attempt<Json> DaemonClient::ask(HttpRequest request) {
   const WaitNote waits([this] { return glance("/v1/status", kStatusAnswer); });
   auto context = Context::background().with_timeout(kPatience);
   auto answer = executor_.wait(http_.request(context, request));
-  // What did not reach one daemon may be said to the next.
-  if (!answer && nobody_listens(answer.error()) &&
+  // A request that did not reach one daemon, or changes nothing, is sent to the next.
+  if (!answer && may_repeat(request, answer.error()) &&
       successor_answers(Clock::now() + kSuccessorPatience)) {
     answer = executor_.wait(http_.request(context, std::move(request)));
   }
