@@ -60,11 +60,11 @@ bench: ## what is promised, measured (root); BENCH="stores fuse:hot" picks, RUNS
 format: ## lay out the C++ sources
 	@git ls-files -z '*.cc' '*.h' | xargs -0 clang-format-19 -i
 
-mutants: ## small changes of MODULE that no test notices (docs/mutants.md); COUNT=60, SEED=1
+mutants: ## small changes of MODULE that no test notices (docs/mutants.md); COUNT=60, SEED=1, AGAIN=1
 	@test -n "$(MODULE)" || { echo "say which: make mutants MODULE=fetch" >&2; exit 1; }
 	@tools/setup test
 	@LEAT_DEPS_DIR=$(DEPS) tools/mutation/run.py $(if $(COUNT),--count $(COUNT)) \
-	  $(if $(SEED),--seed $(SEED)) $(MODULE)
+	  $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again) $(MODULE)
 
 tidy: ## clang-tidy over the rooms (slow); build/dev must be configured
 	@cmake --preset dev

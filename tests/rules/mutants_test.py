@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mutation tool finds the places that it is meant to find, and changes nothing but these."""
 
+import importlib
 import re
 import subprocess
+from typing import NamedTuple
 
 import pytest
 
@@ -50,3 +52,16 @@ def test_a_source_that_does_not_parse_is_an_error(tmp_path):
     source.write_text("int f( {\n")
     done = subprocess.run([SITES, source], capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "cannot parse" in done.stderr
+
+
+def test_a_report_is_read_as_it_was_written(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SITES.parent))
+    report = importlib.import_module("report").Report(tmp_path, "a")
+
+    class Site(NamedTuple):
+        file: str
+        start: int
+
+    report.write(60, 700, 1, [Site("src/a/a.cc", 90), Site("src/a/a.cc", 30)])
+    assert (tmp_path / "a.md").read_text().splitlines()[0] == "| a | 60 of 700 | 1 | 58 | 97 % |"
+    assert report.read() == (60, 700, "1", {str(Site("src/a/a.cc", start)) for start in (30, 90)})

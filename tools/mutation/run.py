@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutation testing of one module: changes its code in one place at a time, and sees whether its tests notice.
 
-Usage: run.py [--count N] [--seed N] [--only PATTERN] MODULE
+Usage: run.py [--count N] [--seed N] [--only PATTERN] [--again] MODULE
 Samples N changes (60) of the module's sources (*.cc, no headers) by the seed, builds the module's test
 program with each, without sanitizers, and runs it. A change that no test notices is a survivor: a test is
 missing, or the change is none (docs/mutants.md says which). Works in build/mutants, on a copy of the files
 that git tracks; prints a line a mutant, and at the end the rows for docs/mutants.md, which also lie in
-build/mutants/MODULE.md.
+build/mutants/MODULE.md. With --again it tries the survivors of that file alone, after tests were added.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 import sites
+from report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "mutants"
@@ -138,7 +139,8 @@ def try_mutant(module, site):
     try:
         if not module.build():
             return None
-        return "survived" if module.tests_pass() else "killed"
+        # Twice, for a test that fails now and then notices nothing.
+        return "survived" if module.tests_pass() or module.tests_pass() else "killed"
     finally:
         path.write_bytes(sound)
 
@@ -165,35 +167,47 @@ def candidates(module, only, seed):
     return found
 
 
+def try_all(module, found, count):
+    """The survivors of the first `count` places that compile, and how many were tried."""
+    tried, survivors = 0, []
+    for site in found:
+        if tried == count:
+            break
+        outcome = try_mutant(module, site)
+        if not outcome:
+            continue
+        tried += 1
+        print(f"{tried:3} {outcome:8} {site}", flush=True)
+        if outcome == "survived":
+            survivors.append(site)
+    return tried, survivors
+
+
 def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     words.add_argument("--count", type=int, default=60)
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--only", default="", help="sources whose path contains this")
+    words.add_argument("--again", action="store_true", help="only the survivors of the last run")
     words.add_argument("module")
     asked = words.parse_args()
     module = prepare(asked.module)
+    report = Report(WORK, asked.module)
     took = module.baseline()
     found = candidates(module, asked.only, asked.seed)
+    if asked.again:
+        before, places, seed, names = report.read()
+        found = [site for site in found if str(site) in names]
+        print(f"{asked.module}: the {len(found)} survivors; the tests take {took:.0f} s", flush=True)
+        if {str(site) for site in found} != names:
+            sys.exit("mutants: the sources are not those of the last run any more; run without --again")
+        _, survivors = try_all(module, found, len(found))
+        report.write(before, places, seed, survivors)
+        return
     print(f"{asked.module}: {len(found)} places, sampling {asked.count} by seed {asked.seed}; "
           f"the tests take {took:.0f} s", flush=True)
-    outcomes = {"killed": [], "survived": []}
-    for site in found:
-        tried = sum(map(len, outcomes.values()))
-        if tried == asked.count:
-            break
-        outcome = try_mutant(module, site)
-        if outcome:
-            outcomes[outcome].append(site)
-            print(f"{tried + 1:3} {outcome:8} {site}", flush=True)
-    killed, survived = outcomes["killed"], sorted(outcomes["survived"], key=lambda s: (s.file, s.start))
-    total = len(killed) + len(survived)
-    share = 100 * len(killed) / total if total else 0
-    rows = [f"| {asked.module} | {total} of {len(found)} | {asked.seed} | {len(killed)} | "
-            f"{share:.0f} % |", ""]
-    rows += [f"- {site}" for site in survived]
-    (WORK / f"{asked.module.replace('/', '-')}.md").write_text("\n".join(rows) + "\n")
-    print("\n" + "\n".join(rows))
+    tried, survivors = try_all(module, found, asked.count)
+    report.write(tried, len(found), asked.seed, survivors)
 
 
 if __name__ == "__main__":
