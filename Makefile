@@ -5,7 +5,7 @@ DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-buil
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release package image demo newcomer test soak tsan bench mutants format tidy clean
+.PHONY: help setup release package image demo newcomer test soak tsan bench lint mutants format tidy clean
 
 help: ## this list
 	@echo "Leat. make COMMAND, where COMMAND is"
@@ -59,6 +59,9 @@ bench: ## what is promised, measured (root); BENCH="stores fuse:hot" picks, RUNS
 
 format: ## lay out the C++ sources
 	@git ls-files -z '*.cc' '*.h' | xargs -0 clang-format-19 -i
+
+lint: ## style, modules, layout and language of this tree
+	@tools/lint
 
 mutants: ## small changes of MODULE that no test notices (docs/mutants.md); COUNT=60, SEED=1, AGAIN=1
 	@test -n "$(MODULE)" || { echo "say which: make mutants MODULE=fetch" >&2; exit 1; }

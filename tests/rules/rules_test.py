@@ -4,6 +4,7 @@
 import importlib.util
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from rig.process import is_alive
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+sys.path.append(str(ROOT / "tools"))  # a tool may use another one
 
 
 def load_tool(name):
