@@ -3,6 +3,7 @@
 """Counts what makes our English hard to read, and compares it with what each file is allowed.
 
 Usage: check_language.py [--update | --report] [ROOT]
+
 Counted are comments, docstrings and Markdown. tools/language_counts.json holds the count of each file and
 rule; a file that is not there is allowed none. Prints one line a violation and exits with 1 if there was
 any. --update lowers the counts in that file to those of today; no total rises. --report prints the totals.
@@ -41,7 +42,7 @@ WHO = re.compile(r"\b(who|whom|whose)\b", re.IGNORECASE)
 WORD = re.compile(r"\b(told|tells|hears|believed|brought|graver|anew)\b", re.IGNORECASE)
 WORDS = re.compile(r"\w[\w'’-]*")
 # A colon or semicolon does not end a sentence; a full stop before a capital does.
-SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_]*[A-Z0-9])")
+SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_`-]*[A-Z0-9]|--|`)")
 TEST_NAME = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*(\w+)\)|^def (test_\w+)\(", re.MULTILINE)
 SPDX = re.compile(r"SPDX-License-Identifier:")
 # Begins a comment in all languages but Python and Markdown; one behind code has a space before it.
@@ -115,7 +116,7 @@ def blocks_of_python(text):
 
 def bare_markdown(text):
     """Without code, comments, addresses and marks of emphasis."""
-    text = re.sub(r"`[^`]*`", "x", text)
+    text = re.sub(r"`[^`]*`", "X", text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     return text.replace("**", "").replace("__", "")
 
@@ -144,7 +145,7 @@ def blocks_of_markdown(text):
 
 
 def blocks_of(name, text):
-    """None for a file whose language is not checked."""
+    """None for a file in a language that is not checked."""
     ending = Path(name).suffix
     if ending == ".md":
         return list(blocks_of_markdown(text))
@@ -172,7 +173,7 @@ def count(name, text):
         found["who"] += len(WHO.findall(block.text))
         found["word"] += len(WORD.findall(block.text))
         parts = sentences(block)
-        # Of a comment its start is what stops a reader; in a page each sentence has one.
+        # The start of a comment stops a reader; in a page each sentence has one.
         starts = parts if name.endswith(".md") else parts[:1]
         found["starts"] += len(starts)
         found["opening"] += sum(bool(OPENING.match(start.lstrip("\"'(*_"))) for start in starts)
