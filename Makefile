@@ -5,7 +5,8 @@ DEPS := $(or $(LEAT_DEPS_DIR),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/leat-buil
 export JOBS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup release package image demo newcomer test soak tsan bench lint mutants format tidy clean
+.PHONY: help setup release package image demo newcomer test soak tsan bench check \
+  lint mutants format tidy clean
 
 help: ## this list
 	@echo "Leat. make COMMAND, where COMMAND is"
@@ -59,6 +60,14 @@ bench: ## what is promised, measured (root); BENCH="stores fuse:hot" picks, RUNS
 
 format: ## lay out the C++ sources
 	@git ls-files -z '*.cc' '*.h' | xargs -0 clang-format-19 -i
+
+check: ## the tests of MODULE with sanitizers, in build/dev; TEST='Evictor.*' picks
+	@test -n "$(MODULE)" || { echo "say which: make check MODULE=cache TEST='Evictor.*'" >&2; exit 1; }
+	@tools/setup build
+	@test -f build/dev/build.ninja || cmake --preset dev
+	@ninja -j$(JOBS) -C build/dev leat_$(subst /,_,$(MODULE))_test
+	@build/dev/src/$(MODULE)/leat_$(subst /,_,$(MODULE))_test --gtest_brief=1 \
+	  $(if $(TEST),--gtest_filter='$(TEST)')
 
 lint: ## style, modules, layout and language of this tree
 	@tools/lint

@@ -43,7 +43,8 @@ WORD = re.compile(r"\b(told|tells|hears|believed|brought|graver|anew)\b", re.IGN
 WORDS = re.compile(r"\w[\w'’-]*")
 # A colon or semicolon does not end a sentence; a full stop before a capital does.
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_`-]*[A-Z0-9]|--|`)")
-TEST_NAME = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*(\w+)\)|^def (test_\w+)\(", re.MULTILINE)
+TEST_NAME = re.compile(
+    r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*(\w+)\)|^def (test_\w+)\(", re.MULTILINE)
 SPDX = re.compile(r"SPDX-License-Identifier:")
 # Begins a comment in all languages but Python and Markdown; one behind code has a space before it.
 SLASHES = re.compile(r"(?:^|(?<=\s))///?/?!?\s?(.*)$")
@@ -246,7 +247,8 @@ def report(root):
         (pages if name.endswith(".md") else comments).update(found)
     for what, found in (("comments", comments), ("pages", pages)):
         print(f"{what}: {100 * found['opening'] / found['starts']:.1f} % of {found['starts']} starts, "
-              f"{1000 * found['who'] / found['words']:.1f} who/whom/whose in 1,000 of {found['words']} words, "
+              f"{1000 * found['who'] / found['words']:.1f} who/whom/whose in 1,000 of "
+              f"{found['words']} words, "
               f"{found['word']} private words, {found['long']} long sentences")
     print(f"READMEs: {pages['readme']} words over {README_WORDS_MAX}; "
           f"tests: {comments['test_name']} names over {TEST_NAME_MAX} characters")

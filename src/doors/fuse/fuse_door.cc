@@ -139,8 +139,9 @@ Result<> MountedDoor::take_over() {
 }
 
 // A killed process that has not ended may still have a request between the kernel's queues, where
-// asking again does not find it (measured: docs/design/0006-survival.md); so it is asked once more
-// when that process is gone. What comes twice is answered once, and the other answer is undone.
+// asking again does not find it (measured: docs/design/0006-live-takeover.md); so it is asked once
+// more when that process is gone. What comes twice is answered once, and the other answer is
+// undone.
 Task<> MountedDoor::ask_when_gone(std::vector<ProcessMark> predecessors, Activity::Token) {
   const Context context = Context::background().with_cancel(ending_.get_token());
   for (const ProcessMark& predecessor : predecessors) {

@@ -4,7 +4,7 @@
 // wait for it, and it answers them all in one turn, which halves its processor time. Where programs
 // compute on all cores its turn comes late, sometimes by milliseconds. So it looks at how long it
 // waited for its turns, and when that is long it is a normal thread for a while.
-// Measured: docs/design/0009-turns.md. One object a thread.
+// Measured: docs/design/0009-fuse-thread-scheduling.md. One object a thread.
 #pragma once
 
 #include <cstdint>
