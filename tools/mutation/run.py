@@ -12,6 +12,7 @@ build/mutants/MODULE.md. With --again it tries the survivors of that file alone,
 
 import argparse
 import json
+import math
 import os
 import random
 import shlex
@@ -93,33 +94,44 @@ class Module:
     def build(self):
         return call(["ninja", "-C", BUILD, self.target], self.log) == 0
 
-    def tests_pass(self):
-        """In several processes at once; the first failure ends its process."""
-        running, passed = [], True
-        ends = time.monotonic() + self.limit if self.limit else None
-        for shard in range(SHARDS):
-            with open(self.log, "ab") as out:
-                running.append(subprocess.Popen(
-                    [self.program, "--gtest_brief=1", "--gtest_fail_fast", "--gtest_shuffle=0"],
-                    cwd=self.program.parent, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                    start_new_session=True,
-                    env={**os.environ, "GTEST_TOTAL_SHARDS": str(SHARDS), "GTEST_SHARD_INDEX": str(shard)}))
-        for process in running:
-            try:
-                left = None if ends is None else max(0.0, ends - time.monotonic())
-                passed = process.wait(left) == 0 and passed
-            except subprocess.TimeoutExpired:
-                passed = False
-            if not passed:
-                break
-        for process in running:
+    def start(self, shard):
+        with open(self.log, "ab") as out:
+            return subprocess.Popen(
+                [self.program, "--gtest_brief=1", "--gtest_fail_fast", "--gtest_shuffle=0"],
+                cwd=self.program.parent, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, "GTEST_TOTAL_SHARDS": str(SHARDS), "GTEST_SHARD_INDEX": str(shard)})
+
+    def failing(self, shards):
+        """The first shard with a failed or late test; None where all pass. Ends the other shards."""
+        running = {shard: self.start(shard) for shard in shards}
+        ends = time.monotonic() + self.limit if self.limit else math.inf
+        found = None
+        while running and found is None:
+            time.sleep(0.02)
+            for shard, process in list(running.items()):
+                code = process.poll()
+                if code == 0:
+                    del running[shard]
+                elif code is not None or time.monotonic() > ends:
+                    found = shard
+        for process in running.values():
             if process.poll() is None:
                 try:
                     os.killpg(process.pid, 9)
                 except ProcessLookupError:
                     pass
             process.wait()
-        return passed
+        return found
+
+    def tests_pass(self):
+        """A shard that fails is run again: a test that fails now and then notices nothing."""
+        shards = set(range(SHARDS))
+        while (failed := self.failing(shards)) is not None:
+            if self.failing({failed}) is not None:
+                return False
+            shards = shards - {failed}
+        return True
 
     def baseline(self):
         if not self.build():
@@ -140,8 +152,7 @@ def try_mutant(module, site):
     try:
         if not module.build():
             return None
-        # Twice, for a test that fails now and then notices nothing.
-        return "survived" if module.tests_pass() or module.tests_pass() else "killed"
+        return "survived" if module.tests_pass() else "killed"
     finally:
         path.write_bytes(sound)
 
