@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "fetch/fair_order.h"
 #include "model/byte_range.h"
 #include "runtime/executor.h"
 
@@ -99,6 +100,25 @@ TEST_F(FairGateTest, FilesTakeTurnsWhoeverAskedMore) {
   std::vector<std::string> turns;
   for (int i = 0; i < 6; ++i) turns.push_back(next());
   EXPECT_EQ(turns, (std::vector<std::string>{"many", "few", "many", "few", "many", "few"}));
+}
+
+TEST_F(FairGateTest, WhatWasServedCountsNoMoreOnceNobodyWaits) {
+  start(kOne);
+  enter("first", {.flow = 1, .cost = kMiB});
+  enter("second", {.flow = 1, .cost = kMiB});
+  EXPECT_EQ(next(), "second");
+  enter("old file", {.flow = 1, .cost = kMiB});
+  enter("new file", {.flow = 2, .cost = kMiB});
+  EXPECT_EQ(next(), "old file");
+}
+
+TEST(FairOrder, WhatWasServedCountsAmongManyFiles) {
+  FairOrder order;
+  const FairOrder::Place waits = order.enter(0, 1, true);
+  order.served(order.enter(1, 1000, false), 1, 1000);
+  for (uint64_t file = 2; file < 100; ++file) order.served(order.enter(file, 1, false), file, 1);
+  EXPECT_LT(order.enter(100, 1, false), order.enter(1, 1, false));
+  order.left(waits, 0);
 }
 
 TEST_F(FairGateTest, EndlessSmallReadsDoNotHoldUpAScan) {

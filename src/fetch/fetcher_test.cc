@@ -10,6 +10,7 @@ namespace leat {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::metric;
 using testing::random_content;
 using testing::wait_until;
 
@@ -250,6 +251,63 @@ TEST_F(FetcherTest, PackedObjectsAreFetchedWhole) {
   EXPECT_EQ(source_->reads(), 1u);
 }
 
+TEST_F(FetcherTest, AnUnreadablePackedObjectIsFetchedWhole) {
+  start({.memory_bytes_max = 0}, true, kMiB);
+  std::string content = random_content(300'000, 18);
+  FileRefPtr ref = put("a", content);
+  EXPECT_EQ(text(ref, {150'000, 10}), content.substr(150'000, 10));
+  wait_cached(ref, {0, content.size()});
+  wait_forgotten();
+  store_->fail_reads(2);  // as often as it is asked
+  EXPECT_EQ(text(ref, {0, 10}), content.substr(0, 10));
+  EXPECT_EQ(source_->read_bytes(), 2 * content.size());
+}
+
+TEST_F(FetcherTest, BytesCountByTheirOrigin) {
+  start({.memory_bytes_max = 0});
+  const auto origin = [](const std::string& name) {
+    return metric("leat_fetch_bytes_total", "origin=\"" + name + "\"");
+  };
+  const double source = origin("source"), cache = origin("cache"), memory = origin("memory");
+  const double fetched = metric("leat_fetch_source_bytes_total");
+  FileRefPtr ref = put("a", random_content(2 * kBlockBytes, 19));
+  ASSERT_TRUE(read(ref, {0, 100}));
+  wait_cached(ref, {0, kBlockBytes});
+  wait_forgotten();
+  EXPECT_EQ(origin("source") - source, 100);
+  EXPECT_EQ(metric("leat_fetch_source_bytes_total") - fetched, kBlockBytes);
+  ASSERT_TRUE(read(ref, {0, 200}));
+  EXPECT_EQ(origin("cache") - cache, 200);
+  EXPECT_EQ(origin("memory") - memory, 0);
+  store_->hold_writes();  // the second block stays in memory until it is written
+  ASSERT_TRUE(read(ref, {kBlockBytes, 10}));
+  wait_until([&] { return store_->held() == 1; });
+  store_->set_hot(true);
+  ASSERT_TRUE(fetcher_->try_read(*ref, {kBlockBytes - 50, 80}));
+  EXPECT_EQ(origin("cache") - cache, 250);
+  EXPECT_EQ(origin("memory") - memory, 30);
+  EXPECT_EQ(origin("source") - source, 110);
+}
+
+// One store has at most three quarters of that.
+TEST_F(FetcherTest, ReadsTogetherTakeHalfOfTheMemory) {
+  start({.memory_bytes_max = 32 * kMiB});
+  constexpr uint64_t kSize = 4 * kMiB;
+  FileRefPtr ref = put("a", random_content(kSize, 20));
+  source_->hold_reads();
+  std::vector<std::shared_ptr<testing::PendingRead>> reads;
+  for (int i = 0; i < 4; ++i) reads.push_back(spawn_read(ref, {0, kSize}));
+  wait_until([&] {
+    return metric("leat_fetch_reads_waiting") + metric("leat_fetch_read_bytes") / kSize == 4;
+  });
+  EXPECT_EQ(metric("leat_fetch_reads_waiting"), 1);
+  source_->release_reads();
+  for (auto& pending : reads) {
+    pending->done.wait();
+    EXPECT_TRUE(pending->bytes);
+  }
+}
+
 TEST_F(FetcherTest, BytesWithoutAVersionAreSharedInFlightAndNeverKept) {
   start();
   source_->put("a", "first");
@@ -260,6 +318,7 @@ TEST_F(FetcherTest, BytesWithoutAVersionAreSharedInFlightAndNeverKept) {
   fetcher_->prefetch(ref, {0, 5});
   EXPECT_EQ(text(ref, {0, 5}), "other");
   EXPECT_EQ(store_->writes(), 0u);
+  EXPECT_FALSE(fetcher_->hands_over(*ref));
   EXPECT_EQ(ensure(ref, {0, 5}).error().code(), StatusCode::kUnsupported);
 }
 

@@ -119,5 +119,16 @@ TEST(FlightTable, AFlightIsHandedOutWhenEachBlockWas) {
   EXPECT_FALSE(table.handed_out(flight, {0, size}));
 }
 
+TEST(FlightTable, AFlightOfAnySizeIsHandedOutAtOnce) {
+  FlightTable table;
+  for (uint64_t blocks = 1; blocks <= 16; ++blocks) {
+    const FileRefPtr of = file(std::to_string(blocks));
+    const ByteRange whole{0, blocks * kBlockBytes};
+    const FlightPtr flight = claim(table, of, whole).started.front();
+    EXPECT_TRUE(table.handed_out(flight, whole)) << blocks;
+    EXPECT_EQ(flight->blocks_handed_out, blocks);
+  }
+}
+
 }  // namespace
 }  // namespace leat

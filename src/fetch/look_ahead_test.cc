@@ -69,6 +69,21 @@ TEST_F(LookAheadTest, LeavesAQuarterOfTheRequestsToDemandReads) {
   EXPECT_EQ(source_->reads(), 5u);
 }
 
+TEST_F(LookAheadTest, LeavesAQuarterOfTheMemoryToDemandReads) {
+  start({.memory_bytes_max = 16 * kMiB});
+  FileRefPtr ref = put("a", random_content(12 * kMiB, 13));
+  source_->hold_reads();
+  EXPECT_TRUE(fetcher_->prefetch(ref, {0, 4 * kMiB}));
+  EXPECT_TRUE(fetcher_->prefetch(ref, {4 * kMiB, 4 * kMiB}));
+  // With its own memory this is a little more than three quarters.
+  EXPECT_FALSE(fetcher_->prefetch(ref, {8 * kMiB, 4 * kMiB}));
+  auto pending = spawn_read(ref, {8 * kMiB, 10});
+  wait_until([&] { return source_->held() == 3; });
+  source_->release_reads();
+  pending->done.wait();
+  EXPECT_TRUE(pending->bytes);
+}
+
 TEST_F(LookAheadTest, DoesNothingWithoutMemoryAndDemandReadsGoOn) {
   start({.memory_bytes_max = held_bytes(2 * kBlockBytes)});
   std::string content = random_content(8 * kBlockBytes, 4);
@@ -164,8 +179,9 @@ TEST_F(LookAheadTest, WhatNobodyReadsIsLeftToThePageStoreAfterAWhile) {
   std::string content = random_content(4 * kBlockBytes, 12);
   FileRefPtr ahead = put("ahead", content), begun = put("begun", content);
   fetcher_->prefetch(ahead, {0, content.size()});
-  EXPECT_EQ(text(begun, {0, 10}), content.substr(0, 10));
   // Also when nothing else comes.
+  wait_until([&] { return fetcher_->stats().files == 0; });
+  EXPECT_EQ(text(begun, {0, 10}), content.substr(0, 10));
   wait_until([&] { return fetcher_->stats().files == 0; });
   EXPECT_EQ(fetcher_->stats().memory_bytes, 0u);
   EXPECT_EQ(text(ahead, {0, content.size()}), content);
@@ -194,6 +210,29 @@ TEST_F(LookAheadTest, WhatIsForgottenIsAskedForAgain) {
   pending->done.wait();
   EXPECT_EQ(pending->bytes->to_string(), content);
   EXPECT_TRUE(fetcher_->try_read(*other, {0, 10}));
+}
+
+TEST_F(LookAheadTest, FreeWaitsForTheWritesOfWhatHasCome) {
+  start();
+  FileRefPtr ref = put("a", random_content(kBlockBytes, 14));
+  source_->hold_reads();
+  store_->hold_writes();
+  fetcher_->prefetch(ref, {0, kBlockBytes});
+  wait_until([&] { return source_->held() == 1; });
+  executor_.wait(fetcher_->await_written({}, ref->id));  // not for what is still coming
+  source_->release_reads();
+  wait_until([&] { return store_->held() == 1; });
+  const auto stored = std::make_shared<uint64_t>(0);
+  const auto done = std::make_shared<std::latch>(1);
+  executor_.spawn([](Fetcher* fetcher, testing::MemoryPageStore* store, FileId id,
+                     std::shared_ptr<uint64_t> into, std::shared_ptr<std::latch> ended) -> Task<> {
+    co_await fetcher->await_written({}, id);
+    *into = store->bytes();
+    ended->count_down();
+  }(fetcher_.get(), store_.get(), ref->id, stored, done));
+  store_->release_writes();
+  done->wait();
+  EXPECT_EQ(*stored, kBlockBytes);
 }
 
 TEST_F(LookAheadTest, EnsureNeedsACacheAndReportsTheStoresFailure) {
