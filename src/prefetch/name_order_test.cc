@@ -264,6 +264,102 @@ TEST(NameOrder, CountsWhatWasUsedAndWhatWasNot) {
   EXPECT_LE(order.wasted(), 256u);
 }
 
+TEST(NameOrder, NamesFarBehindAnOpenWerePassedOver) {
+  NameOrder order;
+  run(order, places(100));
+  const uint64_t out = order.planned() - order.used();
+  ASSERT_GT(out, 0u);
+  for (uint64_t block = 1; block < 8; ++block) order.observe((block + 64) * 64);
+  EXPECT_EQ(order.wasted(), out);
+}
+
+TEST(NameOrder, NamesBehindTheEndDoNotCount) {
+  constexpr uint64_t kEnd = 10 * 64 + 3;
+  NameOrder order;
+  std::set<uint64_t> out;
+  const auto open = [&](uint64_t place) {
+    out.erase(place);
+    const std::optional<PlaceRun> ahead = order.observe(place);
+    for (uint32_t i = 0; ahead && i < ahead->count; ++i) {
+      out.insert(ahead->first + uint64_t{i} * ahead->stride);
+    }
+  };
+  for (uint64_t place = 0; place < 560; ++place) open(place);
+  ASSERT_GT(*out.rbegin(), kEnd);
+  order.end_at(kEnd);
+  out.erase(out.lower_bound(kEnd), out.end());
+  EXPECT_EQ(order.planned() - order.used(), out.size());
+  for (uint64_t place = 560; place < kEnd; ++place) open(place);
+  EXPECT_EQ(order.used(), order.planned());
+  EXPECT_TRUE(out.empty());
+}
+
+// Each of these has no other open near it.
+void open_lone_places(NameOrder& order, uint64_t count) {
+  for (uint64_t i = 1; i <= count; ++i) order.observe(20'000 + 1000 * i);
+}
+
+TEST(NameOrder, OrderEndsWhenElevenOf32GoElsewhere) {
+  NameOrder order;
+  run(order, places(100));
+  open_lone_places(order, 10);
+  EXPECT_TRUE(order.ordered());
+  open_lone_places(order, 1);
+  EXPECT_FALSE(order.ordered());
+}
+
+TEST(NameOrder, WhatIsAheadFromBeforeStillCounts) {
+  NameOrder order;
+  run(order, places(100));
+  open_lone_places(order, 11);
+  ASSERT_FALSE(order.ordered());
+  ASSERT_GT(order.planned() - order.used(), 20u);
+  uint64_t in_order = 0, given = 0;
+  for (uint64_t place = 100'000; place < 100'200; ++place) {
+    const std::optional<PlaceRun> ahead = order.observe(place);
+    if (order.ordered()) ++in_order;
+    if (!ahead) continue;
+    given += ahead->count;
+    EXPECT_LE(order.planned() - order.used() - order.wasted(), in_order + 4) << place;
+  }
+  EXPECT_GT(given, 0u);
+}
+
+// As the next batch of a worker that others have come near to.
+TEST(NameOrder, AReaderThatSkipsWithinWhatIsAheadIsFollowed) {
+  NameOrder order;
+  uint64_t end = 0;  // of what was given out
+  for (uint64_t place = 0; place < 100; ++place) {
+    if (const auto ahead = order.observe(place)) end = ahead->first + ahead->count;
+  }
+  ASSERT_GT(end, 140u);
+  const std::optional<PlaceRun> ahead = order.observe(end - 5);
+  ASSERT_TRUE(ahead);
+  EXPECT_EQ(ahead->first, end);
+}
+
+TEST(NameOrder, AWindowThatShrankGrowsByUseAlone) {
+  std::mt19937_64 random(6);
+  NameOrder order;
+  uint32_t window = order.window(), shrunk = 0;
+  uint64_t since = 0;  // used() when the window got its size
+  for (uint64_t place = 0; place < 50'000; ++place) {
+    if (random() % 10 >= 4) continue;
+    const uint64_t before = order.used();
+    order.observe(place);
+    if (order.window() == window) continue;
+    if (order.window() > window) {
+      EXPECT_GE(order.used() - since, window) << place;
+      since = order.used();
+    } else {
+      ++shrunk;
+      since = before;
+    }
+    window = order.window();
+  }
+  EXPECT_GT(shrunk, 0u);
+}
+
 TEST(NameOrder, GoesOnInTheNextDirectory) {
   NameOrder before;
   run(before, places(1000));

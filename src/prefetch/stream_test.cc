@@ -112,6 +112,22 @@ TEST(StreamTable, ManyReadsThatWaitAtOnceGrowTheWindowOnce) {
   EXPECT_LE(bytes_of(planned), 4 * kMiB);
 }
 
+TEST(StreamTable, AReaderThatWaitsWidensNoOthersWindow) {
+  constexpr uint64_t kOther = 512 * kMiB;
+  StreamTable alone(kGiB, {}), both(kGiB, {});
+  for (uint64_t at = 0; at < 16 * kMiB; at += kRead) {
+    EXPECT_EQ(bytes_of(both.observe({at, kRead})), bytes_of(alone.observe({at, kRead}))) << at;
+    both.observe({kOther + at, kRead});
+    both.reader_waited({kOther + at, kRead});
+  }
+}
+
+TEST(StreamTable, AReadAgainThatReachesFurtherGoesOn) {
+  StreamTable table(kGiB, {});
+  EXPECT_TRUE(table.observe({100 * kMiB, 4 * kKiB}).empty());
+  EXPECT_FALSE(table.observe({100 * kMiB, kRead}).empty());
+}
+
 TEST(StreamTable, WhatWasRefusedIsAskedForAgain) {
   StreamTable table(64 * kMiB, {});
   table.observe({0, kMiB});
@@ -147,6 +163,26 @@ TEST(StreamTable, AStreamWhoseFirstReadsComeBackToFrontIsFound) {
     planned += bytes_of(table.observe({64 * kMiB + offset, kRead}));
   }
   EXPECT_GE(planned, kMiB);
+}
+
+// 64 reads ahead of the stream, apart from each other.
+TEST(StreamTable, AStreamWaitsForWhatIsMissingBefore64Runs) {
+  constexpr uint64_t kPage = 4 * kKiB;
+  StreamTable table(kGiB, {});
+  for (uint64_t run = 0; run <= 64; ++run) {
+    EXPECT_TRUE(table.observe({64 * kMiB + 2 * run * kPage, kPage}).empty());
+  }
+  EXPECT_FALSE(table.observe({64 * kMiB + kPage, kPage}).empty());
+}
+
+TEST(StreamTable, ReadsAheadFromBackToFrontAreOneRun) {
+  constexpr uint64_t kPage = 4 * kKiB;
+  StreamTable table(kGiB, {});
+  table.observe({64 * kMiB, kPage});
+  for (uint64_t page = 200; page > 100; --page) {
+    EXPECT_TRUE(table.observe({64 * kMiB + page * kPage, kPage}).empty());
+  }
+  EXPECT_FALSE(table.observe({64 * kMiB + kPage, kPage}).empty());
 }
 
 TEST(StreamTable, AHoleThatTheKernelHadCachedDoesNotEndTheStream) {
@@ -211,6 +247,15 @@ TEST(StreamTable, StridesPlanNothing) {
     }
     EXPECT_EQ(planned, 0u) << "stride " << stride;
   }
+}
+
+TEST(StreamTable, AReaderThatLeavesOutAThirdPlansNothing) {
+  StreamTable table(4 * kGiB, {});
+  uint64_t planned = 0;
+  for (uint64_t at = kMiB; at < 256 * kMiB; at += 3 * kRead) {
+    planned += bytes_of(table.observe({at, 2 * kRead}));
+  }
+  EXPECT_EQ(planned, 0u);
 }
 
 TEST(StreamTable, RandomReadsAreNotAmplified) {

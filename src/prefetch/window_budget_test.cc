@@ -130,6 +130,13 @@ TEST_F(WindowBudgetTest, ALoneReaderGetsTheLargestWindow) {
   EXPECT_GE(reader.go_on(256 * kMiB), 48 * kMiB);
 }
 
+TEST_F(WindowBudgetTest, AWindowStaysWhileAllHaveWhatTheyWant) {
+  WindowBudget budget(64 * kMiB, clock());
+  Reader reader(budget, false);
+  reader.go_on(256 * kMiB);
+  for (int i = 0; i < 256; ++i) ASSERT_GE(reader.go_on(kMiB), 16 * kMiB) << i;
+}
+
 TEST_F(WindowBudgetTest, OnceMemoryIsShortOnlyThoseWhoWaitGetMore) {
   WindowBudget budget(64 * kMiB, clock());
   Reader patient(budget, false), starved(budget, true);
