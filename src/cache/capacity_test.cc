@@ -44,6 +44,35 @@ TEST(Capacity, APoolsShareIsTakenFromTheWhole) {
   EXPECT_EQ(whole->used(), 700'000u);
 }
 
+TEST(Charge, WhatIsUnlinkedIsHeldUntilItIsFreed) {
+  auto capacity = std::make_shared<Capacity>(1000);
+  {
+    Charge charge(capacity);
+    ASSERT_TRUE(charge.grow(100));
+    EXPECT_EQ(capacity->held(), 0u);
+    charge.hold();
+    charge.hold();
+    EXPECT_EQ(capacity->held(), 100u);
+    charge.shrink(40);
+    EXPECT_EQ(capacity->held(), 60u);
+    EXPECT_EQ(capacity->used(), 60u);
+  }
+  EXPECT_EQ(capacity->held(), 0u);
+  EXPECT_EQ(capacity->used(), 0u);
+}
+
+TEST(Charge, WhatCannotBeUnlinkedStaysCounted) {
+  auto capacity = std::make_shared<Capacity>(1000);
+  {
+    Charge charge(capacity);
+    ASSERT_TRUE(charge.grow(100));
+    charge.hold();
+    charge.never_give_back();
+    EXPECT_EQ(capacity->held(), 0u);
+  }
+  EXPECT_EQ(capacity->used(), 100u);
+}
+
 TEST(Capacity, ARefusedWriteMakesRoomOnceUntilOneIsTaken) {
   Capacity capacity(1'000'000);
   ASSERT_TRUE(capacity.reserve(600'000));

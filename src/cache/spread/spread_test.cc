@@ -2,6 +2,7 @@
 // Several cache directories: who has what, and what a failing disk costs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -275,6 +276,27 @@ TEST(SpreadStore, AllOfThemFailAndSoDoesTheStart) {
     disk.fault = [](FaultyDisk::Call, uint64_t) { return EIO; };
   });
   EXPECT_FALSE(store.opened);
+}
+
+TEST(SpreadStore, APackedRangeIsFoundInItsDirectory) {
+  TempDirectory a, b;
+  Spread store({small(a), small(b)});
+  const auto refs = objects(8);
+  for (const FileRefPtr& ref : refs) ASSERT_TRUE(store.write(ref));
+  store.flush();
+  ASSERT_EQ(count_held(store, refs), 8) << "from then on they are verified";
+  ASSERT_GT(store.objects(0), 0);
+  ASSERT_GT(store.objects(1), 0);
+  for (const FileRefPtr& ref : refs) {
+    const ByteRange range{100, 1000};
+    const std::optional<StoredRange> stored = store->stored(*ref, range);
+    ASSERT_TRUE(stored) << ref->key;
+    std::string bytes(range.size, '\0');
+    EXPECT_EQ(::pread(stored->fd, bytes.data(), bytes.size(), static_cast<off_t>(stored->offset)),
+              static_cast<ssize_t>(range.size));
+    EXPECT_EQ(bytes, content(*ref, range).to_string());
+  }
+  EXPECT_FALSE(store->stored(*object("other", 4096), {0, 10}));
 }
 
 TEST(SpreadStore, AQuotaIsSharedOutByCapacity) {
