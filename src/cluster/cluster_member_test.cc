@@ -23,6 +23,18 @@ WorkerId worker(const std::string& name) {
   return WorkerId(Id128::digest({&part, 1}));
 }
 
+// Grants leases once the test lets it.
+class SlowToGrant : public RegistryDoor {
+ public:
+  using RegistryDoor::RegistryDoor;
+  Task<Result<RegistryLease>> grant(Context context, seconds ttl) override {
+    Result<bool> opened = co_await gate->wait(context, "a gate");
+    if (!opened) co_return Error(opened.error());
+    co_return co_await RegistryDoor::grant(std::move(context), ttl);
+  }
+  const std::shared_ptr<SharedResult<bool>> gate = SharedResult<bool>::make();
+};
+
 class ClusterMemberTest : public ::testing::Test {
  protected:
   ClusterMemberTest()
@@ -223,6 +235,31 @@ TEST_F(ClusterMemberTest, OneOfTwoWithOneIdentitySaysSoAndIsBackWhenTheOtherHasL
   EXPECT_EQ(seen(), "a:7481");
   copy.reset();
   EXPECT_TRUE(wait_until([&] { return seen() == "a:7480" && !a->member->trouble(); }));
+}
+
+// Its record of an earlier run, say, at another address.
+TEST_F(ClusterMemberTest, RecordBeforeItsOwnIsNoNamesake) {
+  const WorkerInfo before{.id = worker("a"), .address = "elsewhere:7480", .capacity_bytes = kTiB};
+  ASSERT_TRUE(executor_.wait(registry_->commit(
+      Context::background(), {.puts = {{worker_key(before.id), encode_worker(before)}}})));
+  SlowToGrant door(*registry_);
+  const auto seen = SharedResult<bool>::make();
+  ClusterMemberOptions options{.cluster = "test", .ttl = std::chrono::minutes(10)};
+  options.self = {.id = before.id, .address = "a:7480", .capacity_bytes = kTiB};
+  options.on_view = [&, first = true](const ClusterViewPtr& view) mutable {
+    if (view->worker(before.id) != nullptr && std::exchange(first, false)) seen->set(true);
+  };
+  auto member = ClusterMember::start(door, std::move(options), executor_);
+  EXPECT_TRUE(executor_.wait(seen->wait(Context::background(), "the first view")));
+  const auto trouble = member->trouble();
+  EXPECT_FALSE(trouble) << trouble->to_string();
+  door.gate->set(true);
+  EXPECT_TRUE(wait_until([&] {
+    const ClusterViewPtr view = member->map().view();
+    return view->worker(before.id)->address == "a:7480";
+  }));
+  EXPECT_FALSE(member->trouble());
+  executor_.wait(member->stop(Context::background().with_timeout(seconds(5))));
 }
 
 TEST_F(ClusterMemberTest, WhoWaitsForNewsGetsThem) {

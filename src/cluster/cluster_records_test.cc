@@ -65,6 +65,23 @@ TEST(ClusterRecords, RubbishIsCorrupt) {
                            R"(", "capacity": 1}, {"worker": ")" + id + R"(", "capacity": 1}]})"));
 }
 
+TEST(ClusterRecords, UnitOfWeightsIsAPowerOfTwo) {
+  const auto with_unit = [](uint64_t unit) {
+    return decode_ring(R"({"members": [], "unit": )" + std::to_string(unit) + "}");
+  };
+  for (const uint64_t unit : {uint64_t{kMiB}, kRingUnit, kCoarseRingUnit}) {
+    const auto ring = with_unit(unit);
+    ASSERT_TRUE(ring) << ring.error().to_string();
+    EXPECT_EQ(ring->unit, unit);
+  }
+  for (const uint64_t unit :
+       {uint64_t{0}, uint64_t{kMiB / 2}, 3 * kRingUnit, 2 * kCoarseRingUnit}) {
+    const auto ring = with_unit(unit);
+    ASSERT_FALSE(ring) << unit;
+    EXPECT_EQ(ring.error().code(), StatusCode::kCorrupt);
+  }
+}
+
 RegistryView entries() {
   RegistryView view{.revision = 90};
   auto add = [&](std::string key, std::string value, RegistryRevision changed) {
@@ -119,6 +136,9 @@ TEST(ClusterView, TheLongestMountIsResponsible) {
   EXPECT_EQ(view.mount_of("/other")->path, "/");
   view.mounts.erase("/");
   EXPECT_EQ(view.mount_of("/other"), nullptr);
+  view.mounts["/models"] = {.path = "/models"};
+  ASSERT_NE(view.mount_of("/models/1"), nullptr);
+  EXPECT_EQ(view.mount_of("/models/1")->path, "/models");
 }
 
 }  // namespace

@@ -20,6 +20,18 @@ using testing::wait_until;
 
 constexpr auto kTtl = seconds(2);
 
+// Counts the changes that no registry could make.
+class CountingDoor : public RegistryDoor {
+ public:
+  using RegistryDoor::RegistryDoor;
+  Task<Result<RegistryRevision>> commit(Context context, RegistryChange change) override {
+    auto made = co_await RegistryDoor::commit(std::move(context), std::move(change));
+    if (!made && made.error().code() == StatusCode::kInvalidArgument) ++invalid;
+    co_return made;
+  }
+  std::atomic<int> invalid = 0;
+};
+
 class ElectionTest : public ::testing::Test {
  protected:
   ElectionTest() : registry_(EmbeddedRegistry::open({}, make_disk(executor_), executor_).value()) {}
@@ -134,6 +146,28 @@ TEST_F(ElectionTest, EntriesOfASessionChangeAndGo) {
   auto view = executor_.wait(registry_->list(Context::background(), "workers/a"));
   EXPECT_EQ(view->entries.at(0).value, "elsewhere");
   EXPECT_EQ(view->entries.at(0).lease, a->session->lease());
+}
+
+// While the registry cannot be reached both wait to be written.
+TEST_F(ElectionTest, PutAfterRemoveIsOneChange) {
+  CountingDoor door(*registry_);
+  auto session = RegistrySession::start(door, {.ttl = seconds(60)}, executor_);
+  const auto value = [&] {
+    const auto view = executor_.wait(registry_->list(Context::background(), "a"));
+    return view->entries.empty() ? "" : view->entries.front().value;
+  };
+  session->put("a", "1");
+  EXPECT_TRUE(wait_until([&] { return value() == "1"; }));
+  door.close();
+  session->remove("a");
+  session->put("a", "2");
+  door.open();
+  EXPECT_TRUE(wait_until([&] {
+    session->put("b", "x");  // it asks at once when there is something to put
+    return value() == "2";
+  }));
+  EXPECT_EQ(door.invalid, 0) << "no change both puts a key and removes it";
+  executor_.wait(session->stop(Context::background().with_timeout(seconds(5))));
 }
 
 }  // namespace

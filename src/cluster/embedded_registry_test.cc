@@ -62,6 +62,21 @@ TEST_F(EmbeddedRegistryTest, WhatHasNoLeaseOutlivesTheProcess) {
   EXPECT_GT(view.revision, last);
 }
 
+TEST_F(EmbeddedRegistryTest, RemovalOutlivesTheProcess) {
+  {
+    auto registry = open();
+    ASSERT_TRUE(registry) << registry.error().to_string();
+    ASSERT_TRUE(commit(**registry, {.puts = {{"mounts/a", "a"}, {"mounts/b", "b"}}}));
+    ASSERT_TRUE(commit(**registry, {.removals = {"mounts/a"}}));
+    executor_.wait((*registry)->stop());
+  }
+  auto registry = open();
+  ASSERT_TRUE(registry) << registry.error().to_string();
+  const RegistryView view = list(**registry);
+  ASSERT_EQ(view.entries.size(), 1u);
+  EXPECT_EQ(view.entries[0].key, "mounts/b");
+}
+
 TEST_F(EmbeddedRegistryTest, OneProcessHasIt) {
   auto first = open();
   ASSERT_TRUE(first);

@@ -76,6 +76,7 @@ TEST(EtcdCodec, RefusalsHaveTheirCodes) {
   EXPECT_EQ(etcd::refusal(429, R"({"code":8,"message":"mvcc: database space exceeded"})").code(),
             StatusCode::kNoSpace);
   EXPECT_EQ(etcd::refusal(404, "404 page not found").code(), StatusCode::kUnsupported);
+  EXPECT_EQ(etcd::refusal(405, "Method Not Allowed").code(), StatusCode::kUnsupported);
   EXPECT_EQ(etcd::refusal(400,
                           "CommonName of client sending a request against gateway will be "
                           "ignored and not used as expected\n")

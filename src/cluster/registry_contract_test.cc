@@ -279,6 +279,10 @@ TEST_P(RegistryContract, RefusesWhatCannotBe) {
   EXPECT_EQ(
       commit({.puts = {{"a", std::string(Registry::kValueBytesMax + 1, 'x')}}}).error().code(),
       StatusCode::kInvalidArgument);
+  const auto second_too_large =
+      commit({.puts = {{"b", "1"}, {"a", std::string(Registry::kValueBytesMax + 1, 'x')}}});
+  ASSERT_FALSE(second_too_large);
+  EXPECT_EQ(second_too_large.error().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(commit({.puts = {{"a", std::string(Registry::kValueBytesMax, 'x')}}}));
   EXPECT_EQ(executor_.wait(registry().grant(patient(), seconds(0))).error().code(),
             StatusCode::kInvalidArgument);

@@ -3,6 +3,7 @@
 // writes to the registry below the signatures.
 #include "cluster/signed_registry.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -15,6 +16,7 @@
 #include "cluster/registry_mirror.h"
 #include "cluster/told_test.h"
 #include "cluster/wait_until_test.h"
+#include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
@@ -27,6 +29,18 @@ using testing::wait_until;
 ClusterMount mount_at(const std::string& path, const std::string& source) {
   return {.path = path, .source = source};
 }
+
+// Refuses every change.
+class RefusingDoor : public RegistryDoor {
+ public:
+  RefusingDoor(Registry& behind, StatusCode why) : RegistryDoor(behind), why_(why) {}
+  Task<Result<RegistryRevision>> commit(Context, RegistryChange) override {
+    co_return error(why_, "made to fail");
+  }
+
+ private:
+  const StatusCode why_;
+};
 
 class SignedRegistryTest : public ::testing::Test {
  protected:
@@ -156,6 +170,26 @@ TEST_F(SignedRegistryTest, EachRecordIsCountedOnce) {
   EXPECT_NE(first.changed, again);
 }
 
+TEST_F(SignedRegistryTest, RejectedRecordIsCountedByReason) {
+  const auto counted = [](std::string_view reason) {
+    const std::string labels = fmt::format("reason=\"{}\"", reason);
+    for (const MetricSample& sample : metrics_samples()) {
+      const bool is_it = sample.name == "leat_cluster_rejected_records_total";
+      if (is_it && sample.labels == labels) return sample.value;
+    }
+    return -1.0;
+  };
+  const double unsigned_before = counted("unsigned"), unknown_before = counted("unknown_key");
+  put(*stranger_, "a", "x");
+  list(*worker_);
+  EXPECT_EQ(counted("unsigned"), unsigned_before + 1);
+  EXPECT_EQ(counted("unknown_key"), unknown_before);
+  put(*worker(std::make_shared<KnownKeys>(std::vector<std::string>{"two"})), "b", "theirs");
+  list(*worker_);
+  EXPECT_EQ(counted("unsigned"), unsigned_before + 1);
+  EXPECT_EQ(counted("unknown_key"), unknown_before + 1);
+}
+
 TEST_F(SignedRegistryTest, WatchShowsForgedChangeAsRemoval) {
   auto watched = worker(keys_);
   std::stop_source stop;
@@ -198,6 +232,12 @@ TEST_F(SignedRegistryTest, PutReplacesHiddenRecord) {
   auto taken = commit(*worker_, {.conditions = {{"a", 0}}, .puts = {{"a", "again"}}});
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().code(), StatusCode::kChanged);
+}
+
+TEST_F(SignedRegistryTest, HiddenRecordBesideAbsentIsReplaced) {
+  put(*stranger_, "b", "theirs");
+  EXPECT_TRUE(commit(*worker_, {.conditions = {{"a", 0}, {"b", 0}}, .puts = {{"b", "ours"}}}));
+  EXPECT_EQ(value(*worker_, "b"), "ours");
 }
 
 TEST_F(SignedRegistryTest, ReservedKeyIsAbsentAndCanBeTaken) {
@@ -302,6 +342,21 @@ TEST_F(SignedRegistryTest, SecretsAreExchangedInSteps) {
   EXPECT_EQ(value(*reader, "w"), "worker");
   EXPECT_EQ(list(*reader, "w").entries.at(0).lease, lease);
   EXPECT_EQ(value(*reader, "evil"), "");
+}
+
+TEST_F(SignedRegistryTest, SigningAgainPassesOverChanges) {
+  put(*worker_, "m", "mount");
+  const auto keys = std::make_shared<KnownKeys>(std::vector<std::string>{"two", "one"});
+  const auto sign_again = [&](StatusCode why) {
+    const auto signer =
+        SignedRegistry::create(std::make_unique<RefusingDoor>(*stranger_, why), keys, "test");
+    return executor_.wait(signer->sign_again(Context::background()));
+  };
+  EXPECT_EQ(sign_again(StatusCode::kChanged), 0u) << "another worker has put it meanwhile";
+  EXPECT_EQ(sign_again(StatusCode::kNotFound), 0u) << "its lease has gone";
+  const auto lost = sign_again(StatusCode::kUnavailable);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code(), StatusCode::kUnavailable);
 }
 
 TEST_F(SignedRegistryTest, NewKeysReachAMirror) {
