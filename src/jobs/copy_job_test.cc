@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::random_content;
 
@@ -32,6 +33,7 @@ class MadeCopier : public FileCopier {
         --copier_.lost_in_midst;
         co_return error(StatusCode::kUnavailable, "lost");
       }
+      if (copier_.outdated == file_->version) co_return error(StatusCode::kChanged, "changed");
       if (copier_.refuses == goal_.to) co_return error(StatusCode::kPermissionDenied, "no");
       if (next_ < file_->size) co_return CopyStep{CopyState::kMore, range.size};
       copier_.copied[goal_.to + (goal_.key.empty() ? "" : "|" + goal_.key)] = goal_;
@@ -52,6 +54,7 @@ class MadeCopier : public FileCopier {
   std::map<std::string, CopyGoal> copied;
   std::set<std::string> there;
   std::string refuses;
+  Version outdated = Version::etag("none");  // of which nothing is there any more
   int lost_in_midst = 0, steps = 0;
 };
 
@@ -61,7 +64,7 @@ class CopyJobTest : public testing::JobRig {
     JobTableOptions options;
     options.copier = &copier_;
     start(options);
-    mount("/out", std::make_shared<testing::MemorySource>("out"));
+    mount("/out", out_);
     source_->put("top", random_content(10, 1));
     source_->put("a/1", random_content(20, 2));
     source_->put("a/deep/2", "");
@@ -75,7 +78,20 @@ class CopyJobTest : public testing::JobRig {
     return wait(started->id);
   }
 
+  std::vector<std::string> names_in(const std::string& path) {
+    std::vector<std::string> names;
+    const Result<ListingPtr> listing = list(path);
+    EXPECT_TRUE(listing) << listing.error().to_string();
+    if (!listing) return names;
+    for (Listing::Cursor cursor = (*listing)->from(0); cursor.next();) {
+      names.emplace_back(cursor.view().name);
+    }
+    return names;
+  }
+
   MadeCopier copier_;
+  const std::shared_ptr<testing::MemorySource> out_ =
+      std::make_shared<testing::MemorySource>("out");
 };
 
 TEST_F(CopyJobTest, WhatLiesInADirectoryGoesIntoTheOther) {
@@ -134,6 +150,30 @@ TEST_F(CopyJobTest, AFileWhoseWorkerIsLostBeginsAgain) {
   EXPECT_EQ(job.progress.bytes_fetched, size);
   EXPECT_EQ(copier_.copied.size(), 1u);
   EXPECT_EQ(copier_.steps, 7);
+}
+
+TEST_F(CopyJobTest, ChangedFileIsCopiedInItsNewVersion) {
+  copier_.outdated = lookup("/data/a/1").ref->version;
+  source_->put("a/1", random_content(50, 6));
+  const JobInfo job = copy("/data/a/1", "/out/new");
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.files_done, 1u);
+  EXPECT_EQ(job.progress.bytes_total, 50u);
+  EXPECT_EQ(job.progress.bytes_done, 50u);
+  EXPECT_TRUE(copier_.copied.contains("/out/new"));
+}
+
+// Others wrote it, so what this catalog lists is older.
+TEST_F(CopyJobTest, NamesOfTheCopyAreSeenAtItsEnd) {
+  out_->put("x/old", "1");
+  out_->put("x/a/old", "1");
+  ASSERT_THAT(names_in("/out/x"), ElementsAre("a", "old"));
+  ASSERT_THAT(names_in("/out/x/a"), ElementsAre("old"));
+  out_->put("x/top", "1");
+  out_->put("x/a/1", "1");
+  ASSERT_EQ(copy("/data", "/out/x").state, JobState::kDone);
+  EXPECT_THAT(names_in("/out/x"), ElementsAre("a", "old", "top"));
+  EXPECT_THAT(names_in("/out/x/a"), ElementsAre("1", "old"));
 }
 
 TEST_F(CopyJobTest, PlacesThatCannotBeAreRefused) {

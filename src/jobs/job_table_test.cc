@@ -83,6 +83,36 @@ TEST_F(JobTableTest, AFailureToFreeIsSaidOnce) {
   executor_.wait(jobs.stop());
 }
 
+TEST_F(JobTableTest, CorruptBlocksFailAVerification) {
+  class CorruptTarget : public HostTarget {
+   public:
+    using HostTarget::HostTarget;
+    Task<Content> content(Context, uint64_t) override {
+      co_return Content{.objects = 3, .bytes = 30};
+    }
+    Task<Result<>> verify(Context, uint64_t, HostCache::StepListener listener) override {
+      listener({.bytes = 10, .objects = 1, .corrupt_blocks = 1});
+      listener({.bytes = 20, .objects = 2, .corrupt_blocks = 1});
+      co_return Result<>();
+    }
+  };
+  start();
+  CorruptTarget corrupt(*fetcher_, store_, nullptr, executor_);
+  JobTable jobs({}, *catalog_, &corrupt, executor_);
+  const uint64_t id = jobs.start(JobKind::kVerify, "/")->id;
+  const JobInfo job = executor_.wait(jobs.wait(Context::background(), id)).value();
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_TRUE(job.progress.planned);
+  EXPECT_EQ(job.progress.files_total, 3u);
+  EXPECT_EQ(job.progress.files_done, 3u);
+  EXPECT_EQ(job.progress.bytes_total, 30u);
+  EXPECT_EQ(job.progress.bytes_done, 30u);
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_EQ(job.errors[0].status.code(), StatusCode::kCorrupt);
+  EXPECT_THAT(job.errors[0].status.message(), HasSubstr("2 blocks"));
+  executor_.wait(jobs.stop());
+}
+
 TEST_F(JobTableTest, FreeOfNothingSaysWhy) {
   start();
   JobInfo job = run(JobKind::kFree, "/elsewhere");

@@ -15,6 +15,31 @@ using testing::wait_until;
 
 class LoadJobTest : public testing::JobRig {};
 
+Task<Result<>> put_often(FoundDirectories* found, size_t times) {
+  const ListingPtr none = Listing::of({}, {});
+  for (size_t i = 0; i < times; ++i) {
+    LEAT_CO_CHECK_OK(co_await found->put(Context::background(), {"/data", none}));
+  }
+  co_return Result<>();
+}
+
+TEST(FoundDirectories, AFullOneTakesNothingMore) {
+  Executor executor;
+  FoundDirectories found;
+  ASSERT_TRUE(executor.wait(put_often(&found, FoundDirectories::kDirectoriesMax)));
+  std::stop_source stop;
+  stop.request_stop();
+  const Context gone = Context::background().with_cancel(stop.get_token());
+  const auto put = [&] {
+    return executor.wait(found.put(gone, {"/data/last", Listing::of({}, {})}));
+  };
+  const Result<> full = put();
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code(), StatusCode::kCancelled);
+  EXPECT_EQ(executor.wait(found.take())->path, "/data");
+  EXPECT_TRUE(put());
+}
+
 TEST_F(LoadJobTest, LoadsATreeOnceWithNestedMounts) {
   start();
   auto other = std::make_shared<testing::MemorySource>("other");
@@ -198,6 +223,22 @@ TEST_F(LoadJobTest, ACacheWithoutRoomEndsTheLoadEarly) {
   EXPECT_TRUE(said);
 }
 
+TEST_F(LoadJobTest, FilesThatAFullCacheEndsAreNoErrors) {
+  start({.load = {.pieces_max = 1, .refusals_max = 1}});
+  for (int i = 0; i < 10; ++i) source_->put("dir/" + std::to_string(i), random_content(1000, i));
+  store_.set_capacity(0);
+  source_->hold_reads();
+  const uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
+  wait_until([&] { return source_->held() == 1 && jobs_->find(id)->progress.planned; });
+  source_->release_reads();
+  const JobInfo job = wait(id);
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.progress.errors, 2u) << "the file that was refused, and the job";
+  for (const JobError& failed : job.errors) {
+    EXPECT_EQ(failed.status.code(), StatusCode::kNoSpace) << failed.path;
+  }
+}
+
 // Nothing that a user of the mount could do would make a later load complete.
 TEST_F(LoadJobTest, KeysThatCannotBeNamesAreCountedAndNamed) {
   start();
@@ -238,6 +279,7 @@ TEST_F(LoadJobTest, WhatIsNotThereAnyMoreAtTheEndFailsTheJob) {
 TEST_F(LoadJobTest, WhatIsNotThereAnyMoreIsLoadedAgainWhereThatIsAskedFor) {
   start({.load = {.rounds_max = 2}});
   source_->put("dir/a", random_content(5000, 1));
+  source_->put("dir//c", "no name");
   ASSERT_EQ(run(JobKind::kLoad, "/data").state, JobState::kDone);
   source_->put("dir/b", random_content(3000, 2));
   catalog_->invalidate("/data");
@@ -251,6 +293,7 @@ TEST_F(LoadJobTest, WhatIsNotThereAnyMoreIsLoadedAgainWhereThatIsAskedFor) {
   EXPECT_EQ(job.progress.files_done, 2u);
   EXPECT_EQ(job.progress.files_total, 2u);
   EXPECT_EQ(job.progress.bytes_done, 8000u);
+  EXPECT_EQ(job.progress.names_skipped, 1u) << "of the last round alone";
   EXPECT_TRUE(cached("/data/dir/a"));
 }
 

@@ -60,5 +60,16 @@ TEST_F(RefreshJobTest, OfAFileOrOfWhatWentOrWasNever) {
   EXPECT_EQ(run(JobKind::kRefresh, "/nowhere").state, JobState::kFailed);
 }
 
+TEST_F(RefreshJobTest, StoreThatDoesNotAnswerIsAskedOnce) {
+  start();
+  for (const char* key : {"a/b/x", "a/c/y"}) source_->put(key, "1");
+  for (const char* path : {"/data", "/data/a", "/data/a/b", "/data/a/c"}) ASSERT_TRUE(list(path));
+  source_->fail_next(StatusCode::kPermissionDenied, 1);
+  const JobInfo job = run(JobKind::kRefresh, "/data/a");
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.progress.errors, 1u);
+  EXPECT_EQ(job.progress.files_total, 0u) << "nothing below it is asked for";
+}
+
 }  // namespace
 }  // namespace leat

@@ -95,6 +95,30 @@ TEST_F(PeerTargetTest, VerifyAddsUpAllWorkers) {
       target_.verify(Context::background().with_timeout(std::chrono::seconds(3)), 2, add)));
 }
 
+TEST_F(PeerTargetTest, VerifyNamesWhatAWorkerCouldNotDo) {
+  class TroubledPeer : public testing::MadePeer {
+   public:
+    using MadePeer::MadePeer;
+    Task<PeerReply<UpkeepVerify>> verify(Context, uint64_t) override {
+      UpkeepVerify ended{.ended = true, .trouble = "the disk is gone"};
+      co_return PeerReply<UpkeepVerify>{PeerReach::kAnswered, std::move(ended), 1};
+    }
+  };
+  testing::MadeMap map;
+  const auto peer =
+      std::make_shared<TroubledPeer>(worker_id(1), std::make_shared<testing::MemorySource>(), map);
+  PeerTable table([&](const WorkerInfo&) { return peer; });
+  ClusterView view{.cluster = "made", .ring = Ring(1, {{worker_id(1), 1}})};
+  view.workers[worker_id(1)] = {.id = worker_id(1), .address = "w1:1"};
+  table.update(view);
+  map.set(view);
+  PeerTarget target(map, table, executor_);
+  const auto looked = executor_.wait(target.verify(patient(), 1, [](const VerifyStep&) {}));
+  ASSERT_FALSE(looked);
+  EXPECT_TRUE(looked.error().message().contains("w1:1")) << looked.error().message();
+  EXPECT_TRUE(looked.error().message().contains("the disk is gone")) << looked.error().message();
+}
+
 TEST_F(PeerTargetTest, WhatIsMountedNoMoreIsNotFound) {
   const FileRefPtr gone = file("gone/file", 10);
   EXPECT_EQ(executor_.wait(target_.ensure(patient(), gone, {0, 10})).error().code(),
