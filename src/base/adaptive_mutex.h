@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdaptiveMutex: a mutex for sections of some ten nanoseconds that all threads pass all the time.
-// Who finds it taken looks again for a moment before sleeping: going to sleep and being woken costs
-// a hundred times what the section does.
+// AdaptiveMutex: a mutex for critical sections of about ten nanoseconds that all threads enter
+// constantly. A thread that finds it locked spins briefly before it sleeps: a sleep and a wake-up
+// cost a hundred times what the section does.
 #pragma once
 
 #include <pthread.h>

@@ -10,12 +10,13 @@
 namespace leat {
 
 std::string base64(std::string_view bytes);
-// Nothing for what is not the encoding of anything: other characters, blanks, a length that is no
-// multiple of four, padding that is missing or in the middle.
+// Returns nothing if `text` is not a valid encoding: other characters, blanks, a length that is no
+// multiple of four, or padding that is missing or in the middle.
 std::optional<std::string> from_base64(std::string_view text);
 
 std::string base64url(std::string_view bytes);
-// Nothing for what base64url() does not write: padding, and bits left over that are not zero, too.
+// Returns nothing for text that base64url() does not write, including padding and non-zero leftover
+// bits.
 std::optional<std::string> from_base64url(std::string_view text);
 
 }  // namespace leat

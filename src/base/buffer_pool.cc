@@ -16,22 +16,22 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = 2 << 20;
-// Below it a buffer is small.
+// Smaller buffers count as small.
 constexpr size_t kSmallestPower = 64 << 10;
 constexpr size_t kLargestKept = 16 << 20;
-// Of what is kept, small buffers are at most a 16th: they must not take the room of large ones. A
-// few are enough, since one comes for each that goes. Without any the heap falls to pieces: malloc
-// finds no aligned page where just one is free between others. Measured with glibc 2.36, 160,000
-// ranges of 200 bytes one after the other through 256 MiB: 234 MiB resident; 880, and more with
-// each, without this and the header below.
+// Small buffers take at most a 16th of the kept bytes, so that they do not displace large ones. A
+// few are enough, since each release is followed by an allocation. Without any the heap fragments:
+// malloc finds no aligned page if only a single one is free between used blocks. Measured with
+// glibc 2.36, 160,000 ranges of 200 bytes one after the other through 256 MiB: 234 MiB resident.
+// Without this and kMallocHeader: 880 MiB, and more with each range.
 constexpr size_t kSmallShare = 16;
-// What malloc has of its own in front of a piece. A small buffer has so much less than whole pages,
-// and the next one lies beside it; with whole pages each would take one more.
+// Bytes of malloc's own header in front of a block. A small buffer is smaller than whole pages by
+// this size, so that the next one follows directly; otherwise each would take one page more.
 constexpr size_t kMallocHeader = 16;
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define LEAT_NO_BUFFER_POOL  // a use after free must be one
+#define LEAT_NO_BUFFER_POOL  // a use after free must stay one
 #endif
 #endif
 #ifdef LEAT_NO_BUFFER_POOL
@@ -68,9 +68,9 @@ struct Pool {
   }
 
   std::mutex mutex;                                    // leaf
-  std::array<std::vector<std::byte*>, kClasses> free;  // never grown: giving back cannot throw
+  std::array<std::vector<std::byte*>, kClasses> free;  // never grows: a release cannot throw
   size_t bytes = 0;
-  size_t small_bytes = 0;  // of these
+  size_t small_bytes = 0;  // part of `bytes`
   size_t bytes_max = kBufferBytesKept;
 
   bool room(size_t more) const {
@@ -87,7 +87,7 @@ struct Pool {
   }
 };
 
-// Never destroyed: buffers may be given back until the last thread has ended.
+// Never destroyed: buffers may be released until the last thread has ended.
 Pool& pool() {
   static Pool* const the_pool = new Pool;
   return *the_pool;
@@ -97,9 +97,9 @@ std::byte* allocate(size_t bytes) {
   const bool huge = bytes >= kHugePage;
   void* memory = nullptr;
   const size_t size = small(bytes) ? bytes - kMallocHeader : bytes;
-  // Not aligned_alloc(), of which a size must be a multiple of the alignment.
+  // Not aligned_alloc(), which requires a size that is a multiple of the alignment.
   if (::posix_memalign(&memory, huge ? kHugePage : kPage, size) != 0) throw std::bad_alloc();
-  if (huge) ::madvise(memory, bytes, MADV_HUGEPAGE);  // only advice
+  if (huge) ::madvise(memory, bytes, MADV_HUGEPAGE);  // only a hint
   return static_cast<std::byte*>(memory);
 }
 
@@ -137,7 +137,7 @@ void give_buffer_memory(std::byte* memory, size_t size) noexcept {
     Pool& to = pool();
     std::lock_guard lock(to.mutex);
     auto& free = to.free[class_of(bytes)];
-    // Room for the pointer first: giving back must not throw.
+    // Check the capacity first: a release must not throw.
     if (to.room(bytes) && free.size() < free.capacity()) {
       free.push_back(memory);
       to.comes(bytes);

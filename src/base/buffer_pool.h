@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for Buffers. What they give back is kept for the next ones: fresh memory costs a page
-// fault and the zeroing of every page, more than copying into it, and small buffers that come and
-// go would leave holes in the heap. Thread-safe.
+// Memory for Buffers. The pool keeps released memory for reuse. Fresh memory costs a page fault and
+// the zeroing of every page, more than a copy into it; small short-lived buffers would also
+// fragment the heap. Thread-safe.
 #pragma once
 
 #include <cstddef>
 
 namespace leat {
 
-// What memory for `size` bytes takes, grows with it: whole pages below 64 KiB, a power of two up to
-// 2 MiB, whole huge pages above.
+// Returns the bytes that an allocation of `size` bytes takes. The granularity grows: whole pages
+// below 64 KiB, a power of two up to 2 MiB, whole huge pages above.
 size_t buffer_memory_bytes(size_t size);
 
-// At least `size` bytes (not 0), page-aligned, not zeroed. Throws std::bad_alloc.
+// Returns at least `size` bytes (not 0), page-aligned, not zeroed. Throws std::bad_alloc.
 std::byte* take_buffer_memory(size_t size);
-// `size` as it was taken.
+// Releases memory. `size` is the one passed to take_buffer_memory().
 void give_buffer_memory(std::byte* memory, size_t size) noexcept;
 
-// Bytes that are kept now, at most kBufferBytesKept or what was last said.
+// Returns the bytes that the pool keeps now: at most kBufferBytesKept or the last limit that was
+// set.
 size_t buffer_bytes_kept();
 inline constexpr size_t kBufferBytesKept = 64 << 20;
-// For a host with little memory. What is kept already goes only when it is used.
+// Lowers the limit, for a host with little memory. Memory above it leaves the pool only when it is
+// reused.
 void keep_buffer_bytes(size_t bytes_max);
 
 }  // namespace leat

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffer: memory that is filled once. Bytes: an immutable, shared view over one or several pieces
-// of such memory, so that a read that spans fetch units travels from store to door without a copy.
+// of such memory. A read that spans fetch units travels from the store to the frontend without a
+// copy.
 #pragma once
 
 #include <sys/uio.h>
@@ -28,7 +29,7 @@ class Buffer {
   const std::byte* data() const { return data_.get(); }
   std::span<std::byte> span() { return {data(), size_}; }
   std::span<const std::byte> span() const { return {data(), size_}; }
-  // Forgets the bytes after `size`, which may not be larger than size().
+  // Drops the bytes after `size`, which may not be larger than size().
   void truncate(size_t size) {
     LEAT_CHECK(size <= size_);
     size_ = size;
@@ -40,7 +41,7 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// One contiguous piece and whatever keeps it alive.
+// One contiguous piece, and the owner that keeps it alive.
 struct Slice {
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
@@ -49,7 +50,7 @@ struct Slice {
   std::span<const std::byte> span() const { return {data, size}; }
 };
 
-// Cheap to copy. Thread-safe in the way of an immutable value.
+// Cheap to copy. As thread-safe as any immutable value.
 class Bytes {
  public:
   Bytes() = default;
@@ -63,13 +64,14 @@ class Bytes {
 
   void append(Slice slice);
   void append(const Bytes& more);
-  // The part from `offset`, at most `size` long; `offset` may not be past the end.
+  // Returns the part from `offset`, at most `size` long. `offset` may not be past the end.
   Bytes sub(size_t offset, size_t size) const;
 
   // Copies everything to `to`, which must be at least size() long.
   void copy_to(std::span<std::byte> to) const;
   std::string to_string() const;
-  // The pieces as an I/O vector for writev and fuse_reply_iov; valid while this object lives.
+  // Returns the pieces as an I/O vector for writev and fuse_reply_iov. Valid while this object
+  // lives.
   std::vector<iovec> to_iovec() const;
 
  private:

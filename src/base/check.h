@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LEAT_CHECK: broken invariants of our own. Always on, aborts with place and text. Never for
-// outside input, which gets a Status.
+// LEAT_CHECK: asserts an invariant of our own code. Always on; aborts with file, line and
+// condition. Never for outside input, which gets a Status.
 #pragma once
 
 namespace leat::internal {

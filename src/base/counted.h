@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers with what they count, as people read them: "1 file", "3 files".
+// Formats numbers together with the noun that they count: "1 file", "3 files".
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace leat {
 
-// `noun` for one; with an s for any other number, or `nouns` where that is given.
+// Uses `noun` for 1. For any other number it uses `nouns`, or `noun` with an "s" if `nouns` is
+// empty.
 std::string counted(uint64_t number, std::string_view noun, std::string_view nouns = {});
 
 }  // namespace leat

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ISA-L picks the fastest form that the processor has. Its function neither inverts at the start
-// nor at the end, and takes an int length.
+// ISA-L selects the fastest form that the processor supports. Its function inverts neither at the
+// start nor at the end, and takes an int length.
 #include "base/crc32c.h"
 
 #include <isa-l/crc.h>

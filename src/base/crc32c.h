@@ -8,7 +8,7 @@
 
 namespace leat {
 
-// CRC of `data`, continuing from `seed` (the CRC of what came before; 0 to start).
+// Returns the CRC of `data`, continued from `seed` (the CRC of the preceding bytes; 0 to start).
 uint32_t crc32c(std::span<const std::byte> data, uint32_t seed = 0);
 
 }  // namespace leat

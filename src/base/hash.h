@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fixed 64-bit hashes for what is persisted or places data. std::hash is neither fixed nor allowed.
+// Fixed 64-bit hashes for data that is persisted or that decides placement. std::hash is not fixed,
+// so it is not allowed there.
 #pragma once
 
 #include <cstdint>

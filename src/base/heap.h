@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C library's heap: what of it lies unused between what is used. Such memory is kept for what
-// comes, and with threads that allocate in turn there may be several times as much of it as is in
-// use.
+// The unused part of the C library's heap: free memory between allocated blocks. malloc keeps it
+// for later allocations. If several threads allocate in turn, it can be several times as large as
+// the used part.
 #pragma once
 
 #include <cstdint>
 
 namespace leat {
 
-// Bytes.
+// Returns the unused bytes of the heap.
 uint64_t unused_heap_bytes();
 
-// Gives whole pages of it back to the system where it is more than `most`; whether it did. Takes
-// milliseconds for a heap of hundreds of MiB, in which others wait for memory.
+// Returns whole free pages to the system if more than `most` bytes are unused. Returns whether it
+// did. Takes milliseconds for a heap of hundreds of MiB, during which other threads wait for
+// memory.
 bool trim_heap(uint64_t most);
 
 }  // namespace leat

@@ -47,13 +47,13 @@ Id128 Id128::random() {
 }
 
 Id128 Id128::digest(std::span<const std::string_view> parts) {
-  // Looking the algorithm up and making a context cost more than a digest of a few dozen bytes.
+  // Fetching the algorithm and creating a context cost more than a digest of a few dozen bytes.
   static EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   thread_local const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(
       EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   LEAT_CHECK(sha256 != nullptr && context != nullptr);
   LEAT_CHECK(EVP_DigestInit_ex2(context.get(), sha256, nullptr) == 1);
-  // Short parts are gathered, since each update costs as much as a dozen bytes.
+  // Gather short parts, since each update costs as much as a dozen bytes.
   std::array<uint8_t, 512> gathered;
   size_t used = 0;
   auto add = [&](const void* bytes, size_t size) {

@@ -25,8 +25,9 @@ struct Id128 {
   static std::optional<Id128> from_hex(std::string_view text);
   // From the kernel's random generator.
   static Id128 random();
-  // The first 16 bytes of SHA-256 over the parts, each preceded by its length as 8 little-endian
-  // bytes, so that ("ab","c") and ("a","bc") differ. Fixed for ever: it names data on disk.
+  // Returns the first 16 bytes of SHA-256 over the parts. Each part is preceded by its length as 8
+  // little-endian bytes, so that ("ab","c") and ("a","bc") differ. Fixed for ever: it names data on
+  // disk.
   static Id128 digest(std::span<const std::string_view> parts);
 
   // The bits are uniform already, so any 64 of them are a hash.

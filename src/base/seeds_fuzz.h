@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fuzzers begin with: files that the writers of a format made just now, so that none is kept
-// in the tree and all are of the current format.
+// Seeds of the fuzzers. The writers of a format produce them at start, so that the tree holds none
+// and all have the current format.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace leat {
 
-// Of LLVMFuzzerInitialize: the folder of seeds, which is the first argument that is no option, made
-// if need be.
+// For LLVMFuzzerInitialize: returns the folder of seeds, which is the first argument that is no
+// option. Creates it if needed. Empty if there is no such argument.
 inline std::string seed_folder(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (argv[i][0] == '-') continue;
@@ -36,7 +36,7 @@ inline std::vector<std::byte> bytes_of(const uint8_t* data, size_t size) {
   return {from, from + size};
 }
 
-// A checksum that fits, so that what lies behind it is reached, too.
+// Writes a matching checksum, so that the fuzzer also reaches the code behind the check.
 inline void put_crc(std::span<std::byte> bytes, size_t at, uint32_t crc) {
   if (at + sizeof crc <= bytes.size()) std::memcpy(bytes.data() + at, &crc, sizeof crc);
 }

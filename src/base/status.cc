@@ -52,7 +52,8 @@ std::string_view to_string(StatusCode code) {
 
 namespace {
 
-// Whether `sentence` stands in `text` as a whole: between its ends, ": " and "; ".
+// Returns whether `text` contains `sentence` as a whole, delimited by an end of the text, ": " or
+// "; ". A comma may follow it, too.
 bool says(std::string_view text, std::string_view sentence) {
   auto begins = [&](size_t at) {
     return at == 0 ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status and Result: how every room reports failure. No exception crosses a room; a code exists
-// only because some caller reacts to it, everything else is in the message.
+// Status and Result: how every module reports failure. No exception crosses a module. A code exists
+// only because some caller reacts to it; everything else is in the message.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,30 @@
 namespace leat {
 
 enum class StatusCode : uint8_t {
-  kInternal = 1,      // a defect, or an answer nobody expected
+  kInternal = 1,      // a defect, or an unexpected response
   kInvalidArgument,   // the request can never succeed as it stands
   kNotFound,          // no such object, path, mount or page
-  kExists,            // it is there already
+  kExists,            // it exists already
   kNotDirectory,      // a path component is a file
-  kIsDirectory,       // a file was wanted
-  kPermissionDenied,  // the store or the catalog refused this principal
-  kReadOnly,          // the mount does not take changes
-  kChanged,           // the object is no longer the version that was asked for (ESTALE)
+  kIsDirectory,       // a file was expected
+  kPermissionDenied,  // the store or the catalog denied this principal
+  kReadOnly,          // the mount does not accept changes
+  kChanged,           // the object no longer has the requested version (ESTALE)
   kOutOfRange,        // offset past the end
-  kUnavailable,       // store or daemon cannot be reached or is failing; worth trying again
-  kThrottled,         // the store asked for fewer requests
+  kUnavailable,       // store or daemon is unreachable or failing; retry may help
+  kThrottled,         // the store requested a lower request rate
   kTimedOut,          // the deadline passed
-  kCancelled,         // the caller gave up
+  kCancelled,         // the caller cancelled
   kCorrupt,           // a checksum or a format did not match
   kNoSpace,           // capacity or disk is full
   kUnsupported,       // store, kernel or build lacks it
-  kBusy,              // held by someone else; try later
+  kBusy,              // locked by another party; try later
 };
 
 // Stable lower-case name, as it appears in logs, JSON and metrics: "not_found".
 std::string_view to_string(StatusCode code);
 
-// An error. Small and cheap to move; `cause` is the chain of what lay below, innermost last.
+// An error. Small and cheap to move. `cause` is the chain of underlying errors, innermost last.
 class [[nodiscard]] Status {
  public:
   Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
@@ -49,8 +49,8 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
   const Status* cause() const { return cause_.get(); }
 
-  // "cannot read s3://b/k: store answered 503 SlowDown: …", causes joined by ": ". A cause that a
-  // message above it says already is not repeated.
+  // Returns "cannot read s3://b/k: store answered 503 SlowDown: …", causes joined by ": ". Omits a
+  // cause that a message above it already contains.
   std::string to_string() const;
 
   // The same code with one more sentence of context in front.

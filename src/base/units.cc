@@ -55,7 +55,7 @@ constexpr std::array kTimeUnits = {
     TimeUnit{"h", 3600e9}, TimeUnit{"m", 60e9}, TimeUnit{"s", 1e9},
 };
 
-constexpr double kNanosecondsMax = 9.2e18;  // what int64_t holds, rounded down
+constexpr double kNanosecondsMax = 9.2e18;  // maximum of int64_t, rounded down
 constexpr double kBytesMax = 9.2e18;
 
 }  // namespace

@@ -16,14 +16,15 @@ inline constexpr uint64_t kMiB = 1024 * kKiB;
 inline constexpr uint64_t kGiB = 1024 * kMiB;
 inline constexpr uint64_t kTiB = 1024 * kGiB;
 
-// Binary units with or without "iB" ("64K" = "64KiB" = 65536); "KB", "MB" … are decimal. A bare
-// number is bytes. Fractions are allowed. kInvalidArgument says what was wrong.
+// Accepts binary units with or without "iB" ("64K" = "64KiB" = 65536); "KB", "MB" … are decimal. A
+// bare number is bytes. Fractions are allowed. The message of kInvalidArgument says what is wrong.
 Result<uint64_t> parse_bytes(std::string_view text);
 
 // Shortest exact-looking form with binary units: "0 B", "64.0 KiB", "1.5 GiB".
 std::string format_bytes(uint64_t bytes);
 
-// "250ms", "60s", "5m", "1h30m", "7d"; a bare number is refused, since its unit would be a guess.
+// Accepts "250ms", "60s", "5m", "1h30m", "7d". Rejects a bare number, since its unit would be a
+// guess.
 Result<std::chrono::nanoseconds> parse_duration(std::string_view text);
 
 // "250ms", "60s", "5m", "1h30m".

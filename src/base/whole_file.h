@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files read to their end. Streams of the standard library throw out of their iterators when a read
-// fails, as it does of a directory, or in /proc when the process has just gone.
+// Reads files to their end. Standard streams throw from their iterators when a read fails. That
+// happens for a directory, or in /proc when the process has just ended.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace leat {
 
-// What is at `path`, also in /proc, where files have no size; of one with more than `last_bytes`
-// its end. The failure names the path.
+// Returns the content of the file at `path`, also in /proc, where files have no size. Returns only
+// the last `last_bytes` of a larger regular file. Errors name the path.
 Result<std::string> read_whole_file(const std::string& path, uint64_t last_bytes = UINT64_MAX);
-// What is left of an open file or a pipe, of which `what` is the name in failures.
+// Returns the remaining bytes of an open file or a pipe. `what` names it in errors.
 Result<std::string> read_to_end(int fd, const std::string& what);
 
 }  // namespace leat
