@@ -30,7 +30,7 @@ spdlog::level::level_enum to_spdlog(Level level) {
 }
 
 constexpr const char* kTextPattern = "%Y-%m-%dT%H:%M:%S.%f%z %l %v";
-// The message is the rest of the object.
+// The message is the rest of the JSON object.
 constexpr const char* kJsonPattern = R"({"time":"%Y-%m-%dT%H:%M:%S.%f%z","level":"%l",%v})";
 
 std::atomic<Format> written_as = Format::kText;
@@ -46,7 +46,7 @@ std::string in_json(std::string_view text, const std::vector<Field>& fields) {
   return object.substr(1, object.size() - 2);
 }
 
-// Names are any bytes, and come from whoever asks: a line break in one begins no line of its own.
+// Names are arbitrary bytes from outside: a line break in one must not begin a new line of the log.
 std::string in_one_line(std::string_view text) {
   std::string line;
   line.reserve(text.size());
@@ -72,7 +72,7 @@ class FileSink : public spdlog::sinks::base_sink<std::mutex> {
     formatter_->format(message, line);
     file_.write({line.data(), line.size()});
   }
-  void flush_() override {}  // nothing is held back
+  void flush_() override {}  // unbuffered
 
   LogFile file_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log: spdlog behind some functions, so that no other room knows it. Thread-safe.
+// The log: spdlog behind a few functions, so that no other module depends on it. Thread-safe.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace leat::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError };
 
-// kJson: an object a line, with time, level, message, and what event() was given.
+// kJson writes one object a line, with time, level, message and the fields of event().
 enum class Format { kText, kJson };
 
 struct Options {
@@ -23,16 +23,16 @@ struct Options {
   std::string file;  // empty: standard error
 };
 
-// Once, before threads start. Without it: warnings and errors to standard error.
+// Call once, before threads start. Without it, warnings and errors go to standard error.
 void set_up(const Options& options);
-// From now on.
+// Takes effect immediately.
 void set_level(Level level);
 void set_format(Format format);
 bool enabled(Level level);
 void write(Level level, std::string_view text);
 
-// A message that programs read as well: the text says all that the fields do. Empty strings are
-// left out.
+// Logs a message that programs read as well. The text contains all that the fields do. Fields that
+// are empty strings are omitted.
 using Field = std::pair<std::string_view, std::variant<std::string, uint64_t, double>>;
 void event(Level level, std::string_view text, const std::vector<Field>& fields);
 

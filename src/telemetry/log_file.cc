@@ -21,7 +21,7 @@ uint64_t size_of(int fd) {
   return ::fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
-// Best effort: a full disk must not keep the log from being bounded.
+// Best effort: the size of the log stays bounded even if the disk is full.
 void copy_to(const std::string& path, int from) {
   const int into = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (into < 0) return;
@@ -61,11 +61,11 @@ void LogFile::write(std::string_view text) {
   }
 }
 
-// Under a lock of the file: a daemon that takes over may do the same at this moment. A line that
-// another process appends meanwhile may be lost.
+// Holds a lock of the file, since a daemon that takes over may do the same at this moment. A line
+// that another process appends meanwhile may be lost.
 void LogFile::make_room(size_t bytes) {
   if (::flock(fd_, LOCK_EX) != 0) return;
-  // The other one may have done it; then the file is short now.
+  // Another process may have done it before; then the file is short now.
   if (size_of(fd_) + bytes > size_max.load()) {
     copy_to(older_part(path_), fd_);
     if (::ftruncate(fd_, 0) != 0) ::lseek(fd_, 0, SEEK_END);  // nothing else can be done

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// LogFile: a log in a file that stays below a size. What is in it then moves into "FILE.1", in
-// place of what was there, and the file begins again, so that both together are at most twice the
-// size.
+// LogFile: a log file with a maximum size. When it is full, its content is copied to "FILE.1",
+// which is overwritten, and the file is truncated. Both together take at most twice the size.
 //
-// The file stays the same one, since other processes append to it, too: the supervisor, a daemon
-// that takes over, and whatever writes to the daemon's standard error. Not thread-safe.
+// The inode stays the same, since other processes append to it, too: the supervisor, a daemon that
+// takes over, and all that writes to the daemon's standard error. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +13,16 @@
 
 namespace leat::log {
 
-// For all of the process, from now on. 0: no bound.
+// Sets the maximum size of all log files of the process, from now on. 0: unlimited.
 void set_file_size_max(uint64_t bytes);
 
-// Where the older part of the log in `file` is.
+// Returns the path of the older part of the log in `file`.
 std::string older_part(const std::string& file);
 
 class LogFile {
  public:
-  // Appends to `path`; makes it with mode 0600. What cannot be opened or written is lost.
+  // Appends to `path`; creates it with mode 0600. If it cannot be opened or written, the text is
+  // lost.
   explicit LogFile(std::string path);
   ~LogFile();
   LogFile(const LogFile&) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MetricHistory: values of a few metrics at regular moments, for charts that begin before a page
-// was opened. A ring: it holds at most `samples_max` samples of 8 bytes a name. Thread-safe.
+// MetricHistory: values of a few metrics at regular times, for charts that begin before a page was
+// opened. A ring buffer of at most `samples_max` samples, 8 bytes a name each. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -20,13 +20,13 @@ class MetricHistory {
   // `names` are metrics with their labels in braces, as in the text form. `samples_max` > 0.
   MetricHistory(std::vector<std::string> names, size_t samples_max);
 
-  // Adds a sample and drops the oldest one where there are too many. Times have to grow. A metric
-  // that is not among `samples` counts as 0: it has not begun.
+  // Adds a sample, and drops the oldest one if the ring is full. Times must increase. A metric that
+  // is missing in `samples` counts as 0: it does not exist yet.
   void note(Time at, const std::vector<MetricSample>& samples);
 
   struct View {
     std::vector<Time> at;                     // oldest first
-    std::vector<std::vector<double>> values;  // of each name, one for each time
+    std::vector<std::vector<double>> values;  // one row a name, one value a time
   };
   View view() const;
   const std::vector<std::string>& names() const { return names_; }

@@ -22,7 +22,7 @@ struct Registry {
   std::vector<const Histogram*> histograms;
 };
 
-// Never destroyed: metrics of static life unregister themselves after main.
+// Never destroyed: metrics of static lifetime unregister themselves after main.
 Registry& registry() {
   static auto* instance = new Registry();
   return *instance;
@@ -70,7 +70,7 @@ std::string with(const std::string& labels, std::string_view more) {
   return labels.empty() ? std::string(more) : fmt::format("{},{}", labels, more);
 }
 
-// In the order of the text: buckets, which count all that is below their bound, sum, count.
+// In the order of the text form: cumulative buckets, sum, count.
 void add_samples(const Histogram& histogram, bool buckets, std::vector<MetricSample>& samples) {
   const std::string& name = histogram.family().name();
   const Histogram::Value value = histogram.value();

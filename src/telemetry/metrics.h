@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics: counters and histograms that cost one uncontended add on the hot path and are gathered
-// when scraped, gauges that are read when scraped, and the Prometheus text form of all.
+// Metrics: counters, histograms, gauges, and the Prometheus text form of all. An add to a counter
+// or histogram is one uncontended add; the shards are summed when scraped. Gauges are read when
+// scraped.
 //
-// A room declares its families as constants of namespace scope in one .cc file, so that the
-// catalogue (docs/metrics.md) is known before anything is counted. Names are
-// leat_<room>_<what>_<unit>[_total], in base units (bytes, seconds); label sets are fixed where a
-// metric is made.
+// A module declares its families as constants of namespace scope in one .cc file. So the catalogue
+// (docs/metrics.md) is known before anything is counted. Names are
+// leat_<module>_<what>_<unit>[_total], in base units (bytes, seconds). A metric's label set is
+// fixed when it is created.
 #pragma once
 
 #include <array>
@@ -23,15 +24,15 @@ enum class MetricType : uint8_t { kCounter, kGauge, kHistogram };
 std::string_view to_string(MetricType type);
 
 // Stable: name, labels, unit and meaning stay within a major version. Experimental: they follow the
-// way the program works and may change with each.
+// implementation and may change with each version.
 enum class Stability : uint8_t { kStable, kExperimental };
 std::string_view to_string(Stability stability);
 
-// What all metrics of a name have in common. Is in the catalogue for the life of the process;
-// declared twice, it has to be the same.
+// Properties that all metrics of a name share. Stays in the catalogue for the life of the process.
+// A second declaration of a name must be equal.
 class MetricFamily {
  public:
-  // `labels`: their names, "store,store_id", in the order in which each metric gives them.
+  // `labels`: label names, "store,store_id", in the order in which each metric gives their values.
   MetricFamily(MetricType type, std::string name, std::string help, std::string labels = "",
                Stability stability = Stability::kStable);
 
@@ -40,7 +41,7 @@ class MetricFamily {
   const std::string& help() const { return help_; }
   const std::string& labels() const { return labels_; }
   Stability stability() const { return stability_; }
-  // By the name: "bytes", "seconds", "requests_per_second"; empty: it counts what it names.
+  // Derived from the name: "bytes", "seconds", "requests_per_second"; empty for a plain count.
   std::string_view unit() const;
 
  private:
@@ -49,18 +50,18 @@ class MetricFamily {
   Stability stability_;
 };
 
-// All that were declared, by name.
+// Returns all declared families, sorted by name.
 std::vector<MetricFamily> metric_catalogue();
 
-// `name="value"`, escaped as the exposition format wants it; several are joined by commas.
+// Returns `name="value"`, escaped for the exposition format. Join several with commas.
 std::string metric_label(std::string_view name, std::string_view value);
 
-// Monotone. Sharded by thread, so that two cores never write one cache line.
+// Monotonic. Sharded by thread, so that two cores never write the same cache line.
 class Counter {
  public:
   // `labels` in exposition form without braces: R"(origin="cache")". May be empty.
   Counter(const MetricFamily& family, std::string labels);
-  // Of a family that is declared with it.
+  // Declares its own family.
   Counter(std::string name, std::string help, std::string labels = "",
           Stability stability = Stability::kStable);
   ~Counter();
@@ -69,17 +70,17 @@ class Counter {
   void add(uint64_t amount = 1) {
     shards_[thread_shard() % kShards].value.fetch_add(amount, std::memory_order_relaxed);
   }
-  // Of a family in seconds, which is counted in microseconds.
+  // For a family in seconds, which counts microseconds internally.
   void add(std::chrono::nanoseconds time) {
     if (time.count() > 0) add(static_cast<uint64_t>(time.count() / 1000));
   }
-  // As it was added.
+  // In the unit of add().
   uint64_t value() const;
 
   const MetricFamily& family() const { return family_; }
   const std::string& labels() const { return labels_; }
 
-  // A number of the calling thread, dense from 0.
+  // Returns an index of the calling thread, dense from 0.
   static size_t thread_shard();
 
  private:
@@ -93,7 +94,8 @@ class Counter {
   std::array<Shard, kShards> shards_;
 };
 
-// A value read at scrape time from its owner. Of a family that is a counter where it never falls.
+// A value that is read from its owner at scrape time. Its family has the type counter if the value
+// never falls.
 class Gauge {
  public:
   Gauge(const MetricFamily& family, std::function<double()> read, std::string labels = "");
@@ -110,10 +112,10 @@ class Gauge {
   const std::function<double()> read_;
 };
 
-// Durations, in buckets that are the same in all of Leat.
+// Durations, in the same buckets everywhere in Leat.
 class Histogram {
  public:
-  // Upper bounds in seconds, beside which there is the infinite one.
+  // Upper bounds in seconds; the infinite bucket comes on top.
   static constexpr std::array<double, 13> kBounds = {
       0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30};
 
@@ -124,7 +126,7 @@ class Histogram {
   void observe(std::chrono::nanoseconds time);
 
   struct Value {
-    std::array<uint64_t, kBounds.size() + 1> buckets{};  // each for itself
+    std::array<uint64_t, kBounds.size() + 1> buckets{};  // not cumulative
     uint64_t count = 0;
     double sum = 0;  // seconds
   };
@@ -145,8 +147,8 @@ class Histogram {
   std::array<Shard, kShards> shards_;
 };
 
-// All metrics in Prometheus text exposition format 0.0.4, sorted by name.
-// `shown`, which may be empty: whether those of these labels are.
+// Returns all metrics in Prometheus text exposition format 0.0.4, sorted by name. `shown`, if not
+// empty, selects metrics by their labels.
 std::string metrics_text(const std::function<bool(std::string_view labels)>& shown = {});
 
 struct MetricSample {
@@ -154,7 +156,7 @@ struct MetricSample {
   std::string labels;
   double value;
 };
-// The same as data, for `leat status`; of histograms NAME_count and NAME_sum.
+// Returns the same as data, for `leat status`. A histogram gives NAME_count and NAME_sum.
 std::vector<MetricSample> metrics_samples();
 
 }  // namespace leat

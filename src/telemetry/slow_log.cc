@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// What explains less than a twentieth of it is left out.
+// Omits parts that explain less than a twentieth of the time.
 constexpr int kShareMin = 20;
 constexpr size_t kReasonsMax = 3;
 
@@ -28,7 +28,7 @@ double seconds(std::chrono::nanoseconds time) {
 }  // namespace
 
 std::string SlowOperation::reason() const {
-  // What others had begun before, or goes on after, is no part of this.
+  // Count only the time within this operation: a shared span may begin earlier or end later.
   auto length = [this](const Span& span) {
     const auto within = std::min(span.end, end) - std::max(span.begin, end - took);
     return std::max<std::chrono::nanoseconds>(within, std::chrono::nanoseconds(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlowLog: the operations that took longer than a program should have to wait, with what they
-// waited for: a line in the log, and the last ones kept for who looks. Thread-safe.
+// SlowLog: operations that took longer than a program should wait, with the reasons. Each goes to
+// the log as one line, and the last ones stay in memory for status requests. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -19,24 +19,24 @@ struct SlowOperation {
   std::chrono::system_clock::time_point time{};  // when it ended
   std::string operation{};                       // "read", "lookup", "open", "list", "attributes"
   std::string path{};
-  uint64_t offset = 0, bytes = 0;  // of a read
+  uint64_t offset = 0, bytes = 0;  // for a read
   std::chrono::nanoseconds took{};
   Span::Time end{};
   std::vector<Span> parts{};
-  std::string failure{};  // empty: it succeeded
+  std::string failure{};  // empty if it succeeded
 
-  // "request to the store 1.92 s, wait for a turn 0.31 s": the parts that it mostly waited for, the
-  // longest first; time of a part that its own parts explain is theirs.
+  // "request to the store 1.92 s, wait for a turn 0.31 s": the parts that took most of the time,
+  // longest first. Time that a part's own parts explain counts for those.
   std::string reason() const;
 };
 
 class SlowLog {
  public:
   static constexpr size_t kKept = 200;
-  // Lines a second in the log; more are only kept.
+  // Log lines a second. Further operations are only kept in memory.
   static constexpr unsigned kLinesMax = 5;
 
-  // Zero: nothing is slow.
+  // Zero: no operation is slow.
   void set_threshold(std::chrono::nanoseconds threshold) { threshold_ = threshold.count(); }
   bool is_slow(std::chrono::nanoseconds took) const {
     const int64_t threshold = threshold_.load(std::memory_order_relaxed);
@@ -44,7 +44,7 @@ class SlowLog {
   }
 
   void add(SlowOperation operation);
-  // The newest first.
+  // Returns the kept operations, newest first.
   std::vector<SlowOperation> operations() const;
 
  private:
@@ -55,7 +55,7 @@ class SlowLog {
   unsigned lines_ = 0;
 };
 
-// Of the process: a daemon has one.
+// Returns the instance of the process; a daemon has one.
 SlowLog& slow_log();
 
 }  // namespace leat

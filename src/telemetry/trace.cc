@@ -4,12 +4,12 @@
 namespace leat {
 namespace {
 
-// Enough for what usually happens to a request.
+// Enough for a typical request.
 constexpr size_t kSpansUsual = 8;
 
 }  // namespace
 
-// A span that is lost has the number behind the last one, where end() and note() find nothing.
+// A lost span gets the index behind the last one; end() and note() ignore it.
 uint32_t Trace::append(Span span) {
   std::lock_guard lock(mutex_);
   if (spans_.size() == kSpansMax) {

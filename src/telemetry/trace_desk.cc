@@ -18,7 +18,7 @@ bool TraceDesk::wants(std::string_view path) {
 uint64_t TraceDesk::watch(std::string path) {
   std::lock_guard lock(mutex_);
   std::erase_if(watches_, [now = std::chrono::steady_clock::now()](const auto& entry) {
-    return entry.second.until + kWatchedFor < now;  // nobody asks for it any more
+    return entry.second.until + kWatchedFor < now;  // expired: its reader has stopped
   });
   if (watches_.size() == kWatchesMax) watches_.erase(watches_.begin());
   const uint64_t id = next_++;

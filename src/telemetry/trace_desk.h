@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TraceDesk: where traces are asked for. Who wants to know what happens to a path has it watched;
-// doors record the requests that concern it and hand them in. Thread-safe.
+// TraceDesk: a registry of trace subscriptions. A user subscribes to a path with watch(). The
+// frontends record the requests for it and add them here. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -19,31 +19,33 @@
 namespace leat {
 
 struct TracedRequest {
-  std::chrono::system_clock::time_point time{};  // when it came
+  std::chrono::system_clock::time_point time{};  // when the request arrived
   Span::Time begin{}, end{};
   std::string operation{};         // "read", "lookup", "open", "list", "attributes"
-  uint64_t offset = 0, bytes = 0;  // asked for by a read
-  std::vector<Span> spans{};       // none: it was answered in place, from memory
+  uint64_t offset = 0, bytes = 0;  // requested by a read
+  std::vector<Span> spans{};       // empty: answered inline, from memory
   uint64_t spans_lost = 0;
-  std::string failure{};  // empty: it succeeded
+  std::string failure{};  // empty if it succeeded
 };
 
 class TraceDesk {
  public:
-  // A watch ends by itself after so long, or so many requests.
+  // A subscription ends by itself after this time, or after this many requests.
   static constexpr auto kWatchedFor = std::chrono::minutes(10);
   static constexpr size_t kRequestsMax = 100;
-  // At a time; the oldest gives way.
+  // Concurrent subscriptions; a new one replaces the oldest.
   static constexpr size_t kWatchesMax = 16;
 
-  // One load, so that it can stand in front of every request.
+  // One atomic load, so that it can precede every request.
   bool watching() const { return watching_.load(std::memory_order_relaxed); }
   bool wants(std::string_view path);
 
-  // `path` as doors name it: absolute, where it is seen.
+  // Subscribes to `path`, in the form that frontends use: absolute, as mounted. Returns the
+  // subscription's id.
   uint64_t watch(std::string path);
   void add(std::string_view path, const TracedRequest& request);
-  // In the order of their ends; nothing: there is no such watch (any more).
+  // Returns the requests in the order of their ends. Returns nothing if there is no such
+  // subscription (any more).
   std::optional<std::vector<TracedRequest>> requests(uint64_t watch) const;
   bool end(uint64_t watch);
 
@@ -64,10 +66,10 @@ class TraceDesk {
   uint64_t next_ = 1;
 };
 
-// Of the process.
+// Returns the instance of the process.
 TraceDesk& trace_desk();
 
-// For work that several requests may come to wait for: each adopts it.
+// Creates a trace for work that several requests may wait for: each adopts it.
 std::shared_ptr<Trace> trace_of_shared_work();
 
 }  // namespace leat
