@@ -26,7 +26,7 @@ struct ByteRange {
     uint64_t from = std::min(offset, file_size);
     return {from, std::min(end(), file_size) - from};
   }
-  // The smallest range of whole units around this one, cut at `file_size`.
+  // Returns the smallest range of whole units that contains this one, cut at `file_size`.
   ByteRange widen(uint64_t unit, uint64_t file_size) const {
     uint64_t from = align_down(offset, unit);
     return ByteRange{from, align_up(end(), unit) - from}.clamp(file_size);
@@ -35,7 +35,7 @@ struct ByteRange {
   friend auto operator<=>(const ByteRange&, const ByteRange&) = default;
 };
 
-// Bytes are valid, checksummed and fetched in blocks of this size at the finest.
+// Granularity of validity, checksums and fetches, bytes.
 inline constexpr uint64_t kBlockBytes = 64 * kKiB;
 
 }  // namespace leat

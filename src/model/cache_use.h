@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CacheMode: what a mount wants of the cache. CacheUse: what follows for one of its files.
+// CacheMode: how a mount uses the cache. CacheUse: the consequence for one of its files.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace leat {
 
 enum class CacheMode : uint8_t {
-  kAuto,    // what lies on a disk of this host is read from there, the rest is kept
-  kAlways,  // everything is kept
-  kNever,   // nothing is
+  kAuto,    // files on a disk of this host are read there, all others are cached
+  kAlways,  // all files are cached
+  kNever,   // no file is cached
 };
 
 // "auto", "always", "never"; kInvalidArgument for anything else.
@@ -20,8 +20,8 @@ Result<CacheMode> parse_cache_mode(std::string_view text);
 
 enum class CacheUse : uint8_t {
   kDisk,    // read once from the store and kept in the page store
-  kMemory,  // read once for all who want it now, and not kept
-  kNone,    // reading it where it is costs no more than reading the cache: so it is, each time
+  kMemory,  // read once for all concurrent readers, and not kept
+  kNone,    // a read of the file costs no more than one of the cache: every read goes to the file
 };
 
 // `local`: the file lies on a disk of this host (SourceObject::local).

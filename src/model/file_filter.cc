@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Patterns become regular expressions of RE2, whose time is linear in what it looks at.
+// Patterns become regular expressions of RE2, which runs in time linear in the input.
 #include "model/file_filter.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,8 @@ Error refused(std::string_view what, std::string_view text, std::string_view why
   return error(StatusCode::kInvalidArgument, fmt::format("{} '{}': {}", what, text, why));
 }
 
-// "[a-z]" at `at`, which is moved to its end; nothing where it is not closed.
+// Translates the "[a-z]" at `at`, and moves `at` to its end. Returns nothing if the bracket is not
+// closed.
 std::optional<std::string> bracket(std::string_view glob, size_t& at) {
   size_t end = at + 1;
   if (end < glob.size() && (glob[end] == '!' || glob[end] == '^')) ++end;
@@ -31,7 +32,7 @@ std::optional<std::string> bracket(std::string_view glob, size_t& at) {
   std::string inside;
   if (given.starts_with('!') || given.starts_with('^')) {
     given.remove_prefix(1);
-    inside = "^/";  // as '*' and '?', not a slash
+    inside = "^/";  // like '*' and '?', never a slash
   }
   for (char c : given) {
     if (std::string_view("\\[]^").contains(c)) inside += '\\';
@@ -68,7 +69,7 @@ Result<std::string> regex_of(std::string_view glob) {
   return text;
 }
 
-// What every name that fits begins with, up to a '/'.
+// Returns the folder that every matching name begins with, up to a '/'.
 std::string_view literal_folder(std::string_view glob) {
   const std::string_view literal = glob.substr(0, glob.find_first_of("*?[\\"));
   const size_t slash = literal.rfind('/');
@@ -84,7 +85,7 @@ RE2::Options options() {
   return options;
 }
 
-// Several patterns, one of which fits.
+// Several patterns, at least one of which must match.
 class Patterns {
  public:
   static Result<std::unique_ptr<const Patterns>> make(const std::vector<std::string>& globs) {
@@ -124,10 +125,10 @@ class Patterns {
 
  private:
   RE2::Set set_;
-  std::vector<std::string> folders_;  // literal ones that each pattern begins with
+  std::vector<std::string> folders_;  // literal prefixes of the patterns
 };
 
-// Whether one of both is at or below the other.
+// Returns whether one is at or below the other.
 bool on_one_way(std::string_view a, std::string_view b) {
   if (a.size() > b.size()) std::swap(a, b);
   return a.empty() || (b.starts_with(a) && (b.size() == a.size() || b[a.size()] == '/'));
@@ -144,7 +145,7 @@ std::string_view without_ends(std::string_view name) {
   return name;
 }
 
-// Names and all that is above them.
+// A set of names, and of all folders above them.
 class NameList {
  public:
   static Result<NameList> make(const std::vector<std::string>& files) {
@@ -163,7 +164,7 @@ class NameList {
     return list;
   }
 
-  // A name of the list, or in a folder that is one.
+  // Returns whether the list has `name` or a folder above it.
   bool fits(std::string_view name) const {
     if (names_.contains(name)) return true;
     for (size_t slash = name.rfind('/'); slash != std::string_view::npos && slash > 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileFilter: which files below a folder are meant, as people say it: by patterns, by a regular
-// expression, by a list. Immutable; may be used by several threads at once.
+// FileFilter: selects files below a folder by patterns, by a regular expression, or by a list.
+// Immutable; several threads may use it at once.
 //
-// Names are relative to the folder: "part-1/0001.png". A pattern is that of a shell, where '*' and
-// '?' do not go over a '/', "**" does, and "[a-z]" is one of them ("[!a-z]": none). A pattern
-// without a '/' is one for the last component alone, in any folder below; one that ends in '/'
-// means everything in such folders.
+// Names are relative to the folder: "part-1/0001.png". A pattern is a shell pattern: '*' and '?' do
+// not match '/', "**" does, "[a-z]" matches one of the characters ("[!a-z]": any other). A pattern
+// without a '/' applies to the last component alone, in any folder below. A pattern that ends in
+// '/' selects everything in such folders.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,13 @@
 
 namespace leat {
 
-// All that is given has to hold; nothing given: all files.
+// A file must satisfy all given conditions. Without any, all files match.
 struct FileSelection {
-  std::vector<std::string> include{};  // patterns, one of which fits
-  std::vector<std::string> exclude{};  // patterns, none of which fits
-  std::string regex{};                 // found in the name, unless it says ^ and $; RE2's syntax
-  std::vector<std::string> files{};    // these, and what lies in those that are folders
+  std::vector<std::string> include{};  // patterns, at least one must match
+  std::vector<std::string> exclude{};  // patterns, none may match
+  std::string regex{};                 // searched in the name, unanchored without ^ and $; RE2
+                                       // syntax
+  std::vector<std::string> files{};    // these files, and files below those that are folders
 
   bool everything() const {
     return include.empty() && exclude.empty() && regex.empty() && files.empty();
@@ -32,14 +33,14 @@ struct FileSelection {
 
 class FileFilter {
  public:
-  FileFilter() = default;  // all files
-  // kInvalidArgument names the pattern and what is wrong with it.
+  FileFilter() = default;  // matches all files
+  // kInvalidArgument names the pattern and its fault.
   static Result<FileFilter> make(const FileSelection& selection);
 
-  // Of a file.
+  // `name` is a file.
   bool matches(std::string_view name) const;
-  // Of a folder ("" is the root): false where nothing in it can match, so that it need not be
-  // listed.
+  // `folder` is a folder ("" is the root). Returns false if no file in it can match, so that it
+  // need not be listed.
   bool may_hold(std::string_view folder) const;
   bool everything() const { return rules_ == nullptr; }
 

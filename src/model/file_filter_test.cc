@@ -37,7 +37,7 @@ TEST(FileFilter, PatternsAreThoseOfAShell) {
            {"*.jpg", "deep/er/a.jpg", true},  // without a slash: in any folder
            {"*.jpg", "a.jpg/b", false},
            {"a/*.jpg", "a/b.jpg", true},
-           {"a/*.jpg", "a/b/c.jpg", false},  // a star does not go over a slash
+           {"a/*.jpg", "a/b/c.jpg", false},  // a star does not match a slash
            {"a/*.jpg", "x/a/b.jpg", false},
            {"a/**", "a/b/c.jpg", true},
            {"a/**/c.jpg", "a/c.jpg", true},

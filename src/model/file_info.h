@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileInfo: what a name stands for, as a listing or a stat of the store told it.
+// FileInfo: the attributes of a name, from a listing or a stat of the store.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ struct FileInfo {
   std::string name;  // last component; empty for a root
   FileKind kind = FileKind::kFile;
   uint64_t size = 0;
-  std::optional<WallTime> mtime;  // as the store says it; many have none for directories
+  std::optional<WallTime> mtime;  // as reported by the store; many have none for directories
 
   bool is_directory() const { return kind == FileKind::kDirectory; }
   friend bool operator==(const FileInfo&, const FileInfo&) = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreId, FileId, FileRef: the identity of bytes. A FileRef is all that is needed to answer a read
-// anywhere; the version is part of the identity, so a stale page can only be missed, never served.
+// StoreId, FileId, FileRef: the identity of bytes. A FileRef suffices to serve a read on any host.
+// The version is part of the identity: a stale page can only be missed, never served.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct FileIdTag {};
 using StoreId = TypedId<StoreIdTag>;  // scheme, endpoint, account and bucket; no prefix, no secret
 using FileId = TypedId<FileIdTag>;    // store, key and version
 
-// `salt` is empty but for isolated mounts, which share nothing.
+// `salt` is empty except for isolated mounts, which share no bytes.
 StoreId make_store_id(std::string_view scheme, std::string_view endpoint, std::string_view account,
                       std::string_view bucket, std::string_view salt = {});
 
@@ -30,7 +30,7 @@ struct FileRef {
   Version version;
   uint64_t size = 0;
   FileId id;
-  // The mount's wishes; no part of the identity.
+  // Options of the mount; not part of the identity.
   CacheUse cache = CacheUse::kDisk;
   PoolId pool = PoolId::kNone;
 
@@ -38,7 +38,7 @@ struct FileRef {
                       CacheUse cache = CacheUse::kDisk, PoolId pool = PoolId::kNone);
 };
 
-// Shared by everything that has the file open; never null where a function takes one.
+// Shared by everything that has the file open. Never null as a parameter.
 using FileRefPtr = std::shared_ptr<const FileRef>;
 
 }  // namespace leat

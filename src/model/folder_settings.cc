@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kOptions = {"folder_profile", "no_open", "read_ahead",
                                                       "look_ahead", "next_files"};
-// The kernel's own bound is larger, and what is larger than a request is only more waste.
+// The kernel's own bound is larger, but bytes beyond one request only add waste.
 constexpr uint64_t kReadAheadMax = 64 * kMiB;
 constexpr uint64_t kReadAheadMin = 4 * kKiB;
 constexpr uint64_t kLookAheadMax = 4 * kGiB;

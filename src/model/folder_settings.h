@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// FolderSettings: how a mounted folder is served, as people write it: option, value.
+// FolderSettings: how a mount is served, from option=value pairs.
 //
-//   folder_profile  a word for several of all these options (model/profile.h)
-//   no_open         true: the kernel leaves opens out; for many small files that do not change
-//   read_ahead      bytes that the kernel asks for ahead of a reader
-//   look_ahead      bytes that are fetched ahead of each reader of a file at most; 0: none
-//   next_files      true: files are fetched before they are opened, where they are read in order
+//   folder_profile  a name for a set of all these options (model/profile.h)
+//   no_open         true: the kernel sends no opens; for many small files that do not change
+//   read_ahead      bytes that the kernel reads ahead of a reader
+//   look_ahead      prefetch window per reader of a file, bytes; 0: none
+//   next_files      true: prefetch files before their open if a program reads in order
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ struct FolderSettings {
   friend bool operator==(const FolderSettings&, const FolderSettings&) = default;
 };
 
-// The names above, all of them.
+// Returns the names above, all of them.
 std::span<const std::string_view> folder_options();
 
-// Options that are not given are as above; those of others are not looked at. kInvalidArgument says
-// which one is wrong.
+// A missing option has its default above. Other modules' options are ignored. kInvalidArgument
+// names the wrong one.
 Result<FolderSettings> make_folder_settings(const std::map<std::string, std::string>& options);
 
 }  // namespace leat

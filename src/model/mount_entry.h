@@ -16,11 +16,11 @@ struct MountEntry {
   Policy policy;
 };
 
-// "/a//b/./c/" → "/a/b/c". ".." and relative paths are refused: a namespace path has no parent
-// links.
+// "/a//b/./c/" → "/a/b/c". Rejects ".." and relative paths: a namespace path has no parent links.
 Result<std::string> normalise_path(std::string_view path);
 
-// Whether `path` is `root` or lies below it: "/a" and "/a/b" for "/a", "/ab" not. Both normalised.
+// Returns whether `path` is `root` or lies below it: "/a" and "/a/b" for "/a", but not "/ab". Both
+// must be normalised.
 bool is_at_or_below(std::string_view path, std::string_view root);
 
 // "/a" + "b/c" = "/a/b/c", "/" + "b" = "/b", "/a" + "" = "/a".

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policy: how a mount and paths in it are kept fresh, what of them is cached, and who may see it.
+// Policy: freshness, cache use, pool, and owners and modes of a mount and of paths in it.
 #pragma once
 
 #include <sys/types.h>
@@ -19,25 +19,24 @@ namespace leat {
 
 struct Freshness {
   enum class Mode : uint8_t {
-    kMaxAge,     // checked at open when what is known is older than max_age
-    kImmutable,  // never checked again once known
+    kMaxAge,     // checked at open if the cached metadata is older than max_age
+    kImmutable,  // never checked again once cached
     kValidate,   // checked at each open
-    kSnapshot,   // as a snapshot of the store says, for as long as that is used
+    kSnapshot,   // metadata of a snapshot of the store, as long as the mount uses it
   };
   Mode mode = Mode::kMaxAge;
   std::chrono::nanoseconds max_age = std::chrono::seconds(60);
-  // How long a missing name is believed to be missing, whatever the mode.
+  // How long a missing name is cached as missing, whatever the mode.
   std::chrono::nanoseconds negative_age = std::chrono::seconds(5);
 
-  // The same, but nothing is believed longer than what is there. Counted from when the store was
-  // asked, like max_age.
+  // Returns negative_age, but at most max_age in the modes that expire. Counted from the request to
+  // the store, like max_age.
   std::chrono::nanoseconds missing_age() const {
     const bool ages = mode == Mode::kMaxAge || mode == Mode::kValidate;
     return ages ? std::min(negative_age, max_age) : negative_age;
   }
 
-  // How old an answer may be that somebody else asked the store for, so that half of what it may be
-  // believed is left.
+  // Returns the maximum age of another worker's cached answer. Half of its lifetime is left then.
   std::chrono::nanoseconds answer_age_max() const;
 
   // "max-age=60s", "immutable", "validate", "snapshot".
@@ -47,7 +46,7 @@ struct Freshness {
   friend bool operator==(const Freshness&, const Freshness&) = default;
 };
 
-// What a path may have of its own.
+// Options that a path can have of its own.
 struct PathPolicy {
   Freshness freshness;
   CacheMode cache = CacheMode::kAuto;
@@ -56,37 +55,36 @@ struct PathPolicy {
   friend bool operator==(const PathPolicy&, const PathPolicy&) = default;
 };
 
-// Of the names in one directory.
+// Policies of the names in one directory.
 struct DirectoryPolicy : PathPolicy {
   struct Single {
     std::string name;
     PathPolicy policy;
     friend bool operator==(const Single&, const Single&) = default;
   };
-  std::vector<Single> singles =
-      {};  // what files of these names have of their own; few, mostly none
+  std::vector<Single> singles = {};  // files with a policy of their own; few, mostly none
 
   const PathPolicy& of_file(std::string_view name) const;
-  // Whether files get other FileRefs by it than by `other`.
+  // Returns whether files get the same FileRefs under both policies.
   bool same_files(const DirectoryPolicy& other) const;
 };
 
 struct Policy : PathPolicy {
   struct Below {
-    std::string path;  // below the mount: "train/part-1"; of a directory, or of a file
+    std::string path;  // below the mount: "train/part-1"; a directory or a file
     PathPolicy policy;
     friend bool operator==(const Below&, const Below&) = default;
   };
   std::vector<Below> paths = {};  // sorted by path
 
-  bool read_only = true;  // writing is not there yet
-  bool isolated = false;  // its own StoreId: shares no page with another mount
-  uid_t uid = 0;          // owner shown for every name
+  bool read_only = true;  // writing is not supported yet
+  bool isolated = false;  // has its own StoreId: shares no page with another mount
+  uid_t uid = 0;          // shown as owner of every name
   gid_t gid = 0;
-  mode_t umask = 022;  // taken from 0666 (files) and 0777 (directories)
+  mode_t umask = 022;  // removed from 0666 (files) and 0777 (directories)
 
-  // Of what is at `below` ("": the mount itself): its own, else that of the nearest directory above
-  // it that has one, else the mount's.
+  // Returns the policy of `below` ("": the mount itself): its own, else that of the nearest
+  // directory above it that has one, else the mount's.
   const PathPolicy& of(std::string_view below) const;
   DirectoryPolicy of_directory(std::string_view below) const;
 

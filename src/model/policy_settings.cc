@@ -16,7 +16,7 @@ namespace {
 
 using Values = PolicySettings::Values;
 
-// Those that a path can have come first, and of them those of pools.
+// Options that a path can have come first; among them, those of pools come first.
 constexpr std::array<std::string_view, 11> kOptions = {"quota", "ttl",       "priority",     "pin",
                                                        "cache", "freshness", "negative_age", "uid",
                                                        "gid",   "umask",     "isolated"};
@@ -53,7 +53,7 @@ Result<> set_of_path(PathPolicy& policy, std::string_view option, const std::str
 }
 
 Result<> set_of_mount(Policy& policy, std::string_view option, const std::string& text) {
-  // The two highest numbers mean "none" to the kernel.
+  // The two highest numbers mean "none" in the kernel.
   constexpr uint32_t kIdMax = UINT32_MAX - 2;
   if (option == "uid") {
     LEAT_TRY(policy.uid, parse_number(option, text, 10, kIdMax, "a user's number"));
@@ -73,7 +73,8 @@ bool has_pool_option(const Values& values) {
   return std::any_of(kOptions.begin(), kOptions.begin() + kOfPools, given);
 }
 
-// What the mount and the paths around it say for `below`, and it itself; the innermost counts.
+// Merges the options of the mount, of the paths above `below`, and of `below` itself; the innermost
+// wins.
 Result<Policy::Below> make_below(MadePolicy& made, std::string_view mount_path,
                                  const PolicySettings& settings, const std::string& below) {
   const auto normal = normalise_path("/" + below);
@@ -83,7 +84,7 @@ Result<Policy::Below> make_below(MadePolicy& made, std::string_view mount_path,
   }
   Policy::Below path{below, made.policy};
   Values pooled = settings.mount;
-  for (const auto& [at, values] : settings.paths) {  // the outer ones sort before the inner ones
+  for (const auto& [at, values] : settings.paths) {  // outer paths sort before inner ones
     if (!is_at_or_below(below, at)) continue;
     for (const auto& [option, text] : values) {
       LEAT_CHECK_OK(check_policy_option(option, /*of_path=*/true));

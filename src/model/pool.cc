@@ -19,7 +19,7 @@ Result<> set(PoolPolicy& policy, std::string_view option, const std::string& tex
     Result<uint64_t> bytes = parse_bytes(text);
     if (!bytes) return error(bytes.error().with_context("option quota"));
     policy.quota_bytes = *bytes;
-    // Less would not hold a segment and a file.
+    // A smaller quota would not hold a segment and a file.
     if (policy.quota_bytes < 4 * kMiB) return wrong(option, text, "at least 4MiB");
   } else if (option == "ttl") {
     Result<std::chrono::nanoseconds> ttl = parse_duration(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profile: one word for what a folder is used for, which stands for options of its mount that are
-// not given (model/policy_settings.h, model/folder_settings.h).
+// Profile: a name for the purpose of a mount. It gives values to options that the user does not set
+// (model/policy_settings.h, model/folder_settings.h).
 #pragma once
 
 #include <map>
@@ -20,11 +20,11 @@ struct Profile {
 
 std::span<const Profile> profiles();
 
-// kInvalidArgument names those that there are.
+// kInvalidArgument lists the known names.
 Result<const Profile*> profile_named(std::string_view name);
 
-// What `given` says, and where it says nothing what its option `folder_profile` says, if it has
-// one.
+// Adds the options of the profile that `folder_profile` in `given` names, if any. Options in
+// `given` take precedence.
 Result<std::map<std::string, std::string>> with_profile(std::map<std::string, std::string> given);
 
 }  // namespace leat

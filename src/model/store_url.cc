@@ -17,7 +17,7 @@ std::optional<int> hex_digit(char c) {
   return std::nullopt;
 }
 
-// '%' and two hexadecimal digits stand for a byte; any other '%' stands for itself.
+// Decodes '%' and two hexadecimal digits to a byte; keeps any other '%'.
 std::string percent_decode(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -50,7 +50,7 @@ Result<> parse_query(std::string_view query, std::map<std::string, std::string>&
   return {};
 }
 
-// So that parsing the result gives `key` again.
+// Encodes `key` so that parsing the result gives `key` again.
 std::string percent_encode(std::string_view key) {
   std::string out;
   for (size_t i = 0; i < key.size(); ++i) {
@@ -81,19 +81,20 @@ std::string in_small_letters(std::string_view text) {
   return small;
 }
 
-// "s3:/bucket", "s3:bucket": a URL with slashes missing. Empty for anything else.
+// Returns the URL meant by "s3:/bucket" or "s3:bucket", which lack slashes. Empty for anything
+// else.
 std::string meant_by(std::string_view text) {
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos || !is_scheme(text.substr(0, colon))) return "";
   std::string_view rest = text.substr(colon + 1);
   rest.remove_prefix(std::min(rest.find_first_not_of('/'), rest.size()));
-  // What may be a password is not quoted.
+  // Do not quote a possible password.
   if (rest.empty() || rest.contains('@')) return "";
   const std::string scheme = in_small_letters(text.substr(0, colon));
   return fmt::format("{}://{}{}", scheme, scheme == "file" ? "/" : "", rest);
 }
 
-// abfs://container@account… and sftp://user@host name things with what stands before the '@'.
+// abfs://container@account… and sftp://user@host have a name before the '@', not credentials.
 bool holds_credentials(std::string_view scheme, std::string_view authority) {
   const size_t at = authority.find('@');
   if (scheme == "file" || at == std::string_view::npos) return false;
@@ -107,7 +108,7 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   StoreUrl url;
   std::string_view rest = text;
   size_t scheme_end = text.find("://");
-  // A path is taken literally, '?' and '%' and all.
+  // A path is taken literally, including '?' and '%'.
   const bool is_path = text.starts_with('/') || scheme_end == std::string_view::npos;
   if (is_path) {
     if (!text.starts_with('/')) {
@@ -123,7 +124,7 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   } else {
     url.scheme = std::string(text.substr(0, scheme_end));
     rest = text.substr(scheme_end + 3);
-    // Before anything is quoted: messages are logged.
+    // Check this before any text is quoted: messages are logged.
     if (holds_credentials(url.scheme, rest.substr(0, rest.find('/')))) {
       return error(StatusCode::kInvalidArgument,
                    "a source URL may not hold credentials; give them in the environment or a "

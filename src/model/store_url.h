@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreUrl: the SOURCE of a mount as people write it, taken apart.
+// StoreUrl: the parsed SOURCE of a mount.
 //
 //   s3://bucket/prefix?endpoint=http://127.0.0.1:7070&region=us-east-1&addressing=path
 //   file:///data/set, /data/set
@@ -7,8 +7,8 @@
 // In a URL '%' and two hexadecimal digits stand for a byte, decoded once: %3F for '?', %25 for '%'.
 // Any other '%' stands for itself. A path is taken literally.
 //
-// Options may stand in the query or be given beside it. Credentials never stand in a URL: one with
-// user information in it is refused, since URLs are logged.
+// Options may stand in the query or come separately. A URL with credentials is rejected, since URLs
+// are logged.
 #pragma once
 
 #include <map>
@@ -26,7 +26,8 @@ struct StoreUrl {
   std::map<std::string, std::string> options;
 
   static Result<StoreUrl> parse(std::string_view text);
-  // Without options; what is shown to people: "s3://bucket/prefix/". Parsed, it gives the same.
+  // Returns the URL without options, to show to people: "s3://bucket/prefix/". Parsing it gives the
+  // same StoreUrl.
   std::string to_string() const;
 };
 

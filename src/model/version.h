@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Version: what a store says has changed when an object has. Equal versions mean equal bytes, as
-// far as the store keeps that promise (docs/semantics.md says how far, per store).
+// Version: the mark by which a store distinguishes contents of an object. Equal versions mean equal
+// bytes, as far as the store keeps that promise; docs/semantics.md says how far, per store.
 #pragma once
 
 #include <compare>
@@ -11,11 +11,11 @@ namespace leat {
 
 struct Version {
   enum class Kind : uint8_t {
-    kNone = 0,        // nothing is known: never cached under
+    kNone = 0,        // nothing is known: never used as a cache key
     kEtag = 1,        // HTTP entity tag, as sent, quotes included
     kGeneration = 2,  // GCS generation number
     kVersionId = 3,   // the store's own version id
-    kSizeMtime = 4,   // size, mtime in nanoseconds and, where there are, inode and ctime
+    kSizeMtime = 4,   // size, mtime in nanoseconds and, if available, inode and ctime
   };
   Kind kind = Kind::kNone;
   std::string value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerId: a cluster's member. It lives in the worker's cache directories, not in its address: a
-// worker that comes back elsewhere with its disks is the same one.
+// WorkerId: a member of a cluster. It is stored in the worker's cache directories and independent
+// of its address. A worker that returns at another address with its disks is the same one.
 #pragma once
 
 #include "base/id128.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerInfo: what a worker says of itself to those who want to reach it.
+// WorkerInfo: a worker's description of itself in the registry and in its replies.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,26 @@
 namespace leat {
 
 enum class WorkerState : uint8_t {
-  kActive,    // takes its share
-  kDraining,  // gives its share away; what it has it still answers
+  kActive,    // owns its share of the ring
+  kDraining,  // hands its share over, and still serves what it has cached
 };
 
 inline constexpr uint32_t kBatchProtocol = 1;
-inline constexpr uint32_t kFineRingProtocol = 2;  // reads rings whose weights are below a GiB
-inline constexpr uint32_t kPeerProtocol = kFineRingProtocol;  // of this program
+inline constexpr uint32_t kFineRingProtocol = 2;  // accepts rings with weights below a GiB
+inline constexpr uint32_t kPeerProtocol = kFineRingProtocol;  // of this build
 
 struct WorkerInfo {
   WorkerId id{};
-  std::string address{};  // of its data door: "10.0.0.1:7480"
-  // Of the machine as long as it runs: workers and clients that have the same one share a kernel,
-  // so a file's descriptor can go from one to the other.
+  std::string address{};  // of its peer server: "10.0.0.1:7480"
+  // Identifies the machine until it reboots. Workers and clients with the same one share a kernel,
+  // so one can pass a file descriptor to another.
   std::string host_id{};
   std::string host_name{};  // for people
-  std::string socket{};     // where descriptors are handed out, on that host; empty: nowhere
+  std::string socket{};     // socket for fd passing on that host; empty: none
   uint64_t capacity_bytes = 0;
   WorkerState state = WorkerState::kActive;
-  std::string version{};  // of its program
-  // What it knows beyond the first one: batches from kBatchProtocol on, fine rings from
-  // kFineRingProtocol on.
+  std::string version{};  // of its build
+  // Peer protocol version: batches from kBatchProtocol on, fine rings from kFineRingProtocol on.
   uint32_t protocol = 0;
 
   bool answers_batches() const { return protocol >= kBatchProtocol; }
