@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kEnvironmentPrefix = "LEAT_";
 
-// In one line, since it stands in a comment.
+// Returns one line, since it stands in a comment.
 std::string describe(const OptionSource& source) {
   std::string place = source.place;
   std::ranges::replace_if(place, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
@@ -25,7 +25,7 @@ std::string describe(const OptionSource& source) {
   return fmt::format("{}{}{}{}", in_front, to_string(source.origin), behind, place);
 }
 
-// Whether a value that the file writes without quotes, or with them, can be of this type.
+// Checks that the TOML kind of the value, with or without quotes, suits the option's type.
 Result<> check_kind(const Option& option, const TomlValue& value) {
   using Kind = TomlValue::Kind;
   bool fits = false;
@@ -80,7 +80,7 @@ std::string_view to_string(OptionOrigin origin) {
 
 Config::Config(Schema schema) : schema_(std::move(schema)) {
   for (const Option& option : schema_.options()) {
-    // The schema has checked that it parses.
+    // The schema has checked that the default parses.
     settings_[option.name] = {parse_option(option, option.default_text).value(), {}};
   }
 }
@@ -206,7 +206,7 @@ int64_t Config::integer(std::string_view name) const {
 }
 
 std::string Config::to_toml() const {
-  // Options without a section sort first: after a table's header they would be the table's.
+  // Options without a section sort first: after a table's header they would belong to the table.
   std::map<std::string, std::vector<const Option*>> sections;
   for (const Option& option : schema_.options()) {
     size_t dot = option.name.rfind('.');

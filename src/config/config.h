@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Config: the value of every option of a schema, and where it came from. A later origin of this
-// list wins over an earlier one, in whatever order they are read: default, file, environment, flag.
+// Config: the value of every option of a schema, and its origin. A later origin of this list wins,
+// in whatever order the layers are read: default, file, environment, flag.
 //
-// Reading a layer takes all of it or, on any error, nothing. Not thread-safe while layers are read;
-// any number of readers afterwards.
+// A layer is read completely or, on any error, not at all. Not thread-safe while layers are read;
+// any number of concurrent readers afterwards.
 #pragma once
 
 #include <chrono>
@@ -33,16 +33,16 @@ class Config {
  public:
   explicit Config(Schema schema);
 
-  // kNotFound when there is no such file; whether that matters is the caller's to say. Everything
-  // else that is wrong is kInvalidArgument with file and line.
+  // Returns kNotFound if the file does not exist; the caller decides whether that matters. All
+  // other faults are kInvalidArgument with file and line.
   Result<> read_file(const std::string& path);
-  // The same from text; `name` stands in messages for the file.
+  // Reads the same from text. `name` stands for the file in messages.
   Result<> read_toml(std::string_view text, const std::string& name);
-  // Every "LEAT_…=value" of `variables` (as in environ) that is not among `reserved`, which are
-  // variables of that form with another purpose.
+  // Reads every "LEAT_…=value" of `variables` (as in environ). Skips those in `reserved`, which
+  // have another purpose.
   Result<> read_environment(std::span<const char* const> variables,
                             std::span<const std::string> reserved = {});
-  // One option by hand; `place` is what the user wrote it with, such as "--cache-size".
+  // Sets one option. `place` is where the user wrote it, such as "--cache-size".
   Result<> set(std::string_view name, std::string_view text, std::string place);
 
   // Each aborts unless the schema has `name` with this type.
@@ -56,12 +56,13 @@ class Config {
   const OptionSource& source(std::string_view name) const;
   const Schema& schema() const { return schema_; }
 
-  // A TOML file that gives the same values, each with its help and where it came from.
+  // Returns a TOML file that gives the same values, each with its help and origin.
   std::string to_toml() const;
-  // A TOML file with every option and its default as a comment, to be filled in. Sections come in
-  // the schema's order, which names those of a section one after the other.
+  // Returns a TOML file with every option and its default as a comment, as a template. Sections
+  // come in the order of the schema, which must keep the options of a section together.
   std::string to_template() const;
-  // Options whose values differ from `other`'s, which has the same schema; in the schema's order.
+  // Returns the options with a value other than in `other`, in the schema's order. Both must have
+  // the same schema.
   std::vector<std::string> differences(const Config& other) const;
 
  private:
@@ -69,7 +70,7 @@ class Config {
     OptionValue value;
     OptionSource source;
   };
-  // What a layer says, before all of it is known to be right.
+  // Values of one layer before all of it is validated.
   using Layer = std::map<std::string, Setting, std::less<>>;
 
   Result<> add(Layer& layer, std::string_view name, std::string_view text,

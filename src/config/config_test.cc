@@ -63,7 +63,7 @@ TEST(Schema, BoundsHoldForSizesDurationsAndWords) {
   EXPECT_FALSE(parse_option(size, "0"));
   EXPECT_FALSE(parse_option(size, "4095KiB"));
   EXPECT_THAT(parse_option(size, "2GiB").error().message(), HasSubstr("it must be 4MiB to 1GiB"));
-  size.or_zero = true;  // which means something else
+  size.or_zero = true;  // 0 has a special meaning
   EXPECT_TRUE(parse_option(size, "0"));
   EXPECT_EQ(range_of(size), "4MiB to 1GiB, or 0");
   Option time{.name = "b", .type = OptionType::kDuration, .default_text = "1s", .help = ""};

@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// Words are typed by people; a longer one is not worth the square of its length.
+// People type short words; the cost grows with the square of the length.
 constexpr size_t kWordBytesMax = 200;
 
 std::string folded(std::string_view text) {
@@ -24,7 +24,7 @@ std::string folded(std::string_view text) {
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the usual table: two back (for swaps), the one before, this one.
+  // Three rows of the usual table: two back (for swaps), the previous one, the current one.
   std::vector<size_t> back(b.size() + 1), before(b.size() + 1), now(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) before[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -46,7 +46,7 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
   if (word.size() > kWordBytesMax) return std::nullopt;
   std::string wanted = folded(word);
   const std::string* best = nullptr;
-  // A third of the letters wrong is still a typing error; more is another word.
+  // Up to a third of the letters wrong counts as a typing error; more is another word.
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     size_t distance = edit_distance(wanted, folded(candidate));

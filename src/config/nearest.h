@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody probably meant: the known word closest to a mistyped one.
+// Suggestions for mistyped words: the known word closest to one.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace leat {
 
-// Fewest insertions, deletions, replacements and swaps of neighbours that turn one into the other
-// (optimal string alignment).
+// Returns the minimum number of insertions, deletions, replacements and swaps of adjacent
+// characters that turn one into the other (optimal string alignment).
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate closest to `word`, upper and lower case, '-' and '_' taken as equal; the first of
-// several. Nothing when all are too far away to be what was meant.
+// Returns the first of the candidates closest to `word`. Ignores case; '-' equals '_'. Returns
+// nothing if all are too far away.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 
-// "; did you mean 'X'?", or empty. To put behind an error about an unknown word.
+// Returns "; did you mean 'X'?", or empty. For the end of an error about an unknown word.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace leat

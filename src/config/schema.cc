@@ -65,14 +65,14 @@ Result<OptionValue> parse_unbounded(const Option& option, std::string_view text)
     case OptionType::kDuration: {
       Result<std::chrono::nanoseconds> duration = parse_duration(text);
       if (!duration) return refused(option, text, duration.error().message());
-      // The finest that format_value can write.
+      // Round down to the precision of format_value().
       return OptionValue(*duration - *duration % std::chrono::microseconds(1));
     }
   }
   return refused(option, text, "the option has no type");
 }
 
-// Of values of one type.
+// Both values have the same type.
 bool less(const OptionValue& a, const OptionValue& b) {
   if (auto* bytes = std::get_if<ByteCount>(&a)) return bytes->bytes < std::get<ByteCount>(b).bytes;
   if (auto* number = std::get_if<int64_t>(&a)) return *number < std::get<int64_t>(b);
@@ -87,7 +87,7 @@ bool is_zero(const OptionValue& value) {
   return time != nullptr && time->count() == 0;
 }
 
-// The schema has seen that the bounds themselves parse.
+// The schema has checked that the bounds themselves parse.
 bool within_bounds(const Option& option, const OptionValue& value) {
   if (!option.max.empty() && less(parse_unbounded(option, option.max).value(), value)) return false;
   if (option.min.empty() || !less(value, parse_unbounded(option, option.min).value())) return true;
@@ -176,7 +176,7 @@ Schema::Schema(std::vector<Option> options) : options_(std::move(options)) {
   std::set<std::string> in_environment;
   for (const Option& option : options_) {
     LEAT_CHECK(is_option_name(option.name));
-    // "a.b" and "a_b" would be one variable.
+    // "a.b" and "a_b" would share one variable.
     LEAT_CHECK(in_environment.insert(environment_name(option.name)).second);
     for (const std::string& bound : {option.min, option.max}) {
       LEAT_CHECK(bound.empty() || parse_unbounded(option, bound).has_value());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schema: the options that exist, declared as data by whoever composes the program. This room knows
-// none of them by itself.
+// Schema: the options that exist, declared as data by the program that composes the modules. This
+// module knows none of them.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,7 @@ enum class OptionType : uint8_t { kBytes, kDuration, kString, kBool, kInteger };
 
 std::string_view to_string(OptionType type);
 
-// By type: bytes, duration, string, bool, integer. Never another alternative than the option's type
-// says.
+// The alternative matches the option's type: bytes, duration, string, bool, integer.
 struct ByteCount {
   uint64_t bytes = 0;
   friend bool operator==(const ByteCount&, const ByteCount&) = default;
@@ -30,40 +29,40 @@ using OptionValue = std::variant<ByteCount, std::chrono::nanoseconds, std::strin
 struct Option {
   std::string name;  // "cache.size": sections and words of [a-z0-9_], joined by '.'
   OptionType type = OptionType::kString;
-  std::string default_text;  // as it would be written on the command line
+  std::string default_text;  // as on the command line
   std::string help;          // one line
-  std::string unit{};        // of whole numbers: what is counted
+  std::string unit{};        // for integers: the counted thing
   bool hot = false;          // a change takes effect without a restart
-  // As they would be written, of sizes, durations and whole numbers; empty: no bound.
+  // Bounds of sizes, durations and integers, as on the command line; empty: no bound.
   std::string min{}, max{};
-  bool or_zero = false;  // 0 is taken though it is less than the least: it means something else
-  std::vector<std::string> choices{};  // of text: nothing else; empty: any
-  std::string form{};  // of text without choices: what it has to look like, in words
-  // Of a default that is another one on other hosts: what it is, for pages that hold for all.
+  bool or_zero = false;  // 0 is valid although it is below `min`: it has a special meaning
+  std::vector<std::string> choices{};  // for strings: the only valid values; empty: any
+  std::string form{};  // for strings without choices: a description of the expected form
+  // For a default that depends on the host: a description that is valid for all hosts.
   std::string default_help{};
 };
 
-// "bytes", "seconds", what is counted; empty of text, and of true and false.
+// Returns "bytes", "seconds" or the counted thing; empty for strings and booleans.
 std::string unit_of(const Option& option);
-// "1 to 4096", "at most 16MiB", "debug, info, warning or error", "true or false", a text's form;
-// with ", or 0" where that means something else. Empty where there is no bound.
+// Returns "1 to 4096", "at most 16MiB", "debug, info, warning or error", "true or false", or a
+// string's form. Adds ", or 0" if 0 has a special meaning. Empty if there is no bound.
 std::string range_of(const Option& option);
 
-// Reads `text` as people write it. kInvalidArgument names the option, what was read and what would
-// do.
+// Parses `text` as written by people. kInvalidArgument names the option, the text and what is
+// accepted.
 Result<OptionValue> parse_option(const Option& option, std::string_view text);
-// What `text` parses to and nothing is lost: "10GiB", "90s", "true".
+// Returns a text that parses to `value` without loss: "10GiB", "90s", "true".
 std::string format_value(const OptionValue& value);
 
 class Schema {
  public:
-  // Names, their environment names and the defaults are checked; what is wrong there is a defect of
-  // the program and aborts.
+  // Checks names, environment names and defaults; a fault there is a defect of the program and
+  // aborts.
   explicit Schema(std::vector<Option> options);
 
   std::span<const Option> options() const { return options_; }
   const std::vector<std::string>& names() const { return names_; }
-  // Null when there is none.
+  // Returns null if there is none.
   const Option* find(std::string_view name) const;
 
  private:

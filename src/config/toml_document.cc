@@ -27,7 +27,7 @@ TomlValue value_of(const toml::node& node, std::string key) {
   return value;
 }
 
-// The library bounds how deep tables may nest.
+// The library bounds the nesting of tables.
 void flatten(const toml::table& table, const std::string& prefix, std::vector<TomlValue>& values) {
   for (const auto& [key, node] : table) {
     std::string name = prefix + std::string(key.str());
@@ -51,7 +51,7 @@ Result<std::vector<TomlValue>> parse_toml(std::string_view text, const std::stri
                  fmt::format("cannot read {}:{}:{} as TOML: {}", name, at.line, at.column,
                              failure.description()));
   }
-  // The library sorts by key; errors are to come in the order in which the file is read.
+  // The library sorts by key; errors must come in the order of the file.
   std::ranges::sort(values, {}, [](const TomlValue& value) {
     return std::tuple(value.line, std::string_view(value.key));
   });

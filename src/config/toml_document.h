@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TOML file as a flat list of values. The only file of the program that knows the TOML library.
+// A TOML file as a flat list of values. The only code of the program that uses the TOML library.
 #pragma once
 
 #include <string>
@@ -14,11 +14,12 @@ struct TomlValue {
   enum class Kind : uint8_t { kString, kInteger, kBool, kOther };
   std::string key;  // "cache.size": tables joined by '.'
   Kind kind = Kind::kOther;
-  std::string text;  // of a string: its content; of others: as in the file's syntax
+  std::string text;  // for a string: its content; for others: as in the file
   unsigned line = 0;
 };
 
-// In the order of the file. kInvalidArgument with `name`, line and column where it is not TOML.
+// Returns the values in the order of the file. A syntax error is kInvalidArgument with `name`, line
+// and column.
 Result<std::vector<TomlValue>> parse_toml(std::string_view text, const std::string& name);
 
 // `text` as a TOML string, quotes included.
