@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activity: counts what is under way, so that its owner can refuse new work and wait for the rest
-// before it goes. Thread-safe; tokens may outlive it.
+// Activity: counts operations in flight, so that its owner can reject new ones and wait for the
+// rest at shutdown. Thread-safe; tokens may outlive it.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class Activity {
   };
 
  public:
-  // Something is under way while this lives.
+  // An operation is in flight while this lives.
   class Token {
    public:
     Token() = default;
@@ -36,7 +36,8 @@ class Activity {
       if (state_ != nullptr && state_->value.fetch_sub(2) == 3) state_->idle->set(true);
     }
 
-    // One more, also after close(): what is under way may start what it needs to end.
+    // Adds an operation, also after close(): an operation in flight may start another that it needs
+    // to finish.
     Token another() const {
       LEAT_CHECK(state_ != nullptr);
       state_->value.fetch_add(2);
@@ -50,7 +51,7 @@ class Activity {
     std::shared_ptr<State> state_;
   };
 
-  // Nothing once closed.
+  // Returns nothing after close().
   std::optional<Token> enter() {
     uint64_t value = state_->value.load();
     do {
@@ -59,14 +60,14 @@ class Activity {
     return Token(state_);
   }
 
-  // From now on enter() refuses. May be called again.
+  // Makes enter() reject from now on. May be called again.
   void close() {
     if (state_->value.fetch_or(1) == 0) state_->idle->set(true);
   }
   bool closed() const { return state_->value.load() % 2 == 1; }
   bool idle() const { return state_->value.load() <= 1; }
 
-  // After close(): returns when the last token is gone.
+  // After close(): returns when the last token is released.
   Task<> wait_idle() {
     LEAT_CHECK(closed());
     std::shared_ptr<State> state = state_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BandwidthLine: pieces of work as they would go over a line of some speed, one after the other.
-// Thread-safe.
+// BandwidthLine: a rate limiter that schedules transfers one after the other, as over a line of
+// some speed. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace leat {
 
 class BandwidthLine {
  public:
-  // When a piece goes onto the line, and when all of it is through.
+  // When a transfer begins, and when all of it has passed.
   struct Turn {
     Clock::time_point begins, ends;
   };
@@ -23,11 +23,11 @@ class BandwidthLine {
   explicit BandwidthLine(uint64_t speed) : speed_(speed) {}
 
   bool limited() const { return speed_ != 0; }
-  // The next turn, which is the caller's from now on.
+  // Reserves the next turn for the caller.
   Turn book(uint64_t bytes);
-  // Of what was booked and did not go over the line.
+  // Returns reserved bytes that were not transferred.
   void give_back(uint64_t bytes);
-  // Until the pieces before this one are through.
+  // Reserves `bytes`, and waits until the transfers before have passed.
   Task<Result<>> wait_for_turn(Context context, uint64_t bytes);
 
  private:
@@ -35,7 +35,7 @@ class BandwidthLine {
 
   const uint64_t speed_;
   std::mutex mutex_;          // leaf
-  Clock::time_point free_{};  // when what was booked is through
+  Clock::time_point free_{};  // end of the last reservation
 };
 
 }  // namespace leat

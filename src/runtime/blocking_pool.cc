@@ -15,7 +15,7 @@
 namespace leat {
 namespace {
 
-// For threads that have given their answer and are on their way back. One that hangs costs it once.
+// Time for threads that have delivered their result to exit. A hanging thread costs it once.
 constexpr auto kLeavingTime = std::chrono::milliseconds(100);
 
 Result<> start_detached(const std::string& name, std::move_only_function<void()> body) {
@@ -35,7 +35,7 @@ Status given_up_status() {
   return {StatusCode::kUnavailable, "its disk was given up, since it did not answer"};
 }
 
-// Of which pool this thread is; that one's end may come from one of its own calls.
+// The pool of this thread. A pool may be destroyed by one of its own calls.
 thread_local const void* own_pool = nullptr;
 
 }  // namespace
@@ -64,7 +64,7 @@ BlockingPool::BlockingPool(std::string name, unsigned threads_max, ThreadStarter
 BlockingPool::~BlockingPool() {
   {
     std::lock_guard lock(state_->mutex);
-    if (state_->given_up) return;  // by somebody who knows that it hangs
+    if (state_->given_up) return;  // the owner knows that a call hangs
   }
   give_up();
   if (own_pool == state_.get()) return;
@@ -85,7 +85,7 @@ void BlockingPool::give_up() {
 }
 
 void BlockingPool::post(Job job) {
-  // The pool may go as soon as the job is in the queue: with whom it answers.
+  // The pool may be destroyed by its owner as soon as the job is in the queue.
   const std::shared_ptr<State> state = state_;
   bool start = false;
   {
@@ -107,7 +107,7 @@ void BlockingPool::post(Job job) {
   }
   Result<> started = state->start_thread(state->name, [state] { work(state); });
   if (started) return;
-  // The others come to it; where there are none nobody would.
+  // Other threads will run the job. Without any it would wait for ever, so refuse it.
   std::deque<Job> refused;
   {
     std::lock_guard lock(state->mutex);
@@ -129,11 +129,11 @@ void BlockingPool::work(std::shared_ptr<State> state) {
       state->queue.pop_front();
       lock.unlock();
       job(nullptr);
-    }  // what it held may be the last of it
+    }  // what the job held may be the last reference to the pool
     lock.lock();
   }
   --state->threads;
-  // Before it is unlocked: who waits may go with the process.
+  // Before the unlock: the destructor that waits may be the last thing of the process.
   state->thread_left.notify_all();
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockingPool: threads for the calls that block on behalf of one owner, such as a disk, so that
-// calls that never come back take these threads and nobody else's. Bounded in threads, which start
-// when they are needed; its queue holds what callers, themselves bounded, put there. Thread-safe.
+// BlockingPool: threads for the blocking calls of one owner, such as a disk. A call that hangs
+// occupies only these threads. The number of threads is bounded; they start on demand. The queue
+// holds what callers post, and callers are bounded themselves. Thread-safe.
 //
-// Its end waits for nobody who hangs: such a thread is left behind with what it needs, and its
-// answer, if it ever comes, resumes who waited for it, or nobody where the executor is gone.
+// The destructor does not wait for a call that hangs. Its thread stays with all it needs. A late
+// result resumes the coroutine that waits for it, or nothing if the executor is gone.
 #pragma once
 
 #include <boost/asio/async_result.hpp>
@@ -22,28 +22,28 @@ namespace leat {
 
 class BlockingPool {
  public:
-  // Runs once: the call with null, or else with why it will not be made.
+  // Runs once. `refused` is null, or else the reason why the call cannot run.
   using Job = std::move_only_function<void(const Status* refused)>;
-  // Starts a thread that nobody joins; kUnavailable where there can be none.
+  // Starts a detached thread. kUnavailable if that fails.
   using ThreadStarter = std::function<Result<>(std::string name, std::move_only_function<void()>)>;
 
-  // `name`, at most 15 characters, is that of its threads.
+  // `name` is the name of its threads, at most 15 characters.
   BlockingPool(std::string name, unsigned threads_max, ThreadStarter start_thread = nullptr);
-  // As give_up(), and waits a moment for calls that are about to end.
+  // Does give_up(), and waits up to 100 ms for calls that are about to end.
   ~BlockingPool();
   BlockingPool(const BlockingPool&) = delete;
 
   // Runs `call`, which may block and returns a Result<T>, and resumes the coroutine with its value.
-  // The frame that waits lives until then, so `call` may refer to it. kUnavailable, without a call,
-  // where no thread could be started or the pool was given up.
+  // The coroutine frame lives until then, so `call` may refer to it. Returns kUnavailable without a
+  // call if no thread could start or the pool was given up.
   template <class F>
   Task<std::invoke_result_t<F>> run(F call);
 
-  // Runs `job` when a thread is free; nobody waits for it.
+  // Runs `job` when a thread is free. Does not wait.
   void post(Job job);
 
-  // No call is begun any more: those that wait for a thread are refused, as later ones are. Those
-  // that run are seen through. Does not wait.
+  // Starts no further call: queued and later ones are refused. Running calls continue. Does not
+  // wait.
   void give_up();
 
  private:
@@ -62,7 +62,7 @@ Task<std::invoke_result_t<F>> BlockingPool::run(F call) {
           gate = PostGate::of(resume_on)](const Status* refused) mutable {
       Value value = Error(Status(StatusCode::kUnavailable, "not called"));
       {
-        F mine = std::move(call);  // gone, with what it holds, before anybody goes on
+        F mine = std::move(call);  // destroyed with its captures before the coroutine resumes
         value = refused == nullptr ? mine() : Value(Error(*refused));
       }
       gate.post(resume_on, [handler = std::move(handler), value = std::move(value)]() mutable {

@@ -23,7 +23,7 @@ class BlockingPoolTest : public ::testing::Test {
   ~BlockingPoolTest() override {
     wake();
     pool_ = nullptr;
-    // Those that are left behind end with the answer that nobody wants.
+    // Threads left behind end now; their results are not wanted.
     while (threads_ > 0) std::this_thread::yield();
   }
 
@@ -126,7 +126,7 @@ TEST_F(BlockingPoolTest, AThreadThatCannotBeStartedIsAnErrorWhereThereIsNone) {
   EXPECT_THAT(refused.error().message(), HasSubstr("no more threads"));
   threads_left_ = 1;
   auto first = hang();
-  auto waiting = later(pool_->run(seven));  // for the one there is
+  auto waiting = later(pool_->run(seven));  // for the only thread
   wake();
   EXPECT_EQ(waiting.get().value(), 7);
 }

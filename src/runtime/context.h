@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: what travels with a request. Passed by value as the first parameter of every function
-// that waits.
+// Context: deadline, cancellation and trace of a request. Every function that waits takes it by
+// value as its first parameter.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,11 @@ namespace leat {
 using Clock = std::chrono::steady_clock;
 
 struct Context {
-  // When the caller stops waiting; the far future means never.
+  // When the caller stops waiting; max() means never.
   Clock::time_point deadline = Clock::time_point::max();
-  // Asked to stop when the caller gave up (interrupt, closed connection, shutdown).
+  // Signalled when the caller gave up (interrupt, closed connection, shutdown).
   std::stop_token cancel;
-  // Null where nobody wants to know; else what is done now is part of `span` (runtime/traced.h).
+  // Null if the request is not traced. Otherwise new spans belong to `span` (runtime/traced.h).
   std::shared_ptr<Trace> trace;
   uint32_t span = Span::kTop;
 
@@ -45,7 +45,7 @@ struct Context {
 
   bool cancelled() const { return cancel.stop_requested(); }
   bool expired() const { return deadline != Clock::time_point::max() && Clock::now() >= deadline; }
-  // kCancelled or kTimedOut naming `what`, or success.
+  // Returns kCancelled or kTimedOut naming `what`, or success.
   Result<> check(const char* what) const {
     if (cancelled()) return error(StatusCode::kCancelled, std::string(what) + " was cancelled");
     if (expired()) return error(StatusCode::kTimedOut, std::string(what) + " ran out of time");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The precompiled header: what every file that holds a coroutine includes anyway. Never
-// included by name; rooms take it with PCH in their CMakeLists.txt.
+// The precompiled header: the headers that every file with a coroutine includes anyway. Never
+// included by name; modules select it with PCH in their CMakeLists.txt.
 #pragma once
 
 #include <fmt/format.h>

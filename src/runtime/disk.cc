@@ -30,7 +30,7 @@ namespace {
 
 // One io_uring request moves at most this much; the kernel's own limit is 2 GiB − 4 KiB.
 constexpr size_t kRequestBytesMax = size_t{1} << 30;
-// From here on a write goes around the page cache; below, one more request would cost more.
+// Writes from this size on bypass the page cache. For smaller ones an extra request costs more.
 constexpr size_t kDirectBytesMin = size_t{1} << 20;
 constexpr size_t kPageBytes = 4096;
 
@@ -38,8 +38,8 @@ bool page_aligned(const void* address) {
   return reinterpret_cast<uintptr_t>(address) % kPageBytes == 0;
 }
 
-// The pieces from `parts` on that can go straight to the device in one call, in whole pages; none
-// where there is less than a MiB of them.
+// Returns the leading parts that one call can write directly to the device, in whole pages. Returns
+// none if they have less than a MiB.
 std::vector<iovec> direct_part(std::span<const iovec> parts, uint64_t offset) {
   std::vector<iovec> direct;
   size_t bytes = 0;
@@ -55,12 +55,12 @@ std::vector<iovec> direct_part(std::span<const iovec> parts, uint64_t offset) {
   return direct;
 }
 
-// Whole pages straight to the device: their number of bytes, or nothing where that is not possible
-// (too few, not aligned, not on this file system).
+// Writes whole pages directly to the device. Returns the number of bytes, or nothing if that is not
+// possible (too few, not aligned, not on this file system).
 std::optional<ssize_t> write_directly(int fd, std::span<const iovec> parts, uint64_t offset) {
   const std::vector<iovec> direct = direct_part(parts, offset);
   if (direct.empty()) return std::nullopt;
-  // A description of its own, since the flag would bind the readers of this one, too.
+  // A separate open file description, since O_DIRECT would also apply to readers of `fd`.
   const std::string self = fmt::format("/proc/self/fd/{}", fd);
   const File file(::open(self.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC));
   if (!file) return std::nullopt;
@@ -76,7 +76,7 @@ ssize_t write_some(int fd, std::span<const iovec> parts, uint64_t offset) {
                   static_cast<off_t>(offset));
 }
 
-// All of it; 0 or the errno.
+// Writes all parts; returns 0 or the errno.
 int write_all(int fd, std::vector<iovec> parts, uint64_t offset) {
   for (size_t first = 0; first < parts.size();) {
     ssize_t moved = write_some(fd, std::span(parts).subspan(first), offset);
@@ -92,7 +92,7 @@ int write_all(int fd, std::vector<iovec> parts, uint64_t offset) {
   return 0;
 }
 
-// Until `into` is full or the file ends; the bytes, or -errno.
+// Reads until `into` is full or the file ends; returns the bytes, or -errno.
 ssize_t read_all(int fd, std::span<std::byte> into, uint64_t offset) {
   size_t done = 0;
   while (done < into.size()) {
@@ -103,12 +103,12 @@ ssize_t read_all(int fd, std::span<std::byte> into, uint64_t offset) {
     if (got < 0) return -errno;
     if (got == 0) break;
     done += static_cast<size_t>(got);
-    if (done % kPageBytes != 0) break;  // the end: what goes past the page cache asks for pages
+    if (done % kPageBytes != 0) break;  // end of file: direct reads need whole pages
   }
   return static_cast<ssize_t>(done);
 }
 
-// Nothing where the file system has no way past the page cache.
+// Returns nothing if the file system or the alignment does not allow direct reads.
 std::optional<ssize_t> read_directly(int fd, std::span<std::byte> into, uint64_t offset) {
   const bool aligned = page_aligned(into.data()) && into.size() % kPageBytes == 0;
   if (!aligned || offset % kPageBytes != 0) return std::nullopt;
@@ -149,7 +149,7 @@ class SystemDisk : public Disk {
   Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override {
     std::optional<ssize_t> got = read_directly(fd, into, offset);
     if (!got) {
-      // What is dirty stays; the rest is asked of the device again.
+      // Dirty pages stay cached; the others are read from the device again.
       ::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(into.size()),
                       POSIX_FADV_DONTNEED);
       got = read_all(fd, into, offset);
@@ -177,10 +177,10 @@ class SystemDisk : public Disk {
 
   Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) override {
     const uint64_t cold = size - std::min(size, cached_bytes(fd, offset, size).value_or(0));
-    // What the kernel's own read-ahead has for the most part is left to it: telling it the rest
-    // made three requests of one and more reads wait (12,000 × 110 KB in the order of a segment).
+    // Leave a mostly cached range to the kernel's own read-ahead. Requesting the rest made three
+    // requests of one and more reads wait (12,000 × 110 KB in the order of a segment).
     if (cold * 2 < size || cold == 0) return 0;
-    // The kernel takes at once what the device takes in one request, or its read-ahead.
+    // One call starts at most one device request or the size of the kernel's read-ahead.
     for (uint64_t done = 0; done < size;) {
       const int failed = ::posix_fadvise(fd, static_cast<off_t>(offset + done),
                                          static_cast<off_t>(size - done), POSIX_FADV_WILLNEED);
@@ -227,7 +227,7 @@ class SystemDisk : public Disk {
       struct stat info;
       if (::fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
         if (errno != ENOENT) return error(status_from_errno(errno, "stat of an item of " + path));
-        errno = 0;  // gone in the meantime
+        errno = 0;  // removed in the meantime
         continue;
       }
       items.push_back({std::move(name), S_ISDIR(info.st_mode), static_cast<uint64_t>(info.st_size),
@@ -271,8 +271,8 @@ class SystemDisk : public Disk {
     return error(status_from_errno(failed, what + path));
   }
 
-  // One system call's worth. Once started it is seen through: the buffer belongs to the kernel
-  // until then, so the context does not end it early.
+  // Reads with one system call. Once started it is completed, whatever the context: the buffer
+  // belongs to the kernel until then.
   Task<Result<size_t>> read_some(Context context, int fd, std::span<std::byte> bytes,
                                  uint64_t offset) {
     LEAT_CO_CHECK_OK(context.check("a read from the cache disk"));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Disk: every system call that the page store makes on its directories, behind one interface so
-// that faults can be wrapped around it. Reads go by io_uring where the kernel allows it, what else
-// may block by threads of the disk's own. One that hangs holds up nothing but its own calls; its
-// end does not wait for them, and whoever waits for one lives until it comes back. Thread-safe.
+// Disk: all system calls of the page store on its directories, behind one interface, so that tests
+// can inject faults. Reads use io_uring if the kernel allows it. Other blocking calls use threads
+// of the disk.
+//
+// A call that hangs delays no other request. The destructor does not wait for it; the coroutine
+// that waits for the call lives until it returns. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +26,7 @@
 
 namespace leat {
 
-// An owned descriptor.
+// An owned file descriptor.
 class File {
  public:
   File() = default;
@@ -60,34 +62,34 @@ class Disk {
  public:
   virtual ~Disk() = default;
 
-  // For everything that blocks on this disk's behalf.
+  // The pool for all blocking calls on this disk.
   virtual BlockingPool& threads() = 0;
 
-  // These move data and may wait.
-  // Reads until `into` is full or the file ends; returns the bytes read.
+  // These move data and may wait. Reads until `into` is full or the file ends; returns the bytes
+  // read.
   virtual Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
                                     uint64_t offset) = 0;
-  // As write_now() and sync_now(), on threads(): io_uring would hand both to threads of the kernel,
-  // which costs the same and is not bounded by us. Once a thread has taken it it is seen through.
+  // Run write_now() and sync_now() on threads(). io_uring would use kernel threads for both, at the
+  // same cost and without our bound. A call that has started is completed, whatever the context.
   Task<Result<>> write(Context context, int fd, Bytes data, uint64_t offset);
   Task<Result<>> sync(Context context, int fd);
 
-  // The same on the caller's thread, which blocks.
-  // Writes all of `data`. Pieces of a MiB and more go around the page cache where they can: that
-  // costs half the CPU, an error is known at once, and what is read next is not pushed out of
-  // memory.
+  // The same on the calling thread, which blocks. Writes all of `data`. Parts of 1 MiB or more
+  // bypass the page cache if possible (O_DIRECT). That halves the CPU cost, reports errors at once,
+  // and displaces no cached pages.
   virtual Result<> write_now(int fd, const Bytes& data, uint64_t offset) = 0;
-  // Reads what the device holds, past what the kernel remembers where the file system lets it: into
-  // whole pages, from a page on. Fewer bytes only at the end.
+  // Reads from the device, bypassing the page cache if the file system allows it. `into` is whole
+  // pages, and `offset` a page boundary. Returns fewer bytes only at the end of the file.
   virtual Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) = 0;
   // fdatasync.
   virtual Result<> sync_now(int fd) = 0;
 
-  // Reads only what is in the page cache (RWF_NOWAIT) and never waits: the number of bytes, or
-  // nothing where the whole of `into` could not be had at once.
+  // Reads only from the page cache (RWF_NOWAIT) and never waits. Returns the number of bytes, or
+  // nothing unless all of `into` is available at once.
   virtual std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) = 0;
 
-  // Whether the page cache has nothing of a range; not where the kernel does not tell (before 6.5).
+  // Returns whether no byte of a range is in the page cache. False if the kernel cannot tell
+  // (before 6.5).
   virtual bool is_cold(int fd, uint64_t offset, uint64_t size) {
     static_cast<void>(fd);
     static_cast<void>(offset);
@@ -95,17 +97,17 @@ class Disk {
     return false;
   }
 
-  // Begins to bring a range into the page cache and does not wait for the device, but it may for
-  // memory or a place in its queue. The bytes that were not there; 0, and nothing is done, where
-  // that is less than half of them.
+  // Starts reading a range into the page cache. Does not wait for the device, but may wait for
+  // memory or for space in its queue. Returns the bytes that were missing. If less than half of the
+  // range is missing, does nothing and returns 0.
   virtual Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) {
     static_cast<void>(fd);
     static_cast<void>(offset);
     static_cast<void>(size);
-    return 0;  // of one without a page cache
+    return 0;  // no page cache to fill
   }
 
-  // Metadata: short, but they may block. Called on threads() wherever somebody waits.
+  // Metadata: short calls that may block. Coroutines call them on threads().
   virtual Result<File> open(const std::string& path, int flags, mode_t mode) = 0;
   virtual Result<> unlink(const std::string& path) = 0;
   virtual Result<> rename(const std::string& from, const std::string& to) = 0;
@@ -113,13 +115,13 @@ class Disk {
   virtual Result<> make_directory(const std::string& path) = 0;
   virtual Result<> sync_directory(const std::string& path) = 0;
   virtual Result<std::vector<DirectoryItem>> list_directory(const std::string& path) = 0;
-  // The first `bytes_max` bytes of a small file, or all of it where it is shorter.
+  // Returns the first `bytes_max` bytes of a small file, or all of it if it is shorter.
   virtual Result<Buffer> read_file(const std::string& path, size_t bytes_max) = 0;
   virtual Result<DiskUsage> usage(const std::string& path) = 0;
 };
 
-// The real one, with a ring and up to as many threads of its own as `executor` has for calls that
-// block.
+// Creates the real one: a ring, and as many threads of its own as `executor` has for blocking
+// calls.
 std::shared_ptr<Disk> make_disk(Executor& executor);
 
 }  // namespace leat

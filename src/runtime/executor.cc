@@ -94,7 +94,7 @@ Task<> sleep_through(Clock::duration duration) {
 
 Task<Result<>> sleep_for(Context context, Clock::duration duration) {
   if (auto alive = context.check("a pause"); !alive) co_return alive;
-  // A wait for what never comes: it ends with the deadline or the cancellation alone.
+  // Wait for a value that is never set: only the deadline or the cancellation ends the wait.
   auto never = SharedResult<bool>::make();
   Context pause = context;
   pause.deadline = std::min(Clock::now() + duration, context.deadline);

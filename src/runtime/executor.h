@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executor: the process's threads. A small pool that runs coroutines and never blocks, and a
-// bounded pool for calls that cannot do otherwise (metadata system calls, fsync).
+// Executor: the threads of the process. A small pool runs coroutines and never blocks. A bounded
+// pool runs calls that must block (metadata system calls, fsync).
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -23,13 +23,13 @@ namespace leat {
 
 struct ExecutorOptions {
   unsigned threads = 0;           // 0: one per core, at least 2
-  unsigned blocking_threads = 8;  // calls that block; more of them wait in a queue
+  unsigned blocking_threads = 8;  // for calls that block; further ones are queued
 };
 
 class Executor {
  public:
   explicit Executor(ExecutorOptions options = {});
-  // Stops the threads; tasks that have not ended are destroyed where they are suspended.
+  // Stops the threads. Unfinished tasks are destroyed where they are suspended.
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -38,7 +38,7 @@ class Executor {
   unsigned threads() const;
   unsigned blocking_threads() const;
 
-  // Starts `task` on the pool; nobody waits for it. An exception in it is a defect and aborts.
+  // Starts `task` on the pool and does not wait. An exception in it is a defect and aborts.
   void spawn(Task<> task);
   // Runs `call` on the pool's threads; it must not block.
   void post(std::move_only_function<void()> call);
@@ -46,7 +46,7 @@ class Executor {
   template <class F>
   Task<std::invoke_result_t<F>> blocking(F call);
 
-  // From a thread that is not the executor's (main, tests, the CLI): waits for the task.
+  // Waits for the task. Only from threads outside the executor (main, tests, the CLI).
   template <class T>
   T wait(Task<T> task) {
     return boost::asio::co_spawn(any(), std::move(task), boost::asio::use_future).get();
@@ -59,17 +59,17 @@ class Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-// For co_spawn of a task that nobody waits for: an exception in it is a defect and ends the
-// process, with the reason.
+// Completion handler for co_spawn of detached tasks: an exception is a defect, and ends the process
+// with the reason.
 void end_process_for(std::exception_ptr failure);
 
-// Starts tasks on an Executor for as long as there is one, from any thread; may outlive it.
+// Starts tasks on an Executor from any thread, as long as the executor exists; may outlive it.
 class Spawner {
  public:
-  Spawner(Executor& executor)  // NOLINT(google-explicit-constructor): the same, but for its end
+  Spawner(Executor& executor)  // NOLINT(google-explicit-constructor): is a spawner
       : io_(executor.any()), gate_(PostGate::of(io_)) {}
 
-  // False where the executor is gone; `task` has not begun then and never will.
+  // Returns false if the executor is gone; then `task` never starts.
   bool spawn(Task<> task) const;
 
  private:
@@ -77,9 +77,10 @@ class Spawner {
   const PostGate gate_;
 };
 
-// Suspends for `duration`; kCancelled or kTimedOut if the context ends first.
+// Suspends for `duration`. Returns kCancelled or kTimedOut if the context ends first.
 Task<Result<>> sleep_for(Context context, Clock::duration duration);
-// The same for who has nobody to end it: it goes with its executor, and leaves nothing behind then.
+// Suspends without a context. The wait ends early only with the executor, which destroys the
+// coroutine.
 Task<> sleep_through(Clock::duration duration);
 
 template <class F>

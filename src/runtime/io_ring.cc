@@ -17,12 +17,12 @@ namespace leat {
 namespace {
 
 constexpr unsigned kDepth = 256;
-// For reads that are about to end. A disk that hangs costs it once.
+// Time for reads that are about to end. A hanging disk costs it once.
 constexpr auto kLeavingTime = std::chrono::milliseconds(100);
 
 }  // namespace
 
-// Of the ring and of its thread, which may be there longer.
+// Shared by the ring and its thread, which may live longer.
 struct IoRing::State {
   ~State() {
     if (made) io_uring_queue_exit(&ring);
@@ -67,7 +67,7 @@ IoRing::~IoRing() {
     io_uring_sqe* sqe = io_uring_get_sqe(&state_->ring);
     LEAT_CHECK(sqe != nullptr);
     io_uring_prep_nop(sqe);
-    io_uring_sqe_set_data(sqe, nullptr);  // the sign to leave once nothing is in flight
+    io_uring_sqe_set_data(sqe, nullptr);  // makes the thread exit once nothing is in flight
     state_->submit_one();
   }
   std::unique_lock lock(state_->mutex);
@@ -77,7 +77,7 @@ IoRing::~IoRing() {
 bool IoRing::read(int fd, void* into, unsigned size, uint64_t offset, Completion& completion,
                   By by) {
   std::lock_guard lock(state_->submit_mutex);
-  // One entry stays free for the leaving sign; the completion queue holds twice the depth.
+  // One entry stays free for the exit request; the completion queue holds twice the depth.
   if (state_->in_flight.load() + 1 >= kDepth) return false;
   io_uring_sqe* sqe = io_uring_get_sqe(&state_->ring);
   if (sqe == nullptr) return false;
@@ -103,7 +103,8 @@ void IoRing::State::gather() {
       leaving = true;
       continue;
     }
-    // The kernel hands over what read() wrote; this says so to whoever looks at threads only.
+    // The kernel orders this after the writes of read(). The load makes that visible to tools that
+    // see only threads.
     (void)in_flight.load();
     (*completion)(result);
     delete completion;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoRing: reads through one io_uring, completions gathered by one thread. Depth is bounded:
-// submitters past it are told so and use threads.
+// IoRing: reads through one io_uring; one thread collects the completions. The depth is bounded:
+// beyond it read() returns false, and callers use threads.
 #pragma once
 
 #include <liburing.h>
@@ -16,21 +16,21 @@ class IoRing {
   // Called once, on the ring's thread, with the system call's result or -errno. Must not block.
   using Completion = std::move_only_function<void(int)>;
 
-  // Nothing where the kernel or a seccomp filter refuses io_uring, or no thread can be started.
+  // Returns nothing if the kernel or a seccomp filter denies io_uring, or no thread can start.
   static std::unique_ptr<IoRing> create();
-  // Waits a moment for what is under way. The ring itself stays until all of it has ended, and so
-  // must the memory that is read into.
+  // Waits up to 100 ms for reads in flight. The ring itself stays until all have ended, and so must
+  // the memory that they read into.
   ~IoRing();
 
   enum class By : uint8_t {
-    // The kernel comes back to the thread that submits for each part that the disk has brought:
-    // best where that is one.
+    // The submitting thread issues the read and continues it for each part that the disk delivers.
+    // Best for a single part.
     kSubmitter,
-    // A thread of the kernel's waits for all of it: best for more than the kernel reads ahead.
+    // A kernel worker thread waits for the whole read. Best beyond the kernel's read-ahead size.
     kWorker,
   };
 
-  // False when the ring is full; `completion` is then left with the caller.
+  // Returns false if the ring is full; the caller keeps `completion` then.
   bool read(int fd, void* into, unsigned size, uint64_t offset, Completion& completion,
             By by = By::kSubmitter);
 

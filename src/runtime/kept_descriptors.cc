@@ -27,10 +27,10 @@ namespace {
 
 constexpr int kFirst = 3;               // SD_LISTEN_FDS_START
 constexpr size_t kNameMax = 255;        // FDNAME_MAX of systemd
-constexpr time_t kPatienceS = 5;        // for a keeper whose queue is full
-constexpr char kUnnamed[] = "unknown";  // as sd_listen_fds_with_names(3) has it
+constexpr time_t kPatienceS = 5;        // when the keeper's queue is full
+constexpr char kUnnamed[] = "unknown";  // as in sd_listen_fds_with_names(3)
 
-// Out of the environment; nothing where it was not there or empty.
+// Removes a variable from the environment and returns its value; nothing if it was unset or empty.
 std::optional<std::string> take_variable(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): there are no threads
   if (value == nullptr) return {};
@@ -50,15 +50,15 @@ std::optional<int> take_number(const char* name) {
   return number;
 }
 
-// False where there is no such descriptor.
+// Returns false if there is no such descriptor.
 bool close_on_exec(int fd) {
   return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
-// Until the process ends. A table of descriptors belongs to the threads that share it and is closed
-// by the last of them to go. In a process that is killed that may be never: a thread that waits for
-// an answer on a FUSE connection which only a successor can give. So one that waits for nothing
-// holds `fd`, alone and in a table of its own, which is closed at once.
+// Holds `fd` until the process ends. Threads share a descriptor table, and the last of them closes
+// it on exit. In a killed process that may be never: a thread may wait for a reply on a FUSE
+// connection that only a successor can give. So a thread that waits for nothing holds `fd` alone,
+// in its own table, which the kernel closes at once.
 void hold_alone(int fd) {
   if (!close_on_exec(fd)) return;
   std::promise<bool> promise;
@@ -76,7 +76,8 @@ void hold_alone(int fd) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     std::thread(std::move(hold)).detach();
-    // Where the kernel refuses the table, all threads have the descriptor, which mostly does.
+    // If the kernel refuses a separate table, all threads keep the descriptor; that works in most
+    // cases.
     if (alone.get()) close(fd);
   } catch (const std::exception& refused) {
     log::warning("no thread for the sign of life: {}", refused.what());
@@ -98,7 +99,7 @@ KeptDescriptors KeptDescriptors::from_environment() {
   const std::optional<int> count = take_number("LISTEN_FDS");
   const std::optional<std::string> names = take_variable("LISTEN_FDNAMES");
   const std::optional<int> alive = take_number("LEAT_ALIVE_FD");
-  // Otherwise it was meant for a process that started this one.
+  // Otherwise the variables were meant for a parent of this process.
   if (pid == getpid()) {
     if (count) kept.take_over(*count, names.value_or(""));
     if (alive) hold_alone(*alive);
@@ -110,7 +111,7 @@ KeptDescriptors KeptDescriptors::from_environment() {
 void KeptDescriptors::take_over(int count, const std::string& names) {
   std::string_view rest = names;
   for (int i = 0; i < count && i < INT_MAX - kFirst; ++i) {
-    // The rest would not be there either.
+    // Then the further descriptors are missing, too.
     if (!close_on_exec(kFirst + i)) return;
     const size_t end = std::min(rest.find(':'), rest.size());
     std::string name(names.empty() ? kUnnamed : rest.substr(0, end));
@@ -136,7 +137,7 @@ void KeptDescriptors::listen_to(const std::string& address) {
   }
   address_.sun_family = AF_UNIX;
   std::memcpy(address_.sun_path, address.data(), address.size());
-  // An abstract name is as long as it is; a path may be followed by the zero that is there.
+  // The length of an abstract name is exact. A path includes its terminating zero.
   address_bytes_ =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.size() + (abstract ? 0 : 1));
   if (abstract) address_.sun_path[0] = '\0';
@@ -150,8 +151,8 @@ Result<> KeptDescriptors::keep(const std::string& name, int fd) {
                              "characters other than ':'",
                              name, kNameMax));
   }
-  // systemd would else wait for its end, and be woken at each request of a mount (measured: 18,700
-  // times in 20,000 lookups).
+  // Otherwise systemd polls it for hang-up, and each request of a mount wakes systemd (measured:
+  // 18,700 times in 20,000 lookups).
   Result<> sent = send(fmt::format("FDSTORE=1\nFDPOLL=0\nFDNAME={}", name), fd);
   if (!sent) return error(sent.error().with_context(fmt::format("cannot keep '{}'", name)));
   return {};

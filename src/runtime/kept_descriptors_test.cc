@@ -44,7 +44,7 @@ std::string text_of(int fd) {
   return {text, n > 0 ? static_cast<size_t>(n) : 0};
 }
 
-// The keeper's end: one datagram at a time.
+// The keeper's side: receives one datagram at a time.
 class Keeper {
  public:
   explicit Keeper(const std::string& address) : address_(address) {
@@ -65,7 +65,7 @@ class Keeper {
     std::string text;
     File file;
   };
-  // What has been sent; nothing more is waited for.
+  // Returns a message that was sent before; does not wait.
   std::optional<Message> receive() {
     char text[512];
     iovec into{text, sizeof text};
@@ -102,8 +102,8 @@ class KeptDescriptorsTest : public ::testing::Test {
 
   static std::string abstract_address() { return "@leat-kept-" + Id128::random().to_hex(); }
 
-  // In a process of its own, whose descriptors from 3 on are `files`; `holds` says whether all went
-  // as it should.
+  // Runs in a child process with `files` as descriptors from 3 on. `holds` returns whether the test
+  // passed.
   static bool in_child(const std::vector<std::string>& files, const std::function<bool()>& holds) {
     const pid_t child = fork();
     if (child == 0) {
@@ -200,7 +200,7 @@ TEST_F(KeptDescriptorsTest, ADescriptorThatIsNoneAndAKeeperThatIsGoneAreErrors) 
 TEST_F(KeptDescriptorsTest, AFullQueueIsWaitedFor) {
   Keeper keeper(abstract_address());
   KeptDescriptors kept = KeptDescriptors::from_environment();
-  constexpr int kMessages = 2000;  // more than any queue has room for
+  constexpr int kMessages = 2000;  // more than any queue holds
   std::atomic<bool> refused = false;
   std::jthread sender([&] {
     for (int i = 0; i < kMessages && !refused; ++i) {
@@ -281,8 +281,8 @@ TEST_F(KeptDescriptorsTest, AnEnvironmentThatLiesDoesNoHarm) {
   }
 }
 
-// A thread that hangs in the kernel keeps the table of descriptors of a process that was killed; so
-// does another process that shares it, which can be had without a hanging mount.
+// A thread that hangs in the kernel keeps the descriptor table of a killed process open. A second
+// process that shares the table does the same, and needs no hanging mount.
 TEST_F(KeptDescriptorsTest, TheSignOfLifeEndsWithTheProcessWhoeverHasItsDescriptors) {
   int alive[2];
   int table[2];
@@ -323,7 +323,7 @@ TEST_F(KeptDescriptorsTest, TheSignOfLifeTakesNoSignals) {
     sigset_t mask;
     pthread_sigmask(SIG_SETMASK, nullptr, &mask);
     EXPECT_EQ(sigismember(&mask, SIGTERM), 0) << "those of the others are as they were";
-    // It would take what nobody else does.
+    // This thread would take the signal if no other does.
     sigfillset(&mask);
     pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     kill(getpid(), SIGTERM);

@@ -7,7 +7,7 @@
 namespace leat {
 namespace {
 
-// cachestat(2); the headers of Debian 12 do not have it, its number is the same everywhere.
+// cachestat(2). The headers of Debian 12 lack it; its number is the same on all architectures.
 std::optional<uint64_t> cached_pages(int fd, uint64_t offset, uint64_t size) {
   constexpr long kCachestat = 451;
   struct {

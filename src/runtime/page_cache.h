@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel has of a file in memory.
+// Queries which parts of a file are in the kernel's page cache.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace leat {
 
-// Bytes of a range of an open file that are in the page cache or on their way there, counted by
-// whole pages. Nothing where the kernel does not tell (before Linux 6.5).
+// Returns the bytes of a range of an open file that are in the page cache or being read into it, in
+// whole pages. Returns nothing if the kernel cannot tell (before Linux 6.5).
 std::optional<uint64_t> cached_bytes(int fd, uint64_t offset, uint64_t size);
-// Whether all of the range is; no where the kernel does not tell.
+// Returns whether the whole range is cached; false if the kernel cannot tell.
 bool all_cached(int fd, uint64_t offset, uint64_t size);
 
 }  // namespace leat

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// PostGate: who is posting to an executor from outside. What is posted may run, and end whatever
-// waited for it, before the poster has left the executor's queue; so an executor that goes waits
-// until nobody is in there, and who comes later finds the gate closed. Thread-safe; may outlive the
-// executor.
+// PostGate: guards posts to an executor from other threads. A posted call may run, and end the
+// coroutine behind it, before the poster has left the executor's queue. So an executor that shuts
+// down waits for all posters inside; later posters find the gate closed. Thread-safe; may outlive
+// the executor.
 #pragma once
 
 #include <atomic>
@@ -19,11 +19,11 @@
 namespace leat {
 
 class PostGate {
-  // 2 × those inside, + 1 once closed.
+  // 2 × posters inside, + 1 once closed.
   using Inside = std::shared_ptr<std::atomic<int64_t>>;
 
  public:
-  // The executor stays while this lives.
+  // The executor lives while this lives.
   class Token {
    public:
     Token(Token&&) = default;
@@ -38,25 +38,25 @@ class PostGate {
     Inside inside_;
   };
 
-  // Of the context behind `executor`.
+  // Returns the gate of the context behind `executor`.
   template <class AnyExecutor>
   static PostGate of(const AnyExecutor& executor) {
     auto& context = boost::asio::query(executor, boost::asio::execution::context);
     return PostGate(boost::asio::use_service<Service>(context).inside);
   }
 
-  // Nothing where the executor is gone, or about to go.
+  // Returns nothing if the executor is gone, or shutting down.
   std::optional<Token> enter() const {
-    Token token(inside_);  // leaves in any case
+    Token token(inside_);  // also undoes a rejected entry
     if (inside_->fetch_add(2) % 2 == 1) return std::nullopt;
     return token;
   }
 
-  // Where the executor is gone `call` neither runs nor is it destroyed: the coroutine that it
-  // would resume refers to the executor, and its end would touch it.
+  // Posts `call`. If the executor is gone, `call` neither runs nor is destroyed: the coroutine that
+  // it would resume refers to the executor, and its destruction would access it.
   template <class AnyExecutor, class Call>
   void post(const AnyExecutor& executor, Call call) const {
-    std::optional<Token> token = enter();  // has a count of its own: `this` may go with the call
+    std::optional<Token> token = enter();  // counts by itself: `this` may be destroyed by the call
     if (token) {
       boost::asio::post(executor, std::move(call));
     } else {
@@ -64,7 +64,7 @@ class PostGate {
     }
   }
 
-  // Returns when nobody is inside; nobody enters any more.
+  // Rejects further posters, and returns when none is inside.
   void close() const {
     inside_->fetch_or(1);
     while (inside_->load() != 1) std::this_thread::yield();
@@ -81,7 +81,7 @@ class PostGate {
 
   explicit PostGate(Inside inside) : inside_(std::move(inside)) {}
 
-  // Until the process ends.
+  // Keeps `call` until the process ends.
   static void keep(std::move_only_function<void()> call);
 
   Inside inside_;

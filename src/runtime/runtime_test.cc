@@ -70,7 +70,7 @@ TEST(SleepFor, EndsWithItsTimeItsDeadlineOrItsCancellation) {
   auto late = executor.wait(sleep_for(Context::background().with_timeout(2ms), 1h));
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code(), StatusCode::kTimedOut);
-  // A cancellation that comes while the pause begins must not be lost.
+  // A cancellation at the start of the pause must not be lost.
   for (int round = 0; round < 500; ++round) {
     std::stop_source stop;
     std::latch both(2);
@@ -132,7 +132,7 @@ TEST(Semaphore, MoreThanTheLimitGetsTheLimitAndACancelledWaiterLeavesNoHole) {
   EXPECT_TRUE(semaphore.try_acquire(4));
 }
 
-// Large pieces go around the page cache but for what is no whole page; readers see all of it.
+// Large parts bypass the page cache except for partial pages; readers see all of it.
 TEST(Disk, LargeWritesOfAnyAlignmentAreRead) {
   Executor executor;
   auto disk = make_disk(executor);

@@ -22,7 +22,7 @@ Task<Result<Semaphore::Permit>> Semaphore::acquire(Context context, uint64_t cou
   Result<bool> outcome = co_await granted->wait(context, what);
   if (outcome) co_return Permit(this, count);
   {
-    // The grant may have come at the same moment as the end of the context.
+    // The grant may arrive at the moment when the context ends.
     std::lock_guard lock(mutex_);
     auto mine = std::ranges::find(waiters_, granted, &Waiter::granted);
     if (mine != waiters_.end()) {

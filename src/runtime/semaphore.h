@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Semaphore: bounds how much of something is under way (requests, bytes in flight). First come,
-// first served. Thread-safe. Must outlive its permits.
+// Semaphore: bounds resources in use (requests, bytes in flight). First come, first served.
+// Thread-safe. Must outlive its permits.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,10 @@ class Semaphore {
 
   explicit Semaphore(uint64_t limit) : limit_(limit), free_(limit) {}
 
-  // A request for more than the limit gets the whole limit, so that nothing can wait for ever.
+  // Waits for `count`. A request for more than the limit gets the whole limit, so that it cannot
+  // wait for ever.
   Task<Result<Permit>> acquire(Context context, uint64_t count, const char* what);
-  // Without waiting; nothing when the semaphore is taken or others are waiting.
+  // Does not wait. Returns nothing if not enough is free or others are waiting.
   std::optional<Permit> try_acquire(uint64_t count);
 
   uint64_t in_use() const;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ServerProcess: a server program on loopback, with a port and a temporary folder, for the life of
-// the object. The whole process group and the folder go with it, also when the test is killed: a
-// keeper, a shell that waits for the end of a pipe that only the test holds open, removes them
-// then.
+// the object. Its end removes the whole process group and the folder, even if the test is killed. A
+// keeper does that: a shell that waits for the end of a pipe that only the test holds open.
 #pragma once
 
 #include <arpa/inet.h>
@@ -36,9 +35,9 @@ namespace leat::testing {
 
 using Command = std::vector<std::string>;
 
-// The path of a program: what the environment's `variable` names, else the file that tools/setup
-// made below its folder, else the first of that file's name in PATH or the folders of root's
-// programs. Empty when there is none.
+// Returns the path of a program, or empty if there is none. The order: the environment's
+// `variable`, the file that tools/setup installed below its folder, a file of that name in PATH or
+// root's program folders.
 inline std::string find_program(const char* variable, const std::string& below_deps) {
   if (const char* given = std::getenv(variable)) return given;
   std::string path = std::string(LEAT_DEPS_DIR "/") + below_deps;
@@ -52,8 +51,8 @@ inline std::string find_program(const char* variable, const std::string& below_d
   return "";
 }
 
-// `descriptors` become the child's 0, 1 and 2; below 0 stands for nothing to read or write. -1 when
-// the program cannot be run. `environment` is added to the test's own.
+// `descriptors` become the child's 0, 1 and 2; a negative one means /dev/null. Returns -1 if the
+// program cannot run. `environment` is added to the test's own.
 inline pid_t spawn(const Command& command, const int (&descriptors)[3],
                    const std::vector<std::string>& environment = {}) {
   std::vector<char*> words, variables;
@@ -79,7 +78,7 @@ inline pid_t spawn(const Command& command, const int (&descriptors)[3],
       posix_spawn_file_actions_adddup2(&files, descriptors[fd], fd);
     }
   }
-  // A group of its own: all of it is killed at the end, and ctrl-C is left to the test.
+  // A process group of its own: the end kills all of it, and ctrl-C reaches only the test.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -93,11 +92,11 @@ inline pid_t spawn(const Command& command, const int (&descriptors)[3],
 }
 
 struct ProgramResult {
-  int status;  // of waitpid: 0 after success
+  int status;  // from waitpid: 0 is success
   std::string output;
 };
 
-// Runs a program to its end; its errors go to the test's.
+// Runs a program to its end. It shares the test's stderr.
 inline ProgramResult run_program(const Command& command) {
   int ends[2];
   LEAT_CHECK(pipe2(ends, O_CLOEXEC) == 0);
@@ -114,7 +113,7 @@ inline ProgramResult run_program(const Command& command) {
   return result;
 }
 
-// The body that curl gets. A failure of the test when it gets none.
+// Returns the body that curl receives. Fails the test if curl fails.
 inline std::string curl(Command arguments) {
   arguments.insert(arguments.begin(),
                    {"curl", "-sS", "--fail-with-body", "--noproxy", "*", "--globoff"});
@@ -125,7 +124,8 @@ inline std::string curl(Command arguments) {
   return result.output;
 }
 
-// A key as it stands in a URL. `kept` holds what is not encoded beside letters, digits and "-._~".
+// Encodes a key for a URL. `kept` lists characters that are not encoded beside letters, digits and
+// "-._~".
 inline std::string percent_encoded(std::string_view key, std::string_view kept = "/") {
   static constexpr char kDigits[] = "0123456789ABCDEF";
   std::string encoded;
@@ -141,9 +141,9 @@ inline std::string percent_encoded(std::string_view key, std::string_view kept =
   return encoded;
 }
 
-// A file below a server's folder, replaced in one step. Servers tell the time of a file in whole
-// seconds and make versions of it, so each file is dated a second after the one before. Directories
-// can be written by the server too, whoever it runs as.
+// Replaces a file below a server's folder atomically. Servers derive versions from a modification
+// time in whole seconds. So each file gets a time one second after the previous one. Directories
+// are writable for the server, too, whatever its user.
 inline void put_file(const std::filesystem::path& folder, const std::string& key,
                      std::string_view content) {
   namespace fs = std::filesystem;
@@ -179,8 +179,8 @@ class ServerProcess {
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   std::string endpoint() const { return "http://" + address(); }
 
-  // Runs the server and waits until `port` is open. False, with what the server said, if it ends
-  // before that or takes longer than `limit_s`.
+  // Runs the server and waits until `port` is open. Returns false, with the server's output, if it
+  // ends before that or takes longer than `limit_s`.
   bool launch(const Command& command, const std::vector<std::string>& environment = {},
               int limit_s = 30) {
     std::filesystem::path log = folder_ / "server.log";
@@ -192,11 +192,11 @@ class ServerProcess {
     return up;
   }
 
-  // Kill -9. What the folder holds stays, and launch() may follow.
+  // Kills the server with SIGKILL. The folder keeps its content, and launch() may follow.
   void end() { reap(); }
   void send_signal(int signal) const { kill(-process_, signal); }
 
-  // A server's port is asked until it is open, and what follows from that likewise.
+  // Polls a condition, such as an open port.
   template <typename Condition>
   bool wait_until(Condition condition, int limit_s = 30, int pause_ms = 10) const {
     for (int tries = 0; tries < limit_s * 1000 / pause_ms; ++tries) {
@@ -209,16 +209,16 @@ class ServerProcess {
     return false;
   }
 
-  // A file with this content in the folder, for a program to send; the same one each time.
+  // Returns a file in the folder with this content, for a program to send; always the same file.
   std::string upload(std::string_view content) const {
     std::filesystem::path file = folder_ / "upload";
     std::ofstream(file, std::ios::binary) << content;
     return file.string();
   }
 
-  // Below those that the kernel gives to connections and to servers that ask for any. A UDP socket,
-  // which is in no server's way, keeps it from other processes that run tests, for as long as this
-  // one lives (as tests/rig/store.py does).
+  // Returns a port below the ranges that the kernel assigns to connections and to port 0. A UDP
+  // socket on the port, which does not disturb servers, reserves it against other test processes
+  // until this one ends. tests/rig/store.py does the same.
   static uint16_t free_port() {
     static std::vector<File> marks;
     std::random_device random;
@@ -264,7 +264,7 @@ class ServerProcess {
     }
   }
 
-  // The second removal is for what the killed group was still writing.
+  // The second removal covers files that the killed group was still writing.
   bool start_keeper() {
     static constexpr char kKeeper[] =
         "read -r _; kill -s KILL -- \"-$1\"; rm -rf -- \"$2\"; sleep 1; rm -rf -- \"$2\"";

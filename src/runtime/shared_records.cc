@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cell's state is written last when it is published and first when it is freed, and a chunk's
-// cell size before its first cell is used: so what a successor reads is whole, wherever the stores
-// of this process ended. Lists of free cells are this process's alone; a successor makes its own.
+// A cell's state is the last store of a publication and the first of a free. A chunk's cell size is
+// stored before its first cell is used. So a successor reads whole records, wherever this process
+// was stopped. Lists of free cells are private to a process; a successor rebuilds them.
 #include "runtime/shared_records.h"
 
 #include <fmt/format.h>
@@ -253,14 +253,15 @@ void SharedRecords::free(std::byte* record) {
     chunk.with_room = true;
     of_size.with_room.push_back(index);
   }
-  // One with room stays, so that a record that comes and goes does not take and give chunks.
+  // One chunk with free cells stays, so that a record that is added and removed again does not
+  // allocate and free chunks.
   if (--chunk.live > 0 || of_size.with_room.size() == 1) return;
   std::erase(of_size.with_room, index);
   give_back_chunk(index);
 }
 
 Result<> SharedRecords::leave() {
-  // In place, so that what this process still writes goes into pages of its own.
+  // Remap in place, so that later writes of this process go to private pages.
   void* at = ::mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
                     memory_.fd(), 0);
   if (at == MAP_FAILED) return error(status_from_errno(errno, "cannot leave shared memory"));

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedRecords: small records in memory that outlives the process: a memfd, whose descriptor
-// somebody else keeps for the next one. A process that is killed at any moment leaves every record
-// that it published, as it published it, and none other. What changes in a record afterwards are
-// single aligned words, stored atomically by the owner. Format: docs/formats/connection.md.
-// Thread-safe.
+// SharedRecords: small records in a memfd that outlives the process; another process keeps the
+// descriptor for the successor. A process killed at any moment leaves exactly the records that it
+// published, intact. Later changes of a record are single aligned words that the owner stores
+// atomically. Format: docs/formats/connection.md. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -29,35 +28,36 @@ class SharedRecords {
   static constexpr uint32_t kRecordBytesMax = 8184;
   static constexpr uint64_t kHeadBytes = 16 * 1024 - 64;
 
-  // Empty ones. `name` is for /proc/PID/maps; memory is taken as records come, `bytes_max` at most.
+  // Creates an empty table. `name` appears in /proc/PID/maps. Memory grows with the records, up to
+  // `bytes_max`.
   static Result<std::unique_ptr<SharedRecords>> create(const std::string& name,
                                                        uint64_t bytes_max = uint64_t{16} << 30);
-  // Those that a predecessor left, who must not write any more. kUnsupported: another format;
-  // kCorrupt: none of ours.
+  // Adopts the records of a predecessor, which must not write any more. kUnsupported: another
+  // format; kCorrupt: not such a table.
   static Result<std::unique_ptr<SharedRecords>> adopt(File memory);
   ~SharedRecords();
   SharedRecords(const SharedRecords&) = delete;
 
   int fd() const { return memory_.fd(); }
 
-  // What there is once, for the owner: zeros at first, survives like a record.
+  // Returns a single area for the owner: zeros at first, survives like a record.
   std::span<std::byte> head() const;
 
-  // Zeroed room for one, which nobody but the caller knows of until publish(); null when there is
-  // no room left. 8-byte aligned, `size` from 1 to kRecordBytesMax.
+  // Returns zeroed space for a record, invisible to a successor until publish(). Null if there is
+  // no space left. 8-byte aligned; `size` is 1 to kRecordBytesMax.
   std::byte* allocate(uint32_t size);
   void publish(std::byte* record);
-  // Of one that was allocated, published or not.
+  // Frees an allocated record, published or not.
   void free(std::byte* record);
 
-  // From now on nothing that is done here is seen by others: a successor goes on with the memory.
-  // Nobody may write to it meanwhile.
+  // Makes later changes of this process private: a successor continues with the memory. No other
+  // thread may write meanwhile.
   Result<> leave();
 
-  // Each published record. Nobody may allocate or free meanwhile.
+  // Visits each published record. No thread may allocate or free meanwhile.
   void visit(const std::function<void(std::span<std::byte>)>& visitor) const;
 
-  // Of the memory, in whole chunks; for metrics.
+  // Returns the memory in use, in whole chunks; for metrics.
   uint64_t used_bytes() const;
 
  private:
@@ -69,16 +69,16 @@ class SharedRecords {
   struct Chunk {
     uint32_t cell_bytes;  // 0: free for any size
     uint32_t live;
-    uint32_t fresh;  // cells from here on were never used
-    uint32_t free;   // 1 + the first of those that were, each of which names the next; 0: none
+    uint32_t fresh;  // first cell that was never used
+    uint32_t free;   // 1 + index of the first freed cell, a linked list; 0: none
     bool with_room;  // listed in its class
   };
   struct FreeChunks {
     void operator()(Chunk* chunks) const { std::free(chunks); }
   };
   struct Class {
-    mutable std::mutex mutex;         // leaf, but for chunks_mutex_
-    std::vector<uint32_t> with_room;  // chunks
+    mutable std::mutex mutex;         // taken before chunks_mutex_, otherwise a leaf
+    std::vector<uint32_t> with_room;  // chunks with free cells
   };
 
   SharedRecords(File memory, std::byte* base, uint64_t bytes);
@@ -89,7 +89,7 @@ class SharedRecords {
   uint32_t cells_of(const Chunk& chunk) const;
   std::byte* chunk_at(uint32_t index) const;
   Cell* cell_at(uint32_t chunk, uint32_t index) const;
-  // Under the class's lock.
+  // The caller holds the class's lock.
   uint32_t take_chunk(uint32_t cell_bytes);
   void give_back_chunk(uint32_t index);
 
@@ -99,9 +99,9 @@ class SharedRecords {
   std::array<Class, 18> classes_;
 
   mutable std::mutex chunks_mutex_;  // leaf
-  uint32_t chunks_used_ = 0;         // in the memory, free ones between them included
+  uint32_t chunks_used_ = 0;         // chunks in the memory, including free ones between them
   std::vector<uint32_t> free_chunks_;
-  // All that fit, so that they never move; memory that is not touched costs nothing.
+  // For all chunks that fit, so that they never move; untouched memory costs nothing.
   const std::unique_ptr<Chunk[], FreeChunks> chunks_;
 };
 

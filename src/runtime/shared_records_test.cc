@@ -17,7 +17,7 @@
 namespace leat {
 namespace {
 
-// What another process that was handed the descriptor has.
+// The view of another process that received the descriptor.
 std::unique_ptr<SharedRecords> adopted(const SharedRecords& records) {
   auto made = SharedRecords::adopt(File(::fcntl(records.fd(), F_DUPFD_CLOEXEC, 3)));
   EXPECT_TRUE(made) << made.error().to_string();
@@ -81,7 +81,7 @@ TEST(SharedRecords, WithoutRoomThereIsNone) {
   while (add(*records, std::string(4000, 'x')) != nullptr) ++added;
   EXPECT_GT(added, 150);
   EXPECT_EQ(records->allocate(4000), nullptr);
-  EXPECT_EQ(records->allocate(10), nullptr);  // another size wants a chunk of its own
+  EXPECT_EQ(records->allocate(10), nullptr);  // another size needs its own chunk
 }
 
 TEST(SharedRecords, WhoHasLeftChangesNothingAnyMore) {
@@ -123,7 +123,7 @@ TEST(SharedRecords, RandomOperationsAgainstAModel) {
     }
     std::multiset<std::string> expected;
     for (const auto& [record, text] : model) expected.insert(text);
-    records = adopted(*records);  // and goes on there
+    records = adopted(*records);  // continues there
     ASSERT_EQ(texts(*records), expected);
     model.clear();
     records->visit([&](std::span<std::byte> record) {
@@ -154,7 +154,7 @@ TEST(SharedRecords, ManyThreads) {
   EXPECT_EQ(texts(*adopted(*records)).size(), 800u);
 }
 
-// Each record says how long it is and repeats one letter, so a torn one shows.
+// Each record starts with its length and repeats one letter, so a torn one is visible.
 [[noreturn]] void write_for_ever(SharedRecords& records) {
   std::mt19937 random(1);
   std::vector<std::byte*> mine;
@@ -182,8 +182,8 @@ TEST(SharedRecords, AKilledWriterLeavesWholeRecords) {
     auto records = *SharedRecords::create("test");
     const pid_t child = ::fork();
     if (child == 0) write_for_ever(*records);
-    // Any moment will do: the child decides how far it got. It is not adopted while it writes,
-    // since who adopts writes, too.
+    // Any moment is fine: the child's progress is arbitrary. The table is not adopted while the
+    // child writes, since the adopter writes, too.
     while (bytes_touched(*records) < 100'000) std::this_thread::yield();
     for (unsigned spins = random() % 2'000'000; spins > 0; --spins)
       std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedResult<T>: a value set once and awaited by any number of coroutines. The building block of
-// single flight and of callbacks from foreign threads. Thread-safe.
+// SharedResult<T>: a value that is set once and awaited by any number of coroutines. Single flight
+// and callbacks from foreign threads build on it. Thread-safe.
 //
-// A waiter whose context ends stops waiting with kCancelled or kTimedOut; the value and the other
-// waiters are not touched.
+// If the context of a waiter ends, that waiter returns kCancelled or kTimedOut. The value and the
+// other waiters are not affected.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class SharedResult : public std::enable_shared_from_this<SharedResult<T>> {
     return std::shared_ptr<SharedResult>(new SharedResult());
   }
 
-  // Sets the value and resumes every waiter on its own executor. Only once.
+  // Sets the value and resumes every waiter on its own executor. Call only once.
   void set(Result<T> value) {
     std::vector<std::shared_ptr<Waiter>> waiters;
     {
@@ -50,14 +50,14 @@ class SharedResult : public std::enable_shared_from_this<SharedResult<T>> {
     return value_.has_value();
   }
 
-  // What was set, if it was.
+  // Returns the value if it is set.
   std::optional<Result<T>> peek() const {
     std::lock_guard lock(mutex_);
     return value_;
   }
 
   Task<Result<T>> wait(Context context, const char* what) {
-    auto self = this->shared_from_this();  // the caller may let go of us while we wait
+    auto self = this->shared_from_this();  // the caller may release its reference during the wait
     if (auto now = peek()) co_return *std::move(now);
     if (auto alive = context.check(what); !alive) co_return Error(alive.error());
 
@@ -69,8 +69,8 @@ class SharedResult : public std::enable_shared_from_this<SharedResult<T>> {
       timer = std::make_shared<boost::asio::steady_timer>(boost::asio::make_strand(executor));
       timer->expires_at(context.deadline);
     }
-    // Another thread may resume this coroutine as soon as the waiter is armed, so arming is the
-    // last thing that touches the frame.
+    // Another thread may resume this coroutine as soon as the waiter is armed. So arming is the
+    // last access to the frame.
     auto initiate = [&](auto handler) {
       auto shared_handler = std::make_shared<decltype(handler)>(std::move(handler));
       waiter->resume = [executor, gate = PostGate::of(executor), shared_handler] {
@@ -109,8 +109,8 @@ class SharedResult : public std::enable_shared_from_this<SharedResult<T>> {
   }
 
  private:
-  // Wakes its coroutine once, whoever of setter, deadline and cancellation comes first; a wake
-  // before arm() is kept until then.
+  // Wakes its coroutine once, at the first of setter, deadline and cancellation. A wake before
+  // arm() is deferred to it.
   struct Waiter {
     enum State { kArming, kArmed, kWoken };
 

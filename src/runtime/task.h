@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task<T>: the type of whatever waits. A lazy coroutine, started by being awaited or spawned.
+// Task<T>: the return type of functions that wait. A lazy coroutine, started by co_await or spawn.
 // Rules (STYLE): parameters by value, no capturing lambda as a coroutine, one co_await a statement,
 // no lock held over a co_await, never block the thread.
 #pragma once

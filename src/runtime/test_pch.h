@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coroutine_pch.h and what nearly every test of coroutines includes beside it. The tests of rooms
-// with PCH take it; never included by name.
+// coroutine_pch.h and the headers that nearly every test of coroutines includes. The tests of
+// modules with PCH use it; never included by name.
 #pragma once
 
 #include <gmock/gmock.h>

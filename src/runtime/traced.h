@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traced: a span for as long as this lives. What is called with the same Context meanwhile lies
-// within it. Nothing where the context carries no trace.
+// Traced: an RAII span. Calls with the same Context become its children meanwhile. No effect if the
+// context carries no trace.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace leat {
 
 class Traced {
  public:
-  // `context` outlives this. `what` is of static life.
+  // `context` outlives this. `what` has static lifetime.
   Traced(Context& context, const char* what) : context_(context), trace_(context.trace) {
     if (trace_ == nullptr) return;
     before_ = context.span;
@@ -27,7 +27,7 @@ class Traced {
     context_.span = before_;
   }
 
-  // `text()` is called, and shown, where somebody wants to know.
+  // Calls `text()` only if the trace is detailed.
   template <class Text>
   void note(const Text& text) {
     if (trace_ != nullptr && trace_->detailed()) trace_->note(span_, text());
@@ -35,11 +35,11 @@ class Traced {
   void failed(const Status& status) {
     if (trace_ != nullptr) trace_->note(span_, status.to_string());
   }
-  // Within this span, and over.
+  // Adds a child span that has ended.
   void part(const char* what, Clock::time_point begin, Clock::time_point end) {
     if (trace_ != nullptr) trace_->add(span_, what, begin, end);
   }
-  // What was done for others as well.
+  // Adds the spans of work that is shared with other requests.
   void adopt(const std::shared_ptr<Trace>& other) {
     if (trace_ != nullptr && other != nullptr) trace_->adopt(*other, span_);
   }
