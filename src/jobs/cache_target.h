@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CacheTarget: the cache that jobs work on: this host's, or that of a cluster's workers.
+// CacheTarget: the cache that jobs operate on: this host's, or that of a cluster's workers.
 // Thread-safe.
 #pragma once
 
@@ -20,25 +20,25 @@ class CacheTarget {
  public:
   virtual ~CacheTarget() = default;
 
-  // Returns when `range` is kept on disk; the bytes that had to be fetched. kNoSpace where there is
-  // no room, kUnsupported for a file that is not to be kept.
+  // Caches all of `range` on disk. Returns the bytes that had to be fetched. Errors: kNoSpace if
+  // the cache has no space; kUnsupported for a file that its mount does not cache on disk.
   virtual Task<Result<uint64_t>> ensure(Context context, FileRefPtr file, ByteRange range) = 0;
-  // How many bytes of `range` are not kept.
+  // Returns the bytes of `range` that are not cached.
   virtual Task<Result<uint64_t>> missing(Context context, FileRefPtr file, ByteRange range) = 0;
-  // Reads what is kept of `range` and compares it with its checksums; what is not there or does not
-  // pass is fetched once more. The bytes that were fetched.
+  // Reads the cached bytes of `range` and compares them with their checksums. Fetches missing or
+  // corrupt bytes again, and returns their number.
   virtual Task<Result<uint64_t>> read_back(Context context, FileRefPtr file, ByteRange range) = 0;
-  // Gives these versions up; the bytes that were kept of them.
+  // Drops these versions, and returns the bytes that were cached.
   virtual Task<Result<uint64_t>> drop(Context context, std::vector<FileRefPtr> files) = 0;
 
   struct Content {
     uint64_t objects = 0;
     uint64_t bytes = 0;
   };
-  // About what verify() will look at.
+  // Returns an estimate of what verify() will read.
   virtual Task<Content> content(Context context, uint64_t job) = 0;
-  // All of it is compared with its checksums; what does not pass goes. `job`: who asks for the same
-  // number again, in the place of one who died, goes on with what was begun.
+  // Compares all cached bytes with their checksums, and drops corrupt ones. `job` identifies the
+  // run: a successor of a lost process passes the same number and continues that run.
   virtual Task<Result<>> verify(Context context, uint64_t job,
                                 HostCache::StepListener listener) = 0;
 };

@@ -14,7 +14,7 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
-// Of one file whose worker was lost.
+// Attempts for one file if its worker is lost.
 constexpr int kAttempts = 4;
 constexpr Clock::duration kPause = std::chrono::milliseconds(500);
 
@@ -121,7 +121,7 @@ Task<> CopyJob::copy_file(Activity::Token, Semaphore::Permit, Context context, C
   });
 }
 
-// The file changed under way: its present version, once.
+// The file changed during the copy: retries once with its present version.
 Task<Result<CopyJob::Chosen>> CopyJob::look_again(Context context, Chosen file) {
   catalog().report_changed(file.path);
   Result<CatalogEntry> entry = co_await catalog().lookup_for_open(context, file.path);
@@ -138,7 +138,7 @@ Task<Result<CopyJob::Chosen>> CopyJob::look_again(Context context, Chosen file) 
   co_return file;
 }
 
-// From its beginning again where the worker that copied it was lost.
+// Restarts from the file's beginning if the worker that copied it is lost.
 Task<Result<CopyState>> CopyJob::copy_version(Context context, Chosen file) {
   for (int attempt = 1;; ++attempt) {
     Result<CopyState> copied = co_await copy_once(context, file);
@@ -166,7 +166,7 @@ Task<Result<CopyState>> CopyJob::copy_once(Context context, Chosen file) {
     }
     if (!step) break;
     line_.give_back(piece.size - std::min(step->bytes, piece.size));
-    // What a store copied by itself, or was there, is all of it.
+    // A file that the store copied itself, or that exists already, is complete.
     const uint64_t further = step->state == CopyState::kMore ? piece.size : size - went;
     went += further;
     through += step->bytes;
@@ -192,7 +192,7 @@ CopyGoal CopyJob::goal_of(const Chosen& file) const {
   const std::string_view name = std::string_view(file.path).substr(file.path.rfind('/') + 1);
   if (!in_namespace()) {
     goal.to = options_.to;
-    // A bucket's name alone is no name for a file in it.
+    // A bucket's name alone cannot name a file in it.
     const std::string_view plain = std::string_view(goal.to).substr(0, goal.to.find('?'));
     const Result<StoreUrl> url = StoreUrl::parse(goal.to);
     goal.alone = of_one_file_ && !plain.ends_with('/') && url && !url->prefix.empty();
@@ -210,8 +210,8 @@ CopyGoal CopyJob::goal_of(const Chosen& file) const {
   return goal;
 }
 
-// Whoever holds the names lists them anew, and tells those who know them: from the mount's root
-// down to where the copy went, then all directories that the copy filled.
+// Refreshes the listings so that all holders of the names are notified: from the mount's root down
+// to the destination, then all directories that received files.
 Task<> CopyJob::show_names(Context context) {
   const std::string to(without_slash(options_.to));
   std::string root = "/";
@@ -233,7 +233,7 @@ Task<> CopyJob::show_names(Context context) {
     std::optional<TreeWalk::Step> step = co_await tree.next(context);
     if (!step) co_return;
     if (!step->listing || step->path == path()) continue;
-    // Not there where the filter chose none of its files.
+    // Missing if the filter selected none of its files.
     news = co_await catalog().refresh(context, join_path(to, path_below(step->path, path())));
   }
 }

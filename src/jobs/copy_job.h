@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopyJob: copies every file at and below a path to another place of the namespace, or to a store.
-// Files side by side, each in pieces of 8 MiB, one after the other. What is there already is left,
-// so that one which is begun again goes on.
+// CopyJob: copies every file at and below a path to another path of the namespace, or to a store.
+// Copies files concurrently, each in sequential pieces of 8 MiB. Skips files that already exist at
+// the destination, so that a restarted job continues.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,16 @@
 namespace leat {
 
 struct CopyJobOptions {
-  // A path of the namespace, or a store's URL. What lies in a directory goes into it; a file gets
-  // that name, or its own in it where it ends in '/'.
+  // A path of the namespace, or a store's URL. The content of a directory goes into it. A file gets
+  // this name, or keeps its own name below it if it ends in '/'.
   std::string to{};
   CopyOver over = CopyOver::kNothing;
-  unsigned files_max = 8;  // being copied at once, each one request at a time
-  uint64_t bandwidth = 0;  // bytes a second that go to the store; 0: no limit
+  unsigned files_max = 8;  // copied concurrently, each with one request at a time
+  uint64_t bandwidth = 0;  // written to the store, bytes a second; 0: no limit
 };
 
-// `to` as it is kept: a path is made normal, but for a '/' at its end. kInvalidArgument, also for
-// one at or below the path that is copied.
+// Returns `to` in the form to keep: a normalised path, except for a trailing '/'. kInvalidArgument,
+// also for a path at or below `from`.
 Result<std::string> check_copy(const std::string& from, std::string_view to);
 
 class CopyJob : public FilesJob {
@@ -50,7 +50,7 @@ class CopyJob : public FilesJob {
   Task<Result<CopyState>> copy_once(Context context, Chosen file);
   Task<Result<Chosen>> look_again(Context context, Chosen file);
   CopyGoal goal_of(const Chosen& file) const;
-  // Names of what was copied are looked for now.
+  // Makes the names of copied files visible now.
   Task<> show_names(Context context);
 
   bool in_namespace() const { return options_.to.starts_with('/'); }

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::random_content;
 
-// Takes note of what would be copied.
+// Records what would be copied.
 class MadeCopier : public FileCopier {
  public:
   class One : public FileCopy {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileCopier: who copies the files of a copy job, step by step, so that the job keeps the pace.
+// FileCopier: copies the files of a copy job step by step, so that the job controls the rate.
 // Thread-safe.
 #pragma once
 
@@ -14,19 +14,19 @@
 
 namespace leat {
 
-// One file on its way. One step at a time.
+// The copy of one file. One step at a time.
 class FileCopy {
  public:
   virtual ~FileCopy() = default;
-  // The next range, from the file's beginning on, without gaps; an empty file has one, which is
-  // empty. kUnavailable: who copied it is lost; another copy of the file may do better.
+  // Copies the next range. Ranges start at 0 and have no gaps; an empty file has one empty range.
+  // Error kUnavailable: the worker that copied it is lost; a new copy of the file may succeed.
   virtual Task<Result<CopyStep>> step(Context context, ByteRange range) = 0;
 };
 
 class FileCopier {
  public:
   virtual ~FileCopier() = default;
-  // `goal.copy` is the copier's to draw.
+  // The copier sets `goal.copy`.
   virtual std::unique_ptr<FileCopy> begin(FileRefPtr file, CopyGoal goal) = 0;
 };
 

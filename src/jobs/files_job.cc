@@ -11,14 +11,14 @@
 namespace leat {
 namespace {
 
-// Millions of names take a second to count.
+// Counting millions of names takes a second.
 constexpr uint64_t kCountedInPlace = 10'000;
 
 }  // namespace
 
-// ---- directories that were found
+// ---- the queue of directories
 
-// With the mutex held.
+// The caller holds the mutex.
 FoundDirectories::Bell FoundDirectories::hang(Bell& bell) {
   if (!bell) bell = SharedResult<bool>::make();
   return bell;
@@ -72,7 +72,7 @@ Task<std::optional<FoundDirectories::Item>> FoundDirectories::take() {
       if (closed_) co_return std::nullopt;
       more = hang(filled_);
     }
-    // The walk always ends, and closes then.
+    // The walk always ends, and then closes the queue.
     Result<bool> rung = co_await more->wait(Context::background(), "the walk of a job");
     LEAT_CHECK(rung.has_value());
   }

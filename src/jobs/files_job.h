@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FilesJob: a job that does something with every chosen file at and below a path. One task walks
-// the directories and counts what there is to do, so that the totals are known early; another
-// begins the files, directory by directory.
+// FilesJob: a job over every selected file at and below a path. One task walks the directories and
+// counts the work, so that the totals are known early. Another starts the files, directory by
+// directory.
 #pragma once
 
 #include <deque>
@@ -20,23 +20,25 @@
 
 namespace leat {
 
-// Directories that the walk found and whose files have not begun. One task puts, one takes.
+// Queue of directories that the walk found and that have files not started yet. One task puts, one
+// takes.
 class FoundDirectories {
  public:
-  // Directories, and names whose listings are held; a directory beyond that is listed again.
+  // Bounds of queued directories, and of names in held listings. Beyond that bound a directory is
+  // listed again.
   static constexpr size_t kDirectoriesMax = 100'000;
   static constexpr uint64_t kNamesHeldMax = 500'000;
 
   struct Item {
     std::string path;
-    ListingPtr listing;  // null: it has to be listed again
+    ListingPtr listing;  // null: must be listed again
   };
 
-  // Waits while there are kDirectoriesMax.
+  // Waits while the queue has kDirectoriesMax.
   Task<Result<>> put(Context context, Item item);
-  // No more comes.
+  // No further put() follows.
   void close();
-  // Nothing after the last.
+  // Returns nothing after the last one.
   Task<std::optional<Item>> take();
 
  private:
@@ -48,12 +50,12 @@ class FoundDirectories {
   std::deque<Item> items_;
   uint64_t names_held_ = 0;
   bool closed_ = false;
-  Bell filled_, emptied_;  // null: nobody waits
+  Bell filled_, emptied_;  // null: no task waits
 };
 
 class FilesJob : public Job {
  protected:
-  // What keys that cannot be names of files are for the job.
+  // How a job treats keys that cannot be names of files.
   enum class Unnameable : uint8_t { kSkipped, kErrors };
 
   FilesJob(uint64_t id, JobKind kind, std::string path, FileFilter filter, Catalog& catalog,
@@ -64,13 +66,13 @@ class FilesJob : public Job {
         executor_(executor),
         unnameable_(unnameable) {}
 
-  // Returns when the files of the last directory are begun, or begin_files() said no. Errors of
-  // directories are the job's. What is listed ahead counts in `activity`.
+  // Returns when the files of the last directory have started, or begin_files() returned false.
+  // Errors of directories become errors of the job. `activity` counts the listings ahead.
   Task<> walk(Context context, Activity& activity);
 
-  // What there is to do in a directory; called on any thread.
+  // Returns the work in a directory. Called on any thread.
   virtual JobProgress count(const Listing& listing, const ChosenFiles& chosen) const = 0;
-  // False when the job is to end. `chosen` is there until it returns.
+  // Returns false if the job must end. `chosen` lives until it returns.
   virtual Task<bool> begin_files(Context context, std::string directory, ListingPtr listing,
                                  const ChosenFiles* chosen) = 0;
 

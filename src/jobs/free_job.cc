@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// Dropped in one go.
+// Dropped in one call.
 constexpr size_t kBatchFiles = 256;
 
 }  // namespace
@@ -68,7 +68,7 @@ Task<> FreeJob::free_listing(Context context, std::string directory, ListingPtr 
     if (dropped == 0) continue;
     Result<uint64_t> bytes = co_await target_.drop(context, std::move(batch));
     if (!bytes) {
-      // Of a worker, which would be said for each directory.
+      // An error of a worker would repeat for each directory, so it is noted for the job's path.
       note_error(path(), bytes.error());
       continue;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FreeJob: gives back what the page store and the memory hold of the files at and below a path.
-// Only of their present versions: older ones have no path any more and leave by eviction.
+// FreeJob: drops the files at and below a path from the page store and from memory. Drops present
+// versions only: older ones have no path any more and leave by eviction.
 #pragma once
 
 #include <string>

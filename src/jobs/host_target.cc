@@ -39,13 +39,14 @@ Task<Result<uint64_t>> HostTarget::drop(Context context, std::vector<FileRefPtr>
   co_return co_await drop_ids(std::move(context), std::move(ids));
 }
 
-// Each may unlink a file. What a reader has got and the page store has not yet goes, too.
+// Each drop may unlink a file, which blocks. Waits first for bytes that readers have and the page
+// store does not have yet.
 Task<Result<uint64_t>> HostTarget::drop_ids(Context context, std::vector<FileId> files) {
   for (const FileId& id : files) co_await fetcher_.await_written(context, id);
   auto drop_all = [this, files = std::move(files)] {
     uint64_t bytes = 0;
     for (const FileId& id : files) {
-      // Memory last: a reader in between finds the bytes there rather than fetching them.
+      // Memory last: a concurrent reader finds the bytes there instead of fetching them.
       bytes += store_.drop(id);
       fetcher_.forget(id);
     }

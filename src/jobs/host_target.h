@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostTarget: this host's cache, as jobs work on it. Thread-safe.
+// HostTarget: this host's cache for jobs. Thread-safe.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace leat {
 
 class HostTarget : public CacheTarget {
  public:
-  // All must outlive it. `cache` is `store` where it can be verified; else null.
+  // All must outlive it. `cache` is `store` if that can be verified, else null.
   HostTarget(Fetcher& fetcher, PageStore& store, HostCache* cache, Executor& executor)
       : fetcher_(fetcher), store_(store), cache_(cache), executor_(executor) {}
 
@@ -25,7 +25,7 @@ class HostTarget : public CacheTarget {
   Task<Result<uint64_t>> drop(Context context, std::vector<FileRefPtr> files) override;
   Task<Result<uint64_t>> drop_ids(Context context, std::vector<FileId> files);
   Task<Content> content(Context context, uint64_t job) override;
-  // kUnsupported where there is nothing to verify.
+  // kUnsupported if nothing can be verified.
   Task<Result<>> verify(Context context, uint64_t job, HostCache::StepListener listener) override;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job: a long piece of work over a path of the namespace, with progress, errors per file and an end
-// on request. Thread-safe.
+// Job: a long operation over a path of the namespace, with progress, errors per file and
+// cancellation. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -37,33 +37,33 @@ struct JobError {
 struct SkippedNames {
   std::string directory;
   uint64_t names = 0;
-  std::string example;  // one of them, as the store writes it; may be empty
+  std::string example;  // one of them, as the store has it; may be empty
 
   bool operator==(const SkippedNames&) const = default;
 };
 
-// A name that a refresh found to be otherwise.
+// A change of a name that a refresh found.
 struct JobChange {
   std::string path;
   NamedChange::Kind kind;
 };
 
 struct JobProgress {
-  bool planned = false;  // the totals are final; refresh: directories are counted as files
+  bool planned = false;  // the totals are final; refresh: directories count as files
   uint64_t files_total = 0;
   uint64_t files_done = 0;
-  uint64_t bytes_total = 0;  // load: of the files; free: as bytes_done; verify: about
-  // load: known to be cached; free: given back; verify: compared; copy: at the other place.
+  uint64_t bytes_total = 0;  // load: of the files; free: equals bytes_done; verify: estimate
+  // load: known to be cached; free: dropped; verify: compared; copy: at the destination.
   uint64_t bytes_done = 0;
-  uint64_t bytes_fetched = 0;   // of these, asked of the store; copy: that went to it
-  uint64_t bytes_verified = 0;  // load that verifies: read back
+  uint64_t bytes_fetched = 0;   // part of these, read from the store; copy: written to it
+  uint64_t bytes_verified = 0;  // load with verification: read back
   uint64_t errors = 0;          // files and directories that failed
-  uint64_t names_skipped = 0;   // keys that cannot be names of files; no errors
-  // load: of mounts that do not keep them in the cache; in none of the other numbers.
+  uint64_t names_skipped = 0;   // keys that cannot be names of files; not errors
+  // load: files of mounts that do not cache them on disk; not in any other number.
   uint64_t files_uncached = 0;
   uint64_t bytes_uncached = 0;
-  uint64_t files_there = 0;  // copy: of those done, found there
-  // refresh: names.
+  uint64_t files_there = 0;  // copy: part of files_done that already existed
+  // refresh: numbers of names.
   uint64_t added = 0, changed = 0, gone = 0;
 };
 
@@ -74,7 +74,7 @@ struct JobInfo {
   JobState state = JobState::kRunning;
   JobProgress progress;
   WallTime started;                   // for people
-  std::chrono::nanoseconds duration;  // so far, or until it ended
+  std::chrono::nanoseconds duration;  // until now, or until its end
   std::vector<JobError> errors;       // the first kErrorsKept
   std::vector<JobChange> changes;     // the first kChangesKept
   std::vector<SkippedNames> skipped;  // the first kSkippedKept directories
@@ -92,13 +92,13 @@ class Job {
 
   uint64_t id() const { return id_; }
   JobInfo info() const;
-  // Soon after this run() ends; what is done stays done.
+  // run() ends soon after this. Completed work stays.
   void cancel() { stop_.request_stop(); }
-  // Once. The job must live until it has ended.
+  // Call once. The job must live until it has ended.
   Task<> run();
 
  protected:
-  // Does everything and returns when nothing of it is under way any more.
+  // Does all the work. Returns when nothing of it is in flight any more.
   virtual Task<> work(Context context) = 0;
 
   const std::string& path() const { return path_; }
@@ -107,12 +107,13 @@ class Job {
     std::lock_guard lock(mutex_);
     change(progress_);
   }
-  // Counts it; not when it only says that the job was cancelled. The same of one path is kept once.
+  // Counts an error, except the cancellation of the job itself. Keeps equal errors of one path
+  // once.
   void note_error(std::string path, Status status);
   void note_skipped(SkippedNames skipped);
-  // Before all directories are gone over again.
+  // For a job that walks over all directories again.
   void forget_skipped();
-  // What was learnt of the names in `directory`.
+  // Records changes of names in `directory`.
   void note_news(std::string_view directory, const RefreshNews& news);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobOrder: what a job is asked to do.
+// JobOrder: the parameters of a job.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace leat {
 struct JobOrder {
   JobKind kind = JobKind::kLoad;
   std::string path{};
-  std::string output{};  // snapshot: the file to be; copy: where to, as CopyJobOptions has it
-  // load, free, copy: which files below the path, by their names below it.
+  std::string output{};  // snapshot: the file to write; copy: the destination, as in CopyJobOptions
+  // load, free, copy: selected files, by their names below the path.
   FileSelection selection{};
-  // load: when all is there everything is read back, and what does not pass is fetched again.
+  // load: read all back at the end, and fetch corrupt bytes again.
   bool verify = false;
-  uint64_t bandwidth = 0;  // load, copy: bytes a second asked of stores; 0: no limit
-  unsigned requests = 0;   // load, copy: at once; 0: as the options say
+  uint64_t bandwidth = 0;  // load, copy: requested from stores, bytes a second; 0: no limit
+  unsigned requests = 0;   // load, copy: concurrent requests; 0: as configured
   CopyOver over = CopyOver::kNothing;
-  // verify: by which the target knows it, CacheTarget::verify(); 0: the job's number.
+  // verify: number of the run for CacheTarget::verify(); 0: the job's number.
   uint64_t run = 0;
 
   friend bool operator==(const JobOrder&, const JobOrder&) = default;

@@ -13,7 +13,7 @@
 
 namespace leat::testing {
 
-// Counts how many reads were under way at once, and fails those of one object.
+// Counts concurrent reads, and fails those of one object.
 class PeakSource : public MemorySource {
  public:
   using MemorySource::MemorySource;
@@ -27,7 +27,7 @@ class PeakSource : public MemorySource {
     co_return done;
   }
   uint64_t peak() const { return peak_; }
-  // Of one object, before it is read.
+  // Makes reads of one object fail; call before it is read.
   void break_reads_of(const std::string& key) { broken_ = key; }
 
  private:

@@ -119,13 +119,13 @@ std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filt
 }
 
 Task<> JobTable::run(Activity::Token token, Entry entry) {
-  // One that was started while stop() looked for those to cancel.
+  // A job may have started while stop() cancelled the others.
   if (activity_.closed()) entry.cancel();
   co_await entry.job->run();
   const uint64_t id = entry.job->id();
   remember_end(id, std::make_shared<const JobInfo>(entry.info()));
   entry.job.reset();
-  // Before anybody hears of the end.
+  // Before waiters and listeners are notified.
   if (options_.ended) options_.ended(id);
   entry.ended->set(true);
 }
@@ -184,7 +184,7 @@ size_t JobTable::running_locked() const {
 void JobTable::remember_end(uint64_t id, std::shared_ptr<const JobInfo> outcome) {
   std::lock_guard lock(mutex_);
   Entry& entry = jobs_.at(id);
-  entry.job = nullptr;  // run() has it, too, so that it is not freed under the lock
+  entry.job = nullptr;  // run() shares it, so it is not freed under the lock
   entry.outcome = std::move(outcome);
   ended_.push_back(id);
   if (ended_.size() <= options_.ended_max) return;

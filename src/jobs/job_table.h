@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobTable: starts jobs, shows them and remembers the last ones that ended. Thread-safe.
+// JobTable: starts jobs, lists them and keeps the last ones that ended. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -30,49 +30,50 @@ namespace leat {
 
 struct JobTableOptions {
   size_t running_max = 16;
-  size_t ended_max = 100;  // remembered
+  size_t ended_max = 100;  // ended jobs that are kept
   LoadOptions load{};
-  // Who copies, and how many files at once; null: nobody does.
+  // Copies files; null: copy jobs are not supported. copies_max: concurrent files.
   FileCopier* copier = nullptr;
   unsigned copies_max = 8;
-  // What else there is to be done of a path that was refreshed; may be empty.
+  // Further work on a refreshed path; may be empty.
   Refreshed refreshed{};
   // Awaited at the end of each verification; may be empty.
   Verified verified{};
-  // Who makes snapshots in place of this host; may be empty.
+  // Makes snapshots instead of this host; may be empty.
   SnapshotElsewhere snapshot_elsewhere{};
-  // Told of each that has ended, on any thread; may be empty.
+  // Called after the end of each job, on any thread; may be empty.
   std::function<void(uint64_t id)> ended{};
 };
 
 class JobTable {
  public:
-  // `target` may be null: then only jobs over names can be started. All must outlive the table, and
-  // stop() must have ended before it goes.
+  // `target` may be null: then only jobs over names can start. All must outlive the table. stop()
+  // must have ended before its destruction.
   JobTable(JobTableOptions options, Catalog& catalog, CacheTarget* target, Executor& executor);
   ~JobTable();
 
-  // Returns as soon as it runs; whether the path exists shows in the job. kInvalidArgument for what
-  // is no namespace path or no pattern, kBusy when running_max run, kUnsupported without a cache.
-  // `id`: the number of one that a predecessor began; later ones get greater numbers.
+  // Returns as soon as the job runs; a missing path is an error of the job. Errors:
+  // kInvalidArgument for an invalid namespace path or pattern, kBusy if running_max jobs run,
+  // kUnsupported without a cache. `id`: the number of a job that a predecessor started; later ones
+  // get greater numbers.
   Result<JobInfo> start(JobOrder order, std::optional<uint64_t> id = std::nullopt);
   Result<JobInfo> start(JobKind kind, std::string path) {
     return start(JobOrder{.kind = kind, .path = std::move(path)});
   }
 
   std::vector<JobInfo> list() const;  // oldest first
-  // kNotFound for one that never was or was forgotten; also the two below.
+  // kNotFound for a job that never existed or is no longer kept; also the two below.
   Result<JobInfo> find(uint64_t id) const;
-  // Asks it to end, and tells what it was doing; nothing happens to one that has ended.
+  // Requests cancellation, and returns the job's state. No effect on a job that has ended.
   Result<JobInfo> cancel(uint64_t id);
   // Returns when the job has ended.
   Task<Result<JobInfo>> wait(Context context, uint64_t id);
 
-  // Cancels what runs, refuses what is new, and returns when nothing runs any more.
+  // Cancels running jobs, rejects new ones, and returns when none runs.
   Task<> stop();
 
  private:
-  // A job while it runs, then only what it tells: it may have a list of 100,000 files.
+  // A job while it runs; afterwards only its outcome, since it may hold a list of 100,000 files.
   struct Entry {
     std::shared_ptr<Job> job;
     std::shared_ptr<SharedResult<bool>> ended;
@@ -96,9 +97,9 @@ class JobTable {
   CacheTarget* const target_;
   Executor& executor_;
   Activity activity_;
-  mutable std::mutex mutex_;  // before a job's own
+  mutable std::mutex mutex_;  // taken before a job's own
   std::map<uint64_t, Entry> jobs_;
-  std::deque<uint64_t> ended_;  // the first to end first; all are in jobs_
+  std::deque<uint64_t> ended_;  // in the order of their ends; all are in jobs_
   uint64_t next_id_ = 1;
   const Gauge running_gauge_;
 };

@@ -51,7 +51,7 @@ TEST_F(JobTableTest, WhatAReaderHasAndTheCacheHasNotYetIsFreedToo) {
   ASSERT_TRUE(executor_.wait(fetcher_->read(Context::background(), ref, {0, ref->size})));
   wait_until([&] { return store_.held() > 0; });
   const uint64_t job = jobs_->start(JobKind::kFree, "/data/dir").value().id;
-  // It waits for them.
+  // The job waits for pending writes.
   const auto context = Context::background().with_timeout(std::chrono::milliseconds(50));
   const Result<JobInfo> early = executor_.wait(jobs_->wait(context, job));
   EXPECT_FALSE(early);
@@ -61,7 +61,7 @@ TEST_F(JobTableTest, WhatAReaderHasAndTheCacheHasNotYetIsFreedToo) {
   EXPECT_EQ(fetcher_->stats().memory_bytes, 0u);
 }
 
-// As where a worker does not answer.
+// Like a worker that does not respond.
 TEST_F(JobTableTest, AFailureToFreeIsSaidOnce) {
   class SilentTarget : public HostTarget {
    public:
@@ -166,7 +166,7 @@ TEST_F(JobTableTest, RemembersTheLastOnesThatEndedAndAllThatRun) {
   EXPECT_EQ(jobs_->find(2).error().code(), StatusCode::kNotFound);
   EXPECT_EQ(jobs_->cancel(5)->state, JobState::kDone);
 
-  // A long one is remembered as long as the others, from its end on.
+  // A long job is kept as long as the others, counted from its end.
   source_->release_reads();
   EXPECT_EQ(wait(runs).state, JobState::kDone);
   run(JobKind::kFree, "/data");
@@ -175,7 +175,7 @@ TEST_F(JobTableTest, RemembersTheLastOnesThatEndedAndAllThatRun) {
 }
 
 TEST_F(JobTableTest, OfOneThatEndedOnlyWhatItTellsIsKept) {
-  // Each refresh has a copy of it.
+  // Each refresh job has a copy of it.
   const auto held = std::make_shared<int>();
   start({.refreshed = [held](const std::string&) { return nothing(); }});
   source_->put("dir/a", "text");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order of waiting: a slot for the file, then one for the piece. Pieces wait for nothing of the
-// job, so that files which hold slots always get on.
+// Lock order of the semaphores: a slot for the file, then one for the piece. Pieces wait for no
+// other slot of the job, so that files with slots always make progress.
 #include "jobs/load_job.h"
 #include "base/counted.h"
 
@@ -15,7 +15,7 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
-// Files that are looked at again when all are loaded; of more a part is, drawn by their ids.
+// Files that are checked when all are loaded; of more, a sample by their ids.
 constexpr size_t kLookedAtAgain = 100'000;
 constexpr size_t kLooksAtOnce = 8;
 
@@ -27,7 +27,7 @@ std::vector<ByteRange> pieces_of(const FileRef& file) {
   return pieces;
 }
 
-// A file that its mount wants in the page store.
+// Returns whether the mount caches the file in the page store.
 bool is_kept(const NameView& file) {
   return !file.is_directory() && file.cache == CacheUse::kDisk;
 }
@@ -41,7 +41,7 @@ struct LoadJob::Version {
   Activity pieces;
   std::mutex mutex;  // leaf
   uint64_t bytes_done = 0;
-  std::optional<Status> failure;  // the first
+  std::optional<Status> failure;  // the first error
 
   bool failed() {
     std::lock_guard lock(mutex);
@@ -84,7 +84,8 @@ Task<> LoadJob::load_all(Context context) {
   co_await activity_->wait_idle();
 }
 
-// The cache evicts rather than refuses, so more than it holds can be fetched without an error.
+// The cache evicts rather than rejects. So a load of more than it holds causes no error until this
+// check.
 Task<JobProgress> LoadJob::count_gone(Context context) {
   JobProgress gone;
   Activity looking;
@@ -112,7 +113,7 @@ void LoadJob::note_gone(const JobProgress& gone) {
                                         format_bytes(gone.bytes_total))));
 }
 
-// Every kLooksAtOnce-th of the loaded files.
+// Checks every kLooksAtOnce-th of the loaded files.
 Task<> LoadJob::look_again(Activity::Token, Context context, size_t first, JobProgress* gone) {
   for (size_t at = first; at < loaded_.size() && !context.cancelled(); at += kLooksAtOnce) {
     const FileRefPtr ref = loaded_[at];
@@ -168,7 +169,8 @@ Task<> LoadJob::load_file(Activity::Token token, Semaphore::Permit slot, Context
   }
 }
 
-// The file changed under way: its present version, once, which `ref` is from then on.
+// The file changed during the load: retries once with its present version, and stores that in
+// `ref`.
 Task<Result<>> LoadJob::load_again(Context context, std::string path, FileRefPtr& ref) {
   catalog().report_changed(path);
   Result<CatalogEntry> entry = co_await catalog().lookup_for_open(context, path);
@@ -228,7 +230,7 @@ Task<Result<>> LoadJob::read_back(Context context, FileRefPtr ref) {
   co_return Result<>();
 }
 
-// A piece begins when what was missing of those before it is through.
+// Waits until the missing bytes of the pieces before have passed.
 Task<Result<>> LoadJob::wait_for_turn(Context context, FileRefPtr ref, ByteRange piece) {
   if (!line_.limited()) co_return Result<>();
   Result<uint64_t> missing = co_await target_.missing(context, ref, piece);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LoadJob: brings every file at and below a path into the page store. Files side by side, large
-// ones in pieces of 8 MiB; leaves requests to readers (Fetcher::ensure).
+// LoadJob: loads every file at and below a path into the page store. Files load concurrently, large
+// ones in pieces of 8 MiB. Leaves requests for readers (Fetcher::ensure).
 #pragma once
 
 #include <atomic>
@@ -19,15 +19,15 @@
 namespace leat {
 
 struct LoadOptions {
-  unsigned files_max = 16;   // being loaded at once
-  unsigned pieces_max = 16;  // requests at once, over all files
-  // So many pieces in a row for which the page store had no room end the job: it would fetch the
-  // rest of the data for nothing.
+  unsigned files_max = 16;   // loaded concurrently
+  unsigned pieces_max = 16;  // concurrent requests, over all files
+  // So many pieces in a row without space in the page store end the job. Otherwise it would fetch
+  // the rest of the data in vain.
   unsigned refusals_max = 32;
-  bool verify = false;     // as JobOrder
-  uint64_t bandwidth = 0;  // as JobOrder
-  // Walks over all of it until everything is there at the end of one: in a cluster what was loaded
-  // while a worker was away lies with those that stood in for it.
+  bool verify = false;     // as in JobOrder
+  uint64_t bandwidth = 0;  // as in JobOrder
+  // Walks again until everything is cached at the end of a walk, at most so often. In a cluster,
+  // data loaded while a worker was away lies on failover workers.
   unsigned rounds_max = 1;
 };
 
@@ -37,7 +37,7 @@ class LoadJob : public FilesJob {
           Executor& executor, LoadOptions options = {});
 
  private:
-  struct Version;  // one file version being loaded
+  struct Version;  // a file version that is being loaded
 
   Task<> work(Context context) override;
   Task<> load_all(Context context);
@@ -64,10 +64,10 @@ class LoadJob : public FilesJob {
   Semaphore pieces_;
   BandwidthLine line_;
   std::unique_ptr<Activity> activity_;  // of the present walk
-  std::stop_source full_;               // the page store has no room
+  std::stop_source full_;               // stopped when the page store has no space
   std::atomic<unsigned> refusals_ = 0;
   std::mutex mutex_;                // leaf
-  std::vector<FileRefPtr> loaded_;  // those of which each stands for loaded_share_ files
+  std::vector<FileRefPtr> loaded_;  // a sample: each stands for loaded_share_ files
   uint64_t loaded_share_ = 1;       // a power of two
 };
 

@@ -142,7 +142,7 @@ TEST_F(LoadJobTest, ADirectoryThatCannotBeListedDoesNotEndTheRest) {
   ASSERT_TRUE(list("/data/dir"));
   ASSERT_EQ(lookup("/data/dir").info.kind, FileKind::kDirectory);
   source_->fail_next(StatusCode::kThrottled, 1);
-  source_->hold_reads();  // so that the order is spent on the listing
+  source_->hold_reads();  // so that the time goes to the listing
   uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
   wait_until([&] { return jobs_->find(id)->progress.errors == 1; });
   source_->release_reads();
@@ -186,7 +186,7 @@ TEST_F(LoadJobTest, CancelEndsItWhileTheStoreStillWorks) {
   EXPECT_EQ(source_->reads(), 16u);
 }
 
-// So that a share and the time left can be shown from the first second on.
+// So that percentage and remaining time are known from the first second on.
 TEST_F(LoadJobTest, TotalsAreFinalBeforeTheFilesAreLoaded) {
   start();
   for (int i = 0; i < 50; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
@@ -239,7 +239,7 @@ TEST_F(LoadJobTest, FilesThatAFullCacheEndsAreNoErrors) {
   }
 }
 
-// Nothing that a user of the mount could do would make a later load complete.
+// No user of the mount could make a later load complete.
 TEST_F(LoadJobTest, KeysThatCannotBeNamesAreCountedAndNamed) {
   start();
   source_->put("dir/a", "text");
@@ -264,7 +264,7 @@ TEST_F(LoadJobTest, WhatIsNotThereAnyMoreAtTheEndFailsTheJob) {
   source_->hold_reads();
   uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
   wait_until([&] { return source_->held() == 1 && jobs_->find(id)->progress.files_done == 1; });
-  store_.drop(lookup("/data/dir/a").ref->id);  // as an eviction for the second would
+  store_.drop(lookup("/data/dir/a").ref->id);  // as an eviction in favour of the second file would
   source_->release_reads();
   JobInfo job = wait(id);
   EXPECT_EQ(job.state, JobState::kFailed);
@@ -322,7 +322,7 @@ TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {
     }
   }
   source_->fail_next(StatusCode::kUnavailable, 0);
-  // Who joins what a cancelled job has begun may fail with it.
+  // A reader that joined a flight of the cancelled job may fail with it.
   wait_until([&] { return fetcher_->stats().files == 0; });
   catalog_->invalidate("/data");
   JobInfo job = run(JobKind::kLoad, "/data");
@@ -348,7 +348,7 @@ TEST_F(LoadJobTest, FilesAreChosenByTheirNamesBelowThePath) {
   EXPECT_TRUE(cached("/data/4.jpg"));
   EXPECT_FALSE(cached("/data/a/2.txt"));
   EXPECT_FALSE(cached("/data/b/deep/3.jpg"));
-  // Below another path the names are others.
+  // Below another path the names differ.
   EXPECT_EQ(load("/data/b", {.files = {"deep"}}).progress.files_done, 1u);
   EXPECT_EQ(load("/data/a/2.txt", {.include = {"*.txt"}}).progress.files_done, 1u);
   JobOrder wrong{.kind = JobKind::kLoad, .path = "/data"};
@@ -367,7 +367,7 @@ TEST_F(LoadJobTest, WhatDoesNotPassWhenItIsReadBackIsFetchedAgain) {
   JobInfo job = wait(jobs_->start(order)->id);
   EXPECT_EQ(job.state, JobState::kDone);
   EXPECT_EQ(job.progress.bytes_verified, content.size());
-  // From the fetcher's memory, if it is still there.
+  // From the fetcher's memory if it is still there.
   EXPECT_TRUE(cached("/data/file"));
 }
 

@@ -30,7 +30,7 @@ Task<> RefreshJob::work(Context context) {
     }
     for (auto& [depth, paths] : by_depth) {
       if (context.cancelled()) break;
-      // The catalog forgets what is below a directory that went.
+      // The catalog has dropped everything below a removed directory.
       const std::vector<std::string> now = catalog_.known_directories(path());
       const std::set<std::string> left(now.begin(), now.end());
       const size_t before = paths.size();
@@ -43,7 +43,7 @@ Task<> RefreshJob::work(Context context) {
   if (refreshed_ && !context.cancelled()) co_await refreshed_(path());
 }
 
-// False where there is nothing to be asked below it.
+// Returns false if nothing below it can be refreshed.
 Task<bool> RefreshJob::refresh_itself(Context context) {
   Result<RefreshNews> news = co_await catalog_.refresh_name(context, path());
   if (!news) {
@@ -54,7 +54,7 @@ Task<bool> RefreshJob::refresh_itself(Context context) {
   note_news(path().substr(0, std::max<size_t>(slash, 1)), *news);
   Result<CatalogEntry> entry = co_await catalog_.lookup(context, path());
   if (entry) co_return entry->info.is_directory();
-  // That it went is what was asked for; a path that was not there before is a mistake.
+  // Its removal is a valid result; a path that was unknown before is a mistake.
   if (news->gone == 0) note_error(path(), entry.error());
   co_return false;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RefreshJob: asks the store now about everything at and below a path that the catalog knows, and
-// says what has changed. What was never asked for is not known, so it cannot have changed.
+// RefreshJob: requests all cached names at and below a path from the store again, and reports the
+// changes. Names that are not cached cannot have changed.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ using Refreshed = std::function<Task<>(std::string path)>;
 
 class RefreshJob : public Job {
  public:
-  // `refreshed` is awaited at the end, unless it was cancelled; may be empty.
+  // `refreshed` is awaited at the end, except after a cancellation; may be empty.
   RefreshJob(uint64_t id, std::string path, Catalog& catalog, Executor& executor,
              Refreshed refreshed)
       : Job(id, JobKind::kRefresh, std::move(path)),
@@ -28,8 +28,8 @@ class RefreshJob : public Job {
         refreshed_(std::move(refreshed)) {}
 
  private:
-  // Directories of one depth, asked about side by side: those above them were asked before, so a
-  // directory that went is one change and not one for each name in it.
+  // Directories of one depth, refreshed concurrently. Their parents are refreshed before. So a
+  // removed directory is one change, and not one for each name in it.
   struct Wave {
     std::vector<std::string> paths;
     std::atomic<size_t> next = 0;

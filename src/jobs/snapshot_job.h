@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotJob: the listing of everything at and below a folder of a mount, as a snapshot's file.
-// The store is asked, whatever the catalog believes. After a failure nothing is left behind.
+// SnapshotJob: writes the listing of everything at and below a folder of a mount to a snapshot
+// file. Lists the store, and ignores cached names. A failure leaves no file behind.
 #pragma once
 
 #include <functional>
@@ -14,9 +14,8 @@
 
 namespace leat {
 
-// Makes the snapshot of a folder elsewhere than here, where its mount's source has somebody who
-// does, and brings it into the file `output`; nothing where it has nobody. `progress` must not
-// wait.
+// Makes the snapshot of a folder on another host, if the source of its mount supports that, and
+// writes it to the file `output`. Returns nothing if the source does not. `progress` must not wait.
 using SnapshotElsewhere = std::function<Task<Result<std::optional<SnapshotHead>>>(
     Context context, CatalogEntry folder, std::string output,
     std::function<void(const SnapshotProgress&)> progress)>;

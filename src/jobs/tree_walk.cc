@@ -12,10 +12,10 @@ namespace leat {
 namespace {
 
 constexpr size_t kListingsAhead = 4;
-// Names among which the next directory is looked for without leaving the thread.
+// Names searched for the next directory without leaving the thread.
 constexpr uint64_t kTakenInPlace = 10'000;
 
-// The catalog keeps the listing; here it is dropped.
+// The catalog caches the listing; the result is dropped here.
 Task<> list_ahead(Activity::Token token, Catalog* catalog, Context context, std::string path) {
   auto listing = co_await catalog->list(std::move(context), std::move(path));
   token = {};
@@ -42,7 +42,7 @@ void TreeWalk::Level::fill(const FileFilter& filter, std::string_view root) {
 ChosenFiles::ChosenFiles(const FileFilter& filter, std::string_view root,
                          std::string_view directory)
     : filter_(filter) {
-  // A root that is a file is the only one in its directory's listing, and called by its name.
+  // A root that is a file is alone in its directory's listing, and keeps its own name.
   if (is_at_or_below(directory, root)) in_front_ = path_below(directory, root);
   if (!in_front_.empty()) in_front_ += '/';
 }
@@ -74,7 +74,7 @@ Task<bool> TreeWalk::more() {
   co_return seek_next();
 }
 
-// A step when `root_` is no directory.
+// Returns a step if `root_` is no directory.
 Task<std::optional<TreeWalk::Step>> TreeWalk::begin(Context context) {
   Result<CatalogEntry> entry = co_await catalog_.lookup(context, root_);
   if (!entry) co_return Step{root_, Error(entry.error())};
@@ -91,7 +91,7 @@ Task<std::optional<TreeWalk::Step>> TreeWalk::begin(Context context) {
                  Listing::of(std::move(itself), fresh_until)};
 }
 
-// Whether there is one to take.
+// Returns whether a directory is next.
 bool TreeWalk::seek() {
   while (first_.empty() && !levels_.empty()) {
     Level& level = levels_.back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TreeWalk: the directories at and below a path, one after the other, parents first. The next few
-// are asked for ahead, since each may cost the store's latency. For one user.
+// TreeWalk: visits the directories at and below a path one by one, parents first. Lists the next
+// few ahead, since each may cost the store's latency. Not thread-safe.
 #pragma once
 
 #include <deque>
@@ -22,19 +22,19 @@ namespace leat {
 class TreeWalk {
  public:
   struct Step {
-    std::string path;  // of the directory; of `root`'s parent when that is a file
+    std::string path;  // of the directory; of `root`'s parent if `root` is a file
     Result<ListingPtr> listing;
   };
 
-  // All must outlive `activity`'s end, in which listings that were asked for ahead are counted.
-  // Directories in which `filter` finds nothing are left out.
+  // `activity` counts the listings ahead; all must outlive its end. Skips directories in which
+  // `filter` matches nothing.
   TreeWalk(Catalog& catalog, Executor& executor, Activity& activity, std::string root,
            FileFilter filter = {});
 
-  // Nothing after the last. A directory that cannot be listed is a step with its error; the walk
-  // goes on after it. A file is a listing of itself alone.
+  // Returns nothing after the last one. A directory that cannot be listed is a step with its error,
+  // and the walk continues. A file is a listing of itself alone.
   Task<std::optional<Step>> next(Context context);
-  // Whether another directory is to come, as far as the last step tells.
+  // Returns whether a further directory follows, as far as the last step shows.
   Task<bool> more();
 
  private:
@@ -42,7 +42,7 @@ class TreeWalk {
     std::string path;
     bool asked = false;
   };
-  // A directory that was given, of which the directories in it are still to come.
+  // A visited directory with subdirectories that are still to be visited.
   struct Level {
     std::string path;
     ListingPtr listing;
@@ -63,11 +63,11 @@ class TreeWalk {
   const std::string root_;
   const FileFilter filter_;
   bool begun_ = false;
-  std::deque<Pending> first_;  // the root, before it is given
-  std::vector<Level> levels_;  // the innermost last
+  std::deque<Pending> first_;  // the root, before its visit
+  std::vector<Level> levels_;  // innermost last
 };
 
-// Which files of one directory a filter of names below `root` chooses.
+// Selects files of one directory by a filter of names below `root`.
 class ChosenFiles {
  public:
   ChosenFiles(const FileFilter& filter, std::string_view root, std::string_view directory);
@@ -75,7 +75,7 @@ class ChosenFiles {
 
  private:
   const FileFilter& filter_;
-  std::string in_front_;  // of each name
+  std::string in_front_;  // prefix of each name
 };
 
 }  // namespace leat

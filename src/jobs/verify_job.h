@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// VerifyJob: everything that the cache holds, compared with its checksums. Its path says nothing.
-// What was wrong is an error of the job, although it has gone and will be fetched again.
+// VerifyJob: compares everything in the cache with its checksums. Its path has no meaning. Corrupt
+// data is an error of the job, although it is dropped and will be fetched again.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ using Verified = std::function<Task<>()>;
 
 class VerifyJob : public Job {
  public:
-  // `run` as in JobOrder. `verified` returns when the kernel keeps nothing of what went; it may be
-  // empty.
+  // `run` as in JobOrder. `verified` returns when the kernel caches nothing of the dropped data; it
+  // may be empty.
   VerifyJob(uint64_t id, std::string path, CacheTarget& target, uint64_t run, Verified verified)
       : Job(id, JobKind::kVerify, std::move(path)),
         target_(target),

@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-// Of one error: a hundred of them and the order stay far below a registry's bound.
+// Bound of one error: a hundred of them and the order stay far below a registry's limit.
 constexpr size_t kMessageMax = 1000;
 
 using Millis = std::chrono::milliseconds;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterJob: a job of a whole cluster, as its registry keeps it: what is asked for, who runs it
-// and how far it is; never its files. JSON with a version, as in cluster/cluster_records.h.
+// ClusterJob: a job of a whole cluster, as a record of the registry: its order, its worker and its
+// progress, but never its files. JSON with a version, as in cluster/cluster_records.h.
 #pragma once
 
 #include <chrono>
@@ -16,13 +16,13 @@
 
 namespace leat {
 
-inline constexpr std::string_view kClusterJobKeys = "jobs/";  // and the number, 20 digits
+inline constexpr std::string_view kClusterJobKeys = "jobs/";  // followed by the number, 20 digits
 
-// When a job is begun again after its end. A job with any of them stands until it is cancelled.
+// When a job runs again after its end. A job with any of these recurs until it is cancelled.
 struct JobRepeat {
-  std::chrono::seconds every{0};  // from beginning to beginning; 0: not by time
-  bool on_change = false;         // of a name at or below its path
-  bool on_mount = false;          // of something at, above or below its path
+  std::chrono::seconds every{0};  // from start to start; 0: not by time
+  bool on_change = false;         // when a name at or below its path changes
+  bool on_mount = false;          // when a mount at, above or below its path appears
 
   bool any() const { return every.count() > 0 || on_change || on_mount; }
   friend bool operator==(const JobRepeat&, const JobRepeat&) = default;
@@ -32,26 +32,27 @@ struct ClusterJob {
   uint64_t id = 0;
   JobOrder order{};
   JobRepeat repeat{};
-  std::string principal{};  // who asked for it
-  std::string ticket{};     // drawn by who asked, so that asking twice makes one job; or empty
-  bool cancel = false;      // somebody wants it to end
-  // The worker that runs it, or brought it to its end, in hexadecimal; empty: nobody has begun.
+  std::string principal{};  // the principal of the order
+  std::string ticket{};     // an idempotency key from the client: a repeated order makes no second
+                            // job; or empty
+  bool cancel = false;      // cancellation is requested
+  // The worker that runs it, or ran it to its end, in hexadecimal; empty: not started.
   std::string worker{};
-  unsigned begun = 0;  // times in its present run: more than one where who ran it was lost
-  uint64_t runs = 0;   // that came to their end
-  JobInfo info{};      // of the present or the last run, as its worker last wrote it
-  RegistryRevision changed = 0;  // of its entry; not in the text
+  unsigned begun = 0;            // starts of the present run; more than one if a worker was lost
+  uint64_t runs = 0;             // completed runs
+  JobInfo info{};                // of the present or last run, as its worker last wrote it
+  RegistryRevision changed = 0;  // revision of its entry; not part of the JSON
 
-  // Its run has; a standing one may be begun again.
+  // Whether the present run has ended; a recurring job may run again.
   bool ended() const { return info.state != JobState::kRunning; }
   bool stands() const { return repeat.any() && !cancel && info.state != JobState::kCancelled; }
 };
 
 std::string cluster_job_key(uint64_t id);
-// Nothing for what is no such key.
+// Returns nothing if `key` is no such key.
 std::optional<uint64_t> cluster_job_number(std::string_view key);
 
-// Errors are cut to what a registry takes.
+// Truncates errors to what a registry accepts.
 std::string encode_cluster_job(const ClusterJob& job);
 Result<ClusterJob> decode_cluster_job(std::string_view text);
 

@@ -18,7 +18,7 @@ namespace leat {
 namespace {
 
 constexpr Clock::duration kSoon = std::chrono::seconds(1);
-// An order lies in the registry as long as its job is remembered.
+// An order stays in the registry as long as its job.
 constexpr size_t kOrderBytesMax = 256 * 1024;
 constexpr int kAttempts = 10;
 
@@ -96,7 +96,7 @@ Task<> ClusterJobBookImpl::changed(Context context, RegistryRevision* seen) {
   *seen = revision_;
 }
 
-// So that who asked finds here what was written.
+// Waits until this worker has seen the write, so that its next query finds the job.
 Task<> ClusterJobBookImpl::seen_here(Context context, RegistryRevision revision) {
   const Context patience = context.with_timeout(2 * kSoon);
   RegistryRevision seen = 0;
@@ -118,12 +118,12 @@ Task<Result<ClusterJob>> ClusterJobBookImpl::add(Context context, JobOrder order
   job.info.kind = job.order.kind;
   job.info.path = job.order.path;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    // From the registry itself: who counts by what is known here may come too late for ever.
+    // Read the registry itself: numbers from the local copy may always be too old.
     Result<RegistryView> there = co_await registry_.list(context, std::string(kClusterJobKeys));
     if (!there) co_return Error(there.error());
     uint64_t last = 0;
     for (const RegistryEntry& entry : there->entries) {
-      // Also those of a later version, which nobody here can read.
+      // Includes records of a later version, which this one cannot decode.
       last = std::max(last, cluster_job_number(entry.key).value_or(0));
       Result<ClusterJob> known = decode_cluster_job(entry.value);
       if (known && !job.ticket.empty() && known->ticket == job.ticket) co_return *known;
@@ -158,7 +158,7 @@ Task<Result<ClusterJob>> ClusterJobBookImpl::cancel(Context context, uint64_t id
     Result<RegistryRevision> written = co_await registry_.commit(context, std::move(change));
     if (written) co_return job;
     if (written.error().code() != StatusCode::kChanged) co_return Error(written.error());
-    // Its leader wrote how far it is.
+    // The leader has written progress meanwhile.
     RegistryRevision seen = job->changed;
     co_await changed(context, &seen);
   }

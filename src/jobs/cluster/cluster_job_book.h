@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterJobBook: the jobs of a cluster, as its registry has them: any worker takes orders and
-// shows them; its leader does them (ClusterJobRunner). Thread-safe.
+// ClusterJobBook: the jobs in a cluster's registry. Any worker accepts orders and shows jobs; the
+// leader runs them (ClusterJobRunner). Thread-safe.
 #pragma once
 
 #include <memory>
@@ -12,27 +12,29 @@
 
 namespace leat {
 
-// Makes its paths normal. kInvalidArgument for what can be no job of a cluster.
+// Normalises the paths of an order. kInvalidArgument if it cannot be a job of a cluster.
 Result<> check_cluster_order(JobOrder& order);
 
 class ClusterJobBook {
  public:
-  // `registry` must outlive it, and stop() must have ended before it goes.
+  // `registry` must outlive it. stop() must have ended before its destruction.
   static std::unique_ptr<ClusterJobBook> start(Registry& registry, Executor& executor);
   virtual ~ClusterJobBook() = default;
 
-  // As far as is known here, by number.
+  // Returns the jobs as last seen here, by number.
   virtual std::vector<ClusterJob> jobs() const = 0;
-  // kNotFound for one that never was or was forgotten.
+  // kNotFound for a job that never existed or is no longer kept.
   virtual Result<ClusterJob> find(uint64_t id) const = 0;
-  // Returns when something is not as it was at `seen`, which it sets; soon in any case.
+  // Returns when something has changed since revision `seen`, and updates it. Also returns after a
+  // short time without a change.
   virtual Task<> changed(Context context, RegistryRevision* seen) = 0;
 
-  // The job as it waits to be done; of a ticket that one has, that one as it is. kInvalidArgument
-  // for what can be no job of a cluster.
+  // Adds a job, and returns it before it runs. If a job with this ticket exists, returns that one.
+  // kInvalidArgument if the order cannot be a job of a cluster.
   virtual Task<Result<ClusterJob>> add(Context context, JobOrder order, JobRepeat repeat,
                                        std::string principal, std::string ticket = {}) = 0;
-  // The job as it was; nothing happens to one that has ended and does not stand.
+  // Requests cancellation, and returns the job as it was. No effect on a job that has ended and
+  // does not recur.
   virtual Task<Result<ClusterJob>> cancel(Context context, uint64_t id) = 0;
 
   virtual Task<> stop() = 0;

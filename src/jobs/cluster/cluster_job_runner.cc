@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each record is written on two conditions: that we lead, and that it is as we have seen it. Who
-// wants a job to end writes as well; so what was not written is tried again at the next look.
+// Each record is written on two conditions: this process leads, and the record is unchanged since
+// it was seen here. Cancellations write the record as well. So a failed write is retried at the
+// next look().
 #include "jobs/cluster/cluster_job_runner.h"
 
 #include <fmt/format.h>
@@ -22,13 +23,14 @@ namespace {
 
 using WallClock = std::chrono::system_clock;
 
-// A record is written anew each time, and the registry keeps all that was: long orders less often.
+// Each write replaces the record, and the registry keeps old revisions. So long orders are written
+// less often.
 constexpr Clock::duration kProgressWritten = std::chrono::seconds(2);
 constexpr Clock::duration kProgressWrittenMax = std::chrono::seconds(30);
-constexpr size_t kRecordBytes = 8 * kKiB;  // at that pace
-// Without a job for so long its stage goes: its names take memory.
+constexpr size_t kRecordBytes = 8 * kKiB;  // written at kProgressWritten
+// Without a job for this time the stage is destroyed: its names take memory.
 constexpr Clock::duration kIdle = std::chrono::seconds(60);
-// Of what happened, remembered for standing jobs.
+// Bound of events kept for recurring jobs.
 constexpr size_t kEventsMax = 1000;
 
 Clock::duration pause_of(const ClusterJob& job) {
@@ -42,7 +44,7 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
 
   void note_change(std::string path, bool mounted) override {
     std::lock_guard lock(mutex_);
-    // Of many in one place the last will do.
+    // The last event of each path is enough.
     std::erase_if(events_, [&](const Event& event) {
       return event.path == path && event.mounted == mounted;
     });
@@ -56,7 +58,7 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
     static_cast<void>(ended);
   }
 
-  // Until stop().
+  // Runs until stop().
   Task<> run() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     RegistryRevision seen = 0;
@@ -79,10 +81,11 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
     WallClock::time_point when;
   };
   struct Running {
-    uint64_t number = 0;           // on the stage
-    unsigned begun = 0;            // as its record is to say
-    Clock::time_point write_at{};  // how far it is
-    RegistryRevision ended = 0;    // that says so; until it is seen here, nothing is begun again
+    uint64_t number = 0;           // job number on the stage
+    unsigned begun = 0;            // value for its record
+    Clock::time_point write_at{};  // when to write progress next
+    RegistryRevision ended = 0;    // revision that records the end; until it is seen here, the job
+                                   // does not run again
   };
 
   bool is_due(const ClusterJob& job) const;
@@ -97,7 +100,7 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
   const ClusterJobRunnerParts parts_;
   std::stop_source stopping_;
   const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
-  // Of the task alone.
+  // Used only by the task.
   std::unique_ptr<JobStage> stage_;
   std::map<uint64_t, Running> running_;
   Clock::time_point busy_{};
@@ -106,8 +109,8 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
   std::deque<Event> events_;
 };
 
-// Whether a standing job, whose run has ended, is to be begun again. By the clock of people, since
-// another host may have begun it.
+// Returns whether a recurring job, which has ended its run, must run again. Uses the wall clock,
+// since another host may have started the last run.
 bool ClusterJobRunnerImpl::is_due(const ClusterJob& job) const {
   const auto now = WallClock::now();
   const WallClock::time_point began(
@@ -138,7 +141,7 @@ Task<> ClusterJobRunnerImpl::look(Context context) {
       open = true;
       co_await look_at(context, job);
     } else if (job.repeat.any() && job.info.state != JobState::kCancelled) {
-      // As one that nobody has begun.
+      // Like a job that was never started.
       ClusterJob again = job;
       again.worker.clear();
       again.begun = 0;
@@ -177,7 +180,7 @@ Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
   JobOrder order = job.order;
   order.run = (job.id << 24) + job.runs;
   Result<JobInfo> begun = stage_->jobs().start(std::move(order));
-  if (!begun && begun.error().code() == StatusCode::kBusy) co_return;  // it waits for its turn
+  if (!begun && begun.error().code() == StatusCode::kBusy) co_return;  // retried later
   job.worker = parts_.worker;
   ++job.begun;
   if (begun) {
@@ -194,7 +197,7 @@ Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
   static_cast<void>(co_await write(context, std::move(job)));
 }
 
-// Of one that runs here.
+// For a job that runs here.
 Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
   auto mine = running_.find(job.id);
   JobTable& table = stage_->jobs();
@@ -237,7 +240,7 @@ Task<> ClusterJobRunnerImpl::forget_old(Context context, std::vector<ClusterJob>
   if (!written) log::info("old jobs are not forgotten: {}", written.error().to_string());
 }
 
-// 0 where it is not written.
+// Returns 0 if the record was not written.
 Task<RegistryRevision> ClusterJobRunnerImpl::write(Context context, ClusterJob job) {
   const auto lead = parts_.election.condition();
   if (!lead) co_return 0;

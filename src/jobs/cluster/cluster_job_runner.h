@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterJobRunner: does a cluster's jobs as long as this process leads. One whose leader was lost
-// is begun again by the next: what is there already costs a look each. Thread-safe.
+// ClusterJobRunner: runs a cluster's jobs while this process leads. The next leader restarts the
+// jobs of a lost one; each file that is already there costs one check. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,14 @@
 
 namespace leat {
 
-// Where a leader's jobs run: the names and the cache of the whole cluster.
+// The environment of a leader's jobs: the names and the cache of the whole cluster.
 class JobStage {
  public:
   virtual ~JobStage() = default;
   virtual JobTable& jobs() = 0;
-  // What is known of names at and below the path is asked for anew.
+  // Drops cached names at and below the path, so that they are requested again.
   virtual void forget_names(const std::string& path) = 0;
-  // Ends its jobs as well. Nothing may be called afterwards.
+  // Ends its jobs as well. No call may follow.
   virtual Task<> stop() = 0;
 };
 
@@ -28,23 +28,24 @@ struct ClusterJobRunnerParts {
   Registry& registry;
   Election& election;
   ClusterJobBook& book;
-  std::string worker;  // we, in hexadecimal
-  // Made when there is something to do. All of the cluster's mounts that are known are in it.
+  std::string worker;  // this worker, in hexadecimal
+  // Called when there is work. The stage has all known mounts of the cluster.
   std::function<Result<std::unique_ptr<JobStage>>()> make_stage;
-  size_t ended_max = 100;  // jobs that are remembered
-  // A standing job begins so long after what happened, and so long after its last beginning.
+  size_t ended_max = 100;  // ended jobs that are kept
+  // Debounce: minimum time from an event, and from the job's last start, to the start of a
+  // recurring job.
   Clock::duration settle = std::chrono::seconds(5);
 };
 
 class ClusterJobRunner {
  public:
-  // All of `parts` must outlive it, and stop() must have ended before it goes.
+  // All of `parts` must outlive it. stop() must have ended before its destruction.
   static std::unique_ptr<ClusterJobRunner> start(ClusterJobRunnerParts parts, Executor& executor);
   virtual ~ClusterJobRunner() = default;
-  // Something happened at this path of the namespace: a name changed, or a mount came. Told to all,
-  // so that whoever leads next knows. Returns at once.
+  // Records that a name changed, or a mount appeared, at this path of the namespace. Every worker
+  // receives these events, so that any next leader has them. Returns at once.
   virtual void note_change(std::string path, bool mounted) = 0;
-  // What it runs is left to the next leader.
+  // Leaves running jobs to the next leader.
   virtual Task<> stop() = 0;
 };
 

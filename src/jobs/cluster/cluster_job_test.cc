@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster's jobs: in the registry's words, from order to end, and from one leader to the next.
+// A cluster's jobs: their records in the registry, from order to end, and from one leader to the
+// next.
 #include "jobs/cluster/cluster_job.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +71,8 @@ TEST(ClusterJob, WhatIsNoneIsAnErrorAndALaterOneIsLeftAlone) {
   EXPECT_EQ(decode_cluster_job(R"({"v":2})").error().code(), StatusCode::kUnsupported);
 }
 
-// One who may lead, with a door of its own to the registry; all do jobs on one catalog and cache.
+// A candidate for leadership with its own access to the registry; all run jobs on one catalog and
+// cache.
 struct Leader {
   Leader(Registry& registry, const std::string& name, Executor& on,
          std::function<std::unique_ptr<JobTable>()> make_jobs,
@@ -116,7 +118,7 @@ struct Leader {
   std::unique_ptr<ClusterJobRunner> runner;
 };
 
-// Verifies, and gives up, once the test lets it; says in which run.
+// Verifies and drops only when the test opens its gate; records the run.
 class HeldTarget : public HostTarget {
  public:
   using HostTarget::HostTarget;
@@ -162,7 +164,8 @@ class ClusterJobsTest : public JobRig {
     return std::make_unique<Leader>(*registry_, name, executor_, make_jobs,
                                     [this](const std::string& at) { catalog_->invalidate(at); });
   }
-  // For the others it has ended. By its own belief it goes on until its door opens again.
+  // For the others the leader's session has ended. The leader itself continues until its door opens
+  // again.
   void cut_off(Leader& leader) {
     leader.door.close();
     ASSERT_TRUE(executor_.wait(registry_->revoke(patient(), leader.session->lease())));
@@ -181,7 +184,7 @@ class ClusterJobsTest : public JobRig {
     return at.book->find(id).value();
   }
 
-  // Instead of the target that start() made; before there is a leader.
+  // Replaces the target that start() made; call before there is a leader.
   HeldTarget& hold_target() {
     auto held = std::make_unique<HeldTarget>(*fetcher_, store_, nullptr, executor_);
     HeldTarget& made = *held;
@@ -192,7 +195,7 @@ class ClusterJobsTest : public JobRig {
   std::unique_ptr<Registry> registry_;
 };
 
-// Written by a worker of a later version, while workers are upgraded one after the other.
+// Written by a worker of a later version, during a rolling upgrade.
 TEST_F(ClusterJobsTest, AJobThatNobodyHereCanReadKeepsItsNumberAndItsRecord) {
   start();
   source_->put("a", "0123456789");
@@ -264,7 +267,7 @@ TEST_F(ClusterJobsTest, TheNextLeaderGoesOnWithWhatItsPredecessorBegan) {
   EXPECT_EQ(first->book->find(id)->worker, "b");
 }
 
-// Workers know a look at their caches by its number, and go on with the one that is under way.
+// Workers identify a verification by its number, and continue the one in flight.
 TEST_F(ClusterJobsTest, TheNextLeaderTakesUpTheVerifyThatIsUnderWay) {
   start();
   HeldTarget& target = hold_target();
@@ -306,7 +309,7 @@ TEST_F(ClusterJobsTest, TheNextLeaderGivesUpWhatItsPredecessorDidNot) {
   EXPECT_TRUE(wait_until([&] { return first->book->find(id)->ended(); }));
 }
 
-// They hold for the cluster, since one leader does all of a job.
+// The limits apply to the cluster, since one leader runs all of a job.
 TEST_F(ClusterJobsTest, AsManyRequestsAsTheOrderSaysAreUnderWay) {
   start();
   for (int i = 0; i < 40; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
@@ -317,7 +320,7 @@ TEST_F(ClusterJobsTest, AsManyRequestsAsTheOrderSaysAreUnderWay) {
   EXPECT_LE(source_->peak(), 3u);
 }
 
-// With all that it could do, and could not.
+// The rest of the job is done.
 TEST_F(ClusterJobsTest, WhatFailsIsListedByFile) {
   start();
   for (int i = 0; i < 5; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
@@ -344,7 +347,7 @@ TEST_F(ClusterJobsTest, OneIsCancelledWhereverThatIsAsked) {
   ASSERT_TRUE(wait_until([&] { return second->book->find(id).has_value(); }));
   ASSERT_TRUE(executor_.wait(second->book->cancel(patient(), id)));
   EXPECT_EQ(ended(*second, id).info.state, JobState::kCancelled);
-  ended(*first, id);  // each hears of it by itself
+  ended(*first, id);  // each one sees the end by itself
   const auto again = executor_.wait(first->book->cancel(patient(), id));
   EXPECT_EQ(again->info.state, JobState::kCancelled) << "as it was";
 }

@@ -17,14 +17,15 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
 constexpr size_t kPageObjects = 1000;
-// Few: whoever waits for us for more than a second asks the store instead (HandOverOptions).
+// Few: a new owner that waits for this worker for more than a second reads the store instead
+// (HandOverOptions).
 constexpr unsigned kPiecesMax = 4;
 constexpr unsigned kObjectsMax = 16;
 constexpr unsigned kRoundsMax = 3;
-// When all is given; of more, a part is.
+// Checks all objects at the end up to this number; of more, a sample.
 constexpr uint64_t kLookedAtAgain = 100'000;
 
-// The cluster's mount in which the file lies; null where it is of none (any more).
+// Returns the cluster's mount that has the file; null if there is none (any more).
 const ClusterMount* mount_with(const ClusterView& view, const FileRef& file) {
   const ClusterMount* best = nullptr;
   for (const auto& [path, mount] : view.mounts) {
@@ -88,8 +89,8 @@ Task<> HandOff::run(Activity::Token, RunPtr run) {
   Result<> gone_through;
   for (unsigned round = 1; gone_through && !context.cancelled(); ++round) {
     gone_through = co_await go_over(run, &HandOff::give);
-    // Caches evict rather than refuse; and what was given while somebody did not answer lies with
-    // who stood in.
+    // Caches evict rather than reject. Also, data given while a worker did not respond lies on
+    // failover workers.
     if (gone_through) gone_through = co_await go_over(run, &HandOff::look);
     if (round == kRoundsMax || !begin_again(*run)) break;
   }
@@ -97,7 +98,7 @@ Task<> HandOff::run(Activity::Token, RunPtr run) {
   run->over->set(true);
 }
 
-// Where something is missing, which the next round may find.
+// Returns whether something is missing; the next round may place it.
 bool HandOff::begin_again(Run& run) {
   std::lock_guard lock(run.mutex);
   HandOffState& state = run.state;
@@ -108,7 +109,7 @@ bool HandOff::begin_again(Run& run) {
   return true;
 }
 
-// Calls `each` for all that lies here, and returns when all of that has ended.
+// Calls `each` for every object cached here, and returns when all calls have ended.
 Task<Result<>> HandOff::go_over(RunPtr run, Each each) {
   const Context context = Context::background().with_cancel(run->stopping.get_token());
   Activity activity;
@@ -149,7 +150,7 @@ void HandOff::finish(Run& run, const Result<>& trouble, bool stopped) {
                     "any more, {} in all; make them larger",
                     counted(state.objects_gone, "object"), format_bytes(state.bytes_gone)));
   }
-  // What came or went meanwhile was not in the totals.
+  // Objects cached or evicted meanwhile were not in the totals.
   state.objects_total = state.objects_done + state.objects_failed;
   if (!state.stopped && state.objects_failed == 0) state.bytes_total = state.bytes_done;
   state.ended = true;
@@ -163,7 +164,7 @@ Task<> HandOff::give(Activity::Token, Semaphore::Permit, RunPtr run, CachedObjec
   note(*run, object, given);
 }
 
-// Of many objects some, each for its share.
+// Checks a sample of many objects; each stands for `share` of them.
 Task<> HandOff::look(Activity::Token, Semaphore::Permit, RunPtr run, CachedObject object) {
   const uint64_t share = look_share(*run);
   if (object.ref.id.hash64() % share != 0) co_return;
@@ -181,7 +182,7 @@ uint64_t HandOff::look_share(const Run& run) {
 
 void HandOff::note(Run& run, const CachedObject& object, const Result<uint64_t>& given) {
   std::lock_guard lock(run.mutex);
-  // A file that is not to be kept, or is not what it was, is no loss.
+  // A file that is not to be cached, or has changed, is no loss.
   const bool wanted = given || (given.error().code() != StatusCode::kUnsupported &&
                                 given.error().code() != StatusCode::kChanged &&
                                 given.error().code() != StatusCode::kNotFound);
@@ -195,7 +196,7 @@ void HandOff::note(Run& run, const CachedObject& object, const Result<uint64_t>&
   run.state.errors.push_back(fmt::format("{}: {}", object.ref.key, given.error().to_string()));
 }
 
-// What of a piece lies here.
+// Returns the ranges of a piece that are cached here.
 std::vector<ByteRange> HandOff::present(const FileRef& file, ByteRange piece) {
   std::vector<ByteRange> there;
   uint64_t at = piece.offset;
@@ -207,7 +208,8 @@ std::vector<ByteRange> HandOff::present(const FileRef& file, ByteRange piece) {
   return there;
 }
 
-// Has those who hold the file's parts do that with what lies here of them; the bytes.
+// Sends `action` to the owners of the file's parts, for the ranges that are cached here. Returns
+// the sum of the bytes in their replies.
 Task<Result<uint64_t>> HandOff::ask(RunPtr run, UpkeepAction action, FileRef object) {
   const ClusterViewPtr view = map_.view();
   const ClusterMount* mount = mount_with(*view, object);

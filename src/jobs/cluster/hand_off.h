@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HandOff: a worker that leaves has others take what it has cached: it goes over its cache and asks
-// those who hold each part by the present ring to have it. They take it from here (HandOverSource),
-// as they do for readers, who come first. One run at a time. Thread-safe.
+// HandOff: drains a worker's cache. It walks over the cache and requests that the owner of each
+// part by the present ring caches it. The owners read from this worker (HandOverSource), after
+// readers, which have priority. One run at a time. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -26,29 +26,30 @@
 namespace leat {
 
 struct HandOffState {
-  bool ended = false;  // all was gone through, or it was stopped
+  bool ended = false;  // the walk is complete, or was stopped
   bool stopped = false;
-  uint64_t objects_total = 0, bytes_total = 0;  // about: of what lay here at the beginning
-  uint64_t objects_done = 0, bytes_done = 0;    // that others have, or nobody wants
-  uint64_t objects_failed = 0;                  // that others have not
-  std::vector<std::string> errors{};            // the first kErrorsKept, and why as a whole
-  uint64_t objects_gone = 0, bytes_gone = 0;    // while it runs: that others have not kept
+  uint64_t objects_total = 0, bytes_total = 0;  // estimate: cached here at the start
+  uint64_t objects_done = 0, bytes_done = 0;    // cached by others, or no longer needed
+  uint64_t objects_failed = 0;                  // not cached by others
+  std::vector<std::string> errors{};            // the first kErrorsKept, and errors of the whole
+                                                // run
+  uint64_t objects_gone = 0, bytes_gone = 0;    // while it runs: evicted or not stored by others
 
   static constexpr size_t kErrorsKept = 100;
 };
 
 class HandOff {
  public:
-  // All must outlive it, and stop() must have ended before it goes.
+  // All must outlive it. stop() must have ended before its destruction.
   HandOff(HostCache& cache, ClusterMap& map, const PeerTable& peers, Executor& executor)
       : cache_(cache), map_(map), router_(map, peers), executor_(executor) {}
 
-  // To the ring as it is and comes to be; one that is under way is ended. `bandwidth`: bytes a
-  // second, 0: no limit.
+  // Starts a run for the present and later rings; ends one in flight. `bandwidth`: bytes a second,
+  // 0: no limit.
   Task<> begin(uint64_t bandwidth);
-  // Nothing where none was ever begun, or it was called off.
+  // Returns nothing if no run was started, or the last one was called off.
   std::optional<HandOffState> state() const;
-  // It stays here from now on.
+  // Ends the run; the cache stays here.
   Task<> call_off();
   Task<> stop();
 
@@ -84,7 +85,7 @@ class HandOff {
   const PeerRouter router_;
   Executor& executor_;
   Activity activity_;
-  mutable std::mutex mutex_;  // before a run's
+  mutable std::mutex mutex_;  // taken before a run's
   RunPtr run_;
 };
 

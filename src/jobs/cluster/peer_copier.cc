@@ -29,7 +29,7 @@ class PeerCopier::OneCopy : public FileCopy {
   }
 
  private:
-  // Tells who is to be asked for the others.
+  // Records the peer that receives the first step; the further ones go to it, too.
   static Task<PeerReply<CopyStep>> ask(Context context, PeerPtr peer, PeerCopy question,
                                        PeerPtr* asked) {
     *asked = peer;
@@ -62,7 +62,7 @@ class PeerCopier::OneCopy : public FileCopy {
   const FileRefPtr file_;
   CopyGoal goal_;
   PeerCopy question_;
-  PeerPtr worker_;  // who has begun
+  PeerPtr worker_;  // the worker of this copy
 };
 
 std::unique_ptr<FileCopy> PeerCopier::begin(FileRefPtr file, CopyGoal goal) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerCopier: the workers of a cluster as those who copy files: each file by the one that holds its
-// first stripe, or who stands in for it. Files are those of a ClusterSource. Thread-safe.
+// PeerCopier: copies files through the workers of a cluster. The owner of a file's first stripe
+// copies the file, or a failover worker. Files are those of a ClusterSource. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace leat {
 
 class PeerCopier : public FileCopier {
  public:
-  // Both must outlive it, and it its copies.
+  // Both must outlive it, and it must outlive its copies.
   PeerCopier(ClusterMap& map, const PeerTable& peers) : map_(map), router_(map, peers) {}
 
   std::unique_ptr<FileCopy> begin(FileRefPtr file, CopyGoal goal) override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who copies a file, and what is said when it is lost.
+// The worker that copies a file, and the errors when it is lost.
 #include "jobs/cluster/peer_copier.h"
 
 #include <gtest/gtest.h>

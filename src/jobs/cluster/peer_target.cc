@@ -12,11 +12,11 @@
 namespace leat {
 namespace {
 
-// Between two questions to a worker that did not answer, and how often that may be.
+// Pause between requests to a worker that does not respond, and the number of attempts.
 constexpr Clock::duration kVerifyPause = std::chrono::seconds(2);
 constexpr int kVerifyFailuresMax = 5;
 
-// The file as workers know it; null where its mount is gone.
+// The file in the form that workers use; kNotFound if its mount is gone.
 struct WorkersFile {
   std::string mount;
   FileRefPtr file;
@@ -126,7 +126,7 @@ Task<> PeerTarget::verify_one(Activity::Token, Context context, WorkerId worker,
     }
     failures = 0;
     const UpkeepVerify& now = *reply.result;
-    // One that began anew, since it was restarted, has counted these already.
+    // A worker that was restarted begins its count again; those bytes are counted already.
     if (now.bytes >= before.bytes && now.objects >= before.objects) {
       (*listener)({.bytes = now.bytes - before.bytes,
                    .objects = now.objects - before.objects,

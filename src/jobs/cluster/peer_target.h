@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerTarget: the cache of a whole cluster, as jobs work on it: each part of a file by the worker
-// that holds it. Files are those of a ClusterSource. Thread-safe.
+// PeerTarget: the cache of a whole cluster for jobs. Each part of a file goes to the worker that
+// owns it. Files are those of a ClusterSource. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -31,15 +31,15 @@ class PeerTarget : public CacheTarget {
   Task<Result<uint64_t>> read_back(Context context, FileRefPtr file, ByteRange range) override {
     return ask(std::move(context), UpkeepAction::kReadBack, std::move(file), range);
   }
-  // Of all workers, since copies may lie with those that held it before. kUnavailable names those
-  // that do not answer, also those that are gone for less than the ring waits for them: what they
-  // have, they keep, and may come back with.
+  // Drops on all workers, since previous owners may have copies. kUnavailable names the workers
+  // that do not respond. This includes workers that left a short time ago and still are in the
+  // ring: they keep their cache and may return with it.
   Task<Result<uint64_t>> drop(Context context, std::vector<FileRefPtr> files) override;
   Task<Content> content(Context context, uint64_t job) override;
   Task<Result<>> verify(Context context, uint64_t job, HostCache::StepListener listener) override;
 
  private:
-  // Of all workers together.
+  // The sum over all workers.
   struct Verified {
     std::mutex mutex;  // leaf
     std::vector<std::string> troubles;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache of a cluster as jobs see it: who is asked for what.
+// The cache of a cluster as jobs see it: the workers that receive each request.
 #include "jobs/cluster/peer_target.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST_F(PeerTargetTest, AllGiveUpWhatIsFreedAndWhoCannotIsNamed) {
   EXPECT_TRUE(left.error().message().contains("w2:1")) << left.error().message();
 }
 
-// It is gone from those who are there, and comes back with what it had.
+// It has left the other workers, and returns with its cache.
 TEST_F(PeerTargetTest, WhoIsGoneAndStillInTheRingIsNamed) {
   const std::vector<FileRefPtr> files{file("train/a", 10)};
   cluster_.change([](ClusterView& view) { view.workers.erase(worker_id(2)); });
@@ -72,7 +72,7 @@ TEST_F(PeerTargetTest, WhoIsGoneAndStillInTheRingIsNamed) {
   const auto left = executor_.wait(target_.drop(patient(), files));
   ASSERT_FALSE(left);
   EXPECT_TRUE(left.error().message().contains("w2:1")) << left.error().message();
-  // Nobody waits for one of which it is known.
+  // No wait for a worker that is known to be down.
   cluster_.peer(worker_id(2)).circuit_closed = false;
   const auto unasked = executor_.wait(target_.drop(patient(), files));
   ASSERT_FALSE(unasked);
