@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CLI11 throws; every exception ends in this file.
+// CLI11 throws; all its exceptions are caught in this file.
 #include "apps/cli.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ constexpr std::string_view kIntroduction =
 constexpr size_t kColumnsMin = 60;
 constexpr size_t kColumnsMax = 100;
 
-// Of the terminal, or of a page where there is none.
+// Returns the width of the terminal, or of a page if there is none.
 size_t columns() {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kColumnsMax;
@@ -65,13 +65,13 @@ int report(const Failure& failure, bool json) {
   return static_cast<int>(failure.code);
 }
 
-// Of words that were not understood; whether --json was meant is all that can be said of them.
+// Reports words that were not understood; only --json can be recognised in them.
 int wrong_usage(std::string what, std::span<const char* const> words) {
   bool json = std::ranges::any_of(words, [](std::string_view word) { return word == "--json"; });
   return report(Status(StatusCode::kInvalidArgument, std::move(what)), json);
 }
 
-// What was printed has to be where it should be: a full disk is found here at the latest.
+// Flushes standard output: a full disk is detected here at the latest.
 int finish(int code) {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
@@ -79,16 +79,16 @@ int finish(int code) {
   return code == 0 ? static_cast<int>(ExitCode::kFailed) : code;
 }
 
-// A daemon that was killed and hangs keeps its folders and its socket from answering, so what a
-// command would wait for goes first.
+// A daemon that was killed and hangs blocks its folders and its socket. Commands would wait for
+// those, so it is cleared first.
 Attempt<> clear_the_way(const CommandEntry& entry) {
-  if (entry.alone) return {};  // doctor does it itself and tells of it
+  if (entry.alone) return {};  // doctor does it itself and reports it
   LEAT_CHECK_OK(
       clear_dead_daemon(runtime_directory(), [](const std::string& what) { note(what); }));
   return {};
 }
 
-// The page of the part that is meant: "leat snapshot build --help".
+// Returns the help page of the subcommand in `words`: "leat snapshot build --help".
 std::string help_page(const CommandEntry& entry, std::span<const char* const> words) {
   const CommandDescription command = describe(entry);
   const CommandDescription* meant = &command;
@@ -118,7 +118,7 @@ int run_command(const CommandEntry& entry, int argc, const char* const* argv) {
 
 int run_words(int argc, const char* const* argv) {
   std::string_view name = argc > 1 ? argv[1] : "--help";
-  // "leat help mount" is "leat mount --help".
+  // "leat help mount" means "leat mount --help".
   std::vector<const char*> turned;
   if (name == "help" && argc > 2) {
     turned = {argv[0], argv[2]};

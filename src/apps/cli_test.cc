@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line as a user meets it: words in, exit code and text out. What needs a mounted
-// folder is in tests/e2e.
+// The command line as users see it: words in, exit code and text out. Tests that need a mount are
+// in tests/e2e.
 #include "apps/cli.h"
 
 #include <gmock/gmock.h>
@@ -112,7 +112,7 @@ TEST_F(CliTest, CommandsOfOtherProgramsAreTranslated) {
   EXPECT_EQ(leat({"-V"}).code, 0);
 }
 
-// In the words of the other messages, whatever the parser calls it.
+// Messages have our own form, whatever the parser writes.
 TEST_F(CliTest, WrongUsageSaysWhatWouldBeRight) {
   struct Case {
     std::vector<const char*> words;

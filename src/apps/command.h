@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command: one subcommand; Failure: why it ended, and with which exit code.
+// Command: one subcommand. Failure: an error with its exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@
 
 namespace leat {
 
-// Documented in docs/cli.md; scripts depend on them.
+// Documented in docs/cli.md; scripts depend on it.
 enum class ExitCode : int {
   kOk = 0,
   kFailed = 1,
@@ -22,17 +22,17 @@ enum class ExitCode : int {
   kNotFound = 3,
   kNoDaemon = 4,
   kProblem = 5,  // `doctor` found one
-  // 128 and the number of the signal that interrupted it: exit_code_of_signal()
+  // After a signal: 128 and its number, exit_code_of_signal().
 };
 
 struct Failure {
-  // By the status: kNotFound and kInvalidArgument have codes of their own.
-  Failure(Status why);  // NOLINT(google-explicit-constructor): failures pass through as they are
+  // The exit code follows from the status: kNotFound and kInvalidArgument have their own.
+  Failure(Status why);  // NOLINT(google-explicit-constructor): failures pass through
   Failure(Status why, ExitCode exit) : status(std::move(why)), code(exit) {}
 
   Status status;
   ExitCode code;
-  Json document = Json::object();  // with --json, beside "error": what was done nevertheless
+  Json document = Json::object();  // with --json, beside "error": the work that was done
 };
 
 template <class T = void>
@@ -45,23 +45,23 @@ inline std::unexpected<Failure> failure(StatusCode code, std::string message) {
 class Command {
  public:
   virtual ~Command() = default;
-  // Its flags and positionals, bound to members.
+  // Declares its flags and positionals, bound to members.
   virtual void declare(CLI::App& app) = 0;
   virtual Attempt<> run() = 0;
 
   bool json = false;  // --json, which every command has
 };
 
-// What it declares, and what every command has.
+// Declares the arguments of the command, and those that every command has.
 void declare_all(Command& command, CLI::App& app);
 
-// "name=value" each.
+// Parses "name=value" words.
 Attempt<std::map<std::string, std::string>> parse_options(const std::vector<std::string>& words);
 
-// To standard output, with a newline. Text is written as it is.
+// Writes to standard output, with a newline. Text is written unchanged.
 void print(const std::string& text);
 void print_json(const Json& json);
-// A line to standard error.
+// Writes a line to standard error.
 void note(const std::string& text);
 
 }  // namespace leat

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of all subcommands. Adding one is: cmd_NAME.cc, a line here and
-// a line in the table.
+// The table of all subcommands. A new one needs cmd_NAME.cc, a line here and a line in the table.
 #pragma once
 
 #include <memory>
@@ -47,17 +46,17 @@ std::unique_ptr<Command> make_reference_command();
 
 struct CommandEntry {
   const char* name;
-  const char* group;  // under which it is listed
+  const char* group;  // heading in the list of commands
   const char* summary;
   const char* example;
   std::unique_ptr<Command> (*make)();
-  bool hidden = false;  // works, but is not for people
-  // Needs nothing of a daemon, nor that a dead one is out of the way.
+  bool hidden = false;  // works, but is not listed
+  // Needs no daemon, and runs even if a dead daemon hangs.
   bool alone = false;
 };
 
 std::span<const CommandEntry> command_table();
-// Those that are for people.
+// Returns the names of all commands that are not hidden.
 std::vector<std::string> command_names();
 
 }  // namespace leat

@@ -42,7 +42,7 @@ TEST(Progress, SaysWhatIsKnown) {
                                .totals_grow = true},
                               1.0 * kMiB),
             "1 of 3 files so far, 1.0 MiB of 3.0 MiB, 33%, 1.0 MiB/s, 3s left");
-  // Next to nothing done: no overflow, no promise of centuries.
+  // Almost no progress: no overflow, and no estimate of centuries.
   EXPECT_TRUE(
       describe_progress(
           {.bytes_done = 1, .bytes_total = UINT64_MAX, .files_done = 0, .files_total = 1}, 1e-6)
@@ -54,12 +54,12 @@ TEST(Progress, ItsRateIsThatOfTheLastSeconds) {
   const RecentRate::Clock::time_point start{};
   EXPECT_EQ(rate.at(start, 0), 0);
   EXPECT_EQ(rate.at(start + 1s, 1000), 1000);
-  // What came at once in the beginning is forgotten after a while.
+  // A burst at the start has no effect after a while.
   for (int i = 2; i <= 30; ++i) rate.at(start + i * 1s, 1000 + 10 * i);
   EXPECT_EQ(rate.at(start + 31s, 1000 + 310), 10);
-  // However often it is asked.
+  // At any frequency of calls.
   for (int i = 1; i < 1000; ++i) rate.at(start + 31s + i * 1ms, 1000 + 310);
-  // Taken back: nothing is known, rather than a negative rate.
+  // Bytes were taken back: the rate is unknown, not negative.
   EXPECT_EQ(rate.at(start + 32s, 100), 0);
   EXPECT_EQ(rate.at(start + 33s, 300), 200);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// InterruptWatch: while it lives, the first SIGINT, SIGTERM or SIGHUP is noted and not acted on, so
-// that a command can end in order. The next one ends the process. One at a time.
+// InterruptWatch: records the first SIGINT, SIGTERM or SIGHUP while it lives, so that a command can
+// end in order. The next signal ends the process. One instance at a time.
 #pragma once
 
 #include <signal.h>
@@ -13,12 +13,12 @@ namespace leat {
 
 class InterruptWatch {
  public:
-  // Signals that the process was started to ignore stay ignored.
+  // Signals that the process ignores from its start stay ignored.
   InterruptWatch();
   ~InterruptWatch();
   InterruptWatch(const InterruptWatch&) = delete;
 
-  // The signal that was noted; 0: none. Thread-safe.
+  // Returns the recorded signal; 0: none. Thread-safe.
   static int noted();
 
  private:
@@ -26,7 +26,7 @@ class InterruptWatch {
   bool taken_[std::size(kSignals)] = {};
 };
 
-// 130 for SIGINT, as a shell counts it: 128 and the signal.
+// Returns 130 for SIGINT, as shells do: 128 and the signal.
 ExitCode exit_code_of_signal(int signal);
 
 }  // namespace leat

@@ -19,11 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string environment(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no thread sets it
   return value == nullptr ? "" : value;
 }
 
-// $XDG_…, or its default below the home directory; empty where there is neither.
+// Returns $XDG_…, or its default below the home directory; empty if there is neither.
 std::string user_directory(const char* variable, const char* below_home) {
   std::string given = environment(variable);
   if (given.starts_with('/')) return given;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// program_version: of this program, as `leat --version` tells it: "0.1.0".
+// program_version: the version of this program, as in `leat --version`: "0.1.0".
 #pragma once
 
 #include <string_view>

@@ -31,7 +31,7 @@ std::string describe_progress(const ProgressState& state, double rate) {
   text += fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(rate)));
   if (state.bytes_total && rate >= 1 && *state.bytes_total > state.bytes_done) {
     double left = static_cast<double>(*state.bytes_total - state.bytes_done) / rate;
-    // A rate of next to nothing would promise centuries.
+    // A tiny rate would give an estimate of centuries.
     left = std::min(left, 99.0 * 3600);
     text += fmt::format(", {} left",
                         format_duration(std::chrono::seconds(static_cast<int64_t>(left) + 1)));
@@ -42,7 +42,7 @@ std::string describe_progress(const ProgressState& state, double rate) {
 double RecentRate::at(Clock::time_point now, uint64_t bytes) {
   constexpr auto kWindow = std::chrono::seconds(10);
   constexpr auto kStep = std::chrono::milliseconds(50);
-  // Bytes of a file that failed are taken back.
+  // Bytes of a failed file are subtracted again.
   if (!seen_.empty() && bytes < seen_.back().second) seen_.clear();
   if (seen_.size() > 1 && now - seen_[seen_.size() - 2].first < kStep) seen_.pop_back();
   seen_.emplace_back(now, bytes);
@@ -80,7 +80,7 @@ void Progress::write(const std::string& text) {
 
 void Progress::show(const ProgressState& state) {
   if (!terminal_) return;
-  // Also before anything is shown, so that the first line has a rate.
+  // Sample before the first output, too, so that the first line has a rate.
   const double rate = rate_.at(Clock::now(), state.bytes_done);
   if (is_due()) write(describe_progress(state, rate));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress: one line on standard error that is written over while something long is under way.
+// Progress: one line on standard error that is overwritten during a long operation.
 #pragma once
 
 #include <chrono>
@@ -13,22 +13,22 @@ namespace leat {
 
 struct ProgressState {
   uint64_t bytes_done = 0;
-  std::optional<uint64_t> bytes_total;  // once it is known
+  std::optional<uint64_t> bytes_total;  // empty until it is known
   uint64_t files_done = 0;
   std::optional<uint64_t> files_total;
-  bool totals_grow = false;  // they are what is known so far
+  bool totals_grow = false;  // more may be found
 };
 
-// "3 of 10 files, 1.0 GiB of 4.0 GiB, 25%, 512.0 MiB/s, 6s left"; "3 of 10 files so far, …" while
-// the totals grow.
+// Returns "3 of 10 files, 1.0 GiB of 4.0 GiB, 25%, 512.0 MiB/s, 6s left". Adds "so far" to the
+// totals while they grow.
 std::string describe_progress(const ProgressState& state, double bytes_per_second);
 
-// Of the last ten seconds: what was there already, or a store that has become slow, is not spread
-// over all that is still to come.
+// The rate of the last ten seconds. So bytes that were cached before, or a store that has become
+// slow, do not distort the remaining time.
 class RecentRate {
  public:
   using Clock = std::chrono::steady_clock;
-  // Bytes a second, `bytes` of all being done now. May be called as often as one likes.
+  // Returns bytes a second; `bytes` are the sum so far. May be called at any frequency.
   double at(Clock::time_point now, uint64_t bytes);
 
  private:
@@ -39,12 +39,12 @@ class Progress {
  public:
   // Shows nothing unless standard error is a terminal and `after` has passed.
   explicit Progress(std::chrono::milliseconds after = std::chrono::seconds(2));
-  ~Progress();  // takes the line away
+  ~Progress();  // erases the line
 
   void show(const ProgressState& state);
-  // What is waited for, where nothing is counted.
+  // Shows what the command waits for, if there is nothing to count.
   void show(const std::string& text);
-  // Takes the line away until it is shown again: before anything else is written.
+  // Erases the line until the next show(): before other output.
   void clear();
 
  private:

@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// Columns of a terminal, near enough: code points.
+// Width in a terminal, approximated by code points.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));

@@ -9,13 +9,13 @@ namespace leat {
 
 class TextTable {
  public:
-  // One letter a column: 'l' or 'r', where its words are aligned.
+  // One letter a column, 'l' or 'r': its alignment.
   explicit TextTable(std::string alignment) : alignment_(std::move(alignment)) {}
 
-  // As many words as columns.
+  // `row` has one word per column.
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  // Lines without a newline at the end of the last; no spaces at line ends. Control characters of a
-  // name are shown as '?', so that a name cannot command the terminal.
+  // Returns lines without a final newline and without trailing spaces. Shows control characters as
+  // '?', so that a name cannot control the terminal.
   std::string to_string() const;
 
  private:
@@ -23,7 +23,7 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// `text` with control characters shown as '?'.
+// Returns `text` with control characters as '?'.
 std::string printable(std::string text);
 
 }  // namespace leat

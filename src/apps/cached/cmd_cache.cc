@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator does with the cache: through the daemon that has it, or, with --cache-dir, by
-// opening a directory that none has.
+// Operator commands on the cache: through the daemon that uses it or, with --cache-dir, on a
+// directory that no daemon uses.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -30,7 +30,7 @@ std::string object_line(const CachedObjectView& object) {
                      object.key);
 }
 
-// One document, although nobody holds all of it.
+// Prints one JSON document piece by piece, without holding all of it.
 class ObjectPrinter {
  public:
   explicit ObjectPrinter(bool json) : json_(json) {}
@@ -47,7 +47,7 @@ class ObjectPrinter {
   }
 
  private:
-  // Not before there is an answer: a failure is a document of its own.
+  // Printed only with the first result: a failure is a document of its own.
   static constexpr const char* kBegin = "{\"objects\":[";
 
   const bool json_;

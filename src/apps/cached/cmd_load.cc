@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that are one job over a path.
+// The commands that run one job over a path.
 #include "apps/cached/job_command.h"
 #include "apps/command_table.h"
 

@@ -51,7 +51,8 @@ class PinCommand : public Command {
   }
 
  private:
-  // A mistyped name would be pinned in silence. Of a store that does not answer nothing is known.
+  // Checks that the path exists, since a mistyped one would be pinned silently. Passes if the store
+  // does not respond.
   Attempt<> check_there(DaemonClient& client, const std::string& path) {
     const Attempt<Json> found = client.get("/v1/stat", {{"path", path}});
     if (found || found.error().status.code() != StatusCode::kNotFound) return {};
@@ -62,7 +63,7 @@ class PinCommand : public Command {
                     path, found.error().status.to_string()));
   }
 
-  // What is pinned has a pool of its own in the cache.
+  // Lists pinned paths; each has a pool of its own in the cache.
   Attempt<> list() {
     LEAT_TRY(HostStatus status, DaemonClient(runtime_directory()).get_as<HostStatus>("/v1/status"));
     Json pinned = Json::array();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshots: listings of whole data sets, as files that mounts go by and that people compare, keep
-// and give to other hosts.
+// Snapshots: listings of whole data sets as files. Mounts use them, and people compare, keep and
+// copy them to other hosts.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "mnt-train-20261122T083000Z"
+// Returns "mnt-train-20261122T083000Z".
 std::string default_name(const std::string& path) {
   std::string name;
   for (const char c : path) {
@@ -167,7 +167,7 @@ Attempt<> SnapshotCommand::list() {
   return {};
 }
 
-// The daemon's, if one runs.
+// Returns the daemon's folder, if one runs.
 Attempt<std::string> SnapshotCommand::directory() {
   DaemonClient client(runtime_directory());
   if (client.running()) {
@@ -242,7 +242,7 @@ Attempt<> SnapshotCommand::release() {
   return exchange({path, ""}, fmt::format("{} goes by its store again", path));
 }
 
-// Verified on the way; there under its name only when it is whole.
+// Verifies the snapshot during the copy. It gets its name only when it is complete.
 Attempt<> SnapshotCommand::copy(const std::string& from, const std::string& to) {
   LEAT_TRY(SnapshotPtr whole, Snapshot::open(from));
   const std::string partial = to + ".partial";

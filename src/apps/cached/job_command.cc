@@ -19,7 +19,7 @@
 namespace leat {
 namespace {
 
-// Asked again at growing intervals: short jobs end at once, long ones cost nothing.
+// Polling interval, which grows: short jobs end at once, long ones cost nothing.
 constexpr auto kFirstPause = std::chrono::milliseconds(10);
 constexpr auto kLongestPause = std::chrono::milliseconds(250);
 
@@ -28,7 +28,7 @@ ProgressState progress_of(const JobView& job) {
                       .bytes_total = std::nullopt,
                       .files_done = job.files_done,
                       .files_total = std::nullopt};
-  // What `free` gives back is known at the end alone.
+  // The bytes that `free` drops are known only at its end.
   if (job.kind != "free") state.bytes_total = job.bytes_total;
   state.files_total = job.files_total;
   state.totals_grow = !job.planned;
@@ -97,7 +97,7 @@ std::string describe_change(std::string_view kind, std::string_view path) {
   return fmt::format("{} {}", sign, path);
 }
 
-// Of a refresh, also of one that failed in part.
+// Prints the changes of a refresh, also of one that failed partly.
 void print_changes(const JobView& job) {
   for (const ChangeView& change : job.changes) print(describe_change(change.kind, change.path));
   const uint64_t all = job.added + job.changed + job.gone;
@@ -254,7 +254,7 @@ Attempt<JobView> job_of(const JobBoard& board, const Json& answer) {
   return std::move(job.job);
 }
 
-// The daemon works, the command only waits.
+// The job continues in the daemon without the command.
 Failure left_alone(const JobBoard& board, const JobView& job, int signal) {
   Failure why(Status(StatusCode::kCancelled,
                      fmt::format("interrupted; job {0} goes on: '{1} wait {0}' waits for it, "
@@ -265,7 +265,7 @@ Failure left_alone(const JobBoard& board, const JobView& job, int signal) {
   return why;
 }
 
-// A daemon that took over goes on with loads alone.
+// A daemon that took over continues only loads.
 Failure lost(Failure why, const JobBoard& board, const JobView& job) {
   if (board.cluster || why.status.code() != StatusCode::kNotFound) return why;
   return {Status(StatusCode::kUnavailable,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobCommand: what load, free and refresh have together: start a job, show its progress, report its
-// end; on this host or in the cluster whose worker it is.
+// JobCommand: the common part of load, free, refresh and copy: starts a job, shows its progress and
+// reports its end. The job runs on this host, or in the cluster of this worker.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ namespace leat {
 
 class DaemonClient;
 
-// Whose jobs.
+// The jobs of a host or of a cluster.
 struct JobBoard {
-  std::string route = "/v1/jobs";  // of the control socket
-  std::string jobs = "leat jobs";  // the command that shows them
-  bool cluster = false;            // paths are those of its namespace, not of this host's files
+  std::string route = "/v1/jobs";  // on the control socket
+  std::string jobs = "leat jobs";  // the command that lists them
+  bool cluster = false;            // paths are in the cluster's namespace, not in this host's files
 };
 JobBoard cluster_jobs();
 
@@ -26,13 +26,13 @@ class JobCommand : public Command {
   explicit JobCommand(std::string kind, JobBoard board = {}) : board_(std::move(board)) {
     request_.kind = std::move(kind);
   }
-  // For another command, which took the words.
+  // For another command that has parsed the words.
   explicit JobCommand(JobRequest request) : request_(std::move(request)) {}
 
   void declare(CLI::App& app) override;
   Attempt<> run() override;
 
-  bool quiet = false;  // says nothing when all went well
+  bool quiet = false;  // prints nothing if all succeeded
 
  private:
   const JobBoard board_;
@@ -44,25 +44,25 @@ class JobCommand : public Command {
   SelectionFlags selection_;
   std::string bandwidth_;
   bool background_ = false;
-  bool strict_ = false;                  // of a load
-  bool force_ = false, update_ = false;  // of a copy
-  std::string every_;                    // of a cluster's jobs, as are the next two
+  bool strict_ = false;                  // for a load
+  bool force_ = false, update_ = false;  // for a copy
+  std::string every_;                    // for jobs of a cluster, as are the next two
   bool on_change_ = false, on_mount_ = false;
 };
 
-// What the board's routes answer.
+// Parses a reply of the board's routes.
 Attempt<JobView> job_of(const JobBoard& board, const Json& answer);
-// Shows progress until the job has ended. Fails when the command is interrupted; the job goes on.
+// Shows progress until the job has ended. Fails if the command is interrupted; the job continues.
 Attempt<JobView> wait_for_job(DaemonClient& client, const JobBoard& board, JobView job);
 std::unique_ptr<Command> make_jobs_command(JobBoard board);
-// Fails where a load that did everything else skipped keys.
+// Fails if a load skipped keys and succeeded otherwise.
 Attempt<> check_skipped(const JobView& job);
-// What an ended job came to, for people or as JSON; a failure unless it did everything.
+// Prints the result of an ended job, as text or JSON; fails unless it did everything.
 Attempt<> report_job(const JobView& job, bool json, bool quiet = false);
 
 // "loaded 10 files, 1.0 GiB (0 B fetched) in 2.0s, 512.0 MiB/s"
 std::string describe_job(const JobView& job);
-// "+ path" of one that was "added", "- path" "removed", "~ path" "changed".
+// "+ path" for "added", "- path" for "removed", "~ path" for "changed".
 std::string describe_change(std::string_view kind, std::string_view path);
 
 }  // namespace leat

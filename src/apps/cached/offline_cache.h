@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OfflineCache: a cache directory that this process opens because no daemon has it. For the command
-// line's one thread; every call waits.
+// OfflineCache: a cache directory that this process opens because no daemon uses it. For the single
+// thread of the command line; every call blocks.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ namespace leat {
 
 class OfflineCache {
  public:
-  // Nothing is evicted by opening it, whatever it holds. kNotFound where there is none (an empty
-  // directory becomes one), kBusy where a daemon has it.
+  // Evicts nothing, whatever the cache holds. kNotFound if there is none (an empty directory
+  // becomes one), kBusy if a daemon has it.
   static Attempt<std::unique_ptr<OfflineCache>> open(const std::string& directory);
-  ~OfflineCache();  // closes it in order
+  ~OfflineCache();  // closes it cleanly
 
   Attempt<ObjectPage> objects(std::string after);
   Attempt<> verify(HostCache::StepListener listener);
   uint64_t evict(std::optional<PoolId> pool, uint64_t bytes);
   PageStoreStats stats() const { return cache_->stats(); }
-  // Nobody knows here which mount a pool was: its number.
+  // Returns the pool's number, since its mount is not known here.
   std::string name_of(PoolId pool) const;
 
  private:

@@ -14,14 +14,14 @@
 namespace leat {
 namespace {
 
-// Longer than anything the daemon does before it answers: a mount's probe has its own deadline, and
-// a lookup waits for its store as long as io_timeout says, 5 minutes by default.
+// Longer than any request: a mount's probe has its own deadline, and a lookup waits for its store
+// for io_timeout, 5 minutes by default.
 constexpr auto kPatience = std::chrono::minutes(10);
 constexpr auto kStatusAnswer = std::chrono::seconds(1);
-// A start takes well under a second, and some seconds with millions of cached objects.
+// A start takes well under a second, or some seconds with millions of cached objects.
 constexpr auto kSuccessorPatience = std::chrono::seconds(30);
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
-// One that lives and is not stopped says that it is there in milliseconds.
+// A running daemon responds to its status in milliseconds.
 constexpr auto kAnswer = std::chrono::seconds(10);
 constexpr auto kLastLook = std::chrono::milliseconds(500);
 
@@ -52,7 +52,7 @@ bool DaemonClient::running(Clock::duration patience) {
   return answers(until) || successor_answers(until);
 }
 
-// Whether there is one that did not answer at first.
+// Waits for a daemon that did not respond at first.
 bool DaemonClient::successor_answers(Clock::time_point until) {
   const auto start = Clock::now();
   bool said = false;
@@ -64,7 +64,7 @@ bool DaemonClient::successor_answers(Clock::time_point until) {
     }
     std::this_thread::sleep_for(kLookAgain);
   }
-  // It may have come to stay just now.
+  // A successor may have started at this moment.
   return answers(until);
 }
 
@@ -115,7 +115,7 @@ Attempt<Json> DaemonClient::ask(HttpRequest request) {
   const WaitNote waits([this] { return glance("/v1/status", kStatusAnswer); });
   auto context = Context::background().with_timeout(kPatience);
   auto answer = executor_.wait(http_.request(context, request));
-  // A request that did not reach one daemon, or changes nothing, is sent to the next.
+  // Retry with the next daemon if the request did not reach this one, or changes nothing.
   if (!answer && may_repeat(request, answer.error()) &&
       successor_answers(Clock::now() + kSuccessorPatience)) {
     answer = executor_.wait(http_.request(context, std::move(request)));
@@ -133,7 +133,7 @@ Attempt<> DaemonClient::check_place() const {
   return std::unexpected(Failure(checked.error()));
 }
 
-// Nobody listening is the one failure that a user can mend without knowing the reason.
+// The only failure that a user can fix without knowing the cause.
 Failure DaemonClient::no_daemon() const {
   return {Status(StatusCode::kUnavailable,
                  fmt::format("no daemon runs at {}; 'leat mount SOURCE DIR' starts one, "
@@ -142,7 +142,7 @@ Failure DaemonClient::no_daemon() const {
           ExitCode::kNoDaemon};
 }
 
-// Of a request that got no answer, or not all of it.
+// Explains a request without a complete response.
 Failure DaemonClient::explain(Status status) {
   if (status.code() != StatusCode::kUnavailable) return status;
   if (nobody_listens(status)) return no_daemon();

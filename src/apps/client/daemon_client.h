@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DaemonClient: the control socket as plain calls that wait. For the command line's one thread.
+// DaemonClient: requests on the control socket as blocking calls. For the single thread of the
+// command line.
 #pragma once
 
 #include <chrono>
@@ -18,18 +19,18 @@ using Query = std::map<std::string, std::string>;
 
 class DaemonClient {
  public:
-  // Of the daemon whose runtime directory is `runtime`.
+  // Requests go to the daemon with this runtime directory.
   explicit DaemonClient(std::string runtime);
 
   const std::string& runtime() const { return runtime_; }
-  // One that has just died or makes way for the next one is waited for, as long as the patience
-  // lasts; so is one that says nothing.
+  // Returns whether a daemon runs. Waits up to `patience` for one that has just died, hands over to
+  // the next one, or does not respond.
   bool running(Clock::duration patience = std::chrono::seconds(30));
 
-  // Each fails with ExitCode::kNoDaemon when none runs, or not any more, else with what the daemon
-  // said. A socket that someone else could have made is not talked to.
+  // Each fails with ExitCode::kNoDaemon if none runs (any more), else with the daemon's error. Does
+  // not use a socket that another user could have created.
   Attempt<Json> get(std::string path, Query query = {});
-  // For what is only nice to know: nothing where there is no answer within `patience`.
+  // For optional information: returns nothing without a response within `patience`.
   std::optional<Json> glance(std::string path, Clock::duration patience);
   Attempt<Json> post(std::string path, const Json& body);
   Attempt<Json> remove(std::string path, Query query = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two processes share a pipe: nothing and end of file means that the daemon ended without a
-// word, else one line of JSON: {} or {"error": …} as the control socket has it.
+// The two processes share a pipe. End of file without data means that the daemon ended without a
+// report. Otherwise it sends one line of JSON: {} or {"error": …}, as on the control socket.
 #include "apps/client/daemon_start.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kServiceVariables = {"NOTIFY_SOCKET", "LISTEN_PID",
                                                                "LISTEN_FDS",    "LISTEN_FDNAMES",
                                                                "LEAT_ALIVE_FD", "LEAT_RESTARTS"};
-constexpr int kReadyFd = 3;  // where the daemon finds its end of the pipe
+constexpr int kReadyFd = 3;  // where the daemon gets its end of the pipe
 
 std::vector<std::string> daemon_arguments(const DaemonStart& start) {
   std::vector<std::string> arguments = {"leat",          "daemon",
@@ -41,7 +41,8 @@ std::vector<std::string> daemon_arguments(const DaemonStart& start) {
   return arguments;
 }
 
-// Less what a service manager told this process of itself: the daemon is nobody's service.
+// Returns the environment without the service manager's variables: the daemon is not the manager's
+// service.
 std::vector<char*> daemon_environment() {
   std::vector<char*> kept;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -69,7 +70,7 @@ Result<pid_t> spawn(const DaemonStart& start, int ready) {
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
   posix_spawn_file_actions_adddup2(&files, ready, kReadyFd);
-  // What the caller left open to its children, the daemon would hold for as long as it lives.
+  // The daemon would keep inherited descriptors of the caller open for its whole life.
   posix_spawn_file_actions_addclosefrom_np(&files, kReadyFd + 1);
   // The caller's working directory would keep its file system busy for ever.
   posix_spawn_file_actions_addchdir_np(&files, "/");
@@ -118,7 +119,7 @@ Attempt<> start_daemon(const DaemonStart& start) {
   File reader(ends[0]);
   File writer(ends[1]);
   if (writer.fd() == kReadyFd) {
-    // dup2 of a descriptor to itself would leave it closed on exec.
+    // A dup2 of a descriptor to itself would leave it close-on-exec.
     writer = File(fcntl(ends[1], F_DUPFD_CLOEXEC, kReadyFd + 1));
   }
   LEAT_TRY(pid_t pid, spawn(start, writer.fd()));
@@ -137,7 +138,7 @@ void report_ready(int fd, const Result<>& outcome) {
   if (fd < 0) return;
   File pipe(fd);
   std::string text = outcome ? "{}" : error_response(outcome.error()).body;
-  // The starter may be gone; then nobody wants to know.
+  // The parent may have ended; then the report is not needed.
   [[maybe_unused]] ssize_t written = ::write(pipe.fd(), text.data(), text.size());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting the host's daemon from the command line, and hearing from it whether it came up.
+// Starts the host's daemon from the command line, and reports whether it came up.
 #pragma once
 
 #include <map>
@@ -15,12 +15,12 @@ struct DaemonStart {
   std::map<std::string, std::string> settings;  // option of the daemon → value
 };
 
-// Starts `leat daemon` in a session of its own, its log in the runtime directory, and returns when
-// it serves its control socket. What it failed with otherwise.
+// Starts `leat daemon` in a session of its own, with its log in the runtime directory. Returns when
+// it serves its control socket, or the error of its start.
 Attempt<> start_daemon(const DaemonStart& start);
 
-// The daemon's side: tells the process that started it, through the descriptor that it was given,
-// and closes that. Does nothing for fd < 0.
+// The daemon's side: reports the outcome to the process that started it through `fd`, and closes
+// that. Does nothing for fd < 0.
 void report_ready(int fd, const Result<>& outcome);
 
 }  // namespace leat

@@ -18,7 +18,7 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10);
 
-// Nothing where no daemon answers.
+// Returns nothing if no daemon responds.
 std::optional<std::vector<MountView>> mounts_of_daemon() {
   const auto answer = DaemonClient(runtime_directory()).glance("/v1/mounts", kPatience);
   if (!answer) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<std::vector<MountView>> mounts_of_daemon() {
   return mounts;
 }
 
-// Where a mount shows what `url` names; the mount with the longest source.
+// Returns the path at which a mount shows `url`; prefers the mount with the longest source.
 std::optional<std::string> shown_at(const std::vector<MountView>& mounts, const StoreUrl& url) {
   const std::string wanted = url.to_string();
   const MountView* best = nullptr;
@@ -99,7 +99,8 @@ Attempt<> check_in_mounts(const std::string& path) {
 Failure explain_missing(Failure why, const std::string& path) {
   if (why.status.code() != StatusCode::kNotFound) return why;
   const std::optional<std::vector<MountView>> mounts = mounts_of_daemon();
-  // A path in a mount is not asked of the kernel, which would ask the daemon again.
+  // A path in a mount is not checked through the kernel, which would send a request to the daemon
+  // again.
   if (mounts && !concerns(*mounts, path)) why.status = in_no_mount(*mounts, path);
   return why;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store asked directly, without daemon or cache. Keys are paths without their leading slash; a
-// prefix that has keys below it is a directory.
+// A store that this process accesses directly, without daemon or cache. Keys are paths without the
+// leading slash; a prefix with keys below it is a directory.
 #include <fmt/format.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -57,8 +57,8 @@ Task<Result<Bytes>> read_piece(SourcePtr source, ReadRequest request) {
 
 class StoreTree : public PathTree {
  public:
-  // A command fails within seconds where the store does not answer: nothing waits for it but a
-  // person, to whom the reason says more.
+  // A command fails within seconds if the store does not respond: only a person waits for it, and
+  // needs the reason.
   explicit StoreTree(const StoreUrl& url) : source_(open_source(without_waiting(url))) {}
 
   std::optional<StoredObject> object_at(const std::string& path) const override {
@@ -126,7 +126,7 @@ class StoreTree : public PathTree {
  private:
   const std::string& name() const { return (*source_)->name(); }
 
-  // Where directories are real their absence is an answer; elsewhere it is the bucket's.
+  // In stores with real directories their absence is a result; in others the bucket is missing.
   bool no_directory(const std::string& path, const Status& why) const {
     return path != "/" && (*source_)->capabilities().real_directories &&
            (why.code() == StatusCode::kNotFound || why.code() == StatusCode::kNotDirectory);
@@ -139,7 +139,7 @@ class StoreTree : public PathTree {
     return directory;
   }
 
-  // An object, else a prefix, else an empty directory (or its marker).
+  // Finds an object, else a prefix, else an empty directory (or its marker).
   Attempt<SourceObject> find(const std::string& path) {
     if (path == "/") return directory_at(path);
     Result<SourceObject> object = stat_key(key_of(path));
@@ -180,7 +180,7 @@ class StoreTree : public PathTree {
     return executor_.wait((*source_)->list(Context::background(), std::move(request)));
   }
 
-  // What a read that failed left under way writes to its buffers until it ends.
+  // Pieces in flight of a failed read write to their buffers until they end, so wait for them.
   struct Pieces {
     ~Pieces() {
       for (auto& piece : under_way) piece.wait();

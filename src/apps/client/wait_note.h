@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitNote: says once on standard error which store a command waits for, if it waits longer than
-// two seconds for one that does not answer.
+// WaitNote: prints once to standard error which store a command waits for. It does so if a store
+// has not responded for two seconds.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace leat {
 
 class WaitNote {
  public:
-  // `status`: the daemon's; called on a thread of its own, which ends with this.
+  // `status` queries the daemon; called on a separate thread, which ends with this object.
   explicit WaitNote(std::function<std::optional<Json>()> status);
   ~WaitNote() = default;
   WaitNote(const WaitNote&) = delete;
@@ -22,7 +22,7 @@ class WaitNote {
   std::jthread thread_;
 };
 
-// Returns the words about a status; nothing if all stores answer.
+// Returns a text about a status; nothing if all stores respond.
 std::optional<std::string> wait_text(const Json& status);
 
 }  // namespace leat

@@ -33,12 +33,12 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return all;
 }
 
-// In the child of a process with threads: system calls only.
+// Runs in the child of a process with threads: system calls only.
 [[noreturn]] void become(const char* executable, char* const* words, char* const* variables,
                          int null, int log, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(kCannotExecute);  // it died before the line above
+  if (getppid() != parent) _exit(kCannotExecute);  // the parent died before prctl()
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -73,7 +73,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const ChildStart& star
 
 ChildProcess::~ChildProcess() {
   signal(SIGKILL);
-  // One that hangs in the kernel is not waited for.
+  // Does not wait for a child that hangs in the kernel.
   static_cast<void>(ends_within(kKilled));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ChildProcess: a program that lives no longer than this process. It writes to a log and leads a
-// process group of its own, so that a terminal's Ctrl-C does not reach it; it gets SIGTERM when
-// this process dies, however that comes (PR_SET_PDEATHSIG).
+// process group of its own, so that a terminal's Ctrl-C does not reach it. It gets SIGTERM when
+// this process dies for any reason (PR_SET_PDEATHSIG).
 #pragma once
 
 #include <sys/types.h>
@@ -19,16 +19,16 @@ namespace leat {
 struct ChildStart {
   std::string name{};                      // for messages: "worker 2"
   std::string executable{};                // path
-  std::vector<std::string> arguments{};    // argv, [0] included
-  std::vector<std::string> environment{};  // all of it, "NAME=value" each
-  std::string log{};                       // appended to
+  std::vector<std::string> arguments{};    // argv, including [0]
+  std::vector<std::string> environment{};  // complete, "NAME=value" each
+  std::string log{};                       // opened for append
 };
 
-// From the main thread only: the kernel goes by the life of the thread that started the child.
+// Use it from the main thread only: PR_SET_PDEATHSIG follows the thread that started the child.
 class ChildProcess {
  public:
   static Result<std::unique_ptr<ChildProcess>> start(const ChildStart& start);
-  // Kills it if it still runs.
+  // Kills the child if it still runs.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -37,15 +37,15 @@ class ChildProcess {
   const std::string& log() const { return log_; }
   pid_t pid() const { return pid_; }
 
-  // Takes it in when it has ended.
+  // Returns whether it runs; reaps it if it has ended.
   bool running();
-  // "ended with 1", "was killed by signal 9"; of one that has ended.
+  // Returns "ended with 1", "was killed by signal 9"; only after its end.
   std::string how() const;
-  // Its log's, without control characters; empty where there is none.
+  // Returns the last line of its log, without control characters; empty if there is none.
   std::string last_line() const;
-  // Wakes one that is stopped, too. Nothing to one that has ended.
+  // Sends a signal, and wakes a stopped child, too. No effect after its end.
   void signal(int number);
-  // Whether it ended within `patience`.
+  // Returns whether it ended within `patience`.
   bool ends_within(std::chrono::milliseconds patience);
 
  private:
@@ -55,11 +55,11 @@ class ChildProcess {
   const std::string name_, log_;
   const pid_t pid_;
   bool ended_ = false;
-  int status_ = 0;  // as of waitpid(2)
+  int status_ = 0;  // from waitpid(2)
 };
 
-// This process's variables for a child that is nobody's service, without those whose names begin
-// with one of `without`.
+// Returns this process's variables for a child that is not a service, without those that begin with
+// one of `without`.
 std::vector<std::string> child_environment(const std::vector<std::string>& without);
 
 }  // namespace leat

@@ -62,7 +62,7 @@ class ClusterClientImpl : public ClusterClient {
     std::vector<std::string> addresses;
     for (const auto& [id, info] : known()->workers) addresses.push_back(info.address);
     if (addresses.empty()) addresses = options_.seeds;
-    // The same for all that are asked.
+    // The same ticket for all workers.
     const std::string ticket = method == "POST" ? Id128::random().to_hex() : "";
     std::vector<std::string> failures;
     for (size_t i = 0; i < addresses.size() && context.check(""); ++i) {
@@ -132,7 +132,7 @@ class ClusterClientImpl : public ClusterClient {
     std::lock_guard lock(mutex_);
     known_ = view;
   }
-  // As map_ has it, which begins to ask before it is there.
+  // A copy of map_'s view, since map_ sends requests during its construction.
   ClusterViewPtr known() {
     std::lock_guard lock(mutex_);
     return known_;
@@ -154,8 +154,8 @@ class ClusterClientImpl : public ClusterClient {
     return PeerClient::make(std::move(client), options_.signer, executor_);
   }
 
-  // Long questions have connections of their own. Who is at an address is not known before there is
-  // a view, and may be another one later.
+  // Long polls use connections of their own. The worker at an address is unknown before there is a
+  // view, and may change later.
   Result<ClientPtr> asker(const std::string& address) {
     WorkerId there;
     for (const auto& [id, info] : known()->workers) {
@@ -171,7 +171,7 @@ class ClusterClientImpl : public ClusterClient {
     return asker.client;
   }
 
-  // Workers come and go, at other addresses. Who asks one has it in its hands.
+  // Workers come and go, at other addresses. A running request keeps its client alive.
   void forget_askers() {
     std::set<std::string> there(options_.seeds.begin(), options_.seeds.end());
     for (const auto& [id, info] : known_->workers) there.insert(info.address);
@@ -191,13 +191,13 @@ class ClusterClientImpl : public ClusterClient {
     if (addresses.empty()) {
       co_return error(StatusCode::kUnavailable, "no worker of the cluster is known");
     }
-    // Clients begin at different workers.
+    // Clients start at different workers.
     Result<ClientPtr> client = asker(addresses[(worker + first_) % addresses.size()]);
     if (!client) co_return Error(client.error());
     co_return co_await (*client)->changes(std::move(context), after);
   }
 
-  // A token ends or is exchanged while all goes on. With other rights there are other mounts.
+  // A token expires or is replaced during operation. New rights can change the visible mounts.
   Task<> follow_token(Activity::Token) {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     for (bool readable = true;;) {
@@ -218,7 +218,7 @@ class ClusterClientImpl : public ClusterClient {
     ClientPtr client{};
   };
 
-  // A worker answers after 8 s, news or not.
+  // A worker replies after 8 s at the latest, with or without changes.
   static constexpr Clock::duration kQuestionTime = std::chrono::seconds(15);
 
   static constexpr Clock::duration kTokenLookedAt = std::chrono::seconds(10);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterClient: this host's side of a cluster that it mounts: the view, the workers, and what
-// changes. Clients need the address of one worker and a token; they know neither the registry nor
-// stores. Thread-safe.
+// ClusterClient: the client side of a mounted cluster: the view, the workers, and invalidations. A
+// client needs the address of one worker and a token; it uses neither the registry nor stores.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -23,23 +23,24 @@ namespace leat {
 
 struct ClusterClientOptions {
   std::vector<std::string> seeds{};  // "10.0.0.1:7480"
-  // What tells this client from another one, and its source: where the cluster is, since two may
-  // have one name; by which token, since two may have other rights.
+  // Distinguishes this client and its source from others. Contains the cluster's address, since two
+  // clusters may have one name, and the token, since two tokens may have different rights.
   std::string identity{};
   std::shared_ptr<RequestSigner> signer{};
-  // Where its token comes from, and is read again; empty: whoever made it looks after it.
+  // The file of its token, which is read again when it changes; empty: the creator of the signer
+  // refreshes it.
   std::string token_file{};
   std::shared_ptr<const HttpTls> tls{};
-  // Of this machine, as workers say theirs (WorkerInfo::host_id).
+  // Identifies this machine, like WorkerInfo::host_id.
   std::string host_id{};
-  // How long a read or a lookup waits for workers that do not answer.
+  // Timeout of a read or a lookup while workers do not respond.
   Clock::duration io_timeout = kIoTimeoutDefault;
-  bool hedges = true;  // reads of what several workers have may be asked of a second one
-  // In place of a connection to oneself: the worker that this process is; null for others.
+  bool hedges = true;  // hedged reads: a second worker with the data may receive the request, too
+  // Returns the worker of this process, which replaces a connection to itself; null for others.
   std::function<PeerPtr(const WorkerInfo&)> local{};
   // The same for the files in its cache.
   std::function<FileGiverPtr(const WorkerInfo&)> local_files{};
-  // What is not as it was; the next is told after its end.
+  // Called with invalidations, one call at a time.
   std::function<Task<>(PeerChanges)> changed{};
 };
 
@@ -48,24 +49,25 @@ class ClusterClient {
   static std::unique_ptr<ClusterClient> start(ClusterClientOptions options, Executor& executor);
   virtual ~ClusterClient() = default;
 
-  // kUnavailable where no worker answers in time; says what came of asking.
+  // Waits for the first view. kUnavailable if no worker responds in time; the message has the last
+  // error.
   virtual Task<Result<>> first_view(Context context) = 0;
   virtual ClusterMap& map() = 0;
-  // Of the cluster's jobs, as PeerClient::jobs(): by any worker that answers.
+  // Sends a request about the cluster's jobs, as PeerClient::jobs(), to any worker that responds.
   virtual Task<Result<std::string>> ask_jobs(Context context, std::string method, std::string below,
                                              std::string body) = 0;
   virtual const SharedSnapshots& snapshots() = 0;
-  // The cluster's namespace, of which nothing can be had before there is a view.
+  // Returns the cluster's namespace. Its requests fail before there is a view.
   virtual SourcePtr source() = 0;
-  // Why it knows nothing new of its cluster.
+  // Returns why the view is not current.
   virtual std::optional<Status> trouble() const = 0;
-  // Workers that are not asked now, since they did not answer.
+  // Returns the number of workers that receive no requests now because they do not respond.
   virtual size_t unanswering() const = 0;
-  // Whether somebody has asked for its source.
+  // Returns whether source() was called.
   virtual bool used() const = 0;
-  // Whether nobody has that any more.
+  // Returns whether no user of the source is left.
   virtual bool left() const = 0;
-  // Must have ended before it goes.
+  // Must have ended before the destruction.
   virtual Task<> stop() = 0;
 };
 

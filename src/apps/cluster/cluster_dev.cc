@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each process has a folder in the cluster's directory: DIR/etcd, DIR/w1 …, DIR/client. All of them
-// are children of this process, without supervisors, so that they end with it.
+// Each process has a folder in the cluster's directory: DIR/etcd, DIR/w1 …, DIR/client. All are
+// children of this process, without supervisors, so that they end with it.
 #include "apps/cluster/cluster_dev.h"
 
 #include <fmt/format.h>
@@ -41,15 +41,15 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 60s;     // for each step of the start
-constexpr auto kEndPatience = 15s;  // for an end in order
+constexpr auto kEndPatience = 15s;  // for a clean end
 constexpr auto kLook = 50ms;
-// A daemon that is a child of ours.
+// A daemon as a child process.
 struct DevDaemon {
   std::string folder{}, runtime{};
-  std::string id{}, address{};  // of a worker, when it is there
+  std::string id{}, address{};  // of a worker, once it has started
   std::unique_ptr<ChildProcess> process{};
   std::unique_ptr<DaemonClient> client{};
-  bool told = false;  // that it has ended
+  bool told = false;  // its end was reported
 
   Json describe() const {
     return {{"pid", process->pid()}, {"runtime_directory", runtime}, {"log", process->log()}};
@@ -60,14 +60,14 @@ class DevCluster {
  public:
   DevCluster(ClusterDevOptions options, bool json) : options_(std::move(options)), json_(json) {}
 
-  // Until a signal; end() is to follow in any case.
+  // Runs until a signal; end() must follow in any case.
   Attempt<> run();
   void end();
 
  private:
-  // What has to be there.
+  // Preconditions.
   Attempt<> check();
-  // What is started.
+  // Start.
   Attempt<> start_registry();
   Attempt<std::vector<std::string>> worker_variables() const;
   Attempt<> start_workers();
@@ -78,12 +78,12 @@ class DevCluster {
                                   const std::vector<std::string>& variables = {});
   Attempt<> wait_for(const std::string& what, const std::function<bool()>& there);
   bool ring_is_there();
-  // What is said.
+  // Output.
   void tell() const;
   Json describe() const;
   Attempt<> watch();
   bool tell_of_end(ChildProcess& process, bool& told, const char* consequence);
-  // What is ended.
+  // End.
   void end_all(const std::vector<ChildProcess*>& processes);
   void clean_up_after(const DevDaemon& daemon);
 
@@ -106,9 +106,9 @@ class DevCluster {
   std::optional<DevDaemon> client_;
 };
 
-// --- what has to be there ------------------------------------------------------------------------
+// --- preconditions -------------------------------------------------------------------------------
 
-// The last word of it: "s3://bucket/data/train/" comes to "/train", "s3://bucket" to "/bucket".
+// Returns the last component: "/train" for "s3://bucket/data/train/", "/bucket" for "s3://bucket".
 std::string path_for(const StoreUrl& url) {
   std::string words = url.bucket + "/" + url.prefix;
   while (words.ends_with('/')) words.pop_back();
@@ -139,7 +139,7 @@ Attempt<> DevCluster::check() {
   return {};
 }
 
-// --- what is started -----------------------------------------------------------------------------
+// --- start ---------------------------------------------------------------------------------------
 
 std::vector<ChildProcess*> DevCluster::processes() const {
   std::vector<ChildProcess*> all;
@@ -186,7 +186,7 @@ Attempt<> DevCluster::start_registry() {
   return etcd_.require_users(password.substr(0, password.find('\n')));
 }
 
-// What workers are told besides their flags.
+// Returns the environment of the workers.
 Attempt<std::vector<std::string>> DevCluster::worker_variables() const {
   std::string local;
   if (!options_.source.empty()) {
@@ -239,7 +239,7 @@ Attempt<> DevCluster::start_workers() {
   return wait_for(counted(options_.workers, "worker"), [this] { return ring_is_there(); });
 }
 
-// Each sees all of them, with a share.
+// Every worker sees all others in the ring, with a share.
 bool DevCluster::ring_is_there() {
   std::vector<ClusterStatusView> views;
   std::set<std::string> ids;
@@ -266,7 +266,7 @@ bool DevCluster::ring_is_there() {
   return true;
 }
 
-// Whether a worker serves it; `view` says what it has.
+// Returns whether a worker serves the mount; `view` receives its state.
 bool serves(DaemonClient& client, const std::string& path, ClusterMountView& view) {
   const std::optional<Json> answer = client.glance("/v1/cluster", 1s);
   if (!answer) return false;
@@ -287,13 +287,13 @@ Attempt<> DevCluster::mount_source() {
   if (before.path.empty()) {
     ClusterMountRequest request{
         .path = source_path_, .source = options_.source, .options = options_.options};
-    // In a thread of its own: a store that does not answer keeps nobody from ending all this.
+    // In a separate thread, so that a store that does not respond does not block the shutdown.
     std::future<Attempt<Json>> answer = std::async(std::launch::async, [&] {
       return DaemonClient(workers_.front().runtime).post("/v1/cluster/mounts", to_json(request));
     });
     Attempt<> waited =
         wait_for(options_.source, [&] { return answer.wait_for(0s) == std::future_status::ready; });
-    if (!waited) end_all(processes());  // it has its answer then
+    if (!waited) end_all(processes());  // the request then ends
     Attempt<Json> mounted = answer.get();
     if (!waited) return waited;
     if (!mounted) return std::unexpected(mounted.error());
@@ -316,7 +316,7 @@ Attempt<> DevCluster::mount_folder() {
   });
 }
 
-// --- what is said --------------------------------------------------------------------------------
+// --- output --------------------------------------------------------------------------------------
 
 Json DevCluster::describe() const {
   Json document = {
@@ -372,7 +372,7 @@ void DevCluster::tell() const {
   std::fflush(stdout);
 }
 
-// True the first time that it is known to have ended.
+// Reports the end of a process once; returns true then.
 bool DevCluster::tell_of_end(ChildProcess& process, bool& told, const char* consequence) {
   if (told || process.running()) return false;
   told = true;
@@ -408,7 +408,7 @@ Attempt<> DevCluster::run() {
   return watch();
 }
 
-// --- what is ended -------------------------------------------------------------------------------
+// --- end -----------------------------------------------------------------------------------------
 
 void DevCluster::end_all(const std::vector<ChildProcess*>& processes) {
   for (ChildProcess* process : processes) process->signal(SIGTERM);
@@ -416,7 +416,7 @@ void DevCluster::end_all(const std::vector<ChildProcess*>& processes) {
   for (ChildProcess* process : processes) {
     while (process->running()) {
       progress_.show(fmt::format("waiting for the end of {}", process->name()));
-      // Asked again: nobody wants to wait for a clean end.
+      // A second signal: the user does not want to wait for a clean end.
       if (!signals_.asked_to_end(kLook) && Clock::now() < until) continue;
       note(fmt::format("{} (pid {}) is ended by force", process->name(), process->pid()));
       process->signal(SIGKILL);
@@ -427,7 +427,7 @@ void DevCluster::end_all(const std::vector<ChildProcess*>& processes) {
   progress_.clear();
 }
 
-// Of a daemon that was killed: its mounts, those made by other commands among them.
+// Unmounts what a killed daemon left, including mounts of other commands.
 void DevCluster::clean_up_after(const DevDaemon& daemon) {
   Result<> cleared = clear_dead_daemon(daemon.runtime, [](const std::string& what) { note(what); });
   if (!cleared) note(cleared.error().to_string());
@@ -441,7 +441,7 @@ void DevCluster::clean_up_after(const DevDaemon& daemon) {
   }
 }
 
-// First who asks, then who answers, then what they agree by.
+// The client first, then the workers, then the registry.
 void DevCluster::end() {
   progress_.clear();
   if (client_) end_all({client_->process.get()});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole cluster on this machine, for trying and for tests: etcd, workers, and a folder.
+// A whole cluster on this machine, for trials and tests: etcd, workers, and a mount.
 #pragma once
 
 #include <map>
@@ -13,15 +13,16 @@ inline constexpr unsigned kDevWorkersMax = 32;
 
 struct ClusterDevOptions {
   unsigned workers = 1;
-  std::string directory{};                       // empty: a temporary one, which goes with it
-  std::string source{};                          // a store for all; empty: none
-  std::map<std::string, std::string> options{};  // of it
+  std::string directory{};                       // empty: a temporary one, removed at the end
+  std::string source{};                          // a store to mount; empty: none
+  std::map<std::string, std::string> options{};  // options of the source
   std::string registry = "etcd";                 // or "file"
-  std::string mountpoint{};                      // of the cluster's namespace; empty: nowhere
+  std::string mountpoint{};                      // mount point of the cluster's namespace; empty:
+                                                 // none
 };
 
-// Starts it, says what there is, and waits for a signal; ends all of it in any case. Call it from
-// main's thread before any other thread is there.
+// Starts the cluster, prints its addresses, and waits for a signal. Always stops all its processes.
+// Call it from the main thread before any other thread exists.
 Attempt<> run_cluster_dev(ClusterDevOptions options, bool json);
 
 }  // namespace leat

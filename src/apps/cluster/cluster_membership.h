@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// membership_of: what `leat status` says of a cluster, of all that is known of it.
+// membership_of: the summary of a cluster for `leat status`.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace leat {
 
-// A worker's. Its address is for the caller to add.
+// For a worker. The caller adds its address.
 ClusterMembershipView membership_of(const ClusterStatusView& status);
-// A client's, that was told of the workers at `address`.
+// For a client that found its workers through `address`.
 ClusterMembershipView membership_of(ClusterClient& client, std::string address);
 
 }  // namespace leat

@@ -18,7 +18,7 @@ struct PlannedMount {
   uint32_t replicas = 1;
 };
 
-// Takes it out of the options, which are a store's otherwise.
+// Removes the option, since the store would reject it.
 Result<uint32_t> take_replicas(StoreUrl& url) {
   const auto found = url.options.find(std::string(kReplicasOption));
   if (found == url.options.end()) return 1;
@@ -42,9 +42,10 @@ Result<PlannedMount> plan_mount(const ClusterMount& mount) {
     if (given != url.options.end()) settings.mount.insert(*given);
   }
   LEAT_TRY(MadePolicy made, make_policy(mount.path, settings, {}));
-  // The cluster has copies on disks of its own wherever the store's bytes lie.
+  // The cluster caches on its own disks, even if the store's bytes lie on this host.
   if (!settings.mount.contains("cache")) made.policy.cache = CacheMode::kAlways;
-  // Clients believe the half of it that a worker's answer has left (Freshness::answer_age_max).
+  // A worker's cached metadata may use half of the lifetime; clients use the other half
+  // (Freshness::answer_age_max).
   made.policy.freshness.max_age /= 2;
   made.policy.freshness.negative_age /= 2;
   return PlannedMount{std::move(url), std::move(made), replicas};

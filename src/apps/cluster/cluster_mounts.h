@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterMounts: the cluster's mounts in a worker's catalog: it follows the view. A mount that this
-// worker cannot open, for want of credentials, say, is tried again, and everybody else goes on
-// without this worker's answers for it. Thread-safe.
+// ClusterMounts: keeps the mounts of a worker's catalog equal to the cluster's view. A mount that
+// this worker cannot open, for example without credentials, is retried; the other workers serve it
+// meanwhile. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -19,35 +19,35 @@
 
 namespace leat {
 
-// What a mount comes to on this host.
+// A cluster's mount as opened on this host.
 struct OpenedMount {
   MountEntry entry;
   SourcePtr source;
   std::map<PoolId, PoolPolicy> pools;
-  uint32_t replicas = 1;  // ClusterMount::replicas, as the options say
+  uint32_t replicas = 1;  // ClusterMount::replicas, from the options
 };
 
-// An option of a cluster's mount that a mount of a host does not have: 1 to kReplicasMax.
+// An option that only mounts of a cluster have: 1 to kReplicasMax.
 inline constexpr std::string_view kReplicasOption = "replicas";
 
-// How workers keep it; its source may be none that this host can open. kInvalidArgument for what
-// is wrong in it.
+// Parses a mount for a worker's catalog, even if this host cannot open its source. kInvalidArgument
+// if it is malformed.
 Result<MountEntry> cluster_mount_entry(const ClusterMount& mount);
-// Asks the store nothing. kPermissionDenied for files that `local` does not allow.
+// Sends no request to the store. kPermissionDenied for files that `local` does not allow.
 Result<OpenedMount> open_cluster_mount(const ClusterMount& mount, const LocalPaths& local);
 
 class ClusterMounts {
  public:
-  // `wrap` puts what belongs before a store around it. `store` may be null. `local` outlives it.
+  // `wrap` adds the layers in front of a store. `store` may be null. `local` outlives it.
   using Wrap = std::function<SourcePtr(const ClusterMount&, SourcePtr)>;
   ClusterMounts(Catalog& catalog, PageStore* store, const LocalPaths& local, Wrap wrap)
       : catalog_(catalog), store_(store), local_(local), wrap_(std::move(wrap)) {}
 
-  // The catalog's mounts are those of `view` afterwards. One at a time.
+  // Makes the catalog's mounts equal to those of `view`. One call at a time.
   Task<> follow(ClusterViewPtr view);
-  // How the mount at that path is kept; null where it is not served.
+  // Returns the policy of the mount at that path; null if it is not served.
   std::shared_ptr<const Policy> policy_of(const std::string& path) const;
-  // Why a mount is not served; nothing for one that is.
+  // Returns why a mount is not served; nothing if it is.
   std::optional<Status> trouble(const std::string& path) const;
 
  private:

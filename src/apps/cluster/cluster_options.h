@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is configured of a cluster and of this host's place in it.
+// The configuration of a cluster, and of this host's part in it.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,19 @@
 
 namespace leat {
 
-// Its part of daemon_schema().
+// Returns the cluster's part of daemon_schema().
 std::vector<Option> cluster_schema();
 
-// Whether this daemon is a worker.
+// Returns whether this daemon is a worker.
 bool in_cluster(const Config& config);
 
-// What `cluster.registry` names; connects to nothing yet. Blocks.
+// Opens the registry that `cluster.registry` names; does not connect yet. Blocks.
 Result<std::unique_ptr<Registry>> open_registry(const Config& config, Executor& executor);
 
-// kInvalidArgument where no other host finds a worker that listens there.
+// kInvalidArgument if other hosts cannot reach a worker that listens there.
 Result<> check_worker_address(const HttpEndpoint& listen, const std::string& advertise);
 
-// TLS between workers and clients, by `worker.ca` and the like; null where none is asked for.
+// Returns TLS between workers and clients, from `worker.ca` and related options; null if it is off.
 Result<std::shared_ptr<const HttpTls>> worker_tls(const Config& config);
 
 }  // namespace leat

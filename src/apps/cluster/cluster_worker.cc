@@ -37,15 +37,15 @@ namespace {
 
 constexpr unsigned kConnectionsMax = 8'192;
 constexpr unsigned kTurnedAwayMax = 256;
-// Of a batch, and of changes that another worker tells.
+// Bound of a request body: a batch, or invalidations from another worker.
 constexpr uint64_t kBodyBytesMax = kBatchRequestBytesMax;
 constexpr Clock::duration kSecretsLookedAt = std::chrono::seconds(10);
-// Whoever changed something does not wait longer to see it here.
+// Maximum wait of a change until this worker sees it.
 constexpr Clock::duration kSeenHereMax = std::chrono::seconds(2);
-// A mount that could not be opened here is tried again.
+// Retry interval of mounts that this host could not open.
 constexpr Clock::duration kMountsTriedAgain = std::chrono::seconds(30);
 
-// Of a worker's memory for what is under way an eighth is for what comes from other workers.
+// The share of a worker's in-flight memory for bytes from other workers.
 constexpr uint64_t kReplicaMemoryShare = 8;
 
 FetcherOptions of_replicas(FetcherOptions options) {
@@ -57,7 +57,7 @@ FetcherOptions without_replicas(FetcherOptions options) {
   return options;
 }
 
-// What answers may hold besides, however little the reads may.
+// Memory for responses has a lower bound, however small the memory of reads is.
 AnswerRoomOptions room_for_answers(const FetcherOptions& reads) {
   return {.bytes_max = std::max(reads.memory_bytes_max, 4 * kOwnReadBytesMax)};
 }
@@ -115,18 +115,18 @@ class ClusterWorkerImpl : public ClusterWorker {
   const std::shared_ptr<RequestSigner> signer_;
   std::stop_source stopping_;
   Activity activity_;
-  ViewSignal map_;  // there before there is a registry to ask
+  ViewSignal map_;  // exists before the registry is connected
   PeerTable peers_{[this](const WorkerInfo& info) { return make_peer(info); }};
   RequestVerifier verifier_;
   SourceTable sources_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
-  SourceTable replica_sources_;  // of each store: the workers before this one
+  SourceTable replica_sources_;  // for each store: the previous owners
   std::unique_ptr<Fetcher> replica_fetcher_;
   HostTarget target_;
   VerifyRuns verify_runs_;
   CopyPlaces copy_places_{map_, options_.local_paths};
-  const SourcePtr files_;  // the cluster's, wherever they lie
+  const SourcePtr files_;  // the cluster's namespace, on all workers
   WorkerNews news_;
   CopyRuns copy_runs_;
   HandOff hand_off_;
@@ -136,13 +136,13 @@ class ClusterWorkerImpl : public ClusterWorker {
   PeerDoor door_;
   JobDoor job_door_{door_, map_};
   std::unique_ptr<HttpServer> server_;
-  std::unique_ptr<DescriptorDoor> files_door_;  // null where none is given
-  WorkerInfo self_;                             // as it joined
+  std::unique_ptr<DescriptorDoor> files_door_;  // null without fd passing
+  WorkerInfo self_;                             // as registered
   std::unique_ptr<ClusterMember> member_;
-  std::atomic<RegistryMap*> registry_map_ = nullptr;  // of member_
+  std::atomic<RegistryMap*> registry_map_ = nullptr;  // owned by member_
   std::unique_ptr<ClusterJobBook> job_book_;
   std::unique_ptr<ClusterJobRunner> job_runner_;
-  std::atomic<bool> jobs_begun_ = false;  // the runner is there, for who is told of something
+  std::atomic<bool> jobs_begun_ = false;  // job_runner_ exists and accepts notifications
 };
 
 ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options,
@@ -249,7 +249,7 @@ Result<> ClusterWorkerImpl::begin() {
   return {};
 }
 
-// Who is given none reads bytes, so a worker does without.
+// Without fd passing, readers fetch bytes. So a failure here does not stop the worker.
 void ClusterWorkerImpl::give_files() {
   if (options_.socket.empty()) return;
   DescriptorHandler handler = [this](Context context, HttpRequest request) {
@@ -303,7 +303,7 @@ void ClusterWorkerImpl::take_view(const ClusterViewPtr& view) {
     replica_sources_.add(make_replica_source(id_, mount.store, map_, peers_));
   }
   map_.set(view);
-  // What was mounted before we came is no news.
+  // Mounts from before this worker's start are not new.
   if (before->revision == 0 || !jobs_begun_) return;
   for (const auto& [path, mount] : view->mounts) {
     if (!before->mounts.contains(path)) job_runner_->note_change(path, true);
@@ -333,8 +333,8 @@ Task<> ClusterWorkerImpl::follow_views(Activity::Token) {
   }
 }
 
-// Secrets are exchanged while all goes on: see the file's format. What the registry holds is signed
-// again with the first one, so that those before it can be taken out of the file.
+// Secrets are replaced during operation: see the file's format. The worker signs its registry
+// records again with the first secret, so that older ones can be removed from the file.
 Task<> ClusterWorkerImpl::follow_secrets(Activity::Token) {
   const Context context = Context::background().with_cancel(stopping_.get_token());
   bool sign_again = secrets_->current()->secrets.size() > 1;
@@ -365,7 +365,7 @@ void ClusterWorkerImpl::take_secrets() {
   log::info("the cluster's secret was read again: {} are believed", secrets->secrets.size());
 }
 
-// --- what is asked of it -------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------
 
 Task<Result<ClusterMount>> ClusterWorkerImpl::add_mount(Context context, ClusterMount mount) {
   Result<OpenedMount> opened = open_cluster_mount(mount, options_.local_paths);
@@ -408,7 +408,7 @@ Task<Result<>> ClusterWorkerImpl::remove_mount(Context context, std::string path
   co_return Result<>();
 }
 
-// So that who asked finds here what was written.
+// Waits until this worker has seen the write, so that the client's next query finds it.
 Task<> ClusterWorkerImpl::seen_here(Context context, RegistryRevision revision) {
   auto seen = co_await map_.newer(context.with_timeout(kSeenHereMax), revision - 1);
   static_cast<void>(seen);
@@ -444,7 +444,7 @@ Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back, uint64_t ban
   co_return Result<>();
 }
 
-// First out of the others' sight, then the door, then what it leads to.
+// Leave the cluster first, then stop the server, then the modules behind it.
 Task<> ClusterWorkerImpl::stop() {
   stopping_.request_stop();
   co_await hand_off_.stop();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of a cluster by way of the worker that runs here, and what its workers and clients
-// know each other by: secrets and tokens.
+// Requests to a cluster through the worker on this host, and creation of its secrets and tokens.
 #include <fmt/format.h>
 
 #include <functional>
@@ -223,7 +222,7 @@ Attempt<> ClusterCommand::unmount() {
   return done(Json{{"path", path_}}, fmt::format("{} is no mount of the cluster any more", path_));
 }
 
-// The worker goes on with it by itself; this waits for it.
+// The worker drains by itself; this command only waits.
 Attempt<> ClusterCommand::drain() {
   DaemonClient client(runtime_directory());
   ClusterDrainRequest request{.back = back_};

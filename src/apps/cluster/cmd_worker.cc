@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's daemon as a worker: what cluster.registry makes of it, in flags, in the foreground.
+// The host's daemon as a worker, in the foreground: flags for the options of cluster.registry.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -52,7 +52,7 @@ class WorkerCommand : public Command {
     DaemonRun run{.runtime = runtime_directory(), .config = config_, .settings = settings_};
     run.stays_when_empty = true;
     run.restarts = restarts_so_far();
-    // Once, by whoever was called: a supervisor's daemon has variables that are not for it to read.
+    // Only in the first process: a supervisor's daemon has variables that it must not read.
     if (run.restarts == 0 && !has_supervisor()) LEAT_CHECK_OK(check(run));
     LEAT_CHECK_OK(supervise_if_wanted(run, -1));
     if (run.restarts == 0) {
@@ -90,7 +90,7 @@ class WorkerCommand : public Command {
     } else {
       print(fmt::format("a worker of cluster '{}' listens at {}; Ctrl-C ends it", cluster, listen));
     }
-    std::fflush(stdout);  // who waits for it may be at the other end of a pipe
+    std::fflush(stdout);  // a reader may wait at the end of a pipe
   }
 
   std::map<std::string, std::string> settings_;

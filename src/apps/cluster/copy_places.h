@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopyPlaces: where this worker copies to: the stores of the cluster's mounts, and those of URLs,
-// with this worker's credentials. Thread-safe.
+// CopyPlaces: opens destinations of copies: stores of the cluster's mounts and of URLs, with this
+// worker's credentials. Thread-safe.
 #pragma once
 
 #include <deque>
@@ -16,29 +16,29 @@ namespace leat {
 
 class CopyPlaces {
  public:
-  // Both outlive it.
+  // Both must outlive it.
   CopyPlaces(ClusterMap& map, const LocalPaths& local) : map_(map), local_(local) {}
 
-  // kNotFound where nothing is mounted; kUnsupported for a store that takes no changes;
-  // kPermissionDenied for files that `local` does not allow. Asks no store anything.
+  // kNotFound if nothing is mounted; kUnsupported for a read-only store; kPermissionDenied for
+  // files that `local` does not allow. Sends no request to a store.
   Result<CopyRuns::Place> find(const CopyGoal& goal);
 
  private:
   struct Opened {
-    std::string what;  // a URL, or a mount with all that belongs to it
+    std::string what;  // a URL, or a mount with all its options
     SourcePtr source;
   };
 
   Result<CopyRuns::Place> find_mounted(const CopyGoal& goal);
   Result<CopyRuns::Place> find_url(const CopyGoal& goal);
-  // Opened once for many files.
+  // Returns a cached source, so that many files share one.
   template <class Open>
   Result<SourcePtr> opened(const std::string& what, Open open);
 
   ClusterMap& map_;
   const LocalPaths& local_;
   std::mutex mutex_;           // leaf
-  std::deque<Opened> opened_;  // the last used last
+  std::deque<Opened> opened_;  // least recently used first
 };
 
 }  // namespace leat

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DevDirectory: where a cluster on one machine has all of its files: the secret, a client's token,
-// etcd's password, the daemons' options, and a folder for each process.
+// DevDirectory: the directory with all files of a cluster on one machine: the secret, a client's
+// token, etcd's password, the daemons' options, and a folder for each process.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace leat {
 class DevDirectory {
  public:
   DevDirectory() = default;
-  // `path` empty: a temporary one. What is there of an earlier time is taken as it is. kBusy where
+  // Opens or creates it; an empty `path` makes a temporary one. Existing files are reused. kBusy if
   // another cluster runs in it.
   static Result<DevDirectory> take(const std::string& path);
 
@@ -23,14 +23,14 @@ class DevDirectory {
   std::string token() const { return path_ + "/client.token"; }
   std::string options() const { return path_ + "/leat.toml"; }
   std::string registry() const { return path_ + "/registry"; }
-  // Of etcd's users.
+  // File with the password of etcd's users.
   std::string password() const { return path_ + "/etcd.password"; }
-  // What the workers may use of this machine's files: folders that were mounted, also at an earlier
-  // time, as worker.local_paths has them. Adds `folder` unless it is empty.
+  // Returns the value of worker.local_paths: local folders that were mounted, now or earlier. Adds
+  // `folder` unless it is empty.
   Result<std::string> local_paths(const std::string& folder) const;
 
-  // A temporary one, with all that is in it. Never by way of a mount: what lies there is somebody's
-  // data.
+  // Removes a temporary directory with its content. Never descends into a mount: that content is a
+  // user's data.
   Result<> remove_if_temporary();
 
  private:

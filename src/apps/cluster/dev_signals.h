@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DevSignals: SIGINT, SIGTERM and SIGHUP as something to ask for, and ends of children that cut a
-// wait short. For the thread that made it, which is the only one by then.
+// DevSignals: SIGINT, SIGTERM and SIGHUP as a query; SIGCHLD ends a wait early. Only for the thread
+// that created it, which must be the only one at that time.
 #pragma once
 
 #include <signal.h>
@@ -12,7 +12,7 @@ namespace leat {
 
 class DevSignals {
  public:
-  // All threads that start later have them blocked.
+  // All later threads inherit the blocked signals.
   DevSignals() {
     sigemptyset(&set_);
     for (int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set_, number);
@@ -20,8 +20,8 @@ class DevSignals {
     signal(SIGPIPE, SIG_IGN);
   }
 
-  // Whether one of the three came within `patience`, once for each. False earlier where a child
-  // ended.
+  // Returns whether one of the three arrived within `patience`, once for each. Returns false
+  // earlier if a child ended.
   bool asked_to_end(std::chrono::milliseconds patience) const {
     const auto seconds = std::chrono::floor<std::chrono::seconds>(patience);
     const timespec limit{

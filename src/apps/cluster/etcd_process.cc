@@ -37,7 +37,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Where tools/setup has it (CONTRIBUTING.md).
+// Returns the path where tools/setup unpacks it (CONTRIBUTING.md).
 std::string of_the_tests() {
   std::string dependencies = variable("LEAT_DEPS_DIR");
   if (dependencies.empty()) {
@@ -58,7 +58,7 @@ sockaddr_in loopback(int port) {
 
 using Json = nlohmann::json;
 
-// Puts questions to etcd's gateway, one after the other.
+// Sends requests to etcd's gateway, one after the other.
 class Questions {
  public:
   explicit Questions(int port) : client_(endpoint_of(port)) {}
@@ -67,7 +67,7 @@ class Questions {
     const auto context = Context::background().with_timeout(patience);
     return executor_.wait(client_.request(context, std::move(request)));
   }
-  // That it is so already is no failure where `there` says so.
+  // An existing entry is no failure if `there` says so.
   Result<> set(const std::string& path, const Json& document, bool* there = nullptr) {
     HttpRequest request{.method = "POST", .path = "/v3/auth/" + path, .body = document.dump()};
     LEAT_TRY(const HttpResponse answer, ask(std::move(request), kUserAnswer));
@@ -93,7 +93,7 @@ class Questions {
 };
 
 struct FreePort {
-  File socket;  // holds it
+  File socket;  // reserves it
   int port = 0;
 };
 
@@ -147,7 +147,8 @@ Result<EtcdProcess> EtcdProcess::start(const std::string& program, const std::st
     etcd.url = fmt::format("http://127.0.0.1:{}", clients.port);
     peers = fmt::format("http://127.0.0.1:{}", others.port);
   }
-  // Variables that its flags cover end it; without this one it does not start on ARM.
+  // etcd exits if a variable repeats one of its flags. Without ETCD_UNSUPPORTED_ARCH it does not
+  // start on ARM.
   std::vector<std::string> environment = child_environment({"ETCD_"});
   if (const std::string arch = variable("ETCD_UNSUPPORTED_ARCH"); !arch.empty()) {
     environment.push_back("ETCD_UNSUPPORTED_ARCH=" + arch);
@@ -194,7 +195,7 @@ Result<> EtcdProcess::require_users(const std::string& password) {
     const Json named = {{"name", user}, {"password", password}};
     bool there = false;
     LEAT_CHECK_OK(etcd.set("user/add", named, &there));
-    // Of a start that was broken off, or a stranger's.
+    // It may be left from an interrupted start, or from another user.
     if (there) LEAT_CHECK_OK(etcd.set("user/changepw", named));
     LEAT_CHECK_OK(etcd.set("role/add", {{"name", user}}, &there));
     LEAT_CHECK_OK(etcd.set("user/grant", {{"user", user}, {"role", user}}, &there));

@@ -32,7 +32,7 @@ constexpr uint16_t kDefaultPort = 7480;
 constexpr Clock::duration kOrderTime = std::chrono::seconds(30);
 constexpr Clock::duration kClientsLookedAt = std::chrono::seconds(30);
 
-// The kernel's, until the machine starts again: who has the same one shares it.
+// The kernel's boot id: processes with the same one share a machine.
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -73,7 +73,7 @@ Result<std::vector<std::string>> seeds_of(const StoreUrl& url) {
   return seeds;
 }
 
-// Where a worker gives its files; empty: nowhere.
+// Returns the worker's socket for fd passing; empty: none.
 Result<std::string> socket_of(const HostClusterOptions& options) {
   const std::string& given = options.config.text("worker.socket");
   if (given == "none") return std::string();
@@ -93,15 +93,16 @@ Result<> check_url(const StoreUrl& url) {
   return check_options(url, known, "the file that the option token names");
 }
 
-// The path of the cluster's namespace that it names.
+// Returns the path in the cluster's namespace.
 std::string path_in(const StoreUrl& url) {
   std::string path = "/" + url.prefix;
   if (path.size() > 1) path.pop_back();
   return path;
 }
 
-// What a change of the cluster's namespace is in the mount, if anything: directories that are known
-// are listed again, by the worker that has just done so, and what differs goes to the kernel.
+// Translates a change of the cluster's namespace to the mount, if it concerns it. Cached
+// directories are listed again through the worker that has refreshed them, and differences are
+// passed to the kernel.
 std::optional<ToldChange> told_in(const MountEntry& mount, const PeerChange& change) {
   const std::string root = path_in(mount.source);
   const std::string path = changed_directory(change);
@@ -148,8 +149,8 @@ Result<std::unique_ptr<HostCluster>> HostCluster::start(const HostClusterOptions
   return cluster;
 }
 
-// A client asks its workers all the time, as long as it is there; of one whose folders are gone
-// nothing is left after two looks.
+// A client sends requests to its workers as long as it exists. So one without mounts is removed
+// after two checks.
 Task<> HostCluster::end_left(Activity::Token) {
   const Context context = Context::background().with_cancel(stopping_.get_token());
   std::set<ClientPtr> before;
@@ -213,7 +214,7 @@ Task<Result<SourcePtr>> HostCluster::open_source(Context context, StoreUrl url, 
                                     claims_in(token_file_of(url)));
     }
     if (!seen) {
-      // The next mount reads its token again, and nobody goes on asking.
+      // Remove the client: the next mount reads its token again, and no requests continue.
       if (forget(*client)) co_await (*client)->stop();
       co_return Error(seen.error());
     }
@@ -239,7 +240,7 @@ bool HostCluster::forget(const ClientPtr& client) {
   return std::erase_if(clients_, [&](const auto& one) { return one.second == client; }) > 0;
 }
 
-// Empty where there is none: a worker is its own client, by its own right.
+// Empty without a token: a worker is its own client, with a worker's rights.
 std::string HostCluster::token_file_of(const StoreUrl& url) const {
   const std::string given = option(url, "token");
   if (!given.empty()) return given;
@@ -264,7 +265,7 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   for (std::string_view name : kUrlOptions) key += "\n" + option(url, std::string(name));
   LEAT_TRY(const bool hedges, hedges_of(url));
   if (!hedges) key += "\n" + std::string(kHedgeOption);
-  const std::string identity = key;  // what is cached is the same, however long it is waited for
+  const std::string identity = key;  // cached data does not depend on the timeout
   LEAT_TRY(const Clock::duration io_timeout, io_timeout_of(url));
   if (io_timeout != kIoTimeoutDefault) key += "\n" + io_timeout_text(io_timeout);
   {
@@ -284,7 +285,7 @@ Result<HostCluster::ClientPtr> HostCluster::client_of(const StoreUrl& url) {
   } else if (worker_ != nullptr) {
     options.tls = worker_tls_;
   }
-  // By its own right: a token may give less.
+  // Only without a token, which may have fewer rights than the worker.
   if (option(url, "token").empty()) {
     options.local = [this](const WorkerInfo& info) {
       return is_own(info) ? worker_->own_peer() : nullptr;
@@ -335,9 +336,9 @@ Task<> HostCluster::pass_on(HostCluster* self, std::string client, PeerChanges c
 
 // --- the worker ----------------------------------------------------------------------------------
 
-// --- jobs, by the worker that we are, or by way of the cluster that we mount ---------------------
+// --- jobs, through our worker or a mounted cluster -----------------------------------------------
 
-// The one by whose right orders are given.
+// Returns the client that authorises orders.
 Result<HostCluster::ClientPtr> HostCluster::only_client() const {
   std::lock_guard lock(mutex_);
   if (clients_.size() == 1) return clients_.begin()->second;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostCluster: what a daemon has to do with clusters: it is a worker of one, where it is configured
-// to be, and mounts others or the same (leat://…). Thread-safe.
+// HostCluster: the clusters of a daemon. It runs the worker, if one is configured, and the clients
+// of mounted clusters (leat://…). Thread-safe.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ namespace leat {
 
 struct HostClusterOptions {
   const Config& config;
-  uint64_t memory_bytes_max = 0;  // of a worker's reads
+  uint64_t memory_bytes_max = 0;  // for a worker's reads
   std::string scratch_directory{};
   std::string runtime_directory{};
   std::string version{};
@@ -31,23 +31,23 @@ struct HostClusterOptions {
 
 class HostCluster : public ClusterHost {
  public:
-  // `store` and `executor` outlive it. Blocks.
+  // `store` and `executor` must outlive it. Blocks.
   static Result<std::unique_ptr<HostCluster>> start(const HostClusterOptions& options,
                                                     HostCache& store, Executor& executor);
-  // Must be called before destruction, after all that uses its sources.
+  // Must be called before destruction, after the end of all users of its sources.
   Task<> stop();
 
-  // What is told of changed names from now on; null: nobody.
+  // Sets the catalog that receives invalidations from now on; null: none.
   void attach(Catalog* catalog);
 
-  // Of leat://HOST:PORT[,HOST:PORT]/PATH, with the options `token`, `ca`, `certificate`, `key`.
-  // kUnavailable where no worker answers within `context`, if one is to: else a source that begins
-  // to answer by itself.
+  // Opens leat://HOST:PORT[,HOST:PORT]/PATH, with the options `token`, `ca`, `certificate`, `key`.
+  // With `must_answer`, returns kUnavailable if no worker responds within `context`. Otherwise
+  // returns a source that works as soon as one responds.
   Task<Result<SourcePtr>> open_source(Context context, StoreUrl url, bool must_answer);
 
-  // Of which it is a worker, and of which it has folders.
+  // Returns the cluster of its worker and the clusters with mounts.
   std::vector<ClusterMembershipView> memberships() const;
-  // Whose source that is; null where it is of no cluster.
+  // Returns the client that owns the source; null if it belongs to no cluster.
   std::shared_ptr<ClusterClient> client_with(const SourcePtr& source) const;
 
   Task<Result<ClusterStatusView>> cluster_status() override;
@@ -72,14 +72,14 @@ class HostCluster : public ClusterHost {
 
   Task<> end_left(Activity::Token token);
   Task<> watch_workers(Activity::Token token);
-  // With what the last checks of other workers have shown.
+  // Includes the results of the last checks of other workers.
   Result<ClusterStatusView> known_status() const;
 
   Result<ClientPtr> client_of(const StoreUrl& url);
   Result<ClientPtr> client_at(const std::string& path) const;
   std::string token_file_of(const StoreUrl& url) const;
   Result<std::shared_ptr<RequestSigner>> signer_of(const StoreUrl& url) const;
-  // Whether it was ours to end, since nobody uses it.
+  // Removes an unused client. Returns whether the caller must stop it.
   bool forget(const ClientPtr& client);
   Result<SourcePtr> source_of(const ClientPtr& client);
   bool is_own(const WorkerInfo& info) const;
@@ -96,12 +96,12 @@ class HostCluster : public ClusterHost {
   std::stop_source stopping_;
   std::unique_ptr<ClusterWorker> worker_;
   std::shared_ptr<const HttpTls> worker_tls_;
-  std::unique_ptr<PeerChecks> checks_;  // there where worker_ is
-  mutable std::mutex mutex_;            // before a client's
+  std::unique_ptr<PeerChecks> checks_;  // exists if worker_ does
+  mutable std::mutex mutex_;            // taken before a client's
   bool stopped_ = false;
-  std::map<std::string, ClientPtr> clients_;  // by address and options
+  std::map<std::string, ClientPtr> clients_;  // key: address and options
   Catalog* catalog_ = nullptr;
-  std::shared_ptr<ChangeTeller> teller_;  // there where catalog_ is
+  std::shared_ptr<ChangeTeller> teller_;  // exists if catalog_ does
 };
 
 }  // namespace leat

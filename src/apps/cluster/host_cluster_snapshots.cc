@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host can have done about the snapshots of a cluster that it mounts.
+// Requests of a host about the snapshots of a mounted cluster.
 #include <fmt/format.h>
 
 #include "apps/cluster/host_cluster.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host that is a worker says of its cluster, and can have done about it.
+// State of the cluster, and requests to it, on a host that is a worker.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,10 +13,11 @@ namespace leat {
 namespace {
 
 constexpr Clock::duration kWorkersLookedAt = std::chrono::seconds(30);
-// In one look, so that what looks cost a cluster grows with its workers and not with their square.
+// Workers checked per request. So the cost of checks grows with the number of workers, not with its
+// square.
 constexpr size_t kLookedAtMax = 32;
 
-// With the options by which it could be mounted again.
+// Includes the options that recreate the mount.
 ClusterMountView view_of(const ClusterMount& mount) {
   ClusterMountView view{.path = mount.path, .source = mount.source, .options = mount.options};
   if (mount.replicas > 1) {
@@ -25,7 +26,7 @@ ClusterMountView view_of(const ClusterMount& mount) {
   return view;
 }
 
-// All but ourselves that hold a lease, from the `from`th on.
+// Returns workers with a lease except this one, starting at index `from`.
 std::vector<WorkerInfo> others_in(const ClusterView& view, const WorkerId& self, size_t from,
                                   size_t count) {
   std::vector<WorkerInfo> others;

@@ -52,14 +52,14 @@ Result<ClusterOrder> cluster_order_of(const ClusterJobRequest& request) {
 }
 
 std::optional<std::string> missing_right(const Rights& rights, const JobOrder& order) {
-  // A look at the caches is one at all of them.
+  // A verification covers the whole cache.
   const std::string& path = order.kind == JobKind::kVerify ? "/" : order.path;
   if (!rights.may(path, Right::kJobs)) return fmt::format("'jobs' on {}", path);
   if (order.kind != JobKind::kCopy) return std::nullopt;
   if (!rights.may(path, Right::kRead)) return fmt::format("'read' on {}", path);
   const std::string_view to = without_slash(order.output);
   if (!to.starts_with('/')) {
-    // By the workers' credentials any store could be written to.
+    // A copy to a URL could write to any store with the workers' credentials.
     if (rights.may("/", Right::kAdmin)) return std::nullopt;
     return "'admin' on /, to copy out of the namespace";
   }
@@ -75,7 +75,7 @@ void JobDoor::add_to(HttpRouter& router) {
   router.add("DELETE", one, this, &JobDoor::cancel);
 }
 
-// One that has just begun has no book yet: somebody else is to be asked.
+// A worker that has just started has no book yet: the client must use another one.
 JobDoor::Asked JobDoor::admit(const HttpRequest& request) const {
   Asked asked{.who = nullptr, .book = book_, .refused = std::nullopt};
   asked.refused = door_.refuse_unsigned(request, &asked.who);
@@ -97,7 +97,7 @@ HttpResponse JobDoor::failure(const Status& why) const {
   return peer_error_response(why, map_.view()->ring.epoch());
 }
 
-// One that somebody may not see is not there.
+// A job that the principal may not see is reported as missing.
 Result<ClusterJob> JobDoor::find(const Asked& asked, const HttpRequest& request) const {
   const std::string& text = request.params.at("id");
   uint64_t id = 0;
@@ -119,7 +119,7 @@ Task<HttpResponse> JobDoor::start(Context context, HttpRequest request) {
   if (!parsed) co_return failure(parsed.error());
   Result<ClusterOrder> wanted = cluster_order_of(*parsed);
   if (!wanted) co_return failure(wanted.error());
-  // As the rights have it: another spelling of a path is the same path.
+  // Rights use normalised paths: another spelling is the same path.
   Result<> sound = check_cluster_order(wanted->order);
   if (!sound) co_return failure(sound.error());
   const Principal& who = *asked.who;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobDoor: orders of clients for jobs of the cluster, beside what PeerDoor answers
-// (docs/formats/peer-protocol.md). Who may order what follows from the token, and what is ordered
-// is written to the log. Thread-safe.
+// JobDoor: HTTP routes for clients' jobs of the cluster, beside those of PeerDoor
+// (docs/formats/peer-protocol.md). The rights of the token decide which jobs a client may order.
+// Orders are written to the audit log. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace leat {
 
-// A job as it is shown.
+// Returns a job in its public form.
 ClusterJobView cluster_job_view(const ClusterJob& job);
 
 struct ClusterOrder {
@@ -26,7 +26,7 @@ struct ClusterOrder {
 };
 Result<ClusterOrder> cluster_order_of(const ClusterJobRequest& request);
 
-// Which right is missing for it, for messages; nothing where all are there.
+// Returns the missing right for an order, for messages; nothing if all rights are there.
 std::optional<std::string> missing_right(const Rights& rights, const JobOrder& order);
 
 class JobDoor {
@@ -35,7 +35,7 @@ class JobDoor {
   JobDoor(const PeerDoor& door, ClusterMap& map) : door_(door), map_(map) {}
 
   void add_to(HttpRouter& router);
-  // From now on orders are taken; `book` must outlive the servers that use the router.
+  // Accepts orders from now on. `book` must outlive the servers that use the router.
   void open(ClusterJobBook& book) { book_ = &book; }
 
  private:
@@ -44,7 +44,7 @@ class JobDoor {
   Task<HttpResponse> show(Context context, HttpRequest request);
   Task<HttpResponse> cancel(Context context, HttpRequest request);
 
-  // Who asks, and the book; or what is answered in place of anything else.
+  // The principal of a request and the book, or a rejection.
   struct Asked {
     PrincipalPtr who;
     ClusterJobBook* book = nullptr;

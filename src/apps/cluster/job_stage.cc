@@ -15,11 +15,11 @@
 namespace leat {
 namespace {
 
-// Of a job, for each worker.
+// For a job, per worker.
 constexpr size_t kPiecesPerWorker = 16;
 constexpr size_t kPiecesMax = 1024;
 constexpr unsigned kRoundsMax = 3;
-// Each holds memory at its worker (CopyRuns).
+// Each copy uses memory of its worker (CopyRuns).
 constexpr size_t kCopiesPerWorker = 8;
 constexpr size_t kCopiesMax = 256;
 
@@ -78,7 +78,7 @@ class WorkersStage : public JobStage {
   PeerTarget target_;
   PeerCopier copier_;
   JobTable jobs_;
-  std::map<std::string, ClusterMount> mounted_;  // of follow() alone
+  std::map<std::string, ClusterMount> mounted_;  // used only by follow()
 };
 
 Task<> WorkersStage::follow_views(Activity::Token) {
@@ -112,7 +112,7 @@ void WorkersStage::follow(const ClusterView& view) {
   }
 }
 
-// As it is kept by the workers; its names and bytes come from them.
+// Uses the workers' policy; names and bytes come from the workers.
 Result<> WorkersStage::add(const ClusterMount& mount) {
   LEAT_TRY(MountEntry entry, cluster_mount_entry(mount));
   const std::string key = mount.path.substr(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a leader's jobs run: a catalog of all of the cluster's mounts, whose names come from the
-// workers that hold them, and the cache of them all.
+// The environment of a leader's jobs: a catalog of all mounts of the cluster, with names from the
+// workers that own them, and the cache of all workers.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@
 namespace leat {
 
 struct JobStageOptions {
-  std::string scratch_directory{};  // of large listings
+  std::string scratch_directory{};  // for large listings
 };
 
-// Follows the view. kUnavailable before there is one. All must outlive it.
+// Follows the view. kUnavailable before there is one. All arguments must outlive it.
 Result<std::unique_ptr<JobStage>> make_job_stage(JobStageOptions options, ClusterMap& map,
                                                  const PeerTable& peers, Executor& executor);
 

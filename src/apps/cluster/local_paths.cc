@@ -15,10 +15,10 @@
 
 namespace leat {
 
-// Mounts that are refused are opened again and again.
+// Logs each denial once, since denied mounts are retried.
 class LocalPaths::Audit {
  public:
-  // Once for each of the last messages.
+  // Skips messages that are equal to one of the last.
   void note(const Status& status) {
     {
       std::lock_guard lock(mutex_);

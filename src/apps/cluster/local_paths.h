@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalPaths: which folders of this worker's own file system the cluster may read and write, by
-// `worker.local_paths`. Every source that a mount or a job of the cluster names is opened here, so
-// that no record of the registry and no client decides which local files a worker touches.
-// Each refusal is in the audit log. Thread-safe.
+// LocalPaths: the local folders that the cluster may read and write on this worker, from
+// `worker.local_paths`. Every source of a mount or a job of the cluster is opened here. So no
+// registry record and no client decides which local files a worker accesses. Each denial is in the
+// audit log. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -18,16 +18,16 @@ namespace leat {
 
 class LocalPaths {
  public:
-  // None: file:// is refused.
+  // No folders: file:// is denied.
   LocalPaths() : LocalPaths(std::vector<std::string>()) {}
-  // Absolute paths.
+  // `folders` are absolute paths.
   explicit LocalPaths(std::vector<std::string> folders);
 
-  // `text` of the option: absolute paths with commas between them. kInvalidArgument for others.
+  // Parses the option: absolute paths, separated by commas. kInvalidArgument for others.
   static Result<LocalPaths> parse(std::string_view text);
 
-  // As open_source() of source.h. A file:// source outside the folders is kPermissionDenied; of one
-  // inside, each call resolves links and is refused where they lead out.
+  // Like open_source() of source.h. kPermissionDenied for a file:// source outside the folders. In
+  // a source inside, each call resolves links and is denied if they lead out.
   Result<SourcePtr> open(const StoreUrl& url, std::string_view salt = {}) const;
 
  private:

@@ -83,7 +83,7 @@ Task<Result<>> await_mounted(Context context, ClusterMap& map, std::string path,
 
 Task<Result<>> check_directory(Context context, SourcePtr source, std::string key) {
   if (key.empty()) co_return Result<>();
-  constexpr auto kAnyAge = std::chrono::hours(24);  // whether it is there, not how it is now
+  constexpr auto kAnyAge = std::chrono::hours(24);  // only existence matters, not the current state
   ListRequest request;
   request.prefix = key;
   request.age_max = kAnyAge;
@@ -91,7 +91,7 @@ Task<Result<>> check_directory(Context context, SourcePtr source, std::string ke
   const bool missing = !names && names.error().code() == StatusCode::kNotFound;
   const bool empty = names && names->objects.empty() && names->next_token.empty();
   if (!missing && !empty) co_return Result<>();
-  // Nothing below it: a directory nevertheless if there is a marker for it, or it is a real one.
+  // Nothing below it: it may still be a directory with a marker object, or a real one.
   Result<SourceObject> found = co_await source->stat(context, {.key = key, .age_max = kAnyAge});
   if (found || found.error().code() != StatusCode::kNotFound) co_return Result<>();
   key.pop_back();

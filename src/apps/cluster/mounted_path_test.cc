@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// As a worker shows it to the token: only mounts that it may read as a whole.
+// The view that a worker sends for the token: only mounts that it may read completely.
 ClusterView seen_by(const std::optional<TokenClaims>& claims, std::vector<std::string> mounts) {
   ClusterView view{.revision = 1};
   for (std::string& path : mounts) {

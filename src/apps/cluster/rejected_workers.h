@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What records that are signed with another secret say of this cluster's workers. Pure.
+// Interprets records that are signed with another secret. Pure functions.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,12 @@
 
 namespace leat {
 
-// Workers whose secret is none of ours, at most 100. Their records are not read, so nothing but
-// the id is known of them.
+// Returns workers with another secret than ours, at most 100. Their records are not read, so only
+// the id is known.
 std::vector<WorkerId> rejected_workers(const std::vector<RejectedRecord>& records);
 
-// kPermissionDenied where another secret's holders lead the cluster: then it is ours that is wrong.
+// kPermissionDenied if workers with another secret lead the cluster: then our secret is the wrong
+// one.
 std::optional<Status> secret_trouble(const std::vector<RejectedRecord>& records);
 
 }  // namespace leat

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files by which workers and clients of a cluster know each other, made anew.
+// Creates the files by which workers and clients of a cluster authenticate each other.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace leat {
 
-// Only its owner may read it. kExists where a file is there already: none is written over.
+// Writes a file that only its owner may read. kExists if it exists: no file is overwritten.
 Result<> write_secret_file(const std::string& path, const std::string& text);
 
 struct TokenOrder {
   std::string secret_file;  // the workers'
   std::string principal;
-  std::vector<std::string> readable{};  // paths of the namespace; none: all of it
-  std::vector<std::string> writable{};  // likewise; none: nothing
-  std::vector<std::string> jobs{};      // where it may order jobs of the cluster; none: nowhere
-  bool admin = false;                   // all of it
+  std::vector<std::string> readable{};  // paths of the namespace; empty: all
+  std::vector<std::string> writable{};  // paths of the namespace; empty: none
+  std::vector<std::string> jobs{};      // paths where it may order jobs of the cluster; empty: none
+  bool admin = false;                   // all rights
   uint64_t days = 0;                    // 0: for ever
 };
 
-// Writes such a token to `file`; what it claims.
+// Writes a token to `file`, and returns its claims.
 Result<TokenClaims> write_token(const std::string& file, const TokenOrder& order);
 
 }  // namespace leat

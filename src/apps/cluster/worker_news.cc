@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kGoneVersionsMax = 4'096;
 constexpr Clock::duration kLookTime = std::chrono::seconds(10);
 
-// What of a catalog's change clients have to be told.
+// Converts a catalog's change to the invalidation for clients, if it is in a mount.
 std::optional<PeerChange> name_change(const ClusterView& view, const CatalogChange& change) {
   const ClusterMount* mount = view.mount_of(change.parent);
   if (mount == nullptr) return std::nullopt;
@@ -71,8 +71,8 @@ void WorkerNews::found(const CatalogChange& change) {
   crier_.cry(*std::move(told));
 }
 
-// What this one knew of directories that were another's for a while would else be believed again
-// when they are its own.
+// Drop cached names, even of directories that other workers own now: this worker may own them again
+// later, and must not use old names then.
 void WorkerNews::heard(PeerChanges news) {
   for (const PeerChange& change : news.changes) {
     note(change);
@@ -102,7 +102,7 @@ void WorkerNews::gone(const std::string& mount, const FileRefPtr& file) {
   if (auto token = activity_.enter()) executor_.spawn(look_again(*std::move(token), mount, file));
 }
 
-// Clients list the directory from who holds it, so that one has to know first.
+// Clients list the directory through its owner, so the owner must refresh it first.
 Task<> WorkerNews::look_again(Activity::Token, std::string mount, FileRefPtr file) {
   const Context context = Context::background().with_cancel(stopping_.get_token());
   const ClusterViewPtr view = parts_.map.view();

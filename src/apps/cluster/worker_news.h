@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerNews: what a worker finds changed in stores, and hears of from others: who is told of it.
+// WorkerNews: forwards a worker's invalidations, from its stores and from other workers:
 //
-//   this one's catalog found it   → its own clients, all other workers
-//   a read found a version gone   → who holds its name asks the store; then as above, once each
-//   another worker said so        → its own clients; its catalog believes nothing of it any more
+//   this worker's catalog found it  → its own clients, all other workers
+//   a read found a version gone     → the owner of the name checks the store; then as above, once
+// each
+//   another worker sent it          → its own clients; its catalog drops what it has cached of it
 //
 // Thread-safe.
 #pragma once
@@ -29,25 +30,25 @@ struct WorkerNewsParts {
   ClusterMap& map;
   const PeerTable& peers;
   Catalog& catalog;
-  Source& files;  // the cluster's, by its paths
-  // Something at or below that path of the namespace changed.
+  Source& files;  // the cluster's namespace, with its paths
+  // Called when something at or below that path of the namespace changed.
   std::function<void(std::string path)> changed{};
 };
 
 class WorkerNews {
  public:
-  // All of `parts` outlive it, and stop() must have ended before it goes.
+  // All of `parts` must outlive it. stop() must have ended before its destruction.
   WorkerNews(WorkerNewsParts parts, Executor& executor);
 
-  // For clients of this worker.
+  // Invalidations for clients of this worker.
   ChangeLog& log() { return log_; }
-  // From this worker's catalog.
+  // A change that this worker's catalog found.
   void found(const CatalogChange& change);
-  // A read of `file`, by its own store and key, found that it is there no more in this version.
+  // A read of `file`, by its own store and key, found that this version no longer exists.
   void gone(const std::string& mount, const FileRefPtr& file);
-  // From another worker.
+  // Invalidations from another worker.
   void heard(PeerChanges news);
-  // Ends what is under way.
+  // Ends operations in flight.
   Task<> stop();
 
  private:
@@ -65,7 +66,8 @@ class WorkerNews {
   ChangeLog log_;
   ChangeCrier crier_;
   std::mutex mutex_;  // leaf
-  // Versions that were said to be gone, so that readers who go on with one cost nothing: the last.
+  // The last versions reported as gone, so that readers that continue with one cause no further
+  // requests.
   std::deque<FileId> told_;
   std::set<FileId> told_set_;
 };

@@ -16,7 +16,7 @@ constexpr std::string_view kClusterScheme = "leat";
 
 }  // namespace
 
-// Verified twice: by its record on the way, and as what it says to be.
+// Verified twice: against its record during the transfer, then as a snapshot file.
 Task<Result<>> ClusterSnapshots::fetch(Context context, ClientPtr client, SharedSnapshot wanted,
                                        std::string file) {
   Result<Semaphore::Permit> turn = co_await fetching_.acquire(context, 1, "fetching a snapshot");
@@ -79,7 +79,7 @@ Task<Result<>> ClusterSnapshots::bring_for(Context context, std::string mount, s
   for (const MountPtr& one : catalog_.mounts()) {
     if (one->entry.path == mount) co_return co_await bring(context, one->source, name);
   }
-  co_return Result<>();  // whoever uses it says so
+  co_return Result<>();  // its user reports the error
 }
 
 Task<Result<>> ClusterSnapshots::prepare(Context context, MountRequest* request) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterSnapshots: snapshots of clusters that this host mounts: made by workers, once for all who
-// mount the cluster, and brought here as files of this host's. Thread-safe.
+// ClusterSnapshots: snapshots of mounted clusters. Workers make each once for all clients, and this
+// host fetches it as a file. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -17,22 +17,22 @@ namespace leat {
 
 class ClusterSnapshots {
  public:
-  // All outlive it.
+  // All must outlive it.
   ClusterSnapshots(HostCluster& cluster, SnapshotService& files, Catalog& catalog,
                    Executor& executor)
       : cluster_(cluster), files_(files), catalog_(catalog), executor_(executor) {}
 
-  // As SnapshotElsewhere: the workers make it, and it is brought into `output`.
+  // Implements SnapshotElsewhere: the workers make the snapshot, and it is fetched into `output`.
   Task<Result<std::optional<SnapshotHead>>> build(
       Context context, CatalogEntry folder, std::string output,
       std::function<void(const SnapshotProgress&)> progress);
 
-  // Before a mount goes by the snapshot of that name: the file is here afterwards, if the mount's
-  // source is a cluster that has one. Where no worker answers, what is here will do.
+  // Call before a mount uses the snapshot of that name: fetches the file if the mount's source is a
+  // cluster that has one. If no worker responds, an existing local file is used.
   Task<Result<>> bring(Context context, SourcePtr source, std::string name);
   Task<Result<>> bring_for(Context context, std::string mount, std::string name);
-  // Before a mount: its snapshot is here and named. One of a cluster with the freshness `snapshot`
-  // and no name goes by the newest one that there is of its folder.
+  // Call before a mount: fetches its snapshot, and sets its name. For a cluster with the freshness
+  // `snapshot` and no name, it selects the newest snapshot of the folder.
   Task<Result<>> prepare(Context context, MountRequest* request);
 
  private:

@@ -27,7 +27,7 @@ Result<std::unique_ptr<HostDaemon>> start(const DaemonRun& run, StopSignals& sig
                             .read_config = [run] { return read_daemon_config(run); }};
   LEAT_TRY(std::unique_ptr<HostDaemon> daemon,
            HostDaemon::start(std::move(options), std::move(config)));
-  // A successor has it already.
+  // A successor has taken it over already.
   if (!run.first_mount || daemon->has_mount(run.first_mount->path)) return daemon;
   Result<MountView> mounted = daemon->mount_and_wait(*run.first_mount);
   if (mounted) return daemon;
@@ -42,14 +42,14 @@ void say(KeptDescriptors& keeper, std::string_view what) {
 }  // namespace
 
 Result<DaemonEnd> run_daemon(DaemonRun run) {
-  // First: what was left has numbers that others would get.
+  // First of all: later opens could take the numbers of inherited descriptors.
   KeptDescriptors keeper = KeptDescriptors::from_environment();
-  // Started through /proc/self/exe it would be "exe" to ps and top.
+  // After a start through /proc/self/exe, ps and top would show "exe".
   prctl(PR_SET_NAME, "leat");
   StopSignals signals;
   Result<std::unique_ptr<HostDaemon>> daemon = start(run, signals, keeper);
   if (!daemon) {
-    // Without a log file whoever called says it on the same standard error.
+    // Without a log file the parent prints the error on the same standard error.
     if (!run.log_file.empty()) {
       log::error("the daemon did not start: {}", daemon.error().to_string());
     }
@@ -60,13 +60,13 @@ Result<DaemonEnd> run_daemon(DaemonRun run) {
   if (run.on_ready) run.on_ready({});
   if (keeper.kept()) say(keeper, "READY=1");
   std::string reason = signals.wait();
-  // Who was asked to end meanwhile ends.
+  // A signal meanwhile takes precedence over the hand-over.
   if ((*daemon)->handing_over() && !signals.signalled()) {
     log::info("handing over: {}", reason);
     say(keeper, "X_LEAT_HANDING_OVER=1");
     (*daemon)->hand_over();
     log::info("handed over");
-    // Not taken apart: a thread may wait in the kernel for what only the successor answers.
+    // Not destroyed: a thread may wait in the kernel for a reply that only the successor gives.
     static_cast<void>(daemon->release());
     return DaemonEnd::kHandedOver;
   }

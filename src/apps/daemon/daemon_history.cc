@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kSamplesMax = std::chrono::hours(1) / DaemonHistory::kStep + 1;
 
-// The charts show bytes to programs by origin, bytes loaded, requests to stores, and memory.
+// The charts show bytes to programs by origin, loaded bytes, requests to stores, and memory.
 std::vector<std::string> charted_metrics() {
   return {
       R"(leat_fetch_bytes_total{origin="memory"})",

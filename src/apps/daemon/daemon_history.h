@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DaemonHistory: the daemon's own last hour, sampled every few seconds, as the console's charts and
-// `leat top` begin with it. Ends with the daemon. Thread-safe.
+// DaemonHistory: the daemon's last hour, sampled every few seconds, for the start of the console's
+// charts and of `leat top`. Lost with the daemon. Thread-safe.
 #pragma once
 
 #include "doors/admin/host.h"
@@ -10,12 +10,12 @@ namespace leat {
 
 class DaemonHistory {
  public:
-  // An hour in such steps: 721 samples of 13 values, 90 KiB with their vectors.
+  // Step of an hour's history: 721 samples of 13 values, 90 KiB with their vectors.
   static constexpr auto kStep = std::chrono::seconds(5);
 
   DaemonHistory();
 
-  // Reads the counters and gauges that it keeps; about a millisecond.
+  // Samples its counters and gauges; takes about a millisecond.
   void note();
   HistoryView view() const;
 

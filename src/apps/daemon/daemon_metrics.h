@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DaemonMetrics: what the process is and uses, under the names that Prometheus's own clients give
-// it. For the life of a daemon.
+// DaemonMetrics: identity and resource use of the process, under the names of Prometheus's own
+// clients. Lives as long as the daemon.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace leat {
 
 class DaemonMetrics {
  public:
-  // `restarts`: daemons of its supervisor before this one.
+  // `restarts`: earlier daemons of its supervisor.
   explicit DaemonMetrics(uint64_t restarts);
 
  private:

@@ -20,8 +20,8 @@
 namespace leat {
 namespace {
 
-// Variables of our form that are not the daemon's: where it runs, and what builds, tests and
-// benchmarks use for themselves.
+// LEAT_ variables that are not options of the daemon: its runtime directory, and variables of
+// builds, tests and benchmarks.
 constexpr std::array<std::string_view, 3> kOtherVariables = {"LEAT_RUNTIME_DIR", "LEAT_BIN",
                                                              "LEAT_RESTARTS"};
 constexpr std::array<std::string_view, 6> kOtherPrefixes = {
@@ -179,7 +179,7 @@ Result<std::vector<PageStoreOptions>> cache_options(const Config& config) {
                              .free_bytes_min = config.bytes("cache.free_min"),
                              .neighbour_bytes = config.bytes("cache.neighbours"),
                              .scrub_period = config.duration("cache.scrub_period")};
-    // A name may have an equals sign; what is behind it is a size only where it is one.
+    // A directory name may contain an equals sign; the text after it counts only if it is a size.
     const size_t equals = word.rfind('=');
     if (equals != std::string_view::npos) {
       if (auto bytes = parse_bytes(word.substr(equals + 1)); bytes && *bytes > 0) {

@@ -10,7 +10,7 @@ void DamagedFiles::add(const FileId& id) {
   std::optional<Activity::Token> token;
   {
     std::lock_guard lock(mutex_);
-    if (!drop_) return;  // no mount has shown anything yet
+    if (!drop_) return;  // no mount has served any bytes yet
     waiting_.insert(id);
     if (running_) return;
     token = activity_.enter();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DamagedFiles: the versions of which the cache dropped wrong bytes, on their way to the mounts,
-// whose kernels may keep such bytes. Many at a time, since each time all nodes are looked at.
+// DamagedFiles: passes versions with dropped corrupt bytes from the cache to the mounts, since
+// their kernels may cache such bytes. It passes many at once: each call visits all nodes.
 // Thread-safe.
 #pragma once
 
@@ -17,18 +17,18 @@ namespace leat {
 
 class DamagedFiles {
  public:
-  // Returns when the kernels have dropped what they keep of these.
+  // Returns when the kernels have dropped their cached bytes of these versions.
   using Drop = std::function<Task<>(FileIdSet)>;
 
   // `executor` must outlive it.
   explicit DamagedFiles(Executor& executor) : executor_(executor) {}
 
-  // Of PageStoreOptions::on_damage.
+  // For PageStoreOptions::on_damage.
   void add(const FileId& id);
-  // From now on what is added goes to `drop`, which is called by one at a time; before that, and
-  // after stop(), nowhere. Once.
+  // Passes versions to `drop` from now on, one call at a time. Before that, and after stop(),
+  // versions are discarded. Call once.
   void begin(Drop drop);
-  // Returns when what was added before has been dropped.
+  // Returns when all versions added before have been dropped.
   Task<> all_dropped();
   Task<> stop();
 

@@ -13,8 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A process that is killed and waits for nothing ends at once, but for the memory that it gives
-// back.
+// A killed process that does not hang ends at once, except for the time to release its memory.
 constexpr auto kOwnEnd = 500ms;
 constexpr auto kSilence = 2s;
 constexpr auto kPatience = 20s;
@@ -23,7 +22,7 @@ constexpr auto kPatience = 20s;
 
 Result<> clear_dead_daemon(const std::string& runtime, const std::function<void(std::string)>& say,
                            bool kept) {
-  // What others may have written there is not to be believed.
+  // Do not trust files that other users may have written there.
   if (!check_runtime_directory(runtime)) return {};
   std::optional<DeadConnections> dead = DeadConnections::find(connection_record(runtime), kept);
   if (!dead || dead->wait_until_gone(kOwnEnd)) return {};

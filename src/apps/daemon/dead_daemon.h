@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in a new daemon's way when the last one was killed and cannot end.
+// Removes the remains of a daemon that was killed and cannot end.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace leat {
 
-// Frees what the daemon of `runtime` holds if it was killed and hangs in the kernel: its FUSE
-// connections are aborted, so that it ends and with it its locks, and its folders are taken away.
-// Does nothing if it lives, however slow it is, or has ended. What happened goes to `say`, a
-// sentence each. Blocks, for seconds at most. Where it may not: kPermissionDenied with what to run.
-// `kept`: also where somebody lives who would start the next one.
+// Frees the resources of the daemon of `runtime` if it was killed and hangs in the kernel. Aborts
+// its FUSE connections, so that it ends and releases its locks, and removes its mounts. No effect
+// on a daemon that lives, however slow, or has ended. Reports each action to `say`, one sentence
+// each. Blocks for seconds at most. kPermissionDenied, with the command to run, if it lacks the
+// rights. `kept`: acts even if a supervisor lives that would start the next daemon.
 Result<> clear_dead_daemon(const std::string& runtime, const std::function<void(std::string)>& say,
                            bool kept = false);
 

@@ -25,14 +25,14 @@
 namespace leat {
 namespace {
 
-// A list of files travels in one request.
+// One request carries a whole list of files.
 constexpr uint64_t kControlBodyMax = 256 * kMiB;
 // A daemon that ends closes its cache first, which takes as long as its last writes.
 constexpr auto kPredecessorPatience = std::chrono::seconds(20);
-// Memory that the C library keeps beside what is used.
+// Bound of the C library's unused memory.
 constexpr uint64_t kUnusedHeapMax = 32 * kMiB;
 constexpr auto kHeapLookedAt = std::chrono::seconds(15);
-// Started for a mount that never came.
+// Time for the first mount; without one the daemon ends.
 constexpr auto kUnusedPatience = std::chrono::seconds(30);
 
 uint64_t memory_bytes_of(const Config& config) {
@@ -59,8 +59,8 @@ HostDaemon::HostDaemon(HostDaemonOptions options, Config config, PidFile pid_fil
 
 Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options, Config config) {
   LEAT_CHECK_OK(make_runtime_directory(options.runtime));
-  // Its lock would never come free. But what a predecessor has still to answer for, a successor
-  // does.
+  // A hanging predecessor never releases the lock. But if it left descriptors, this successor
+  // answers its requests instead.
   if (options.keeper.left().empty()) {
     LEAT_CHECK_OK(clear_dead_daemon(
         options.runtime, [](const std::string& what) { log::warning("{}", what); }, true));
@@ -73,7 +73,7 @@ Result<std::unique_ptr<HostDaemon>> HostDaemon::start(HostDaemonOptions options,
   LEAT_CHECK_OK(daemon->open_cache());
   if (auto serving = daemon->serve(); !serving) {
     if (daemon->kept_.kept() && daemon->mounts_ && !daemon->mounts_->views().empty()) {
-      // What was taken over another try may serve.
+      // A later attempt may use the mounts that were taken over.
       daemon->hand_over();
       static_cast<void>(daemon.release());
     } else {
@@ -159,7 +159,7 @@ Result<> HostDaemon::serve() {
   return {};
 }
 
-// Programs wait meanwhile for what they asked in these mounts, so no store is asked.
+// Programs wait for replies from these mounts meanwhile, so this sends no request to a store.
 void HostDaemon::take_over_mounts() {
   std::vector<KeptMount> left = kept_.left();
   std::vector<std::string> known;
@@ -179,7 +179,7 @@ void HostDaemon::take_over_mounts() {
   }
   mounts_->taken_over();
   kept_.drop_what_is_left();
-  // All of them were unmounted while there was nobody.
+  // All were unmounted while no daemon ran.
   if (!left.empty()) mounts_->close_if_empty();
 }
 
@@ -191,7 +191,7 @@ Task<Result<>> HostDaemon::take_over(KeptMount kept) {
   co_return co_await mounts_->take_over(Context::background(), std::move(kept), held.snapshot);
 }
 
-// Without metrics and console a daemon is still of use, so nothing here is an error.
+// A daemon without metrics and console is still useful, so a failure here is not an error.
 void HostDaemon::listen_on_loopback() {
   const std::string& listen = config_.text("telemetry.listen");
   if (listen == "off") {
@@ -207,7 +207,7 @@ void HostDaemon::listen_on_loopback() {
   if (endpoint) {
     Result<std::string> token = make_console_token(options_.runtime);
     if (!token) log::warning("no console: {}", token.error().to_string());
-    auto hosts = parse_host_names(config_.text("telemetry.hosts"));  // checked when it was read
+    auto hosts = parse_host_names(config_.text("telemetry.hosts"));  // validated when it was read
     console_ = std::make_unique<ConsoleDoor>(admin_->control_router(), token.value_or(""),
                                              hosts.value_or(std::vector<std::string>()));
     auto server = HttpServer::start(*endpoint, console_->router(), {}, executor_);
@@ -264,7 +264,7 @@ void HostDaemon::hand_over() {
 void HostDaemon::end(Task<> doors) {
   stopping_.request_stop();
   if (mounts_) mounts_->give_up();
-  // First the doors to new work, then the work, then what it worked on.
+  // First the servers that accept work, then the work, then its resources.
   if (control_) executor_.wait(control_->stop());
   if (metrics_) executor_.wait(metrics_->stop());
   activity_.close();
@@ -349,7 +349,7 @@ Findings HostDaemon::findings() const {
   return status_findings(status(), errors(), std::chrono::time_point_cast<WallTime::duration>(now));
 }
 
-// Also while the daemon starts: what is used here is there before its mounts are.
+// Also called during the start: everything used here exists before the mounts.
 InspectionView HostDaemon::inspection_of(const std::string& folder) const {
   InspectionView view{.version = std::string(program_version()), .restarts = options_.restarts};
   view.uptime_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
@@ -378,14 +378,14 @@ Result<JobView> HostDaemon::begin_job(JobRequest request, std::optional<uint64_t
   LEAT_TRY(JobInfo info, jobs_->start(std::move(order), id));
   if (kind == JobKind::kLoad) {
     kept_jobs_.remember(info.id, request);
-    // It may have ended before that.
+    // The job may have ended before remember().
     auto now = jobs_->find(info.id);
     if (now && now->state != JobState::kRunning) kept_jobs_.forget(info.id);
   }
   return job_view(info);
 }
 
-// What a predecessor had not finished; what is there already costs a look each.
+// Restarts unfinished jobs of a predecessor; each cached file costs one check.
 void HostDaemon::go_on_with_jobs() {
   for (KeptJobs::Job& job : kept_jobs_.left()) {
     const std::string path = job.request.path;
@@ -486,7 +486,7 @@ Result<> HostDaemon::upgrade(UpgradeRequest request) {
                  "nobody would start the next daemon: this one was started without a supervisor "
                  "(daemon.supervised); unmount everything and mount it with the new version");
   }
-  // A keeper that is gone starts nobody.
+  // A keeper that is gone starts no successor.
   LEAT_CHECK_OK(options_.keeper.say("STATUS=handing over"));
   if (!request.executable.empty()) {
     LEAT_CHECK_OK(options_.keeper.say("X_LEAT_NEXT=" + request.executable));

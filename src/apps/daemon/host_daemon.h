@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostDaemon: the rooms of one daemon, wired, as the admin door sees them.
+// HostDaemon: the modules of one daemon, connected, behind the interface of the admin server.
 #pragma once
 
 #include <atomic>
@@ -35,13 +35,13 @@ struct HostDaemonOptions {
   std::string runtime;
   std::string log_file;
   bool stays_when_empty = false;
-  // Who keeps what a successor needs; outlives the daemon.
+  // Keeps the descriptors that a successor needs; outlives the daemon.
   KeptDescriptors& keeper;
-  // Daemons of this supervisor before this one.
+  // Earlier daemons of this supervisor.
   uint64_t restarts = 0;
-  // Asked to end the process, with the reason; on any thread.
+  // Called to end the process, with the reason, on any thread.
   std::function<void(std::string)> on_stop;
-  // File, environment and flags, as they are now.
+  // Reads file, environment and flags again.
   std::function<Result<Config>()> read_config;
 };
 
@@ -49,10 +49,10 @@ class HostDaemon : public Host {
  public:
   // Locks the runtime directory, opens the cache, serves the control socket. Blocks.
   static Result<std::unique_ptr<HostDaemon>> start(HostDaemonOptions options, Config config);
-  // Takes every mount away and closes the cache cleanly. Blocks; must be called before destruction.
+  // Unmounts everything and closes the cache cleanly. Blocks. Must be called before destruction.
   void stop();
-  // As stop(), but its mounts stay, for the daemon that is started next. May leave threads that
-  // wait for what only that one answers: the process is to end, and this not to be destroyed.
+  // Like stop(), but the mounts stay for the next daemon. Threads may still wait for replies that
+  // only the next daemon gives. So the process must end without destroying this object.
   void hand_over();
   bool handing_over() const { return handing_over_.load(); }
   bool has_mount(const std::string& path) const;
@@ -93,7 +93,7 @@ class HostDaemon : public Host {
   void go_on_with_jobs();
   Task<Result<>> take_over(KeptMount kept);
   void end(Task<> doors);
-  // What is told in the mount at `folder`.
+  // Returns the content of `.leat` in the mount at `folder`.
   InspectionView inspection_of(const std::string& folder) const;
   void listen_on_loopback();
   Task<> end_if_unused(Activity::Token token);
@@ -101,9 +101,9 @@ class HostDaemon : public Host {
   Task<> keep_history(Activity::Token token);
 
   const HostDaemonOptions options_;
-  const Config config_;           // that it was started with
+  const Config config_;           // from the start
   mutable std::mutex hot_mutex_;  // leaf
-  Config hot_;                    // what was read last; only of hot options
+  Config hot_;                    // last read; used only for options that need no restart
   const uint64_t memory_bytes_max_;
   const PidFile pid_file_;
   KeptMounts kept_;
@@ -113,10 +113,10 @@ class HostDaemon : public Host {
   const DaemonMetrics process_metrics_{options_.restarts};
   DaemonHistory history_;
 
-  // Three quarters of the memory, which is what look-ahead gets of it.
+  // Three quarters of the memory: the share for prefetching.
   WindowBudget windows_;
-  // In the order of their making; each uses only what stands above it, but for jobs, which
-  // begin when all are there and tell the mounts what was refreshed.
+  // In the order of creation; each uses only those above it. Exception: jobs, which start when all
+  // exist, notify the mounts of refreshed names.
   Executor executor_;
   const std::shared_ptr<DamagedFiles> damaged_ = std::make_shared<DamagedFiles>(executor_);
   std::unique_ptr<HostCache> store_;

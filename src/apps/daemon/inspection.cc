@@ -38,7 +38,7 @@ std::string time_text(WallTime time) {
 std::string errors_text(const FileSystem& files) {
   std::string text;
   for (const PathError& error : files.errors()) {
-    // In the order in which a person reads it.
+    // Ordered for human readers.
     nlohmann::ordered_json line = {{"time", time_text(error.time)},
                                    {"code", to_string(error.code)}};
     for (const auto& [name, value] : {std::pair("path", &error.path), {"reason", &error.reason}}) {
@@ -56,7 +56,7 @@ std::string errors_text(const FileSystem& files) {
   return text;
 }
 
-// Of the mounts and of the paths in them that have a pool of their own.
+// Sums the pools of the mounts, and of paths in them with their own pool.
 uint64_t cached_bytes(const InspectionView& view) {
   std::vector<PoolId> wanted;
   for (const MountView& mount : view.mounts) {
@@ -85,7 +85,7 @@ Json cache_json(const InspectionView& view) {
           {"directories_failing", failing}};
 }
 
-// How reads of the folder were answered.
+// Counts of the folder's reads by how they were answered: in place, or after a wait.
 Json reads_json(const std::string& folder) {
   const std::string before = metric_label("folder", folder) + R"(,answered=")";
   Json reads = Json::object();
@@ -103,7 +103,7 @@ bool shows(const InspectionView& view, const std::string& store) {
   });
 }
 
-// Whoever may enter one folder learns nothing of the others.
+// Users of one folder must not learn about others.
 bool concerns(std::string_view labels, const std::string& folder, const InspectionView& view) {
   constexpr std::string_view kFolder = R"(folder=")", kStore = R"(store=")";
   if (labels.starts_with(kFolder)) return labels.starts_with(metric_label("folder", folder));

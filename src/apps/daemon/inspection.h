@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `.leat` in the root of a mount tells (vfs/inspected_file_system.h): of this mount, and of
-// the daemon only what concerns it, since whoever may enter the folder may read it.
+// The content of `.leat` in the root of a mount (vfs/inspected_file_system.h). It covers this
+// mount, and only those parts of the daemon that concern it, since every user with access to the
+// mount may read it.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@ struct InspectionView {
   std::string version{};
   double uptime_seconds = 0;
   uint64_t restarts = 0;
-  // At the folder, and inside it, outer ones first; none for a folder that was unmounted lazily.
+  // At the folder and inside it, outer ones first; empty for a lazily unmounted folder.
   std::vector<MountView> mounts{};
   CacheView cache{};
   uint64_t memory_bytes = 0;
@@ -25,7 +26,7 @@ struct InspectionView {
   std::vector<UnavailableView> unavailable{};  // of the whole daemon
 };
 
-// `folder`: what the mount is; `files` outlives what is answered; `view` is called for each look.
+// `folder`: the path of the mount. `files` must outlive the result. `view` is called for each read.
 std::vector<InspectionFile> inspection_files(std::string folder, const FileSystem& files,
                                              std::function<InspectionView()> view);
 

@@ -6,10 +6,10 @@
 namespace leat {
 namespace {
 
-// Of one load at once.
+// Bound for one load.
 constexpr unsigned kJobRequestsMax = 256;
 
-// Why it did not do everything: what failed it as a whole, else its first file.
+// Returns the reason of a failure: the error of the job itself, else that of its first file.
 std::optional<StatusCode> code_of(const JobInfo& info) {
   if (info.state == JobState::kCancelled) return StatusCode::kCancelled;
   if (info.state != JobState::kFailed || info.errors.empty()) return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs between the control socket and those who do them, on this host or in a cluster.
+// Converts jobs between the control socket and their runners, on this host or in a cluster.
 #pragma once
 
 #include "doors/admin/host.h"
@@ -9,7 +9,7 @@
 namespace leat {
 
 JobView job_view(const JobInfo& info);
-// kInvalidArgument for a kind that there is not. A snapshot's file is the caller's to say.
+// kInvalidArgument for an unknown kind. The caller sets a snapshot's file.
 Result<JobOrder> order_of(const JobRequest& request);
 
 }  // namespace leat

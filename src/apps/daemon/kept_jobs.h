@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptJobs: which loads run, in a file of the runtime directory, so that the daemon that follows
-// one that died or made way goes on with them under their numbers. Thread-safe.
+// KeptJobs: the list of running loads in a file of the runtime directory. A daemon that follows one
+// that died or handed over continues them under their numbers. Thread-safe.
 //
-// The file is one JSON document, {"jobs": [{"id": 3, "kind": "load", …}]}, as POST /v1/jobs takes
-// them; it is replaced as a whole. Losing it costs the jobs, so nothing here fails anything.
+// The file is one JSON document, {"jobs": [{"id": 3, "kind": "load", …}]}, in the form of POST
+// /v1/jobs. It is replaced atomically. Its loss costs only the jobs, so errors here fail no
+// operation.
 #pragma once
 
 #include <map>
@@ -22,15 +23,15 @@ class KeptJobs {
     JobRequest request;
   };
 
-  // `follows`: there was a daemon before this one whose jobs are to go on; else what lies there is
-  // forgotten.
+  // `follows`: a daemon ran before this one, and its jobs must continue; otherwise the file is
+  // discarded.
   KeptJobs(std::string file, bool follows);
 
-  // Of the predecessor. Once, before anything else.
+  // Returns the predecessor's jobs. Call once, before all others.
   std::vector<Job> left();
   void remember(uint64_t id, const JobRequest& request);
   void forget(uint64_t id);
-  // What is remembered now stays for the successor, whatever ends from here on.
+  // Freezes the list for the successor; later ends of jobs do not change it.
   void close();
 
  private:

@@ -28,7 +28,7 @@ std::string records_name(uint64_t door) {
   return fmt::format("{}{}", kRecordsPrefix, door);
 }
 
-// Two places, written in turn; the newest whole one counts.
+// Two slots, written in turn; the newest complete one counts.
 struct TextHead {
   uint64_t number;
   uint32_t bytes;

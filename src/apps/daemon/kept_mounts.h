@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptMounts: what a daemon's successor needs to go on with its mounts: the list of them, and of
-// each door the connection and the records. Lies in memory that whoever started the daemon keeps
-// (runtime/kept_descriptors.h). Thread-safe.
+// KeptMounts: the state that a daemon's successor needs to take its mounts over: the list of
+// mounts, and the connection and records of each door. It lies in memory that the parent process
+// keeps (runtime/kept_descriptors.h). Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@
 namespace leat {
 
 struct KeptMount {
-  MountRequest request{};     // by which it could be mounted again as it is now
-  uint64_t door = 0;          // 0: none of its own, or none that could outlive the process
-  bool lingering = false;     // unmounted; what is open in it is served on
-  std::string snapshot_id{};  // of the one that it goes by; empty: none
-  bool untold = false;        // of its last change the kernel may not know
+  MountRequest request{};     // recreates the mount in its present state
+  uint64_t door = 0;          // 0: none of its own, or none that can outlive the process
+  bool lingering = false;     // unmounted, but still serves open files
+  std::string snapshot_id{};  // of the snapshot in use; empty: none
+  bool untold = false;        // the kernel may not have received the last invalidation
 };
 
-// One text that changes, in a memory file: whoever reads it after a crash has the newest whole one.
+// A text in a memory file. A reader after a crash gets the newest complete one.
 class KeptText {
  public:
   static constexpr size_t kBytesMax = size_t{16} << 20;
@@ -34,9 +34,9 @@ class KeptText {
   static KeptText of(File memory) { return KeptText(std::move(memory)); }
 
   int fd() const { return memory_.fd(); }
-  // kUnsupported where it is longer than kBytesMax.
+  // kUnsupported if it is longer than kBytesMax.
   Result<> write(const std::string& text);
-  // Empty where none was written.
+  // Returns the empty string if none was written.
   std::string read() const;
 
  private:
@@ -47,32 +47,32 @@ class KeptText {
 
 class KeptMounts {
  public:
-  // `keeper` outlives it. Where nobody keeps anything it does nothing.
+  // `keeper` must outlive it. No effect without a keeper.
   explicit KeptMounts(KeptDescriptors& keeper);
 
   bool kept() const { return keeper_.kept(); }
 
-  // What a predecessor had, the outer ones before what is in them.
+  // Returns the predecessor's mounts, outer ones before inner ones.
   std::vector<KeptMount> left();
   struct Door {
     File connection;
     std::shared_ptr<SharedRecords> records;
   };
-  // Of one of those; once.
+  // Takes the door of one of those; once each.
   Result<Door> take(uint64_t door);
-  // Connections that nobody took end: their programs get errors instead of waiting for ever.
+  // Ends connections that were not taken: their programs get errors instead of waiting for ever.
   void drop_what_is_left();
 
-  // A number that no door had, of this process or one before it.
+  // Returns a number that no door had, in this process or an earlier one.
   uint64_t new_door();
   Result<> keep(uint64_t door, int connection, const SharedRecords& records);
   void drop(uint64_t door);
-  // The mounts as they are now. A failure is logged: a successor has them as they were.
+  // Writes the present mounts. A failure is logged; a successor then has the older list.
   void write(const std::vector<KeptMount>& mounts);
 
  private:
   KeptDescriptors& keeper_;
-  std::mutex mutex_;  // held over the write of a small memory file; leaf
+  std::mutex mutex_;  // leaf; held during the write of a small memory file
   std::optional<KeptText> list_;
   uint64_t last_door_ = 0;
 };

@@ -12,13 +12,13 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// Nothing that is a number: no limit.
+// Any other text than a number means no limit.
 uint64_t limit_in(const std::filesystem::path& file) {
   uint64_t bytes = 0;
   return std::ifstream(file) >> bytes ? bytes : UINT64_MAX;
 }
 
-// Of the group `below` the root, and of those above it.
+// The smallest limit of the group `below` the root, and of those above it.
 uint64_t least_limit(const std::filesystem::path& root, const std::string& below,
                      const char* file) {
   uint64_t least = limit_in(root / file);
@@ -36,7 +36,7 @@ uint64_t usable_memory_bytes(const std::string& cgroup_file, const std::string& 
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   std::ifstream lines(cgroup_file);
   for (std::string line; std::getline(lines, line);) {
-    // "hierarchy:controllers:/path"; version 2 has number 0 and names no controllers.
+    // "hierarchy:controllers:/path"; version 2 has number 0 and no controllers.
     const size_t colon = line.find(':');
     const size_t path = line.find(":/");
     if (colon == std::string::npos || path == std::string::npos) continue;

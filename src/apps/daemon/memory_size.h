@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory the daemon may use for reads, where nobody says.
+// The default memory of the daemon for reads.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace leat {
 
-// Bytes that this process may use at all: the machine's, or the least that its cgroup (of either
-// version) and those above it allow.
+// Returns the bytes that this process may use: the machine's memory, or the smallest limit of its
+// cgroup (version 1 or 2) and those above.
 uint64_t usable_memory_bytes(const std::string& cgroup_file = "/proc/self/cgroup",
                              const std::string& cgroup_root = "/sys/fs/cgroup");
 
-// A 32nd of `usable`, within 256 MiB and 1 GiB, but never more than a quarter of it, nor less than
-// 32 MiB. What was read and is not on disk yet lies in it, so below that a first read waits for the
-// disk. Beside it the daemon uses half as much for reads under way, a quarter for buffers that it
-// keeps, and some 60 MiB for itself.
+// Returns a 32nd of `usable`, between 256 MiB and 1 GiB, but at most a quarter of it, and at least
+// 32 MiB. It holds bytes that were read and are not on disk yet; with less, a first read waits for
+// the disk. In addition the daemon uses half as much for reads in flight, a quarter for pooled
+// buffers, and about 60 MiB for itself.
 uint64_t default_memory_bytes(uint64_t usable);
 
 }  // namespace leat

@@ -40,7 +40,7 @@ TEST(MemorySize, TheLeastOfTheCgroupAndThoseAboveCounts) {
   EXPECT_EQ(usable(), 4096u);
   write("self", "0::/");
   EXPECT_EQ(usable(), machine);
-  // Version 1, of which only the hierarchy of the memory controller counts.
+  // Version 1: only the hierarchy of the memory controller counts.
   std::filesystem::create_directories(root / "memory/x/y");
   write("memory/x/memory.limit_in_bytes", "2097152");
   write("memory/x/y/memory.limit_in_bytes", "9223372036854771712");
@@ -48,7 +48,7 @@ TEST(MemorySize, TheLeastOfTheCgroupAndThoseAboveCounts) {
   EXPECT_EQ(usable(), 2 * kMiB);
   write("self", "8:pids:/x\n4:cpu:/x/y\n0::/");
   EXPECT_EQ(usable(), machine);
-  // Of a container, which sees its own group as the root.
+  // A container sees its own group as the root.
   write("memory/memory.limit_in_bytes", "4194304");
   write("self", "4:memory:/docker/abc\n0::/");
   EXPECT_EQ(usable(), 4 * kMiB);

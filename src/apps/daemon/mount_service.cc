@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: an entry that is busy belongs to one task, which alone touches its door and file
-// system; one that is not busy and not in a table belongs to nobody and dies.
+// Invariant: a busy entry belongs to one task, which alone uses its door and file system. An entry
+// that is neither busy nor in a table has no owner and is destroyed.
 #include "apps/daemon/mount_service.h"
 
 #include <fmt/format.h>
@@ -15,16 +15,16 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kClusterScheme = "leat";
-// With a longer io_timeout the kernel does not bound requests (FuseDoorOptions::request_timeout):
-// one may wait for its store more than once, for each page of a listing.
+// With a longer io_timeout the kernel does not bound requests (FuseDoorOptions::request_timeout). A
+// request may wait for its store several times: once for each page of a listing.
 constexpr Clock::duration kIoTimeoutShort = kIoTimeoutDefault;
 
 bool is_below(std::string_view path, std::string_view parent) {
   return path != parent && is_at_or_below(path, parent);
 }
 
-// FuseDoor's calls block, so they run on the blocking pool. A nested mount is none to the kernel:
-// who uses it is looked for.
+// FuseDoor's calls block, so they run on the blocking pool. The kernel does not know nested mounts,
+// so their users are found through /proc.
 Result<> unmount_door(FuseDoor* door, const std::string& path, bool lazy) {
   if (door != nullptr) {
     Result<> gone = door->unmount(lazy);
@@ -58,7 +58,7 @@ Result<StoreUrl> MountService::parse_source(const MountRequest& request) {
   return url;
 }
 
-// Options are not shown before it is known that none of them is a secret.
+// Options are shown only after it is known that none is a secret.
 MountView MountService::view_of(const MountRequest& request, const StoreUrl& url) {
   MountView view{.path = request.path, .source = url.to_string()};
   view.allow_other = request.allow_other;
@@ -113,11 +113,11 @@ MountView MountService::show(const EntryPtr& entry) {
   std::lock_guard lock(mutex_);
   entry->shown = true;
   MountView view = as_it_is(*entry);
-  entry->view.empty = false;  // of the moment of the mount alone
+  entry->view.empty = false;  // valid only at the time of the mount
   return view;
 }
 
-// A place in the table, so that nobody else mounts there meanwhile.
+// Reserves the path in the table, so that no other task mounts there meanwhile.
 Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request,
                                                      const StoreUrl& url) {
   auto entry = std::make_shared<Entry>();
@@ -153,7 +153,7 @@ Result<MountService::EntryPtr> MountService::reserve(const MountRequest& request
                       "and its requests end before; give {2} as long an io_timeout",
                       request.path, url.options.at(std::string(kIoTimeoutOption)), path));
     }
-    entry->view.door = false;  // so these are the outer door's
+    entry->view.door = false;  // so these belong to the outer door
     entry->folder = other->folder;
     entry->view.allow_other = other->view.allow_other;
     entry->view.inspection = false;
@@ -166,12 +166,12 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
                                   SnapshotPtr snapshot) {
   const MountRequest& request = entry->request;
   entry->settings = policy_settings_of(request, url);
-  // The snapshot says so by itself; another freshness is for when it is released.
+  // A snapshot implies this freshness; another one applies after its release.
   if (auto given = entry->settings.mount.find("freshness");
       snapshot && given != entry->settings.mount.end() && given->second == "snapshot") {
     entry->settings.mount.erase(given);
   }
-  // Workers keep the bytes; a second copy on this host is for who asks for one.
+  // Workers cache the bytes; a second copy on this host must be requested.
   if (url.scheme == kClusterScheme) entry->settings.mount.try_emplace("cache", "never");
   Result<MadePolicy> made = make_policy(request.path, entry->settings, owner_of(request));
   if (!made) co_return Error(made.error());
@@ -180,7 +180,7 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   }
   Result<> opens = check_opens(entry->folder, made->policy);
   if (!opens) co_return opens;
-  // A predecessor has looked, and what would be looked at may be in a folder that waits for us.
+  // A predecessor has checked it. The path to check may be in a mount that waits for this daemon.
   if (!taking_over()) {
     Result<> apart = co_await check_target(context, url, request.path);
     if (!apart) co_return apart;
@@ -214,7 +214,7 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
 
 Task<Result<SourcePtr>> MountService::open_store(Context context, StoreUrl url, std::string salt) {
   if (url.scheme != kClusterScheme || !options_.open_cluster) co_return open_source(url, salt);
-  // A folder that is there already stays, whether or not somebody answers for it now.
+  // An existing mount stays, whether or not a worker responds now.
   co_return co_await options_.open_cluster(context.with_timeout(options_.probe_timeout),
                                            std::move(url), !taking_over());
 }
@@ -246,12 +246,12 @@ void MountService::set_pools(const std::map<PoolId, PoolPolicy>& pools) {
   for (const auto& [id, policy] : pools) store_->set_pool_policy(id, policy);
 }
 
-// Wrong credentials, bucket or endpoint show now and not at the first `ls`.
+// Reports wrong credentials, bucket or endpoint now and not at the first `ls`.
 Task<Result<bool>> MountService::probe(Context context, SourcePtr source, StoreUrl url) {
   Context patience = context.with_timeout(options_.probe_timeout);
   ListRequest request;
   request.prefix = url.prefix;
-  request.age_max = std::chrono::hours(24);  // whether it answers, not what
+  request.age_max = std::chrono::hours(24);  // only the response matters, not its age
   Result<ListPage> page = co_await source->list(patience, std::move(request));
   if (!page) co_return Error(page.error());
   co_return !page->objects.empty() || page->left_out > 0 || !page->next_token.empty();
@@ -274,7 +274,7 @@ FuseDoorOptions MountService::door_options(const EntryPtr& entry) {
   std::weak_ptr<Entry> weak = entry;
   door.on_unmounted = [this, weak] {
     if (EntryPtr alive = weak.lock()) alive->ended = true;
-    // After stop() nobody needs to hear of it, and then this must not be touched.
+    // After stop() no reaper is needed, and the service must not be accessed.
     if (auto token = activity_.enter()) executor_.spawn(reap(std::move(*token), weak));
   };
   return door;
@@ -328,14 +328,14 @@ Task<> MountService::leave(EntryPtr entry) {
   }
   remember();
   if (lingers) {
-    // The last file may have been closed before it was noted as lingering.
+    // The last file may have been closed before the entry was added to lingering_.
     if (auto reaping = activity_.enter()) executor_.spawn(reap(std::move(*reaping), entry));
   } else {
     co_await destroy(entry);
   }
 }
 
-// From now on the entry is the caller's.
+// On success the caller owns the entry.
 std::optional<Result<MountService::EntryPtr>> MountService::try_claim(const std::string& path,
                                                                       Inside inside) {
   std::lock_guard lock(mutex_);
@@ -356,18 +356,18 @@ std::optional<Result<MountService::EntryPtr>> MountService::try_claim(const std:
   return entry;
 }
 
-// The end of what claim() or reserve() began, for an entry that stays.
+// Ends the ownership from claim() or reserve(), for an entry that stays.
 void MountService::give_back(const EntryPtr& entry) {
   {
     std::lock_guard lock(mutex_);
     entry->busy = false;
   }
-  // Its end was not the reaper's to see while it was busy.
+  // The reaper skipped its end while the entry was busy.
   if (!entry->ended) return;
   if (auto token = activity_.enter()) executor_.spawn(reap(std::move(*token), entry));
 }
 
-// The entry whose door shows a nested mount; null for one with a door of its own.
+// Returns the entry with the door of a nested mount; null for one with its own door.
 MountService::EntryPtr MountService::shown_by(const EntryPtr& entry) {
   if (entry->view.door) return nullptr;
   std::lock_guard lock(mutex_);
@@ -386,7 +386,7 @@ Task<Result<>> MountService::close_door(EntryPtr entry, bool lazy) {
   co_return gone;
 }
 
-// A connection has ended: of a folder that somebody else unmounted, or of one that lingered.
+// A connection has ended: another program unmounted the folder, or it was lingering.
 Task<> MountService::reap(Activity::Token token, std::weak_ptr<Entry> ended) {
   EntryPtr entry = ended.lock();
   if (!entry) co_return;
@@ -476,7 +476,7 @@ Task<> MountService::stop() {
   for (EntryPtr& entry : close()) co_await destroy(std::move(entry));
 }
 
-// All entries, which are in no table any more: the innermost first; paths are sorted.
+// Removes all entries from the tables and returns them, innermost first; paths are sorted.
 std::vector<MountService::EntryPtr> MountService::close() {
   std::vector<EntryPtr> left;
   std::lock_guard lock(mutex_);

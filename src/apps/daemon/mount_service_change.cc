@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mounts that change while they are used.
+// Changes of mounts in use.
 #include <fmt/format.h>
 
 #include "apps/daemon/mount_service.h"
@@ -35,7 +35,7 @@ Result<> apply(PolicySettings& settings, const std::string& below, const MountCh
   return {};
 }
 
-// Who changes a mount may have it until the kernel was told.
+// The owner of a mount may hold it until the kernel was notified.
 constexpr auto kTurnPatience = std::chrono::seconds(30);
 constexpr auto kTurnPause = std::chrono::milliseconds(10);
 
@@ -54,7 +54,7 @@ Task<Result<MountService::EntryPtr>> MountService::claim(Context context, std::s
                                                          Inside inside, At at) {
   const Context patience = context.with_timeout(kTurnPatience);
   for (;;) {
-    // Who is responsible may have changed when the turn comes.
+    // Another mount may contain the path when the entry is free.
     const std::string mount = at == At::kPath ? path : responsible_for(path);
     if (auto claimed = try_claim(mount, inside)) co_return *std::move(claimed);
     if (stopping_.stop_requested()) co_return Error(ending());
@@ -105,7 +105,7 @@ Task<Result<>> MountService::change_claimed(EntryPtr entry, MountChange change) 
   remember();
   refresh_view(mount);
   co_await tell_and_settle(entry, mount);
-  // What is in a pool that no path has any more is not kept for the sake of what was said of it.
+  // Data in a pool that no path uses any more loses the pool's policy.
   for (const auto& [id, policy] : before->pools) {
     if (!after->pools.contains(id)) set_pools({{id, PoolPolicy{.name = policy.name}}});
   }
@@ -145,14 +145,14 @@ Task<Result<>> MountService::use_snapshot(Context context, std::string path, std
   co_return used;
 }
 
-// What is open in it is served to its end: by its own door, or by the one that showed it.
+// Open files are served to their end: by its own door, or by the door that served it.
 void MountService::keep_for_open_files(const EntryPtr& entry) {
   if (EntryPtr door = entry->lingers() ? entry : shown_by(entry)) keep_source(door, entry);
 }
 
 void MountService::keep_source(const EntryPtr& door, const EntryPtr& entry) {
   const StoreId& id = entry->source->id();
-  SourcePtr source = sources_.find(id);  // the newest of this store, which is to go on answering
+  SourcePtr source = sources_.find(id);  // the newest of this store, which continues to serve them
   if (source == nullptr) return;
   sources_.add(source);
   bool first;
@@ -179,7 +179,7 @@ void MountService::settle(const EntryPtr& entry) {
   remember();
 }
 
-// What was given up before has been passed on, so that is told, too.
+// This notification also covers changes that were given up before.
 Task<> MountService::tell_and_settle(EntryPtr entry, std::string path) {
   unsigned changes = 1;
   {
@@ -198,8 +198,8 @@ Task<> MountService::tell_and_settle(EntryPtr entry, std::string path) {
   if (told) remember();
 }
 
-// Entries whose doors could show what changed are not torn down while this task is counted. One
-// that is being unmounted has something to be told where its folder is mounted elsewhere, too.
+// While this task is counted, entries with doors that may show the change are not destroyed. An
+// entry that is being unmounted is notified, too, since its folder may be bind-mounted elsewhere.
 Task<bool> MountService::tell_kernel(std::string path) {
   std::vector<EntryPtr> doors;
   {
@@ -313,7 +313,7 @@ Task<Result<MountView>> MountService::move(Context context, MountMove move) {
   co_return view;
 }
 
-// The new folder is there before the old one goes, so that what fails leaves all as it was.
+// Mounts the new folder before it unmounts the old one, so that a failure leaves all unchanged.
 Task<Result<>> MountService::move_claimed(Context context, EntryPtr from, EntryPtr to) {
   const std::string path = to->view.path;
   Result<MadePolicy> made = make_policy(path, from->settings, owner_of(from->request));
@@ -357,8 +357,8 @@ Task<Result<>> MountService::move_claimed(Context context, EntryPtr from, EntryP
   co_return moved;
 }
 
-// Options of the store stay; those of the policy are what they are now, but for what has a member
-// of its own.
+// Keeps options of the store. Replaces options of the policy by their present values, except for
+// those with a member of their own.
 void MountService::show_settings(MountView& view, const PolicySettings& settings) {
   for (std::string_view option : policy_options()) view.options.erase(std::string(option));
   for (const auto& [option, value] : settings.mount) {

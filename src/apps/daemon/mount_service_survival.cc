@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mounts that outlive the daemon: what is kept of them, and how a successor goes on.
+// Takeover of mounts: the state that is kept, and how a successor continues.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -13,9 +13,9 @@
 namespace leat {
 namespace {
 
-// What a mount has that it was not set for.
+// The kernel's default, which applies if `without` disables the setting.
 constexpr uint64_t kKernelReadAhead = 128 * kKiB;
-// What is not answered by then is the successor's.
+// The successor answers requests that take longer.
 constexpr auto kHandOverPatience = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -43,7 +43,7 @@ Task<Result<>> MountService::open_door(EntryPtr entry) {
   }
   options.records = records.get();
   std::unique_ptr<FileSystem> made = make_file_system(entry, records.get());
-  // The records go after whoever uses the file system last.
+  // The records live as long as the last user of the file system.
   std::shared_ptr<FileSystem> file_system(made.release(),
                                           [records](FileSystem* last) { delete last; });
   {
@@ -109,7 +109,7 @@ Task<Result<>> MountService::take_over(Context context, KeptMount kept, Snapshot
   Result<EntryPtr> reserved = reserve(kept.request, *url);
   if (!reserved) co_return Error(reserved.error());
   EntryPtr entry = *reserved;
-  // Another one may have been built under the name.
+  // A new snapshot may have been built under the name.
   const bool same_snapshot = kept.snapshot_id == id_of(snapshot);
   entry->untold = kept.untold || !same_snapshot ? 1 : 0;
   Result<> filled = inherit(entry, kept.door);
@@ -140,7 +140,8 @@ Task<Result<>> MountService::take_over_folder(std::string path) {
   co_return opened;
 }
 
-// A predecessor that does not end may hold the connection, too; its programs are not to wait.
+// A predecessor that does not end may hold the connection, too. Abort it, so that its programs do
+// not wait.
 Task<> MountService::lose(EntryPtr entry) {
   const std::string path = entry->view.path;
   {
@@ -175,8 +176,7 @@ void MountService::taken_over() {
   }
 }
 
-// What the predecessor had not told the kernel of a change when it died is known to nobody, so all
-// of the mount is looked up again.
+// The predecessor's pending invalidations are lost, so revalidate the whole mount.
 Task<> MountService::tell_again(Activity::Token, EntryPtr entry) {
   const std::string path = entry->view.path;
   co_await tell([&] {
@@ -186,8 +186,8 @@ Task<> MountService::tell_again(Activity::Token, EntryPtr entry) {
   co_await tell_and_settle(entry, path);
 }
 
-// The connection of a mount with a door of its own. Without it the mount is made anew, unless
-// somebody has unmounted it: programs that had something open there have got errors.
+// Takes the connection of a mount with its own door. Without one the mount is recreated, unless it
+// was unmounted: programs with open files there have received errors.
 Result<> MountService::inherit(const EntryPtr& entry, uint64_t number) {
   if (!entry->view.door) return {};
   const std::string& path = entry->request.path;
@@ -205,7 +205,7 @@ Result<> MountService::inherit(const EntryPtr& entry, uint64_t number) {
   return {};
 }
 
-// What is open in it is served on, from the store that it had.
+// Serves its open files from the store that it had.
 Task<Result<>> MountService::take_over_lingering(Context context, KeptMount kept) {
   Result<StoreUrl> url = parse_source(kept.request);
   if (!url) co_return Error(url.error());
@@ -244,7 +244,7 @@ std::string MountService::id_of(const SnapshotPtr& snapshot) {
   return snapshot ? snapshot->head().id.to_hex() : "";
 }
 
-// By which the mount could be made again as it is: policies are said once, in the settings.
+// Returns a request that recreates the mount as it is. Policies appear only in the settings.
 MountRequest MountService::request_now(const Entry& entry) {
   MountRequest request = entry.request;
   request.source = entry.url.to_string();
@@ -290,7 +290,7 @@ Task<> MountService::hand_over() {
   const Clock::time_point end = Clock::now() + kHandOverPatience;
   handed_over_ = close();
   for (const EntryPtr& entry : handed_over_) {
-    // Those that nobody can go on with end with the process, and are mounted anew.
+    // Doors without a successor end with the process, and are mounted again.
     co_await executor_.blocking([entry, end] {
       if (!entry->door) return true;
       using std::chrono::milliseconds;

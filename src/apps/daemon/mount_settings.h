@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the options of a mount say to its parts.
+// Splits the options of a mount among the modules.
 #pragma once
 
 #include "base/status.h"
@@ -10,14 +10,14 @@
 
 namespace leat {
 
-// The freshness of the request, and what its profile says where that is not given, become options
+// Moves the freshness of the request, and values of its profile for missing options, to the options
 // of `url`.
 Result<> expand_profile(MountRequest& request, StoreUrl& url);
 
-// Of the policy alone; those of paths too.
+// Returns the policy's options, including those of paths.
 PolicySettings policy_settings_of(const MountRequest& request, const StoreUrl& url);
 
-// kInvalidArgument where `policy` asks for what a folder without opens cannot do.
+// kInvalidArgument if `policy` needs opens, which the folder does not have.
 Result<> check_opens(const FolderSettings& folder, const Policy& policy);
 
 }  // namespace leat

@@ -37,8 +37,8 @@ std::string process_name(const fs::path& process) {
   return name;
 }
 
-// What `process` holds of `path`, or nothing. Links are read and never followed: a stat would ask
-// the folder itself.
+// Returns what `process` has open below `path`, or nothing. Reads links and never follows them: a
+// stat would send a request to the folder itself.
 std::optional<std::string> held_by(const fs::path& process, const std::string& path) {
   if (is_at_or_below(link_target(process / "cwd"), path)) return "working directory";
   if (is_at_or_below(link_target(process / "root"), path)) return "root directory";
@@ -55,10 +55,10 @@ std::optional<std::string> held_by(const fs::path& process, const std::string& p
 }  // namespace
 
 Result<bool> remove_dead_mount(const std::string& path) {
-  // The kernel may remember what stat(2) wants to know; this it asks every time.
+  // The kernel may cache what stat(2) returns; statvfs(2) always reaches the daemon.
   struct statvfs found{};
   if (statvfs(path.c_str(), &found) == 0) return false;
-  if (errno != ENOTCONN && errno != ECONNABORTED) return false;  // dead, or dying just now
+  if (errno != ENOTCONN && errno != ECONNABORTED) return false;  // ended, or about to end
   LEAT_CHECK_OK(unmount_path(path, true));
   return true;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PidFile: one daemon per runtime directory: a locked file with the process's number in it. The
-// lock is the kernel's, so a daemon that was killed leaves nothing that is in the way, unless it
-// cannot end (dead_daemon.h).
+// PidFile: ensures one daemon per runtime directory: a locked file with the process's number. The
+// kernel releases the lock of a killed daemon, unless that cannot end (dead_daemon.h).
 #pragma once
 
 #include <chrono>
@@ -15,10 +14,11 @@ namespace leat {
 
 class PidFile {
  public:
-  // Waits up to `patience` for a daemon that is just ending. kBusy names the process that has it.
+  // Waits up to `patience` for a daemon that is about to end. kBusy names the process that holds
+  // the lock.
   static Result<PidFile> acquire(const std::string& path, std::chrono::milliseconds patience);
 
-  // The lock goes with it, whoever has it then.
+  // Transfers the file with the lock.
   File take() && { return std::move(file_); }
 
  private:

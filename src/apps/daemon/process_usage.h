@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process uses of the host, and the limit of open files.
+// Resource use of this process, and its limit of open files.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ struct ProcessUsage {
   uint64_t open_files_max;
 };
 ProcessUsage process_usage();
-// User and system.
+// User and system time.
 double process_cpu_seconds();
 
-// Every open file of a folder may hold a cache file: raises the soft limit to the hard one.
+// Raises the soft limit to the hard one: every open file of a mount may need a cache file.
 void raise_open_files_limit();
 
 }  // namespace leat

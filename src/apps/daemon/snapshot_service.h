@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotService: the host's snapshots as files of one folder, NAME.snapshot, and which mounts use
-// them. Thread-safe.
+// SnapshotService: the host's snapshots as files NAME.snapshot of one folder, and the mounts that
+// use them. Thread-safe.
 #pragma once
 
 #include <map>
@@ -21,22 +21,22 @@ std::string snapshot_file(const std::string& directory, std::string_view name);
 
 class SnapshotService {
  public:
-  // All outlive the service.
+  // All must outlive the service.
   SnapshotService(std::string directory, Catalog& catalog, Executor& executor)
       : directory_(std::move(directory)), catalog_(catalog), executor_(executor) {}
 
-  // Where a snapshot of that name is to be written; the folder is made. Blocks for a moment.
+  // Returns the path for a new snapshot of that name; creates the folder. Blocks briefly.
   Result<std::string> file_for(std::string_view name) const;
 
   Task<Result<std::vector<SnapshotView>>> list();
-  // A snapshot that is not removed while this is there: until a mount is seen to go by it.
+  // A snapshot that cannot be removed while this lives, until a mount uses it.
   struct Held {
     SnapshotPtr snapshot;
     std::shared_ptr<const std::string> hold;
   };
-  // kNotFound where there is no such snapshot; kCorrupt.
+  // kNotFound if there is no such snapshot; kCorrupt.
   Task<Result<Held>> open(std::string name);
-  // kBusy where a mount goes by it, or is about to.
+  // kBusy if a mount uses it, or is about to.
   Task<Result<>> remove(std::string name);
 
  private:
@@ -47,8 +47,8 @@ class SnapshotService {
   const std::string directory_;
   Catalog& catalog_;
   Executor& executor_;
-  std::mutex mutex_;                                              // before that of catalog_
-  std::map<std::string, std::weak_ptr<const std::string>> held_;  // by file
+  std::mutex mutex_;                                              // taken before that of catalog_
+  std::map<std::string, std::weak_ptr<const std::string>> held_;  // key: file
 };
 
 }  // namespace leat

@@ -17,7 +17,7 @@
 namespace leat {
 namespace {
 
-// No person's second thought comes sooner.
+// A person does not send a second signal sooner.
 constexpr auto kSameWish = std::chrono::milliseconds(100);
 
 sigset_t stop_set() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// StopSignals: SIGTERM, SIGINT and SIGHUP as something to wait for. A second one ends the process
-// at once: who sends it does not want to wait for a clean end. What comes right behind the first is
-// the same wish: the kernel tells of a parent's death (PR_SET_PDEATHSIG) by one signal for each
-// thread that the parent had, and a terminal and whoever passes its Ctrl-C on send one each.
+// StopSignals: waits for SIGTERM, SIGINT and SIGHUP. A second signal ends the process at once,
+// since its sender does not want a clean end. Signals directly after the first count as the same:
+// PR_SET_PDEATHSIG sends one signal for each thread of the dead parent. A terminal and a program
+// that forwards its Ctrl-C each send one.
 #pragma once
 
 #include <atomic>
@@ -17,16 +17,16 @@ namespace leat {
 
 class StopSignals {
  public:
-  // Before any other thread starts: they inherit that the signals are blocked.
+  // Create it before any other thread: threads inherit the blocked signals.
   StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
 
-  // As if a signal had come. From any thread, any number of times.
+  // Acts like a signal. From any thread, any number of times.
   void request(std::string reason);
-  // Returns the reason of the first.
+  // Returns the reason of the first request.
   std::string wait();
-  // Whether a signal has come.
+  // Returns whether a signal has arrived.
   bool signalled() const { return signalled_.load(); }
 
  private:

@@ -31,7 +31,8 @@ std::vector<std::string> own_arguments() {
   return words;
 }
 
-// Of the file that this program was started from; what was installed over it since has that path.
+// Returns the path from which this program was started. A version installed over it since has the
+// same path.
 std::string own_executable() {
   constexpr std::string_view kReplaced = " (deleted)";
   std::error_code failed;
@@ -41,7 +42,7 @@ std::string own_executable() {
   return path;
 }
 
-// Standard error is the log file where the daemon has one. A line as telemetry/log writes it.
+// Writes a line like telemetry/log. Standard error is the log file if the daemon has one.
 void say(const std::string& text) {
   const auto now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
   const auto seconds = std::chrono::floor<std::chrono::seconds>(now);
@@ -49,7 +50,7 @@ void say(const std::string& text) {
              text);
 }
 
-// One that is just ending is waited for.
+// Wait for a supervisor that is about to end.
 constexpr auto kPredecessorPatience = std::chrono::seconds(5);
 
 std::string lock_file(const std::string& runtime) {
@@ -60,7 +61,7 @@ bool has_variable(const char* name) {
   return std::getenv(name) != nullptr;
 }
 
-// A supervisor of ours that executed itself anew has the lock among what it keeps.
+// Our supervisor after an execve of itself; the lock is among its kept descriptors.
 bool goes_on() {
   const char* pid = std::getenv("LISTEN_PID");
   return pid != nullptr && pid == std::to_string(::getpid()) && has_variable("LEAT_RESTARTS");
@@ -70,7 +71,7 @@ bool goes_on() {
 
 bool is_supervised(const std::string& runtime) {
   const File file(::open(lock_file(runtime).c_str(), O_RDWR | O_CLOEXEC));
-  // Shared, so that who asks is in the way of nobody else who does.
+  // A shared lock, so that concurrent queries do not disturb each other.
   return file && ::flock(file.fd(), LOCK_SH | LOCK_NB) != 0;
 }
 
@@ -83,14 +84,14 @@ uint64_t restarts_so_far() {
   const char* text = goes_on() ? std::getenv("LEAT_RESTARTS") : nullptr;
   uint64_t restarts = 0;
   if (text != nullptr) std::from_chars(text, text + std::string_view(text).size(), restarts);
-  // A supervisor that goes on reads it itself.
+  // A supervisor after an execve reads the variable itself.
   if (text == nullptr || has_variable("LEAT_ALIVE_FD")) ::unsetenv("LEAT_RESTARTS");
   return restarts;
 }
 
 Result<> supervise_if_wanted(const DaemonRun& run, int ready_fd) {
   if (has_supervisor()) return {};
-  // What is wrong with it the daemon says, to whom it should.
+  // The daemon reports errors of its configuration to its parent.
   Result<Config> config = read_daemon_config(run);
   if (!config || !config->boolean("daemon.supervised")) return {};
   SupervisorOptions options;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether this process is to be the daemon, or the supervisor that starts it.
+// Decides whether this process becomes the daemon, or the supervisor that starts it.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,21 @@
 
 namespace leat {
 
-// Whether a supervisor of that runtime directory lives.
+// Returns whether a supervisor of that runtime directory lives.
 bool is_supervised(const std::string& runtime);
 
-// Whether this process was started by one, ours or systemd (from 254 on, with a descriptor store).
+// Returns whether a supervisor started this process, ours or systemd (from 254 on, with an fd
+// store).
 bool has_supervisor();
 
-// Daemons that a supervisor of ours started before this one; 0 without one. Takes the variable out
-// of the environment.
+// Returns the number of earlier daemons of our supervisor; 0 without one. Removes the variable from
+// the environment.
 uint64_t restarts_so_far();
 
-// Becomes the supervisor of a daemon with this process's own arguments, and does not return, unless
-// it has one, or `run`'s configuration wants none or cannot be read. `ready_fd`: where the daemon
-// says whether it came up; -1: nowhere. Before any other thread. kBusy: there is another one.
+// Becomes the supervisor of a daemon with this process's own arguments, and does not return.
+// Returns if this process has a supervisor, or if the configuration of `run` disables it or is
+// unreadable. `ready_fd`: where the daemon reports its start; -1: nowhere. Call before any other
+// thread exists. kBusy: another supervisor runs.
 Result<> supervise_if_wanted(const DaemonRun& run, int ready_fd);
 
 }  // namespace leat

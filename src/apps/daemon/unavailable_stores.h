@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stores that answer no request now, as `leat status` and `.leat/status` show them.
+// The stores that do not respond now, for `leat status` and `.leat/status`.
 #pragma once
 
 #include <vector>

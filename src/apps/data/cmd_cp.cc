@@ -53,7 +53,7 @@ class CpCommand : public Command {
   SelectionFlags selection_;
 };
 
-// A path that no mount shows is a local one.
+// A path outside all mounts is local.
 Attempt<Target> CpCommand::open_source() {
   if (is_store_url(source_)) return open_target(source_);
   const std::string path = absolute_path(source_);
@@ -93,8 +93,8 @@ Attempt<> CpCommand::run() {
     return failure(StatusCode::kIsDirectory,
                    fmt::format("cannot copy {}: it is a directory; add -r", source_));
   }
-  // A folder's content goes into DST, so that the same command goes on; a file goes into a folder
-  // that is there, else it gets the new name.
+  // The content of a directory goes into DST, so that a repeated command continues. A file goes
+  // into an existing directory; otherwise it gets the new name.
   if (!directory) {
     const std::string plain = destination_.substr(
         0, is_store_url(destination_) ? destination_.find('?') : std::string::npos);

@@ -16,12 +16,12 @@
 namespace leat {
 namespace {
 
-// What a tree comes to.
+// The totals of a tree.
 struct TreeUsage {
   uint64_t files = 0, directories = 0, bytes = 0;
   uint64_t cached_bytes = 0;
   bool of_mount = false;  // cached_bytes is known
-  uint64_t left_out = 0;  // names that cannot be files
+  uint64_t left_out = 0;  // names that cannot be those of files
 
   void add(const TreeUsage& below) {
     files += below.files;
@@ -39,7 +39,7 @@ struct TreeUsage {
   }
 };
 
-// Rounded down, so that 100% means all of it.
+// Rounds down, so that 100% means all of it.
 std::string cached_share(const TreeUsage& usage) {
   if (!usage.of_mount) return "-";
   if (usage.bytes == 0) return "100%";
@@ -142,7 +142,7 @@ class DuCommand : public Command {
 
   std::string path_ = ".";
   unsigned depth_ = 1;
-  std::vector<Row> rows_;  // of directories, those below one before it
+  std::vector<Row> rows_;  // of directories, subdirectories before their parents
   ProgressState found_;
   Progress progress_;
 };

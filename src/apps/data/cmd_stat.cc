@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// "2 % (64.0 KiB)"; 100 % only where nothing is missing.
+// Returns "2 % (64.0 KiB)"; 100 % only if all of it is cached.
 std::string cached_share(uint64_t cached, uint64_t size) {
   const std::string bytes = format_bytes(cached);
   if (cached >= size) return fmt::format("100 % ({})", bytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopyTarget: where a copy goes: local files, or a store that this process writes to itself.
+// CopyTarget: the destination of a copy: local files, or a store that this process writes to
+// itself.
 #pragma once
 
 #include <functional>
@@ -11,37 +12,38 @@
 
 namespace leat {
 
-// A file that is to be written: what is known of it, and its bytes.
+// A file to be written: its attributes and its bytes.
 struct Incoming {
   const EntryView& entry;
   std::function<Attempt<>(const TakeBytes&)> read;
-  // Where it is an object: a store that has it copies it by itself.
+  // The source object, if known: a store that has it copies it by itself.
   std::optional<StoredObject> object{};
 };
 
-// May be used by several threads at once.
+// Several threads may use it at once.
 class CopyTarget {
  public:
   virtual ~CopyTarget() = default;
 
-  // For people.
+  // Returns a name for people.
   virtual std::string name_of(const std::string& path) const = 0;
   virtual std::string child(const std::string& parent, const std::string& name) const = 0;
-  // What is there, with size and time; nothing where there is nothing.
+  // Returns the existing entry with size and time; nothing if there is none.
   virtual Attempt<std::optional<EntryView>> find(const std::string& path) = 0;
-  // Whether a directory can be there with nothing in it.
+  // Returns whether the target can have empty directories.
   virtual bool keeps_directories() const = 0;
-  // Also those above it; nothing happens where it is there, or where there is no such thing.
+  // Creates the directory and those above it. No effect if it exists, or if the target has no
+  // directories.
   virtual Attempt<> make_directory(const std::string& path) = 0;
-  // All of it or nothing, with the time of the incoming file where the target can keep it. kExists
+  // Writes all or nothing, with the time of the incoming file if the target can store it. kExists
   // unless `replace`.
   virtual Attempt<> write(const Incoming& file, const std::string& path, bool replace) = 0;
-  // Whether `there` is `file`, as far as can be told without reading them: sizes, and times.
+  // Returns whether `there` equals `file`, judged by sizes and times without a read.
   virtual bool same(const EntryView& file, const EntryView& there) const = 0;
 };
 
 std::unique_ptr<CopyTarget> make_local_target();
-// Paths are keys behind a '/'. kUnsupported for a store that takes no changes.
+// Paths are keys behind a '/'. kUnsupported for a read-only store.
 Attempt<std::unique_ptr<CopyTarget>> make_store_target(const StoreUrl& url);
 
 }  // namespace leat

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A name in a store may be anything; as a local file it may not lead elsewhere.
+// A store's name may be any text; as a local file it must not lead to another directory.
 bool safe_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && !name.contains('/') &&
          !name.contains('\0');
@@ -38,7 +38,7 @@ class LocalTarget : public CopyTarget {
       if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
       return std::unexpected(Failure(status_from_errno(errno, "cannot look at " + path)));
     }
-    // A link is what it leads to, where that is there.
+    // Follow a link whenever its target exists.
     if (S_ISLNK(found.st_mode)) stat(path.c_str(), &found);
     EntryView entry{.name = fs::path(path).filename()};
     entry.kind = S_ISDIR(found.st_mode) ? FileKind::kDirectory : FileKind::kFile;
@@ -68,7 +68,7 @@ class LocalTarget : public CopyTarget {
     return {};
   }
 
-  // Times are those of what was copied, as far as the file system keeps them.
+  // Compares times with those of the source, which the file system stores as far as it can.
   bool same(const EntryView& file, const EntryView& there) const override {
     if (file.size != there.size || !file.mtime || !there.mtime) return false;
     return std::chrono::abs(*file.mtime - *there.mtime) < std::chrono::milliseconds(1);

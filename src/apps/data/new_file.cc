@@ -18,8 +18,7 @@
 namespace leat {
 namespace {
 
-// The names to take away when a signal ends the process. More files than these at once are written
-// without that.
+// Names to remove when a signal ends the process. Files beyond this number lack that protection.
 std::array<std::atomic<const char*>, 64> doomed{};
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
@@ -41,7 +40,7 @@ void on_end(int signal) {
   for (auto& place : doomed) {
     if (const char* name = place.exchange(nullptr)) ::unlink(name);
   }
-  ::raise(signal);  // its default action, which SA_RESETHAND has put back
+  ::raise(signal);  // the default action, which SA_RESETHAND has restored
 }
 
 void watch_for_end() {
@@ -61,7 +60,7 @@ std::string directory_of(const std::string& path) {
   return directory.empty() ? "." : directory;
 }
 
-// Short whatever the name of the file is: that may be as long as the file system takes.
+// Short regardless of the file's name, which may have the maximum length already.
 std::string temporary_beside(const std::string& path) {
   return fmt::format("{}/.leat-{}", directory_of(path), Id128::random().to_hex().substr(0, 16));
 }
@@ -98,7 +97,7 @@ NewFile::~NewFile() {
 
 void NewFile::take_temporary_name() {
   watch_for_end();
-  // Whose place in memory stays, whoever moves this.
+  // A pointer that stays valid when this object is moved.
   temporary_ = std::make_unique<const std::string>(temporary_beside(path_));
   doom(temporary_->c_str());
 }
@@ -133,7 +132,7 @@ Result<> NewFile::write(std::span<const std::byte> data) {
   return {};
 }
 
-// Network file systems and quotas may say only now what became of the bytes.
+// Network file systems and quotas may report write errors only here.
 Result<> NewFile::finish_writing() {
   if (::fdatasync(file_.fd()) != 0) {
     return error(status_from_errno(errno, "cannot write " + path_));
@@ -180,13 +179,13 @@ Result<> NewFile::publish(bool replace) {
 Result<> rename_without_replacing(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
   if (errno != EINVAL && errno != ENOSYS) return failed_to_make(to);
-  // NFS and others: a link never replaces anything.
+  // For NFS and others: a link never replaces anything.
   if (::link(from.c_str(), to.c_str()) == 0) {
     ::unlink(from.c_str());
     return {};
   }
   if (errno == EEXIST) return exists(to);
-  // Neither (FAT): a file that appears between the next two lines is lost.
+  // Neither works (FAT): a file that appears between the next two lines is lost.
   struct stat there{};
   if (::lstat(to.c_str(), &there) == 0) return exists(to);
   if (::rename(from.c_str(), to.c_str()) != 0) return failed_to_make(to);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NewFile: a local file that appears under its name when it is whole, or never. Until then it has
-// no name where the file system can do that (O_TMPFILE), else a short one beside its place, which
-// goes when the object or the process ends; only SIGKILL leaves it behind.
+// NewFile: a local file that appears under its name when it is complete, or never. Until then it
+// has no name (O_TMPFILE), if the file system supports that. Otherwise it has a short name in the
+// same directory. That file is removed with the object or by a signal that ends the process; only
+// SIGKILL leaves it behind.
 #pragma once
 
 #include <memory>
@@ -17,15 +18,16 @@ namespace leat {
 
 class NewFile {
  public:
-  // `unnamed`: tried first. Not for tests only: it is what many network file systems lack.
+  // `unnamed`: try O_TMPFILE first. Not only for tests: many network file systems lack it.
   static Result<NewFile> create(const std::string& path, bool unnamed = true);
   NewFile(NewFile&& other) noexcept;
   ~NewFile();
 
   Result<> write(std::span<const std::byte> data);
-  // That it has from publish() on. What the file system does not keep is no failure.
+  // Sets the time that the file has from publish() on. Ignores a file system that does not store
+  // it.
   void set_time(WallTime mtime);
-  // When everything is on the disk. Without `replace` a file that is there stays: kExists.
+  // Call when all bytes are on disk. Without `replace` an existing file stays: kExists.
   Result<> publish(bool replace);
 
  private:
@@ -34,17 +36,18 @@ class NewFile {
   Result<> open_unnamed();
   Result<> open_named();
   Result<> finish_writing();
-  // A signal that ends the process takes the file away while it has such a name.
+  // While the file has such a name, a signal that ends the process removes it.
   void take_temporary_name();
   void forget_temporary_name();
 
   std::string path_;
-  std::unique_ptr<const std::string> temporary_;  // null: it has no name
+  std::unique_ptr<const std::string> temporary_;  // null: the file has no name
   File file_;
   std::optional<WallTime> mtime_;
 };
 
-// rename(2) that replaces nothing (kExists), also where the file system cannot do that in one step.
+// rename(2) that never replaces a file (kExists), even if the file system has no atomic operation
+// for it.
 Result<> rename_without_replacing(const std::string& from, const std::string& to);
 
 }  // namespace leat

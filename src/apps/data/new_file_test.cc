@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// With and without O_TMPFILE, which not all file systems have.
+// With and without O_TMPFILE, which some file systems lack.
 class NewFileTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {

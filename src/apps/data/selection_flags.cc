@@ -11,8 +11,7 @@
 namespace leat {
 namespace {
 
-// Names are separated by NULs where there is one, else by line ends: `find -print0` gives the
-// first.
+// Splits at NULs if there are any (as of `find -print0`), else at line ends.
 std::vector<std::string> split_list(const std::string& text) {
   const char end = text.contains('\0') ? '\0' : '\n';
   std::vector<std::string> names;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags that say which files of a folder are meant (model/file_filter.h), for all commands that
-// take them.
+// Flags that select files of a folder (model/file_filter.h), for all commands that have them.
 #pragma once
 
 #include <string>
@@ -13,7 +12,7 @@ namespace leat {
 class SelectionFlags {
  public:
   void declare(CLI::App& app);
-  // Reads the list, if one was named; kNotFound where there is none.
+  // Reads the list file, if one is given; kNotFound if it does not exist.
   Attempt<FileSelection> selection() const;
   Attempt<FileFilter> filter() const;
 

@@ -46,7 +46,7 @@ class StoreTarget : public CopyTarget {
   }
 
   bool keeps_directories() const override { return source_->capabilities().real_directories; }
-  // Where there are none of their own, a prefix is there with the first object below it.
+  // In stores without directories a prefix exists as soon as an object below it does.
   Attempt<> make_directory(const std::string& path) override {
     if (!keeps_directories() || path == "/") return {};
     std::string key;
@@ -92,14 +92,14 @@ class StoreTarget : public CopyTarget {
     }
     if (!taken) {
       auto abandoned = executor_.wait(stream.abandon(Context::background()));
-      static_cast<void>(abandoned);  // what is left of it, the store's own upkeep removes
+      static_cast<void>(abandoned);  // the store's own cleanup removes the rest
       return taken;
     }
     return done(executor_.wait(stream.finish(Context::background())));
   }
 
-  // Times are those of the writing, in whole seconds at worst, so what is there is the file where
-  // it is not older.
+  // The store's time is that of the upload, at worst in whole seconds. So an object that is not
+  // older than the file is equal.
   bool same(const EntryView& file, const EntryView& there) const override {
     using std::chrono::seconds;
     return file.size == there.size && file.mtime && there.mtime &&
@@ -126,7 +126,7 @@ class StoreTarget : public CopyTarget {
   Executor executor_{{.threads = 2, .blocking_threads = 2}};
   const SourcePtr source_;
   std::mutex mutex_;
-  std::set<std::string> directories_;  // that are there
+  std::set<std::string> directories_;  // known to exist
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calling thread walks the tree and fills a bounded queue; the others take from it.
+// The calling thread walks the tree and fills a bounded queue; worker threads take from it.
 #include "apps/data/tree_copy.h"
 
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ void TreeCopy::walk(const std::string& from, const std::string& to, const std::s
   if (*listed != 0)
     leave_out(*listed, fmt::format("{} in {} cannot be files", counted(*listed, "name"), from));
   if (entries.empty() && *listed == 0) note_empty(from);
-  // A folder is made for its files; with a filter, only where there are any.
+  // With a filter, a directory is created only for files in it.
   if (options_.filter.everything() && !options_.dry_run) {
     if (Attempt<> made = to_.make_directory(to); !made) return note_failure(to, made.error());
   }
@@ -83,7 +83,7 @@ void TreeCopy::walk(const std::string& from, const std::string& to, const std::s
       continue;
     }
     if (!options_.filter.matches(name)) continue;
-    // As the namespace has it: where an object and a prefix have one name, the prefix.
+    // As in the namespace: if an object and a prefix have one name, the prefix wins.
     if (directories.contains(entry.name)) {
       leave_out(1, fmt::format("the object {} is left out: a prefix has the same name", source));
       continue;
@@ -113,7 +113,7 @@ void TreeCopy::plan(Work work) {
 void TreeCopy::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    // A signal wakes nobody.
+    // A signal does not notify the condition variable.
     while (queue_.empty() && !planned_) changed_.wait_for(lock, std::chrono::milliseconds(200));
     if (queue_.empty() || interrupted()) return;
     Work next = std::move(queue_.front());
@@ -125,7 +125,7 @@ void TreeCopy::work() {
   }
 }
 
-// Whether it is to be copied at all.
+// Decides whether to copy the file at all.
 Attempt<bool> TreeCopy::wanted(const Work& work, bool& replace) {
   replace = options_.force;
   if (!options_.update) return true;
@@ -177,7 +177,7 @@ void TreeCopy::show_progress() {
   progress_.show(state_);
 }
 
-// Also while no byte comes, or a store copies by itself.
+// Updates the line even while no byte arrives, or a store copies by itself.
 void TreeCopy::keep_showing(const std::stop_token& ended) {
   std::unique_lock lock(mutex_);
   while (!ended.stop_requested()) {
@@ -206,7 +206,7 @@ Attempt<> TreeCopy::transfer(const Work& work, bool replace) {
   {
     std::lock_guard lock(mutex_);
     state_.bytes_done -= came;
-    // Also what a store copied by itself, of which no byte came here.
+    // Includes files that a store copied itself, without bytes here.
     if (written) state_.bytes_done += work.entry.size;
   }
   if (written) return {};
@@ -217,7 +217,7 @@ Attempt<> TreeCopy::transfer(const Work& work, bool replace) {
                              work.from, to_.name_of(work.to)));
 }
 
-// Each piece is through when it and those before it can be.
+// Returns when this piece and those before it have passed at the limited rate.
 Result<> TreeCopy::wait_for_turn(uint64_t bytes) {
   if (!line_.limited()) return {};
   const Clock::time_point through = line_.book(bytes).ends;

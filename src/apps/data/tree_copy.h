@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TreeCopy: files from a tree to a target, several at a time. What fails is said and does not stop
-// the others.
+// TreeCopy: copies files from a tree to a target, several at a time. A failed file is reported and
+// does not stop the others.
 #pragma once
 
 #include <condition_variable>
@@ -21,24 +21,24 @@
 namespace leat {
 
 struct CopyOptions {
-  bool force = false;      // what is there is replaced
-  bool update = false;     // what is there and the same is left; what is another is replaced
-  bool dry_run = false;    // says what it would do
-  unsigned files_max = 8;  // at once
-  uint64_t bandwidth = 0;  // bytes a second over all of them; 0: no limit
-  FileFilter filter{};     // of names below what is copied
+  bool force = false;      // replace existing files
+  bool update = false;     // skip equal existing files, replace others
+  bool dry_run = false;    // only print the actions
+  unsigned files_max = 8;  // concurrent
+  uint64_t bandwidth = 0;  // bytes a second, over all files; 0: no limit
+  FileFilter filter{};     // for names below the copied path
 };
 
 struct CopyReport {
   uint64_t files = 0, bytes = 0;            // copied
-  uint64_t skipped = 0;                     // there already
+  uint64_t skipped = 0;                     // exist already
   uint64_t failed = 0;                      // files and directories
-  uint64_t left_out = 0;                    // that are no files, or cannot be on the other side
-  uint64_t empty_directories = 0;           // that the other side does not have, having none
+  uint64_t left_out = 0;                    // not files, or not possible at the target
+  uint64_t empty_directories = 0;           // not created, since the target has none
   std::string empty_directory{};            // the first of them
   std::vector<std::string> errors{};        // the first kErrorsKept
   StatusCode code = StatusCode::kInternal;  // of the first failure
-  int signal = 0;                           // that ended it; 0: none
+  int signal = 0;                           // that interrupted the copy; 0: none
 };
 
 class TreeCopy {
@@ -48,8 +48,8 @@ class TreeCopy {
   TreeCopy(PathTree& from, CopyTarget& to, CopyOptions options)
       : from_(from), to_(to), options_(std::move(options)), line_(options_.bandwidth) {}
 
-  // One file, or all below a directory. Once. SIGINT and SIGTERM end it after what is under way was
-  // taken back; a second one ends the process.
+  // Copies one file, or all below a directory. Call once. SIGINT or SIGTERM ends it after partial
+  // files are removed; a second one ends the process.
   CopyReport copy_file(const EntryView& entry, const std::string& from, const std::string& to);
   CopyReport copy_directory(const std::string& from, const std::string& to);
 
@@ -60,7 +60,7 @@ class TreeCopy {
   };
 
   CopyReport run(auto plan);
-  // Walks a directory, `below` being its name within what is copied.
+  // Walks a directory; `below` is its name within the copied path.
   void walk(const std::string& from, const std::string& to, const std::string& below);
   void plan(Work work);
   void work();
@@ -68,7 +68,7 @@ class TreeCopy {
   Attempt<bool> wanted(const Work& work, bool& replace);
   Attempt<> transfer(const Work& work, bool replace);
   Result<> wait_for_turn(uint64_t bytes);
-  void show_progress();  // with mutex_ held
+  void show_progress();  // the caller holds mutex_
   void keep_showing(const std::stop_token& ended);
   void note_failure(const std::string& what, const Failure& why);
   void note_empty(const std::string& directory);
@@ -83,8 +83,8 @@ class TreeCopy {
   std::condition_variable changed_;
   std::condition_variable_any ticks_;
   std::deque<Work> queue_;
-  bool planned_ = false;  // nothing more comes
-  // Planned, but what was given up or is there already.
+  bool planned_ = false;  // the walk has ended
+  // Planned, minus failed and existing files.
   uint64_t files_found_ = 0, bytes_found_ = 0;
   CopyReport report_;
   ProgressState state_;

@@ -16,8 +16,8 @@
 namespace leat {
 namespace {
 
-// Only what may be called after a fork beside threads. It keeps nothing of its parent's open: who
-// reads the parent's output would wait for its end.
+// Only async-signal-safe calls: it runs after a fork beside threads. Closes the parent's
+// descriptors, since a reader of the parent's output would wait for the end of this process.
 [[noreturn]] void look_and_end(const char* path, int answer) {
   if (answer > 0) ::close_range(0, static_cast<unsigned>(answer) - 1, 0);
   ::close_range(static_cast<unsigned>(answer) + 1, UINT_MAX, 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A look at a path whose file system may not answer (a dead server, a daemon that hangs).
+// stat(2) with a timeout, for a path on a file system that may hang (a dead server, a hanging
+// daemon).
 #pragma once
 
 #include <chrono>
@@ -8,8 +9,9 @@
 
 namespace leat {
 
-// The errno of stat(2), or 0; nothing: it did not answer in time. A process of its own looks, since
-// one of whose threads waits for such a file system cannot end, either; it is left behind.
+// Returns the errno of stat(2), or 0; nothing after `patience`. A child process makes the call,
+// since a process with a thread that hangs in such a file system cannot exit. On a timeout the
+// child is left behind.
 std::optional<int> look_at(const std::string& path, std::chrono::milliseconds patience);
 
 }  // namespace leat

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 12> kNetworkFileSystems = {
 constexpr const char* kElsewhere =
     "a directory of a local disk: leat mount --cache-dir DIR, or cache.directory";
 
-// As the store resolves what is configured as 0.
+// Resolves a configured 0 like the page store.
 uint64_t or_a_tenth(uint64_t bytes, uint64_t total) {
   return bytes != 0 ? bytes : total / 10;
 }
@@ -81,7 +81,7 @@ std::optional<Finding> kind_finding(const CacheFacts& facts) {
 }
 
 std::optional<Finding> passthrough_finding(const CacheFacts& facts, bool sys_admin) {
-  // Without the right it is refused for all alike, which host.rights says.
+  // Without the right it always fails; host.rights reports that.
   if (!facts.backing || !sys_admin || facts.file_system == "overlay") return std::nullopt;
   Finding finding{.name = "cache.passthrough", .subject = facts.directory};
   if (*facts.backing) {
@@ -91,7 +91,7 @@ std::optional<Finding> passthrough_finding(const CacheFacts& facts, bool sys_adm
   finding.level = Level::kNote;
   finding.what = facts.backing->error().to_string();
   finding.cost = "4 times the CPU and about half the bandwidth on large cached files";
-  // What a user namespace gives, as in a rootless container, is not enough.
+  // The right in a user namespace, as in a rootless container, is not enough.
   finding.action = facts.backing->error().code() == StatusCode::kPermissionDenied
                        ? "CAP_SYS_ADMIN of the host itself: a container that is not rootless"
                        : kElsewhere;

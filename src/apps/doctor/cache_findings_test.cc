@@ -73,7 +73,7 @@ TEST(CacheFindings, SpaceCountsWhatIsCachedAndWhatHasToStayFree) {
   facts.used_bytes = 5 * kGiB;
   EXPECT_EQ(lines(facts)[1], "ok cache.space: 5.0 GiB of 100.0 GiB free, may hold 8.0 GiB");
   facts.used_bytes = 0;
-  facts.free_bytes_min = facts.capacity_bytes = 0;  // a tenth each
+  facts.free_bytes_min = facts.capacity_bytes = 0;  // a tenth of the file system for each
   EXPECT_EQ(lines(facts)[1],
             "problem cache.space: 5.0 GiB of 100.0 GiB free, may hold 10.0 GiB, but 10.0 GiB have "
             "to stay free: room for nothing");

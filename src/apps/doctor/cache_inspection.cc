@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side of cache_findings.h that asks the host.
+// The part of cache_findings.h that inspects the host.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -21,10 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// More files than that are not counted: what is cached is then unknown.
+// Further files are not counted: the cached bytes are unknown then.
 constexpr size_t kCountedFilesMax = 200'000;
 
-// `directory`, or what is there of the path to it.
+// Returns `directory`, or its nearest existing parent.
 std::string nearest_there(std::string directory) {
   struct stat info{};
   while (::lstat(directory.c_str(), &info) != 0 && errno == ENOENT && directory != "/") {
@@ -45,8 +45,8 @@ std::string trouble_with(const std::string& ground, bool there) {
       .message();
 }
 
-// Who has it; empty: nobody. The lock is asked for and at once let go, so a daemon that starts in
-// that very moment may be refused; only where there is a lock's file.
+// Returns the holder of the cache; empty if there is none. Takes the lock and releases it at once,
+// so a daemon that starts at that moment may be denied. Only if the lock file exists.
 std::string holder_of(const std::string& directory) {
   const std::string path = directory + "/lock";
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -55,7 +55,8 @@ std::string holder_of(const std::string& directory) {
   return "process " + (pid.empty() ? "(unknown)" : pid);
 }
 
-// Not a cache, damaged, of a newer version: in the words with which the daemon would refuse it.
+// Returns the daemon's error for a directory that is not a cache, is damaged, or has a newer
+// version.
 std::string refusal_of(const std::string& directory) {
   Executor executor({.threads = 1, .blocking_threads = 1});
   Result<std::optional<Superblock>> block = read_superblock(*make_disk(executor), directory);
@@ -78,7 +79,7 @@ std::optional<uint64_t> disk_bytes_below(const std::string& directory) {
   return bytes;
 }
 
-// Where a file without a name cannot be made, one with a name that goes at once.
+// Without O_TMPFILE it creates a named file and unlinks it at once.
 File make_sample(const std::string& ground) {
   File file(::open(ground.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file) return file;
@@ -88,7 +89,7 @@ File make_sample(const std::string& ground) {
   return file;
 }
 
-// As the page store does it: by another description of the file.
+// Opens a second file description, like the page store.
 bool takes_direct_io(int fd) {
   const std::string self = fmt::format("/proc/self/fd/{}", fd);
   return static_cast<bool>(File(::open(self.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC)));
@@ -110,7 +111,7 @@ std::string file_system_of(const std::string& path, const std::vector<MountinfoL
   size_t longest = 0;
   for (const MountinfoLine& mount : mounts) {
     const std::string point = unescape_mount(mount.point);
-    // Of two at one place the later one hides the other.
+    // The later of two mounts at one place hides the earlier one.
     if (point.size() < longest || !is_at_or_below(path, point)) continue;
     longest = point.size();
     type = mount.type;

@@ -31,7 +31,7 @@ Result<Config> configuration(const DaemonRun& run, const DaemonFacts& daemon) {
   if (!daemon.status) return read_daemon_config(run);
   Config config{daemon_schema()};
   for (const auto& [name, value] : daemon.status->options) {
-    // One of another version may have options that this one does not know.
+    // A daemon of another version may have unknown options.
     auto known = config.set(name, value, "the running daemon");
     static_cast<void>(known);
   }
@@ -41,7 +41,7 @@ Result<Config> configuration(const DaemonRun& run, const DaemonFacts& daemon) {
   return config;
 }
 
-// The command that says the same of the same file.
+// Returns the command that reports the same errors of this file.
 std::string config_check(const DaemonRun& run) {
   return run.config.empty() ? "leat config check" : "leat config check " + run.config;
 }
@@ -68,7 +68,7 @@ std::vector<CacheInspection> inspect_caches(const std::vector<PageStoreOptions>&
   return caches;
 }
 
-// With the caches' samples, and what it says of them back into their facts.
+// Probes with samples of the caches, and stores the results in their facts.
 Result<KernelOffer> ask_about(std::vector<CacheInspection>& caches, const HostPlaces& places) {
   KernelQuestion question{.device = places.fuse_device};
   std::vector<CacheFacts*> asked;
@@ -101,7 +101,7 @@ Checkup check_host(const HostPlaces& places, const CheckupOrder& order) {
   if (Result<Config> config = configuration(run, daemon)) {
     settings.io_uring_wanted = config->boolean("fuse.io_uring");
     limits.memory_wanted_bytes = config->bytes("memory.size");
-    // Checked by read_daemon_config(); a daemon's own are in use.
+    // read_daemon_config() has validated it, or a daemon uses it.
     if (auto directories = cache_options(*config)) {
       caches = inspect_caches(*directories, daemon, mounts);
     }

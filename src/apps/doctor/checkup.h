@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkup: everything that `leat doctor` looks at, in the order in which it is shown. It changes
-// nothing, and waits for nothing without a bound.
+// Checkup: all checks of `leat doctor`, in the order of its output. Changes nothing; every wait is
+// bounded.
 #pragma once
 
 #include <vector>
@@ -14,16 +14,16 @@ namespace leat {
 
 struct Checkup {
   Findings findings;
-  Json kernel;  // what it offers over FUSE; null where it could not be asked
+  Json kernel;  // FUSE features of the kernel; null if they could not be queried
 };
 
 struct CheckupOrder {
-  // The daemon of which runtime directory, and with which configuration it would start. Where it
-  // runs, its own configuration counts, and of the run only the settings.
+  // Runtime directory and configuration of the daemon to check. If a daemon runs, its own
+  // configuration counts, and only the settings of `run` are used.
   DaemonRun run{};
-  // Asked with the credentials of this process; those of the daemon may be others.
+  // Checked with the credentials of this process; the daemon's may differ.
   std::vector<StoreUrl> sources{};
-  // Disks are measured, which writes up to 64 MiB to each for a moment.
+  // Measures the disks, which writes up to 64 MiB to each temporarily.
   bool speed = true;
 };
 

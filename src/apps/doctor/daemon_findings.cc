@@ -24,10 +24,10 @@ namespace leat {
 namespace {
 
 constexpr auto kDaemonPatience = std::chrono::seconds(10);
-// Each has a process of its own.
+// Each check runs in a child process.
 constexpr size_t kLooksAtOnce = 16;
 
-// A daemon holds the lock of its pid file for as long as it lives.
+// Tests the lock of the pid file, which a daemon holds for its whole life.
 bool lives(const std::string& runtime) {
   const File file(::open(pid_file(runtime).c_str(), O_RDONLY | O_CLOEXEC));
   return file && ::flock(file.fd(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -49,7 +49,7 @@ Finding running_finding(const HostStatus& status, const std::string& own_version
   return finding;
 }
 
-// As the console has them. A daemon of an earlier version has no such list: what its status says.
+// Returns the console's findings. An older daemon has no such list; then its status gives them.
 Findings findings_of(DaemonClient& daemon, const HostStatus& status) {
   Attempt<Json> told = daemon.get("/v1/findings");
   if (!told) return status_findings(status, {}, WallTime());
@@ -60,7 +60,7 @@ Findings findings_of(DaemonClient& daemon, const HostStatus& status) {
   return findings;
 }
 
-// kAnswers for what this user may not look into, too.
+// Returns kAnswers also for a folder that this user may not access.
 FolderState state_of_folder(const std::string& path, std::chrono::milliseconds patience) {
   const std::optional<int> number = look_at(path, patience);
   if (!number) return FolderState::kSilent;
@@ -133,7 +133,7 @@ std::vector<Folder> inspect_folders(const std::vector<MountinfoLine>& mounts,
   for (const MountinfoLine& mount : mounts) {
     if (mount.type == "fuse.leat") folders.push_back({.path = unescape_mount(mount.point)});
   }
-  // Those of a daemon that stands still are silent all at once.
+  // All folders of a hanging daemon time out together.
   for (size_t begin = 0; begin < folders.size(); begin += kLooksAtOnce) {
     std::vector<std::jthread> looks;
     for (Folder& folder :

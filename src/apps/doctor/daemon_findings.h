@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs already: the daemon with its mounts, and folders whose daemon is gone.
+// The running daemon with its mounts, and mounts of dead daemons.
 #pragma once
 
 #include <chrono>
@@ -15,12 +15,13 @@ namespace leat {
 
 struct DaemonFacts {
   std::optional<HostStatus> status{};
-  Findings findings{};                 // that it has itself, as the console shows them
-  std::string unanswered{};            // why a daemon that lives says nothing
-  std::vector<std::string> cleared{};  // what was done to one that was killed and hung
-  std::string not_cleared{};           // why that could not be done
+  Findings findings{};                 // the daemon's own, as the console shows them
+  std::string unanswered{};            // why a live daemon does not respond
+  std::vector<std::string> cleared{};  // actions on a killed daemon that hung
+  std::string not_cleared{};           // why it could not be cleared
 };
-// Frees what a dead daemon of `runtime` holds, as every command does. Blocks, for seconds at most.
+// Clears a dead daemon of `runtime`, as every command does, then queries the live one. Blocks for
+// seconds at most.
 DaemonFacts ask_daemon(const std::string& runtime);
 
 Findings daemon_findings(const DaemonFacts& facts, const std::string& own_version);
@@ -30,7 +31,7 @@ struct Folder {
   std::string path;
   FolderState state = FolderState::kAnswers;
 };
-// Leat's mounts, whosever they are, but those into which this user may not look.
+// Returns Leat's mounts of all users, except those that this user may not access.
 std::vector<Folder> inspect_folders(const std::vector<MountinfoLine>& mounts,
                                     std::chrono::milliseconds patience);
 Findings folder_findings(const std::vector<Folder>& folders);

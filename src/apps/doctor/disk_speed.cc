@@ -22,8 +22,8 @@ constexpr uint64_t kPiece = kMiB;
 constexpr uint64_t kPiecesMax = 64;
 constexpr size_t kSmallReads = 64;
 constexpr auto kTimeEach = std::chrono::milliseconds(700);
-// Below these a cache on this disk holds training up rather than helping it: a slow network volume,
-// a single old disk, a throttled cloud disk.
+// Below these a cache on this disk slows training down: a slow network volume, a single old disk, a
+// throttled cloud disk.
 constexpr double kSlowBytesPerSecond = 100e6;
 constexpr double kSlowSmallReadMs = 10;
 
@@ -60,7 +60,7 @@ std::optional<DiskSpeed> measure_disk(int fd) {
   speed.read_bytes_per_second = static_cast<double>(read * kPiece) / seconds_since(read_begun);
 
   std::vector<std::chrono::duration<double>> times;
-  std::minstd_rand random(1);  // places, not secrets; the same ones each time
+  std::minstd_rand random(1);  // offsets, not secrets; the same in each run
   const auto small_begun = Clock::now();
   while (times.size() < kSmallReads && Clock::now() - small_begun < kTimeEach) {
     const uint64_t page = random() % (pieces * kPiece / 4096);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast the disk below a cache directory is, past what the kernel remembers of it.
+// The speed of the disk below a cache directory, without the page cache.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@
 namespace leat {
 
 struct DiskSpeed {
-  double write_bytes_per_second = 0;  // of 1 MiB each, until they are on the disk
+  double write_bytes_per_second = 0;  // writes of 1 MiB each, until they are durable
   double read_bytes_per_second = 0;
-  std::chrono::duration<double> small_read{};  // of 4 KiB somewhere, the median
+  std::chrono::duration<double> small_read{};  // reads of 4 KiB at random offsets, median
 };
 
-// Writes and reads up to 64 MiB of `fd`, an empty file of no name, for about two seconds. Nothing
-// where the file system gives no way past the page cache, or fails. Blocks.
+// Writes and reads up to 64 MiB of `fd`, an empty unnamed file, for about two seconds. Returns
+// nothing if the file system does not support O_DIRECT, or fails. Blocks.
 std::optional<DiskSpeed> measure_disk(int fd);
 
 Finding speed_finding(const std::string& directory, const DiskSpeed& speed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings of `leat doctor`: those of the daemon, and what this process sees of the host.
+// Findings of `leat doctor`: those of the daemon, and those of this process about the host.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace leat {
 
 void append(Findings& findings, Findings more);
 size_t count(const Findings& findings, Level level);
-// A page for people, and how much of it there is to do.
+// Returns a page for people with a summary.
 std::string to_text(const Findings& findings);
-// "2 problems: fuse.device, cache.directory"; of none: empty.
+// Returns "2 problems: fuse.device, cache.directory"; empty without problems.
 std::string problems_in_words(const Findings& findings);
 
 }  // namespace leat

@@ -41,7 +41,7 @@ Finding device_finding(const FuseFacts& facts) {
       finding.what = "/dev/fuse can be opened";
       return finding;
     case EACCES:
-      // Nor does fusermount3 open it, which does that with the rights of its caller.
+      // fusermount3 cannot open it either, since it uses the caller's rights.
       finding.action = "sudo chmod 666 /dev/fuse, or have the folder mounted by root";
       break;
     case ENOENT:

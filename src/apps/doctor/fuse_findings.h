@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether this process can show a folder at all, and to whom.
+// Whether this process can mount at all, and for which users.
 #pragma once
 
 #include <string>
@@ -11,11 +11,10 @@
 namespace leat {
 
 struct FuseFacts {
-  int device_errno = 0;      // of opening the device; 0: it was opened
-  std::string fusermount{};  // path; empty: there is none
-  bool fusermount_raised =
-      false;                      // it runs with root's rights: setuid, or capabilities of the file
-  bool user_allow_other = false;  // in fuse.conf
+  int device_errno = 0;            // from open(2) of the device; 0: success
+  std::string fusermount{};        // path; empty if there is none
+  bool fusermount_raised = false;  // it runs with root's rights: setuid, or file capabilities
+  bool user_allow_other = false;   // in fuse.conf
 };
 
 FuseFacts gather_fuse(const HostPlaces& places);

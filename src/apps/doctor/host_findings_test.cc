@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of facts about this process and the kernel; and how they are read, from trees that
-// stand in for /sys, /proc and /etc.
+// Findings from facts about this process and the kernel, and the reading of these facts from test
+// trees for /sys, /proc and /etc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -33,7 +33,7 @@ std::vector<std::string> verdicts(const Findings& findings) {
   std::vector<std::string> words;
   for (const Finding& finding : findings) {
     words.push_back(finding.name + "=" + std::string(to_string(finding.level)));
-    // What is not in order says what it costs and what to do.
+    // A finding that is not ok has a cost and an action.
     if (finding.level == Level::kOk) continue;
     EXPECT_FALSE(finding.cost.empty()) << finding.name;
     EXPECT_FALSE(finding.action.empty()) << finding.name;
@@ -71,7 +71,7 @@ TEST(ProcessRights, AreReadFromTheStatusOfAProcess) {
   const ProcessRights all =
       parse_rights("Name:\tleat\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n", 0);
   EXPECT_TRUE(all.sys_admin && all.root() && !all.seccomp);
-  // As Docker starts a container.
+  // A container as Docker starts it.
   const ProcessRights container =
       parse_rights("CapPrm:\t00000000a80425fb\nCapEff:\t00000000a80425fb\nSeccomp:\t2\n", 0);
   EXPECT_TRUE(!container.sys_admin && container.seccomp && container.root());

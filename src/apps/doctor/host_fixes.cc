@@ -41,7 +41,7 @@ Result<> run_modprobe(const std::string& program) {
   return error(StatusCode::kUnsupported, fmt::format("{} fuse failed", program));
 }
 
-// `text` to the end of what is there (O_APPEND), or in its place.
+// Appends `text` (O_APPEND), or replaces the content.
 Result<> write_text(const std::string& path, std::string_view text, int flags) {
   const File file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0644));
   if (!file) return error(status_from_errno(errno, "cannot open " + path));
@@ -50,7 +50,7 @@ Result<> write_text(const std::string& path, std::string_view text, int flags) {
   return error(status_from_errno(written < 0 ? errno : ENOSPC, "cannot write " + path));
 }
 
-// One more line, on a line of its own whatever the file ends with.
+// Appends a line, even if the file does not end with a newline.
 Result<> append_line(const std::string& path, std::string_view line) {
   const std::string before = whole_text(path);
   const bool open_end = !before.empty() && !before.ends_with('\n');
@@ -81,7 +81,7 @@ void load_module(const HostPlaces& places, std::vector<HostFix>& fixes) {
 
 void offer_io_uring(const HostPlaces& places, std::vector<HostFix>& fixes) {
   const std::string parameter = places.fuse_module + "/parameters/enable_uring";
-  if (!is_there(parameter)) return;  // this kernel has not got it
+  if (!is_there(parameter)) return;  // this kernel lacks it
   if (first_line(parameter) != "Y") {
     fixes.push_back(outcome(write_text(parameter, "Y\n", O_TRUNC),
                             fmt::format("wrote Y to {}: folders mounted from now on can use FUSE "
@@ -89,8 +89,8 @@ void offer_io_uring(const HostPlaces& places, std::vector<HostFix>& fixes) {
                                         parameter),
                             fmt::format("echo Y | sudo tee {}", parameter)));
   }
-  // A module that can be unloaded says in which state it is; options of one that is built in stand
-  // on the kernel's command line.
+  // A loadable module has an `initstate`. Options of a built-in one are on the kernel's command
+  // line.
   if (!is_there(places.fuse_module + "/initstate")) {
     if (fixes.empty() || !fixes.back().done) return;
     fixes.back().action =
@@ -99,7 +99,7 @@ void offer_io_uring(const HostPlaces& places, std::vector<HostFix>& fixes) {
     return;
   }
   if (has_line(whole_text(places.module_conf), kModuleOption)) return;
-  std::error_code ignored;  // shows when the file cannot be opened
+  std::error_code ignored;  // a failure shows when the file is opened
   std::filesystem::create_directories(std::filesystem::path(places.module_conf).parent_path(),
                                       ignored);
   fixes.push_back(

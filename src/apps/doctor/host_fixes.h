@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostFix: what only an administrator has to set, once. Nothing else is changed.
+// HostFix: settings that only an administrator can change, once. Nothing else is changed.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ namespace leat {
 
 struct HostFix {
   bool done = false;
-  std::string what{};    // was done, or could not be and why
-  std::string action{};  // what is left to do; empty: nothing
+  std::string what{};    // was done, or failed and why
+  std::string action{};  // remaining step for the user; empty: none
 
   friend bool operator==(const HostFix&, const HostFix&) = default;
 };
 Json to_json(const HostFix& fix);
 
-// Loads the fuse module where its device is missing, lets it offer io_uring now and after the next
-// boot, and lets users show folders to others. What is so already is not touched and not said.
+// Loads the fuse module if its device is missing. Lets it offer io_uring, now and after the next
+// boot. Allows users to show mounts to others. Skips settings that are already right.
 std::vector<HostFix> fix_host(const HostPlaces& places);
 
 }  // namespace leat

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --fix changes, on trees that stand in for /dev, /sys and /etc.
+// Changes of --fix, on test trees for /dev, /sys and /etc.
 #include "apps/doctor/host_fixes.h"
 
 #include <gmock/gmock.h>
@@ -114,7 +114,7 @@ TEST_F(HostFixes, WhatCannotBeDoneSaysWhatToRun) {
   EXPECT_THAT(fix_host(places_)[0].what, HasSubstr("is missing though"));
 
   write("dev/fuse", "");
-  // A directory cannot be written to, whoever tries it.
+  // No user can write to a directory.
   fs::create_directories(root_ / "sys/module/fuse/parameters/enable_uring");
   fixes = fix_host(places_);
   ASSERT_EQ(fixes.size(), 1u);

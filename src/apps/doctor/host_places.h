@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostPlaces: where the files lie that say what this host can do, and that `--fix` changes. Other
-// ones are for tests only; nothing that a user sets leads elsewhere.
+// HostPlaces: paths of the files that describe this host, and that `--fix` changes. Only tests use
+// other ones; no setting of a user changes them.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ struct HostPlaces {
   std::string sysctl = "/proc/sys";
   std::string process_status = "/proc/self/status";
   std::string mountinfo = "/proc/self/mountinfo";
-  std::string search_path{};  // $PATH: directories in which fusermount3 is looked for
+  std::string search_path{};  // $PATH: directories to search for fusermount3
 };
 
-// The first line of a small file, without spaces at its ends; empty where it cannot be read.
+// Returns the first line of a small file, trimmed; empty if it cannot be read.
 std::string first_line(const std::string& path);
-// All of it; empty where it cannot be read.
+// Returns the whole file; empty if it cannot be read.
 std::string whole_text(const std::string& path);
 
 }  // namespace leat

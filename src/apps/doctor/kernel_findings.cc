@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Costs are those of docs/performance.md and of the measurements behind session.cc.
+// The costs come from docs/performance.md and the measurements behind session.cc.
 #include "apps/doctor/kernel_findings.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ uint64_t number_in(const std::string& path) {
   return value;
 }
 
-// Whether the read-ahead of a mount that is not there yet could be set: as that of any other.
+// Tests whether read-ahead can be set, on any existing device, since the mount does not exist yet.
 int read_ahead_errno(const std::string& bdi) {
   std::error_code failed;
   for (fs::directory_iterator device(bdi, failed), end; !failed && device != end;
@@ -125,7 +125,7 @@ Finding read_ahead_finding(const KernelSettings& settings) {
   return finding;
 }
 
-// A maximum holds where there is no default, too (Documentation/admin-guide/sysctl/fs.rst).
+// The maximum applies even without a default (Documentation/admin-guide/sysctl/fs.rst).
 std::optional<Finding> timeout_finding(const KernelSettings& settings) {
   const uint64_t limit = settings.max_request_timeout_s;
   uint64_t seconds = settings.default_request_timeout_s;

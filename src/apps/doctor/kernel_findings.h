@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel offers to a folder, by asking it, and what its settings make of that.
+// FUSE features that the kernel offers, and the effect of its settings on them.
 #pragma once
 
 #include <optional>
@@ -12,20 +12,20 @@
 namespace leat {
 
 struct KernelSettings {
-  std::optional<bool> enable_uring{};  // of the fuse module; nothing: it does not know of it
+  std::optional<bool> enable_uring{};  // parameter of the fuse module; nothing: the module lacks it
   bool io_uring_wanted = false;        // fuse.io_uring of the configuration
   // Seconds of the sysctls fs.fuse.*_request_timeout; 0: none.
   uint64_t default_request_timeout_s = 0;
   uint64_t max_request_timeout_s = 0;
-  int read_ahead_errno = 0;  // of writing to /sys/class/bdi; 0: it can be set
+  int read_ahead_errno = 0;  // from writing to /sys/class/bdi; 0: it can be set
 };
 
 KernelSettings gather_kernel_settings(const HostPlaces& places);
 
-// `may_mount`: else it is no wonder that the kernel could not be asked.
+// `may_mount`: false explains why the kernel could not be queried.
 Findings kernel_findings(const Result<KernelOffer>& offer, const KernelSettings& settings,
                          const ProcessRights& rights, bool may_mount);
-// null where it could not be asked.
+// Returns null if the kernel could not be queried.
 Json to_json(const Result<KernelOffer>& offer);
 
 }  // namespace leat

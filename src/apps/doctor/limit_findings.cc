@@ -20,11 +20,11 @@
 namespace leat {
 namespace {
 
-// A cache directory keeps up to 4,096 objects open with two descriptors each; the rest is for files
-// of the folder, connections and the daemon itself.
+// A cache directory keeps up to 4,096 objects open with two descriptors each. The rest is for files
+// of the mounts, connections and the daemon itself.
 constexpr uint64_t kFilesOfADirectory = 8192;
 constexpr uint64_t kFilesBeside = 2048;
-// Below that default_memory_bytes() gives reads less than 256 MiB.
+// Below it default_memory_bytes() gives reads less than 256 MiB.
 constexpr uint64_t kEnoughMemory = kGiB;
 
 int io_uring_errno() {

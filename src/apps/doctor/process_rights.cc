@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSysAdminBit = 21;  // CAP_SYS_ADMIN of linux/capability.h
 
-// The number behind "NAME:\t"; 0 where there is none.
+// Returns the number behind "NAME:\t"; 0 if there is none.
 uint64_t number_of(std::string_view status, std::string_view name, int base) {
   const std::string start = fmt::format("{}:\t", name);
   size_t at = status.starts_with(start) ? 0 : status.find("\n" + start);

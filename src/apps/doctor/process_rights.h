@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProcessRights: what this process may do, as far as Leat asks for it.
+// ProcessRights: the rights of this process that Leat needs.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,7 @@ struct ProcessRights {
   bool root() const { return user == 0; }
 };
 
-// Of the text of /proc/self/status.
+// Parses the text of /proc/self/status.
 ProcessRights parse_rights(std::string_view status, uid_t user);
 
 Findings rights_findings(const ProcessRights& rights);

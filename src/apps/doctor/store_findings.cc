@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores say what is wrong in words of their own; which of them mean what is written down here.
+// Translates the error texts of stores to causes.
 #include "apps/doctor/store_findings.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace leat {
 namespace {
 
-// What is found in an answer, and what it means. The first that fits counts.
+// Signs in an error text, and their meaning. The first match counts.
 struct Cause {
   std::string_view name;
   std::vector<std::string_view> signs;
@@ -94,7 +94,7 @@ bool says(const std::string& text, const Cause& cause) {
                              [&](std::string_view sign) { return text.contains(sign); });
 }
 
-// "bucket.host" that no name server knows is most often a server that wants "host/bucket".
+// An unresolvable "bucket.host" usually means a server that needs "host/bucket".
 bool wants_other_addressing(const StoreFacts& facts, const std::string& text) {
   if (!facts.s3) return false;
   const std::string bucket = facts.source.substr(facts.source.find("://") + 3);
@@ -165,7 +165,8 @@ Finding speed_finding(const StoreFacts& facts) {
       "ms)",
       latency_ms, format_bytes(static_cast<uint64_t>(rate)), format_bytes(facts.read_bytes),
       seconds * 1e3);
-  // Beyond this the first epoch of small files is a matter of requests in flight, not of bandwidth.
+  // Beyond this the number of concurrent requests, not bandwidth, limits the first epoch of small
+  // files.
   constexpr double kFarAwayMs = 200;
   if (latency_ms <= kFarAwayMs) return finding;
   finding.level = Level::kNote;

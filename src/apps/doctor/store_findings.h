@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a store can be reached, lets this user in, and how fast it is; and if not, which of the
-// usual causes it is.
+// Whether a store is reachable, accepts this user's credentials, and how fast it is. For a failure:
+// which common cause it has.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,15 @@ struct StoreFacts {
   std::string source{};  // as a URL without options
   bool s3 = false;
   std::optional<Status> trouble{};          // the first request that failed
-  std::string doing{};                      // what that was: "listing", "reading"
-  bool empty = false;                       // nothing below the prefix
-  std::chrono::duration<double> latency{};  // of a small request, the median
-  uint64_t read_bytes = 0;                  // of the first file, over one request
+  std::string doing{};                      // the operation that failed: "listing", "reading"
+  bool empty = false;                       // no object below the prefix
+  std::chrono::duration<double> latency{};  // of a small request, median
+  uint64_t read_bytes = 0;                  // from the first file, in one request
   std::chrono::duration<double> read_time{};
 };
 
-// Lists a page, asks for one name several times and reads the beginning of a file, with the
-// credentials of this process. Ends after `patience` at the latest. Blocks.
+// Lists a page, stats one name several times and reads the beginning of a file, with the
+// credentials of this process. Takes `patience` at most. Blocks.
 StoreFacts inspect_store(const StoreUrl& url, Clock::duration patience);
 
 Findings store_findings(const StoreFacts& facts);

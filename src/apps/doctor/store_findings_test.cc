@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stores were seen to say, and what is made of it.
+// Observed error texts of stores, and the findings from them.
 #include "apps/doctor/store_findings.h"
 
 #include <fcntl.h>
@@ -121,7 +121,7 @@ TEST(StoreInspection, ReadsTheFirstFileItFinds) {
 TEST(DiskSpeed, IsMeasuredAndASlowOneIsSaid) {
   File file(::open(testing::TempDir().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   ASSERT_TRUE(file);
-  if (auto speed = measure_disk(file.fd())) {  // not where there is no O_DIRECT
+  if (auto speed = measure_disk(file.fd())) {  // nothing without O_DIRECT
     EXPECT_GT(speed->write_bytes_per_second, 0);
     EXPECT_GT(speed->read_bytes_per_second, 0);
     EXPECT_GT(speed->small_read.count(), 0);

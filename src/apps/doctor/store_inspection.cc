@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSmallRequests = 5;
 constexpr uint64_t kReadBytesMax = 8 * kMiB;
-// Folders that are looked into for a first file.
+// Maximum depth of the search for a first file.
 constexpr int kDepthMax = 8;
 
 class StoreLook {

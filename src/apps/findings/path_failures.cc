@@ -15,7 +15,7 @@
 namespace leat {
 namespace {
 
-// Longer ago it is history: still to be seen, and nothing to hurry for.
+// Older failures are still shown, but need no action.
 constexpr auto kRecent = std::chrono::minutes(15);
 
 struct Cause {
@@ -26,7 +26,7 @@ struct Cause {
   bool always_note = false;
 };
 
-// A mount that takes no writes does what it was made for.
+// Expected for a mount that accepts no writes.
 constexpr Cause kRefusedWrite = {"errors.refused_writes", "writes to {} were refused",
                                  "programs got EROFS (read-only file system)",
                                  "leat cp FILE {}/ writes to the store", true};
@@ -111,7 +111,7 @@ std::string age_text(WallTime then, WallTime now) {
 Findings path_findings(const std::vector<ErrorView>& errors, WallTime now) {
   std::map<std::pair<std::string, std::string_view>, Group> groups;
   for (const ErrorView& failed : errors) {
-    // A program that was interrupted knows why.
+    // A program that was interrupted knows the reason.
     if (failed.code == StatusCode::kCancelled) continue;
     const Cause& cause = cause_of(failed.code);
     Group& group = groups[{failed.mount, cause.name}];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths that failed, put together by mount and cause: a hundred refused writes of one program are
-// one finding.
+// Failed paths, grouped by mount and cause: a hundred rejected writes of one program are one
+// finding.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace leat {
 
-// By mount, the newest cause first. `now`: by the clock of ErrorView::time.
+// Grouped by mount, newest cause first. `now` uses the clock of ErrorView::time.
 Findings path_findings(const std::vector<ErrorView>& errors, WallTime now);
 
 // "8 s ago", "50 min ago", "3 h ago", "2 d ago".

@@ -15,7 +15,7 @@
 namespace leat {
 namespace {
 
-// Share of the open files limit from which on a finding says so.
+// Share of the open files limit above which there is a finding.
 constexpr double kOpenFilesNear = 0.8;
 
 void add_directories(const HostStatus& status, Findings& findings) {

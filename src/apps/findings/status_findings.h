@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conditions of a daemon that may need action, in words. The console and `leat doctor` both get
-// them by /v1/findings, so that they say the same.
+// Conditions of a daemon that may need action, as text. The console and `leat doctor` both get them
+// from /v1/findings, so that they agree.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace leat {
 
-// Paths that failed are put together by mount and cause, with the age of the last one: `now` is by
-// the clock of ErrorView::time. A failure more than 15 minutes ago is a note, and so is a refused
-// write of any age.
+// Groups failed paths by mount and cause, with the age of the last one: `now` uses the clock of
+// ErrorView::time. A failure more than 15 minutes ago is a note, and so is a rejected write of any
+// age.
 Findings status_findings(const HostStatus& status, const std::vector<ErrorView>& errors,
                          WallTime now);
 

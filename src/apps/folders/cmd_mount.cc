@@ -85,18 +85,18 @@ class MountCommand : public Command {
   std::vector<std::string> options_, path_options_, cache_directories_;
   bool read_only_ = false, no_passthrough_ = false, no_probe_ = false, no_inspection_ = false;
   bool foreground_ = false;
-  std::map<std::string, std::string> settings_;  // only those given are kept
+  std::map<std::string, std::string> settings_;  // only options given on the command line
   MountRequest request_{.uid = geteuid(), .gid = getegid()};
 };
 
-// Without options, one of which may be a secret.
+// Removes the options, one of which may be a secret.
 std::string shown_url(const std::string& text) {
   return text.substr(0, text.find('?'));
 }
 
 Attempt<> MountCommand::fill_request() {
   std::erase_if(settings_, [](const auto& setting) { return setting.second.empty(); });
-  // The daemon's working directory is another one.
+  // The daemon has another working directory.
   std::vector<std::string> cache;
   for (const std::string& directory : cache_directories_) cache.push_back(absolute_path(directory));
   if (!cache.empty()) settings_["cache.directory"] = fmt::format("{}", fmt::join(cache, ","));
@@ -114,7 +114,7 @@ Attempt<> MountCommand::fill_request() {
   LEAT_TRY(request_.options, parse_options(options_));
   if (!profile_.empty()) request_.options["folder_profile"] = profile_;
   for (const std::string& option : path_options_) {
-    // Values have no colon, names of files may.
+    // Values contain no colon; file names may.
     const size_t colon = option.rfind(':');
     if (colon == std::string::npos || colon == 0) {
       return failure(StatusCode::kInvalidArgument,
@@ -131,7 +131,7 @@ Attempt<> MountCommand::fill_request() {
   return {};
 }
 
-// Options of the daemon cannot be changed by a second mount; to ignore them would be a surprise.
+// A second mount cannot change the daemon's options; ignoring them silently would be wrong.
 Attempt<> MountCommand::check_running(DaemonClient& client) {
   if (settings_.empty() && config_.empty()) return {};
   LEAT_TRY(HostStatus status, client.get_as<HostStatus>("/v1/status"));
@@ -156,15 +156,15 @@ Attempt<> MountCommand::check_running(DaemonClient& client) {
 
 Attempt<> MountCommand::ensure_daemon(DaemonClient& client) {
   if (client.running()) return check_running(client);
-  // No daemon, so this cannot be a folder inside another mount: say what is wrong with it before
-  // anything is started.
+  // Without a daemon this cannot be inside another mount: report faults of the directory before a
+  // daemon starts.
   LEAT_TRY(bool dead, prepare_mount_target(request_.path));
   if (dead) note(request_.path + " was the folder of a daemon that died; it was unmounted");
   DaemonStart start{client.runtime(), config_.empty() ? "" : absolute_path(config_), settings_};
   return start_daemon(start);
 }
 
-// Until a daemon that is ending has taken its socket away.
+// Waits until an ending daemon has removed its socket.
 void wait_until_gone(DaemonClient& client) {
   auto deadline = Clock::now() + std::chrono::seconds(10);
   while (client.running() && Clock::now() < deadline) {
@@ -172,7 +172,7 @@ void wait_until_gone(DaemonClient& client) {
   }
 }
 
-// A daemon may be about to end after its last umount; then another one is started.
+// A daemon may be ending after its last umount; then another one is started.
 Attempt<MountView> MountCommand::mount_by(DaemonClient& client) {
   constexpr int kTries = 3;
   for (int i = 1;; ++i) {
@@ -192,8 +192,9 @@ Attempt<MountView> MountCommand::mount_by(DaemonClient& client) {
 Attempt<> MountCommand::run_in_foreground() {
   DaemonRun run{.runtime = runtime_directory(), .config = config_, .settings = settings_};
   run.restarts = restarts_so_far();
-  // A client has threads, and a daemon begins without any: its signals are for its own. A
-  // supervisor that took over would wait for the daemon that it is to start itself.
+  // A client has threads, and a daemon must start without any, since its signals are its own.
+  // Skipped for a supervisor that took over: it would wait for the daemon that it must start
+  // itself.
   if (run.restarts == 0 && !has_supervisor() && DaemonClient(run.runtime).running()) {
     return failure(StatusCode::kBusy,
                    fmt::format("a daemon runs already at {}; leave --foreground out to mount "

@@ -22,7 +22,7 @@ class UmountCommand : public Command {
     DaemonClient client(runtime_directory());
     Attempt<Json> gone = client.remove("/v1/mounts", {{"path", path}, {"lazy", lazy_ ? "1" : "0"}});
     if (!gone) {
-      // The daemon was killed and left a folder that answers nothing.
+      // A killed daemon left a mount that does not respond.
       LEAT_TRY(bool stale, remove_dead_mount(path));
       if (!stale) return std::unexpected(gone.error());
     }

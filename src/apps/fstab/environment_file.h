@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of NAME=VALUE lines for the environment of a daemon: what fstab has no place for. No
-// message of it holds a value.
+// A file of NAME=VALUE lines with environment variables of a daemon, which do not fit into fstab.
+// No error message contains a value.
 #pragma once
 
 #include <map>
@@ -12,14 +12,13 @@ namespace leat {
 
 using Environment = std::map<std::string, std::string>;
 
-// Empty lines and those that begin with # or ; say nothing; a value may stand in quotes, double or
-// single, which are taken off, and is otherwise as it stands. kInvalidArgument: another line.
-// kPermissionDenied: the file belongs to neither root nor this user, or others may read or write
+// Ignores empty lines and lines that begin with # or ;. Removes double or single quotes around a
+// value, and changes nothing else in it. Errors: kInvalidArgument for any other line. Returns
+// kPermissionDenied if the file belongs to neither root nor this user, or others may read or write
 // it.
 Result<Environment> read_environment_file(const std::string& path);
 
-// Names whose value in the environment of the process `pid`, as it was at its start, is another
-// one.
+// Returns the names with another value in the initial environment of process `pid`.
 Result<std::string> differing_names(const Environment& wanted, int pid);
 
 }  // namespace leat

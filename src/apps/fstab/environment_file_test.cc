@@ -76,7 +76,7 @@ TEST_F(EnvironmentFileTest, ThatIsMissingIsNotFound) {
 }
 
 TEST(DifferingNames, AreThoseWhoseValueIsAnother) {
-  const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): as at the start
+  const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): unchanged
   ASSERT_NE(path, nullptr);
   EXPECT_EQ(differing_names({{"PATH", path}}, getpid()).value(), "");
   EXPECT_EQ(differing_names({{"PATH", "/x"}, {"LEAT_TEST_NONE", ""}}, getpid()).value(),

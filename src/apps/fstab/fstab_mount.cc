@@ -27,8 +27,8 @@ namespace {
 constexpr int kMountUsage = 1;
 constexpr int kMountFailed = 32;
 
-// Of mount(8), systemd and libmount: who reads fstab has acted on them, or they mean nothing to a
-// folder that is read-only, has no devices and no programs with rights of their own.
+// Options of mount(8), systemd and libmount. Other programs act on them, or they have no effect on
+// a read-only mount without devices and setuid programs.
 constexpr std::array<std::string_view, 34> kNotForUs = {
     "defaults",   "auto",        "noauto",        "nofail",   "_netdev",    "user",
     "nouser",     "users",       "owner",         "group",    "rw",         "exec",
@@ -61,7 +61,7 @@ std::string with_dashes(std::string_view name) {
   return dashed;
 }
 
-// "a,b=\"c,d\"" → a and b=c,d.
+// "a,b=\"c,d\"" becomes a and b=c,d.
 std::vector<std::string> split_options(std::string_view text) {
   std::vector<std::string> options(1);
   bool quoted = false;
@@ -201,8 +201,8 @@ int refused(const Status& why, int code) {
   return code;
 }
 
-// A daemon has the environment that it was started with, so what a file says of it would be
-// ignored.
+// Applies the file to this process. A running daemon keeps its initial environment, so the file
+// must agree with that.
 Result<> enter_environment(const std::string& path) {
   LEAT_TRY(const Environment environment, read_environment_file(path));
   const std::string runtime = runtime_directory();
@@ -231,8 +231,8 @@ int run_words(const std::vector<std::string>& words) {
   return run_cli(static_cast<int>(argv.size()), argv.data());
 }
 
-// `mount -a` asks for what stands in fstab, and compares sources as they stand there: that of a
-// local directory, or with options in its query, is another one to the kernel.
+// `mount -a` compares the sources in fstab with the mounted ones as text. For a local directory, or
+// options in the query, the kernel shows another text.
 bool is_mounted_already(const FstabMount& mount) {
   const std::string& source = mount.words[2];
   Result<StoreUrl> url = StoreUrl::parse(is_store_url(source) ? source : absolute_path(source));
@@ -245,7 +245,8 @@ bool is_mounted_already(const FstabMount& mount) {
          });
 }
 
-// Of this place alone, as mount(8) itself does with options that a file system does not know.
+// Sets noexec for this mount point only, as mount(8) does with options that a file system does not
+// know.
 int forbid_programs(const std::string& directory) {
   mount_attr wanted{};
   wanted.attr_set = MOUNT_ATTR_NOEXEC;
@@ -291,7 +292,7 @@ int run_fstab_mount(int argc, const char* const* argv) {
   }
   if (mount->verbose) note(fmt::format("{}", fmt::join(mount->words, " ")));
   if (mount->fake || is_mounted_already(*mount)) return 0;
-  // mount(8) is silent when all is well.
+  // mount(8) prints nothing on success.
   if (const File null(::open("/dev/null", O_WRONLY | O_CLOEXEC)); null && !mount->verbose) {
     ::dup2(null.fd(), STDOUT_FILENO);
   }

@@ -33,7 +33,7 @@ struct Piece {
 
 struct Work {
   std::vector<std::string> files;
-  // What one thread takes at a time: a whole file in order, or one block at a random place.
+  // A thread's unit of work: a whole file in order, or one block at a random offset.
   std::vector<Piece> pieces;
 };
 
@@ -168,7 +168,7 @@ class BenchCommand : public Command {
   }
 
  private:
-  // Places weighted by file size, aligned to the block.
+  // Chooses offsets weighted by file size, aligned to the block.
   void scatter(Work& work, uint64_t block) {
     if (seed_ == 0) seed_ = std::random_device{}();
     std::mt19937_64 random(seed_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's options: what is in effect, what a file would do, and their being read again.
+// The daemon's options: shows present values, checks a file, and reloads.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The address holds the token, so it goes to standard output, which is the caller's, and never into
-// the arguments of a process, which every user of the host can read: a browser gets the name of a
-// file.
+// The address contains the token. So it goes to standard output, which belongs to the caller, and
+// never into arguments of a process, which every user of the host can read. A browser receives the
+// name of a file.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -87,7 +87,8 @@ class ConsoleCommand : public Command {
     return start(browser, "file://" + page);
   }
 
-  // xdg-open ends at once; a browser may stay for as long as its window, which nobody waits for.
+  // xdg-open ends at once. A browser may run as long as its window, so the command does not wait
+  // for it.
   static Attempt<> start(std::string browser, std::string url) {
     char* words[] = {browser.data(), url.data(), nullptr};
     pid_t pid = 0;
@@ -105,7 +106,7 @@ class ConsoleCommand : public Command {
                                browser, why));
   }
 
-  // With which code the process has ended; 0 also where it has not.
+  // Returns the exit code of the process; 0 also if it still runs.
   static int code_within(std::chrono::milliseconds patience, pid_t pid) {
     const auto start = std::chrono::steady_clock::now();
     int ended = 0;

@@ -55,7 +55,7 @@ class DaemonCommand : public Command {
       return {};
     }
     run_.restarts = restarts_so_far();
-    // The starter has its answer from the first one, and the number is now something else's.
+    // The first daemon has reported already, and the number now belongs to another file.
     if (run_.restarts > 0 && ready_fd_ >= 0) {
       ready_fd_ = -1;
       started_for_a_mount_ = true;
@@ -66,7 +66,7 @@ class DaemonCommand : public Command {
       return std::unexpected(Failure(supervised.error()));
     }
     run_.on_ready = [fd = ready_fd_](const Result<>& outcome) { report_ready(fd, outcome); };
-    // Started by hand it waits for its mounts as long as it takes.
+    // If a user started it, it waits for its first mount without a limit.
     run_.stays_when_empty = !started_for_a_mount_;
     LEAT_TRY(DaemonEnd end, run_daemon(run_));
     if (end == DaemonEnd::kHandedOver) _exit(kHandOver);

@@ -60,7 +60,7 @@ class LogsCommand : public Command {
   }
 
  private:
-  // The running daemon's; else the last one's, which says why it ended.
+  // Returns the running daemon's log; else that of the last one, which says why it ended.
   static Attempt<std::string> log_file() {
     const std::string runtime = runtime_directory();
     DaemonClient client(runtime);

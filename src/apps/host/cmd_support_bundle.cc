@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody needs who is to help from afar, in one file, without secrets.
+// Collects the data for remote support in one file, without secrets.
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -117,7 +117,7 @@ class SupportBundleCommand : public Command {
 
   void gather_findings() {
     HostPlaces places;
-    const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+    const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): no thread sets it
     places.search_path = path == nullptr ? "/usr/local/bin:/usr/bin:/bin" : path;
     CheckupOrder order;
     order.run.runtime = runtime_directory();
@@ -130,7 +130,7 @@ class SupportBundleCommand : public Command {
 
   void gather_daemon() {
     DaemonClient client(runtime_directory());
-    // One that lives and says nothing is not asked once more for each.
+    // Test once whether the daemon responds, to avoid a timeout for each request.
     const bool answers = client.running(kDaemonPatience);
     for (const char* what : {"status", "config", "jobs", "snapshots", "errors", "slow"}) {
       Json document = {{"error", "no daemon answers at " + runtime_directory()}};
@@ -144,7 +144,7 @@ class SupportBundleCommand : public Command {
     add("daemon/log", log());
   }
 
-  // The running daemon's; else the last one's. Of a service it is in the journal.
+  // Returns the running daemon's log, else that of the last one. A service logs to the journal.
   std::string log() {
     std::string text = log_file_.empty() ? "" : whole_file(log_file_, kLogBytesMax);
     if (!text.empty() && text.size() < kLogBytesMax) {
@@ -153,7 +153,7 @@ class SupportBundleCommand : public Command {
     return text.empty() ? service_journal(kLogBytesMax) : text;
   }
 
-  // By tar, as everybody unpacks it.
+  // With tar, which is available everywhere.
   Attempt<> pack(const std::string& name, const std::string& file) {
     std::string work = (fs::temp_directory_path() / "leat-support-XXXXXX").string();
     if (mkdtemp(work.data()) == nullptr) {
@@ -198,7 +198,7 @@ class SupportBundleCommand : public Command {
   }
 
   std::string file_;
-  std::string log_file_ = daemon_log(runtime_directory());  // empty: it has none
+  std::string log_file_ = daemon_log(runtime_directory());  // empty: none
   std::map<std::string, std::string> parts_;
 };
 

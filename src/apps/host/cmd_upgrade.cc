@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Far more than a start with millions of cached objects takes.
+// Much longer than a start with millions of cached objects.
 constexpr auto kPatience = 60s;
 constexpr auto kLookAgain = 20ms;
 

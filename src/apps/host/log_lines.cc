@@ -21,8 +21,8 @@ long rank_of(std::string_view level) {
   return std::ranges::find(kLevels, level) - kLevels.begin();
 }
 
-// What names a secret in queries, headers, configurations and error documents of stores, and what
-// one looks like by itself.
+// Patterns of secrets: names in queries, headers, configurations and error documents of stores, and
+// typical values.
 struct Secret {
   const char* pattern;
   const char* instead;
@@ -74,8 +74,7 @@ Result<> LogReader::read(const std::function<void(LogLine)>& take) {
   std::ifstream file(path_, std::ios::binary);
   if (!file) return error(status_from_errno(errno, "cannot read the log " + path_));
   file.seekg(0, std::ios::end);
-  // One that has become shorter began again; what was not read of it is at the same place of the
-  // older part.
+  // A shorter file was truncated; unread lines are at the same offset of the older part.
   const bool shorter = static_cast<uint64_t>(file.tellg()) < at_;
   if (shorter || !begun_) {
     std::ifstream older(log::older_part(path_), std::ios::binary);
@@ -95,7 +94,7 @@ void LogReader::read_lines(std::istream& file, const std::function<void(LogLine)
   std::string part;
   while (std::getline(file, part)) {
     rest_ += part;
-    if (file.eof()) return;  // without its end yet
+    if (file.eof()) return;  // incomplete line
     LogLine line = parse_log_line(rest_);
     rest_.clear();
     if (line.time.empty()) {

@@ -23,10 +23,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(10);
-// Of 100 to 200 bytes each.
+// Lines of 100 to 200 bytes.
 constexpr const char* kLines = "50000";
 
-// journalctl with its standard output in `output`; 0: it could not be started.
+// Starts journalctl with standard output to `output`; returns 0 on failure.
 pid_t start_journalctl(int output) {
   std::vector<const char*> words = {"journalctl", "-u", "leat", "-n", kLines, "--no-pager", "-q"};
   if (::geteuid() != 0) words.push_back("--user");
@@ -42,7 +42,7 @@ pid_t start_journalctl(int output) {
   return failed == 0 ? pid : 0;
 }
 
-// To its end; false where that does not come in time.
+// Reads to the end; returns false on a timeout.
 bool read_all(int fd, uint64_t bytes_max, std::string& text) {
   const auto until = Clock::now() + kPatience;
   std::array<char, 65536> piece;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the service wrote to systemd's journal, where its daemon has no log file.
+// Log lines of the service in systemd's journal, for a daemon without a log file.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace leat {
 
-// The journal's last lines of the unit "leat" (of root's service, else of this user's), by
-// journalctl: `bytes_max` at most, the newest kept. Empty where there is no journalctl, where it
-// may not be read, or where it takes longer than ten seconds. Blocks.
+// Returns the last lines of the unit "leat" (root's service, else this user's) from journalctl,
+// `bytes_max` at most. Empty without journalctl, without permission, or after a timeout of ten
+// seconds. Blocks.
 std::string service_journal(uint64_t bytes_max);
 
 }  // namespace leat

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The script for a shell, and what that script asks.
+// The completion script of a shell, and the command that it calls.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// Somebody waits for a key to take effect.
+// The user waits for the key press to take effect.
 constexpr auto kPatience = std::chrono::milliseconds(300);
 
 class CompletionCommand : public Command {
@@ -65,7 +65,7 @@ std::vector<Candidate> live_names(std::string_view kind) {
   } else if (kind == value_name::kClusterJob) {
     each("/v1/cluster/jobs", "jobs", [&](const Json& item) {
       auto job = from_json<ClusterJobView>(item);
-      // One that stands can be cancelled between its runs, too.
+      // A recurring job can be cancelled between its runs, too.
       const bool stands = job && job->repeat != ClusterJobRepeat();
       if (!job || (job->job.ended() && (!stands || job->job.state == "cancelled"))) return;
       names.push_back(

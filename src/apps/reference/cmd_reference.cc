@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program described by itself: what tools/reference makes the pages of.
+// Describes the program as data, from which tools/reference generates pages.
 #include <fmt/format.h>
 
 #include "apps/daemon/daemon_options.h"
@@ -53,7 +53,7 @@ class ReferenceCommand : public Command {
  public:
   void declare(CLI::App&) override {}
 
-  // There is no other form, with or without --json.
+  // The output is JSON with or without --json.
   Attempt<> run() override {
     Json commands = Json::array(), options = Json::array(), metrics = Json::array();
     for (const CommandEntry& entry : command_table()) {

@@ -13,9 +13,9 @@
 namespace leat {
 namespace {
 
-// Beside flags of at most this; longer ones have their text on the next line.
+// Flags up to this width have their text on the same line.
 constexpr size_t kFlagColumn = 26;
-// More than these are "[FLAGS]" in the usage line.
+// The usage line shows more flags than these as "[FLAGS]".
 constexpr size_t kFlagsInUsage = 4;
 
 std::vector<std::string> split(std::string_view text, char at) {
@@ -32,7 +32,7 @@ ArgumentDescription describe(const CLI::Option& option) {
   argument.help = option.get_description();
   argument.required = option.get_required();
   argument.repeated = option.get_expected_max() >= CLI::detail::expected_max_vector_size;
-  // A flag takes nothing; a positional is called as what it takes.
+  // A flag has no value; a positional is named after its value.
   if (option.get_items_expected_max() == 0) return argument;
   argument.value = option.get_type_name();
   if (argument.value.contains('|')) argument.choices = split(argument.value, '|');
@@ -44,7 +44,7 @@ CommandDescription describe(const CLI::App& app, std::string name,
   CommandDescription command{
       .name = std::move(name), .aliases = app.get_aliases(), .summary = app.get_description()};
   command.part_needed = app.get_require_subcommand_min() > 0;
-  // CLI11 has a flag where it may stand; --help is said of all commands at once.
+  // CLI11 lists flags where they may stand. --help is described once for all commands.
   for (bool positionals : {true, false}) {
     for (const CLI::Option* option : app.get_options()) {
       if (option == app.get_help_ptr() || option->get_group().empty()) continue;
@@ -52,7 +52,7 @@ CommandDescription describe(const CLI::App& app, std::string name,
     }
   }
   std::ranges::copy(inherited, std::back_inserter(command.arguments));
-  // What stands before a part may as well stand behind it.
+  // Flags before a part are also valid after it.
   std::erase_if(inherited = command.arguments, &ArgumentDescription::positional);
   auto visible = [](const CLI::App* part) { return !part->get_group().empty(); };
   for (const CLI::App* part : app.get_subcommands(visible)) {
@@ -73,7 +73,7 @@ std::string in_usage(const ArgumentDescription& argument, const std::string& wor
                            : fmt::format(" [{}]{}", words, more);
 }
 
-// Breaks `text` between words; every line begins at `indent`.
+// Breaks `text` between words; indents every line by `indent`.
 std::string wrapped(std::string_view text, size_t indent, size_t columns) {
   const size_t room = std::max<size_t>(columns > indent ? columns - indent : 0, 20);
   std::string out;

@@ -50,7 +50,7 @@ void Completer::offer_commands() {
 void Completer::offer_parts(const CommandDescription& command) {
   for (const CommandDescription& part : command.parts) {
     offer(part_word(part), part.summary);
-    // An alias is offered to those alone who have begun to write it.
+    // Offer an alias only if its beginning is typed.
     if (part_word(part).starts_with(typed_)) continue;
     for (const std::string& alias : part.aliases) offer(alias, part.summary);
   }
@@ -63,7 +63,7 @@ void Completer::offer_flags(const CommandDescription& command) {
   offer("--help", "What it takes, with an example");
 }
 
-// Names of options, and values of the one that is typed already.
+// Offers option names, or values of an option that is typed already.
 void Completer::offer_options(const std::vector<Candidate>& names, std::string_view in_front) {
   for (const Candidate& name : names) {
     offer(fmt::format("{}{}=", in_front, name.word), name.help);
@@ -120,12 +120,12 @@ void Completer::offer_values(const ArgumentDescription& argument, std::string_vi
   }
 }
 
-// Where in a command's line the word that is typed stands.
+// The position of the typed word in a command's line.
 struct Place {
   const CommandDescription* command;
-  const ArgumentDescription* awaits = nullptr;  // a flag whose value comes next
-  size_t positionals = 0;                       // that are there already
-  bool only_positionals = false;                // behind "--"
+  const ArgumentDescription* awaits = nullptr;  // a flag before the word that needs a value
+  size_t positionals = 0;                       // number of positionals before
+  bool only_positionals = false;                // after "--"
 };
 
 Place find_place(const CommandDescription& command, std::span<const std::string> before) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion: what may stand at the end of a command line that is being typed. One answer for all
+// Completion: candidates for the last word of a command line that is being typed. The same for all
 // shells; their scripts only pass it on.
 #pragma once
 
@@ -19,22 +19,22 @@ struct Completion {
   enum class Files { kNone, kAll, kDirectories };
 
   std::vector<Candidate> candidates{};
-  Files files = Files::kNone;  // the shell's own completion of names, besides
-  bool goes_on = false;        // no space behind the word: "quota="
+  Files files = Files::kNone;  // whether the shell also completes file names
+  bool goes_on = false;        // no space after the word: "quota="
 };
 
-// Names that only a running daemon knows, by the kind of value (command_description.h): MOUNT, JOB,
-// SNAPSHOT. Empty where there is none.
+// Returns names that only a running daemon knows, by the kind of value (command_description.h):
+// MOUNT, JOB, SNAPSHOT. Empty without a daemon.
 using LiveNames = std::function<std::vector<Candidate>(std::string_view kind)>;
 
-// `words`: behind "leat"; the last one is the word being typed, which may be empty.
+// `words`: those after "leat"; the last one is being typed and may be empty.
 Completion complete(const std::vector<std::string>& words, const LiveNames& live);
 
-// As a shell would split them, what stands in quotes as one; the last word may be empty or its
-// quote open. Nothing is run or expanded.
+// Splits like a shell; a quoted string is one word. The last word may be empty or its quote open.
+// Runs and expands nothing.
 std::vector<std::string> split_line(std::string_view line);
 
-// The script that makes `shell` ("bash", "zsh", "fish") ask; nothing for another one.
+// Returns the completion script for `shell` ("bash", "zsh", "fish"); nothing for another one.
 std::optional<std::string> completion_script(std::string_view shell);
 
 }  // namespace leat

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shells' side: each hands what stands up to the cursor to `leat complete` and takes its lines.
-// The first says what else is to be offered (files, directories, none), whether the word goes on
-// (yes, no) and which word it is; the others are candidate and help. Between them are tabs.
+// The shell scripts: each passes the line up to the cursor to `leat complete` and reads its lines.
+// The first line has three fields: further candidates (files, directories, none), whether the word
+// continues (yes, no), and the word. Each other line is a candidate and its help. Tabs separate
+// fields.
 #include "apps/reference/completion.h"
 
 namespace leat {
 namespace {
 
-// bash splits words at '=' and ':' and knows no quotes, so it hands over the line.
+// bash splits words at '=' and ':' and ignores quotes, so the script passes the whole line.
 constexpr const char* kBash =
     R"(# bash completion for leat; in ~/.bashrc: source <(leat completion bash)
 _leat_complete() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of a line that is being typed. What real shells make of them is in tests/e2e.
+// Completion of a typed line. Tests with real shells are in tests/e2e.
 #include "apps/reference/completion.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ TEST(Completion, FlagsPartsAndTheirValues) {
   EXPECT_THAT(words_for({"mount", "--profile", "s"}), ElementsAre("serving", "small-files"));
   EXPECT_THAT(words_for({"mount", "--profile=t"}), ElementsAre("--profile=training"));
   EXPECT_THAT(words_for({"completion", "z"}), ElementsAre("zsh"));
-  // Behind "--" nothing is a flag.
+  // After "--" nothing is a flag.
   EXPECT_THAT(words_for({"load", "--", "--b"}), IsEmpty());
 }
 
@@ -105,7 +105,7 @@ const CommandEntry& entry(std::string_view name) {
                             [](const CommandEntry& one) { return std::string_view(one.name); });
 }
 
-// A value without a name that says what it is would be "TEXT" in help and pages.
+// Without a descriptive name, a value would be "TEXT" in help and pages.
 void expect_named_values(const CommandDescription& command) {
   for (const ArgumentDescription& argument : command.arguments) {
     for (const char* unnamed : {"TEXT", "INT", "UINT", "FLOAT", "BOOLEAN"}) {

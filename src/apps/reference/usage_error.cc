@@ -15,7 +15,7 @@
 namespace leat {
 namespace {
 
-// Commands of other caches, file systems and shells.
+// Commands of other caches, file systems and shells, with the equivalent here.
 struct ForeignCommand {
   std::string_view word;
   std::string_view here;
@@ -88,7 +88,7 @@ std::optional<std::string> unknown_flag(const CommandDescription& command,
   return std::nullopt;
 }
 
-// The arguments that a command does not take, in the order in which they were given.
+// Returns the arguments that a command does not accept, in the given order.
 std::string unexpected(const CommandDescription& command, const std::string& list,
                        std::span<const char* const> words) {
   std::vector<std::string> extras;
@@ -101,7 +101,7 @@ std::string unexpected(const CommandDescription& command, const std::string& lis
                      extras.size() == 1 ? "is" : "are", usage_line(command));
 }
 
-// CLI11's sentence in the words of the other messages; itself where it is not known.
+// Rewrites CLI11's message in our form; returns it unchanged if it is unknown.
 std::string reword(const CommandDescription& command, const std::string& complaint,
                    std::span<const char* const> words) {
   static const std::regex required("(.+) is required");

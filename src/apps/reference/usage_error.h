@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a command line, in words that say what would be right.
+// Explains errors of a command line, with a suggestion.
 #pragma once
 
 #include <span>
@@ -10,10 +10,11 @@
 
 namespace leat {
 
-// Of a word that is no command: what other programs call by it, or the nearest command.
+// Explains a word that is no command: suggests the equivalent of another program's command, or the
+// nearest command.
 std::string explain_command(std::string_view word);
 
-// Of a command that does not take `words`; `complaint` is CLI11's.
+// Explains why a command rejects `words`; `complaint` is CLI11's message.
 std::string explain_usage(const CommandDescription& command, std::span<const char* const> words,
                           const std::string& complaint);
 

@@ -18,12 +18,12 @@
 namespace leat {
 namespace {
 
-// A path and some words around it.
+// Space for a path and some words.
 constexpr size_t kMessageBytesMax = 8192;
 constexpr size_t kRightsMax = 253;  // SCM_MAX_FD: descriptors in one message
-// More than any queue holds, and an end where somebody keeps on sending.
+// More than any queue holds; bounds the work if a process keeps sending.
 constexpr int kMessagesMax = 16384;
-constexpr char kUnnamed[] = "stored";  // as systemd calls them
+constexpr char kUnnamed[] = "stored";  // systemd's default name
 
 struct Message {
   bool store = false;
@@ -53,8 +53,8 @@ Message parse(std::string_view text) {
   return message;
 }
 
-// Who sent the message that is next; nothing where none waits. There is room for the sender only,
-// so no descriptor of a stranger becomes one of this process: closing it might take for ever.
+// Returns the sender of the next message; nothing if none is pending. The buffer has space for the
+// credentials only, so no foreign descriptor enters this process: closing it might block for ever.
 std::optional<pid_t> next_sender(int socket) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
   while (true) {
@@ -97,7 +97,7 @@ Result<DescriptorStore> DescriptorStore::open(size_t descriptors_max,
   store.descriptors_max_ = std::min(descriptors_max, kDescriptorsMax);
   store.say_ = std::move(say);
   store.socket_ = File(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Bound to no name it gets an abstract one from the kernel, unix(7).
+  // Without a name the kernel assigns an abstract one, unix(7).
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   socklen_t bytes = sizeof name;
@@ -151,8 +151,8 @@ void DescriptorStore::take_message(Said& said) {
   message.msg_controllen = sizeof control;
   const ssize_t n = recvmsg(fd(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0) return;
-  // Those that nothing below wants are closed here: that is how a sender knows that all before this
-  // message has been honoured (sd_notify_barrier(3)).
+  // Descriptors that no branch below keeps are closed here. By that a sender knows that all earlier
+  // messages were handled (sd_notify_barrier(3)).
   std::vector<File> files = descriptors_of(message);
   if ((message.msg_flags & MSG_TRUNC) != 0) {
     say_(fmt::format("a message of more than {} bytes was ignored", kMessageBytesMax));
@@ -178,7 +178,7 @@ void DescriptorStore::keep(const std::string& name, std::vector<File> files) {
     if (!add(name, std::move(file))) ++refused;
   }
   if (refused == 0) return;
-  // The name may be anything at all.
+  // The name may be arbitrary bytes.
   say_(fmt::format("{} descriptors named '{}' are not kept: {} of at most {} are", refused,
                    valid_descriptor_name(name) ? name : "?", stored_.size(), descriptors_max_));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescriptorStore: the keeper's side of runtime/kept_descriptors.h: descriptors by name, as a
-// process hands them over by the protocol of sd_notify(3). Takes messages of one process at a time,
-// never blocks, and holds no more than its bounds. Not thread-safe.
+// DescriptorStore: the keeper's side of runtime/kept_descriptors.h: file descriptors by name, sent
+// by a process in the protocol of sd_notify(3). Accepts messages of one process at a time, never
+// blocks, and is bounded. Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -24,47 +24,47 @@ struct StoredDescriptor {
 class DescriptorStore {
  public:
   static constexpr size_t kDescriptorsMax = 4096;
-  // Of all names and what separates them. They are one string of the next process's environment,
-  // for which the kernel takes 128 KiB.
+  // Bound of all names with separators. They form one string in the next process's environment, for
+  // which the kernel allows 128 KiB.
   static constexpr size_t kNameBytesMax = size_t{96} << 10;
 
-  // What was said beside what the store did itself.
+  // Notifications beside those that the store handles itself.
   struct Said {
     bool ready = false;  // READY=1
-    // X_LEAT_HANDING_OVER=1: about to end with kHandOver, though its status may never be known.
+    // X_LEAT_HANDING_OVER=1: the process is about to exit with kHandOver, though its status may
+    // never be known.
     bool handing_over = false;
-    std::string next = {};  // of the last X_LEAT_NEXT=: an absolute path, empty if there was none
+    std::string next = {};  // last X_LEAT_NEXT=: an absolute path, empty if there was none
   };
 
-  // `say` gets a line for each message of the process itself that could not be honoured. `path`:
-  // where the socket is to be, in a folder that is nobody else's, so that no stranger can take its
-  // place once this process is gone; what is there goes. Empty: an abstract name.
+  // Creates the socket. `say` receives a line for each message of the process that could not be
+  // honoured. `path`: the socket's place in a private folder, so that no other process can take it
+  // over later; an existing file is replaced. Empty: an abstract name.
   static Result<DescriptorStore> open(size_t descriptors_max,
                                       std::function<void(const std::string&)> say,
                                       const std::string& path = {});
 
-  // Readable while messages wait.
+  // Readable while messages are pending.
   int fd() const { return socket_.fd(); }
-  // For NOTIFY_SOCKET.
+  // The value of NOTIFY_SOCKET.
   const std::string& address() const { return address_; }
 
-  // Takes the messages that wait and honours those that `sender` sent, also before it died. Of
-  // those of others, which may be anybody's, nothing is looked at. May leave some if there are very
-  // many.
+  // Receives pending messages, and honours those that `sender` sent, also before its death. Ignores
+  // messages of other processes, which may be anyone. May leave some for the next call if there are
+  // very many.
   Said receive(pid_t sender);
 
-  // False, and `file` is closed, where it would be past a bound or the name cannot be given on.
+  // Returns false and closes `file` if it exceeds a bound, or if the name cannot be passed on.
   bool add(const std::string& name, File file);
-  // All of that name.
+  // Closes all descriptors of that name.
   void remove(const std::string& name);
 
-  // Closes those that report an error or that their peer has hung up, as /dev/fuse does once its
-  // connection has ended.
-  // Nobody waits for that to happen: the kernel wakes whoever waits on a /dev/fuse at each request
-  // of its mount, whatever it waits for. Measured with 20,000 lookups: 18,700 wake-ups.
+  // Closes descriptors that report an error or a hang-up, as /dev/fuse does once its connection has
+  // ended. It polls without waiting: the kernel wakes every waiter on a /dev/fuse at each request
+  // of its mount, whatever event it waits for. Measured with 20,000 lookups: 18,700 wake-ups.
   void drop_dead();
 
-  // In the order in which they came.
+  // In the order of their arrival.
   const std::vector<StoredDescriptor>& descriptors() const { return stored_; }
 
  private:
@@ -75,7 +75,7 @@ class DescriptorStore {
   File socket_;
   std::string address_;
   size_t descriptors_max_ = 0;
-  size_t name_bytes_ = 0;  // of stored_, a separator each
+  size_t name_bytes_ = 0;  // of all names in stored_, with a separator each
   std::function<void(const std::string&)> say_;
   std::vector<StoredDescriptor> stored_;
 };

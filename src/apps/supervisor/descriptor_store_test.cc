@@ -43,7 +43,7 @@ struct Pair {
     mine = File(fds[0]);
     given = File(fds[1]);
   }
-  // Whether all copies of `given` are closed.
+  // Returns whether all copies of `given` are closed.
   bool closed() const {
     pollfd asked{mine.fd(), 0, 0};
     return poll(&asked, 1, 0) == 1 && (asked.revents & POLLHUP) != 0;
@@ -71,7 +71,7 @@ class DescriptorStoreTest : public ::testing::Test {
   }
   void keep(const std::string& name) { ASSERT_TRUE(kept_.keep(name, memory_file(name).fd())); }
 
-  // As it comes, with these descriptors.
+  // Sends the text unchanged, with these descriptors.
   void send(const std::string& text, const std::vector<int>& fds = {}) {
     sockaddr_un name{};
     name.sun_family = AF_UNIX;

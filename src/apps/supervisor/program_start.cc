@@ -20,8 +20,8 @@ namespace {
 constexpr int kFirst = 3;  // SD_LISTEN_FDS_START
 constexpr int kCannotExecute = 127;
 
-// Copies of descriptors in consecutive places, not close-on-exec, until it goes; then what was in
-// these places is back.
+// Places copies of descriptors at consecutive numbers, not close-on-exec. The destructor restores
+// the previous descriptors.
 class Placement {
  public:
   static Result<Placement> at(int first, std::span<const int> sources);
@@ -31,7 +31,7 @@ class Placement {
 
  private:
   struct Before {
-    int copy = -1;  // past all the places; none: the place was free
+    int copy = -1;  // beyond all placed numbers; -1: the number was free
     int flags = 0;
   };
 
@@ -142,7 +142,7 @@ Result<pid_t> ProgramStart::spawn() const {
   const pid_t pid = fork();
   if (pid < 0) return error(status_from_errno(errno, "cannot start another process"));
   if (pid > 0) {
-    // As the child does; nobody knows which comes first.
+    // The child does the same; the order is undefined.
     setpgid(pid, pid);
     return pid;
   }

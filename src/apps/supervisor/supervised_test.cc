@@ -42,8 +42,8 @@ namespace {
 constexpr char kControl[] = "LEAT_TEST_CONTROL";  // path of the test's socket
 constexpr char kOptions[] = "LEAT_TEST_SUPERVISED";
 constexpr char kMayCloseAlive[] = "LEAT_TEST_MAY_CLOSE_ALIVE";
-constexpr int kPatienceMs = 60'000;  // then the test has failed
-constexpr int kLost = 3;             // exit status of a daemon whose test is gone
+constexpr int kPatienceMs = 60'000;  // on a timeout the test fails
+constexpr int kLost = 3;             // exit status of a daemon after its test has ended
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP};
 
 std::string variable(const char* name) {
@@ -87,7 +87,7 @@ std::string open_descriptors() {
   return fmt::format("{}", fmt::join(numbers, " "));
 }
 
-// A line of /proc/self/status.
+// Returns a line of /proc/self/status.
 std::string status_line(const std::string& name) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
@@ -96,7 +96,7 @@ std::string status_line(const std::string& name) {
   return "";
 }
 
-// One daemon: what it found, and then what it is told.
+// One daemon: reports its initial state, then executes commands.
 class Life {
  public:
   Life() {
@@ -200,7 +200,7 @@ class Life {
   File test_;
 };
 
-// What the test program is when a Supervised executes it; nothing else.
+// The role of the test program when a Supervised executes it; otherwise empty.
 TEST(SupervisedProcess, Daemon) {
   if (!variable(kControl).empty()) Life().live();
 }
@@ -283,7 +283,7 @@ Supervised::Supervised(const SupervisedOptions& options)
 }
 
 Supervised::~Supervised() {
-  // Daemons end when their connections do.
+  // Daemons end when their connections close.
   if (pid_ > 0) {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
@@ -323,10 +323,10 @@ void Supervised::spawn(const SupervisedOptions& options) {
   if (options.ready_fd >= 0) {
     posix_spawn_file_actions_adddup2(&files, writer.fd(), options.ready_fd);
   }
-  // What the program that runs the tests has left open.
+  // Closes what the test runner left open.
   for (int fd = 3; fd < options.ready_fd; ++fd) posix_spawn_file_actions_addclose(&files, fd);
   posix_spawn_file_actions_addclosefrom_np(&files, std::max(options.ready_fd + 1, 3));
-  // What a starter may leave to it, a daemon must not see.
+  // State that a parent may leave to the supervisor, and that a daemon must not inherit.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A supervisor that runs as a process of its own, over daemons that do what a test tells them. Both
-// are this test program, executed once more as one test of it; every daemon says by a socket what
-// it found when it was started, and then takes commands.
+// A supervisor in a process of its own, with daemons that a test controls. Both execute this test
+// program again, as one of its tests. Every daemon reports its initial state over a socket, and
+// then accepts commands.
 #pragma once
 
 #include <sys/types.h>
@@ -14,17 +14,17 @@
 
 namespace leat {
 
-// How the supervisor is started.
+// Options of the supervisor's start.
 struct SupervisedOptions {
-  int steady_ms = 3'600'000;  // whatever dies, dies quickly
+  int steady_ms = 3'600'000;  // every death counts as quick
   int restarts_max = 5;
   int pause_first_ms = 1;
-  int pause_max_ms = 0;          // 0: the supervisor's own
-  int end_patience_ms = 60'000;  // as long as it takes
-  std::string executable{};      // none: the program of the test
+  int pause_max_ms = 0;          // 0: the supervisor's default
+  int end_patience_ms = 60'000;  // practically unlimited
+  std::string executable{};      // empty: the program of the test
   int ready_fd = -1;             // the write end of Supervised::ready()
-  std::string manager{};         // its NOTIFY_SOCKET; none: it is nobody's service
-  bool may_close_alive = false;  // the daemons take the command `close-alive`
+  std::string manager{};         // its NOTIFY_SOCKET; empty: not a service
+  bool may_close_alive = false;  // the daemons accept the command `close-alive`
 };
 
 // The test's side of one daemon.
@@ -32,16 +32,16 @@ class SupervisedDaemon {
  public:
   explicit SupervisedDaemon(File connection);
 
-  // What it found, and what it was: "pid", "restarts", "left" (names, ':' between them), "notify"
-  // (its NOTIFY_SOCKET), "executable", "descriptors" (numbers), "blocked" and "ignored" (signals),
-  // "alive" (LEAT_ALIVE_FD). Empty where there is no such thing.
+  // Returns a value that the daemon reported at its start: "pid", "restarts", "left" (names,
+  // separated by ':'), "notify" (its NOTIFY_SOCKET), "executable", "descriptors" (numbers),
+  // "blocked" and "ignored" (signals), "alive" (LEAT_ALIVE_FD). Empty if it has none.
   const std::string& found(const std::string& what) { return found_[what]; }
   pid_t pid() { return std::stoi(found("pid")); }
 
-  // Commands, each with its answer:
-  //   keep NAME TEXT     a memfd that holds TEXT is kept
-  //   keep-path NAME P   the file P, opened to be written, is kept and closed
-  //   add NAME TEXT      what was left under NAME gets TEXT at its end → its text
+  // Sends a command and returns its reply:
+  //   keep NAME TEXT     keeps a memfd with TEXT
+  //   keep-path NAME P   opens the file P for writing, keeps it and closes it
+  //   add NAME TEXT      appends TEXT to the descriptor left under NAME → its text
   //   drop NAME          …
   //   say TEXT           …
   //   orphan MODE        leaves a child; MODE is `bare` (it holds no descriptor) or `heir` (it
@@ -51,10 +51,10 @@ class SupervisedDaemon {
   //   ping               → pong
   std::string command(const std::string& text);
   void ready() { command("say READY=1"); }
-  // And ends: `exit N` or `die` (by SIGKILL). Returns when its descriptors are closed.
+  // Ends the daemon: `exit N` or `die` (by SIGKILL). Returns when its descriptors are closed.
   void end(const std::string& how);
   void killed();
-  // What it says by itself: "signal N" for each SIGTERM, SIGINT and SIGHUP.
+  // Returns the next spontaneous message: "signal N" for each SIGTERM, SIGINT and SIGHUP.
   std::string next();
 
  private:
@@ -70,22 +70,22 @@ class Supervised {
   Supervised(const Supervised&) = delete;
 
   pid_t pid() const { return pid_; }
-  // The daemon that is started next.
+  // Returns the daemon that starts next.
   SupervisedDaemon daemon();
-  // Whether one has been started that daemon() did not give yet.
+  // Returns whether a daemon has started that daemon() has not returned yet.
   bool another() const;
-  // When it has ended: its exit status, or 128 + the signal's number.
+  // Waits for its end; returns its exit status, or 128 + the signal's number.
   int wait();
 
-  // What the supervisor said.
+  // Returns the supervisor's log.
   std::string log() const;
-  // Until it says that, `times` times in all.
+  // Waits until the log contains `text`, `times` times in total.
   void wait_for(const std::string& text, int times = 1) const;
 
-  // The read end of a pipe whose write end is `ready_fd` of the supervisor only.
+  // The read end of a pipe; only the supervisor has the write end, as its `ready_fd`.
   int ready() const { return ready_.fd(); }
   std::string path(const std::string& name) const { return directory_ + "/" + name; }
-  // Of this test program.
+  // Path of this test program.
   static std::string program();
 
  private:
@@ -97,12 +97,12 @@ class Supervised {
   pid_t pid_ = -1;
 };
 
-// A FIFO: daemons keep its write end, and the test sees when the last of these is closed.
+// A FIFO: daemons keep its write end, and the test sees when the last one is closed.
 class WatchedFifo {
  public:
   explicit WatchedFifo(std::string path);
   const std::string& path() const { return path_; }
-  bool closed() const;  // now
+  bool closed() const;  // at this moment
   void wait_until_closed() const;
   void stop_watching() { reader_ = File(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One loop over poll(2). There is always either a daemon, or a time at which the next one is
-// started, or the exit status of this process.
+// One loop over poll(2). At any time there is a daemon, or a time for the next start, or the exit
+// status of this process.
 #include "apps/supervisor/supervisor.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-// What this process has open beside what it keeps, and some more.
+// Descriptors of this process beside the kept ones, with a reserve.
 constexpr rlim_t kOwnDescriptors = 64;
 
 std::optional<int> number_in(const char* variable) {
@@ -48,20 +48,20 @@ std::optional<int> number_in(const char* variable) {
   return number;
 }
 
-// How many daemons there were before, if this process goes on with the work of another supervisor.
+// Returns the number of earlier daemons if this process continues the work of another supervisor.
 std::optional<int> taken_over() {
   if (number_in("LISTEN_PID") != getpid()) return {};
   return number_in("LEAT_RESTARTS");
 }
 
-// How a daemon ended, as waitpid(2) has it.
+// The end of a daemon, as in waitpid(2).
 struct End {
-  std::optional<int> status;  // none: nobody knows yet
+  std::optional<int> status;  // empty: not known yet
 
   bool exited_with(int code) const {
     return status && WIFEXITED(*status) && WEXITSTATUS(*status) == code;
   }
-  // As a shell says it.
+  // Returns the exit status in the form of shells.
   int exit_status() const {
     if (!status) return 128 + SIGKILL;
     return WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
@@ -81,9 +81,9 @@ class Supervisor {
  private:
   struct Daemon {
     pid_t pid = -1;
-    File alive;                                     // closed here once the daemon's end is
-    std::optional<Clock::time_point> overdue = {};  // until when it may take to end after that
-    std::optional<Clock::time_point> ready = {};    // since when
+    File alive;                                     // closed here once the daemon's end is closed
+    std::optional<Clock::time_point> overdue = {};  // deadline for its exit after that
+    std::optional<Clock::time_point> ready = {};    // time of READY=1
     bool told_to_end = false;
     bool handing_over = false;
     std::string next = {};
@@ -110,19 +110,19 @@ class Supervisor {
 
   SupervisorOptions options_;
   std::optional<DescriptorStore> store_;
-  // Who started this process as a service: systemd, or what speaks its protocol.
+  // The service manager of this process: systemd, or another one with its protocol.
   KeptDescriptors manager_;
   std::string manager_address_;
   File signals_;
-  std::optional<rlimit> limit_before_;  // of open files, where it was raised
+  std::optional<rlimit> limit_before_;  // limit of open files before it was raised
   std::optional<Daemon> daemon_;
   std::optional<Clock::time_point> next_start_;
   std::optional<int> exit_status_;
-  std::vector<pid_t> left_behind_;  // took longer to end than anybody waited
+  std::vector<pid_t> left_behind_;  // still running after `end_patience`
   int starts_ = 0;
   int quick_deaths_ = 0;  // in a row
   bool ready_once_ = false;
-  std::vector<int> waiting_signals_;  // for a daemon that is ready
+  std::vector<int> waiting_signals_;  // to forward once a daemon is ready
 };
 
 int Supervisor::run() {
@@ -150,7 +150,7 @@ Result<> Supervisor::set_up() {
   raise_limit();
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  // They are open twice while a program is started with them.
+  // Kept descriptors are open twice while a program starts with them.
   const rlim_t room = std::max(limit.rlim_cur, kOwnDescriptors) - kOwnDescriptors;
   LEAT_TRY(DescriptorStore store,
            DescriptorStore::open(room / 2, options_.say, options_.socket_path));
@@ -169,8 +169,7 @@ Result<> Supervisor::set_up() {
 }
 
 void Supervisor::take_signals() {
-  // Ignored, there would be no exit status; and a log that nobody reads any more is no reason to
-  // end.
+  // An ignored SIGCHLD would lose exit statuses; a log without a reader is no reason to end.
   signal(SIGCHLD, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
   sigset_t set;
@@ -250,7 +249,7 @@ void Supervisor::hear() {
   if (!daemon_) return;
   if (said.ready && !daemon_->ready) {
     daemon_->ready = Clock::now();
-    // Once: what comes later a service manager would take for the end of a reload.
+    // Once: a service manager would take a later one for the end of a reload.
     if (!ready_once_) tell_manager("READY=1");
     for (int number : std::exchange(waiting_signals_, {})) send_on(number);
   }
@@ -290,13 +289,13 @@ void Supervisor::on_signals() {
 
 void Supervisor::send_on(int number) {
   if (!daemon_->told_to_end) tell_manager("STOPPING=1");
-  // Not reaped yet, so the number is still its own.
+  // Not reaped yet, so its pid is still valid.
   daemon_->told_to_end = true;
   kill(daemon_->pid, number);
 }
 
 void Supervisor::reap() {
-  // Also the children of others that this process has got, as the first one in a container does.
+  // Includes orphans that this process has adopted, as the first process in a container does.
   int status = 0;
   pid_t pid = 0;
   while (!exit_status_ && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
@@ -310,7 +309,7 @@ void Supervisor::reap() {
 }
 
 void Supervisor::ended(End end) {
-  hear();  // what it sent in time
+  hear();  // messages that it sent in time
   if (daemon_->alive) read_alive();
   const Daemon dead = std::move(*daemon_);
   daemon_.reset();
@@ -321,7 +320,7 @@ void Supervisor::ended(End end) {
   const auto lived = dead.ready ? Clock::now() - *dead.ready : Clock::duration::zero();
   const bool killed = !end.status || WIFSIGNALED(*end.status);
   if (dead.told_to_end && anything_kept() && (handed_over || killed)) {
-    // What is kept is for a daemon to end in order.
+    // Kept descriptors need a daemon that ends in order.
     waiting_signals_.push_back(SIGTERM);
     if (handed_over) {
       next_start_ = Clock::now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The supervisor: a small process that keeps the daemon's descriptors and starts the next daemon
-// when one has died, so that what stands on the descriptors, mounts above all, outlives it.
+// The supervisor: a small process that keeps the daemon's file descriptors and starts the next
+// daemon when one has died. So mounts, which depend on the descriptors, outlive the daemon.
 #pragma once
 
 #include <chrono>
@@ -12,77 +12,81 @@
 
 namespace leat {
 
-// Exit status of a daemon that wants the next one to take over (EX_TEMPFAIL of sysexits.h). Only
-// after READY=1; before, it is a failure as any other.
+// Exit status of a daemon that requests a takeover by the next one (EX_TEMPFAIL of sysexits.h).
+// Valid only after READY=1; before, it is an ordinary failure.
 inline constexpr int kHandOver = 75;
 
 struct SupervisorOptions {
-  // argv of the daemon and of this process, [0] included.
+  // argv of the daemon and of this process, including [0].
   std::vector<std::string> daemon;
   std::vector<std::string> self;
-  // Path of both. An X_LEAT_NEXT=/path that the daemon said before it handed over goes before it,
-  // once: from then on it is what the new program gives here.
+  // Path of both programs. X_LEAT_NEXT=/path from a daemon before its hand-over replaces it, once;
+  // the new program passes its own path here.
   std::string executable;
-  // Inherited by the first daemon only, under the same number, and closed here as soon as that has
-  // been started: whoever started all this waits for its end of file. Ignored by a supervisor that
-  // took over from another, where the number may be that of something else; so must a daemon ignore
-  // it whose LEAT_RESTARTS is not 0, since all have the same argv.
+  // Inherited only by the first daemon, under the same number. Closed here as soon as that has
+  // started: the process that started the supervisor waits for its end of file. A supervisor that
+  // took over from another ignores it, since the number may belong to another file. All daemons
+  // have the same argv, so a daemon must ignore it if LEAT_RESTARTS is not 0.
   int ready_fd = -1;
-  // Where the daemon's messages come; empty: at an abstract address. See DescriptorStore::open.
+  // Socket for the daemon's messages; empty: an abstract address. See DescriptorStore::open.
   std::string socket_path = {};
-  // Held as long as this process lives, also when it executes another program; that finds it among
-  // what is kept, as `lock_name`.
+  // Held for the life of this process, also over an execve. The next program finds it among the
+  // kept descriptors, as `lock_name`.
   File lock = {};
   std::string lock_name = "leat-lock";
-  // A line for the log.
+  // Writes a line to the log.
   std::function<void(const std::string&)> say;
-  // A daemon that died before it was ready, or sooner than `steady` after that, died quickly: what
-  // its predecessors had not answered comes again at once, and it may be that of which they died.
-  // After so many quick deaths in a row no other is started.
+  // A death is quick if it comes before READY=1, or sooner than `steady` after it. The next daemon
+  // receives the requests that its predecessors did not answer, and one of these may be the cause.
+  // After this number of quick deaths in a row no further daemon starts.
   int restarts_max = 10;
   std::chrono::milliseconds steady{100};
-  // Before the start that follows the second quick death in a row; doubles up to `pause_max`. The
-  // first is followed at once.
+  // Pause after the second quick death in a row; doubles up to `pause_max`. The first one has no
+  // pause.
   std::chrono::milliseconds pause_first{100};
   std::chrono::milliseconds pause_max{5'000};
-  // For the exit status of a daemon whose sign of life has ended.
+  // Wait for the exit status of a daemon after its LEAT_ALIVE_FD was closed.
   std::chrono::milliseconds end_patience{1'000};
 };
 
-// Runs the daemon and the next ones until one ends by itself or no more are started; returns the
-// exit status for this process, which should end then. For a process that has no other threads and
-// does nothing else: it takes the signals, the children and the variables of the protocol for
-// itself.
+// Runs daemons one after the other until one ends by itself or no more are started. Returns the
+// exit status for this process, which should end then. The process must have no other threads and
+// no other purpose: this function takes over its signals, its children and the variables of the
+// protocol.
 //
-// A daemon has, beside the environment of this process: NOTIFY_SOCKET, LISTEN_PID, LISTEN_FDS,
-// LISTEN_FDNAMES and LEAT_ALIVE_FD, all for KeptDescriptors::from_environment(), and LEAT_RESTARTS,
-// the number of daemons before it. It leads a process group of its own, so that a terminal's Ctrl-C
-// reaches it once: SIGTERM, SIGINT, SIGHUP and SIGQUIT are sent on each time that they come. Where
-// something is kept, not before READY=1, since only a daemon that has taken it over can end it in
-// order; and where there is no daemon, the next one is started for that.
+// A daemon has these variables in addition to the environment of this process:
+// - NOTIFY_SOCKET, LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES and LEAT_ALIVE_FD, for
+//   KeptDescriptors::from_environment().
+// - LEAT_RESTARTS, the number of daemons before it.
 //
-// Where this process has a NOTIFY_SOCKET of its own, as a service of systemd's (Type=notify), it
-// says there READY=1 with its first daemon and STOPPING=1 with the first signal that it sends on.
-// What is executed in its place has the same.
+// A daemon leads a process group of its own, so that Ctrl-C of a terminal reaches it once. The
+// supervisor forwards each SIGTERM, SIGINT, SIGHUP and SIGQUIT. While descriptors are kept, it
+// waits for READY=1 first: only a daemon that has taken them over can end in order. Without a
+// daemon it starts the next one for that.
 //
-// A daemon is dead when it is reaped, or `end_patience` after its sign of life ended: one that was
-// killed may not be reaped while a thread of it waits in the kernel for an answer on a FUSE
-// connection, which only the next daemon can give. It still has all its descriptors then, with the
-// locks that stand on them. What it sent before its death is honoured. Then, whichever is first:
+// If this process has a NOTIFY_SOCKET of its own, as a systemd service has (Type=notify), it sends
+// READY=1 with its first daemon. With the first forwarded signal it sends STOPPING=1. A program
+// that is executed in its place does the same.
+//
+// A daemon counts as dead when it is reaped, or `end_patience` after its LEAT_ALIVE_FD was closed.
+// A killed one may not be reapable: a thread may wait in the kernel for a reply on a FUSE
+// connection, which only the next daemon can give. Such a process still has all its descriptors,
+// and the locks on them. Messages that it sent before its death are honoured. Then the first match
+// applies:
 //   a signal of the above was sent on    the end: its exit status, 128 + number of a signal that
 //                                        killed it; 0 for kHandOver
 //   exit status 0                        the end: 0
-//   kHandOver, or killed, after such a signal, while something is kept
-//                                        the next daemon, which gets the signal
-//   kHandOver after READY=1, or X_LEAT_HANDING_OVER=1 and a status that nobody knows
+//   kHandOver, or killed, after such a signal, while descriptors are kept
+//                                        the next daemon, which gets SIGTERM
+//   kHandOver after READY=1, or X_LEAT_HANDING_OVER=1 and an unknown status
 //                                        the next daemon at once; before, this process executes the
-//                                        next executable in its own place and hands all to it
-//   no descriptor is kept, and none ever said READY=1
+//                                        next executable in its own place and passes all to it
+//   no descriptor is kept, and no daemon ever sent READY=1
 //                                        the end: its exit status, or 128 + number of the signal
 //   restarts_max quick deaths in a row   the end: 1
-//   anything else                        the next daemon, after a pause if need be
-// At the end all
-// that was kept is closed, so that nobody waits for an answer that does not come.
+//   anything else                        the next daemon, after a pause if needed
+// At the end all kept descriptors are closed, so that no program waits for a reply that never
+// comes.
 int supervise(SupervisorOptions options);
 
 }  // namespace leat

@@ -110,7 +110,7 @@ TEST(Supervisor, ADaemonThatWasReadyOnceIsStartedAgainWithNothing) {
   first.end("exit 1");
   SupervisedDaemon second = supervised.daemon();
   EXPECT_EQ(second.found("left"), "");
-  // Also when it is not ready yet.
+  // Also before it is ready.
   second.end("exit 1");
   EXPECT_EQ(supervised.daemon().found("restarts"), "2");
 }
@@ -163,7 +163,7 @@ TEST(Supervisor, SignalsAreSentOnOnceEach) {
     EXPECT_EQ(daemon.next(), "signal " + std::to_string(number));
   }
   EXPECT_EQ(daemon.command("ping"), "pong");
-  // A terminal's Ctrl-C goes to the group.
+  // A terminal sends Ctrl-C to the process group.
   EXPECT_EQ(getpgid(supervised.pid()), supervised.pid());
   EXPECT_EQ(getpgid(daemon.pid()), daemon.pid());
   kill(-supervised.pid(), SIGINT);
@@ -217,7 +217,7 @@ TEST(Supervisor, ASignalInAPauseIsTheNextOnesAtOnce) {
     first.end("die");
   }
   supervised.daemon().end("die");
-  supervised.wait_for("in 5000 ms");  // no pause is longer
+  supervised.wait_for("in 5000 ms");  // the longest pause
   kill(supervised.pid(), SIGTERM);
   SupervisedDaemon third = supervised.daemon();
   third.ready();
@@ -278,12 +278,12 @@ TEST(Supervisor, AHandOverExecutesTheNextSupervisorInTheSamePlace) {
   EXPECT_EQ(second.found("left"), "table:fifo:table");
   EXPECT_EQ(second.command("add table +"), "a+");
   EXPECT_EQ(second.command("add table +"), "b+");
-  // 0, 1, 2, what is kept, and the sign of life.
+  // 0, 1, 2, the kept ones, and LEAT_ALIVE_FD.
   EXPECT_EQ(second.found("descriptors"), "0 1 2 3 4 5 6");
   second.ready();
   second.end("exit 75");
 
-  // Who says nothing of a next one is followed by its own kind.
+  // Without X_LEAT_NEXT the same program follows.
   SupervisedDaemon third = supervised.daemon();
   EXPECT_EQ(third.found("executable"), next);
   EXPECT_EQ(third.found("restarts"), "2");
@@ -297,26 +297,26 @@ TEST(Supervisor, AHandOverExecutesTheNextSupervisorInTheSamePlace) {
   EXPECT_TRUE(fifo.closed());
 }
 
-// The socket of a service manager.
+// The socket of a service manager in the test.
 class Manager {
  public:
   Manager() : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    // Abstract, and the kernel chooses the name.
+    // Abstract, with a name from the kernel.
     EXPECT_EQ(bind(socket_.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)), 0);
     socklen_t size = sizeof address;
     EXPECT_EQ(getsockname(socket_.fd(), reinterpret_cast<sockaddr*>(&address), &size), 0);
     address_ = "@" + std::string(address.sun_path + 1, size - sizeof(sa_family_t) - 1);
   }
   const std::string& address() const { return address_; }
-  // The next message that comes within a minute.
+  // Returns the next message; waits up to a minute.
   std::string next() {
     pollfd asked{socket_.fd(), POLLIN, 0};
     EXPECT_EQ(poll(&asked, 1, 60'000), 1) << "nothing was said";
     return now();
   }
-  // What has come; empty: nothing.
+  // Returns a pending message; empty if there is none.
   std::string now() {
     char text[4096];
     const ssize_t n = recv(socket_.fd(), text, sizeof text, MSG_DONTWAIT);
@@ -340,7 +340,7 @@ TEST(Supervisor, AServiceManagerHearsOfTheFirstStartAndOfTheEnd) {
   SupervisedDaemon second = supervised.daemon();
   second.ready();
   second.end("exit 75");
-  // Another program, in the same place.
+  // Another program, in the same process.
   SupervisedDaemon third = supervised.daemon();
   third.ready();
   EXPECT_EQ(third.command("ping"), "pong");
@@ -400,7 +400,7 @@ TEST(Supervisor, ChildrenOfADeadDaemonHoldUpNothing) {
     SupervisedDaemon first = supervised.daemon();
     first.command("keep a a");
     const pid_t orphan = std::stoi(first.command(std::string("orphan ") + mode));
-    // The heir holds the connection as well.
+    // The orphan holds the connection as well.
     EXPECT_EQ(kill(first.pid(), SIGKILL), 0);
     EXPECT_EQ(supervised.daemon().found("left"), "a");
     EXPECT_EQ(kill(orphan, SIGKILL), 0) << "it lived on";
@@ -500,7 +500,7 @@ TEST(Supervisor, ADaemonStartsWithNothingOfItsStarter) {
     SupervisedDaemon daemon = supervised.daemon();
     EXPECT_EQ(daemon.found("descriptors"), life == 0 ? "0 1 2 3" : "0 1 2 3 4");
     EXPECT_EQ(daemon.found("blocked"), "0000000000000000");
-    // Those of the C library, 32 and 33, are its own business.
+    // Signals 32 and 33 belong to the C library.
     EXPECT_EQ(std::stoull(daemon.found("ignored"), nullptr, 16) & ~0x180000000ull, 0u);
     if (life == 0) daemon.command("keep a a");
     daemon.killed();
@@ -513,7 +513,7 @@ TEST(Supervisor, AStoppedDaemonIsNotDead) {
   daemon.command("keep a a");
   daemon.ready();
   kill(daemon.pid(), SIGSTOP);
-  kill(supervised.pid(), SIGTERM);  // which it sees once it has seen that
+  kill(supervised.pid(), SIGTERM);  // handled after the daemon's stop
   kill(daemon.pid(), SIGCONT);
   EXPECT_EQ(daemon.next(), "signal 15");
   EXPECT_EQ(daemon.command("ping"), "pong");

@@ -21,14 +21,14 @@ using Time = std::chrono::steady_clock::time_point;
 
 constexpr std::chrono::nanoseconds kIntervalMin = 100ms;
 constexpr std::chrono::nanoseconds kIntervalMax = 1h;
-// What + and - go through.
+// Intervals that + and - select.
 constexpr std::array<std::chrono::nanoseconds, 10> kIntervals = {100ms, 200ms, 500ms, 1s,  2s,
                                                                  5s,    10s,   30s,   60s, 5min};
-// A daemon that is stopped or hangs holds the screen's keys up for as long.
+// A hanging daemon blocks the screen's keys for at most this time.
 constexpr auto kPatience = 1s;
-// Between looks while no daemon answers.
+// Polling interval while no daemon responds.
 constexpr std::chrono::nanoseconds kLookAgain = 250ms;
-// Daemons that may follow each other under --once before it gives up.
+// Restarts of the daemon before --once gives up.
 constexpr int kDaemonsMax = 5;
 
 const std::vector<std::string> kHelp = {
@@ -50,7 +50,7 @@ class TopShow {
   TopShow(DaemonClient& client, std::chrono::nanoseconds interval, bool utf8)
       : feed_(client), runtime_(client.runtime()), interval_(interval), utf8_(utf8) {}
 
-  // Until it is told to end; by which signal, 0: by none.
+  // Runs until the user or a signal ends it. Returns the signal; 0: none.
   int run(TopScreen& screen, TopLook first) {
     last_ = std::move(first);
     if (auto kept = feed_.history(kPatience)) {
@@ -92,7 +92,7 @@ class TopShow {
     last_ = std::move(now);
   }
 
-  // Whether the time of the next look is another one now.
+  // Returns whether the key changes the time of the next sample.
   bool on_key(int key) {
     switch (key) {
       case 'p':
@@ -183,8 +183,8 @@ class TopCommand : public Command {
     }
     const bool utf8 = use_terminal_locale();
     if (once_ || json || isatty(STDOUT_FILENO) != 1) return show_once(interval, utf8);
-    // A daemon that is about to come is waited for with another client, while signals still end the
-    // command: the one that goes on looking starts its threads when they are held back.
+    // Another client waits for a daemon that is starting, while signals still end the command. The
+    // client for the screen creates its threads when signals are blocked.
     LEAT_TRY(TopLook first, first_look());
     LEAT_TRY(int ended_by, show(interval, utf8, std::move(first)));
     if (ended_by != 0) TerminalSignals::die_of(ended_by);
@@ -225,7 +225,7 @@ class TopCommand : public Command {
     return TopFeed(client).look();
   }
 
-  // The signal that ended it, or 0.
+  // Returns the signal that ended it, or 0.
   static Attempt<int> show(std::chrono::nanoseconds interval, bool utf8, TopLook first) {
     TerminalSignals signals;
     DaemonClient client(runtime_directory());

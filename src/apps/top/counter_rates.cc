@@ -13,7 +13,7 @@ bool has_all(const Labels& labels, const Labels& wanted) {
   });
 }
 
-// The value that begins behind the quote at `at`; `at` is behind its closing quote then.
+// Returns the value after the quote before `at`, and moves `at` behind its closing quote.
 std::string quoted(std::string_view text, size_t& at) {
   std::string value;
   for (; at < text.size() && text[at] != '"'; ++at) {

@@ -4,7 +4,7 @@
 namespace leat {
 namespace {
 
-// What is only shown beside the figures: an item that cannot be read is left out.
+// Reads secondary data: skips items that cannot be parsed.
 template <class T>
 std::vector<T> items_of(const std::optional<Json>& answer, const char* name) {
   std::vector<T> items;
@@ -29,7 +29,7 @@ Attempt<TopLook> TopFeed::look() {
   TopLook look = look_with(std::move(status));
   LEAT_TRY(Json jobs, client_.get("/v1/jobs"));
   look.jobs = items_of<JobView>(jobs, "jobs");
-  // A daemon of the version before has no such list.
+  // A daemon of the previous version has no such list.
   if (auto slow = client_.get("/v1/slow")) look.slow = items_of<SlowView>(*slow, "operations");
   return look;
 }

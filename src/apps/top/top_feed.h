@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TopFeed: looks at the daemon again and again, also past the end of one daemon and the start of
-// the next.
+// TopFeed: samples the daemon repeatedly, also across a restart of the daemon.
 #pragma once
 
 #include <optional>
@@ -14,11 +13,12 @@ class TopFeed {
  public:
   explicit TopFeed(DaemonClient& client) : client_(client) {}
 
-  // Waits for a daemon that is about to come; the usual failure where none runs.
+  // Waits for a daemon that is starting. Returns the usual error if none runs.
   Attempt<TopLook> look();
-  // The same within about `patience`, whatever the daemon does: none, then.
+  // The same with a timeout of about `patience`; returns nothing then.
   std::optional<TopLook> glance(Clock::duration patience);
-  // The daemon's last hour. None within about `patience`, and of a daemon that keeps none.
+  // Returns the daemon's last hour. Nothing after about `patience`, or from a daemon that keeps
+  // none.
   std::optional<HistoryView> history(Clock::duration patience);
 
  private:

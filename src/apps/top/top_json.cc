@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sample as `leat top --json` prints it (docs/schemas/top.json).
+// A sample in the form of `leat top --json` (docs/schemas/top.json).
 #include "apps/top/top_sample.h"
 #include "http/json_fields.h"
 

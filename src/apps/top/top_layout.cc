@@ -17,7 +17,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kBarColumns = 20;
-// Of the overview; the view `slow` has all that there are.
+// In the overview; the view `slow` shows all.
 constexpr size_t kSlowShown = 10;
 constexpr std::array kSteps = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::string_view kAsciiSteps = "_.-=+*%#";
@@ -42,7 +42,7 @@ std::string mean_text(const std::optional<double>& seconds) {
   return seconds ? format_seconds(*seconds) : "-";
 }
 
-// Time of day as the reader's clock has it; the day, too, where it was another one.
+// Returns the local time of day, with the date if it is not today.
 std::string clock_text(WallTime time, WallTime now) {
   auto parts_of = [](WallTime of) {
     const std::time_t seconds =
@@ -65,13 +65,13 @@ void append(Lines& lines, const TextTable& table) {
   }
 }
 
-// A heading, then a table that is left out when it has no row but its head.
+// Appends a heading and a table; omits both if the table has only its header.
 void append_part(Lines& lines, const TextTable& table) {
   lines.emplace_back();
   append(lines, table);
 }
 
-// A rate of nothing is no figure while the kernel reads files by itself.
+// A rate of 0 means nothing while files are in passthrough.
 std::string program_rate(double bytes_per_second, bool kernel_reads) {
   const bool silent = bytes_per_second <= 0 && kernel_reads;
   return silent ? "not counted" : format_byte_rate(bytes_per_second);
@@ -241,7 +241,7 @@ std::string bar(double share, const TopStyle& style, size_t columns) {
   constexpr size_t kEighths = 8;
   static constexpr std::array kParts = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   share = std::clamp(share, 0.0, 1.0);
-  // What is not nothing is seen.
+  // A non-zero share is always visible.
   const auto eighths = static_cast<size_t>(
       std::max(std::round(share * static_cast<double>(columns * kEighths)), share > 0 ? 1.0 : 0.0));
   size_t full = eighths / kEighths, used = full;

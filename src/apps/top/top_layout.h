@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sample as lines of text, for the screen and for --once. Plain functions: what a terminal is
-// they do not know.
+// A sample as lines of text, for the screen and for --once. Pure functions that do not depend on a
+// terminal.
 #pragma once
 
 #include <chrono>
@@ -24,9 +24,9 @@ class TopHistory {
   static constexpr size_t kSeconds = 60;
 
   void add(Time at, double seconds, double bytes_per_second);
-  // Begins with what the daemon kept itself; nothing may have been added before.
+  // Starts with the history that the daemon kept; call before any add().
   void begin_with(const HistoryView& history, Time now);
-  // One value a second, the oldest first; none where nothing was seen.
+  // Returns one value a second, oldest first; nothing for seconds without a sample.
   std::vector<std::optional<double>> by_second(Time now) const;
 
  private:
@@ -38,13 +38,13 @@ class TopHistory {
 };
 
 struct TopStyle {
-  bool utf8 = true;  // else ASCII alone
+  bool utf8 = true;  // false: ASCII only
   size_t columns = 100;
 };
 
-// "█████▌    " or "#####     ", `columns` wide; `share` is 0 to 1.
+// Returns "█████▌    " or "#####     ", `columns` wide; `share` is 0 to 1.
 std::string bar(double share, const TopStyle& style, size_t columns);
-// "▁▂▃▅▇█", of the largest value; the newest `columns` of them, or all.
+// Returns "▁▂▃▅▇█", relative to the largest value, for the newest `columns` values or all.
 std::string sparkline(const std::vector<std::optional<double>>& values, const TopStyle& style,
                       size_t columns);
 
@@ -53,7 +53,7 @@ std::string format_byte_rate(double bytes_per_second);
 std::string format_rate(double per_second);
 std::string format_seconds(double seconds);
 
-// Without control characters, but lines may be longer than the style's columns: names are not cut
+// Returns lines without control characters. They may exceed the style's columns: names are not cut
 // here. `history` may be empty.
 std::vector<std::string> top_lines(const TopSample& sample, TopView view, const TopStyle& style,
                                    const std::vector<std::optional<double>>& history);

@@ -24,7 +24,8 @@ std::optional<double> mean(double sum, double count) {
   return sum / count;
 }
 
-// As the console counts them: files on local disks are read where they are and are in neither part.
+// The console uses the same definition: files on local disks are read directly and count in neither
+// part.
 std::optional<double> hit_share(const CounterRates& rates) {
   auto part = [&](const char* origin) {
     return rates.growth("leat_fetch_bytes_total", {{"origin", origin}});
@@ -129,7 +130,7 @@ void add_state(const CounterRates& rates, const HostStatus& status, TopSample& s
 
 std::optional<TopSample> sample_between(const TopLook& before, const TopLook& after) {
   const double seconds = std::chrono::duration<double>(after.at - before.at).count();
-  // A process number may come again; a daemon gets no younger.
+  // A pid may be reused, but the uptime of a daemon never decreases.
   if (seconds <= 0 || before.status.pid != after.status.pid ||
       after.status.uptime_seconds < before.status.uptime_seconds) {
     return std::nullopt;

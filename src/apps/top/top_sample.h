@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TopSample: what a daemon did between two looks at it, as `leat top` shows it. Plain data and
-// plain functions; who looks is top_feed.h.
+// TopSample: activity of a daemon between two samples, as `leat top` shows it. Plain data and pure
+// functions; top_feed.h fetches the samples.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace leat {
 
-// At one moment.
+// The state at one moment.
 struct TopLook {
   std::chrono::steady_clock::time_point at{};
   WallTime time{};
@@ -33,36 +33,36 @@ struct TopSample {
     double requests_per_second = 0;
   };
   struct Store {
-    std::string store{}, store_id{};  // "s3://bucket"; tells equal names apart
-    double requests_per_second = 0;   // each attempt for itself
+    std::string store{}, store_id{};  // "s3://bucket"; store_id distinguishes equal names
+    double requests_per_second = 0;   // each attempt counts
     double bytes_per_second = 0;
-    std::optional<double> mean_seconds{};  // none: no request ended
+    std::optional<double> mean_seconds{};  // empty: no request ended
   };
   struct Folder {
-    std::string path{}, source{};  // the source is empty where it is mounted no more
+    std::string path{}, source{};  // the source is empty if it is no longer mounted
     double bytes_per_second = 0;
     double reads_per_second = 0;
     double errors_per_second = 0;
-    std::optional<double> mean_seconds{};  // of reads that waited
-    uint64_t passthrough_files = 0;        // open now; their reads are in no figure
+    std::optional<double> mean_seconds{};  // of reads that did not return inline
+    uint64_t passthrough_files = 0;        // open now; their reads are in no number
   };
 
-  WallTime time{};     // of the second look
-  double seconds = 0;  // between the looks
+  WallTime time{};     // of the second sample
+  double seconds = 0;  // between the samples
   std::string version{};
   int pid = 0;
   uint64_t restarts = 0;
   double uptime_seconds = 0;
 
-  double bytes_per_second = 0;         // handed to programs by the daemon, of all origins
-  double loaded_bytes_per_second = 0;  // from stores, for readers, look-ahead and jobs
+  double bytes_per_second = 0;         // from the daemon to programs, all origins
+  double loaded_bytes_per_second = 0;  // from stores, for readers, prefetch and jobs
   std::vector<Origin> origins{};
-  std::optional<double> hit_share{};  // of bytes of stores; none: nothing was read
+  std::optional<double> hit_share{};  // share of cached bytes; empty: nothing was read
   double requests_per_second = 0;
   std::vector<Operation> operations{};
   double retries_per_second = 0, throttled_per_second = 0, failed_per_second = 0;
-  std::vector<Store> stores{};    // by name
-  std::vector<Folder> folders{};  // who reads most comes first
+  std::vector<Store> stores{};    // sorted by name
+  std::vector<Folder> folders{};  // largest readers first
 
   uint64_t rss_bytes = 0, memory_bytes = 0, memory_bytes_max = 0;
   uint64_t cache_used_bytes = 0, cache_capacity_bytes = 0;
@@ -71,15 +71,15 @@ struct TopSample {
   uint64_t passthrough_opens = 0;  // since the daemon started
   double passthrough_opens_per_second = 0;
   uint64_t passthrough_files = 0;  // open now
-  std::vector<JobView> jobs{};     // that run
+  std::vector<JobView> jobs{};     // running ones
   std::vector<SlowView> slow{};
 
-  // Whether programs have files that the kernel reads by itself. No interface of the kernel counts
-  // these bytes, so a rate of 0 does not mean that nothing is read.
+  // Returns whether programs have files in passthrough. No kernel interface counts those bytes, so
+  // a rate of 0 does not mean that nothing is read.
   bool kernel_reads() const { return passthrough_files > 0 || passthrough_opens_per_second > 0; }
 };
 
-// None where the looks are at two daemons, or at the same moment.
+// Returns nothing if the samples come from two daemons, or from the same moment.
 std::optional<TopSample> sample_between(const TopLook& before, const TopLook& after);
 
 Json to_json(const TopSample& sample);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: ncurses' own signal handlers never run, since all that it would handle is blocked and
-// read from a signalfd; so the terminal is changed by this thread alone.
+// Invariant: ncurses' own signal handlers never run, since their signals are blocked and read from
+// a signalfd. So only this thread changes the terminal.
 #include "apps/top/top_screen.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ sigset_t signal_set() {
   return set;
 }
 
-// As wide as fits into `columns`; what the locale cannot decode is shown as '?'.
+// Returns the part that fits into `columns`; shows undecodable bytes as '?'.
 std::wstring fitting(const std::string& text, int columns) {
   std::wstring fits;
   std::mbstate_t state{};
@@ -151,7 +151,7 @@ void TopScreen::draw(const std::vector<std::string>& lines, const std::string& l
   const int rows = getmaxy(stdscr), width = getmaxx(stdscr);
   werase(stdscr);
   auto put = [&](int row, const std::string& text, bool bold) {
-    // The last cell of the last row would scroll.
+    // Writing the last cell of the last row would scroll.
     const std::wstring fits = fitting(text, row == rows - 1 ? width - 1 : width);
     if (bold) wattron(stdscr, A_BOLD);
     mvwaddnwstr(stdscr, row, 0, fits.c_str(), static_cast<int>(fits.size()));
@@ -167,7 +167,7 @@ void TopScreen::draw(const std::vector<std::string>& lines, const std::string& l
 ScreenEvent TopScreen::wait_until(std::chrono::steady_clock::time_point when) {
   using Kind = ScreenEvent::Kind;
   for (;;) {
-    // Keys that ncurses has read already wake nobody.
+    // Keys that ncurses has read already do not wake poll().
     if (const int key = keys_ ? wgetch(stdscr) : ERR; key != ERR) {
       return {.kind = Kind::kKey, .value = key};
     }
@@ -210,7 +210,7 @@ void TopScreen::suspend() {
   come_back();
 }
 
-// After another program had the terminal, or its size has changed.
+// Redraws after another program used the terminal, or its size changed.
 void TopScreen::come_back() {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0) {

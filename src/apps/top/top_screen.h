@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TopScreen: a full-screen terminal by ncurses: lines out, keys and signals in. One at a time in a
-// process. Whatever ends it, the terminal is as it was before.
+// TopScreen: a full-screen terminal with ncurses: lines out, keys and signals in. One per process
+// at a time. Restores the terminal however it ends.
 #pragma once
 
 #include <chrono>
@@ -9,12 +9,12 @@
 
 #include "apps/command.h"
 
-struct screen;  // ncurses' own
+struct screen;  // of ncurses
 
 namespace leat {
 
-// Signals of a terminal's program, held back from the moment it is made, so it stands before any
-// thread is started: they come as events of the screen and never between two lines.
+// Blocks the signals of a terminal program from its creation, so create it before any thread. They
+// become events of the screen and never interrupt a line.
 class TerminalSignals {
  public:
   TerminalSignals();
@@ -22,9 +22,9 @@ class TerminalSignals {
   TerminalSignals(const TerminalSignals&) = delete;
 
   int descriptor() const { return descriptor_; }
-  // The next one, 0 when none has come.
+  // Returns the next signal, 0 if none has arrived.
   int take();
-  // Ends the process as `signal` does by itself.
+  // Ends the process with the default action of `signal`.
   [[noreturn]] static void die_of(int signal);
 
  private:
@@ -38,13 +38,13 @@ struct ScreenEvent {
 
 class TopScreen {
  public:
-  // kUnsupported where the terminal's type is not known, or cannot be drawn on.
+  // kUnsupported if the terminal's type is unknown, or cannot be drawn on.
   static Attempt<std::unique_ptr<TopScreen>> open(TerminalSignals& signals);
   ~TopScreen();
   TopScreen(const TopScreen&) = delete;
 
   size_t columns() const;
-  // The first and the last line stand out. What does not fit is cut.
+  // Highlights the first and the last line. Cuts what does not fit.
   void draw(const std::vector<std::string>& lines, const std::string& last);
   ScreenEvent wait_until(std::chrono::steady_clock::time_point when);
 
@@ -59,7 +59,7 @@ class TopScreen {
   const bool keys_;  // standard input is a terminal
 };
 
-// Whether the locale shows what ASCII has not. Sets the process's locale to the user's.
+// Sets the process's locale to the user's. Returns whether it shows characters beyond ASCII.
 bool use_terminal_locale();
 
 }  // namespace leat

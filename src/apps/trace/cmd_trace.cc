@@ -29,7 +29,7 @@ namespace {
 
 constexpr auto kLookAgain = std::chrono::milliseconds(200);
 constexpr auto kPatience = std::chrono::seconds(2);
-// What a program asked for comes in several requests of the kernel.
+// The kernel may split a program's read into several requests.
 constexpr auto kRestComes = std::chrono::milliseconds(300);
 constexpr uint64_t kReadMax = 64 * kMiB;
 
@@ -37,9 +37,9 @@ bool is_read(const RequestView& request) {
   return request.operation == "read" || request.operation == "list";
 }
 
-// Of the caller's own read of the folder.
+// The command's own read of the folder.
 struct OwnRead {
-  uint64_t bytes = 0;  // entries, of a directory
+  uint64_t bytes = 0;  // entries if it is a directory
   double seconds = 0;
   bool directory = false;
 };
@@ -94,8 +94,8 @@ class TraceCommand : public Command {
     return {};
   }
 
-  // The last name is left to the read, so that its being looked up is seen; but where it is a link
-  // from elsewhere.
+  // Leaves the lookup of the last name to the read, so that it is traced. Exception: a link from
+  // outside.
   Attempt<> find_in_mounts(DaemonClient& client) {
     if (is_store_url(path_)) {
       LEAT_CHECK_OK(path_in_mounts("trace", path_));
@@ -145,7 +145,7 @@ class TraceCommand : public Command {
       const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
       if (file < 0) return failed("open");
       const auto offset = static_cast<off_t>(offset_bytes_);
-      // What the kernel has of it would be answered without us.
+      // Drop the kernel's cached pages, which would be read without the daemon.
       ::posix_fadvise(file, offset, static_cast<off_t>(size_bytes_), POSIX_FADV_DONTNEED);
       std::vector<char> buffer(size_bytes_);
       const ssize_t got = ::pread(file, buffer.data(), buffer.size(), offset);

@@ -28,7 +28,7 @@ std::string nanoseconds(WallTime begin, double seconds) {
 struct Ids {
   const std::function<uint64_t()>& random;
 
-  // Neither may be all zeros.
+  // Neither id may be all zeros.
   std::string trace() const { return fmt::format("{:016x}{:016x}", random() | 1, random()); }
   std::string span() const { return fmt::format("{:016x}", random() | 1); }
 };
@@ -67,7 +67,7 @@ void add_spans(const std::string& path, const RequestView& request, const Ids& i
         {"name", view.what},
         {"kind", kKindInternal},
         {"startTimeUnixNano", nanoseconds(request.time, view.begin)},
-        // One that was not over ends with the request.
+        // A span without an end ends with the request.
         {"endTimeUnixNano",
          nanoseconds(request.time, view.seconds ? view.begin + *view.seconds : request.seconds)}};
     if (!view.note.empty())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces in the JSON of OpenTelemetry's protocol (OTLP 1.x, ExportTraceServiceRequest), as
-// collectors take them at /v1/traces and as tools read them from a file.
+// Traces in the JSON of OpenTelemetry's protocol (OTLP 1.x, ExportTraceServiceRequest). Collectors
+// accept it at /v1/traces, and tools read it from a file.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ struct OtlpResource {
   std::string host{};
 };
 
-// Each request is a trace of its own with one root span. `random` gives bytes for ids.
+// Each request is a separate trace with one root span. `random` gives bytes for ids.
 Json to_otlp(const std::string& path, const std::vector<RequestView>& requests,
              const OtlpResource& resource, const std::function<uint64_t()>& random);
 

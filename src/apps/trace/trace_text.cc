@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// Wide enough for some seconds, so that the columns of several requests stand below each other.
+// Wide enough for several seconds, so that the columns of requests align.
 std::string milliseconds(double seconds) {
   return fmt::format("{:7.1f}", seconds * 1e3);
 }
@@ -47,7 +47,7 @@ class Writer {
   void write_below(std::optional<uint64_t> parent, const std::string& indent) {
     std::vector<size_t> places;
     for (size_t i = 0; i < request_.spans.size(); ++i) {
-      // What names itself or one behind it, which none does, would never end.
+      // A span always follows its parent. Skip malformed ones, which would recurse for ever.
       const SpanView& span = request_.spans[i];
       if (span.parent == parent && (!span.parent || *span.parent < i)) places.push_back(i);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace as people read it: a line for each span, indented below what it was part of.
+// A trace for people: one line a span, indented below its parent.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace leat {
 
-// "read of 128.0 KiB at 0" and below it, each with begin and length in milliseconds, its spans in
-// the order of their beginnings.
+// Returns "read of 128.0 KiB at 0" and below it the spans, each with start and duration in
+// milliseconds, sorted by start.
 std::string trace_text(const RequestView& request);
 
 }  // namespace leat
