@@ -22,7 +22,7 @@ Error wrong(std::string reason) {
   return error(StatusCode::kInvalidArgument, std::move(reason));
 }
 
-// One record's members as they come.
+// Collects the members of one record.
 class RecordSink : public FlatJsonSink {
  public:
   Result<> member(std::string_view name, const FlatJsonValue& value) override {
@@ -102,7 +102,7 @@ uint32_t part_status(const Status& status, bool only_if_cached) {
   return static_cast<uint32_t>(not_cached ? kHttpNotCached : peer_error_http(status.code()));
 }
 
-// Heads and errors of an answer, one after another, and where each part's end.
+// Encoded part headers and errors of an answer, and the end of each part in `text`.
 struct Frames {
   RecordWriter text;
   std::vector<size_t> ends;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bodies of POST /peer/v1/batch: several small reads asked for, and answered, together. Format:
-// docs/formats/peer-protocol.md. Payloads are not copied either way.
+// Bodies of POST /peer/v1/batch: several small reads in one request and one answer. Format:
+// docs/formats/peer-protocol.md. Neither direction copies payloads.
 #pragma once
 
 #include <span>
@@ -17,23 +17,25 @@ namespace leat {
 
 inline constexpr char kBatchPath[] = "/peer/v1/batch";
 inline constexpr size_t kBatchRecordsMax = 1024;
-inline constexpr uint64_t kBatchBytesMax = 16 * kMiB;        // asked for together
-inline constexpr uint64_t kBatchRecordBytesMax = 24 * kKiB;  // of one record's JSON
-inline constexpr uint64_t kBatchRequestBytesMax = 4 * kMiB;  // of a request's body
+inline constexpr uint64_t kBatchBytesMax = 16 * kMiB;        // sum of the ranges of one batch
+inline constexpr uint64_t kBatchRecordBytesMax = 24 * kKiB;  // JSON of one record
+inline constexpr uint64_t kBatchRequestBytesMax = 4 * kMiB;  // body of a request
 
-// In the order of the requests: bytes, or why there are none.
+// In the order of the requests: the bytes, or the error of that record.
 using BatchAnswer = std::vector<Result<Bytes>>;
 
-// Whether they fit one batch. Their terms do not stand in the body: they are those of the whole.
+// Checks that the requests fit one batch. The body does not carry their terms; the terms of the
+// batch request apply to all.
 Result<> check_batch(std::span<const PeerReadRequest> requests);
 std::string encode_batch(std::span<const PeerReadRequest> requests);
-// At least one. kInvalidArgument says which record is wrong; one bad record ends all of it.
+// Returns at least one request. kInvalidArgument names the bad record; one bad record fails the
+// whole batch.
 Result<std::vector<PeerReadRequest>> decode_batch(std::string_view body);
 
-// `only_if_cached`: as the request said, for the status of what is not cached.
+// `only_if_cached` is the flag of the request; it selects the HTTP status for uncached records.
 Bytes encode_batch_answer(const BatchAnswer& answer, bool only_if_cached);
-// `body` stays as long as any of the parts. kInvalidArgument where it is not an answer to
-// `requests`: another number of parts, or other lengths than were asked for.
+// The returned parts share the memory of `body`. kInvalidArgument if `body` is no answer to
+// `requests`: the number of parts or a length differs.
 Result<BatchAnswer> decode_batch_answer(const Bytes& body,
                                         std::span<const PeerReadRequest> requests);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a batch or as an answer to one: refused, or read to what is written again.
+// Decodes any bytes as a batch and as its answer: an error, or a value that survives a round trip.
 #include "peer/batch.h"
 
 #include "base/check.h"
@@ -50,7 +50,7 @@ void decode_answer(const Bytes& body) {
   }
 }
 
-// In two pieces, as it may come.
+// Splits the body in two, as it may arrive.
 Bytes in_pieces(std::string_view text) {
   Bytes body = Bytes::copy_of(text.substr(0, text.size() / 2));
   body.append(Bytes::copy_of(text.substr(text.size() / 2)));

@@ -29,7 +29,7 @@ std::string first_record() {
          R"("size":9,"offset":2,"bytes":3)";
 }
 
-// In pieces of `piece` bytes, as an answer may come.
+// Splits the text into pieces of `piece` bytes, as an answer may arrive.
 Bytes in_pieces(const std::string& text, size_t piece) {
   Bytes all;
   for (size_t at = 0; at < text.size(); at += piece) {
@@ -97,7 +97,7 @@ TEST(Batch, PartsLieInTheAnswer) {
   ASSERT_TRUE(parts);
   EXPECT_EQ((*parts)[0]->slices()[0].data, body.slices()[0].data + 8);
   EXPECT_EQ((*parts)[1]->slices()[0].data, body.slices()[0].data + 19);
-  // What is answered is not copied, either.
+  // Encoding does not copy payloads, either.
   const Bytes payload = Bytes::copy_of("ccc");
   EXPECT_EQ(encode_batch_answer({payload}, false).slices()[1].data, payload.slices()[0].data);
 }

@@ -43,7 +43,7 @@ Task<> ChangeCrier::tell_all(Activity::Token token) {
   for (const WorkerId& other : begun) executor_.spawn(tell_one(token.another(), other));
 }
 
-// Nothing: all is told, and whoever has more begins anew.
+// Returns nothing if all changes were sent; the worker's entry is removed then.
 std::vector<PeerChange> ChangeCrier::take(const WorkerId& other) {
   std::lock_guard lock(mutex_);
   const auto letter = letters_.find(other);
@@ -61,7 +61,7 @@ bool ChangeCrier::put_back(const WorkerId& other, std::vector<PeerChange> change
     for (PeerChange& change : changes) waiting.add(std::move(change));
     return true;
   }
-  // It may have come back since: what is waiting then is of after that.
+  // The worker may have returned meanwhile; then the pending changes are newer.
   if (!waiting.empty()) return true;
   letters_.erase(letter);
   return false;

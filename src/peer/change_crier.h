@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChangeCrier: tells all other workers, and so the clients of all, what this one has found changed.
-// What comes within a moment is told together. Who does not answer keeps nobody else waiting, and
-// is told later what it has missed, for as long as it is one of the others; of much that was missed
-// only the directories, or that anything may be another (GatheredChanges). Thread-safe.
+// ChangeCrier: publishes invalidations found by this worker to all other workers, which pass them
+// to their clients. Changes within `gather` go in one request. A slow worker does not delay the
+// others; its invalidations are queued and resent while it is a member. A long queue is reduced to
+// directories, then to "all may have changed" (GatheredChanges). Thread-safe.
 #pragma once
 
 #include <functional>
@@ -19,40 +19,40 @@
 namespace leat {
 
 struct ChangeCrierOptions {
-  // The other workers as they are now, those without a lease included: their clients may hear them.
+  // Returns all other workers, including those without a lease: clients may still follow them.
   std::function<std::vector<WorkerId>()> others{};
   std::function<Task<Result<>>(Context, WorkerId, PeerChanges)> tell{};
   Clock::duration gather = std::chrono::milliseconds(50);
-  Clock::duration patience = std::chrono::seconds(2);  // of one telling
-  // Before one who did not answer is told again, doubled each time up to the second.
+  Clock::duration patience = std::chrono::seconds(2);  // timeout of one request
+  // Back-off before a resend to a worker that did not respond; doubles up to pause_max.
   Clock::duration pause_min = std::chrono::milliseconds(100);
   Clock::duration pause_max = std::chrono::seconds(2);
 };
 
 class ChangeCrier {
  public:
-  // `log`: of this worker's own clients; all outlive it.
+  // `log` serves this worker's own clients. All arguments must outlive the object.
   ChangeCrier(ChangeLog& log, ChangeCrierOptions options, Executor& executor)
       : log_(log), options_(std::move(options)), executor_(executor) {}
 
-  // Returns at once.
+  // Queues the change and returns at once.
   void cry(PeerChange change);
-  // Ends what is under way.
+  // Cancels requests in flight and waits for their end.
   Task<> stop();
 
  private:
-  // What one worker has not been told, and who is about to.
+  // Pending invalidations of one worker, and whether a request to it is in flight.
   struct Letter {
     GatheredChanges changes{kGatheredMax};
     bool telling = false;
   };
-  static constexpr size_t kGatheredMax = 1'000;  // keys have a kilobyte or two at most
+  static constexpr size_t kGatheredMax = 1'000;  // a key has at most one or two kilobytes
 
   Task<> tell_all(Activity::Token token);
   Task<> tell_one(Activity::Token token, WorkerId other);
   std::vector<PeerChange> take(const WorkerId& other);
-  // They were not told, and are dropped where `other` is none of the others any more; false where
-  // nothing else is there for it.
+  // Puts unsent changes back. Drops them if `other` is no longer a member. Returns false if nothing
+  // is pending for it.
   bool put_back(const WorkerId& other, std::vector<PeerChange> changes);
 
   ChangeLog& log_;

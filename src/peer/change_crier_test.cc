@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is told of changes, and when those are who did not answer.
+// Receivers of invalidations, and resends to workers that did not respond.
 #include "peer/change_crier.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::worker_id;
 
-// The other workers, as far as they are told of anything.
+// The other workers, as receivers of invalidations.
 class ChangeCrierTest : public ::testing::Test {
  protected:
   ~ChangeCrierTest() override { executor_.wait(crier_.stop()); }
@@ -80,8 +80,8 @@ class ChangeCrierTest : public ::testing::Test {
   const WorkerId one_ = worker_id(1), two_ = worker_id(2);
   std::mutex mutex_;  // leaf
   std::vector<WorkerId> others_{one_, two_};
-  int seen_alone_ = 0;                     // how often it was asked for them while there was one
-  std::function<void()> when_seen_alone_;  // called the next time, before it has the answer
+  int seen_alone_ = 0;                     // number of calls of `others` that returned one worker
+  std::function<void()> when_seen_alone_;  // called at the next such call, before it returns
   std::set<WorkerId> silent_;
   std::map<WorkerId, std::vector<PeerChange>> told_;
   std::map<WorkerId, int> asked_;
@@ -105,7 +105,7 @@ TEST_F(ChangeCrierTest, AllOthersAreToldAndOwnClients) {
   crier_.cry(object("b"));
   await_told(one_, 2);
   await_told(two_, 2);
-  // Where they were not gathered together, either may be told first.
+  // If they were not gathered, either may be sent first.
   for (const WorkerId& other : {one_, two_}) {
     std::vector<PeerChange> changes = told(other);
     std::ranges::sort(changes, {}, &PeerChange::key);
@@ -137,12 +137,12 @@ TEST_F(ChangeCrierTest, WhoIsNoneOfThemAnyMoreIsToldNothing) {
   set_others({two_});
   crier_.cry(object("b"));
   await_told(two_, 2);
-  // One telling may have begun before it left.
+  // One request may have begun before the worker left.
   const int asked_then = asked(one_);
   crier_.cry(object("c"));
   await_told(two_, 3);
   EXPECT_LE(asked(one_), asked_then + 1);
-  await_seen_alone(3);  // for b, for c, and when it had not answered
+  await_seen_alone(3);  // for b, for c, and after the failed request
   set_silent({});
   set_others({one_, two_});
   crier_.cry(object("d"));
@@ -179,7 +179,7 @@ TEST_F(ChangeCrierTest, OfMuchThatWasMissedTheDirectoriesAreTold) {
   for (int i = 0; i < 3'000; ++i) crier_.cry(object(fmt::format("d/{}", i)));
   crier_.cry(object("e/x"));
   while (!knows(two_, "e/")) std::this_thread::yield();
-  // Until then one telling may have begun with a part of it; the one after has all.
+  // One request may already have begun with a part; the next one has all.
   await_asked(one_, asked(one_) + 2);
   set_silent({});
   while (!knows(one_, "e/")) std::this_thread::yield();

@@ -20,14 +20,14 @@ class ChangeFollowerImpl : public ChangeFollower {
 
   bool hears() const override { return hears_; }
 
-  // Until stop().
+  // Runs until stop().
   Task<> follow() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     Clock::time_point heard = Clock::now();
     uint64_t after = kUnknown;
     for (size_t worker = 0; !context.cancelled();) {
-      // Numbers of one worker mean nothing to another.
-      // One that holds its answer back must not hold the end of what is believed.
+      // Numbers of one worker mean nothing to another. The deadline is the end of the lease, so
+      // that a worker that delays its answer cannot extend it.
       Context patience = context;
       patience.deadline = (hears_ ? heard : Clock::now()) + options_.lease;
       Result<PeerChanges> news = co_await options_.ask(std::move(patience), worker, after);
@@ -36,7 +36,7 @@ class ChangeFollowerImpl : public ChangeFollower {
         heard = Clock::now();
         after = news->number;
         if (!news->changes.empty()) co_await options_.changed(*std::move(news));
-        hears_ = true;  // last: what was listed before may be told of just now
+        hears_ = true;  // set last: `changed` may only now invalidate names listed before
         continue;
       }
       ++worker;
@@ -53,7 +53,7 @@ class ChangeFollowerImpl : public ChangeFollower {
   }
 
  private:
-  // No log begins so low.
+  // No log begins at 0.
   static constexpr uint64_t kUnknown = 0;
 
   const ChangeFollowerOptions options_;

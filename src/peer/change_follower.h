@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChangeFollower: hears of changes of names from one worker, or from another one when that does not
-// answer. Its lease: who has heard of nobody for so long believes nothing any more of what it
-// keeps. Thread-safe.
+// ChangeFollower: receives invalidations from one worker, and from another one if that does not
+// respond. It holds a lease: after `lease` without an answer, no cached name may be used any more.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,12 @@
 namespace leat {
 
 struct ChangeFollowerOptions {
-  // What came after `after` at the worker with that number of those that there are, counted on and
-  // on; an error: the next one is asked.
+  // Returns the changes after number `after` from the worker with index `worker`; the index grows
+  // without bound and is reduced modulo the number of workers. After an error the next worker is
+  // tried.
   using Ask = std::function<Task<Result<PeerChanges>>(Context, size_t worker, uint64_t after)>;
   Ask ask{};
-  // What is not as it was; the next is told after its end.
+  // Handles one set of changes; the next one is passed only after its end.
   std::function<Task<>(PeerChanges)> changed{};
   Clock::duration lease = kChangesBelieved;
   Clock::duration pause = std::chrono::milliseconds(200);
@@ -30,10 +31,10 @@ class ChangeFollower {
  public:
   static std::unique_ptr<ChangeFollower> start(ChangeFollowerOptions options, Executor& executor);
   virtual ~ChangeFollower() = default;
-  // False from the end of the lease until somebody is heard, and what that one said is passed on:
-  // nobody tells then of what becomes of what is kept meanwhile.
+  // Returns false from the end of the lease until a worker answers and its changes were passed on.
+  // Names cached meanwhile receive no invalidations.
   virtual bool hears() const = 0;
-  // Must have ended before it goes.
+  // Must have ended before destruction.
   virtual Task<> stop() = 0;
 };
 

@@ -74,7 +74,7 @@ class ChangeFollowerTest : public ::testing::Test {
       self->deadlines_.push_back(context.deadline);
     }
     Result<PeerChanges> news = self->answers_(question);
-    // Nothing more to say, as a worker says it: after a while.
+    // No news: answers after a while, as a worker does.
     if (news && news->number == question.after) {
       Result<> slept = co_await sleep_for(context, milliseconds(1));
       if (!slept) co_return Error(slept.error());
@@ -137,7 +137,7 @@ TEST_F(ChangeFollowerTest, WhoHearsOfNobodyBelievesNothingUntilItHears) {
   EXPECT_EQ(told()[1], "/data:b");
 }
 
-// Each is asked no longer than what is kept may be believed.
+// Each request has the deadline of the lease.
 TEST_F(ChangeFollowerTest, SeveralThatDoNotAnswerShareTheTime) {
   const Clock::time_point begun = Clock::now();
   follow([](const Question&) { return silence(); }, hours(1));

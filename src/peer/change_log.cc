@@ -9,8 +9,8 @@
 namespace leat {
 namespace {
 
-// Below 2^52, so that every reader of JSON has it exactly, and above what grows in a process's
-// life.
+// Below 2^52, so that every JSON reader has it exactly; above 2^40, more changes than a process
+// makes in its life.
 uint64_t first_number() {
   return (uint64_t{1} << 40) + (Id128::random().hash64() & ((uint64_t{1} << 51) - 1));
 }
@@ -49,7 +49,7 @@ std::optional<PeerChanges> ChangeLog::after(uint64_t number, Signal& changed) co
   PeerChanges answer;
   {
     std::lock_guard lock(mutex_);
-    const uint64_t known = number_ - changes_.size();  // the number before the oldest change
+    const uint64_t known = number_ - changes_.size();  // number of the last dropped change
     if (number >= known && number <= number_) {
       if (number == number_) {
         changed = changed_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChangeLog: the last changes, numbered, for those who follow them by GET /peer/v1/changes.
+// ChangeLog: the latest changes, numbered, for the subscribers of GET /peer/v1/changes.
 //
-// Guarantees: who asks after the number that it was told last is told every change since, in order,
-// or that everything may have changed. Numbers begin at random, so that nobody takes another
-// process's for ours. Bounded; forgets its oldest changes. Thread-safe.
+// Guarantees: a subscriber that asks after the last number it received gets every later change in
+// order, or kAll. Numbers begin at a random value, so a number of another process is not mistaken
+// for one of this log. Bounded: the oldest changes are dropped. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ namespace leat {
 
 struct ChangeLogOptions {
   size_t changes_max = 10'000;
-  // Paths of all mounts that there are now: what may have changed for who cannot be told more. Any
-  // thread; must not call the log.
+  // Returns the paths of all present mounts; a subscriber with an unknown number gets kAll for
+  // each. Called on any thread; must not call the log.
   std::function<std::vector<std::string>()> mounts;
 };
 
@@ -33,27 +33,26 @@ class ChangeLog {
  public:
   explicit ChangeLog(ChangeLogOptions options);
 
-  // Tells all who wait. The number of the last one.
+  // Appends, wakes all waiters and returns the number of the last change.
   uint64_t append(std::vector<PeerChange> changes);
   uint64_t number() const;
 
-  // What changed after `number`, at most kChangesMax of it (and the rest the next time), at once or
-  // as soon as something does. For a number that was not given, or that is forgotten: kAll for each
-  // mount, at once. Nothing where nothing changed for `wait`. kCancelled and kTimedOut by the
-  // context.
+  // Returns up to kChangesMax changes after `number` as soon as there are any; the rest follows in
+  // the next call. An unknown or dropped number returns kAll for each mount at once. Returns
+  // nothing if there was no change during `wait`. kCancelled and kTimedOut come from the context.
   Task<Result<std::optional<PeerChanges>>> wait_after(Context context, uint64_t number,
                                                       Clock::duration wait);
 
  private:
   using Signal = std::shared_ptr<SharedResult<bool>>;
 
-  // Nothing yet, and then what to wait for.
+  // Returns nothing if there are no changes, and sets the signal to wait for.
   std::optional<PeerChanges> after(uint64_t number, Signal& changed) const;
 
   const ChangeLogOptions options_;
   mutable std::mutex mutex_;        // leaf
-  uint64_t number_;                 // of the last change
-  std::deque<PeerChange> changes_;  // up to number_
+  uint64_t number_;                 // number of the last change
+  std::deque<PeerChange> changes_;  // the newest has number_
   Signal changed_ = SharedResult<bool>::make();
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log, and the document that it is told in.
+// Tests of the log and of its document.
 #include "peer/change_log.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST_F(ChangeLogTest, NumbersOfAnotherProcessAreNotTakenForOurs) {
   EXPECT_LT(other.number(), uint64_t{1} << 52);
 }
 
-// Each of several followers sees all changes in order, or is told that it missed some.
+// Each of several followers sees all changes in order, or learns that it missed some.
 TEST_F(ChangeLogTest, FollowersMissNothingWhileManyAppend) {
   ChangeLog log({.changes_max = 100'000, .mounts = [] { return std::vector<std::string>{}; }});
   const uint64_t begin = log.number();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerChange: something in a store is not as it was. The documents of GET and POST
+// PeerChange: an invalidation of names or bytes of a mount. Documents of GET and POST
 // /peer/v1/changes, both ways. Format: docs/formats/peer-protocol.md.
 #pragma once
 
@@ -18,16 +18,17 @@ namespace leat {
 inline constexpr char kChangesPath[] = "/peer/v1/changes";
 inline constexpr size_t kChangesMax = 4096;  // of one document
 inline constexpr uint64_t kChangesBytesMax = 32 * kMiB;
-// Who hears nothing for kChangesBelieved believes nothing of what it keeps, so answers come sooner.
+// Invalidation lease: after this time without an answer a client uses no cached names. The waits
+// below are shorter, so that answers renew it.
 inline constexpr std::chrono::milliseconds kChangesBelieved{10'000};
 inline constexpr std::chrono::milliseconds kChangesWait{3'000};
 inline constexpr std::chrono::milliseconds kChangesWaitMax{10'000};
 
 struct PeerChange {
   enum class Kind : uint8_t {
-    kObject,     // the one at `key`: other bytes, there, or gone
-    kDirectory,  // which names `key` has below it, "" or ending in '/'
-    kAll,        // everything of the mount; `key` is empty
+    kObject,     // the object at `key` was changed, created or removed
+    kDirectory,  // the names below `key`, which is "" or ends in '/'
+    kAll,        // the whole mount; `key` is empty
   };
   std::string mount;
   std::string key;
@@ -37,24 +38,24 @@ struct PeerChange {
 };
 
 struct PeerChanges {
-  uint64_t number = 0;  // of the last change; of nobody's in a POST
+  uint64_t number = 0;  // number of the last change; unused in a POST
   std::vector<PeerChange> changes;
 
   friend bool operator==(const PeerChanges&, const PeerChanges&) = default;
 };
 
 std::string encode_changes(const PeerChanges& changes);
-// kInvalidArgument. A change of a kind that is not known here is one of the kind kAll.
+// Errors are kInvalidArgument. An unknown kind is read as kAll.
 Result<PeerChanges> decode_changes(std::string_view json);
 
-// GET …?after=N&wait-ms=M. `after` 0: from now on, which is answered at once with kAll for each
-// mount.
+// GET …?after=N&wait-ms=M. `after` 0 subscribes from now on; it is answered at once with kAll for
+// each mount.
 struct ChangesQuery {
   uint64_t after = 0;
-  std::chrono::milliseconds wait = kChangesWait;  // how long a receiver has nothing to say
+  std::chrono::milliseconds wait = kChangesWait;  // how long a receiver without news waits
 };
 HttpRequest to_http(const ChangesQuery& query);
-// A wait is cut at kChangesWaitMax.
+// Limits the wait to kChangesWaitMax.
 Result<ChangesQuery> changes_query_from(const HttpRequest& request);
 
 }  // namespace leat

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as a list of changes: refused, or read to what is written again.
+// Decodes any text as a list of changes: an error, or a value that survives a round trip.
 #include "peer/changes.h"
 
 #include "base/check.h"

@@ -19,18 +19,18 @@
 namespace leat {
 namespace {
 
-// Of a read whose mount keeps nothing on disk: a page of the kernel.
+// Read size of a mount without a disk cache: one page of the kernel.
 constexpr uint64_t kReadBytesMin = 4 * kKiB;
-// A directory with mounts in it is put together as one page; with more names it is refused.
+// Limit of a directory with mounts in it, which is listed as one page; larger ones are refused.
 constexpr size_t kMixedNamesMax = 1'000'000;
-// Below that a worker packs files with others, as long as nobody has told it otherwise.
+// Workers pack smaller files into segments unless configured otherwise.
 constexpr uint64_t kHandedBytesMin = 1 * kMiB;
 
 Counter opened_files("leat_peer_opened_files_total",
                      "Files that were opened as a worker of this host has them in its cache");
 
-// Of what has come already from somebody else nothing is asked again. `hints` hear what the first
-// candidate says of its stripe. `second` finds who may have it as well; empty: nobody may.
+// Reads only the bytes that have not arrived. `hints` receive the first candidate's advice for its
+// stripe. `second` finds a worker for a hedge; empty: no hedging.
 Task<PeerReply<void>> read_rest(PeerPtr peer, FindPeer second, Context context, PeerRead request,
                                 std::span<std::byte> into, PlacementKey stripe,
                                 std::shared_ptr<ReplicaHints> hints,
@@ -107,7 +107,7 @@ class ClusterSource : public Source {
   const uint64_t seed_;
   std::atomic<uint64_t> reads_ = 0;
   mutable MountTtls ttls_;
-  // Outlives what is under way.
+  // Outlive requests in flight.
   const std::shared_ptr<ReplicaHints> hints_ = std::make_shared<ReplicaHints>();
   const std::shared_ptr<Hedges> hedges_ = Hedges::make(options_.hedges);
   SourceCapabilities capabilities_;
@@ -132,7 +132,7 @@ Context bounded(Context context, Clock::duration time) {
   return time == Clock::duration::max() ? context : context.with_timeout(time);
 }
 
-// A namespace of which nothing is known is not an empty one.
+// Waits for the first view: an unknown namespace is not an empty one.
 Task<Result<ClusterViewPtr>> ClusterSource::known_view(Context context) const {
   const ClusterViewPtr view = map_.view();
   if (view->revision != 0) co_return view;
@@ -222,7 +222,7 @@ Task<Result<ListPage>> ClusterSource::list_mount(Context context, ClusterMount m
   co_return page;
 }
 
-// What is mounted inside hides what the store has there. Such directories are few and small.
+// A mount hides the store's names at its path. Such directories are few and small.
 Task<Result<ListPage>> ClusterSource::list_mixed(Context context, ClusterMount mount,
                                                  std::string prefix, ListRequest request,
                                                  std::vector<std::string> mounted) {
@@ -263,8 +263,7 @@ Result<> ClusterSource::check_version(const ReadRequest& request) const {
                fmt::format("a read of '{}' from the cluster must know its size", request.key));
 }
 
-// Each read of its own, so that also one client that wants one stripe again and again is no load on
-// one worker only.
+// Draws per read, so that repeated reads of one stripe by one client are spread, too.
 PeerSpread ClusterSource::spread(const ClusterMount& mount, PlacementKey stripe) {
   const uint32_t replicas = std::max(mount.replicas, hints_->replicas(stripe));
   if (replicas <= 1) return {};
@@ -311,7 +310,7 @@ Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
 
 // --- files as they lie in a worker's cache -------------------------------------------------------
 
-// Whether one worker owns the whole file, and so may have all of it.
+// Returns true if one worker owns all stripes of the file, and so may have the whole file.
 bool has_one_owner(const Ring& ring, const StoreId& store, const std::string& key, uint64_t size) {
   if (ring.members().size() <= 1) return true;
   const WorkerId first = ring.owner(PlacementKey::stripe(store, key, 0));
@@ -322,7 +321,7 @@ bool has_one_owner(const Ring& ring, const StoreId& store, const std::string& ke
   return true;
 }
 
-// Null unless whom a read would ask first is on this host and gives its files.
+// Returns null unless the first worker that a read would try is on this host and passes files.
 FileGiverPtr ClusterSource::giver_of(const ClusterView& view, const MountedKey& at,
                                      uint64_t size) const {
   if (at.mount == nullptr || !has_one_owner(view.ring, at.mount->store, at.key, size)) {

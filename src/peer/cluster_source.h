@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterSource: a cluster's namespace as a Source, for the rooms of a client: names and bytes come
-// from whichever workers hold them. Keys are paths of the namespace without the leading slash, so
-// one source shows all of the cluster's mounts, as they come and go. Reads only.
+// ClusterSource: a cluster's namespace as a read-only Source for the modules of a client. Workers
+// serve names and bytes. Keys are namespace paths without the leading slash, so one source shows
+// all mounts of the cluster as they come and go.
 //
-// Before the map has a view, what is asked waits for it, as long as a request whose workers do not
-// answer waits for them (PeerRouterOptions), and is kUnavailable then.
+// Until the map has a view, requests wait for it as long as they wait for workers that do not
+// respond (PeerRouterOptions). Then they fail with kUnavailable.
 //
-// A large file whose owner is a worker of this host is handed over by it where it has all of it:
-// open_file() gives what the worker's cache has, and null else.
+// open_file() returns a large file of the owner's cache by fd passing. The owner must be on this
+// host and hold the complete file; otherwise the result is null.
 #pragma once
 
 #include <functional>
@@ -24,27 +24,27 @@
 namespace leat {
 
 struct ClusterSourceOptions {
-  std::string cluster{};  // what the identity is made of
-  std::string name{};     // for people: "leat://10.0.0.1:7480"
-  // Why nothing is known of the cluster yet, for messages.
+  std::string cluster{};  // input of the store identity
+  std::string name{};     // display name: "leat://10.0.0.1:7480"
+  // Returns why no view has arrived yet, for error messages.
   std::function<std::optional<Status>()> trouble{};
-  // Whether changes of names are heard of; null: they are.
+  // Returns false while invalidations do not arrive. Null: they always do.
   std::function<bool()> hears{};
   PeerRouterOptions router{};
   HedgePlanOptions hedges{};
-  // Of this machine, as workers say theirs: its workers are asked before others.
+  // Host id of this machine (WorkerInfo::host_id); its workers are preferred.
   std::string host_id{};
-  // Which replicas are asked is drawn from it, differently by each client; 0: drawn itself.
+  // Seeds the choice of replicas; should differ between clients. 0 draws a random one.
   uint64_t seed = 0;
-  // Outlives it; null: no file is handed over.
+  // Must outlive the source. Null disables fd passing.
   const FileGivers* givers = nullptr;
 };
 
-// `map` and `peers` must outlive it.
+// `map` and `peers` must outlive the source.
 SourcePtr make_cluster_source(ClusterSourceOptions options, ClusterMap& map,
                               const PeerTable& peers);
 
-// The identity of what a client sees of the cluster of that name.
+// Returns the store identity of a client's view of the named cluster.
 StoreId cluster_store_id(std::string_view cluster);
 
 }  // namespace leat

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster's namespace through its source: which names there are, who is asked for them and for
-// bytes, and what happens when that one does not answer.
+// A cluster's namespace through its source: names, the workers that serve names and bytes, and
+// failover.
 #include "peer/cluster_source.h"
 
 #include <gtest/gtest.h>
@@ -170,7 +170,7 @@ TEST_F(ClusterSourceTest, TheNextOneStandsInForWhoDoesNotAnswer) {
   EXPECT_GE(stood_in, 1);
 }
 
-// So no second worker asks the store since a connection broke.
+// So a broken connection does not make a second worker read the store.
 TEST_F(ClusterSourceTest, TheFirstIsAskedAgainAsLongAsItsCircuitIsClosed) {
   auto object = stat("data/train/a.txt");
   auto& owner = cluster_.owner_of(stripe("train/a.txt"));
@@ -199,7 +199,7 @@ TEST_F(ClusterSourceTest, AReadOverTheBorderOfTwoStripesAsksTheOwnersOfBoth) {
   constexpr uint64_t kSize = 2 * kStripeBytes + 100;
   std::string content(kSize, '.');
   content.replace(kStripeBytes - 4, 8, "12345678");
-  // One of which two workers own the first two.
+  // A file with different owners of its first two stripes.
   std::string name = "train/large";
   while (cluster_.map().view()->ring.owner(stripe(name, 0)) ==
          cluster_.map().view()->ring.owner(stripe(name, 1))) {
@@ -214,7 +214,7 @@ TEST_F(ClusterSourceTest, AReadOverTheBorderOfTwoStripesAsksTheOwnersOfBoth) {
   EXPECT_EQ(cluster_.asked() - before, 3) << "one for the name, and one for each stripe";
   EXPECT_GE(first.served, of_first + 1);
   EXPECT_GE(second.served, of_second + 1);
-  // Where one of them is dead, its heir gives its part alone.
+  // If one owner is dead, only its part fails over.
   second.up = false;
   EXPECT_EQ(read("data/" + name, {kStripeBytes - 4, 8}).value(), "12345678");
   EXPECT_GE(first.served, of_first + 2);
@@ -235,7 +235,7 @@ TEST_F(ClusterSourceTest, WhoseLeaseIsGoneIsAskedOnlyWhereNobodyElseAnswers) {
   const int before = cluster_.peer(owner).asked;
   EXPECT_EQ(read("data/train/a.txt").value(), "aaaa");
   EXPECT_EQ(cluster_.peer(owner).asked, before);
-  // It is the registry that has forgotten all of them.
+  // All leases are gone, so the registry must have lost them.
   cluster_.change([](ClusterView& view) { view.workers.clear(); });
   EXPECT_EQ(read("data/train/a.txt").value(), "aaaa");
   EXPECT_GT(cluster_.peer(owner).asked, before);
@@ -295,7 +295,7 @@ TEST_F(ClusterSourceTest, WhoBreaksOffIsFollowedByWhoGivesTheRest) {
   EXPECT_EQ(text, "12345678");
   EXPECT_EQ(told.told, 3u);
   EXPECT_EQ(cluster_.store().read_bytes() - before, 8u) << "of each byte once";
-  // Whoever nobody listens to gives all of it.
+  // Without a progress listener, another worker serves all bytes.
   request.progress = {};
   cluster_.owner_of(stripe("train/d.txt")).circuit_closed = true;
   got = executor_.wait(
@@ -319,7 +319,7 @@ TEST_F(ClusterSourceTest, WhereNobodyAnswersItIsSaidWhoWasAsked) {
   EXPECT_NE(got.error().to_string().find("made not to answer"), std::string::npos);
 }
 
-// What waits for a store waits for one that a worker finds away, too, though the worker gave up.
+// A request that waits for a worker also waits while the worker's store is unavailable.
 TEST_F(ClusterSourceTest, AWorkersStoreThatIsAwayIsWaitedFor) {
   ClusterSourceOptions options{.cluster = "made"};
   options.router.io_timeout = seconds(60);
@@ -378,9 +378,10 @@ TEST_F(ClusterSourceTest, AReadNeedsTheSizeThatItsStripeFollowsFrom) {
   EXPECT_EQ(got.error().code(), StatusCode::kInvalidArgument);
 }
 
-// --- after a change of the ring ------------------------------------------------------------------
+// --- after a ring change
+// --------------------------------------------------------------------------
 
-// A file in which nobody reads.
+// A file that is never read.
 class MarkedFile : public SourceFile {
  public:
   explicit MarkedFile(uint64_t size) : size_(size) {}
@@ -418,7 +419,7 @@ class GivenByWorkersTest : public ClusterSourceTest {
   const WorkerId& owner() {
     return owner_ = cluster_.map().view()->ring.owner(stripe("train/a.txt"));
   }
-  // Only it is on this host.
+  // Makes `worker` the only one on this host.
   MadeGiver& local(const WorkerId& worker) {
     local_ = worker;
     cluster_.change([](ClusterView&) {});
@@ -507,7 +508,7 @@ class HandOverTest : public ClusterSourceTest {
     store_ = std::make_shared<testing::MemorySource>();
     version_ = store_->put("train/a.txt", "aaaa");
     make_owned({});
-    // The owner of before is gone from the ring.
+    // The previous owner left the ring.
     cluster_.change([&](ClusterView& view) {
       view.previous = view.ring;
       std::vector<RingMember> left = view.ring.members();
@@ -537,8 +538,8 @@ class HandOverTest : public ClusterSourceTest {
 };
 
 TEST_F(HandOverTest, TheOwnerOfBeforeIsAskedFirst) {
-  // Of the made peers it is asked in nobody's place, and turns the read away, as one that has not
-  // got it does.
+  // The made peer receives it without `instead` and rejects the read, as a worker without the bytes
+  // does.
   const int before = cluster_.peer(before_).asked;
   EXPECT_EQ(read_owned().value(), "aaaa");
   EXPECT_EQ(cluster_.peer(before_).asked, before + 1);
@@ -547,7 +548,7 @@ TEST_F(HandOverTest, TheOwnerOfBeforeIsAskedFirst) {
 
 TEST_F(HandOverTest, AfterSeveralChangesItIsTheOwnerBeforeTheFirst) {
   EXPECT_EQ(read_owned().value(), "aaaa");
-  // By the ring before this one the object was here already.
+  // By the previous ring this worker already owned the object.
   cluster_.change([&](ClusterView& view) {
     view.previous = view.ring;
     std::vector<RingMember> left = view.ring.members();
@@ -559,7 +560,7 @@ TEST_F(HandOverTest, AfterSeveralChangesItIsTheOwnerBeforeTheFirst) {
   EXPECT_EQ(cluster_.peer(before_).asked, before + 1);
 }
 
-// The owners of before by both rings are there, and neither is who is asked.
+// Both previous owners are present and differ from the reader.
 class HandOverOfTwoChangesTest : public HandOverTest {
  protected:
   HandOverOfTwoChangesTest() {
@@ -581,7 +582,7 @@ class HandOverOfTwoChangesTest : public HandOverTest {
     last_asked_ = cluster_.peer(last_).asked;
     store_reads_ = store_->reads();
   }
-  // Of before, of the last ring, of the store: requests since reset().
+  // Requests since reset(): to the oldest owner, to the last ring's owner, to the store.
   using Asked = std::vector<uint64_t>;
   Asked asked() {
     return {static_cast<uint64_t>(cluster_.peer(before_).asked - before_asked_),
@@ -629,7 +630,7 @@ TEST_F(HandOverTest, OneThatIsSlowOrDoesNotAnswerIsAskedOnceAndNotForEachRange) 
   before.hangs = true;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(read_owned().value(), "aaaa");
   EXPECT_EQ(before.asked, 1);
-  // Of another ring's owner of before nothing is known.
+  // A new ring starts without back-off.
   cluster_.change([](ClusterView& view) { view.ring = Ring(3, view.ring.members()); });
   before.hangs = false;
   before.up = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopyRequest: a step of the copy of one file, which one worker makes to a store: request and
-// answer, both ways. Only workers may ask for it. Format: docs/formats/peer-protocol.md.
+// CopyRequest: one step of copying one file to a store through a worker; request and answer, both
+// ways. Only workers may send it. Format: docs/formats/peer-protocol.md.
 #pragma once
 
 #include <cstdint>
@@ -19,50 +19,51 @@ namespace leat {
 
 inline constexpr char kCopyPath[] = "/peer/v1/copy";
 
-// What is there and is the file already, by its size and time, is left as it is but for kAll.
+// Treatment of an existing target. A target with the file's size and time counts as the same file
+// and is kept, except with kAll.
 enum class CopyOver : uint8_t {
-  kNothing,  // what is there and is another is an error
-  kOther,    // is replaced
-  kAll,      // all that is there is replaced
+  kNothing,  // a different target is an error
+  kOther,    // a different target is replaced
+  kAll,      // any target is replaced
 };
 std::string_view to_string(CopyOver over);  // "nothing", "other", "all"
 Result<CopyOver> parse_copy_over(std::string_view text);
 
-// What a file's copy is to be, the same in all of its steps.
+// Target of a file's copy; the same in all of its steps.
 struct CopyGoal {
-  Id128 copy{};                     // drawn for it; its first step begins it
-  std::string to{};                 // a whole path of the namespace; or a store's URL
-  std::string key{};                // of a URL: below its prefix; empty: the prefix is the name
-  std::optional<WallTime> mtime{};  // the file's
+  Id128 copy{};       // Random id of the copy; the first step begins it.
+  std::string to{};   // Absolute namespace path, or a store's URL.
+  std::string key{};  // For a URL: key below its prefix; empty: the prefix is the whole key.
+  std::optional<WallTime> mtime{};  // of the file
   CopyOver over = CopyOver::kNothing;
-  // The name is a guess: a directory of that name is an error.
+  // The target name is a guess: an existing directory of that name is an error.
   bool alone = false;
 
   friend bool operator==(const CopyGoal&, const CopyGoal&) = default;
 };
 
 struct CopyStepRequest {
-  std::string mount;  // where the file is, as in PeerReadRequest
+  std::string mount;  // mount of the file, as in PeerReadRequest
   FileRef file;
-  ByteRange range;  // the next of the file; empty where the file is
+  ByteRange range;  // next range of the file; empty if the file is empty
   CopyGoal goal;
 };
 
 enum class CopyState : uint8_t {
-  kMore,     // the next range is waited for
-  kWritten,  // all of it is there now
-  kThere,    // it was there before
+  kMore,     // expects the next range
+  kWritten,  // the target is complete
+  kThere,    // the target was already present
 };
 
 struct CopyStep {
   CopyState state = CopyState::kMore;
-  uint64_t bytes = 0;  // of this step that went through the worker: none of what a store copies
+  uint64_t bytes = 0;  // of this step through the worker; 0 if the store copies by itself
   friend bool operator==(const CopyStep&, const CopyStep&) = default;
 };
 
-// Not signed yet.
+// Unsigned.
 HttpRequest to_http(const CopyStepRequest& request);
-// kInvalidArgument, or kOutOfRange for a range that is not within the file.
+// kInvalidArgument; kOutOfRange for a range outside the file.
 Result<CopyStepRequest> copy_request_from(const HttpRequest& request);
 
 std::string encode_copy_goal(const CopyGoal& goal, ByteRange range);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as the body of a copy's step and of its answer: refused, or read to what is written
-// again.
+// Decodes any text as a copy step and as its answer: an error, or a value that survives a round
+// trip.
 #include "peer/copy_request.h"
 
 #include "base/check.h"

@@ -68,7 +68,7 @@ TEST(CopyRequest, WhatIsNoPlaceIsRefused) {
   EXPECT_EQ(copy_request_from(http).error().code(), StatusCode::kInvalidArgument);
 }
 
-// A newer worker may say more.
+// A newer worker may send more members.
 TEST(CopyRequest, MembersThatNobodyKnowsArePassedOver) {
   HttpRequest http = to_http(request_of(9, {0, 9}));
   http.body.insert(1, R"("later":{"x":[1]},)");

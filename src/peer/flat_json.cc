@@ -15,13 +15,14 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kBase64 = "_base64";
 
-// The length of the sequence at the front (RFC 3629, 4), 0 where there is none.
+// Returns the length of the UTF-8 sequence at the front (RFC 3629, 4), 0 if it is invalid.
 size_t utf8_length(const unsigned char* at, size_t left) {
   const unsigned char lead = at[0];
   if (lead < 0x80) return 1;
   const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
   if (lead < 0xc2 || lead > 0xf4 || left < length) return 0;
-  unsigned char low = 0x80, high = 0xbf;  // of the second byte: no overlong forms, no surrogates
+  // of the second byte: rejects overlong forms and surrogates
+  unsigned char low = 0x80, high = 0xbf;
   if (lead == 0xe0) low = 0xa0;
   if (lead == 0xed) high = 0x9f;
   if (lead == 0xf0) low = 0x90;
@@ -37,7 +38,7 @@ Error wrong(std::string_view name, const char* wanted) {
   return error(StatusCode::kInvalidArgument, fmt::format("the member '{}' is {}", name, wanted));
 }
 
-// Turns nlohmann's events into members. depth_ counts open containers: 1 in the object, 2 in the
+// Converts nlohmann's events into members. depth_ counts open containers: 1 in the object, 2 in the
 // list, 3 in its items.
 class Events : public nlohmann::json_sax<Json> {
  public:
@@ -87,7 +88,7 @@ class Events : public nlohmann::json_sax<Json> {
   std::optional<Status> failed;
 
  private:
-  // Not of an array in the list, which is at 3, too.
+  // An array within the list is at depth 3, too, but has no members.
   bool at_member() const { return depth_ == 1 || (depth_ == 3 && in_item_); }
 
   bool keep(Result<> result) {

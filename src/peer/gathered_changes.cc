@@ -6,12 +6,12 @@
 namespace leat {
 namespace {
 
-// Who is told of an object lists the directory that it is in.
+// Receivers of an object's change list its parent directory, so that may replace the object.
 PeerChange directory_of(PeerChange change) {
   if (change.kind != PeerChange::Kind::kObject) return change;
   change.kind = PeerChange::Kind::kDirectory;
   if (change.key.ends_with('/')) change.key.pop_back();
-  change.key.resize(change.key.rfind('/') + 1);  // 0 where there is none
+  change.key.resize(change.key.rfind('/') + 1);  // 0 if there is none
   return change;
 }
 

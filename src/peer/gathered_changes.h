@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GatheredChanges: what of changes is told together. Bounded: of too many objects only the
-// directories that they are in are named, and of too many of those nothing but that anything,
-// anywhere, may be another. Not thread-safe.
+// GatheredChanges: a bounded batch of invalidations. Too many objects are reduced to their
+// directories; too many directories to one change for "all mounts". Not thread-safe.
 #pragma once
 
 #include <set>
@@ -17,7 +16,7 @@ class GatheredChanges {
   explicit GatheredChanges(size_t changes_max) : max_(changes_max) {}
 
   void add(PeerChange change);
-  // All since the last time.
+  // Returns all changes since the last call.
   std::vector<PeerChange> take();
   bool empty() const { return changes_.empty(); }
 
@@ -28,9 +27,9 @@ class GatheredChanges {
 
   const size_t max_;
   std::vector<PeerChange> changes_;
-  std::set<Place> directories_;  // those in changes_, once only they are named
-  bool coarse_ = false;          // only they are
-  bool all_ = false;             // anything, anywhere
+  std::set<Place> directories_;  // those in changes_; used once coarse_ is set
+  bool coarse_ = false;          // only directories are recorded
+  bool all_ = false;             // everything may have changed
 };
 
 }  // namespace leat

@@ -31,7 +31,7 @@ TEST(GatheredChanges, OfManyTheDirectoriesAreNamed) {
     gathered.add(object(std::to_string(i)));
   }
   gathered.add(directory("d/"));
-  gathered.add(object("d/e/"));  // a directory as a name: it is in d
+  gathered.add(object("d/e/"));  // a directory as a name in d
   EXPECT_EQ(gathered.take(), (std::vector{directory("d/"), directory("")}));
   gathered.add(object("d/a"));
   EXPECT_EQ(gathered.take(), std::vector{object("d/a")}) << "the next time begins anew";

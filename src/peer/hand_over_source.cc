@@ -53,7 +53,7 @@ class HandOverSource : public Source {
     PeerPtr peer;
   };
 
-  // In the order in which they are to be asked; none where nobody is.
+  // Returns the previous owners in the order of the attempts; empty if there are none.
   std::vector<FormerOwner> former_owners(const ReadRequest& request) {
     const ClusterViewPtr view = map_.view();
     if (!view->previous || request.object_size == 0) return {};
@@ -88,7 +88,8 @@ class HandOverSource : public Source {
     const auto found = paused_until_.find(before);
     return found != paused_until_.end() && Clock::now() < found->second;
   }
-  // `wanted`: the caller has not given up, which says nothing of the worker.
+  // `wanted`: the caller still waits. If it gave up, a missing answer does not count against the
+  // worker.
   void judge(const WorkerId& before, Clock::duration took, bool answered, bool wanted) {
     if (took < options_.slow_min && (answered || !wanted)) return;
     const Clock::time_point until = Clock::now() + options_.pause;
@@ -96,9 +97,9 @@ class HandOverSource : public Source {
     paused_until_[before] = until;
   }
 
-  // The ring before the first of the changes of which the last is not over; null where it is. Where
-  // workers come one after the other, hardly anything has been at the owner of the last ring; where
-  // nothing was read before the last of them came, all is there.
+  // Returns the ring before the first of the recent changes; null if the last change is over. If
+  // workers join one after another, the last ring's owner has cached hardly anything. If nothing
+  // was read before the last join, the oldest ring's owner has everything.
   std::shared_ptr<const Ring> ring_before(const ClusterView& view) {
     const Clock::time_point now = Clock::now();
     std::lock_guard lock(mutex_);
@@ -111,7 +112,7 @@ class HandOverSource : public Source {
     }
     return lasts(view, now) ? before_ : nullptr;
   }
-  // One that leaves hands over all that it has, however long that takes. Under mutex_.
+  // A draining worker serves all that it has, however long that takes. Requires mutex_.
   bool lasts(const ClusterView& view, Clock::time_point now) const {
     if (now - since_ < options_.lasts) return true;
     return std::ranges::any_of(
@@ -141,7 +142,7 @@ class HandOverSource : public Source {
   int64_t epoch_ = -1;
   Clock::time_point since_;
   std::shared_ptr<const Ring> before_;
-  std::map<WorkerId, Clock::time_point> paused_until_;  // of this ring's owners of before
+  std::map<WorkerId, Clock::time_point> paused_until_;  // previous owners of this ring
 };
 
 }  // namespace

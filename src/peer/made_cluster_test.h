@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MadeCluster: a cluster without a network, for tests of who is asked for what: workers that answer
-// out of one store, or do not, a ring, and a map that the test changes.
+// MadeCluster: a cluster without a network, for routing tests: workers that serve from one store or
+// fail, a ring, and a map that the test changes.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ class MadeMap : public ViewSignal {
   }
 };
 
-// Answers from `store` as a worker that is reached, and counts.
+// Serves `store` as a responding worker, and counts requests.
 class MadePeer : public Peer {
  public:
   MadePeer(WorkerId self, std::shared_ptr<MemorySource> store, MadeMap& map)
@@ -43,15 +43,15 @@ class MadePeer : public Peer {
 
   std::atomic<bool> up = true;
   std::atomic<bool> circuit_closed = true;
-  std::atomic<bool> hangs = false;        // on reads, after what comes before a break
-  std::atomic<uint64_t> breaks_after{0};  // bytes of a read, and is dead then; 0: it does not
-  std::atomic<int> unanswered = 0;        // the next so many requests, while it lives
-  std::atomic<bool> has_all = false;      // in its cache, whoever's it is
-  std::atomic<int64_t> known_epoch = 0;   // 0: that of the map
+  std::atomic<bool> hangs = false;        // In reads, after the bytes before a break.
+  std::atomic<uint64_t> breaks_after{0};  // Bytes of a read before the worker dies; 0: never.
+  std::atomic<int> unanswered = 0;        // Number of next requests without an answer, while alive.
+  std::atomic<bool> has_all = false;      // cached here, whatever the owner
+  std::atomic<int64_t> known_epoch = 0;   // 0: the map's
   std::atomic<int> asked = 0, stood_in = 0, served = 0;
-  std::atomic<int> only_if_cached = 0;  // of those asked
-  std::atomic<int> beside = 0;          // served so
-  std::atomic<uint32_t> says = 1;       // that so many are to be asked
+  std::atomic<int> only_if_cached = 0;  // part of `asked`
+  std::atomic<int> beside = 0;          // served as a replica
+  std::atomic<uint32_t> says = 1;       // advised number of replicas
 
   bool usable() const override { return circuit_closed; }
   Task<PeerReply<void>> read(Context context, PeerRead request,
@@ -107,7 +107,7 @@ class MadePeer : public Peer {
     Result<SourceObject> object = co_await store_->stat(context, {request.key});
     co_return PeerReply<SourceObject>{PeerReach::kAnswered, std::move(object), epoch()};
   }
-  // Keeps everything that it was asked for.
+  // Keeps all requested parts.
   Task<PeerReply<uint64_t>> upkeep(Context, PeerUpkeep request) override {
     const auto key = PlacementKey::stripe(request.file->store, request.file->key,
                                           stripe_at(request.range.offset, request.file->size));
@@ -133,7 +133,7 @@ class MadePeer : public Peer {
     co_return PeerReply<UpkeepVerify>{PeerReach::kAnswered, std::move(all), epoch()};
   }
 
-  // In steps, as a worker does; `copied` has what came of each file's copy.
+  // Copies in steps, as a worker does; `copied` collects the goals.
   Task<PeerReply<CopyStep>> copy(Context, PeerCopy request) override {
     ++asked;
     if (!up) co_return unreached<CopyStep>();
@@ -185,8 +185,8 @@ class MadePeer : public Peer {
   const std::shared_ptr<MemorySource> store_;
   MadeMap& map_;
   std::mutex mutex_;                            // leaf
-  std::map<Id128, uint64_t> copies_;            // how far they are
-  std::set<std::pair<FileId, uint64_t>> kept_;  // parts, by their offsets
+  std::map<Id128, uint64_t> copies_;            // progress of each
+  std::set<std::pair<FileId, uint64_t>> kept_;  // parts, by offset
 };
 
 class MadeCluster {
@@ -208,7 +208,7 @@ class MadeCluster {
   MadePeer& peer(const WorkerId& id) { return *peers_.at(id); }
   MadePeer& owner_of(PlacementKey key) { return peer(map_.view()->ring.owner(key)); }
 
-  // `change` what the view says; all see it at once.
+  // Applies `change` to the view; all peers see it at once.
   template <class F>
   void change(F change) {
     change(view_);

@@ -31,7 +31,7 @@ Result<milliseconds> parse_age(std::string_view text) {
   return milliseconds(*age);
 }
 
-// What list and stat have in common.
+// Fields common to list and stat.
 template <class Request>
 void put_place(const Request& request, HttpRequest& http) {
   http.query["mount"] = request.mount;
@@ -58,7 +58,7 @@ void put_object(FlatJsonWriter& json, const SourceObject& object) {
   if (object.mtime) json.number("mtime_ns", object.mtime->time_since_epoch().count());
 }
 
-// An object's members as they come.
+// Collects the members of an object.
 class ObjectReader {
  public:
   Result<> member(std::string_view name, const FlatJsonValue& value) {
@@ -81,7 +81,7 @@ class ObjectReader {
     return {};
   }
 
-  // Nothing where it is of a kind that is not known here.
+  // Returns nothing for an unknown kind.
   Result<std::optional<SourceObject>> finish() {
     if (kind_.empty() || !with_key_) return wrong("an object has no key or no kind");
     if (kind_ != kFile && kind_ != kDirectory) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a directory's owner is asked about names, and what it answers: GET /peer/v1/list and
-// /peer/v1/stat, both ways. Keys may be any bytes but NUL. Format: docs/formats/peer-protocol.md.
+// Metadata requests to a directory's owner and their answers: GET /peer/v1/list and /peer/v1/stat,
+// both ways. Keys may hold any bytes but NUL. Format: docs/formats/peer-protocol.md.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace leat {
 
 inline constexpr char kListPath[] = "/peer/v1/list";
 inline constexpr char kStatPath[] = "/peer/v1/stat";
-// What an owner answers with at a time, also where a store gives more in one piece.
+// Names per answer; larger pages of a store are split.
 inline constexpr size_t kNamePageObjectsMax = 1000;
 inline constexpr uint64_t kNamePageBytesMax = 32 * kMiB;
 inline constexpr size_t kNameTokenBytesMax = 8 * kKiB;
@@ -26,8 +26,8 @@ struct PeerListRequest {
   std::string mount;
   StoreId store;
   std::string prefix;  // "" or ends in '/'; one level
-  std::string token;   // the answer's `page.next_token` before; empty for the first page
-  // A listing that was asked of the store longer ago is not good enough.
+  std::string token;   // `page.next_token` of the previous answer; empty for the first page
+  // Maximum age of the owner's cached listing.
   std::chrono::milliseconds age_max{0};
   PeerTerms terms{};
 };
@@ -35,14 +35,14 @@ struct PeerListRequest {
 struct PeerStatRequest {
   std::string mount;
   StoreId store;
-  std::string key;  // of a directory where it ends in '/'
+  std::string key;  // ends in '/' for a directory
   std::chrono::milliseconds age_max{0};
   PeerTerms terms{};
 };
 
 struct NamePage {
   ListPage page;
-  std::chrono::milliseconds age{0};  // since the store was asked
+  std::chrono::milliseconds age{0};  // time since the request to the store
 };
 
 struct NameStat {
@@ -50,16 +50,16 @@ struct NameStat {
   std::chrono::milliseconds age{0};
 };
 
-// Not signed yet. Reading is strict: kInvalidArgument names what is wrong.
+// Requests are unsigned. Reading is strict: kInvalidArgument names the fault.
 HttpRequest to_http(const PeerListRequest& request);
 Result<PeerListRequest> list_request_from(const HttpRequest& request);
 HttpRequest to_http(const PeerStatRequest& request);
 Result<PeerStatRequest> stat_request_from(const HttpRequest& request);
 
-// `local` does not travel: what lies on one host's disk does not on another's.
+// `local` is not sent: a path on one host's disk means nothing on another host.
 std::string encode_name_page(const NamePage& page);
-// kInvalidArgument where keys are not sorted or not below `prefix`, or there are more than
-// kNamePageObjectsMax. Kinds that are not known here are counted as left out.
+// kInvalidArgument if keys are not sorted or not below `prefix`, or there are more than
+// kNamePageObjectsMax. Unknown kinds count as skipped.
 Result<NamePage> decode_name_page(std::string_view json, std::string_view prefix);
 std::string encode_name_stat(const NameStat& stat);
 Result<NameStat> decode_name_stat(std::string_view json);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as an answer about names, or as the target of a question: refused, or read to what is
-// written again.
+// Decodes any text as a metadata answer and as a request target: an error, or a value that survives
+// a round trip.
 #include "peer/name_pages.h"
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// N and N + 1 understand each other: what a newer worker or client says besides is passed over, in
-// each message of the protocol that is JSON.
+// Versions N and N + 1 are compatible: members that a newer worker or client adds are ignored, in
+// each JSON message of the protocol.
 #include <gtest/gtest.h>
 
 #include "peer/changes.h"
@@ -12,8 +12,7 @@
 namespace leat {
 namespace {
 
-// The same with members that nobody knows yet, in front and at the end, and in each object of a
-// list.
+// Adds unknown members at the front and at the end of each object, nested ones included.
 std::string newer(std::string text) {
   const std::string later = R"("later":{"deep":[1,{"x":null}]},"and":7)";
   std::string made;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peer: a worker, as those who want names and bytes see it: over the network (PeerClient), or this
-// process itself. Thread-safe.
+// Peer: a worker that serves names and bytes, over the network (PeerClient) or in this process.
+// Thread-safe.
 #pragma once
 
 #include <memory>
@@ -23,13 +23,14 @@ namespace leat {
 
 class SnapshotPeer;  // peer/snapshots/snapshot_peer.h
 
-// What goes with each request: by which ring it was sent, and in whose place.
+// Sent with each request: the sender's ring epoch, and why this worker receives it.
 struct PeerRoute {
   int64_t epoch = 0;
-  // The first candidate, which does not answer the sender: the receiver serves as if it were that.
+  // Failover: the first candidate, which does not respond to the sender. The receiver serves in its
+  // place.
   std::optional<WorkerId> instead{};
-  // Of a read: the receiver is asked as one of so many first candidates, and gets what it has not
-  // from the first. 1: it is not asked beside another one.
+  // Reads only: the receiver is one of the first `replicas` candidates, and gets uncached bytes
+  // from the first. 1: no replica read.
   uint32_t replicas = 1;
 };
 
@@ -38,12 +39,12 @@ inline PeerRoute route_of(const PeerTerms& terms) {
 }
 
 struct PeerRead {
-  std::string mount{};  // path of the cluster's namespace
-  FileRefPtr file{};    // by its own store and key, not by the client's
+  std::string mount{};  // path in the cluster's namespace
+  FileRefPtr file{};    // with the store's own id and key, not the client's
   ByteRange range{};
-  bool only_if_cached = false;  // kNotFound where not all of it is
+  bool only_if_cached = false;  // kNotFound unless all of it is cached
   PeerRoute route{};
-  ReadProgress progress{};  // told of what has come, as in ReadRequest
+  ReadProgress progress{};  // notified of arrived bytes, as in ReadRequest
 };
 
 struct PeerList {
@@ -72,23 +73,23 @@ struct PeerUpkeep {
   PeerRoute route{};
 };
 
-// Likewise: a step of a file's copy to a store.
+// For jobs: a step of copying a file to a store.
 struct PeerCopy {
   std::string mount{};
   FileRefPtr file{};  // as in PeerRead
-  ByteRange range{};  // up to 16 MiB; the next of the file
+  ByteRange range{};  // next range of the file, at most 16 MiB
   CopyGoal goal{};
 };
 
-// Whose answer it is.
+// How far a request got.
 enum class PeerReach : uint8_t {
-  kAnswered,     // the result is the worker's, good or bad
-  kNotReached,   // it did not answer; the error says how
-  kTurnedAway,   // it lives, and answers nobody now, or not us: it is ending, or full, or no worker
-  kMisdirected,  // it is not the one to ask, by the ring of `epoch`
+  kAnswered,     // The result is the worker's, success or error.
+  kNotReached,   // The worker did not respond; the error says how.
+  kTurnedAway,   // The worker rejects all requests, or ours: shutting down, full, or no worker.
+  kMisdirected,  // The worker is not responsible by the ring of `epoch`.
 };
 
-// Whether the worker has said something to what was asked.
+// Returns true if the worker processed the request.
 inline bool was_heard(PeerReach reach) {
   return reach == PeerReach::kAnswered || reach == PeerReach::kMisdirected;
 }
@@ -104,25 +105,25 @@ struct PeerReply {
 class Peer {
  public:
   virtual ~Peer() = default;
-  // False while it is not to be asked, since it did not answer (its circuit is open).
+  // Returns false during the back-off after requests without an answer (open circuit).
   virtual bool usable() const = 0;
 
-  // `into` is as large as the range; not touched any more once the task has ended.
+  // `into` has the size of the range; it is not touched after the task has ended.
   virtual Task<PeerReply<void>> read(Context context, PeerRead request,
                                      std::span<std::byte> into) = 0;
   virtual Task<PeerReply<ListPage>> list(Context context, PeerList request) = 0;
   virtual Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) = 0;
 
-  // A number of bytes, as the action says.
+  // Returns a number of bytes; its meaning depends on the action.
   virtual Task<PeerReply<uint64_t>> upkeep(Context context, PeerUpkeep request) = 0;
-  // Gives up what it holds of these, which are at most kDropFilesMax; the bytes.
+  // Evicts these files, at most kDropFilesMax; returns the bytes.
   virtual Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) = 0;
-  // All that it holds is compared with its checksums, once for each `job`: begins it, and says
-  // after a moment how far it is.
+  // Compares all cached data with its checksums, once per `job`. Starts the run and returns its
+  // progress after a moment.
   virtual Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) = 0;
-  // Any worker will do for the first step of a file; the others are for the same one.
+  // The first step of a file may go to any worker; later steps go to the same one.
   virtual Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) = 0;
-  // Its part in the cluster's snapshots, for as long as it is there itself; null: it has none.
+  // Returns the worker's part in cluster snapshots, owned by this object; null if it has none.
   virtual SnapshotPeer* snapshots() { return nullptr; }
 };
 using PeerPtr = std::shared_ptr<Peer>;

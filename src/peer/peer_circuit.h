@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerCircuit: whether a worker that did not answer is to be asked again. Closed: it is. Open: it
-// is not; each time that a pause is over it is to be tried once, by whoever asked for leave, and
-// nothing else goes until that has ended. Bookkeeping alone; thread-safe.
+// PeerCircuit: circuit breaker of one worker. Closed: requests go. Open: none go; after each pause
+// one caller of leave() makes a single trial. Bookkeeping only; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +13,9 @@
 namespace leat {
 
 struct PeerCircuitOptions {
-  // Requests in a row that were not answered. A peer that was found dead opens it at once.
+  // Consecutive requests without an answer that open it. A worker found dead opens it at once.
   unsigned failures_max = 3;
-  // Of the first pause; each trial in vain doubles it.
+  // Back-off; doubles with each failed trial.
   Clock::duration pause_min = std::chrono::milliseconds(100);
   Clock::duration pause_max = std::chrono::seconds(5);
   std::function<Clock::time_point()> now = &Clock::now;
@@ -27,8 +26,8 @@ class PeerCircuit {
   explicit PeerCircuit(PeerCircuitOptions options = {}) : options_(std::move(options)) {}
 
   enum class Leave : uint8_t {
-    kAsk,  // it is closed
-    kTry,  // it is open, and the caller sees whether it lives: answered() or failed() must follow
+    kAsk,  // closed
+    kTry,  // open; the caller makes the trial and must call answered() or failed()
     kNo,
   };
   Leave leave() {
@@ -44,11 +43,11 @@ class PeerCircuit {
     failures_ = 0;
     pause_ = Clock::duration(0);
   }
-  // `dead`: it does not answer a ping either, or takes no connection.
+  // `dead`: the worker did not answer a ping either, or refuses connections.
   void failed(bool dead) {
     std::lock_guard lock(mutex_);
     if (++failures_ < options_.failures_max && !dead && !open_) return;
-    // What was under way when it opened is no trial.
+    // A request that was in flight when the circuit opened is no trial.
     if (open_ && !std::exchange(trial_, false)) return;
     open_ = true;
     pause_ = std::clamp(pause_ * 2, options_.pause_min, options_.pause_max);
@@ -63,7 +62,7 @@ class PeerCircuit {
   const PeerCircuitOptions options_;
   mutable std::mutex mutex_;  // leaf
   bool open_ = false;
-  bool trial_ = false;  // one is under way while it is open
+  bool trial_ = false;  // a trial is in flight while open
   unsigned failures_ = 0;
   Clock::duration pause_{0};
   Clock::time_point try_at_;

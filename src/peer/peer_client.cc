@@ -24,7 +24,7 @@ Counter received_bytes("leat_peer_received_bytes_total", "Bytes of files read fr
 
 constexpr uint64_t kAnswerBytesMax = 64 * kMiB;
 constexpr int kAttempts = 2;
-// Before it a worker need not answer a question that waits for news.
+// Grace of a long poll: the worker may delay its answer this long.
 constexpr Clock::duration kPollTime = std::chrono::seconds(9);
 
 std::chrono::milliseconds in_ms(Clock::duration time) {
@@ -42,7 +42,7 @@ PeerReply<T> refused(PeerReply<HttpResponse>& reply) {
   return {reply.reach, Error(reply.result.error()), reply.epoch};
 }
 
-// What `decode` makes of the body. Who answers what nobody understands is not reached.
+// Decodes the body. An undecodable answer counts as "worker not reached".
 template <class T>
 PeerReply<T> decoded(PeerReply<HttpResponse>& reply, Result<T> (*decode)(std::string_view)) {
   if (!reply.result) return refused<T>(reply);
@@ -120,7 +120,7 @@ void PeerClient::learn_instance(const HttpResponse& response) {
   instance_ = *told;
 }
 
-// A caller that gave up says nothing of the worker.
+// A caller that gave up does not count against the worker.
 PeerReply<HttpResponse> PeerClient::judge(Result<HttpResponse> response, const Context& of_caller,
                                           bool found_dead) const {
   if (!response) {
@@ -139,7 +139,8 @@ PeerReply<HttpResponse> PeerClient::judge(Result<HttpResponse> response, const C
     return {PeerReach::kAnswered, std::move(response), epoch.value_or(0)};
   }
   Status refusal = decode_peer_error(response->status, response->body);
-  // One that is ending, does not know us, or is no worker: somebody else may well answer.
+  // The worker is shutting down, does not accept our token, or is no worker; another worker may
+  // still answer.
   if (!epoch || refusal.code() == StatusCode::kCancelled || response->status == kHttpUnsigned) {
     unanswered_total.add();
     circuit_.failed(false);
@@ -151,9 +152,8 @@ PeerReply<HttpResponse> PeerClient::judge(Result<HttpResponse> response, const C
           *epoch};
 }
 
-// A request that waited for its turn while thousands of others were signed looks like one that is
-// sent again (ReplayGuard), and one that changes something is for one process of the worker only;
-// so who is refused signs once more.
+// Signs again after a refusal. A request that waited while thousands of others were signed looks
+// like a replay (ReplayGuard). A mutating request is valid for one process of the worker only.
 Task<PeerReply<HttpResponse>> PeerClient::ask(Context context, HttpRequest request,
                                               Clock::duration grace) {
   requests_total.add();
@@ -170,7 +170,7 @@ Task<PeerReply<HttpResponse>> PeerClient::ask(Context context, HttpRequest reque
   co_return judge(std::move(response), context, watched.found_dead());
 }
 
-// Bytes of another place would be as many.
+// Checks the range, because a wrong range may have the right length.
 Result<> PeerClient::check_range(const HttpResponse& response,
                                  const std::string& content_range) const {
   const auto range = response.headers.find("Content-Range");
@@ -304,7 +304,7 @@ Task<Result<HttpResponse>> PeerClient::answer_to_ping() const {
 Task<Result<>> PeerClient::ping() const {
   Result<HttpResponse> response = co_await answer_to_ping();
   if (!response) co_return Error(response.error());
-  co_return Result<>();  // whatever it says, it lives
+  co_return Result<>();  // any status proves that the worker lives
 }
 
 Task<Result<>> PeerClient::check() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerClient: a worker at an address, over HTTP: signed requests on kept connections. One that does
-// not answer is found out within 2 s, whatever became of it (killed, stopped, cut off), while one
-// whose store is slow is waited for (PeerWatch). Thread-safe.
+// PeerClient: a worker at an address, over HTTP: signed requests on keep-alive connections. Detects
+// within 2 s a worker that was killed, stopped or cut off. A worker with a slow store is waited for
+// (PeerWatch). Thread-safe.
 #pragma once
 
 #include <memory>
@@ -24,27 +24,27 @@ namespace leat {
 
 struct PeerClientOptions {
   std::string address{};  // "10.0.0.1:7480"
-  WorkerId worker{};      // zero: whoever is there
+  WorkerId worker{};      // zero: any worker at the address
   std::shared_ptr<const HttpTls> tls{};
   unsigned connections_max = 64;
   Clock::duration connect_timeout = std::chrono::seconds(1);
   Clock::duration ping_timeout = std::chrono::seconds(1);
   PeerWatchOptions watch{};
   PeerCircuitOptions circuit{};
-  bool batches = false;  // it answers these
+  bool batches = false;  // the worker supports batches
   SmallReadOptions small_reads{};
 };
 
 class PeerClient : public Peer, public BatchAsker, public std::enable_shared_from_this<PeerClient> {
  public:
-  // kInvalidArgument for an address that is none. `signer` is shared by all clients of a process.
+  // kInvalidArgument for a bad address. All clients of a process share `signer`.
   static Result<std::shared_ptr<PeerClient>> make(PeerClientOptions options,
                                                   std::shared_ptr<RequestSigner> signer,
                                                   Executor& executor);
 
-  // One that did not answer is tried by a ping, so that no request waits for it to see.
+  // While the circuit is open, a ping makes the trial, so that no request waits for it.
   bool usable() const override;
-  // Small reads that go together; null where it answers none so.
+  // Returns the batching of small reads; null if the worker does not support it.
   const ReadBatches* batches() const { return batches_.get(); }
   Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
   Task<PeerReply<ListPage>> list(Context context, PeerList request) override;
@@ -55,19 +55,20 @@ class PeerClient : public Peer, public BatchAsker, public std::enable_shared_fro
   Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) override;
   SnapshotPeer* snapshots() override { return snapshots_.get(); }
 
-  // Any other request, and the whole of its answer; before `grace` it is not overdue.
+  // Sends any other request and returns its whole answer. The failure detector ignores the first
+  // `grace` of the wait.
   Task<PeerReply<HttpResponse>> call(Context context, HttpRequest request, PeerRoute route,
                                      Clock::duration grace) override;
 
-  // Whether it lives, whatever it says.
+  // Returns success if the worker responds, with any status.
   Task<Result<>> ping() const;
-  // Whether it accepts our requests; kPermissionDenied with its reason if it refuses them.
+  // Checks that the worker accepts our requests; kPermissionDenied carries its reason.
   Task<Result<>> check() const;
-  // Null, or no changes and no number: nothing new for so long that the worker answers all the
-  // same.
+  // Long polls: null, or no changes and no number, if there was no news until the worker's own
+  // timeout.
   Task<Result<ClusterViewPtr>> view(Context context, RegistryRevision after);
   Task<Result<PeerChanges>> changes(Context context, uint64_t after);
-  // Of the cluster's jobs (JobDoor): `below` kJobsPath, "/7"; the answer's body.
+  // Calls the cluster's jobs (JobDoor): `below` follows kJobsPath, such as "/7". Returns the body.
   Task<PeerReply<std::string>> jobs(Context context, std::string method, std::string below,
                                     std::string ticket, std::string body);
   Task<Result<>> tell(Context context, PeerChanges changes);
@@ -84,12 +85,11 @@ class PeerClient : public Peer, public BatchAsker, public std::enable_shared_fro
 
   Task<Result<HttpResponse>> answer_to_ping() const;
   void finish(HttpRequest& request) const;
-  // The whole of an answer.
-  // `grace`: before it an answer is not overdue.
+  // Returns the whole answer; the failure detector ignores the first `grace`.
   Task<PeerReply<HttpResponse>> ask(Context context, HttpRequest request, Clock::duration grace);
   PeerTerms terms_of(const PeerRoute& route, const Context& context) const;
   Result<> check_range(const HttpResponse& response, const std::string& content_range) const;
-  // From an answer: which process of the worker what is more than asked has to be for.
+  // Takes from an answer the process id of the worker; mutating requests must name it.
   void learn_instance(const HttpResponse& response);
   PeerReply<HttpResponse> judge(Result<HttpResponse> response, const Context& of_caller,
                                 bool found_dead) const;
@@ -97,11 +97,11 @@ class PeerClient : public Peer, public BatchAsker, public std::enable_shared_fro
   const PeerClientOptions options_;
   const std::shared_ptr<RequestSigner> signer_;
   const HttpClient client_;
-  const HttpClient pinging_;  // on connections of its own
+  const HttpClient pinging_;  // on separate connections
   const Spawner spawner_;
   std::shared_ptr<PeerWatch> watch_;
   mutable PeerCircuit circuit_;
-  const std::shared_ptr<ReadBatches> batches_;  // null where it answers none
+  const std::shared_ptr<ReadBatches> batches_;  // null if not supported
   std::unique_ptr<SnapshotPeer> snapshots_;
   mutable std::mutex mutex_;  // leaf
   std::string instance_;

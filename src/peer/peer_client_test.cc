@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers that are dead in their several ways, and one that is only slow.
+// Workers that are dead in different ways, and a slow one.
 #include "peer/peer_client.h"
 
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@ std::shared_ptr<RequestSigner> signer() {
   return std::make_shared<RequestSigner>(token);
 }
 
-// What a process that was stopped is: the kernel takes its connections, and nobody answers.
+// Simulates a stopped process: the kernel accepts its connections, but they get no answer.
 class StoppedServer {
  public:
   StoppedServer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -49,7 +49,8 @@ class StoppedServer {
   uint16_t port_ = 0;
 };
 
-// Of pings to a worker that is to be found dead; one that lives always answers in kEnough.
+// Ping timeouts: for a worker that must be found dead; for a live one, which always answers in
+// kEnough.
 constexpr auto kShort = milliseconds(100);
 constexpr auto kEnough = seconds(60);
 
@@ -82,7 +83,7 @@ class PeerClientTest : public ::testing::Test {
   std::string text_;
 };
 
-// Has the bytes as soon as it was asked three times whether it lives.
+// Returns the bytes after three pings.
 Task<HttpResponse> slow_but_alive(std::shared_ptr<std::atomic<int>> pings,
                                   std::shared_ptr<SharedResult<bool>> gate, Context context,
                                   HttpRequest request) {
@@ -114,7 +115,7 @@ TEST_F(PeerClientTest, OneThatStandsStillIsFoundDead) {
   EXPECT_FALSE(peer->usable()) << "one that is dead is not asked again at once";
 }
 
-// Pings are answered once it is awake; of reads nothing is heard before.
+// Answers pings once awake; reads get no answer before.
 Task<HttpResponse> asleep_until(std::shared_ptr<std::atomic<bool>> awake,
                                 std::shared_ptr<std::atomic<int>> reads, Context context,
                                 HttpRequest request) {
@@ -174,13 +175,13 @@ TEST_F(PeerClientTest, HowLongItWaitsIsSaidToTheWorker) {
     return note_timeout(told, std::move(context), std::move(request));
   });
   auto peer = client(server->endpoint().to_string());
-  ASSERT_TRUE(read(*peer).result);  // with 60 s
+  ASSERT_TRUE(read(*peer).result);  // timeout of 60 s
   EXPECT_GT(std::stoi(*told), 30'000);
   EXPECT_LE(std::stoi(*told), 60'000);
   executor_.wait(server->stop());
 }
 
-// Such a one is not asked again at once, by anybody; and it is not dead.
+// Such a worker gets no retry, and is not dead.
 TEST_F(PeerClientTest, OneThatAnswersNobodyNowIsNotOneThatDoesNotAnswer) {
   HttpResponse ending = HttpResponse::json(
       503, encode_peer_error(Status(StatusCode::kCancelled, "this worker is ending")));
@@ -198,7 +199,7 @@ TEST_F(PeerClientTest, OneThatAnswersNobodyNowIsNotOneThatDoesNotAnswer) {
 
 TEST_F(PeerClientTest, WhoGivesUpSaysNothingOfTheWorker) {
   const StoppedServer stopped;
-  auto peer = client(stopped.address(), kEnough, hours(1));  // so nobody finds it dead
+  auto peer = client(stopped.address(), kEnough, hours(1));  // so that it is not found dead
   PeerRead request{.mount = "/m", .range = {0, 4}};
   request.file = std::make_shared<const FileRef>(
       FileRef::make(make_store_id("memory", "", "", "bucket"), "a", Version::etag("\"1\""), 4));
@@ -252,7 +253,7 @@ TEST(PeerCircuit, ADeadOneOpensItAtOnceAndEachTrialInVainTakesLonger) {
   Clock::time_point now{};
   PeerCircuit circuit({.now = [&] { return now; }});
   circuit.failed(true);
-  // All that was under way fails with it, and is no trial.
+  // Requests that were in flight fail too, and are no trials.
   for (int i = 0; i < 100; ++i) circuit.failed(true);
   milliseconds pause(100);
   for (int i = 0; i < 6; ++i) {

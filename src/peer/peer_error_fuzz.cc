@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as the body of an error, and as the message of one.
+// Decodes any text as the body of an error, and encodes it as a message.
 #include "peer/peer_error.h"
 
 #include "base/check.h"

@@ -29,11 +29,11 @@ Counter rounds_in_vain("leat_peer_rounds_in_vain_total",
                        "Times that no worker answered a request, and all were asked again");
 
 constexpr Clock::duration kPauseMax = std::chrono::seconds(1);
-// Times that the first candidate is asked before another one stands in, while its circuit is
-// closed: as many requests in vain open it.
+// Attempts at the first candidate before a failover, while its circuit is closed. As many
+// consecutive failures open the circuit.
 constexpr int kFirstAsked = 3;
 
-// Of the candidates that may be asked the one that is; those of this host before others.
+// Returns the index of the candidate to try; candidates on this host come first.
 size_t chosen(const ClusterView& view, const std::vector<WorkerId>& candidates,
               const PeerSpread& spread) {
   std::vector<size_t> near;
@@ -46,7 +46,7 @@ size_t chosen(const ClusterView& view, const std::vector<WorkerId>& candidates,
   return near.empty() ? at : near[at];
 }
 
-// Of an answer: another one may come when the worker's store is back.
+// Returns true if the answer may change once the worker's store is back.
 bool is_passing(StatusCode code) {
   return code == StatusCode::kUnavailable || code == StatusCode::kThrottled;
 }
@@ -71,16 +71,16 @@ void PeerRouter::note_silence(Clock::time_point began, const Status& why) const 
   options_.health->failed(began, Clock::now(), why, waits_text(options_.io_timeout));
 }
 
-// One walk over the candidates, and what it came to.
+// One pass over the candidates, and its outcome.
 struct PeerRouter::Round {
-  bool absent_too = false;              // those whose lease is gone are asked as well
-  bool insists = false;                 // on our ring, since a newer one does not come
-  int64_t newer_epoch = 0;              // somebody knows this ring
-  std::vector<std::string> failures{};  // by worker
+  bool absent_too = false;              // also try workers without a lease
+  bool insists = false;                 // ignore a newer ring that does not arrive
+  int64_t newer_epoch = 0;              // ring epoch that another worker has
+  std::vector<std::string> failures{};  // one for each worker
 };
 
-// The answer; or nothing, where nobody answered, the context ended first or another ring is to be
-// waited for.
+// Returns the answer. Returns nothing if no candidate responded, the context ended, or a newer ring
+// must be waited for.
 template <class T>
 Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, PlacementKey key, Ask<T> ask,
                                                       Round* round) const {
@@ -109,7 +109,7 @@ Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, Placement
         round->newer_epoch = reply.epoch;
         co_return std::nullopt;
       }
-      // By our ring it is the one to ask.
+      // This worker is responsible by our ring.
       route.instead = candidates.front();
       reply = co_await ask(peer, route);
     }
@@ -137,8 +137,8 @@ PeerPtr PeerRouter::other(PlacementKey key, uint32_t replicas, const PeerPtr& pe
   return nullptr;
 }
 
-// Nothing where the first candidate is to be asked, or the one that was did not answer: it may be
-// behind another ring, or dead, and costs no more than that.
+// Returns nothing if the first candidate is chosen, or if the replica did not answer. The replica
+// may have another ring or be dead; the failed attempt costs nothing else.
 template <class T>
 Task<std::optional<Result<T>>> PeerRouter::ask_replica(PlacementKey key, Ask<T> ask,
                                                        PeerSpread spread) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerTable: all workers that a view names, each as a Peer. One whose lease is gone stays known for
-// as long as the ring has it: it may be the registry that is at fault. Thread-safe.
+// PeerTable: one Peer for each worker that a view names. A worker without a lease stays while the
+// ring has it, because the registry may be at fault. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -16,16 +16,16 @@ namespace leat {
 
 class PeerTable {
  public:
-  // What stands for a worker; called again when its address changes.
+  // Creates the Peer of a worker; called again when its address changes.
   using MakePeer = std::function<PeerPtr(const WorkerInfo&)>;
   explicit PeerTable(MakePeer make) : make_(std::move(make)) {}
 
   void update(const ClusterView& view);
-  // All of them, those without a lease included.
+  // Returns all of them, including those without a lease.
   std::vector<WorkerId> known() const;
-  // Null for one that was never seen.
+  // Returns null for an unknown worker.
   PeerPtr find(const WorkerId& id) const;
-  // "trainer-1 (10.0.0.1:7480)", for messages.
+  // Returns "trainer-1 (10.0.0.1:7480)", for messages.
   std::string name_of(const WorkerId& id) const;
 
  private:
@@ -35,7 +35,7 @@ class PeerTable {
   };
 
   const MakePeer make_;
-  mutable std::mutex mutex_;  // leaf, but for `make_`
+  mutable std::mutex mutex_;  // leaf, except that `make_` is called under it
   std::map<WorkerId, Known> peers_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For whom a client is made anew.
+// When a client is recreated.
 #include "peer/peer_table.h"
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kCacheControl[] = "Cache-Control";
 constexpr char kOnlyIfCached[] = "only-if-cached";
-// An adviser that is gone cannot take it back.
+// Limit for advice: a dead worker cannot withdraw it.
 constexpr std::chrono::seconds kAdviceLastsMax{60};
 
 Error wrong(std::string reason) {

@@ -51,7 +51,7 @@ std::optional<bool> PeerWatch::look() {
   return std::ranges::any_of(waiting_, [&](const Waiting& one) { return one.since <= late; });
 }
 
-// Their coroutines are resumed elsewhere, so nothing of theirs runs under the lock.
+// The cancelled coroutines resume on their executors, so none of their code runs under the lock.
 void PeerWatch::end_waiting() {
   std::vector<std::stop_source> ended;
   {

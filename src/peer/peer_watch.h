@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerWatch: tells a worker that is slow from one that is dead. A request that has waited for a
-// while is no sign: its store may be slow. So the worker is asked on another connection whether it
-// lives; where that is not answered either, all requests that wait are ended. Costs a request two
-// short locks; one task looks after all of them. Thread-safe.
+// PeerWatch: failure detector that separates a slow worker from a dead one. A long wait alone
+// proves nothing: the worker's store may be slow. So it pings the worker on another connection; if
+// the ping fails, all waiting requests are cancelled. Costs a request two short locks; one task
+// scans all of them. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,15 @@
 namespace leat {
 
 struct PeerWatchOptions {
-  // A request that has waited so long makes the worker be asked.
+  // A request that has waited this long causes a ping.
   Clock::duration patience = std::chrono::milliseconds(500);
-  // Between two looks.
+  // Interval of the scans.
   Clock::duration look_every = std::chrono::milliseconds(250);
 };
 
 class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
  public:
-  // Whether the worker lives; bounds its own time.
+  // Returns whether the worker responds; has its own timeout.
   using Ping = std::function<Task<Result<>>()>;
   static std::shared_ptr<PeerWatch> make(PeerWatchOptions options, Ping ping, Executor& executor);
 
@@ -38,15 +38,15 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
   };
 
  public:
-  // A request under way, for as long as this lives.
+  // A request in flight during the lifetime of this object.
   class Request {
    public:
-    // `grace`: for so long nobody expects an answer.
+    // `grace`: the detector ignores this first part of the wait.
     Request(std::shared_ptr<PeerWatch> watch, Clock::duration grace);
     ~Request();
     Request(const Request&) = delete;
 
-    // Of the request: ends with the caller's, and when the worker is found dead.
+    // Context for the request: ends with the caller's, or when the worker is found dead.
     Context context(const Context& of_caller);
     bool found_dead() const { return place_->dead.load(); }
 
@@ -61,7 +61,8 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
       : options_(options), ping_(std::move(ping)), spawner_(executor) {}
 
   static Task<> look_after(std::shared_ptr<PeerWatch> self);
-  // Whether anybody waits too long; nothing: nobody has waited since the last look.
+  // Returns whether a request waits too long; nothing if no request was in flight since the last
+  // scan.
   std::optional<bool> look();
   void end_waiting();
 
@@ -71,7 +72,7 @@ class PeerWatch : public std::enable_shared_from_this<PeerWatch> {
   std::mutex mutex_;  // leaf
   std::list<Waiting> waiting_;
   bool looking_ = false;
-  bool used_ = false;  // since the last look
+  bool used_ = false;  // since the last scan
 };
 
 }  // namespace leat

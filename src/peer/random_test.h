@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random inputs for the property tests of this room; LEAT_TEST_SEED=… repeats a run.
+// Random inputs for the property tests of this module; LEAT_TEST_SEED=… repeats a run.
 #pragma once
 
 #include <cstdlib>
@@ -21,7 +21,7 @@ class Random {
   }
 
   uint64_t bits() { return bits_(); }
-  // From 0 to `max`, the ends more often than their share.
+  // From 0 to `max`; the ends are more frequent than uniform.
   uint64_t upto(uint64_t max) {
     switch (bits_() % 8) {
       case 0:
@@ -33,7 +33,7 @@ class Random {
     }
   }
   bool coin() { return bits_() % 2 == 0; }
-  // Any bytes but `without`.
+  // Any bytes except those in `without`.
   std::string bytes(size_t size_max, std::string_view without = {}) {
     std::string text(upto(size_max), '\0');
     for (char& c : text) {
@@ -43,7 +43,7 @@ class Random {
     }
     return text;
   }
-  // Characters of the script that `text` is of, and some that JSON and targets escape.
+  // Characters of several scripts, and some that JSON and targets escape.
   std::string words(size_t size_max) {
     static constexpr std::string_view kWords[] = {
         "a", "0", " ", "\"", "\\", "\n", "é", "%", "\xe2\x82\xac", "\xf0\x9f\x90\x88", "/", "+"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of any text as target, Range and other fields of a request for bytes: refused, or read to
-// what is written again.
+// Decodes lines of any text as target, Range and other fields of a read: an error, or a value that
+// survives a round trip.
 #include "peer/read_request.h"
 
 #include "base/check.h"

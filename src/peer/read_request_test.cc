@@ -20,7 +20,7 @@ PeerReadRequest some_request() {
           .terms = {.epoch = 7}};
 }
 
-// As a receiver has it.
+// Parses the request as a receiver does.
 Result<PeerReadRequest> travelled(const HttpRequest& request) {
   HttpRequest there;
   there.headers = request.headers;

@@ -14,8 +14,8 @@
 namespace leat {
 namespace {
 
-// What does not become right by waiting. kInvalidArgument is what a worker with TLS says to who has
-// none.
+// Errors that waiting does not repair. A worker with TLS answers kInvalidArgument to a client
+// without TLS.
 bool is_refusal(StatusCode code) {
   return code == StatusCode::kPermissionDenied || code == StatusCode::kInvalidArgument;
 }
@@ -61,12 +61,12 @@ class RemoteMapImpl : public RemoteMap {
     static_cast<void>(ended);
   }
 
-  // Until stop().
+  // Runs until stop().
   Task<> follow() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     Clock::duration pause = options_.pause_min;
-    // Clients begin at different workers, and stay with none that has nothing to say for long: it
-    // may be cut off from the registry.
+    // Clients start at random workers and leave one that has no news for long: it may be cut off
+    // from the registry.
     size_t turn = Id128::random().hash64();
     for (size_t silent = 0, behind = 0, failed = 0, refusals = 0; !context.cancelled();) {
       const std::vector<std::string> addresses = known_addresses();
@@ -93,7 +93,7 @@ class RemoteMapImpl : public RemoteMap {
         continue;
       }
       behind = 0;
-      // All of them once before there is a pause.
+      // Tries all addresses once before a pause.
       ++turn;
       if (++failed % addresses.size() != 0) continue;
       Result<> slept = co_await sleep_for(context, pause);
@@ -105,10 +105,10 @@ class RemoteMapImpl : public RemoteMap {
 
  private:
   static constexpr size_t kSilentMax = 3;
-  // 8 s each; a worker knows after 12 s that it is behind.
+  // A poll takes 8 s; a worker notices after 12 s that it lags behind.
   static constexpr size_t kBehindMin = 2;
 
-  // Where a worker may be found: all that the view has, then the seeds.
+  // Returns the addresses of all workers in the view, then the seeds.
   std::vector<std::string> known_addresses() const {
     std::vector<std::string> addresses;
     std::set<std::string> seen;
@@ -142,7 +142,7 @@ class RemoteMapImpl : public RemoteMap {
     if (refused) wake_first();
   }
 
-  // Those who wait for a first view look again.
+  // Wakes the waiters for a first view; they check again.
   void wake_first() {
     std::shared_ptr<SharedResult<bool>> turn;
     {
@@ -159,7 +159,7 @@ class RemoteMapImpl : public RemoteMap {
   std::atomic<bool> anew_ = false;
   mutable std::mutex mutex_;  // leaf
   std::optional<Status> trouble_;
-  bool refused_ = false;  // by all, one after the other
+  bool refused_ = false;  // by all workers in turn
   std::shared_ptr<SharedResult<bool>> turn_ = SharedResult<bool>::make();
 };
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemoteMap: a client's view of a cluster, as a worker tells it: asked again and again, each answer
-// coming when there is something new. When a worker does not answer, another one is asked; what is
-// known stays as it was meanwhile. Thread-safe.
+// RemoteMap: a client's cluster view, received from a worker by long polls. If a worker does not
+// respond, another one is tried; the last view stays valid meanwhile. Thread-safe.
 //
-// A view of a lower revision than that which is known is one of a worker that is behind, and passed
-// over; unless the same worker has it twice in a row: by then it knows that it is behind, if it is,
-// and says nothing. So the registry was restored from a backup.
+// A view with a lower revision comes from a worker that lags behind and is ignored. If the same
+// worker sends it twice in a row, it is accepted: a worker that lags would have noticed by then and
+// stopped answering. So the registry was restored from a backup.
 #pragma once
 
 #include <functional>
@@ -19,17 +18,17 @@
 namespace leat {
 
 struct RemoteMapOptions {
-  // Addresses at which a worker is to be found, to begin with and where all others fail.
+  // Worker addresses to start with, and to use if all others fail.
   std::vector<std::string> seeds{};
-  // One question at one address: the view once its revision is above `after`, or after some seconds
-  // one that is below; null where the worker has nothing to say for so long that it answers all the
-  // same. An error: the next one is asked.
+  // One long poll at one address. Returns the view once its revision is above `after`, or after
+  // some seconds one that is below. Returns null if there was no news until the worker's timeout.
+  // After an error the next address is tried.
   using Ask = std::function<Task<Result<ClusterViewPtr>>(Context, std::string address,
                                                          RegistryRevision after)>;
   Ask ask{};
-  // Told of each new view, one after the other; must not wait.
+  // Called with each new view, one at a time; must not block.
   std::function<void(const ClusterViewPtr&)> changed{};
-  // Between attempts, doubled with each that fails.
+  // Back-off between attempts; doubles with each failure.
   Clock::duration pause_min = std::chrono::milliseconds(50);
   Clock::duration pause_max = std::chrono::seconds(2);
 };
@@ -38,15 +37,15 @@ class RemoteMap : public ClusterMap {
  public:
   static std::unique_ptr<RemoteMap> start(RemoteMapOptions options, Executor& executor);
 
-  // Waits until anything is known; an error of the context says why nothing is. kPermissionDenied
-  // or kInvalidArgument, at once, where every worker that was asked, one after the other, refuses:
-  // a token, a certificate, a clock or a want of TLS does not become right by waiting.
+  // Waits for the first view; an error of the context includes the cause. Returns
+  // kPermissionDenied or kInvalidArgument at once if every worker in turn refuses: waiting repairs
+  // no token, certificate, clock or missing TLS.
   virtual Task<Result<>> first_view(Context context) = 0;
-  // Why the last question failed; nothing while all is well.
+  // Returns why the last poll failed; nothing while polls succeed.
   virtual std::optional<Status> trouble() const = 0;
-  // The next answer is taken whatever its revision is: who asks may see something else from now on.
+  // Accepts the next view whatever its revision, because the credentials may see other mounts now.
   virtual void ask_anew() = 0;
-  // Must have ended before it goes.
+  // Must have ended before destruction.
   virtual Task<> stop() = 0;
 };
 

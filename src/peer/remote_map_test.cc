@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client makes of what workers tell it of the cluster: news, old news, and a past that has
-// become another one.
+// A client's handling of views from workers: newer ones, older ones, and a restored registry.
 #include "peer/remote_map.h"
 
 #include <gtest/gtest.h>
@@ -19,14 +18,14 @@ namespace {
 using std::chrono::milliseconds;
 using testing::wait_until;
 
-// Answers as its script says, then has nothing to say.
+// Answers by its script, then has no news.
 class RemoteMapTest : public ::testing::Test {
  protected:
-  // Of a worker: a view of that revision; 0: nothing to say, below: it does not answer.
+  // One worker's answers: the view of a revision; 0: no news; negative: no answer.
   using Script = std::vector<RegistryRevision>;
   static constexpr RegistryRevision kRefuses = -2;
   static constexpr RegistryRevision kWantsTls = -4;
-  // The same as 0, and before it somebody wants the view anew.
+  // As 0, but first the view is requested again.
   static constexpr RegistryRevision kAskAnew = -100;
 
   ~RemoteMapTest() override {
@@ -64,7 +63,7 @@ class RemoteMapTest : public ::testing::Test {
       co_return Error(ended.error());
     }
     if (*next == kAskAnew) {
-      // It may be asked before it is with us.
+      // The poll may begin before map_ is set.
       while (!self->started_) (void)co_await sleep_for(context, milliseconds(1));
       self->map_->ask_anew();
       co_return ClusterViewPtr();
@@ -155,7 +154,7 @@ Task<Result<ClusterViewPtr>> no_answer(Context context) {
   co_return error(StatusCode::kUnavailable, slept ? "nothing" : slept.error().message());
 }
 
-// Which of `seeds` a map that begins asks first.
+// Returns which of `seeds` a new map asks first.
 size_t first_asked(size_t seeds, Executor& executor) {
   const auto asked = SharedResult<size_t>::make();
   RemoteMapOptions options;
@@ -176,7 +175,7 @@ TEST(RemoteMap, ClientsBeginAtAllWorkersAlike) {
   Executor executor;
   size_t in_last_quarter = 0;
   for (size_t i = 0; i < kClients; ++i) in_last_quarter += first_asked(kWorkers, executor) >= 3000;
-  // 100 on average; half or twice of that is six deviations away.
+  // 100 on average; half or twice that is six standard deviations away.
   EXPECT_GT(in_last_quarter, kClients / 8);
   EXPECT_LT(in_last_quarter, kClients / 2);
 }

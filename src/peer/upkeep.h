@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Upkeep: what a job has a worker do with what its cache holds; requests and answers, both ways.
-// Only workers may ask for it. Format: docs/formats/peer-protocol.md.
+// Upkeep: cache operations that a job runs on a worker; requests and answers, both ways. Only
+// workers may send them. Format: docs/formats/peer-protocol.md.
 #pragma once
 
 #include <cstdint>
@@ -20,36 +20,36 @@ inline constexpr char kVerifyPath[] = "/peer/v1/verify";
 inline constexpr size_t kDropFilesMax = 4096;
 
 enum class UpkeepAction : uint8_t {
-  kEnsure,    // bring it into the cache; the bytes that had to be fetched
-  kMissing,   // the bytes that are not in the cache
-  kReadBack,  // compare it with its checksums, fetch what is missing or wrong; as kEnsure
+  kEnsure,    // load into the cache; returns the bytes fetched
+  kMissing,   // returns the uncached bytes
+  kReadBack,  // compare with checksums and fetch missing or bad parts; returns as kEnsure
 };
 
-// How far a worker's look at all that it holds has come.
+// Progress of a worker's verification of its whole cache.
 struct UpkeepVerify {
   bool ended = false;
   uint64_t objects = 0, bytes = 0, corrupt_blocks = 0;  // so far
-  uint64_t objects_total = 0, bytes_total = 0;          // about
-  std::string trouble{};                                // why it ended before its end
+  uint64_t objects_total = 0, bytes_total = 0;          // approximate
+  std::string trouble{};                                // why it ended early
 
   friend bool operator==(const UpkeepVerify&, const UpkeepVerify&) = default;
 };
 
 struct UpkeepRequest {
   UpkeepAction action = UpkeepAction::kEnsure;
-  PeerReadRequest part;  // of a file
+  PeerReadRequest part;  // part of a file
 };
 
 HttpRequest to_http(const UpkeepRequest& request);
-// As read_request_from().
+// Errors as read_request_from().
 Result<UpkeepRequest> upkeep_request_from(const HttpRequest& request);
 
-// Versions as the workers know them.
+// File ids with the workers' versions.
 std::string encode_drop(const std::vector<FileId>& files);
-// At most kDropFilesMax.
+// Returns at most kDropFilesMax.
 Result<std::vector<FileId>> decode_drop(std::string_view text);
 
-// The answer to both.
+// Answer of both.
 std::string encode_upkeep_bytes(uint64_t bytes);
 Result<uint64_t> decode_upkeep_bytes(std::string_view text);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as each of the bodies of upkeep: refused, or read to what is written again.
+// Decodes any text as each upkeep body: an error, or a value that survives a round trip.
 #include "peer/upkeep.h"
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How nouns are written in requests and answers of peers. Reading is strict: what is refused is
-// kInvalidArgument and names what is wrong. Private to this room.
+// Text forms of values in peer requests and answers. Reading is strict: kInvalidArgument names the
+// fault. Private to this module.
 #pragma once
 
 #include <charconv>
@@ -17,7 +17,7 @@ namespace leat {
 inline constexpr size_t kKeyBytesMax = 4096;  // PATH_MAX; S3 has 1,024
 inline constexpr size_t kVersionBytesMax = 1024;
 
-// All of it, decimal, without sign or blanks.
+// Parses the whole text as decimal, without sign or blanks.
 template <class T>
 std::optional<T> parse_decimal(std::string_view text) {
   T number{};
@@ -33,12 +33,12 @@ std::string version_text(const Version& version);
 Result<Version> parse_version(std::string_view text);
 Result<StoreId> parse_store(std::string_view text);
 
-// Of an object: components that are neither empty nor "." nor "..", no NUL, without slashes at the
-// ends. With `directory` one that ends in '/' as well.
+// Checks an object's key: components are neither empty nor "." nor "..", no NUL, no slash at the
+// ends. With `directory`, a trailing '/' is allowed.
 Result<> check_key(std::string_view key, bool directory);
-// Of a listing: empty, or of a directory.
+// Checks a listing's prefix: empty, or a directory's key.
 Result<> check_prefix(std::string_view prefix);
-// Of a mount: a normalised path of the namespace.
+// Checks a mount path: a normalised path of the namespace.
 Result<> check_mount(std::string_view mount);
 
 }  // namespace leat

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small reads of a worker over HTTP: one that knows no batches, one that stands still, and readers
-// that do not wait for the end.
+// Small reads over HTTP: from a worker without batches, from a stopped one, and by readers that
+// give up early.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,12 +21,12 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// What the worker does, and what it was asked.
+// The worker's behaviour, and counts of the requests.
 struct MadeWorker {
-  std::atomic<int> knows_batches = 200;  // or the status with which it does not
+  std::atomic<int> knows_batches = 200;  // 200, or the status of the refusal
   std::atomic<bool> stands_still = false;
   std::atomic<size_t> alone = 0, batches = 0, reads = 0;  // reads: alone or in a batch
-  // "held" and, where they are to be, all wait for it.
+  // Blocks the read "held" or, with holds_all, all reads.
   const std::shared_ptr<SharedResult<bool>> released = SharedResult<bool>::make();
   std::atomic<bool> holds_all = false;
 };
@@ -92,7 +92,7 @@ class BatchClientTest : public ::testing::Test {
     executor_.wait(server_->stop());
   }
 
-  // `ping_timeout`: one that lives always answers within a minute.
+  // `ping_timeout`: a live worker always answers within a minute.
   void connect(SmallReadOptions small_reads, Clock::duration ping_timeout = seconds(60)) {
     auto secrets = SecretSet::parse(make_secret(), "test").value();
     auto token = issue(secrets.signing(), TokenClaims::of_worker({}));
@@ -110,7 +110,7 @@ class BatchClientTest : public ::testing::Test {
     });
   }
   static Context patient() { return Context::background().with_timeout(seconds(60)); }
-  // Behind one that is held, for as long as patience lasts.
+  // Queues reads behind one that is blocked, for as long as `patience` lasts.
   PendingReads queue(const std::vector<std::string>& keys) {
     PendingReads all;
     all.push_back(begin("held"));
@@ -125,7 +125,7 @@ class BatchClientTest : public ::testing::Test {
   std::shared_ptr<PeerClient> client_;
 };
 
-// Older than its record says; by the status with which it answers a batch.
+// Workers older than their record; the parameter is their status for a batch.
 class OlderWorkerTest : public BatchClientTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(OlderWorkerTest, IsAskedForEachAlone) {
@@ -177,8 +177,7 @@ TEST_F(BatchClientTest, WhoDoesNotWaitForABatchUnderWayIsNotWrittenTo) {
   auto late = begin("late", Context::background().with_timeout(milliseconds(500)));
   auto leaves = begin("leaves", patient().with_cancel(gives_up.get_token()));
   auto stays = begin("stays");
-  // On a busy machine one of them may have gone before the others came, or "late" not have gone at
-  // all.
+  // On a busy machine one read may end before the others arrive, or "late" may never be sent.
   while (worker_->reads < 4 && late->reply.wait_for(seconds(0)) != std::future_status::ready) {
     std::this_thread::yield();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: small reads under way, each of a file whose content follows from its key.
+// For tests: small reads in flight; the content of each file follows from its key.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ struct PendingRead {
 };
 using PendingReads = std::vector<std::unique_ptr<PendingRead>>;
 
-// `read` of the request and the memory for its bytes is the task that reads.
+// `read` takes the request and its buffer, and returns the task.
 template <class Read>
 std::unique_ptr<PendingRead> begin_read(Executor& executor, const std::string& key,
                                         const Read& read) {

@@ -15,14 +15,15 @@ Counter batches_total("leat_peer_batches_total",
 Counter batched_reads_total("leat_peer_batched_reads_total",
                             "Small reads that were answered together with others");
 
-// It is older than its record says, as for a moment after a step back: it answers all the rest.
+// The worker is older than its registry record says, as for a moment after a downgrade. It answers
+// other requests.
 bool knows_no_batches(const PeerReply<HttpResponse>& reply) {
   if (reply.result) return false;
   const StatusCode code = reply.result.error().code();
   return code == StatusCode::kNotFound || code == StatusCode::kUnsupported;
 }
 
-// For each what it has come to. Null: it is to ask by itself.
+// Returns the result of each read; null: the read is sent alone.
 std::vector<SmallRead::Turn> turns_of(PeerReply<HttpResponse> reply,
                                       const std::vector<PeerReadRequest>& asked) {
   std::vector<SmallRead::Turn> turns(asked.size());
@@ -46,7 +47,7 @@ std::vector<SmallRead::Turn> turns_of(PeerReply<HttpResponse> reply,
 
 }  // namespace
 
-// Most go at once, and cost no more than two locks.
+// Most reads go at once and cost two locks.
 Task<PeerReply<void>> ReadBatches::read(Asker asker, Context context, PeerRead request,
                                         std::span<std::byte> into) {
   TurnTaken turn;
@@ -74,7 +75,7 @@ Task<ReadBatches::TurnTaken> ReadBatches::wait_for_turn(Asker asker, Context con
     co_return TurnTaken{PeerReply<void>{PeerReach::kNotReached, Error(turn.error()), 0, {}}};
   }
   const PeerReply<Bytes>* reply = turn->get();
-  // Who was in a batch has no place of its own to give on.
+  // A read of a batch has no request slot of its own.
   if (reply == nullptr) co_return TurnTaken{.reply = {}, .holds_place = read->alone};
   if (!reply->result) {
     co_return TurnTaken{
@@ -100,7 +101,7 @@ Task<> ReadBatches::watch(std::shared_ptr<ReadBatches> self, Asker asker) {
   }
 }
 
-// Each has its own wait and its own memory: one that gives up leaves nothing behind.
+// Each read has its own wait and its own memory, so an abandoned read leaves nothing behind.
 Task<> ReadBatches::read_together(std::shared_ptr<ReadBatches> self, Asker asker,
                                   std::vector<SmallReadPtr> reads) {
   Context context = Context::background();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadBatches: the small reads of one worker, several in a request where many come at once
-// (SmallReads). A batch gives bytes or nothing: what it does not give is asked for alone, so that
-// whatever is to be said of it is said there. Thread-safe.
+// ReadBatches: sends the small reads of one worker, several in one request while many are waiting
+// (SmallReads). A batch returns bytes or nothing. A read that gets nothing is retried alone, and
+// that request returns its error. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace leat {
 
-// Who asks the worker.
+// Sends requests to the worker.
 class BatchAsker {
  public:
   virtual ~BatchAsker() = default;
@@ -23,7 +23,7 @@ class BatchAsker {
                                            std::span<std::byte> into) = 0;
   virtual Task<PeerReply<HttpResponse>> call(Context context, HttpRequest request, PeerRoute route,
                                              Clock::duration grace) = 0;
-  // So many bytes of files came in a batch.
+  // Counts `bytes` of files that arrived in a batch.
   virtual void received(uint64_t bytes) = 0;
 };
 
@@ -33,11 +33,11 @@ class ReadBatches : public std::enable_shared_from_this<ReadBatches> {
     return std::shared_ptr<ReadBatches>(new ReadBatches(options, executor));
   }
 
-  // Whether there is anything to gain.
+  // Returns true if the read may be batched: small, and not only_if_cached.
   bool takes(const PeerRead& request) const {
     return request.range.size <= reads_.options().bytes_max && !request.only_if_cached;
   }
-  // As read_alone(); of the asker's worker, which is always the same.
+  // Same contract as read_alone(). `asker` must always stand for the same worker.
   Task<PeerReply<void>> read(std::shared_ptr<BatchAsker> asker, Context context, PeerRead request,
                              std::span<std::byte> into);
 
@@ -48,14 +48,14 @@ class ReadBatches : public std::enable_shared_from_this<ReadBatches> {
 
   using Asker = std::shared_ptr<BatchAsker>;
 
-  // What a wait for one's turn came to.
+  // Result of a wait in SmallReads.
   struct TurnTaken {
-    std::optional<PeerReply<void>> reply{};  // nothing: it is to ask by itself
-    bool holds_place = true;                 // and to give it on after that
+    std::optional<PeerReply<void>> reply{};  // empty: the caller sends the read itself
+    bool holds_place = true;                 // and releases its request slot after that
   };
   Task<TurnTaken> wait_for_turn(Asker asker, Context context, PeerRead request,
                                 std::span<std::byte> into);
-  // Where they have been told to: one asks by itself, several are asked for.
+  // Sends what SmallReads released: one read sends itself, several go as one batch.
   void send(const Asker& asker, std::vector<SmallReadPtr> reads);
   static Task<> watch(std::shared_ptr<ReadBatches> self, Asker asker);
   static Task<> read_together(std::shared_ptr<ReadBatches> self, Asker asker,

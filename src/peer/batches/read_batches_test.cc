@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes together, and what becomes of each of them.
+// Which reads go together, and the result of each.
 #include "peer/batches/read_batches.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 
-// Has all but what begins with "cold" at hand for a batch.
+// Serves in batches all keys except those that begin with "cold".
 class MadeAsker : public BatchAsker {
  public:
   enum class Batches : uint8_t { kAnswered, kUnknown, kNotReached, kGarbled };
@@ -86,7 +86,7 @@ class MadeAsker : public BatchAsker {
 
 class ReadBatchesTest : public ::testing::Test {
  protected:
-  // One at a time, and who waits does so until that has ended.
+  // One request at a time; other reads wait for its end.
   std::shared_ptr<ReadBatches> one_by_one() {
     return ReadBatches::make({.under_way_max = 1, .patience = hours(1)}, executor_);
   }
@@ -96,7 +96,7 @@ class ReadBatchesTest : public ::testing::Test {
       return batches.read(asker_, std::move(context), std::move(request), into);
     });
   }
-  // Behind one that is held.
+  // Queues reads behind one that is blocked.
   PendingReads queue(ReadBatches& batches, const std::vector<std::string>& keys) {
     PendingReads all;
     all.push_back(begin(batches, "held"));

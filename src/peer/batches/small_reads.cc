@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// What is said of a request is said of all that is in it.
+// Route fields apply to a whole batch.
 bool go_together(const PeerRead& a, const PeerRead& b) {
   return a.route.epoch == b.route.epoch && a.route.instead == b.route.instead &&
          a.route.replicas == b.route.replicas;

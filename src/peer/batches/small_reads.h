@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// SmallReads: which of the small reads of one worker go next, and which of them together. As long
-// as few are under way a read goes at once and alone; those that come meanwhile wait, and go in one
-// request when one has ended, or when the first of them has waited for a moment, since what is
-// under way may wait for a store. So nobody waits for company, and the more there are, the more go
-// together. Where batches give little all go alone. Bookkeeping alone; thread-safe, one leaf lock.
+// SmallReads: decides which small reads of one worker are sent next, and which go in one request.
+// While few requests are in flight, a read is sent at once and alone. Later reads wait and are sent
+// together when a request ends, or when the first of them has waited for `patience`: a request in
+// flight may wait for a store. No read waits for company, and batches grow with the load. If
+// batches give little, all reads go alone. Bookkeeping only; thread-safe, one leaf lock.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,28 @@
 namespace leat {
 
 struct SmallReadOptions {
-  uint64_t bytes_max = 16 * kKiB;  // of a small read
-  // Requests; what comes beyond waits. With 8 a folder of 16 readers loses a twentieth, since two
-  // or three in a request gain less than their wait costs; with 16 a client of 16 to 24 gains less.
+  uint64_t bytes_max = 16 * kKiB;  // largest small read
+  // Requests in flight; further reads wait. Measured: with 8 a directory of 16 readers loses 5 %,
+  // because a batch of two or three gains less than its wait costs. With 16, a client with 16 to 24
+  // readers gains less.
   unsigned under_way_max = 12;
   size_t together_max = 64;  // reads in one request
   uint64_t bytes_together_max = 256 * kKiB;
   Clock::duration patience = std::chrono::milliseconds(1);
-  // So long all go alone when a batch has given less than half of what it was asked for.
+  // All reads go alone for this long after a batch returned less than half of its reads.
   Clock::duration alone_time = std::chrono::seconds(1);
 };
 
-// One that waits.
+// A read that waits.
 struct SmallRead {
-  // What its wait comes to: bytes or why there are none; or null, and it is to ask by itself.
+  // Result of the wait: bytes or an error; null means that the caller sends the read itself.
   using Turn = std::shared_ptr<const PeerReply<Bytes>>;
 
   PeerRead request{};
   Clock::time_point deadline = Clock::time_point::max();
   const std::shared_ptr<SharedResult<Turn>> turn = SharedResult<Turn>::make();
-  Clock::time_point since{};  // SmallReads': it waits from then on
-  bool alone = false;         // SmallReads': its turn has come, and it asks by itself
+  Clock::time_point since{};  // set by SmallReads: start of the wait
+  bool alone = false;         // set by SmallReads: the read was released and sends itself
 };
 using SmallReadPtr = std::shared_ptr<SmallRead>;
 
@@ -49,22 +50,24 @@ class SmallReads {
   explicit SmallReads(SmallReadOptions options = {}) : options_(options) {}
 
   enum class Entry : uint8_t {
-    kGo,            // at once; ended() is called after it
-    kWait,          // its turn will come
-    kWaitAndWatch,  // likewise, and late() is to be called after `patience`
+    kGo,            // send now; call ended() afterwards
+    kWait,          // wait; SmallReads will release it
+    kWaitAndWatch,  // same, and call late() after `patience`
   };
   Entry enter(const SmallReadPtr& read, Clock::time_point now);
-  // As enter(), for one that does not wait where it cannot go at once: without having to be made.
+  // Like enter(), but never queues: returns false if the read cannot be sent now. Needs no
+  // SmallRead.
   bool go(Clock::time_point now);
-  // It waits no longer. True: it was to go alone, and ended() is called in its place.
+  // Removes a read that stopped waiting. Returns true if it was already released to go alone; then
+  // the caller calls ended() for it.
   bool leave(const SmallReadPtr& read);
-  // Who goes in the place of one that has ended. One asks by itself; several are asked for
-  // together; after either ended() is called again.
+  // Ends one request and returns the reads to send next. One read sends itself; several go as one
+  // batch. In both cases ended() is called again afterwards.
   std::vector<SmallReadPtr> ended();
-  // Who has waited for too long, with those that go along, as of ended(). `again`: to be called
-  // once more, after `patience`.
+  // Returns the reads that have waited too long and those that go along, as ended() does. `again`
+  // is set if late() must be called again after `patience`.
   std::vector<SmallReadPtr> late(Clock::time_point now, bool* again);
-  // Of so many that a batch was asked for so many came.
+  // Records that a batch of `of` reads returned `reads` of them.
   void came(size_t reads, size_t of, Clock::time_point now);
 
   unsigned under_way() const;
@@ -72,16 +75,16 @@ class SmallReads {
   const SmallReadOptions& options() const { return options_; }
 
  private:
-  // Under mutex_.
+  // Require mutex_.
   bool take_place(Clock::time_point now);
-  std::vector<SmallReadPtr> take_group();  // of those that wait
+  std::vector<SmallReadPtr> take_group();  // from waiting_
 
   const SmallReadOptions options_;
   mutable std::mutex mutex_;
   unsigned under_way_ = 0;
   bool watched_ = false;
   Clock::time_point alone_until_{};
-  std::deque<SmallReadPtr> waiting_;  // in the order in which they came
+  std::deque<SmallReadPtr> waiting_;  // in order of arrival
 };
 
 }  // namespace leat

@@ -121,7 +121,7 @@ TEST_F(SmallReadsTest, WhatIsUnderWayForLongHoldsNobodyUp) {
   EXPECT_EQ(reads.under_way(), 2u);
   EXPECT_TRUE(reads.late(now_, &again).empty());
   EXPECT_FALSE(again);
-  // Those beyond the limit give their place to nobody.
+  // Requests beyond the limit do not pass on their slot.
   EXPECT_EQ(enter(reads, early), Entry::kWaitAndWatch);
   EXPECT_TRUE(reads.ended().empty());
   EXPECT_TRUE(reads.late(now_, &again).empty()) << "it has not waited for so long";

@@ -51,7 +51,7 @@ Task<Result<DescriptorAnswer>> receive(SocketPtr socket) {
   }
 }
 
-// A worker may be of another version, or broken; what it gave must be what was asked for.
+// The worker may have another version or be faulty, so the passed file is checked.
 Result<LeasedFile> checked(DescriptorAnswer answer, SocketPtr socket, uint64_t bytes) {
   if (!answer.given) {
     return error(StatusCode::kNotFound, "the worker has no descriptor for this file");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescriptorClient: files of a worker on this host, as they lie in its cache. Thread-safe.
+// DescriptorClient: opens cached files of a worker on this host by fd passing. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -14,29 +14,30 @@
 
 namespace leat {
 
-// A file of another process, for reading by position. The worker counts it as used while this
-// lives; what is in it stays as it is also where the worker is gone.
+// An open file of another process, read with pread. The worker counts it as used during the
+// lifetime of this object. Its content never changes, also after the end of the worker.
 class LeasedFile {
  public:
-  LeasedFile() = default;  // none
+  LeasedFile() = default;  // empty
   LeasedFile(File file, File lease) : file_(std::move(file)), lease_(std::move(lease)) {}
 
   int fd() const { return file_.fd(); }
 
  private:
   File file_;
-  File lease_;  // the connection: closing it gives the file back
+  File lease_;  // the connection; closing it ends the lease
 };
 
 class DescriptorClient {
  public:
-  // `path`: of the worker's socket.
+  // `path` is the worker's socket.
   DescriptorClient(std::string path, WorkerId worker, std::shared_ptr<RequestSigner> signer)
       : path_(std::move(path)), worker_(worker), signer_(std::move(signer)) {}
 
-  // The whole of the file; the request's range is not looked at. kNotFound where it is not to be
-  // had: not complete there, or packed, or not for us. kUnavailable where nobody answers, kCorrupt
-  // for what is no such file. In all of these ask by HTTP.
+  // Opens the whole file; the request's range is ignored. Returns kNotFound if the file is
+  // not complete there, packed in a segment, or not permitted. Returns kUnavailable if there is no
+  // answer, kCorrupt if the descriptor is not such a file. After any of them the caller reads by
+  // HTTP.
   Task<Result<LeasedFile>> open(Context context, PeerReadRequest request) const;
 
  private:

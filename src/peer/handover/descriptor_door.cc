@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: the state lives as long as the accept loop or any connection, which hold a token each.
+// Invariant: the state lives as long as the accept loop or any connection; each holds a token.
 #include "peer/handover/descriptor_door.h"
 
 #include <fcntl.h>
@@ -61,7 +61,7 @@ void close_on_exec(int fd) {
   fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-// A socket file outlives the process that made it; only one that nobody answers at may go.
+// Removes a socket file that a dead process left behind. kBusy if a process answers at it.
 Result<> remove_stale(asio::any_io_executor executor, const Protocol::endpoint& at) {
   struct stat found{};
   if (lstat(at.path().c_str(), &found) != 0) return {};
@@ -78,7 +78,7 @@ Result<> remove_stale(asio::any_io_executor executor, const Protocol::endpoint& 
   return {};
 }
 
-// Nobody can connect before the socket is what it shall be.
+// Clients cannot connect before the socket has its final mode.
 Result<> listen_at(DoorState& state) {
   sockaddr_un longest{};
   if (state.path.size() >= sizeof longest.sun_path) {
@@ -115,7 +115,7 @@ Task<Result<HttpRequest>> receive(SocketPtr socket) {
   co_return decode_descriptor_request(text);
 }
 
-// For logs alone.
+// For logs only.
 std::string who_asks(int socket) {
   ucred who{};
   socklen_t size = sizeof who;
@@ -123,7 +123,7 @@ std::string who_asks(int socket) {
   return fmt::format("process {} of user {}", who.pid, who.uid);
 }
 
-// What is asked for, opened for who asks; and the owner of what is cached.
+// The file reopened for the reader, and the owner of the cached file.
 struct Gift {
   std::shared_ptr<const void> owner;
   File file;
@@ -154,7 +154,7 @@ Task<Result<>> answer(SocketPtr socket, File file) {
   }
 }
 
-// Until the reader closes, or says more, which it should not.
+// Holds the lease until the reader closes, or sends more, which the protocol does not allow.
 Task<> keep_lease(SocketPtr socket, std::shared_ptr<const void> owner, Semaphore::Permit lease) {
   std::string ignored;
   (void)co_await socket->read_some(ignored);
@@ -168,7 +168,7 @@ Task<> converse(StatePtr state, SocketPtr socket, Semaphore::Permit place) {
   Result<Gift> gift = request ? Result<Gift>() : Result<Gift>(Error(request.error()));
   if (request) {
     request->peer = who_asks(socket->fd());
-    // The handler is no part of this connection, so it does not wait for its strand.
+    // The handler runs outside this connection's strand and does not wait for it.
     gift = co_await asio::co_spawn(state->executor.any(), find(state, *std::move(request)),
                                    asio::use_awaitable);
   }
@@ -197,7 +197,7 @@ void welcome(const StatePtr& state, Protocol::socket socket, Semaphore::Permit p
     std::lock_guard lock(state->mutex);
     state->sockets.push_back(shared);
   }
-  // Who came in before stop() looked is cut by it; who came later cuts itself.
+  // stop() cuts the connections that it finds; a later one cuts itself here.
   if (state->stopping.stop_requested()) shared->cut();
   asio::co_spawn(executor, serve(state, shared, std::move(place), std::move(token)),
                  end_process_for);
@@ -207,7 +207,7 @@ Task<> accept_loop(StatePtr state, Activity::Token token) {
   const Context context = Context::background().with_cancel(state->stopping.get_token());
   while (!state->stopping.stop_requested()) {
     auto place = co_await state->asking.acquire(context, 1, "a place for who asks");
-    // stop() cancels the accept that it finds; one that begins later would wait for ever.
+    // stop() cancels a pending accept; one that begins later would wait for ever.
     if (!place || state->stopping.stop_requested()) break;
     Protocol::socket socket(asio::make_strand(state->executor.any()));
     ErrorCode failed;
@@ -218,7 +218,7 @@ Task<> accept_loop(StatePtr state, Activity::Token token) {
     } else if (failed == asio::error::operation_aborted) {
       break;
     } else {
-      // Out of descriptors, mostly: let those who have one end.
+      // Mostly EMFILE: wait until other connections end.
       log::warning("cannot accept at {}: {}", state->path, failed.message());
       (void)co_await sleep_for(context, std::chrono::milliseconds(100));
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescriptorDoor: a Unix socket at which readers on this host get a file itself instead of its
-// bytes. Who asks, and whether they may, is for its handler to say.
+// DescriptorDoor: a Unix socket that passes cached files as descriptors to readers on this host.
+// The handler identifies and authorizes the reader.
 //
-// Guarantees: who is given a descriptor can only read; the file counts as used for as long as they
-// keep the connection; who sends rubbish, or nothing, or does not go away, holds one of a bounded
-// number of places, for a bounded time until there is a lease. Thread-safe.
+// Guarantees: a passed descriptor is read-only. The file counts as used while the reader keeps the
+// connection. A bad, silent or lingering client holds one of a bounded number of slots, for a
+// bounded time until it has a lease. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -21,40 +21,40 @@
 
 namespace leat {
 
-// A regular file that is complete and whose first byte is the object's first, open for as long as
-// `owner` is there. The door opens it anew for whom it gives it to.
+// A complete regular file that begins with the object's first byte; open while `owner` lives. The
+// server reopens it for each reader.
 struct HandedFile {
   std::shared_ptr<const void> owner;
   int fd = -1;
 };
 
-// Any error is "not here" to the reader, who asks by HTTP then and hears the reason.
+// The reader sees any error as "not here", reads by HTTP and gets the reason there.
 using DescriptorHandler = std::function<Task<Result<HandedFile>>(Context, HttpRequest)>;
 
 struct DescriptorDoorOptions {
-  // Everybody on this host may connect, since the token says who they are.
+  // All users of this host may connect; the token authenticates them.
   mode_t mode = 0666;
-  // Who has not been answered yet; more wait in the kernel's queue.
+  // Connections without an answer yet; more wait in the kernel's queue.
   unsigned asking_max = 64;
-  // Files that are given and used; past that nothing is given.
+  // Passed files in use; beyond this limit no file is passed.
   unsigned leases_max = 4096;
-  Clock::duration request_timeout = std::chrono::seconds(2);  // for the whole of a request
-  Clock::duration answer_timeout = std::chrono::seconds(5);   // of the handler
+  Clock::duration request_timeout = std::chrono::seconds(2);  // for receiving a whole request
+  Clock::duration answer_timeout = std::chrono::seconds(5);   // for the handler
 };
 
 class DescriptorDoor {
  public:
-  // Replaces the socket of a door that is gone; kBusy where another one answers there.
+  // Replaces a stale socket file. kBusy if another process answers at it.
   static Result<std::unique_ptr<DescriptorDoor>> start(std::string path, DescriptorHandler handler,
                                                        DescriptorDoorOptions options,
                                                        Executor& executor);
   virtual ~DescriptorDoor() = default;
 
   virtual const std::string& path() const = 0;
-  // Files that are given now.
+  // Returns the number of passed files in use.
   virtual unsigned leases() const = 0;
-  // Ends all connections; what was given stays open with whom it was given to. Must be called
-  // before destruction.
+  // Closes all connections; readers keep the descriptors that they have. Must be called before
+  // destruction.
   virtual Task<> stop() = 0;
 };
 

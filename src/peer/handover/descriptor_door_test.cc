@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A door and its client over a real socket, and each of them against somebody who does not keep to
-// the protocol.
+// Server and client over a real socket, and each of them against a peer that violates the protocol.
 #include "peer/handover/descriptor_door.h"
 
 #include <fcntl.h>
@@ -52,7 +51,7 @@ File connected_to(const std::string& path) {
   return made;
 }
 
-// All that comes until the other end closes.
+// Returns all bytes until the other end closes.
 std::string said_by(const File& file) {
   std::string text;
   char byte;
@@ -66,7 +65,7 @@ class DescriptorTest : public ::testing::Test {
     fs::create_directories(folder_);
     std::ofstream(folder_ / "cached") << "abcdefghij";
     owner_ = std::make_shared<File>(::open((folder_ / "cached").c_str(), O_RDWR | O_CLOEXEC));
-    fs::remove(folder_ / "cached");  // a file that is used may have lost its name
+    fs::remove(folder_ / "cached");  // a file in use may have no name any more
   }
   ~DescriptorTest() override {
     if (door_ != nullptr) executor_.wait(door_->stop());
@@ -125,7 +124,7 @@ TEST_F(DescriptorTest, AReaderGetsTheFileAndCanOnlyRead) {
   EXPECT_EQ(fcntl(file->fd(), F_GETFL) & O_ACCMODE, O_RDONLY);
   EXPECT_NE(fcntl(file->fd(), F_GETFD) & FD_CLOEXEC, 0);
   EXPECT_EQ(pwrite(file->fd(), "x", 1, 0), -1);
-  // It is another open file: neither offset nor flags are shared.
+  // A separate open file: neither offset nor flags are shared.
   EXPECT_EQ(lseek(file->fd(), 5, SEEK_SET), 5);
   EXPECT_EQ(lseek(owner_->fd(), 0, SEEK_CUR), 0);
   EXPECT_EQ(fcntl(file->fd(), F_SETFL, O_NONBLOCK), 0);
@@ -174,7 +173,7 @@ TEST_F(DescriptorTest, SilenceIsEnded) {
   start({.request_timeout = 50ms});
   EXPECT_EQ(said_by(connected_to(socket_)), "") << "it said nothing";
   const File half = connected_to(socket_);
-  // On a busy machine its time may be over by then.
+  // On a busy machine the connection may have timed out already.
   static_cast<void>(send(half.fd(), "DESCR", 5, MSG_NOSIGNAL));
   EXPECT_EQ(said_by(half), "");
   wait_until([&] { return open().has_value(); });
@@ -184,7 +183,7 @@ TEST_F(DescriptorTest, WhoeverSaysNothingKeepsNobodyOutForLong) {
   start({.asking_max = 2, .request_timeout = 50ms});
   std::vector<File> mute;
   for (int i = 0; i < 6; ++i) mute.push_back(connected_to(socket_));
-  // On a busy machine who asks may be too late as well, and asks again.
+  // On a busy machine a request may time out; retry.
   wait_until([&] { return open().has_value(); });
 }
 
@@ -205,7 +204,7 @@ TEST_F(DescriptorTest, NoDescriptorIsLeftOpen) {
   for (int i = 0; i < 50; ++i) {
     EXPECT_TRUE(open());
     EXPECT_FALSE(open("other"));
-    // Who goes away without taking it.
+    // A client that disconnects without taking the file.
     const File client = connected_to(socket_);
     const auto token = issue(Secret(std::string(32, 's')), TokenClaims::of_worker(WorkerId()));
     HttpRequest request = to_descriptor_request(
@@ -256,7 +255,7 @@ TEST_F(DescriptorTest, TakesThePlaceOfOneThatIsGone) {
   door_ = nullptr;
 }
 
-// Somebody at the socket who is no worker.
+// A process at the socket that is no worker.
 class BrokenDoorTest : public DescriptorTest {
  protected:
   BrokenDoorTest() : listening_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -292,7 +291,7 @@ class BrokenDoorTest : public DescriptorTest {
     });
     return refusal(open());
   }
-  // Of who connects within `patience`; else none.
+  // Accepts a connection within `patience`; returns an empty File after that.
   File accepted_within(std::chrono::milliseconds patience) {
     pollfd waiting{listening_.fd(), POLLIN, 0};
     if (poll(&waiting, 1, static_cast<int>(patience.count())) != 1) return {};
@@ -310,7 +309,7 @@ TEST_F(BrokenDoorTest, WhatItGivesIsLookedAtAndClosed) {
   const File small(::open((folder_ / "short").c_str(), O_RDONLY | O_CLOEXEC));
   const int file = owner_->fd();
   EXPECT_EQ(answered('0', {}), StatusCode::kNotFound);
-  const size_t before = open_descriptors();  // the executor's own are there
+  const size_t before = open_descriptors();  // those of the executor
   EXPECT_EQ(answered('x', {}), StatusCode::kCorrupt);
   EXPECT_EQ(answered('1', {}), StatusCode::kCorrupt);
   EXPECT_EQ(answered('0', {file}), StatusCode::kCorrupt);
@@ -322,7 +321,7 @@ TEST_F(BrokenDoorTest, WhatItGivesIsLookedAtAndClosed) {
 }
 
 TEST_F(BrokenDoorTest, SilenceEndsWithTheContext) {
-  // Who is late before it has connected meets no silence.
+  // A client that times out before it connects does not test the silence.
   bool connected = false;
   for (auto patience = 20ms; !connected && patience < 60s; patience *= 2) {
     const auto late = Context::background().with_timeout(patience);
@@ -361,7 +360,7 @@ TEST(DescriptorMessage, RequestsComeBack) {
   EXPECT_EQ(there->path, request.path);
   EXPECT_EQ(there->query, request.query);
   EXPECT_EQ(there->headers.all(), request.headers.all());
-  // Encoded as its sender does it: that is what was signed.
+  // Encoded as by the sender, because that was signed.
   const std::string target = "/peer/v1/bytes?mount=%2Fm&key=a+b";
   there = decode_descriptor_request("DESCRIPTOR " + target + "\n\n");
   ASSERT_TRUE(there) << there.error().to_string();

@@ -39,13 +39,13 @@ Result<> add_field(std::string_view line, HttpRequest& request) {
   return {};
 }
 
-// Room for one descriptor, as the kernel wants it aligned.
+// Space for one descriptor, aligned as the kernel requires.
 union Control {
   std::array<char, CMSG_SPACE(sizeof(int))> bytes;
   cmsghdr header;
 };
 
-// All that came, so that none is left open.
+// Takes all descriptors of the message, so that none leaks.
 std::vector<File> take_descriptors(msghdr& message) {
   std::vector<File> files;
   for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
@@ -85,7 +85,7 @@ Result<HttpRequest> decode_descriptor_request(std::string_view text) {
   if (!first.starts_with(request.method) || !first.substr(request.method.size()).starts_with(' ')) {
     return wrong("it does not begin with DESCRIPTOR");
   }
-  request.target = first.substr(request.method.size() + 1);  // as it was signed
+  request.target = first.substr(request.method.size() + 1);  // undecoded, as it was signed
   LEAT_CHECK_OK(parse_target(request.target, request));
   for (std::string_view line = next_line(text); !line.empty(); line = next_line(text)) {
     LEAT_CHECK_OK(add_field(line, request));
@@ -139,7 +139,7 @@ Result<DescriptorAnswer> receive_descriptor_answer(int socket) {
   if (byte == kGiven && files.size() == 1 && (message.msg_flags & MSG_CTRUNC) == 0) {
     return DescriptorAnswer{true, std::move(files.front())};
   }
-  // Out of descriptors of our own, the kernel lets the one that came fall.
+  // If this process has no free descriptors, the kernel drops the one that was sent.
   return error(StatusCode::kCorrupt, "what came is no answer to a request for a descriptor");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescriptorRequest and its answer, as they go over a Unix socket: a signed request in lines, and
-// one byte with a descriptor beside it. Format: docs/formats/peer-protocol.md.
+// DescriptorRequest and its answer on a Unix socket: a signed request as lines of text, answered by
+// one byte and an SCM_RIGHTS descriptor. Format: docs/formats/peer-protocol.md.
 #pragma once
 
 #include <optional>
@@ -17,25 +17,25 @@ inline constexpr char kDescriptorMethod[] = "DESCRIPTOR";
 inline constexpr size_t kDescriptorRequestBytesMax = 32 * 1024;
 inline constexpr size_t kDescriptorFieldsMax = 32;
 
-// Method, target and fields; the rest of the request does not travel.
+// Encodes method, target and fields; other parts of the request are not sent.
 std::string encode_descriptor_request(const HttpRequest& request);
-// The whole of a request, its empty line included. kInvalidArgument says what is wrong.
+// `text` is one whole request with its empty line. kInvalidArgument names the fault.
 Result<HttpRequest> decode_descriptor_request(std::string_view text);
-// Where the first request in `text` ends; nothing while that is still to come.
+// Returns the end of the first request in `text`; nothing while it is incomplete.
 std::optional<size_t> end_of_descriptor_request(std::string_view text);
 
-// What there is at a socket now, without waiting; kBusy where one would have to wait.
+// Answer on a non-blocking socket. The functions below return kBusy instead of waiting.
 struct DescriptorAnswer {
   bool given = false;
-  File file;  // close-on-exec, where it was given
+  File file;  // close-on-exec; set if `given`
 };
-Result<> send_descriptor_answer(int socket, const File& file);  // no file: it is not given
-// kUnavailable where the other end has closed, kCorrupt for what is no answer. Whatever descriptors
-// came with that are closed.
+Result<> send_descriptor_answer(int socket, const File& file);  // an empty file answers "not given"
+// kUnavailable if the other end has closed, kCorrupt for a malformed answer. Descriptors that came
+// with an error are closed.
 Result<DescriptorAnswer> receive_descriptor_answer(int socket);
 
-// Another open file of the same inode, for reading only: who gets it can neither write nor change
-// the flags of `fd` nor its offset. Blocks.
+// Opens the inode of `fd` again, read-only. The new descriptor can neither write nor change the
+// flags or offset of `fd`. Blocks.
 Result<File> open_again_for_reading(int fd);
 
 }  // namespace leat

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as a request for a descriptor: refused, or read to what is written again.
+// Decodes any text as a request for a descriptor: an error, or a value that survives a round trip.
 #include "peer/handover/descriptor_message.h"
 
 #include "base/check.h"
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto request = leat::decode_descriptor_request({reinterpret_cast<const char*>(data), size});
   if (!request) return 0;
   const std::string text = leat::encode_descriptor_request(*request);
-  if (text.size() > leat::kDescriptorRequestBytesMax) return 0;  // its target was escaped
+  if (text.size() > leat::kDescriptorRequestBytesMax) return 0;  // escapes made the target longer
   const auto again = leat::decode_descriptor_request(text);
   LEAT_CHECK(again && again->path == request->path && again->query == request->query);
   LEAT_CHECK(again->headers.all() == request->headers.all());

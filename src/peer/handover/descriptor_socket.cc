@@ -21,12 +21,12 @@ Result<> to_result(const ErrorCode& failed) {
 }  // namespace
 
 void DescriptorSocket::set_deadline(Clock::time_point deadline) {
-  timer_.expires_at(deadline);  // cancels the wait before
+  timer_.expires_at(deadline);  // cancels the previous wait
   if (deadline == Clock::time_point::max()) return;
   timer_.async_wait([weak = weak_from_this()](ErrorCode failed) {
     const auto self = weak.lock();
     if (failed || self == nullptr) return;
-    // What is queued to run already is not cancelled where the deadline moves.
+    // A moved deadline does not cancel a handler that is already queued.
     if (self->timer_.expiry() <= Clock::now()) self->close();
   });
 }

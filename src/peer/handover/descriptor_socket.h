@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescriptorSocket: one end of a connection for a descriptor, with a deadline. All of it runs on
-// the strand of the socket; cut() from any thread. Private to this room.
+// DescriptorSocket: one end of an fd-passing connection, with a deadline. Runs on the socket's
+// strand, except cut(), which any thread may call. Private to this module.
 #pragma once
 
 #include <boost/asio/local/stream_protocol.hpp>
@@ -25,14 +25,14 @@ class DescriptorSocket : public std::enable_shared_from_this<DescriptorSocket> {
   Socket& socket() { return socket_; }
   int fd() { return socket_.native_handle(); }
 
-  // Past that it is closed, and what waits for it fails; max(): never.
+  // Closes the socket at `deadline`; pending operations then fail. max() means no deadline.
   void set_deadline(Clock::time_point deadline);
   void close();
   void cut();
-  // The descriptor itself, which stays open; -1 where it was closed.
+  // Returns the open descriptor and gives up ownership; -1 if closed.
   int release();
 
-  // The next piece, appended to `text`; kUnavailable at the end.
+  // Appends the next bytes to `text`; kUnavailable at the end of the stream.
   Task<Result<>> read_some(std::string& text);
   Task<Result<>> write(std::string text);
   Task<Result<>> wait_readable();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileGiver: a worker of this host, as those see it who would have its cached files themselves:
-// over its socket, or this process itself. Thread-safe.
+// FileGiver: a worker on this host that passes its cached files to readers: over its socket, or in
+// this process. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ namespace leat {
 class FileGiver {
  public:
   virtual ~FileGiver() = default;
-  // False while it is not to be asked, since it did not answer.
+  // Returns false during the back-off after a request without an answer.
   virtual bool usable() const = 0;
-  // The whole of the file in that version, which stays as it is while somebody has it, whatever
-  // becomes of the worker; the request's range is not looked at. Errors say why it is not to be
-  // had: kNotFound where it is not complete there, is packed with others, or is not for us.
+  // Opens the whole file in the requested version; the request's range is ignored. The content does
+  // not change while the file is open, also after the end of the worker. kNotFound: not complete
+  // there, packed with others, or not permitted.
   virtual Task<Result<SourceFilePtr>> open(Context context, PeerReadRequest request) = 0;
 };
 using FileGiverPtr = std::shared_ptr<FileGiver>;

@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// Two descriptors each, so of those that this process may have a quarter at most.
+// A file takes two descriptors; all files together may use a quarter of the process's limit.
 bool may_hold_one_more() {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && GivenFile::open() < limit.rlim_cur / 8;
@@ -35,7 +35,7 @@ class SocketGiver : public FileGiver {
         co_await client_.open(context.with_timeout(patience_), std::move(request));
     if (!leased) {
       const bool answered = leased.error().code() == StatusCode::kNotFound;
-      // The end of who asks says nothing of the worker.
+      // If the caller gave up, the missing answer does not count against the worker.
       if (!answered && context.check("an open")) rest(leased.error());
       co_return Error(leased.error());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileGivers: those workers of a cluster that are on this host and give their files. Thread-safe.
+// FileGivers: the workers of a cluster that are on this host and pass files. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -16,13 +16,13 @@
 namespace leat {
 
 struct FileGiversOptions {
-  // WorkerInfo::host_id of this host. Containers of one host have the same: whose socket is not in
-  // sight, or is another worker's, does not answer for the one that is asked. Empty: unknown.
+  // WorkerInfo::host_id of this host. Containers of one host share it. A socket that is not visible
+  // here, or belongs to another worker, does not answer for the requested worker. Empty: unknown.
   std::string host_id{};
   std::shared_ptr<RequestSigner> signer{};
-  // The worker that this process is, without a socket; null for others. May be empty.
+  // Returns the worker of this process, which needs no socket, and null for others. May be empty.
   std::function<FileGiverPtr(const WorkerInfo&)> own{};
-  // How long an answer is waited for, and how long who gave none is left alone.
+  // Timeout of a request, and back-off after a request without an answer.
   Clock::duration patience = std::chrono::milliseconds(500);
   Clock::duration rest = std::chrono::seconds(5);
 };
@@ -33,12 +33,12 @@ class FileGivers {
 
   void update(const ClusterView& view);
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
-  // Null for one that gives nothing here, or is not to be asked now.
+  // Returns null if the worker passes no files here, or during its back-off.
   FileGiverPtr find(const WorkerId& id) const;
 
  private:
   struct Known {
-    std::string place;  // host and socket
+    std::string place;  // host and socket path
     FileGiverPtr giver;
   };
 
@@ -46,7 +46,7 @@ class FileGivers {
 
   const FileGiversOptions options_;
   std::atomic<size_t> count_ = 0;
-  mutable std::mutex mutex_;  // leaf, but for `own`
+  mutable std::mutex mutex_;  // leaf, except that `own` is called under it
   std::map<WorkerId, Known> givers_;
 };
 

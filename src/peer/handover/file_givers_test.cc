@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who of a cluster's workers gives files to this host, over real sockets.
+// Which workers of a cluster pass files to this host, over real sockets.
 #include "peer/handover/file_givers.h"
 
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ TEST_F(FileGiversTest, AWorkerOfThisHostGivesItsFileAndHasItLeased) {
       executor_.wait(file->read({}, 8, std::as_writable_bytes(std::span(into)))).error().code(),
       StatusCode::kOutOfRange);
   EXPECT_FALSE(file->try_read(8, std::as_writable_bytes(std::span(into))));
-  // The worker's end changes nothing for who has it.
+  // The worker's end does not affect an open file.
   executor_.wait(door_->stop());
   door_ = nullptr;
   fs::remove(folder_ / "cached");
@@ -154,7 +154,7 @@ TEST_F(FileGiversTest, OnlyThisHostsWorkersGiveAndOnlyThoseThatSayWhere) {
   EXPECT_EQ(givers.find(kWorker), nullptr) << "its lease is gone";
 }
 
-// Containers of one host, or two hosts that were cloned while they ran: one path, two workers.
+// Containers of one host, or hosts cloned while running: one path, two workers.
 TEST_F(FileGiversTest, AnotherWorkerAtTheSamePathGivesNothing) {
   start();
   FileGivers givers(options());
@@ -169,7 +169,7 @@ TEST_F(FileGiversTest, WhoDoesNotAnswerIsLeftAloneForAWhile) {
   givers.update(view_of(worker()));
   EXPECT_EQ(open(*givers.find(kWorker)).error().code(), StatusCode::kUnavailable) << "no socket";
   EXPECT_EQ(givers.find(kWorker), nullptr);
-  // Published anew it is asked at once.
+  // After a new record it is tried at once.
   WorkerInfo moved = worker();
   moved.socket = folder_ / "elsewhere";
   givers.update(view_of(moved));

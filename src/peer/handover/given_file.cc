@@ -12,7 +12,8 @@ bool GivenFile::try_read(uint64_t offset, std::span<std::byte> into) {
 }
 
 Task<Result<>> GivenFile::read(Context context, uint64_t offset, std::span<std::byte> into) {
-  const SourceFilePtr self = shared_from_this();  // what the kernel reads has to stay open
+  // keeps the descriptor open during the kernel's read
+  const SourceFilePtr self = shared_from_this();
   Result<size_t> got = co_await read_open_file(context, self, offset, into);
   if (!got) co_return Error(got.error());
   if (*got == into.size()) co_return Result<>();

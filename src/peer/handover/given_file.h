@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GivenFile: a complete file of a worker's cache as a SourceFile: read here, kept there. Published
-// files never change, so neither does this.
+// GivenFile: a complete file of a worker's cache as a SourceFile, read in place. Published files
+// never change, so its content is constant.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@ namespace leat {
 
 class GivenFile : public SourceFile, public std::enable_shared_from_this<GivenFile> {
  public:
-  // `fd` is open for reading as long as `owner` is there.
+  // `fd` stays open for reading while `owner` lives.
   GivenFile(std::shared_ptr<const void> owner, int fd, uint64_t size)
       : owner_(std::move(owner)), fd_(fd), size_(size) {
     ++open_;
   }
   ~GivenFile() override { --open_; }
 
-  // Of this process, open now.
+  // Returns how many this process has open.
   static uint64_t open() { return open_; }
 
   int fd() const override { return fd_; }

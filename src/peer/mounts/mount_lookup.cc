@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// "/data/train" for "data/train" and "data/train/".
+// Returns "/data/train" for "data/train" and "data/train/".
 std::string path_of(std::string_view key) {
   if (key.ends_with('/')) key.remove_suffix(1);
   return "/" + std::string(key);
@@ -19,7 +19,7 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-// As it is told: of a directory with a slash at its end.
+// The path as sent: a directory ends with a slash.
 std::string told_path(const PeerChange& change) {
   return join_path(change.mount.empty() ? "/" : change.mount, change.key);
 }

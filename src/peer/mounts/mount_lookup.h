@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a path of the cluster's namespace is: in a mount, or above some. Pure.
+// Resolves paths of the cluster's namespace: within a mount, or above mounts. Pure.
 #pragma once
 
 #include <string>
@@ -11,24 +11,24 @@
 
 namespace leat {
 
-// A client's key is a path without its leading slash: "data/train/1.jpg", of directories "data/".
+// A client's key is a path without its leading slash: "data/train/1.jpg"; directories end in '/'.
 struct MountedKey {
   const ClusterMount* mount = nullptr;  // null: above all mounts
-  std::string key{};                    // in the mount's store
+  std::string key{};                    // key in the mount's store
 };
 
 MountedKey find_mounted(const ClusterView& view, std::string_view key);
-// The other way, for a key of the store below the mount's prefix.
+// The inverse: `store_key` is below the mount's prefix.
 std::string client_key(const ClusterMount& mount, std::string_view store_key);
 
-// Names directly below the directory `key` ("" or ending in '/') that are mounts or lead to one,
-// sorted.
+// Returns the sorted names directly below the directory `key` ("" or ending in '/') that are mounts
+// or ancestors of mounts.
 std::vector<std::string> mounted_names(const ClusterView& view, std::string_view key);
-// Whether the directory is a mount, or leads to one.
+// Returns true if the directory is a mount or an ancestor of one.
 bool leads_to_mount(const ClusterView& view, std::string_view key);
 
-// Paths of the namespace: of what changed, and of the directory to be listed again for it, which of
-// an object is the one that it is in.
+// Return namespace paths: of the changed thing, and of the directory to list again. For an object
+// that is its parent directory.
 std::string changed_path(const PeerChange& change);
 std::string changed_directory(const PeerChange& change);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountTtls: for how long clients may cache names of a cluster's mounts, as the mounts' own options
-// `freshness` and `negative_age` say.
+// MountTtls: how long clients may cache names of a cluster's mounts, from the mount options
+// `freshness` and `negative_age`.
 #pragma once
 
 #include <map>
@@ -12,11 +12,11 @@
 
 namespace leat {
 
-// Half of `negative_age` is the worker's, so half is left for the client. A mount whose options
-// cannot be read has the default ages.
+// Half of `negative_age` is used up by the worker, so half is left for the client. A mount with
+// unreadable options gets the default ages.
 NameTtl name_ttl_of(const ClusterMount& mount);
 
-// The same for a client's key, from memory while the view stays the same. Thread-safe.
+// The same for a client's key; cached while the view is the same. Thread-safe.
 class MountTtls {
  public:
   // Unbounded above all mounts.
@@ -25,7 +25,7 @@ class MountTtls {
  private:
   std::mutex mutex_;  // leaf
   ClusterViewPtr view_;
-  std::map<std::string, NameTtl> by_mount_;  // by path
+  std::map<std::string, NameTtl> by_mount_;  // by mount path
 };
 
 }  // namespace leat

@@ -7,8 +7,8 @@
 namespace leat {
 namespace {
 
-// Each read moves the estimate by so much of it, up 19 times as far as down: it rests where one in
-// 20 is above.
+// Stochastic 95th percentile: a slower read moves the estimate up by 0.95 kStep, a faster one down
+// by 0.05 kStep. It settles where one read in 20 is slower.
 constexpr float kStep = 0.01f;
 constexpr float kUp = 0.95f, kDown = 0.05f;
 
@@ -31,7 +31,7 @@ void HedgePlan::note(uint64_t bytes, Clock::duration took) {
   const uint32_t reads = size.reads.load(std::memory_order_relaxed);
   float seconds = size.seconds.load(std::memory_order_relaxed);
   if (reads == 0) seconds = now;
-  // In larger steps to begin with.
+  // Larger steps at the start.
   const float step = reads < options_.reads_min ? 10 * kStep : kStep;
   seconds *= now > seconds ? 1 + step * kUp : 1 - step * kDown;
   size.seconds.store(seconds, std::memory_order_relaxed);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HedgePlan: when a read that is not answered yet is asked of a second worker as well, and how
-// often at most. Learns from the reads themselves: of each size (to the power of two) in what time
-// 19 of 20 are answered. Thread-safe; estimates, so what threads lose to each other does not
-// matter.
+// HedgePlan: when to send a second request for a late read, and how often at most. Estimates the
+// 95th percentile latency for each size class (power of two) from the reads themselves.
+// Thread-safe; concurrent updates may be lost, which is harmless for estimates.
 #pragma once
 
 #include <array>
@@ -14,11 +13,11 @@
 namespace leat {
 
 struct HedgePlanOptions {
-  // Of the reads that may be hedged at most one in so many is; 0: none.
+  // At most one hedge in this many reads; 0 disables hedging.
   uint32_t reads_per_hedge = 20;
-  // Hedges that may come at once, saved up.
+  // Hedges that may accumulate for a burst.
   uint32_t saved_max = 10;
-  // Before so many reads of a size are known nothing is hedged.
+  // No hedging before this many reads of a size class.
   uint32_t reads_min = 100;
   Clock::duration delay_min = std::chrono::milliseconds(2);
 };
@@ -27,23 +26,23 @@ class HedgePlan {
  public:
   explicit HedgePlan(HedgePlanOptions options = {}) : options_(options) {}
 
-  // How long to wait for an answer before somebody else is asked; nothing: nobody is.
+  // Returns the delay before the second request; nothing: no hedge.
   std::optional<Clock::duration> delay(uint64_t bytes) const;
-  // A read that was answered, or given up since another one was faster.
+  // Records a read that was answered, or abandoned for a faster one.
   void note(uint64_t bytes, Clock::duration took);
-  // Whether there may be another one now.
+  // Takes one hedge from the budget; false if none is left.
   bool take();
 
  private:
   struct Size {
     std::atomic<uint32_t> reads = 0;
-    std::atomic<float> seconds = 0;  // in which 19 of 20 are answered
+    std::atomic<float> seconds = 0;  // 95th percentile
   };
   static size_t size_of(uint64_t bytes);
 
   const HedgePlanOptions options_;
   std::array<Size, 32> sizes_;
-  std::atomic<uint32_t> saved_ = 0;  // in reads
+  std::atomic<uint32_t> saved_ = 0;  // budget, in reads
 };
 
 }  // namespace leat

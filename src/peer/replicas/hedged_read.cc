@@ -21,22 +21,22 @@ Counter hedges_won("leat_peer_hedges_won_total",
                    "Of the hedges those that were answered before the first worker did", "",
                    Stability::kExperimental);
 
-// Between two looks. A read may come that waits less long than all that were there.
+// Limits of the scan interval. A new read may be due before all reads that were waiting.
 constexpr Clock::duration kLookMin = std::chrono::milliseconds(1);
 constexpr Clock::duration kLookMax = std::chrono::milliseconds(5);
 
 }  // namespace
 
-// Belongs to its read, until it is taken out of the list for a second request.
+// Owned by its read until it leaves the list for a second request.
 struct Hedges::Race {
   Clock::time_point due;
   FindPeer second;
   Context context;   // of the caller
-  PeerRead request;  // to the first
+  PeerRead request;  // to the first worker
   std::stop_source end_first{}, end_second{};
-  // Of the second request; not to be looked at before `ended` is set.
+  // Fields of the second request; must not be read before `ended` is set.
   std::list<RacePtr>::iterator place{};
-  uint64_t begins = 0;  // bytes of the read that had come before
+  uint64_t begins = 0;  // bytes that had arrived when the second request began
   std::vector<std::byte> bytes{};
   const std::shared_ptr<SharedResult<bool>> ended = SharedResult<bool>::make();  // whether it won
 };
@@ -144,7 +144,7 @@ Task<HedgedReply> Hedges::read(Context context, PeerPtr first, FindPeer second, 
   if (reply.result || won) plan_.note(into.size(), Clock::now() - begun);
   if (!won) co_return HedgedReply{std::move(reply)};
   hedges_won.add();
-  // More may have come since the second was asked.
+  // More bytes may have arrived since the second request began.
   const uint64_t done = std::max(progress.bytes(), race->begins);
   std::ranges::copy(std::span(race->bytes).subspan(done - race->begins),
                     into.subspan(done).begin());

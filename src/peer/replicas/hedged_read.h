@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hedges: reads that a second worker is asked for as well, where the first takes longer than others
-// do. Costs a read that is answered in time two short locks; one task looks after all of them.
-// Thread-safe.
+// Hedges: sends a late read to a second worker as well. Costs a read that is answered in time two
+// short locks; one task scans all of them. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -15,7 +14,7 @@
 
 namespace leat {
 
-// Null where there is nobody.
+// Returns null if no second worker is available.
 using FindPeer = std::function<PeerPtr()>;
 
 struct HedgedReply {
@@ -29,9 +28,10 @@ class Hedges : public std::enable_shared_from_this<Hedges> {
     return std::shared_ptr<Hedges>(new Hedges(options));
   }
 
-  // Who is found is asked once at most, for what has not come yet, and only for what it has cached.
-  // The first good answer counts. Both requests have ended when the task has; only that of the
-  // first ever writes to `into`, and what `request.progress` was told of is not written again.
+  // Asks the second worker at most once, for the bytes that have not arrived, and only for cached
+  // ones. The first success wins. Both requests have ended when the task ends. Only the first
+  // worker's request writes to `into` while it runs; bytes reported to `request.progress` are not
+  // written again.
   Task<HedgedReply> read(Context context, PeerPtr first, FindPeer second, PeerRead request,
                          std::span<std::byte> into);
 
@@ -44,10 +44,10 @@ class Hedges : public std::enable_shared_from_this<Hedges> {
   explicit Hedges(HedgePlanOptions options) : plan_(options) {}
 
   void add(RacePtr race, const boost::asio::any_io_executor& executor);
-  // False: a second request has begun, and ends the race.
+  // Returns false if a second request has begun; that request ends the race.
   bool remove(const RacePtr& race);
-  // Those that have waited for too long, and when to look again; no time: nobody has waited since
-  // the last look.
+  // Returns the late races and when to scan again; no time if no read was waiting since the last
+  // scan.
   std::vector<RacePtr> late(std::optional<Clock::duration>* again);
   static Task<> look_after(std::shared_ptr<Hedges> self);
   static Task<> ask_second(std::shared_ptr<Hedges> self, RacePtr race);
@@ -56,7 +56,7 @@ class Hedges : public std::enable_shared_from_this<Hedges> {
   std::mutex mutex_;  // leaf
   std::list<RacePtr> waiting_;
   bool looking_ = false;
-  bool used_ = false;  // since the last look
+  bool used_ = false;  // since the last scan
 };
 
 }  // namespace leat

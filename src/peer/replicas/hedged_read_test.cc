@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a second worker is asked for a read, and which answer counts.
+// When a second worker receives a read, and which answer counts.
 #include "peer/replicas/hedged_read.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class HedgedReadTest : public ::testing::Test {
         PlacementKey::stripe(cluster_.store().id(), "a", 0), 2);
   }
 
-  // As many reads as it takes for the plan to know how long one takes.
+  // Records enough reads for the plan to have a delay.
   void learn(Clock::duration took = milliseconds(1)) {
     for (int i = 0; i < 1'000; ++i) hedges_->plan().note(kBytes, took);
   }
@@ -38,7 +38,7 @@ class HedgedReadTest : public ::testing::Test {
     text_.assign(kBytes, '\0');
     PeerRead request{.mount = "/", .file = file_, .range = {0, kBytes}, .progress = progress};
     request.route.replicas = 2;
-    // The second is found when all has come that comes of the first.
+    // The second is found after all bytes of the first have arrived.
     FindPeer find = [second = made(1), progress, comes = made(0)->breaks_after.load()] {
       while (progress.bytes() < comes) std::this_thread::yield();
       return second;
@@ -49,7 +49,7 @@ class HedgedReadTest : public ::testing::Test {
   PeerReply<void> read(Context context = Context::background()) {
     return executor_.wait(begin(std::move(context))).reply;
   }
-  // Given up by its caller as soon as the second was asked.
+  // The caller gives up after the second request was sent.
   PeerReply<void> read_until_second_is_asked() {
     std::stop_source gives_up;
     auto reading = boost::asio::co_spawn(
@@ -87,7 +87,7 @@ TEST_F(HedgedReadTest, WhoTakesLongIsGivenUpForAnAnswer) {
   EXPECT_EQ(made(1)->only_if_cached, 1) << "it asks no store for it";
 }
 
-// What was told of is final: readers have it already.
+// Reported bytes are final: readers already have them.
 class Heard : public ArrivalListener {
  public:
   void arrived(uint64_t bytes) override {
@@ -159,7 +159,7 @@ TEST_F(HedgedReadTest, ACallerThatGivesUpEndsBoth) {
 
 TEST(HedgePlan, WaitsForAsLongAsNineteenOfTwentyTake) {
   HedgePlan plan;
-  // Of 20, 18 of 4 ms, one of 10 ms and one of 1 s.
+  // 18 of 20 reads take 4 ms, one 10 ms and one 1 s.
   for (int i = 0; i < 20'000; ++i) {
     plan.note(100'000, i % 20 == 7 ? seconds(1) : milliseconds(i % 20 == 3 ? 10 : 4));
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReplicaHints: for which stripes their first candidates said that several workers are to be asked,
-// for as long as they said. Bounded: of more stripes those are forgotten that end first.
-// Thread-safe.
+// ReplicaHints: number of replicas for hot stripes, as advised by their first candidates, until the
+// advice expires. Bounded: the advice that expires first is dropped. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -24,9 +23,9 @@ class ReplicaHints {
  public:
   explicit ReplicaHints(ReplicaHintsOptions options = {}) : options_(std::move(options)) {}
 
-  // At least 1. Without any hints it takes no lock.
+  // Returns at least 1. Takes no lock while there are no hints.
   uint32_t replicas(PlacementKey stripe) const;
-  // What the first candidate said with an answer; 1: no more than policy says.
+  // Stores the advice of the first candidate's answer; 1: no more than the policy says.
   void take(PlacementKey stripe, ReplicaAdvice advice);
 
  private:

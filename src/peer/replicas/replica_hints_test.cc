@@ -47,10 +47,10 @@ TEST_F(ReplicaHintsTest, OfTooManyThoseGoThatEndFirst) {
   hints_.take({4}, {.replicas = 2, .lasts = seconds(60)});
   EXPECT_EQ(hints_.replicas({1}), 1u);
   for (uint64_t i = 2; i <= 4; ++i) EXPECT_EQ(hints_.replicas({i}), 2u) << i;
-  // One that is there already takes nobody's place.
+  // An update of a known stripe evicts nothing.
   hints_.take({2}, {.replicas = 3, .lasts = seconds(60)});
   EXPECT_EQ(hints_.replicas({3}), 2u);
-  // Those that have ended go first.
+  // Expired hints are evicted first.
   now_ += seconds(40);
   hints_.take({5}, {.replicas = 2, .lasts = seconds(1)});
   for (uint64_t i : {2, 4, 5}) EXPECT_GT(hints_.replicas({i}), 1u) << i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is asked for bytes where several workers answer for them, by policy or since they are hot.
+// Which workers receive reads if several serve a stripe, by policy or because it is hot.
 #include <gtest/gtest.h>
 
 #include "peer/cluster_source.h"
@@ -35,7 +35,7 @@ class ReplicaReadsTest : public ::testing::Test {
   }
 
   MadePeer& candidate(size_t at) { return cluster_.peer(candidates_[at]); }
-  // How many of so many reads each candidate has served.
+  // Returns how many of `count` reads each candidate has served.
   std::vector<int> read(int count) {
     std::vector<int> before, served;
     for (size_t i = 0; i < 5; ++i) before.push_back(candidate(i).served);
@@ -57,7 +57,7 @@ class ReplicaReadsTest : public ::testing::Test {
     return sum;
   }
 
-  uint32_t hedges_after_ = UINT32_MAX;  // reads: a read is answered once
+  uint32_t hedges_after_ = UINT32_MAX;  // number of reads; by default no hedge
   Executor executor_;
   MadeCluster cluster_;
   Version version_;
@@ -98,7 +98,7 @@ TEST_F(ReplicaReadsTest, OneThatDoesNotAnswerCostsNoRead) {
   candidate(1).up = false;
   EXPECT_EQ(sum(read(60)), 60);
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(candidate(i).stood_in, 0) << "the first one is there";
-  // It is not asked, not even for that.
+  // Candidate 1 gets no request at all.
   candidate(1).circuit_closed = false;
   const int asked = candidate(1).asked;
   EXPECT_EQ(sum(read(60)), 60);

@@ -41,8 +41,7 @@ class ReplicaSource : public Source {
   Task<Result<SourceObject>> stat(Context, StatRequest) override { co_return names(); }
   Task<Result<ListPage>> list(Context, ListRequest) override { co_return names(); }
 
-  // Nobody waits for it who is waited for by those who are asked: they answer out of another
-  // fetcher.
+  // Cannot deadlock: the receivers answer from another fetcher, which never waits for this read.
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
     PeerRead question{.mount = mount_of(request.key), .range = request.range};
     question.file = std::make_shared<const FileRef>(
@@ -63,7 +62,7 @@ class ReplicaSource : public Source {
   static Error names() {
     return error(StatusCode::kUnsupported, "replicas have bytes, and no names");
   }
-  // Any that has the key will do: a worker may read all.
+  // Any mount with this key will do, because a worker may read all mounts.
   std::string mount_of(const std::string& key) const {
     const ClusterViewPtr view = map_.view();
     for (const auto& [path, mount] : view->mounts) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReplicaSource: a store's bytes as a worker gets them that answers for a stripe beside its first
-// candidate: from that one, which asks the store, or from whoever stands in its place. Never asks
-// the store: kBusy where no worker before this one answers, since this one is the first then.
-// Reads only.
+// ReplicaSource: the source of a worker that serves a stripe as a replica. Reads from the first
+// candidate, which may read the store, or from its failover. Never reads the store: kBusy if no
+// earlier candidate responds, because this worker is the first then. Reads only.
 #pragma once
 
 #include "cluster/cluster_view.h"
@@ -11,7 +10,7 @@
 
 namespace leat {
 
-// `map` and `peers` must outlive it.
+// `map` and `peers` must outlive the source.
 SourcePtr make_replica_source(WorkerId self, StoreId store, ClusterMap& map,
                               const PeerTable& peers);
 

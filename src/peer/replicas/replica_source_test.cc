@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a worker gets the bytes of a stripe for which it answers beside the first candidate.
+// Where a replica gets the bytes of a stripe.
 #include "peer/replicas/replica_source.h"
 
 #include <gtest/gtest.h>

@@ -8,9 +8,9 @@
 namespace leat {
 namespace {
 
-// Of all that is served here; what is less spreads little of the load.
+// Minimum share of this worker's load: replicas of a smaller stripe would spread little.
 constexpr double kShareMin = 0.25;
-// Of `hot_bytes_s`: below it nobody needs to go on one step at a time.
+// Share of `hot_bytes_s`; below it all replicas are dropped at once.
 constexpr double kCold = 1.0 / 16;
 
 double seconds_of(Clock::duration time) {
@@ -26,12 +26,12 @@ void StripeHeat::age(Stripe& stripe, Clock::time_point now) const {
   stripe.at = now;
 }
 
-// At a steady rate so many bytes are there: rate × half-life ÷ ln 2.
+// At a steady rate `bytes` converges to rate × half-life ÷ ln 2.
 double StripeHeat::rate(double bytes) const {
   return bytes * std::numbers::ln2 / seconds_of(options_.half_life);
 }
 
-// Who comes new takes the place of the least, and what that had.
+// A new stripe replaces the coldest one and inherits its count (space-saving).
 StripeHeat::Stripe& StripeHeat::find(uint64_t hash, Clock::time_point now) {
   if (auto found = stripes_.find(hash); found != stripes_.end()) return found->second;
   Stripe fresh{.at = now, .settled = now - options_.settle};
@@ -60,7 +60,7 @@ void StripeHeat::settle(Stripe& stripe, uint32_t least, Clock::time_point now) c
     --stripe.replicas;
   }
   if (stripe.replicas == before) return;
-  // What it will be here when readers have heard of it.
+  // Expected load here after readers have received the change.
   const double part = double(before) / stripe.replicas;
   stripe.bytes *= part;
   stripe.over *= part;

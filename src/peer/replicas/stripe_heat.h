@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// StripeHeat: what of a worker's load is reads of one stripe, and how many workers should answer
-// for that one therefore. Bounded: the stripes that are read most are known (space-saving, Metwally
-// and others 2005, with weights that halve as time goes). Thread-safe.
+// StripeHeat: finds hot stripes among a worker's reads and decides how many workers serve each.
+// Bounded: tracks the most-read stripes (space-saving, Metwally et al. 2005, with weights that
+// decay exponentially). Thread-safe.
 //
-// A stripe gets more workers where this one alone serves more of it than `hot_bytes_s` and it is a
-// quarter of all it serves, and loses them one by one where one fewer would have no more than half
-// of that each. The others' part is not seen here: it is taken as that of this worker.
+// A stripe gains replicas if this worker alone serves more than `hot_bytes_s` of it and it is a
+// quarter of the worker's load. It loses one at a time, if one fewer would serve at most half of
+// that each. The other replicas' load is not visible here; it is taken to equal this worker's.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,14 @@
 namespace leat {
 
 struct StripeHeatOptions {
-  // Of one stripe a second; 0: nothing is ever hot.
+  // Bytes a second of one stripe; 0 disables the detection.
   uint64_t hot_bytes_s = 256 << 20;
-  // What a read costs beside its bytes, in bytes.
+  // Cost of a read besides its bytes, in bytes.
   uint64_t read_bytes = 64 << 10;
   uint32_t replicas_max = 4;
   size_t stripes_max = 64;
   Clock::duration half_life = std::chrono::seconds(2);
-  // Between two changes of one stripe: readers have to hear of the last one first.
+  // Minimum time between two changes of one stripe: readers must receive the last one first.
   Clock::duration settle = std::chrono::seconds(2);
   std::function<Clock::time_point()> now = &Clock::now;
 };
@@ -35,17 +35,17 @@ class StripeHeat {
  public:
   explicit StripeHeat(StripeHeatOptions options = {}) : options_(std::move(options)) {}
 
-  // A read that was answered here, by the stripe's first candidate. How many workers are to answer
-  // for that stripe from now on, this one counted; `least` of them do so in any case.
+  // Records a read served here by the stripe's first candidate. Returns how many workers serve that
+  // stripe from now on, including this one; at least `least`.
   uint32_t note(PlacementKey stripe, uint64_t bytes, uint32_t least = 1);
 
-  // Stripes for which there is more than policy says.
+  // Number of stripes with more replicas than the policy says.
   size_t hot() const;
 
  private:
   struct Stripe {
-    double bytes = 0;  // that halve with time
-    double over = 0;   // of these, so many may be of others that were forgotten
+    double bytes = 0;  // decays with time
+    double over = 0;   // upper bound of the part inherited from evicted stripes
     Clock::time_point at{};
     uint32_t replicas = 1;
     Clock::time_point settled{};

@@ -20,8 +20,7 @@ class StripeHeatTest : public ::testing::Test {
     heat_ = std::make_unique<StripeHeat>(options_);
   }
 
-  // So many reads a second for so long, of which each candidate that is asked gets its part; what
-  // is said at the end.
+  // Reads at `reads_s` for `time`, split among the replicas; returns the last advice.
   uint32_t read(uint64_t stripe, int reads_s, Clock::duration time, uint32_t least = 1) {
     uint32_t replicas = std::max(said_, least);
     for (Clock::duration passed{0}; passed < time; passed += milliseconds(10)) {
@@ -88,7 +87,7 @@ TEST_F(StripeHeatTest, AHotOneIsSeenAmongMoreThanAreRemembered) {
   uint32_t replicas = 0;
   for (int i = 0; i < 3'000; ++i) {
     now_ += milliseconds(10);
-    // It with 500 reads a second, and nearly as many of stripes that are read once.
+    // One stripe with 500 reads a second, and nearly as many reads of stripes that are read once.
     for (int read = 0; read < 9; ++read) {
       const bool hot = read % 2 == 0;
       if (hot) replicas = heat_->note({1}, kRead);

@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// A build is answered after 2 s, and files of a hundred million names take a while to be fetched.
+// A build is answered after 2 s. Fetching the file of a hundred million names takes minutes.
 constexpr Clock::duration kBuildGrace = std::chrono::seconds(5);
 constexpr Clock::duration kHoldGrace = std::chrono::minutes(10);
 

@@ -10,7 +10,7 @@ namespace leat {
 
 class PeerClient;
 
-// `client` outlives it.
+// `client` must outlive the result.
 std::unique_ptr<SnapshotPeer> make_peer_snapshots(PeerClient& client);
 
 }  // namespace leat

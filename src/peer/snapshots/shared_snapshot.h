@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedSnapshot: what a cluster's registry knows of a snapshot of it, and what is asked and
-// answered about one: /peer/v1/snapshots, both ways. Format: docs/formats/peer-protocol.md.
+// SharedSnapshot: the registry's record of a cluster snapshot, and the messages of
+// /peer/v1/snapshots, both ways. Format: docs/formats/peer-protocol.md.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +20,30 @@ namespace leat {
 inline constexpr char kSnapshotsPath[] = "/peer/v1/snapshots";
 inline constexpr char kHoldSnapshotPath[] = "/peer/v1/snapshots/hold";
 inline constexpr char kSnapshotFilePath[] = "/peer/v1/snapshots/file";
-// Of the registry, below the cluster's own prefix; and the name.
+// Registry key below the cluster's prefix; the snapshot's name follows.
 inline constexpr std::string_view kSnapshotKeys = "snapshots/";
-// Of a file, in one request.
+// Largest part of a file in one request.
 inline constexpr uint64_t kSnapshotPieceBytes = 8 * kMiB;
 
 struct SharedSnapshot {
   std::string name{};
-  Id128 id{};              // of the file, SnapshotHead::id; another build has another one
-  std::string mount{};     // that it lies in: a path of the namespace
-  std::string folder{};    // what was listed: "train/a/", a path without its leading slash
-  int64_t created_ns = 0;  // nanoseconds since the epoch: before anything was listed
+  Id128 id{};              // Id of the file, SnapshotHead::id; differs for each build.
+  std::string mount{};     // Namespace path of the containing mount.
+  std::string folder{};    // Listed directory: "train/a/", a path without its leading slash.
+  int64_t created_ns = 0;  // Nanoseconds since the epoch, taken before the listing began.
   uint64_t files = 0, directories = 0, bytes = 0, left_out = 0;
   uint64_t file_bytes = 0;
   uint32_t crc = 0;   // CRC-32C of the file
-  std::string run{};  // by which it was asked for
+  std::string run{};  // id of the client's build run
 
   friend bool operator==(const SharedSnapshot&, const SharedSnapshot&) = default;
 };
 
-// Who makes and holds those of that name.
+// Key of the workers that build and hold the snapshot of that name.
 PlacementKey snapshot_place(std::string_view name);
 std::string snapshot_key(std::string_view name);
 
-// The registry's record, and the body of a request to hold it.
+// Used as the registry's record and as the body of a hold request.
 std::string encode_snapshot(const SharedSnapshot& snapshot);
 Result<SharedSnapshot> decode_snapshot(std::string_view text);
 std::string encode_snapshots(const std::vector<SharedSnapshot>& snapshots);
@@ -52,17 +52,18 @@ Result<std::vector<SharedSnapshot>> decode_snapshots(std::string_view text);
 struct SnapshotOrder {
   std::string name{};
   std::string folder{};  // as SharedSnapshot::folder
-  // Drawn by who asks, the same in each of its questions: who asks again is told of what was made.
+  // Random id of the client's run, the same in each of its requests: a retry returns the snapshot
+  // that the run has built.
   std::string run{};
-  bool may_replace = true;  // one of that name; the receiver's to know, so it does not travel
+  bool may_replace = true;  // of one of that name; set by the receiver, so not sent
 };
 HttpRequest to_http(const SnapshotOrder& order);
 Result<SnapshotOrder> snapshot_order_from(const HttpRequest& request);
 
-// How far it is.
+// Progress of a build.
 struct SnapshotBuild {
   uint64_t files = 0, bytes = 0;         // so far
-  std::optional<SharedSnapshot> made{};  // at the end
+  std::optional<SharedSnapshot> made{};  // set at the end
 
   friend bool operator==(const SnapshotBuild&, const SnapshotBuild&) = default;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as each of the documents about snapshots: refused, or read to what is written again.
+// Decodes any text as each document about snapshots: an error, or a value that survives a round
+// trip.
 #include "peer/snapshots/shared_snapshot.h"
 
 #include "base/check.h"

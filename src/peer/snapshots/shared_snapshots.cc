@@ -16,7 +16,7 @@
 namespace leat {
 namespace {
 
-// Files that do not match their checksum, each from another worker first.
+// Downloads with a wrong checksum before an error; each begins at another worker.
 constexpr size_t kCorruptMax = 3;
 
 template <class T>
@@ -48,8 +48,8 @@ std::string partial_of(const std::string& path) {
   return path + ".partial";
 }
 
-// Calls that block may hold it for a moment longer than who waits for them, so its end removes
-// nothing: another one may be at its path by then.
+// A blocking call may hold the file a moment longer than the cancelled caller. So the destructor
+// removes nothing: another download may already use the path.
 class PartialFile {
  public:
   explicit PartialFile(std::string path) : path_(std::move(path)) {}
@@ -132,7 +132,7 @@ Task<Result<>> SharedSnapshots::remove(Context context, std::string name) const 
   co_return Result<>();
 }
 
-// In the order in which they are likely to have it: the ring's, then who is there besides.
+// Returns the likely holders in order: the ring's candidates, then all other workers.
 std::vector<WorkerId> SharedSnapshots::holders(const std::string& name) const {
   const ClusterViewPtr view = map_.view();
   std::vector<WorkerId> all =

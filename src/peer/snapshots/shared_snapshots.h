@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedSnapshots: the snapshots of a cluster, for who wants one: made once by a worker, held by
-// several, and fetched from whichever has it. Thread-safe.
+// SharedSnapshots: client access to a cluster's snapshots: built once by a worker, held by several,
+// fetched from any holder. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -16,23 +16,23 @@ namespace leat {
 
 class SharedSnapshots {
  public:
-  // All must outlive it.
+  // All must outlive the object.
   SharedSnapshots(ClusterMap& map, const PeerTable& peers, Executor& executor)
       : map_(map), peers_(peers), executor_(executor), router_(map, peers) {}
 
   Task<Result<std::vector<SharedSnapshot>>> list(Context context) const;
-  // kNotFound names what there is.
+  // kNotFound lists the existing names.
   Task<Result<SharedSnapshot>> find(Context context, std::string name) const;
-  // Returns when it is made: by a worker, once, whoever asks for that name meanwhile. Who dies over
-  // it is followed by another one, which begins anew. `progress` hears of it so far.
+  // Waits until the snapshot is built. One worker builds it once for all clients of that name. If
+  // that worker dies, another one starts again. `progress` receives the counts so far.
   Task<Result<SharedSnapshot>> build(Context context, std::string name, std::string folder,
                                      std::function<void(const SnapshotBuild&)> progress) const;
   Task<Result<>> remove(Context context, std::string name) const;
 
-  // Writes the file to `path`, which is there when it is whole and what its record says; one at a
-  // time for each path. It may come in parts from several workers; what does not match its checksum
-  // is fetched again from others. kUnavailable where nobody who answers has it: says who was asked.
-  // kCorrupt where no worker's is what it should be.
+  // Writes the file to `path`, which appears once it is complete and matches its record; one call
+  // at a time for each path. Parts may come from several workers; a file with a wrong checksum is
+  // fetched again from others. Returns kUnavailable, with the list of workers, if no responding
+  // worker has it. Returns kCorrupt if every copy is wrong.
   Task<Result<>> fetch(Context context, SharedSnapshot snapshot, std::string path) const;
 
  private:

@@ -117,7 +117,7 @@ Result<SecretFile::Stamp> SecretFile::stamp() const {
                static_cast<uint64_t>(found.st_size), found.st_ino};
 }
 
-// The stamp is from before the file is read, so that a change meanwhile is seen the next time.
+// Takes the stamp before it reads the file, so that the next call sees a concurrent change.
 Result<bool> SecretFile::reload() {
   LEAT_TRY(const Stamp now, stamp());
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SecretSet: the cluster's secrets, of which tokens are made. SecretFile: the file that holds them,
-// one a line, base64url of 32 bytes or more, '#' for comments. The first signs, all of them are
-// believed, so that secrets can be exchanged one host after another. Never printed.
+// SecretSet: the cluster's secrets, from which token keys are derived. SecretFile: the file that
+// holds them, one a line, base64url of 32 bytes or more, '#' for comments. The first secret signs,
+// all of them verify, so that secrets can be rotated host by host. Never printed.
 #pragma once
 
 #include <sys/types.h>
@@ -19,9 +19,10 @@
 namespace leat {
 
 inline constexpr size_t kSecretBytesMin = 32;
-inline constexpr size_t kSecretsMax = 16;  // of a file; each one costs a stranger's request a HMAC
+// of a file; each costs a request with an unknown token one HMAC
+inline constexpr size_t kSecretsMax = 16;
 
-// What tokens are signed with.
+// Key that signs tokens.
 using Secret = HmacKey;
 
 // At least one; immutable.
@@ -29,26 +30,26 @@ struct SecretSet {
   std::vector<Secret> secrets;
 
   const Secret& signing() const { return secrets.front(); }
-  // What a file holds. kInvalidArgument says which line is wrong, and not what stands there.
+  // Parses a file. kInvalidArgument names the line but not its content.
   static Result<SecretSet> parse(std::string_view text, std::string_view where);
 };
 using SecretSetPtr = std::shared_ptr<const SecretSet>;
 
-// The text of a new file, with one secret from the kernel's random generator.
+// Returns the text of a new file with one secret from the kernel's random generator.
 std::string make_secret();
 
-// A small file, read whole, that nobody but its owner may read. Blocks. kNotFound and
-// kPermissionDenied say what to do; `what` names it.
+// Reads a small file that only its owner may read. Blocks. kNotFound and kPermissionDenied say what
+// to do; `what` names the file.
 Result<std::string> read_secret_file(const std::string& path, const char* what);
 
-// Thread-safe. Both calls that look at the file block.
+// Thread-safe. open() and reload() block.
 class SecretFile {
  public:
   static Result<std::unique_ptr<SecretFile>> open(std::string path);
 
   SecretSetPtr current() const;
-  // Reads the file again if it is another one than before, by time, size and inode: true where it
-  // was. After an error what was there before stays.
+  // Reads the file again if its time, size or inode changed; returns true if it did. After an error
+  // the previous secrets stay.
   Result<bool> reload();
 
  private:

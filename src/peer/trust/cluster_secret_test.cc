@@ -88,7 +88,7 @@ TEST_F(SecretFileTest, KeepsWhatItHadWhenTheNextIsNone) {
   std::filesystem::remove(path_);
   EXPECT_EQ((*file)->reload().error().code(), StatusCode::kNotFound);
   EXPECT_EQ((*file)->current()->secrets.size(), 1u);
-  write(line_of('b', 64));  // of another size: its time and its inode may be those of 'a'
+  write(line_of('b', 64));  // another size, because time and inode may be the same as for 'a'
   EXPECT_EQ((*file)->reload(), true);
 }
 

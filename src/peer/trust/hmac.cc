@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-// Looking the algorithm up and making a context cost more than a digest of some hundred bytes.
+// Caches algorithm and context: their creation costs more than a digest of some hundred bytes.
 Digest digest_of(std::string_view first, std::string_view second) {
   static EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   thread_local const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(

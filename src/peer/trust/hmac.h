@@ -14,22 +14,22 @@ using Digest = std::array<uint8_t, 32>;
 
 Digest sha256(std::string_view text);
 
-// A key that many texts are signed with; what follows from it alone is worked out once.
+// A signing key with its precomputed pads.
 class HmacKey {
  public:
-  // Any length; one above 64 bytes is hashed first.
+  // Accepts any length; a key above 64 bytes is hashed first.
   explicit HmacKey(std::string_view key);
 
   Digest sign(std::string_view text) const;
 
  private:
-  std::array<char, 64> inner_, outer_;  // the key, padded, with ipad and opad
+  std::array<char, 64> inner_, outer_;  // the key, padded, XOR ipad and opad
 };
 
 // 64 lower-case digits.
 std::string to_hex(const Digest& digest);
 std::string_view view_of(const Digest& digest);
-// In a time that does not depend on where they differ.
+// Constant-time comparison.
 bool same_digest(std::string_view a, std::string_view b);
 
 }  // namespace leat

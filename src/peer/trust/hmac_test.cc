@@ -18,7 +18,7 @@ TEST(Hmac, SignsAsTheStandardDoes) {
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
   EXPECT_EQ(to_hex(HmacKey(std::string(20, '\x0b')).sign("Hi There")),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
-  // A key that is longer than a block.
+  // A key longer than a block.
   EXPECT_EQ(to_hex(HmacKey(std::string(131, '\xaa'))
                        .sign("Test Using Larger Than Block-Size Key - Hash Key First")),
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");

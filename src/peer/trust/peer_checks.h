@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerChecks: whether the other workers of a cluster accept this one's requests. A worker whose
-// secret or clock differs holds its lease like any other and refuses whatever it is asked, so only
-// asking shows it. Thread-safe.
+// PeerChecks: finds out whether the other workers of a cluster accept this one's requests. A worker
+// with another secret or clock holds its lease but refuses every request, so only a request shows
+// it. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 namespace leat {
 
 struct PeerTrouble {
-  bool refuses = false;  // it answers, and says why not; else it does not answer
+  bool refuses = false;  // true: it refused, and `why` says so; false: it did not respond
   Status why;
 };
 
@@ -25,17 +25,17 @@ class PeerChecks {
  public:
   using MakeClient = std::function<Result<std::shared_ptr<PeerClient>>(const WorkerInfo&)>;
 
-  // `executor` outlives it, and no ask() is under way when it goes.
+  // `executor` must outlive the object. No ask() may be running at destruction.
   PeerChecks(MakeClient make_client, Executor& executor)
       : make_client_(std::move(make_client)), executor_(executor) {}
 
-  // Pings each of them, kAtOnce at a time, and returns when all have answered or had their time
-  // (PeerClientOptions::ping_timeout). A refusal is logged when it begins and when it ends.
+  // Pings all workers, kAtOnce at a time, and returns after all answers or timeouts
+  // (PeerClientOptions::ping_timeout). Logs the begin and the end of a refusal.
   Task<> ask(std::vector<WorkerInfo> others);
 
-  // As of the last ask() of each.
+  // As of the last ask() of each worker.
   std::map<WorkerId, PeerTrouble> troubles() const;
-  // What is known of workers that are not among these is forgotten.
+  // Removes the state of all other workers.
   void keep_only(const std::map<WorkerId, WorkerInfo>& workers);
 
  private:

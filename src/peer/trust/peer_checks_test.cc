@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers that accept what this one asks, that refuse it, and that do not answer.
+// Workers that accept this worker's requests, that refuse them, and that do not respond.
 #include "peer/trust/peer_checks.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class PeerChecksTest : public ::testing::Test {
     for (auto& server : servers_) executor_.wait(server->stop());
   }
 
-  // A worker of this secret, whose clock is so many seconds ahead.
+  // A worker with this secret and a clock that is `ahead_s` seconds ahead.
   WorkerInfo serve(uint8_t number, const SecretSetPtr& secret, int64_t ahead_s) {
     RequestVerifierOptions options;
     options.self = worker_id(number);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: a request that was taken is in the window of its session, or that window says kOld to
-// it, or its date is at most what was forgotten before its session began (again).
+// Invariant: each accepted request is in its session's window, or that window answers kOld to it.
+// Else the session was evicted; its date is then at most the latest date evicted before the session
+// began (again).
 #include "peer/trust/replay_guard.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ ReplayWindow::Verdict ReplayWindow::take(uint64_t counter) {
     word(counter) |= bit;
     return Verdict::kNew;
   }
-  // What comes into the window has not been seen.
+  // Clears the counters that enter the window.
   if (!any_ || counter - greatest_ >= kCounters) {
     seen_.fill(0);
   } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The window against a set of all counters that were seen; the sessions against the promise that
-// nothing is taken twice.
+// Checks the window against a set of all counters seen, and the sessions against the promise that
+// no request is accepted twice.
 #include "peer/trust/replay_guard.h"
 
 #include <gtest/gtest.h>
@@ -71,9 +71,9 @@ TEST(ReplayGuard, WhoSaidNothingForLongIsForgottenAndItsRequestsStayRefused) {
   EXPECT_EQ(guard.sessions(), 2u);
   EXPECT_EQ(guard.take({1, 3}, 7, 1601, 1601), Verdict::kNew);
   EXPECT_EQ(guard.sessions(), 2u);
-  // The date alone would not refuse it if the clock were set back.
+  // The date alone would not refuse it after the clock was set back.
   EXPECT_EQ(guard.take({1, 1}, 7, 1000, 1100), Verdict::kForgotten);
-  // The session goes on with a later date.
+  // The session continues with a later date.
   EXPECT_EQ(guard.take({1, 1}, 8, 1602, 1602), Verdict::kNew);
   EXPECT_EQ(guard.take({1, 1}, 7, 1000, 1602), Verdict::kForgotten);
 }
@@ -86,7 +86,7 @@ TEST(ReplayGuard, WhenFullTheOldestGoesAndIsNotTakenTwice) {
   EXPECT_EQ(guard.take({1, 3}, 7, 1006, 1006), Verdict::kNew);
   EXPECT_EQ(guard.sessions(), 2u);
   EXPECT_EQ(guard.take({1, 2}, 7, 1005, 1006), Verdict::kForgotten);
-  EXPECT_EQ(guard.take({1, 1}, 9, 1002, 1006), Verdict::kForgotten);  // it went meanwhile
+  EXPECT_EQ(guard.take({1, 1}, 9, 1002, 1006), Verdict::kForgotten);  // evicted meanwhile
   EXPECT_EQ(guard.take({1, 3}, 8, 1006, 1006), Verdict::kNew);
 }
 

@@ -29,7 +29,8 @@ bool is_ours(std::string_view name) {
   return name.size() > kOurs.size() && same_name(name.substr(0, kOurs.size()), kOurs);
 }
 
-// What the key stands for, what has a line of its own, and the signature itself.
+// The token is covered by the key, date and nonce have lines of their own, and the signature is not
+// signed.
 bool has_its_place(std::string_view name) {
   return same_name(name, kTokenField) || same_name(name, kDateField) ||
          same_name(name, kNonceField) || same_name(name, kSignatureField);
@@ -44,7 +45,7 @@ void add_line(std::string& text, std::string_view line) {
   text += '\n';
 }
 
-// Whatever else is ours, by name, "name:value".
+// Adds the other `leat-` fields, sorted by name, as "name:value".
 void add_others(std::string& text, const HttpRequest& request) {
   std::vector<Field> others;
   for (const auto& [name, value] : request.headers.all()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestSigner: signs a process's requests with its token, so that a receiver knows who asks, that
-// nothing was changed on the way and that it is not asked twice. docs/formats/peer-protocol.md.
+// RequestSigner: signs a process's requests with its token. The receiver verifies the sender and
+// the content, and detects replays. docs/formats/peer-protocol.md.
 #pragma once
 
 #include <atomic>
@@ -21,39 +21,39 @@ inline constexpr char kTokenField[] = "leat-token";
 inline constexpr char kDateField[] = "leat-date";
 inline constexpr char kNonceField[] = "leat-nonce";
 inline constexpr char kSignatureField[] = "leat-signature";
-// For which worker the request is, so that nobody sends it on to another one.
+// Receiving worker, so that a request cannot be forwarded to another one.
 inline constexpr char kToField[] = "leat-to";
 
-// Of a request that changes something: which process of that worker it is for, so that the next one
-// does not take it again. A worker tells it in the same field where it refuses a request.
+// Mutating requests: receiving process of that worker, so that its successor does not accept a
+// replay. A worker sends its own in the same field when it refuses a request.
 inline constexpr char kInstanceField[] = "leat-instance";
 
-// Whether a request asks only, so that it does no harm to answer it twice.
+// Returns true if the request only reads, so that a replay does no harm.
 bool only_asks(const HttpRequest& request);
-// As it is sent: path and query, encoded.
+// Returns path and query, encoded as sent.
 std::string target_of(const HttpRequest& request);
-// The lines that are signed. Date and nonce are those of the request.
+// Returns the lines that are signed, with the request's date and nonce.
 std::string signed_text(const HttpRequest& request);
 
-// Seconds since 1970 by this host's clock.
+// Returns seconds since 1970 by this host's clock.
 int64_t seconds_now();
 
 struct RequestSignerOptions {
   std::function<int64_t()> now = seconds_now;
-  uint64_t session = 0;  // 0: drawn
+  uint64_t session = 0;  // 0: random
 };
 
 // One for a process and a credential. Thread-safe; one signature costs about 1.5 µs. Each attempt
-// at a request has to be signed anew, since a receiver takes a signature once.
+// of a request must be signed again, because a receiver accepts a signature once.
 class RequestSigner {
  public:
   explicit RequestSigner(Token token, RequestSignerOptions options = {});
 
-  // After the last change of the request; signs it anew where it was signed before. Every field
-  // that begins with `leat-` is signed, of the others Range and Cache-Control.
+  // Signs the finished request and replaces an older signature. Covers every `leat-` field, Range
+  // and Cache-Control.
   void sign(HttpRequest& request);
 
-  // From now on with that token; false where it is the one from before.
+  // Uses `token` from now on; returns false if it is the present one.
   bool renew(Token token);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing that a request says is believed, parsed or kept before its signature fits; until then it
+// No part of a request is trusted, parsed or stored before its signature is verified. Until then it
 // costs two HMACs for each secret.
 #include "peer/trust/request_verifier.h"
 
@@ -17,14 +17,14 @@
 namespace leat {
 namespace {
 
-// Where a worker has to be asked before it is known which one is there.
+// Paths that a client uses before it knows which worker is there.
 constexpr std::string_view kOpenPaths[] = {"/peer/v1/ping", "/peer/v1/cluster"};
 
 Error refused(std::string reason) {
   return error(StatusCode::kPermissionDenied, std::move(reason));
 }
 
-// The whole of `text`, as it would be written.
+// Parses the whole of `text` in its canonical form.
 std::optional<uint64_t> number_in(std::string_view text, int base) {
   uint64_t number = 0;
   const char* end = text.data() + text.size();
@@ -132,7 +132,7 @@ Result<RequestVerifier::KnownPtr> RequestVerifier::find_signer(const HttpRequest
     }
   }
   if (known != nullptr && fits(known->key)) return known;
-  // Not known yet, or the same claims under another secret.
+  // Unknown token, or the same claims under another secret.
   for (const Secret& secret : secrets->secrets) {
     const Digest digest = token_key(secret, claims);
     const HmacKey key(view_of(digest));
@@ -155,7 +155,7 @@ Result<RequestVerifier::KnownPtr> RequestVerifier::find_signer(const HttpRequest
 void RequestVerifier::keep(KnownPtr known, const SecretSetPtr& secrets) {
   std::list<KnownPtr> gone;  // freed without the lock
   std::lock_guard lock(mutex_);
-  if (tokens_.secrets != secrets) return;  // made with what may be believed no more
+  if (tokens_.secrets != secrets) return;  // derived from secrets that may have been removed
   auto drop = [&](std::list<KnownPtr>::iterator entry) {
     tokens_.by_claims.erase((*entry)->claims);
     gone.splice(gone.end(), tokens_.by_use, entry);
@@ -182,7 +182,7 @@ Result<> RequestVerifier::check_receiver(const HttpRequest& request) const {
                            self, *to));
 }
 
-// What was seen is forgotten with the process, and dates do not tell: the sender's clock may be
+// The replay window ends with the process, and dates do not replace it: the sender's clock may be
 // ahead.
 Result<> RequestVerifier::check_instance(const HttpRequest& request) const {
   if (options_.instance.empty() || only_asks(request)) return {};

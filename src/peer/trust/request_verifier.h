@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestVerifier: who signed a request, if anybody did whom this worker believes.
+// RequestVerifier: authenticates the signer of a request.
 #pragma once
 
 #include <functional>
@@ -22,49 +22,49 @@ namespace leat {
 struct Principal {
   std::string name;
   Rights rights;
-  std::optional<WorkerId> worker;  // where it is one
-  Id128 token;                     // of the token, for logs
+  std::optional<WorkerId> worker;  // set if it is a worker
+  Id128 token;                     // id of the token, for logs
 };
 using PrincipalPtr = std::shared_ptr<const Principal>;
 
 struct RequestVerifierOptions {
-  WorkerId self;                // whom requests must be for; zero: it is not looked at
-  std::string instance{};       // of this process, for what is more than asked; empty: likewise
-  int64_t skew_s = 300;         // between a request's date and our clock
-  size_t tokens_max = 4096;     // whose keys are kept; the one goes that was used least lately
-  ReplayGuardOptions replay{};  // its idle_s is longer than twice the skew, or equal
+  WorkerId self;                // Required receiver; zero: not checked.
+  std::string instance{};       // Process id for mutating requests; empty: not checked.
+  int64_t skew_s = 300;         // Allowed between a request's date and this clock.
+  size_t tokens_max = 4096;     // Cached keys; the least recently used one is evicted.
+  ReplayGuardOptions replay{};  // its idle_s must be at least twice the skew
   std::function<int64_t()> now = seconds_now;
 };
 
-// Thread-safe; a request of a known token costs about 1.5 µs.
+// Thread-safe; a request with a cached token costs about 1.5 µs.
 class RequestVerifier {
  public:
   RequestVerifier(SecretSetPtr secrets, RequestVerifierOptions options);
 
-  // kPermissionDenied says what to do: not signed, clocks that differ (both times), a key that is
-  // none of ours or a request that was changed, a token that has expired, a request that was seen.
-  // Signed well, and out of date since a worker restarted: kBusy, for another worker; kChanged, for
-  // a process of this worker before this one. Takes each signature once.
+  // Verifies a request and accepts each signature once. kPermissionDenied says what to do:
+  // unsigned, clocks differ (with both times), unknown key or changed request, expired token,
+  // replay. A valid signature for another worker is kBusy; one for a previous process of this
+  // worker is kChanged.
   Result<PrincipalPtr> verify(const HttpRequest& request);
 
   const std::string& instance() const { return options_.instance; }
 
-  // From now on; tokens of secrets that are no more are believed no more.
+  // Uses `secrets` from now on; tokens of removed secrets are no longer valid.
   void set_secrets(SecretSetPtr secrets);
 
  private:
-  // A token whose key has signed something.
+  // A token with a key that has verified a request.
   struct Known {
     std::string claims;
     HmacKey key;
-    uint64_t number;  // for the session
+    uint64_t number;  // for the replay session
     int64_t expires;
     PrincipalPtr principal;
   };
   using KnownPtr = std::shared_ptr<const Known>;
   struct Tokens {
     SecretSetPtr secrets;
-    std::list<KnownPtr> by_use;  // latest first
+    std::list<KnownPtr> by_use;  // most recently used first
     std::unordered_map<std::string_view, std::list<KnownPtr>::iterator> by_claims;
   };
 

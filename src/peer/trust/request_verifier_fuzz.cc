@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of any text as the fields of a signature: refused, since nobody knows the secret. Signed
-// well with other dates and nonces: refused or taken, and then never again.
+// Lines of any text as the fields of a signature are refused, because the secret is unknown. Valid
+// signatures with other dates and nonces are refused, or accepted exactly once.
 #include "peer/trust/request_verifier.h"
 
 #include "base/check.h"

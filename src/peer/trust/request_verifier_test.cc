@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request carries and a worker makes of it: fixed vectors, every kind of tampering, replays.
+// Signed requests and their verification: fixed vectors, every kind of tampering, replays.
 #include "peer/trust/request_verifier.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ TEST_F(RequestVerifierTest, WhatChangesSomethingIsForOneProcessOfAWorker) {
   EXPECT_TRUE(after.verify(signed_read())) << "who only asks need not say so";
 }
 
-// The document shows these: docs/formats/peer-protocol.md.
+// These values stand in docs/formats/peer-protocol.md.
 TEST_F(RequestVerifierTest, GoldenSignature) {
   const HttpRequest request = signed_read();
   EXPECT_EQ(signed_text(request),
@@ -175,7 +175,7 @@ TEST_F(RequestVerifierTest, NothingThatCountsCanBeChanged) {
       field(kSignatureField, ""),
   };
   const HttpRequest request = signed_read();
-  for (const bool known : {false, true}) {  // the token's key is made, and then kept
+  for (const bool known : {false, true}) {  // with a derived and with a cached key
     for (size_t i = 0; i < changes.size(); ++i) {
       HttpRequest changed = request;
       changes[i](changed);
@@ -255,7 +255,7 @@ TEST_F(RequestVerifierTest, ATokenThatExpiredOrThatNobodyKnowsIsRefused) {
   signer(token_of('c')).sign(request);
   EXPECT_SAYS(request, "a secret that this worker has not got");
   EXPECT_SAYS(read_request(), "not signed");
-  // A key that fits claims which are none.
+  // A valid key for malformed claims.
   const std::string rubbish = base64url("{}");
   signer({rubbish, std::string(view_of(token_key(secret('a'), rubbish)))}).sign(request);
   EXPECT_SAYS(request, "no claims");
@@ -264,7 +264,7 @@ TEST_F(RequestVerifierTest, ATokenThatExpiredOrThatNobodyKnowsIsRefused) {
 }
 
 TEST_F(RequestVerifierTest, NeedsANonce) {
-  // Signed with the token's key, so that it is the nonce that is looked at.
+  // Signed with the token's key, so that only the nonce is wrong.
   const Token token = token_of('a');
   for (const char* nonce : {"", "7-1", "0000000000000007", "0000000000000007-",
                             "000000000000000g-1", "0000000000000007-x", "0000000000000007-1 ",

@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// Tokens' keys are made of the same secrets, of texts that begin otherwise (token.cc).
+// Separates these keys from token keys, which are derived from the same secrets (token.cc).
 constexpr std::string_view kPurpose = "leat registry records 1";
 constexpr std::string_view kKeyId = "key id";
 constexpr size_t kKeyIdDigits = 16;

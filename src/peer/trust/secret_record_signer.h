@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SecretRecordSigner: signs the registry's records with keys that are derived from the cluster's
-// secrets. The first secret signs, all of them verify. A key id says which secret a signature is
-// of, and nothing about it. Format: docs/formats/registry.md. Thread-safe.
+// SecretRecordSigner: signs the registry's records with keys derived from the cluster's secrets.
+// The first secret signs, all of them verify. A key id identifies the secret of a signature without
+// revealing it. Format: docs/formats/registry.md. Thread-safe.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ class SecretRecordSigner : public RecordSigner {
 
  private:
   struct Keys {
-    std::string first;  // the id of the one that signs
+    std::string first;  // id of the signing key
     std::map<std::string, HmacKey, std::less<>> by_id;
   };
   static std::shared_ptr<const Keys> derive(const SecretSet& secrets);

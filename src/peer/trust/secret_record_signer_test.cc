@@ -11,7 +11,7 @@ namespace {
 
 using Verdict = RecordSigner::Verdict;
 
-// Of secrets that are one byte again and again.
+// Secrets of one repeated byte each.
 SecretSet set_of(std::string_view bytes) {
   SecretSet set;
   for (char byte : bytes) set.secrets.emplace_back(std::string(kSecretBytesMin, byte));
@@ -29,7 +29,7 @@ TEST(SecretRecordSigner, SignatureIsOfOneText) {
   EXPECT_EQ(signature.mac.size(), 43u);
 }
 
-// So that records stay valid from one version of Leat to the next.
+// Keeps records valid from one version of Leat to the next.
 TEST(SecretRecordSigner, GoldenSignature) {
   const RecordSignature signature = SecretRecordSigner(set_of("a")).sign("text");
   EXPECT_EQ(signature.key_id, "174c7fbf7b866b94");
@@ -51,7 +51,7 @@ TEST(SecretRecordSigner, FollowsNewSecrets) {
   EXPECT_EQ(signer.verify("x", signer.sign("x")), Verdict::kValid);
 }
 
-// Whoever has a token has a key that is made of the secret, too.
+// Each token holder also has a key derived from the secret.
 TEST(SecretRecordSigner, TokenKeySignsNoRecord) {
   const SecretSet secrets = set_of("a");
   const SecretRecordSigner signer(secrets);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nlohmann::json throws; every exception ends in this file.
+// nlohmann::json throws; all exceptions are caught in this file.
 #include "peer/trust/token.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ Result<> add_grant(const Json& json, Rights& rights) {
     if (known != kRights.end()) may.push_back(*known);
   }
   const std::string& path = json.at("path").get_ref<const std::string&>();
-  // Another spelling of a path would be compared with what it is not.
+  // Only normalised paths: another spelling would not match in comparisons.
   const auto normalised = normalise_path(path);
   if (!normalised || *normalised != path) return no_claims("'" + path + "' is no path");
   rights.add(path, std::move(may));
@@ -58,7 +58,7 @@ Result<TokenClaims> claims_from(const Json& json) {
   TokenClaims claims;
   claims.principal = json.at("principal").get<std::string>();
   if (claims.principal.empty()) return no_claims("they name nobody");
-  // A number that does not fit would come out as another one.
+  // Checked first, because a number out of range would be converted to another one.
   const Json& expires = json.at("expires");
   if (!expires.is_number_unsigned() || expires.get<uint64_t>() > INT64_MAX) {
     return no_claims("'expires' is no number of seconds");
@@ -128,7 +128,8 @@ Result<std::string> encode_claims(const TokenClaims& claims) {
   } catch (const Json::exception&) {
     return no_claims("a principal or a path is not UTF-8");
   }
-  LEAT_TRY(const TokenClaims again, decode_claims(text));  // what would be refused is not made
+  // never issue what decode_claims() refuses
+  LEAT_TRY(const TokenClaims again, decode_claims(text));
   static_cast<void>(again);
   return text;
 }

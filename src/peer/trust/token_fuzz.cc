@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as a token's line, its claims or their JSON: refused, or read to what is written again.
+// Decodes any text as a token's line, its claims or their JSON: an error, or a value that survives
+// a round trip.
 #include "peer/trust/token.h"
 
 #include "base/base64.h"
@@ -13,7 +14,7 @@ void decode(std::string_view text) {
   const auto claims = decode_claims(text);
   if (!claims) return;
   const auto written = encode_claims(*claims);
-  // What came with fewer bytes than it is written with may be too large for writing.
+  // Text that was shorter than its canonical form may be too large to encode.
   if (!written) return;
   LEAT_CHECK(decode_claims(*written) == *claims);
 }

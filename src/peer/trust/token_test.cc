@@ -39,7 +39,7 @@ TEST(Token, ClaimsAreTheDocumentedJson) {
   EXPECT_EQ(decode_claims(*text), alice());
 }
 
-// Fixed inputs: who changes the format sees it here, and everywhere that tokens were given out.
+// Fixed inputs: a change of the format fails here; it would also invalidate all issued tokens.
 TEST(Token, GoldenKey) {
   auto token = issue(kSecret, alice());
   ASSERT_TRUE(token);
