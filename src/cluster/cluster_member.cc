@@ -61,7 +61,7 @@ class ClusterMemberImpl : public ClusterMember {
     return trouble_with(namesake_);
   }
 
-  // Who leads gives that up before its lease, so that the next one knows at once.
+  // The leader resigns before its lease ends, so that the next one leads at once.
   Task<> stop(Context context) override {
     co_await keeper_->stop();
     co_await election_->stop(context);
@@ -76,8 +76,9 @@ class ClusterMemberImpl : public ClusterMember {
     if (on_view_) on_view_(view);
   }
 
-  // Whoever has put our record anew since we did has our identity. Its record stays, so that the
-  // two do not take turns; when it has left, ours comes back.
+  // A record with our id and another address, put after ours, means that another process has our
+  // identity. Its record stays, so that the two do not alternate. Ours returns after the other has
+  // left.
   void look_for_namesake(const ClusterView& view) {
     const WorkerInfo mine = self();
     const WorkerInfo* there = view.worker(mine.id);
@@ -96,9 +97,9 @@ class ClusterMemberImpl : public ClusterMember {
     }
   }
 
-  // Our record went, and so has our lease: an etcd that stood still and goes on may end leases that
-  // were renewed elsewhere meanwhile (etcd-io/etcd#15247). The session finds out at once by this,
-  // and by itself only at its next renewal.
+  // Our record was removed, so our lease has ended. An etcd that was stopped and continues may end
+  // leases that were renewed elsewhere meanwhile (etcd-io/etcd#15247). This notifies the session at
+  // once; by itself it would notice at its next renewal.
   void look_for_own(const ClusterView& view) {
     const bool there = view.worker(self().id) != nullptr;
     {
@@ -108,7 +109,7 @@ class ClusterMemberImpl : public ClusterMember {
     session_->put_again();
   }
 
-  // A registry that was restored may know our lease and lack our record, or hold an older one.
+  // A restored registry may know our lease but have no record of us, or an older one.
   void look(const ClusterView& view) {
     const WorkerInfo published = self();
     const WorkerInfo* there = view.worker(published.id);
@@ -116,10 +117,10 @@ class ClusterMemberImpl : public ClusterMember {
   }
 
   mutable std::mutex mutex_;  // leaf
-  WorkerInfo self_;           // its id never changes
+  WorkerInfo self_;           // the id never changes
   bool published_ = false;    // the registry has shown our record
-  bool shown_ = false;        // and the last view has one with our id
-  std::string namesake_;      // the address of another one with our id
+  bool shown_ = false;        // the last view has a record with our id
+  std::string namesake_;      // the address of another worker with our id
   const RegistryMapOptions::Listener on_view_;
   std::unique_ptr<RegistrySession> session_;
   std::unique_ptr<RegistryMap> map_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterMember: this process as a worker of a cluster: its record, its share in electing a leader,
-// the leader's work on the ring, and the view of it all. Thread-safe.
+// ClusterMember: makes this process a worker of a cluster: its record, its part in the election,
+// the leader's work on the ring, and the resulting view. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 namespace leat {
 
 struct ClusterMemberOptions {
-  std::string cluster{};  // its name
+  std::string cluster{};  // the cluster's name
   WorkerInfo self{};
   std::chrono::seconds ttl{10};  // of the lease
   RingKeeperOptions ring{};
@@ -24,8 +24,8 @@ struct ClusterMemberOptions {
 
 class ClusterMember {
  public:
-  // `registry` must outlive it, and stop() must have ended before it goes. Joins as soon as the
-  // registry answers.
+  // `registry` must outlive the member; stop() must have ended before destruction. Joins as soon as
+  // the registry responds.
   static std::unique_ptr<ClusterMember> start(Registry& registry, ClusterMemberOptions options,
                                               Executor& executor);
   virtual ~ClusterMember() = default;
@@ -33,12 +33,12 @@ class ClusterMember {
   virtual RegistryMap& map() = 0;
   virtual Election& election() = 0;
   virtual WorkerInfo self() const = 0;
-  // What others see of us from now on; the id stays.
+  // Replaces the record that others see; the id stays.
   virtual void publish(WorkerInfo self) = 0;
-  // What is wrong between us and the registry; nothing while all is well.
+  // Returns the problem between this worker and the registry; nothing while all is well.
   virtual std::optional<Status> trouble() const = 0;
-  // Leaves: its record goes at once, its place in the ring when the leader has lost patience, or
-  // at once where it drained before.
+  // Leaves: removes the record at once. The place in the ring ends after the leader's `patience`,
+  // or at once if the worker has drained.
   virtual Task<> stop(Context context) = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers that join, leave, drain, restart and are cut off, as all of them see it.
+// Workers that join, leave, drain, restart and are cut off, as seen by all of them.
 #include "cluster/cluster_member.h"
 
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ TEST_F(ClusterMemberTest, ALeaverKeepsItsPlaceForAWhileAndIsNotThere) {
   EXPECT_EQ(a->view()->ring.epoch(), epoch) << "a restart moves nothing";
 }
 
-// Its lease has a minute, of which a third passes between renewals.
+// The lease lasts a minute, and a third of that passes between renewals.
 TEST_F(ClusterMemberTest, WhoseRecordIsTakenAwayPutsItAgainAtOnce) {
   Member a(*registry_, "a", std::chrono::minutes(10), executor_, "7480", seconds(60));
   ASSERT_TRUE(wait_until([&] { return has_ring(a, {"a"}); }));
@@ -175,7 +175,7 @@ TEST_F(ClusterMemberTest, WithoutARegistryAllStaysAsItWas) {
   ASSERT_TRUE(wait_until([&] { return a->member->trouble().has_value(); }));
   EXPECT_TRUE(has_ring(*a, {"a", "b"}));
   EXPECT_NE(a->view()->worker(worker("b")), nullptr);
-  // Until long after the leases have gone there.
+  // Until long after the leases have ended there.
   ASSERT_TRUE(wait_until([&] {
     auto left = executor_.wait(registry_->list(Context::background(), std::string(kWorkerKeys)));
     return left && left->entries.empty();
@@ -194,7 +194,7 @@ TEST_F(ClusterMemberTest, ARecordThatIsGoneFromTheRegistryIsPutAgain) {
   auto a = member("a");
   auto b = member("b");
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}) && has_ring(*b, {"a", "b"}); }));
-  // As if it was restored from what it held before `a` came: its lease is known all the same.
+  // As if restored to a state from before `a` joined; its lease is known all the same.
   a->door.close();
   auto removed = executor_.wait(
       registry_->commit(Context::background(), {.removals = {worker_key(worker("a"))}}));
@@ -223,7 +223,7 @@ TEST_F(ClusterMemberTest, OneOfTwoWithOneIdentitySaysSoAndIsBackWhenTheOtherHasL
   EXPECT_NE(trouble->message().find("a:7481"), std::string::npos);
   EXPECT_FALSE(copy->member->trouble());
   EXPECT_FALSE(b->member->trouble());
-  // A change of its own does not have it take the place back.
+  // Its own change does not make it take the place back.
   WorkerInfo self = b->member->self();
   self.capacity_bytes = 2 * kTiB;
   b->member->publish(self);

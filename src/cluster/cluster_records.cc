@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// UTF-8 or not: paths and options of people are bytes.
+// Replaces invalid UTF-8: paths and options of users are bytes.
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -208,7 +208,7 @@ ClusterView view_of(const RegistryView& entries, std::string cluster) {
 
 namespace {
 
-// As weights, which all must agree on, and not as the capacities that they were made of.
+// Writes weights, which all must agree on, not the capacities behind them.
 Json weights_json(const Ring& ring) {
   Json members = Json::array();
   for (const RingMember& member : ring.members()) {

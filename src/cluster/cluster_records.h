@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the registry's entries of a cluster hold: JSON with a version, `v`. Members that a reader
-// does not know are passed over, so N and N + 1 work together; an entry of a later version than
-// kRecordVersion is an error, and is left alone.
+// Values of a cluster's registry entries: JSON with a version, `v`. Readers ignore unknown members,
+// so versions N and N + 1 work together. An entry with a version above kRecordVersion is an error
+// and is left unchanged.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,31 @@ namespace leat {
 
 inline constexpr int kRecordVersion = 1;
 
-// Keys, below the cluster's own prefix.
+// Keys below the cluster's own prefix.
 inline constexpr std::string_view kClusterKeys = "cluster/";
-inline constexpr std::string_view kWorkerKeys = "cluster/workers/";  // and the id in hexadecimal
-inline constexpr std::string_view kMountKeys = "cluster/mounts";     // and the path
+// the id in hexadecimal follows
+inline constexpr std::string_view kWorkerKeys = "cluster/workers/";
+inline constexpr std::string_view kMountKeys = "cluster/mounts";  // the path follows
 inline constexpr std::string_view kRingKey = "cluster/ring";
 inline constexpr std::string_view kLeaderKey = "cluster/leader";
 
 std::string worker_key(const WorkerId& id);
 std::string mount_key(std::string_view path);
 
-// The ring's entry. Its epoch is the revision of the entry.
+// Value of the ring's entry. Its epoch is the revision of the entry.
 struct RingRecord {
   struct Member {
     WorkerId worker{};
     uint64_t capacity_bytes = 0;
-    std::string address{};  // where it was last; empty: a program wrote it that did not say
+    std::string address{};  // last known; empty: the writing program did not know it
     friend bool operator==(const Member&, const Member&) = default;
   };
-  std::vector<Member> members{};  // by worker
-  // Of weights (ring_weights); programs that know none read and write kCoarseRingUnit.
+  std::vector<Member> members{};  // sorted by worker
+  // Unit of weights (ring_weights); programs without this member read and write kCoarseRingUnit.
   uint64_t unit = kCoarseRingUnit;
-  // No weight is above it; 0, of a program that knew none: four times the median.
+  // Upper bound of each weight; 0, from a program without this member: four times the median.
   uint32_t bound = 0;
-  // What it was before, and its epoch; 0: nothing was.
+  // Previous ring and its epoch; 0: there was none.
   std::vector<Member> previous{};
   RegistryRevision previous_epoch = 0;
   uint64_t previous_unit = kCoarseRingUnit;
@@ -59,7 +60,7 @@ Result<ClusterMount> decode_mount(std::string_view text);
 std::string encode_ring(const RingRecord& ring);
 Result<RingRecord> decode_ring(std::string_view text);
 
-// The view of what is below kClusterKeys. An entry that cannot be read is left out and logged.
+// Builds the view from the entries below kClusterKeys. Skips and logs unreadable entries.
 ClusterView view_of(const RegistryView& entries, std::string cluster);
 
 }  // namespace leat

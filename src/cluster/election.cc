@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whoever puts the key first leads, for as long as its lease lasts. That we lead is read from the
-// registry's own entry, so it does not matter whether the answer to our claim was lost.
+// The first candidate that puts the key leads while its lease is valid. Leadership is read from the
+// registry's entry, so a lost answer to our claim does not matter.
 #include "cluster/election.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace leat {
 namespace {
 
-// Looked at again even if nothing was told: our lease may have ended by our clock, or our claim may
-// have failed.
+// Poll interval without events: our lease may have ended by our clock, or our claim may have
+// failed.
 constexpr Clock::duration kLookAgain = std::chrono::milliseconds(500);
 
 using Signal = SharedResult<bool>;
@@ -46,7 +46,7 @@ class ElectionImpl : public Election {
     static_cast<void>(ended);
     if (auto ours = condition()) {
       RegistryChange change{.conditions = {*ours}, .removals = {options_.key}};
-      // Where it is not heard the lease ends by itself.
+      // without an answer the lease ends by itself
       Result<RegistryRevision> given_up = co_await registry_.commit(context, std::move(change));
       static_cast<void>(given_up);
     }
@@ -54,7 +54,7 @@ class ElectionImpl : public Election {
     tell(false);
   }
 
-  // Until stop().
+  // Runs until stop().
   Task<> stand() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     while (!context.cancelled()) {
@@ -65,7 +65,7 @@ class ElectionImpl : public Election {
         RegistryChange change{.conditions = {{options_.key, 0}},
                               .puts = {{options_.key, options_.name, lease}}};
         Result<RegistryRevision> claimed = co_await registry_.commit(context, std::move(change));
-        static_cast<void>(claimed);  // what came of it is in the mirror
+        static_cast<void>(claimed);  // the mirror shows the outcome
       }
       tell(leads());
       Result<bool> woken = co_await news->wait(context.with_timeout(kLookAgain), "an election");
@@ -95,7 +95,7 @@ class ElectionImpl : public Election {
     return news_;
   }
 
-  // From stand(), and from stop() after its end.
+  // Called from stand(), and from stop() after its end.
   void tell(bool leads) {
     if (std::exchange(told_, leads) != leads && options_.changed) options_.changed(leads);
   }
@@ -110,7 +110,7 @@ class ElectionImpl : public Election {
   mutable std::mutex mutex_;
   std::shared_ptr<Signal> news_ = Signal::make();
 
-  std::unique_ptr<RegistryMirror> mirror_;  // last: it calls us
+  std::unique_ptr<RegistryMirror> mirror_;  // last, because it calls us
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Election: one of those who want it leads, another one when it ends. Thread-safe.
+// Election: elects one of the candidates as leader, and another one when it ends. Thread-safe.
 //
-// There is never more than one leader by the registry; by its own belief a leader that was cut off
-// stops being one before its lease ends elsewhere. What must not be done twice carries condition(),
-// which holds only as long as nobody else has led since.
+// The registry never has more than one leader. A leader that is cut off stops leading by its own
+// clock before its lease ends in the registry. A change that must not be made twice carries
+// condition(), which fails once another candidate has led.
 #pragma once
 
 #include <functional>
@@ -18,25 +18,26 @@ namespace leat {
 
 struct ElectionOptions {
   std::string key = "leader";
-  std::string name{};  // what others see who leads
-  // Told when it begins and when it ends; must not wait.
+  std::string name{};  // name of this candidate, as others see it
+  // Called when this process starts or stops leading; must not block.
   std::function<void(bool leads)> changed{};
 };
 
 class Election {
  public:
-  // Stands for election until stop(), which must have ended before it goes. Both must outlive it.
+  // Runs as a candidate until stop(), which must have ended before destruction. Both must outlive
+  // it.
   static std::unique_ptr<Election> start(Registry& registry, RegistrySession& session,
                                          ElectionOptions options, Executor& executor);
   virtual ~Election() = default;
 
-  // For a change that only the leader may make; nothing where we are not.
+  // Returns the condition for a change that only the leader may make; nothing if not leading.
   virtual std::optional<RegistryChange::Condition> condition() const = 0;
   bool leads() const { return condition().has_value(); }
-  // Who leads, as far as we know; empty where nobody does.
+  // Returns the known leader's name; empty if there is none.
   virtual std::string leader() const = 0;
 
-  // Gives the lead up where the registry answers within `context`.
+  // Resigns if the registry responds within `context`.
   virtual Task<> stop(Context context) = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions and elections while the registry is there, gone, and forgetful.
+// Sessions and elections while the registry is present, absent, and has lost state.
 #include "cluster/election.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class ElectionTest : public ::testing::Test {
   ElectionTest() : registry_(EmbeddedRegistry::open({}, make_disk(executor_), executor_).value()) {}
   ~ElectionTest() override { executor_.wait(registry_->stop()); }
 
-  // One who stands for election through a door of its own.
+  // A candidate with its own connection to the registry.
   struct Candidate {
     Candidate(Registry& registry, const std::string& name, seconds ttl, Executor& on)
         : executor(on), door(registry) {
@@ -113,7 +113,7 @@ TEST_F(ElectionTest, AShortAbsenceChangesNothing) {
   auto a = candidate("a", seconds(60));
   ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
   const RegistryLease lease = a->session->lease();
-  // It asks at once when there is something to put.
+  // A put causes a request at once.
   a->door.close();
   a->session->put("extra", "x");
   ASSERT_TRUE(wait_until([&] { return a->session->trouble().has_value(); }));

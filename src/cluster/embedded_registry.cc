@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One change at a time: it is made in a copy, the file is written, and then the copy is what all
-// see. Who watches waits for a signal that each change sets and replaces.
+// One change at a time: it is applied to a copy, the file is written, then the copy becomes
+// visible. A watch waits for a signal that each change sets and replaces.
 #include "cluster/embedded_registry.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ Result<> replace(Disk& disk, const std::string& path, const std::string& text) {
   return disk.sync_directory(folder_of(path));
 }
 
-// Held for as long as the descriptor is open. Beside the file, which is replaced.
+// Locks a file beside the data file, which is replaced. Held while the descriptor is open.
 Result<File> lock_beside(Disk& disk, const std::string& path) {
   LEAT_TRY(File file, disk.open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
@@ -62,13 +62,13 @@ Result<RegistryState> restored(Disk& disk, const EmbeddedRegistryOptions& option
   return state;
 }
 
-// What leases and watches share with the registry, which they may outlive.
+// State shared by leases, watches and the registry; they may outlive the registry.
 class Shared {
  public:
   Shared(std::string path, std::shared_ptr<Disk> disk, RegistryState state)
       : path_(std::move(path)), disk_(std::move(disk)), state_(std::move(state)) {}
 
-  // One change of the state at a time, from its copy to its end.
+  // Serializes changes, from the copy to the end.
   Semaphore& changing() { return changing_; }
 
   RegistryState copy() const {
@@ -81,7 +81,7 @@ class Shared {
     return state_.list(prefix);
   }
 
-  // Writes what of `state` stays.
+  // Writes the entries without a lease.
   Task<Result<>> save(RegistryState state) const {
     if (path_.empty()) co_return Result<>();
     const std::string text = state.saved();
@@ -112,7 +112,7 @@ class Shared {
     std::lock_guard lock(mutex_);
     leases_[lease] = {ttl, Clock::now() + ttl};
   }
-  // Its time to live, from now on again; nothing for one that is gone.
+  // Extends the lease and returns its time to live; nothing if it has ended.
   std::optional<std::chrono::seconds> extend(RegistryLease lease) {
     std::lock_guard lock(mutex_);
     auto found = leases_.find(lease);
@@ -120,7 +120,7 @@ class Shared {
     found->second.end = Clock::now() + found->second.ttl;
     return found->second.ttl;
   }
-  // max() for one that is gone.
+  // Returns max() if the lease has ended.
   Clock::time_point end_of(RegistryLease lease) const {
     std::lock_guard lock(mutex_);
     auto found = leases_.find(lease);
@@ -152,7 +152,7 @@ Task<Result<Semaphore::Permit>> turn(SharedPtr shared, Context context) {
   co_return co_await shared->changing().acquire(context, 1, "a change of the registry");
 }
 
-// Ends the lease when its time is over; goes when the lease has gone.
+// Ends the lease at its time, and then itself.
 Task<> watch_over(Activity::Token, SharedPtr shared, RegistryLease lease, Context context) {
   for (;;) {
     const Clock::time_point end = shared->end_of(lease);
@@ -164,7 +164,7 @@ Task<> watch_over(Activity::Token, SharedPtr shared, RegistryLease lease, Contex
     }
     auto permit = co_await turn(shared, context);
     if (!permit) co_return;
-    if (shared->end_of(lease) > Clock::now()) continue;  // kept alive while we waited
+    if (shared->end_of(lease) > Clock::now()) continue;  // kept alive during the wait
     RegistryState state = shared->copy();
     shared->forget(lease);
     if (state.drop(lease)) shared->become(std::move(state));
@@ -258,10 +258,10 @@ class EmbeddedRegistryImpl : public EmbeddedRegistry {
 
  private:
   const SharedPtr shared_;
-  const File lock_;  // of the file; what watches over leases writes none
+  const File lock_;  // protects the file, which the lease watchers do not write
   const Spawner spawner_;
   std::stop_source stopping_;
-  Activity activity_;  // who watches over leases
+  Activity activity_;  // lease watchers
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EmbeddedRegistry: the registry of one process, kept in a file: what one machine needs.
+// EmbeddedRegistry: a registry in one process, stored in a file; for a single machine.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,17 @@
 namespace leat {
 
 struct EmbeddedRegistryOptions {
-  // Replaced as a whole at each change of what has no lease; empty: nothing outlives the process.
+  // File, replaced as a whole at each change of entries without a lease. Empty: nothing survives
+  // the process.
   std::string path{};
-  // Changes that a watch can begin before; older ones are forgotten.
+  // Changes kept for watches that begin in the past; older ones are dropped.
   size_t history_max = 1000;
 };
 
 class EmbeddedRegistry : public Registry {
  public:
-  // Blocks. What the file holds; entries with a lease are not in it, since whoever held one is
-  // gone. kCorrupt for a file that is none, kBusy when another process has it.
+  // Blocks. Reads the file; entries with a lease are not in it, because their owners ended with the
+  // process. kCorrupt for a malformed file, kBusy if another process uses it.
   static Result<std::unique_ptr<EmbeddedRegistry>> open(EmbeddedRegistryOptions options,
                                                         std::shared_ptr<Disk> disk,
                                                         Executor& executor);

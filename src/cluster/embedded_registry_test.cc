@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the embedded registry outlives its process, and what a full disk does to it.
+// Persistence of the embedded registry across processes, and its behaviour on a full disk.
 #include "cluster/embedded_registry.h"
 
 #include <gtest/gtest.h>

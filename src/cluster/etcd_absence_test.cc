@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// etcd is away for longer than any lease lasts, and comes back with its data: what those make of it
-// who were there before. By their leases of 2 s it is the same as ten minutes by those of 10 s.
+// etcd is away for longer than any lease and comes back with its data: the clients recover. With
+// leases of 2 s this takes as long as ten minutes with leases of 10 s would.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using testing::wait_until;
 constexpr auto kPatience = seconds(30);
 constexpr auto kTtl = seconds(2);
 
-// What a process has of a registry, by a door and a client of its own.
+// A process's use of the registry, with its own connection and client.
 struct Candidate {
   Candidate(const EtcdOptions& options, const std::string& own_name, Executor& on)
       : executor(on), name(own_name), registry(EtcdRegistry::create(options)), door(*registry) {
@@ -63,17 +63,17 @@ class EtcdAbsenceTest : public ::testing::Test {
     ASSERT_TRUE(servers_) << EtcdServers::kHowToGetIt;
     registry_ = EtcdRegistry::create(servers_->options());
   }
-  // Of those who are to see soon that it is away.
+  // Options of clients that must notice the absence soon.
   EtcdOptions watchful() const { return servers_->options(milliseconds(500)); }
   std::unique_ptr<Candidate> candidate(const std::string& name) {
     return std::make_unique<Candidate>(watchful(), name, executor_);
   }
-  // Nothing where nobody answers.
+  // Returns an empty view if there is no answer.
   RegistryView list() {
     auto view = executor_.wait(registry_->list(patient(), ""));
     return view.value_or(RegistryView());
   }
-  // Again for as long as nobody answers: members may have to agree on a leader first.
+  // Retries while there is no answer: members may have to elect a leader first.
   RegistryRevision put(const std::string& key, const std::string& value) {
     Result<RegistryRevision> made = 0;
     EXPECT_TRUE(wait_until([&] {
@@ -85,8 +85,8 @@ class EtcdAbsenceTest : public ::testing::Test {
   }
   Context patient() { return Context::background().with_timeout(kPatience); }
 
-  // Whether all is as it has to be among those who are there: each has a lease and its entry hangs
-  // on it, `leader` leads by its own lease and nobody else does, and each mirror has what etcd has.
+  // Returns true if the candidates are consistent. Each has a lease with its entry bound to it.
+  // Only `leader` leads, by its own lease, and each mirror equals etcd.
   bool all_is_well(std::vector<const Candidate*> candidates, const Candidate& leader) {
     const RegistryView view = list();
     const auto claim = std::ranges::find(view.entries, "leader", &RegistryEntry::key);
@@ -101,7 +101,7 @@ class EtcdAbsenceTest : public ::testing::Test {
                     !one->session->trouble();
            });
   }
-  // Whichever leads: on a busy machine the one that led first may have lost its lease since.
+  // Either may lead: on a busy machine the first leader may have lost its lease since.
   bool all_is_well_with_both(const Candidate& a, const Candidate& b) {
     return all_is_well({&a, &b}, a) || all_is_well({&a, &b}, b);
   }
@@ -113,7 +113,7 @@ class EtcdAbsenceTest : public ::testing::Test {
 
 class EtcdAwayTest : public EtcdAbsenceTest, public ::testing::WithParamInterface<size_t> {};
 
-// Of three members two are killed, so none of them answers; the only one of one.
+// Kills two of three members, so that none responds; or the only one.
 TEST_P(EtcdAwayTest, ComesBackWithItsDataAfterAllLeasesAndAllIsAsItWas) {
   ASSERT_NO_FATAL_FAILURE(start(GetParam()));
   put("mounts/m", "1");
@@ -142,7 +142,7 @@ TEST_P(EtcdAwayTest, ComesBackWithItsDataAfterAllLeasesAndAllIsAsItWas) {
   std::vector<std::string> keys;
   for (const RegistryEntry& entry : list().entries) keys.push_back(entry.key);
   EXPECT_EQ(keys, (std::vector<std::string>{"leader", "mounts/m", "workers/a", "workers/b"}));
-  // And goes on: changes are heard of, and the next one leads after the one that does.
+  // Changes are received again, and leadership moves on.
   put("mounts/m", "2");
   EXPECT_TRUE(wait_until([&] { return all_is_well_with_both(*a, *b); }));
   const bool a_leads = a->election->leads();
@@ -155,7 +155,7 @@ TEST_P(EtcdAwayTest, ComesBackWithItsDataAfterAllLeasesAndAllIsAsItWas) {
 INSTANTIATE_TEST_SUITE_P(Members, EtcdAwayTest, ::testing::Values(size_t{1}, size_t{3}),
                          ::testing::PrintToStringParamName());
 
-// Here etcd goes on without the one that is away, and has given its lease up.
+// Here etcd runs on without the absent client, and has ended its lease.
 TEST_F(EtcdAbsenceTest, WhoWasAwayForLongerThanItsLeaseIsThereAgain) {
   ASSERT_NO_FATAL_FAILURE(start(1));
   auto a = candidate("a");
@@ -189,7 +189,7 @@ TEST_F(EtcdAbsenceTest, WhoWasAwayForLongerThanItsLeaseIsThereAgain) {
       << "it stands again";
 }
 
-// Both at once: etcd is killed, and when it is back its leases end before anybody reaches it.
+// Both at once: etcd is killed, and after its return its leases end before a client reaches it.
 TEST_F(EtcdAbsenceTest, ComesBackAndAllLeasesEndBeforeAnybodyIsThereAgain) {
   ASSERT_NO_FATAL_FAILURE(start(1));
   auto a = candidate("a");
@@ -211,7 +211,7 @@ TEST_F(EtcdAbsenceTest, ComesBackAndAllLeasesEndBeforeAnybodyIsThereAgain) {
   EXPECT_TRUE(wait_until([&] { return all_is_well_with_both(*a, *b); }));
 }
 
-// A worker, to its end.
+// A whole worker.
 struct Worker {
   Worker(Registry& registry, const std::string& name, Executor& on) : executor(on) {
     ClusterMemberOptions options{.cluster = "test", .ttl = kTtl};
@@ -232,7 +232,8 @@ struct Worker {
   std::unique_ptr<ClusterMember> member;
 };
 
-// By the ten minutes for which a worker keeps its place in the ring it was away for a moment.
+// Compared with the ten minutes for which a worker keeps its place in the ring, the absence is
+// short.
 TEST_F(EtcdAbsenceTest, WorkersAndTheirRingAreThereAgain) {
   ASSERT_NO_FATAL_FAILURE(start(1));
   const auto registry = EtcdRegistry::create(watchful());

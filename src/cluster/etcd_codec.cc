@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// google.rpc.Code, as far as something follows from one.
+// google.rpc.Code; only the codes that are handled.
 enum GrpcCode {
   kGrpcInvalidArgument = 3,
   kGrpcDeadlineExceeded = 4,
@@ -25,7 +25,7 @@ enum GrpcCode {
   kGrpcUnauthenticated = 16,
 };
 
-// The first key behind all that begin with `prefix`; "\0" (no end) where there is none.
+// Returns the first key after all keys that begin with `prefix`; "\0" (no end) if there is none.
 std::string end_of(std::string_view prefix) {
   std::string end(prefix);
   while (!end.empty() && end.back() == '\xff') end.pop_back();
@@ -34,7 +34,7 @@ std::string end_of(std::string_view prefix) {
   return end;
 }
 
-// An empty key stands for the first one there is.
+// An empty key stands for the first key.
 std::string start_of(std::string_view key) {
   return key.empty() ? std::string(1, '\0') : std::string(key);
 }
@@ -44,7 +44,7 @@ Status unexpected(std::string_view body, std::string_view why) {
           fmt::format("etcd answered what it should not ({}): {}", why, body.substr(0, 300))};
 }
 
-// 0 where the field is left out.
+// 0 if the field is absent.
 Result<int64_t> number(const Json& object, const char* name) {
   auto found = object.find(name);
   if (found == object.end()) return 0;
@@ -72,7 +72,7 @@ bool flag(const Json& object, const char* name) {
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
-// An empty object where there is none of that name.
+// Returns an empty object if there is none of that name.
 const Json& member(const Json& object, const char* name) {
   static const Json kNone = Json::object();
   auto found = object.find(name);
@@ -91,7 +91,7 @@ Result<Json> parsed(std::string_view body) {
   return document;
 }
 
-// Runs `read` over the document, and says what was read where it fails.
+// Runs `read` over the document; an error includes the text.
 template <class T>
 Result<T> decoded(std::string_view body, Result<T> (*read)(const Json&)) {
   LEAT_TRY(const Json document, parsed(body));
@@ -183,7 +183,7 @@ Result<WatchAnswer> read_watch(const Json& line) {
   read.fragment = flag(result, "fragment");
   read.created = flag(result, "created");
   LEAT_TRY(read.now, number(member(result, "header"), "revision"));
-  // It holds for the watch where it is told of without need.
+  // On unrequested progress notifications this revision is valid for the watch.
   if (!read.events.events.empty()) {
     read.events.revision = read.events.events.back().entry.changed;
   } else if (!read.created) {
@@ -200,14 +200,14 @@ Result<std::string> read_login(const Json& answer) {
   return token->get<std::string>();
 }
 
-// What an etcd with users answers, in plain text, to any request by the gateway whose certificate
-// has a common name (accessController in its embed/serve.go).
+// Plain-text answer of an etcd with users to a gateway request with a client certificate that has a
+// common name (accessController in its embed/serve.go).
 bool refuses_common_name(int http_status, std::string_view message) {
   return http_status == 400 && message.find("CommonName of client") != message.npos;
 }
 
 StatusCode code_of(int64_t grpc, int http_status, std::string_view message) {
-  // Of authentication that is off, and of a token that was good before a restart.
+  // Codes for disabled authentication, and for a token from before a restart.
   switch (grpc) {
     case kGrpcInvalidArgument:
       for (const char* refused : {"authentication failed", "user name is empty"}) {
@@ -316,7 +316,7 @@ Status refusal(int http_status, std::string_view body) {
   std::string message;
   int64_t grpc = 0;
   if (document.is_object()) {
-    // `message` since 3.4, `error` in all; in a stream `grpc_code` as well.
+    // `message` since 3.4, `error` in all versions; in a stream also `grpc_code`.
     for (const char* name : {"message", "error"}) {
       auto found = document.find(name);
       if (message.empty() && found != document.end() && found->is_string()) message = *found;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Leat says to etcd and is told by it, as JSON: the gateway of etcd's v3 API (etcd ≥ 3.4,
-// api/etcdserverpb/rpc.proto). Bytes are base64, 64-bit numbers are strings, fields that are zero
-// are left out. Pure.
+// Requests to etcd and its answers as JSON: the gateway of etcd's v3 API (etcd ≥ 3.4,
+// api/etcdserverpb/rpc.proto). Bytes are base64, 64-bit numbers are strings, zero fields are
+// absent. Pure.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace leat::etcd {
 
-// /v3/kv/range: up to `entries_max` keys that begin with `prefix`, from `from` on, as they were at
+// /v3/kv/range: up to `entries_max` keys that begin with `prefix`, starting at `from`, at
 // `revision` (0: now).
 std::string range_request(std::string_view prefix, std::string_view from, RegistryRevision revision,
                           size_t entries_max);
@@ -26,39 +26,39 @@ Result<RangeAnswer> range_answer(std::string_view body);
 std::string commit_request(const RegistryChange& change);
 struct CommitAnswer {
   RegistryRevision revision = 0;
-  bool succeeded = false;  // whether all conditions held
+  bool succeeded = false;  // all conditions were true
 };
 Result<CommitAnswer> commit_answer(std::string_view body);
 
 // /v3/lease/grant, /v3/lease/keepalive and /v3/lease/revoke
 struct LeaseAnswer {
   RegistryLease lease = 0;
-  std::chrono::seconds ttl{0};  // 0: it is gone
+  std::chrono::seconds ttl{0};  // 0: the lease has ended
 };
 std::string grant_request(std::chrono::seconds ttl);
 Result<LeaseAnswer> grant_answer(std::string_view body);
 std::string lease_request(RegistryLease lease);
 Result<LeaseAnswer> keep_alive_answer(std::string_view body);
 
-// /v3/watch: everything from `from` on.
+// /v3/watch: all changes from `from` on.
 std::string watch_request(std::string_view prefix, RegistryRevision from);
 struct WatchAnswer {
-  // `revision`: up to which all is told, 0 where nothing is said of it.
+  // `revision`: all changes up to it are known; 0: unknown.
   RegistryEvents events;
-  bool created = false;      // the watch stands
-  RegistryRevision now = 0;  // etcd's own, where it says so: a watch may have more to catch up with
+  bool created = false;      // the watch has started
+  RegistryRevision now = 0;  // etcd's own, if known; the watch may lag behind it
   bool fragment = false;     // more of the same revision follows
-  // Why the watch has ended, if it has: kOutOfRange for what was compacted.
+  // Error that ended the watch, if any: kOutOfRange for compacted revisions.
   std::optional<Status> ended;
 };
-// One line of the stream.
+// Decodes one line of the stream.
 Result<WatchAnswer> watch_answer(std::string_view line);
 
 // /v3/auth/authenticate
 std::string login_request(std::string_view user, std::string_view password);
 Result<std::string> login_answer(std::string_view body);
 
-// What an answer other than 200 says.
+// Decodes an answer with a status other than 200.
 Status refusal(int http_status, std::string_view body);
 
 }  // namespace leat::etcd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of etcd's three members is killed, and comes back: whether it leads or not, and whether it is
-// the one that the registry asks or not, all goes on meanwhile.
+// One of etcd's three members is killed and comes back. Clients continue, whether that member leads
+// or not, and whether the registry uses it or not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,8 +59,7 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
     EXPECT_TRUE(ended);
   }
 
-  // The next number, which is put once: where an answer was lost, the registry is asked what became
-  // of it.
+  // Puts the next number exactly once: after a lost answer it looks up the outcome.
   void put_next() {
     const std::string value = std::to_string(++number_);
     for (const auto end = Clock::now() + kPatience; Clock::now() < end;) {
@@ -98,7 +97,7 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
     EXPECT_EQ(view->entries[1].value, std::to_string(number_));
     EXPECT_EQ(view->entries[2].key, "workers/a");
   }
-  // Neither was given up since `condition`, which the lease hangs on, too.
+  // Neither was lost since `condition`, which the lease depends on, too.
   void expect_still_leads(RegistryLease lease, const RegistryChange::Condition& condition) {
     EXPECT_EQ(session_->lease(), lease);
     ASSERT_TRUE(election_->leads());
@@ -133,8 +132,8 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
     executor_.spawn(follow(*registry_, stop_.get_token(), changed_, told_, follower_ended_));
   }
 
-  // As users of watches do that want each change: after an end that is none of theirs they watch on
-  // from the last one, which the next member may not have come to yet.
+  // Watches like a client that needs each change: after an end it continues from the last revision,
+  // which the next member may not have reached yet.
   static Task<> follow(Registry& registry, std::stop_token stop, RegistryRevision from, Told told,
                        std::shared_ptr<SharedResult<bool>> ended) {
     const Context context = Context::background().with_cancel(stop);
@@ -152,7 +151,7 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
   }
 
   std::atomic<int> leases_ = 0;
-  RegistryRevision changed_ = 0;  // when the number was put last
+  RegistryRevision changed_ = 0;  // revision of the last put of the number
   std::stop_source stop_;
   const std::shared_ptr<SharedResult<bool>> follower_ended_ = SharedResult<bool>::make();
 };
@@ -165,7 +164,7 @@ TEST_P(EtcdMajorityTest, AllGoesOnWithoutOneOfThree) {
   ASSERT_NO_FATAL_FAILURE(expect_all_is_known());
 
   servers_->end(victim_);
-  put_for(kTtl + seconds(1));  // so the lease has to have been renewed without it
+  put_for(kTtl + seconds(1));  // so the lease must have been renewed without it
   ASSERT_NO_FATAL_FAILURE(expect_all_is_known());
   ASSERT_NO_FATAL_FAILURE(expect_still_leads(lease, *condition));
 

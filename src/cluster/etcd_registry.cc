@@ -18,26 +18,26 @@ namespace leat {
 namespace {
 
 constexpr size_t kPageEntries = 1000;
-// A listing of several pages, where etcd forgets its revision between two of them each time.
+// Attempts of a listing of several pages, if etcd compacts its revision between two pages.
 constexpr int kListingsMax = 20;
-constexpr unsigned kConnectionsMax = 8;  // to an endpoint, beside watches
+constexpr unsigned kConnectionsMax = 8;  // per endpoint, without watches
 constexpr uint64_t kAnswerBytesMax = 64 * kMiB;
-constexpr size_t kWatchLineBytesMax = 16 * kMiB;  // etcd cuts what is over its 2 MiB
+constexpr size_t kWatchLineBytesMax = 16 * kMiB;  // etcd splits what is over its 2 MiB
 constexpr Clock::duration kPauseBetweenRounds = std::chrono::milliseconds(100);
-// A watch whose etcd has left as many requests in a row without an answer is over.
+// A watch ends after as many consecutive requests to its etcd without an answer.
 constexpr int kUnansweredMax = 2;
-// etcd says every 10 minutes that a watch stands (progressReportInterval in its
+// etcd reports every 10 minutes that a watch is alive (progressReportInterval in its
 // api/v3rpc/watch.go).
 constexpr Clock::duration kWatchSilenceMax = std::chrono::minutes(25);
 
-// What a request may have done where its answer did not come.
+// Whether a request without an answer may be sent again.
 enum class Repeatable : uint8_t { kYes, kNo };
 
 bool is_no_answer(StatusCode code) {
   return code == StatusCode::kUnavailable || code == StatusCode::kTimedOut;
 }
 
-// The name and the token of whoever logged in.
+// Login state with the current token.
 class Login {
  public:
   explicit Login(bool needed) : needed_(needed) {}
@@ -51,7 +51,7 @@ class Login {
     std::lock_guard lock(mutex_);
     token_ = std::move(token);
   }
-  // Of one that etcd refused, unless there is another one by now.
+  // Drops a refused token, unless it was replaced already.
   void drop(const std::string& refused) {
     std::lock_guard lock(mutex_);
     if (token_ == refused) token_.clear();
@@ -63,13 +63,13 @@ class Login {
   std::string token_;
 };
 
-// Takes the stream of a watch apart into its lines, and hands on what they say.
+// Splits the stream of a watch into lines and passes on their events.
 class WatchLines {
  public:
   WatchLines(size_t prefix_size, RegistryRevision after, RegistrySink sink)
       : prefix_size_(prefix_size), after_(after), sink_(std::move(sink)) {}
 
-  // Whether it was the sink that ended the watch.
+  // Returns true if the sink ended the watch.
   bool refused() const { return refused_; }
 
   Task<Result<>> take(Bytes piece) {
@@ -127,7 +127,7 @@ Task<Result<>> pass_to(std::shared_ptr<WatchLines> lines, Bytes piece) {
   return lines->take(std::move(piece));
 }
 
-// A watch and the one who asks beside it whether its etcd still answers. Either ends the other.
+// A watch and the health check of its etcd. The end of either ends the other.
 class WatchedAnswers {
  public:
   explicit WatchedAnswers(const Context& context)
@@ -203,7 +203,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
       co_return error(StatusCode::kInvalidArgument, "a lease lasts for a second at least");
     }
     const std::string question = etcd::grant_request(ttl);
-    // One that was granted without our knowing ends by itself.
+    // a lease granted without our knowledge ends by itself
     LEAT_CO_TRY(const std::string body,
                 co_await ask(context, "/v3/lease/grant", question, Repeatable::kYes));
     LEAT_CO_TRY(const etcd::LeaseAnswer answer, etcd::grant_answer(body));
@@ -248,7 +248,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     }
     pass_by(endpoint);
     if (ended.error().code() == StatusCode::kUnavailable) co_return ended;
-    // What took too long for us and not for who waits.
+    // Our timeout, not the caller's.
     co_return error(Status(StatusCode::kUnavailable, "etcd does not answer", ended.error()));
   }
 
@@ -263,7 +263,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     return {};
   }
 
-  // kOutOfRange where etcd has forgotten the revision of the first page before the last one.
+  // Returns kOutOfRange if etcd compacted the first page's revision before the last page.
   Task<Result<RegistryView>> list_pages(Context context, std::string whole) {
     RegistryView view;
     std::string from = whole;
@@ -282,13 +282,13 @@ class EtcdRegistryImpl : public EtcdRegistry {
     }
   }
 
-  // Never succeeds.
+  // Always returns an error.
   Task<Result<>> stream_watch(Context context, HttpEndpoint endpoint, std::string whole,
                               RegistryRevision after, std::shared_ptr<WatchLines> lines) {
     LEAT_CO_TRY(HttpRequest request,
                 co_await signed_request(context, endpoint, "/v3/watch",
                                         etcd::watch_request(whole, after + 1)));
-    // Else a member that was cut off would be silent for as long as it is.
+    // Otherwise a watch at a member that was cut off would stay silent.
     request.headers.set("Grpc-Metadata-hasleader", "true");
     const std::string token = login_.token();
     const HttpClient client = client_of(endpoint, 0);
@@ -305,7 +305,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     co_return error(StatusCode::kUnavailable, "etcd ended the watch");
   }
 
-  // A connection whose other end is gone, or hangs, is as silent as one on which there is no news.
+  // A connection to a dead or hanging peer is as silent as one without news.
   static Task<> keep_asking(EtcdRegistryImpl* self, HttpEndpoint endpoint, std::string whole,
                             std::shared_ptr<WatchedAnswers> answers) {
     const Context context = answers->of_asker();
@@ -324,7 +324,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     answers->asker_ended();
   }
 
-  // With 0 connections each request has one of its own: a watch keeps its until its end.
+  // With 0 connections each request opens its own: a watch keeps it until its end.
   HttpClient client_of(const HttpEndpoint& endpoint, unsigned connections) const {
     return HttpClient(endpoint, {.tls = options_.tls,
                                  .connections_max = connections,
@@ -338,7 +338,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
   HttpEndpoint current() const {
     return options_.endpoints[current_.load(std::memory_order_relaxed) % options_.endpoints.size()];
   }
-  // The next one is asked from now on, unless somebody else went on already.
+  // Moves on to the next endpoint, unless another request already did.
   void pass_by(const HttpEndpoint& endpoint) {
     size_t at = current_.load(std::memory_order_relaxed);
     const HttpEndpoint& asked = options_.endpoints[at % options_.endpoints.size()];
@@ -374,7 +374,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     co_return Result<>();
   }
 
-  // The body of a good answer.
+  // Returns the body of a successful answer.
   Task<Result<std::string>> post(Context context, HttpEndpoint endpoint, HttpRequest request) {
     const HttpClient client = kept_client(endpoint);
     LEAT_CO_TRY(HttpResponse response,
@@ -395,7 +395,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     }
   }
 
-  // At one endpoint after the other, each of them twice.
+  // Tries one endpoint after the other, each of them twice.
   Task<Result<std::string>> ask(Context context, std::string path, std::string question,
                                 Repeatable repeatable) {
     const size_t attempts = options_.endpoints.size() * 2;

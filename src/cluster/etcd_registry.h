@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// EtcdRegistry: the registry that etcd keeps (≥ 3.4), by its JSON gateway over our own HTTP client.
+// EtcdRegistry: a registry in etcd (≥ 3.4), by its JSON gateway over our own HTTP client.
 //
-// A request that etcd did not answer is put to the next endpoint, unless it may have changed
-// something: then the caller hears kUnavailable. An endpoint without a leader is one that does not
-// answer; a watch there ends.
+// A request without an answer is retried at the next endpoint, unless it may have changed
+// something; then it fails with kUnavailable. An endpoint without a leader counts as not
+// responding, and a watch there ends.
 #pragma once
 
 #include <memory>
@@ -19,20 +19,20 @@ namespace leat {
 
 struct EtcdOptions {
   std::vector<HttpEndpoint> endpoints{};  // at least one
-  // In front of every key, so that several clusters share an etcd: "/leat/NAME/".
+  // Prefix of every key, so that several clusters can share an etcd: "/leat/NAME/".
   std::string prefix{};
-  // Where etcd asks for it.
+  // Used if etcd requires a login.
   std::string user{};
   std::string password{};
-  // Null: in clear.
+  // Null: no TLS.
   std::shared_ptr<const HttpTls> tls{};
-  // Of one request at one endpoint.
+  // Timeout of one request at one endpoint.
   Clock::duration request_timeout = std::chrono::seconds(3);
 };
 
 class EtcdRegistry : public Registry {
  public:
-  // Connects to nothing yet.
+  // Opens no connection yet.
   static std::unique_ptr<EtcdRegistry> create(EtcdOptions options);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry on an etcd that fails: members that die, hang or lose their leader, users that are
-// refused. What it promises in good times is in registry_contract_test.cc.
+// The registry with a faulty etcd: members that die, hang or lose their leader, and refused users.
+// Its contract without faults is in registry_contract_test.cc.
 #include "cluster/etcd_registry.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using std::chrono::seconds;
 using testing::EtcdServers;
 
 constexpr auto kPatience = seconds(30);
-// Who says nothing for so long hangs, or is cut off.
+// A member that is silent for this long hangs or is cut off.
 constexpr auto kSilence = seconds(2);
 
 class EtcdRegistryTest : public ::testing::Test {
@@ -30,7 +30,7 @@ class EtcdRegistryTest : public ::testing::Test {
   Result<RegistryView> list(Registry& registry) {
     return executor_.wait(registry.list(patient(), ""));
   }
-  // As its users do: again, for as long as nobody answers.
+  // Retries while there is no answer, as clients do.
   Result<RegistryRevision> put_patiently(Registry& registry, const std::string& key) {
     const auto end = Clock::now() + kPatience;
     for (;;) {
@@ -39,7 +39,7 @@ class EtcdRegistryTest : public ::testing::Test {
       if (!again || Clock::now() > end) return revision;
     }
   }
-  // Listings that etcd has answered; what it asks itself for its health is none.
+  // Number of listings that etcd has answered, without its own health checks.
   static int listings_of(const EtcdServers& servers) {
     constexpr std::string_view kName =
         R"(grpc_server_handled_total{grpc_code="OK",grpc_method="Range",)"
@@ -111,7 +111,7 @@ TEST_F(EtcdRegistryTest, AWatchOfAMemberThatHangsEnds) {
   auto revision = put_patiently(*registry, "before");
   ASSERT_TRUE(revision);
   auto stop_etcd = [&](RegistryEvents) -> Task<Result<>> {
-    servers->send_signal(0, SIGSTOP);  // once the watch stands
+    servers->send_signal(0, SIGSTOP);  // once the watch has started
     co_return Result<>();
   };
   auto watched = executor_.wait(registry->watch(patient(), "", *revision, stop_etcd));
@@ -147,7 +147,7 @@ TEST_F(EtcdRegistryTest, AWatchOfAMemberThatAnswersGoesOnWithoutNews) {
       registry->watch(Context::background().with_cancel(stop.get_token()), "", *revision,
                       [](RegistryEvents) -> Task<Result<>> { co_return Result<>(); }),
       boost::asio::use_future);
-  // By one every few seconds a watch sees that its member still answers.
+  // Every few seconds a watch checks with a listing that its member responds.
   EXPECT_TRUE(testing::wait_until([&] { return listings_of(*servers) >= listings + 3; },
                                   2 * kPatience, milliseconds(200)));
   stop.request_stop();
@@ -156,7 +156,7 @@ TEST_F(EtcdRegistryTest, AWatchOfAMemberThatAnswersGoesOnWithoutNews) {
   EXPECT_EQ(watched.error().code(), StatusCode::kCancelled) << watched.error().to_string();
 }
 
-// A listing of several pages is of one revision, which may be forgotten before the last page.
+// A listing of several pages has one revision, which may be compacted before the last page.
 TEST_F(EtcdRegistryTest, WhatIsListedWhileItsRevisionIsCompactedIsWhole) {
   auto servers = EtcdServers::start();
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;

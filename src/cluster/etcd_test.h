@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// EtcdServers: one or three members of a real etcd on loopback for the life of the object. One
-// whose others are ended is what one is that was cut off: its clients reach it, and it has no
-// leader. Members speak with each other in clear.
+// EtcdServers: one or three members of a real etcd on loopback during the object's lifetime. If the
+// others are ended, a member behaves as if cut off: clients reach it, and it has no leader. Members
+// connect to each other without TLS.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,13 +29,13 @@ class EtcdServers {
   static constexpr char kUser[] = "leat";
   static constexpr char kPassword[] = "leat-test-password";
   static constexpr std::string_view kPrefix = "/leat/test/";
-  // Longer than any machine takes; who is to find out that a member hangs waits for less.
+  // Longer than any machine takes; tests that must detect a hanging member use less.
   static constexpr auto kRequestTimeout = std::chrono::seconds(20);
 
-  // How clients speak with them: by TLS each side proves who it is, or is refused.
+  // Transport of clients; with TLS both sides authenticate.
   enum class Transport : uint8_t { kClear, kTls };
 
-  // Null when they do not come up.
+  // Returns null if the members do not start.
   static std::shared_ptr<EtcdServers> start(size_t members = 1,
                                             Transport transport = Transport::kClear) {
     auto servers = std::shared_ptr<EtcdServers>(new EtcdServers(members, transport));
@@ -82,7 +82,7 @@ class EtcdServers {
     return !program.empty() && process.launch(command);
   }
   void end(size_t member) { members_[member].process->end(); }
-  // As a backup does: what the only member holds now is there again after restore().
+  // Simulates a backup of the only member; restore() returns to its state.
   bool back_up() { return exchange_data("data", "backup"); }
   bool restore() { return exchange_data("backup", "data"); }
   void send_signal(size_t member, int signal) { members_[member].process->send_signal(signal); }
@@ -101,27 +101,27 @@ class EtcdServers {
     return one;
   }
 
-  // Who signed the members' certificates, and whom they believe; null in clear.
+  // CA of the members' and clients' certificates; null without TLS.
   const Certificates* certificates() const { return certificates_.get(); }
-  // What a client with these files is to have.
+  // TLS configuration of a client with these files.
   static std::shared_ptr<const HttpTls> load(const HttpTlsOptions& files) {
     auto loaded = HttpTls::load(files);
     EXPECT_TRUE(loaded) << loaded.error().to_string();
     return loaded.value_or(nullptr);
   }
 
-  // The body of the gateway's answer.
+  // Returns the body of the gateway's answer.
   std::string ask(const std::string& path, const std::string& body, size_t member = 0,
                   const std::string& token = {}) const {
     return curl(
         with_certificate({"-d", body, "-H", "Authorization: " + token, client_url(member) + path}));
   }
-  // From then on nobody can begin a watch before `revision`.
+  // After this no watch can begin before `revision`.
   void compact(RegistryRevision revision, size_t member = 0, const std::string& token = {}) const {
     ask("/v3/kv/compaction", fmt::format(R"({{"revision":"{}"}})", revision), member, token);
   }
 
-  // From then on etcd wants a user: root, and kUser for what is below kPrefix.
+  // After this etcd requires a user: root, and kUser for keys below kPrefix.
   void add_user() const {
     const std::string end =
         std::string(kPrefix.substr(0, kPrefix.size() - 1)) + "0";  // '0' follows '/'
@@ -153,11 +153,11 @@ class EtcdServers {
     });
   }
 
-  // What it says of itself in numbers: a line "NAME VALUE" each.
+  // Returns the member's metrics: a line "NAME VALUE" each.
   std::string metrics(size_t member = 0) const {
     return curl(with_certificate({client_url(member) + "/metrics"}));
   }
-  // The member that leads, by what it says itself.
+  // Returns the member that reports itself as leader.
   size_t leader() const {
     std::optional<size_t> leader;
     EXPECT_TRUE(wait_until([&] {
@@ -182,7 +182,7 @@ class EtcdServers {
     }
     if (transport == Transport::kClear) return;
     certificates_ = std::make_unique<Certificates>();
-    // The gateway of a member reaches the member itself by the member's certificate.
+    // A member's gateway connects to the member with the member's certificate.
     members_tls_ = certificates_->issue({.name = "etcd"});
     clients_tls_ = certificates_->issue({.name = kUser, .alternatives = ""});
     clients_tls_.ca_file = certificates_->ca();
@@ -216,10 +216,10 @@ class EtcdServers {
     return all;
   }
 
-  std::unique_ptr<Certificates> certificates_;  // null in clear
+  std::unique_ptr<Certificates> certificates_;  // null without TLS
   HttpTlsOptions members_tls_;
   HttpTlsOptions clients_tls_;
-  std::vector<Member> members_;  // last: they read their certificates until their end
+  std::vector<Member> members_;  // last: the processes read their certificates until their end
 };
 
 }  // namespace leat::testing

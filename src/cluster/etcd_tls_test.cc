@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry on an etcd with which both sides prove by TLS who they are: who is refused, and what
-// is said then. What it promises to those who are not is in registry_contract_test.cc.
+// The registry with mutual TLS to etcd: refused clients and their error messages. The contract for
+// accepted clients is in registry_contract_test.cc.
 #include <gtest/gtest.h>
 
 #include "cluster/etcd_registry.h"
@@ -31,7 +31,7 @@ class EtcdTlsTest : public ::testing::Test {
     options.tls = EtcdServers::load(files);
     return EtcdRegistry::create(options);
   }
-  // Whatever is asked is refused for good, in words that name etcd and `why`.
+  // Every request is refused permanently, with a message that names etcd and `why`.
   void expect_distrust(const HttpTlsOptions& files, const std::string& why) {
     const auto registry = registry_with(files);
     const auto check = [&](const Status& refused, const char* asked) {
@@ -57,7 +57,7 @@ TEST_F(EtcdTlsTest, AnEtcdOfAnotherAuthorityIsRefusedAndNamed) {
   HttpTlsOptions files = certificates().issue({.name = "worker", .alternatives = ""});
   files.ca_file = others.ca();
   expect_distrust(files, "(unable to get local issuer certificate); check the CA");
-  files.ca_file.clear();  // the system's, who know as little of it
+  files.ca_file.clear();  // the system's CAs, which do not know it either
   expect_distrust(files, "(unable to get local issuer certificate); check the CA");
   files.ca_file = certificates().ca();
   auto listed = executor_.wait(registry_with(files)->list(patient(), ""));
@@ -115,8 +115,8 @@ TEST_F(EtcdTlsTest, AnEtcdThatSpeaksInClearIsNamed) {
   EXPECT_TRUE(listed.error().to_string().contains(named)) << listed.error().to_string();
 }
 
-// etcd refuses whoever has a certificate with a common name then, since it might be taken for the
-// user; who has one without is who has logged in.
+// etcd with users refuses a certificate with a common name, because that could be taken for the
+// user. A client without one is identified by its login.
 TEST_F(EtcdTlsTest, WithUsersTheCertificateMustNameNobody) {
   servers_->add_user();
   HttpTlsOptions nameless = certificates().issue({.name = "", .alternatives = ""});

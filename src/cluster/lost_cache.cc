@@ -18,7 +18,7 @@ Counter lost_total("leat_cluster_caches_lost_total",
 std::optional<WorkerId> worker_before(const ClusterView& view, const WorkerInfo& self) {
   const auto& members = view.ring.members();
   if (std::ranges::find(members, self.id, &RingMember::worker) != members.end()) return {};
-  // A lease that stands still says where a worker is now; the ring where it was.
+  // A valid lease has the present address of a worker, the ring the last known one.
   for (const auto& [id, worker] : view.workers) {
     if (id != self.id && worker.address == self.address) return id;
   }

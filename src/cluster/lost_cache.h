@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker's identity lies in its cache directory, so a worker that comes back with another one at
-// the same address has lost what it held: the directory was emptied, or is another one.
+// Detects a worker that lost its cache. A worker's identity is stored in its cache directory. So
+// another identity at the same address means that the directory was emptied or replaced.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace leat {
 
-// The worker that the cluster knew at this worker's address before, if the cluster does not know
-// this worker yet. `view`: from before it has joined.
+// Returns the worker that the cluster knew at this worker's address before, unless the cluster
+// already knows this worker. `view` must be older than the worker's own record.
 std::optional<WorkerId> worker_before(const ClusterView& view, const WorkerInfo& self);
 
-// Logs and counts it.
+// Logs and counts a lost cache.
 void note_lost_cache(const ClusterView& view, const WorkerInfo& self);
 
 }  // namespace leat

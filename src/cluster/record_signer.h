@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordSigner: signs texts with a key that all workers of a cluster share, and checks such
-// signatures. This room holds no secret: the signer is made where secrets are.
+// RecordSigner: signs texts with a key shared by all workers of a cluster, and verifies such
+// signatures. This module holds no secret; the module with the secrets creates the signer.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KnownKeys: a signer whose keys are their names. No secret is in it.
+// KnownKeys: a test signer that uses its keys' names as keys. Contains no secret.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a record of the registry: JSON with a version, `v`; one of a later version than this
-// program's is an error.
+// Reads a registry record: JSON with a version, `v`. A version above this program's is an error.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,8 +12,8 @@
 
 namespace leat {
 
-// What `read` makes of the object in `text`; nlohmann throws for members that are missing or of
-// another type, and its exceptions end here.
+// Returns the result of `read` for the JSON object in `text`. Catches nlohmann's exceptions for
+// missing members and wrong types.
 template <class T, class Read>
 Result<T> read_record(std::string_view text, const char* what, Read read) {
   try {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registry: the little state that a cluster agrees on: who is there, what is mounted, who leads,
-// what jobs there are. Keys with small values, changed together under conditions, some of them for
-// as long as a lease is kept; every change has a revision, and who watches sees each change once
-// and in order. Nothing in it grows with the number of files. Thread-safe.
+// Registry: the small shared state of a cluster: members, mounts, leader, jobs. Keys with small
+// values are changed together under conditions. An entry may be bound to a lease. Every change has
+// a revision, and a watch receives each change once and in order. Its size does not grow with the
+// number of files. Thread-safe.
 //
-// Errors, wherever nothing else is said: kUnavailable when no majority answers (worth trying again:
-// whatever was asked may or may not have happened), kTimedOut and kCancelled by the context,
-// kPermissionDenied when the registry does not know us or refuses.
+// Common errors: if no majority responds, kUnavailable. The request may or may not have been
+// applied, and a retry makes sense. If the registry rejects our credentials, kPermissionDenied. The
+// context causes kTimedOut and kCancelled.
 #pragma once
 
 #include <chrono>
@@ -22,41 +22,41 @@
 namespace leat {
 
 using RegistryRevision = int64_t;
-using RegistryLease = int64_t;  // 0: none, the entry stays
+using RegistryLease = int64_t;  // 0: no lease, the entry stays
 
 struct RegistryEntry {
   std::string key{};
   std::string value{};
-  RegistryRevision changed = 0;  // of its last change
-  RegistryRevision created = 0;  // of its first one since it was last removed
-  int64_t version = 0;           // changes since then, 1 for the first
+  RegistryRevision changed = 0;  // revision of the last change
+  RegistryRevision created = 0;  // revision of the first change since the last removal
+  int64_t version = 0;           // number of changes since then, 1 for the first
   RegistryLease lease = 0;
 
   friend bool operator==(const RegistryEntry&, const RegistryEntry&) = default;
 };
 
 struct RegistryView {
-  std::vector<RegistryEntry> entries{};  // by key
-  RegistryRevision revision = 0;         // at which all of it was so
+  std::vector<RegistryEntry> entries{};  // sorted by key
+  RegistryRevision revision = 0;         // revision of all entries
 };
 
 struct RegistryEvent {
   enum class Kind : uint8_t { kPut, kRemoved };
   Kind kind = Kind::kPut;
-  RegistryEntry entry{};  // of one removed: its key, and `changed` is when
+  RegistryEntry entry{};  // for a removal: the key, and its revision in `changed`
 };
 
-// Changes of one or more revisions, none of them cut in two.
+// Changes of one or more whole revisions.
 struct RegistryEvents {
   std::vector<RegistryEvent> events{};
-  RegistryRevision revision = 0;  // the last of them
+  RegistryRevision revision = 0;  // the last revision
 };
 
-// All or nothing, at one revision.
+// Applied at one revision, or not at all.
 struct RegistryChange {
   struct Condition {
     std::string key;
-    RegistryRevision changed = 0;  // 0: there is no such key
+    RegistryRevision changed = 0;  // 0: the key must be absent
   };
   struct Put {
     std::string key;
@@ -77,33 +77,33 @@ class Registry {
 
   virtual ~Registry() = default;
 
-  // All keys that begin with `prefix`.
+  // Returns all entries with a key that begins with `prefix`.
   virtual Task<Result<RegistryView>> list(Context context, std::string prefix) = 0;
 
-  // The revision of the change. kChanged when a condition does not hold, kNotFound when a lease is
-  // gone, kInvalidArgument for a value over kValueBytesMax or a key that comes twice.
+  // Returns the revision of the change. kChanged if a condition fails, kNotFound if a lease has
+  // ended, kInvalidArgument for a value over kValueBytesMax or a repeated key.
   virtual Task<Result<RegistryRevision>> commit(Context context, RegistryChange change) = 0;
 
-  // Its entries go when nobody kept it alive for `ttl` (whole seconds, at least 1; a registry may
-  // make it longer).
+  // Grants a lease. Its entries are removed after `ttl` without keep_alive() (whole seconds, at
+  // least 1; a registry may extend it).
   virtual Task<Result<RegistryLease>> grant(Context context, std::chrono::seconds ttl) = 0;
-  // The time to live from now; kNotFound when it is gone.
+  // Returns the time to live from now; kNotFound if the lease has ended.
   virtual Task<Result<std::chrono::seconds>> keep_alive(Context context, RegistryLease lease) = 0;
-  // Its entries go at once. A lease that is gone is no error.
+  // Removes the lease's entries at once. An ended lease is no error.
   virtual Task<Result<>> revoke(Context context, RegistryLease lease) = 0;
 
-  // Hands every change after `after` of keys that begin with `prefix` to `sink`, until the context
-  // ends or an error; before them, as soon as the watch stands, no events with `after` itself.
-  // kOutOfRange: what came next after `after` is forgotten, or the registry has not come as far, as
-  // one that was restored from a backup; so list again.
+  // Passes every change after `after`, of keys that begin with `prefix`, to `sink`, until the
+  // context ends or an error. First passes an empty set with revision `after`, as soon as the watch
+  // has started. kOutOfRange means that the caller must list again. Either the changes after
+  // `after` are compacted, or the registry is older, as after a restore from a backup.
   virtual Task<Result<>> watch(Context context, std::string prefix, RegistryRevision after,
                                RegistrySink sink) = 0;
 
-  // Another number than before a listing: the listing may be stale although no revision came.
+  // A different number means that earlier listings may be stale although no revision came.
   virtual uint64_t listing_generation() const { return 0; }
 
-  // Ends what it does by itself, so that it and its executor may go; nothing is asked of it
-  // afterwards.
+  // Ends background work, so that the registry and its executor may be destroyed. No calls may
+  // follow.
   virtual Task<> stop() { co_return; }
 };
 

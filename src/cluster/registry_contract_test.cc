@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every registry promises, asked of each of them: the embedded one, a real etcd, an etcd that
-// wants users, and one where both sides prove by TLS who they are.
+// The contract of every registry, tested with each: the embedded one, a real etcd, an etcd with
+// users, and one with mutual TLS.
 //
-// Each of them forgets its past, and none its present: etcd what is older than a revision that it
-// was told to compact up to, the embedded one all but its last changes. What follows for watches is
-// the same.
+// Each of them drops history but no present state: etcd up to the compacted revision, the embedded
+// one all but its last changes. The consequences for watches are the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,14 +31,14 @@ using testing::Told;
 
 constexpr auto kPatience = seconds(20);
 
-// A registry of its own for each test, and how its past is forgotten.
+// A separate registry for each test, and how to compact it.
 struct Subject {
   std::unique_ptr<Registry> registry;
-  // Forgets what was before `revision`. Where that takes further changes, of other keys, those who
-  // are to keep up with them are waited for in `keep_up`.
+  // Drops the history before `revision`. If that needs further changes, of other keys, `keep_up`
+  // waits for the watches that must follow them.
   std::function<void(RegistryRevision revision, std::function<void()> keep_up)> compact;
-  // Whether a watch of which nothing was taken since, in so many changes of 16 KiB, has to ask the
-  // registry for what comes next.
+  // Returns true if a stalled watch must reread from the registry after this many changes of 16
+  // KiB.
   std::function<bool(int changes)> outruns;
   std::shared_ptr<EtcdServers> servers;
 };
@@ -64,8 +63,8 @@ Subject embedded(Executor& executor) {
   return subject;
 }
 
-// etcd keeps some thousand changes for a watch, beside what is on its way, and counts those watches
-// that had to be left out.
+// etcd buffers some thousand changes for a watch, besides those in transit, and counts the watches
+// that fell behind.
 bool outruns_a_watch_of(const EtcdServers& servers, int changes) {
   constexpr int kBetweenLooks = 100;
   return changes % kBetweenLooks == 0 &&
@@ -109,7 +108,7 @@ struct Kind {
   Subject (*make)(Executor&);
 };
 
-// A mirror of "w/", and what it has shown, to its end.
+// A mirror of "w/" and all of its states.
 class MirrorHistory {
  public:
   MirrorHistory(Registry& registry, Executor& executor) : executor_(executor) {
@@ -134,7 +133,7 @@ class MirrorHistory {
   }
   RegistryView view() const { return *mirror_->view(); }
   int listed_anew() const { return listed_anew_; }
-  // Of one entry, each as often as it was put.
+  // Returns the values of one entry, one for each put.
   std::vector<std::string> values_of(const std::string& key) const {
     std::lock_guard lock(mutex_);
     std::vector<std::string> values;
@@ -324,7 +323,7 @@ TEST_P(RegistryContract, ALeaseThatNobodyKeepsTakesItsEntriesAlong) {
   put("workers/stays", "x");
   RegistryLease lease = 0;
   RegistryRevision from = 0;
-  // On a busy machine a lease may end before its entry is there, or is seen.
+  // On a busy machine a lease may end before its entry is put or seen.
   ASSERT_TRUE(testing::wait_until([&] {
     lease = grant(seconds(1));
     const auto made = commit({.puts = {{"workers/goes", "x", lease}}});
@@ -350,10 +349,10 @@ TEST_P(RegistryContract, ALeaseThatNobodyKeepsTakesItsEntriesAlong) {
 
 TEST_P(RegistryContract, ALeaseThatIsKeptStays) {
   constexpr auto kTtl = seconds(2);
-  Clock::time_point asked;  // for the lease that is kept, the last time
+  Clock::time_point asked;  // time of the last keep_alive() of `kept`
   const auto in_time = [&] { return Clock::now() - asked < kTtl; };
   bool judged = false;
-  // Where a busy machine did not ask in time nothing was kept, and it begins anew.
+  // If a busy machine renewed too late, the attempt proves nothing and is repeated.
   while (!judged) {
     Told told;
     asked = Clock::now();
@@ -440,7 +439,7 @@ TEST_P(RegistryContract, APastThatIsForgottenIsToldOf) {
   EXPECT_EQ(list("w/").entries.at(0).value, "9");
 }
 
-// What it has told of last is forgotten, too: other keys have changed since.
+// The watch's last revision is compacted, too: other keys have changed since.
 TEST_P(RegistryContract, AWatchThatIsUpToDateOutlivesACompaction) {
   Told told;
   const RegistryRevision from = put("w/0", "x");
@@ -471,7 +470,7 @@ TEST_P(RegistryContract, AMirrorWhoseStandingWatchFallsBehindACompactionListsAga
   RegistryDoor door(registry());
   MirrorHistory history(door, executor_);
   ASSERT_TRUE(history.wait_for(put("w/gone", "x")));
-  ASSERT_TRUE(history.wait_for(put("w/n", "0")));  // so the watch stands
+  ASSERT_TRUE(history.wait_for(put("w/n", "0")));  // so the watch has started
   door.stall();
   const std::string padding(16 * kKiB, '.');
   int changes = 0;
@@ -489,14 +488,14 @@ TEST_P(RegistryContract, AMirrorWhoseStandingWatchFallsBehindACompactionListsAga
   EXPECT_EQ(door.watch_ends(), std::vector<StatusCode>{StatusCode::kOutOfRange});
   EXPECT_TRUE(testing::wait_until([&] { return history.listed_anew() == 1; }));
   EXPECT_EQ(history.view().entries, list("w/").entries);
-  // What it was told before the end has no gap.
+  // The values before the end have no gap.
   const std::vector<std::string> values = history.values_of("w/n");
   ASSERT_GE(values.size(), 2u);
   EXPECT_EQ(values.back(), "last");
   for (size_t i = 0; i + 1 < values.size(); ++i) {
     EXPECT_EQ(values[i].substr(0, values[i].find('.')), std::to_string(i));
   }
-  // And changes are followed again.
+  // Changes are followed again.
   ASSERT_TRUE(history.wait_for(put("w/n", "after")));
   EXPECT_EQ(history.view().entries, list("w/").entries);
   EXPECT_EQ(history.listed_anew(), 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RegistryDoor: a registry that cannot be reached while its door is closed; closing it ends the
-// watches. Changes that went through before are made. While it is stalled, nothing of a watch that
-// stands is taken, as by a reader that is too slow.
+// RegistryDoor: a registry that is unreachable while its door is closed; closing it ends the
+// watches. Changes made before stay. While it is stalled, a running watch takes no events, like a
+// slow reader.
 #pragma once
 
 #include <mutex>
@@ -32,7 +32,7 @@ class RegistryDoor : public Registry {
     }
     waited_for->set(true);
   }
-  // What each watch ended with that has ended.
+  // Returns the codes of all ended watches.
   std::vector<StatusCode> watch_ends() const {
     std::lock_guard lock(mutex_);
     return watch_ends_;
@@ -115,7 +115,7 @@ class RegistryDoor : public Registry {
   mutable std::mutex mutex_;
   bool closed_ = false;
   std::stop_source closing_;
-  std::shared_ptr<SharedResult<bool>> stalled_;  // null while it is not
+  std::shared_ptr<SharedResult<bool>> stalled_;  // null while not stalled
   std::vector<StatusCode> watch_ends_;
 };
 

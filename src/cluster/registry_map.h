@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RegistryMap: the cluster's view as the registry has it, for workers. Follows changes; while the
-// registry does not answer it stays as it was. Thread-safe.
+// RegistryMap: the cluster's view from the registry, for workers. Follows changes; keeps the last
+// view while the registry does not respond. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -12,23 +12,23 @@
 namespace leat {
 
 struct RegistryMapOptions {
-  // Told of a view, one after the other, on any thread; must not wait.
+  // Called with a view, one at a time, on any thread; must not block.
   using Listener = std::function<void(const ClusterViewPtr&)>;
 
-  std::string cluster{};   // its name
-  Listener changed{};      // of each new one
-  Listener listed_anew{};  // after that, where what the registry held in between is not known
+  std::string cluster{};   // the cluster's name
+  Listener changed{};      // called with each new view
+  Listener listed_anew{};  // called after that, if intermediate states were missed
 };
 
 class RegistryMap : public ClusterMap {
  public:
-  // `registry` must outlive it, and stop() must have ended before it goes.
+  // `registry` must outlive the map; stop() must have ended before destruction.
   static std::unique_ptr<RegistryMap> start(Registry& registry, RegistryMapOptions options,
                                             Executor& executor);
 
-  // Waits until anything is known; an error of the context says why nothing is.
+  // Waits for the first view; an error of the context includes the cause.
   virtual Task<Result<>> first_view(Context context) = 0;
-  // Why the registry could not be followed last; nothing while all is well.
+  // Returns why the registry could not be followed; nothing while all is well.
   virtual std::optional<Status> trouble() const = 0;
   virtual Task<> stop() = 0;
 };

@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// Made anew at each change: there are a few a minute, and readers go on with what they have.
+// Copies the state at each change: there are a few a minute, and readers keep the state they hold.
 std::shared_ptr<const RegistryView> applied(const RegistryView& before,
                                             const RegistryEvents& changes) {
   auto after = std::make_shared<RegistryView>(before);
@@ -62,7 +62,7 @@ class RegistryMirrorImpl : public RegistryMirror {
     static_cast<void>(ended);
   }
 
-  // Until stop().
+  // Runs until stop().
   Task<> follow() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     Clock::duration pause = options_.pause_min;
@@ -80,8 +80,8 @@ class RegistryMirrorImpl : public RegistryMirror {
   }
 
  private:
-  // Lists and watches; never succeeds. Whoever only watched on from where a watch broke off would
-  // not see that the registry was restored from a backup and has come past that revision since.
+  // Lists and watches; always returns an error. It lists each time: a watch alone would not notice
+  // a registry that was restored from a backup and has passed the old revision since.
   Task<Result<>> follow_once(Context context) {
     const uint64_t generation = registry_.listing_generation();
     LEAT_CO_TRY(RegistryView listed, co_await registry_.list(context, prefix_));
@@ -118,7 +118,7 @@ class RegistryMirrorImpl : public RegistryMirror {
     co_return Result<>();
   }
 
-  // Only ever on follow()'s coroutine, so those told are told in order.
+  // Runs only on follow()'s coroutine, so callbacks are in order.
   void become(std::shared_ptr<const RegistryView> view) {
     {
       std::lock_guard lock(mutex_);
@@ -130,7 +130,7 @@ class RegistryMirrorImpl : public RegistryMirror {
   }
 
   void note(const Status& why) {
-    // Compaction is nothing that anybody must know of, and mended at once.
+    // Compaction needs no report: the next listing repairs it at once.
     if (why.code() == StatusCode::kOutOfRange) return;
     std::lock_guard lock(mutex_);
     if (!trouble_) {
@@ -150,7 +150,7 @@ class RegistryMirrorImpl : public RegistryMirror {
   std::stop_source stopping_;
   const std::shared_ptr<SharedResult<bool>> first_ = SharedResult<bool>::make();
   const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
-  // Of follow() alone.
+  // Used by follow() only.
   std::minstd_rand random_{std::random_device()()};
 
   mutable std::mutex mutex_;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RegistryMirror: a copy of what a registry holds below a prefix, for those who cannot wait for it.
-// It is read in place; it follows changes, and heals itself: whatever ends its watch, it lists
-// again and goes on from there, until stop(). While the registry does not answer, it keeps what it
-// had. A registry that was restored from a backup is followed back: revisions may fall.
-// Thread-safe.
+// RegistryMirror: a local copy of the registry entries below a prefix, for readers that cannot
+// wait. It follows changes until stop(). After any end of its watch it lists again and continues
+// from there. While the registry does not respond, it keeps its content. It follows a registry
+// restored from a backup to lower revisions. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -16,31 +15,30 @@
 namespace leat {
 
 struct RegistryMirrorOptions {
-  // Between attempts, doubled with each that fails, each shortened by chance by up to a half so
-  // that many mirrors do not come at once.
+  // Back-off, doubled with each failure. Random jitter shortens it by up to a half, so that many
+  // mirrors do not retry at once.
   Clock::duration pause_min = std::chrono::milliseconds(100);
   Clock::duration pause_max = std::chrono::seconds(5);
-  // Told of each new state, one after the other; must not wait.
+  // Called with each new state, one at a time; must not block.
   std::function<void(const RegistryView&)> changed{};
-  // Told after that where it was no change but another listing that said so: what the registry held
-  // in between is not known.
+  // Called after `changed` if the state came from a new listing: intermediate states were missed.
   std::function<void()> listed_anew{};
 };
 
 class RegistryMirror {
  public:
-  // `registry` must outlive it, and stop() must have ended before it goes.
+  // `registry` must outlive the mirror; stop() must have ended before destruction.
   static std::unique_ptr<RegistryMirror> start(Registry& registry, std::string prefix,
                                                RegistryMirrorOptions options, Executor& executor);
   virtual ~RegistryMirror() = default;
 
-  // As far as is known; revision 0 before the first listing.
+  // Returns the last known state; revision 0 before the first listing.
   virtual std::shared_ptr<const RegistryView> view() const = 0;
-  // Why the last attempt failed; nothing while changes are followed.
+  // Returns why the last attempt failed; nothing while changes are followed.
   virtual std::optional<Status> trouble() const = 0;
-  // Waits for the first listing; an error of the context says why there is none yet.
+  // Waits for the first listing; an error of the context includes the cause.
   virtual Task<Result<>> first_view(Context context) = 0;
-  // Nothing is told or changed from its end on.
+  // After its end there are no callbacks and no changes.
   virtual Task<> stop() = 0;
 };
 

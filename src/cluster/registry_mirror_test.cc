@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mirror of a real etcd that goes and comes back, and of one whose past is forgotten meanwhile.
+// A mirror of a real etcd that stops and returns, and of one with a compacted history.
 #include "cluster/registry_mirror.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ constexpr auto kPatience = seconds(30);
 
 class RegistryMirrorTest : public ::testing::Test {
  protected:
-  // Before what a test mirrors goes.
+  // Stops the mirror before the registry is destroyed.
   struct Ending {
     RegistryMirrorTest& test;
     ~Ending() {
@@ -52,7 +52,7 @@ class RegistryMirrorTest : public ::testing::Test {
     EXPECT_TRUE(revision) << revision.error().to_string();
     return revision.value_or(0);
   }
-  // Again for as long as nobody answers: members may have to agree on a leader first.
+  // Retries while there is no answer: members may have to elect a leader first.
   RegistryRevision commit_patiently(Registry& registry, const RegistryChange& change) {
     RegistryRevision changed = 0;
     EXPECT_TRUE(testing::wait_until([&] {
@@ -66,7 +66,7 @@ class RegistryMirrorTest : public ::testing::Test {
     std::unique_lock lock(mutex_);
     return more_.wait_for(lock, kPatience, [&] { return told_ >= revision; });
   }
-  // What the mirror's view is to be, whatever its revision is.
+  // Waits for this content at any revision.
   bool wait_for_text(const std::string& wanted) {
     return testing::wait_until([&] { return text() == wanted; });
   }
@@ -125,14 +125,14 @@ TEST_F(RegistryMirrorTest, KeepsWhatItHadWhileEtcdIsGoneAndGoesOnAfterwards) {
 TEST_F(RegistryMirrorTest, FollowsAtAnotherMemberWhenItsOwnHangs) {
   auto servers = EtcdServers::start(3);
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
-  auto registry = EtcdRegistry::create(servers->options(seconds(2)));  // asks the first one first
+  auto registry = EtcdRegistry::create(servers->options(seconds(2)));  // tries the first one first
   EtcdOptions others = servers->options();
   others.endpoints.erase(others.endpoints.begin());
   auto elsewhere = EtcdRegistry::create(others);
   const Ending ending{*this};
   commit_patiently(*elsewhere, {.puts = {{"w/a", "1"}}});
   mirror(*registry);
-  // So the watch stands.
+  // So the watch has started.
   ASSERT_TRUE(wait_for(commit_patiently(*elsewhere, {.puts = {{"w/b", "1"}}})));
   servers->send_signal(0, SIGSTOP);
   EXPECT_TRUE(wait_for(commit_patiently(*elsewhere, {.puts = {{"w/a", "2"}}})));
@@ -171,7 +171,7 @@ TEST_F(RegistryMirrorTest, ListsAgainAtAMemberThatHungWhileTheOthersWentOnAndCom
   const Ending ending{*this};
   commit_patiently(*elsewhere, {.puts = {{"w/a", "1"}}});
   mirror(*registry);
-  // So the watch stands.
+  // So the watch has started.
   ASSERT_TRUE(wait_for(commit_patiently(*elsewhere, {.puts = {{"w/gone", "1"}}})));
   servers->send_signal(0, SIGSTOP);
   ASSERT_TRUE(testing::wait_until([&] { return mirror_->trouble().has_value(); }));

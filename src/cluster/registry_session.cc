@@ -63,12 +63,12 @@ class RegistrySessionImpl : public RegistrySession {
     const RegistryLease held = lease_;
     if (held == 0) co_return;
     become(0, Clock::time_point());
-    // Where it is not heard it ends by itself.
+    // without an answer it ends by itself
     Result<> revoked = co_await registry_.revoke(context, held);
     static_cast<void>(revoked);
   }
 
-  // Until stop().
+  // Runs until stop().
   Task<> keep() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     while (!context.cancelled()) {
@@ -93,7 +93,7 @@ class RegistrySessionImpl : public RegistrySession {
     told->set(true);
   }
 
-  // Renews or takes a lease, and writes what is not written.
+  // Renews or takes a lease, and writes pending entries.
   Task<Result<>> keep_once(Context context) {
     const Context limited = context.with_timeout(options_.ttl);
     const Clock::time_point asked = Clock::now();
@@ -120,10 +120,10 @@ class RegistrySessionImpl : public RegistrySession {
   void write_all() {
     std::lock_guard lock(mutex_);
     for (const auto& [key, value] : entries_) unwritten_.insert(key);
-    removals_.clear();  // they went with the lease
+    removals_.clear();  // they ended with the lease
   }
 
-  // What was changed meanwhile is written next time.
+  // Changes made meanwhile are written the next time.
   Task<Result<>> write(Context context) {
     RegistryChange change;
     std::set<std::string> written;
@@ -150,7 +150,7 @@ class RegistrySessionImpl : public RegistrySession {
     co_return Error(made.error());
   }
 
-  // Returns at once where there is something to write, unless it has just failed.
+  // Returns at once if there are pending writes, unless the last write has failed.
   Task<> wait_for_work(Context context, Clock::duration pause, bool at_once) {
     std::shared_ptr<Signal> work;
     {
@@ -192,7 +192,7 @@ class RegistrySessionImpl : public RegistrySession {
   const std::shared_ptr<Signal> ended_ = Signal::make();
 
   mutable std::mutex mutex_;
-  // Written by keep() alone, and by stop() after its end.
+  // Written by keep() only, and by stop() after its end.
   RegistryLease lease_ = 0;
   Clock::time_point valid_until_{};
   std::map<std::string, std::string> entries_;

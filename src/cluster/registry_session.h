@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RegistrySession: a lease that is kept for as long as the session goes on, and the entries that
-// hang on it: a worker's record, a leader's claim. When the lease is lost, since the registry could
-// not be reached for too long or has forgotten it, a new one is taken and the entries are put
-// again. Thread-safe.
+// RegistrySession: keeps a lease alive, and the entries bound to it: a worker's record, a leader's
+// claim. A lease is lost if the registry is unreachable for too long or has dropped it. Then the
+// session takes a new lease and puts the entries again. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -15,33 +14,34 @@
 namespace leat {
 
 struct RegistrySessionOptions {
-  // How long the others go on with us after our end. Renewed at a third of it.
+  // Time after which our entries end without renewal. Renewed at a third of it.
   std::chrono::seconds ttl{10};
-  // Told when lease() becomes another one, 0 included; must not wait.
+  // Called when lease() changes, also to 0; must not block.
   std::function<void(RegistryLease)> changed{};
 };
 
 class RegistrySession {
  public:
-  // `registry` must outlive it, and stop() must have ended before it goes.
+  // `registry` must outlive the session; stop() must have ended before destruction.
   static std::unique_ptr<RegistrySession> start(Registry& registry, RegistrySessionOptions options,
                                                 Executor& executor);
   virtual ~RegistrySession() = default;
 
-  // There as soon as the registry answers and for as long as the session goes on, in place of
-  // whatever stood there.
+  // Puts the entry as soon as the registry responds, and keeps it during the session. Replaces any
+  // present entry.
   virtual void put(std::string key, std::string value) = 0;
   virtual void remove(std::string key) = 0;
-  // For who has seen that the registry does not hold what was put.
+  // Called if the registry turns out not to hold the entries.
   virtual void put_again() = 0;
 
-  // Ours beyond doubt: 0 when a renewal has not been heard of for the time to live, counted by our
-  // clock from when it was asked for, so we know before anybody else acts on it.
+  // Returns the lease while it is certainly valid. Returns 0 if no renewal was confirmed for the
+  // time to live, counted by this host's clock from the request. So the session knows the end
+  // before the registry acts on it.
   virtual RegistryLease lease() const = 0;
-  // Why the last attempt failed; nothing while all is well.
+  // Returns why the last attempt failed; nothing while all is well.
   virtual std::optional<Status> trouble() const = 0;
 
-  // Gives the lease back where the registry answers within `context`: others learn at once.
+  // Revokes the lease if the registry responds within `context`, so that others notice at once.
   virtual Task<> stop(Context context) = 0;
 };
 

@@ -87,7 +87,7 @@ void RegistryState::remove(const std::string& key) {
   entries_.erase(found);
 }
 
-// Whole revisions at a time.
+// Drops whole revisions.
 void RegistryState::trim() {
   while (history_.size() > history_max_) {
     forgotten_ = history_.front().entry.changed;
@@ -165,8 +165,8 @@ Result<> RegistryState::restore(const std::string& text) {
     if (document.at("format").get<int>() != kFormat) {
       return error(StatusCode::kUnsupported, "written by another version of Leat");
     }
-    // What had a lease went with it, so the revision goes on: nobody takes the file's state for
-    // one that was there before.
+    // Entries with a lease are gone. The revision increases, so that the file's state is not
+    // mistaken for an earlier one.
     revision_ = forgotten_ = document.at("revision").get<RegistryRevision>() + 1;
     for (const Json& one : document.at("entries")) {
       auto key = from_base64(one.at("key").get<std::string_view>());

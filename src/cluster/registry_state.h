@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RegistryState: entries, leases and the last changes of the embedded registry, without time, file
-// or waiting. Not thread-safe.
+// RegistryState: entries, leases and latest changes of the embedded registry, without time, file or
+// waiting. Not thread-safe.
 #pragma once
 
 #include <deque>
@@ -23,18 +23,18 @@ class RegistryState {
   Result<RegistryRevision> commit(RegistryChange change);
   RegistryLease grant();
   bool has(RegistryLease lease) const { return leases_.contains(lease); }
-  // Whether there was one.
+  // Returns true if the lease existed.
   bool drop(RegistryLease lease);
 
-  // What changed after `after` below `prefix`; no events where nothing did. kOutOfRange when the
-  // next change after it is forgotten.
+  // Returns the changes after `after` below `prefix`, which may be none. kOutOfRange if the next
+  // change was dropped.
   Result<RegistryEvents> after(const std::string& prefix, RegistryRevision after) const;
 
-  // The last change of what has no lease, or had none before it.
+  // Revision of the last change of an entry that has no lease, or had none before.
   RegistryRevision kept_revision() const { return kept_revision_; }
-  // Whatever has no lease, as a document.
+  // Returns all entries without a lease as a document.
   std::string saved() const;
-  // kCorrupt when it is none.
+  // kCorrupt if it is malformed.
   Result<> restore(const std::string& document);
 
  private:

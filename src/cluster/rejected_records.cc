@@ -22,7 +22,7 @@ Counter& counter_of(RecordFault fault) {
   return fault == RecordFault::kUnknownKey ? rejected_unknown_key : rejected_forged;
 }
 
-// Keys and their owners come from strangers.
+// Keys and values may come from strangers.
 std::string printable(std::string_view key) {
   std::string text(key.substr(0, 200));
   for (char& byte : text) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RejectedRecords: which registry entries are hidden since their signature does not fit. Writes one
-// audit line for each change of one, at most kLinesPerMinute a minute. Thread-safe.
+// RejectedRecords: registry entries hidden because of a bad signature. Writes one audit line for
+// each change of such an entry, at most kLinesPerMinute a minute. Thread-safe.
 #pragma once
 
 #include <map>
@@ -18,19 +18,19 @@ namespace leat {
 class RejectedRecords {
  public:
   static constexpr unsigned kLinesPerMinute = 60;
-  // More are counted and hidden as well, but not remembered.
+  // Further ones are counted and hidden, but not stored.
   static constexpr size_t kRememberedMax = 10'000;
 
   void reject(const RegistryEntry& entry, RecordFault fault);
-  // The entry is valid now, or gone.
+  // The entry is valid now, or removed.
   void accept(std::string_view key);
-  // Of keys that begin with `prefix`, those that `entries` (sorted by key) lacks are gone.
+  // Forgets entries below `prefix` that are not in `entries` (sorted by key).
   void keep_only(std::string_view prefix, const std::vector<RegistryEntry>& entries);
 
   std::vector<RejectedRecord> all() const;
 
  private:
-  // Under the lock. Counts the line.
+  // Requires the lock. Counts the line.
   bool may_log();
 
   mutable std::mutex mutex_;  // leaf

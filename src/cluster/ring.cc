@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each worker draws a number for the key that is distributed exponentially with its weight as rate;
-// the smallest draw wins. The minimum of such draws is each worker's with a probability of its
-// share, and a draw depends on nobody else, which is the whole of the guarantees.
+// Each worker draws a number for the key, distributed exponentially with its weight as rate; the
+// smallest draw wins. The minimum is a worker's with the probability of its share, and a draw
+// depends on no other worker. These two facts give all guarantees.
 #include "cluster/ring.h"
 
 #include <algorithm>
@@ -42,8 +42,8 @@ constexpr auto kLog2Table = [] {
   return table;
 }();
 
-// −log2((hash + 1) ÷ 2^64), 42 bits behind the point; between the table's entries a straight line,
-// which is off by at most 3e-6. Never grows as `hash` grows.
+// Returns −log2((hash + 1) ÷ 2^64) with 42 fractional bits. Interpolates linearly between the
+// table's entries, with an error of at most 3e-6. Never grows as `hash` grows.
 constexpr uint64_t negative_log2(uint64_t hash) {
   if (hash == ~0ull) return 0;
   const uint64_t value = hash + 1;
@@ -106,7 +106,7 @@ WorkerId Ring::owner(PlacementKey key) const {
 
 namespace {
 
-// 0 for a worker that has none.
+// Returns 0 for a capacity of 0.
 uint64_t units_of(uint64_t bytes, uint64_t unit) {
   if (bytes == 0) return 0;
   const uint64_t step = std::clamp(std::bit_floor(bytes) / 16, unit, kGiB);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring: which workers hold what, in order of preference: weighted rendezvous hashing (Thaler and
-// Ravishankar 1998; weights as Schindelhauer and Schomaker 2005). Everybody who has the same
-// members comes to the same order, on every machine: integers only, our own hash.
+// Ring: maps a key to workers in order of preference, by weighted rendezvous hashing (Thaler and
+// Ravishankar 1998; weights as Schindelhauer and Schomaker 2005). The same members give the same
+// order on every machine: integers only, our own hash.
 //
-// Guarantees: a worker's share is its weight ÷ all weights; one worker more or less moves what it
-// holds and nothing else; the order without a worker is the order with it, that worker left out.
+// Guarantees: a worker's share is its weight ÷ all weights. Adding or removing a worker moves only
+// its own share. The order without a worker is the order with it, minus that worker.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace leat {
 
-// What is placed: one stripe of one object, whatever its version, or a directory's listing.
+// Key of a placement: one stripe of an object, whatever its version, or a directory's listing.
 struct PlacementKey {
   uint64_t hash;
 
@@ -27,7 +27,7 @@ struct PlacementKey {
 
 struct RingMember {
   WorkerId worker;
-  // Any unit, the same for all; 0: holds nothing new. At most kRingWeightMax.
+  // Any unit, the same for all; 0: receives no new data. At most kRingWeightMax.
   uint32_t weight = 0;
 
   friend bool operator==(const RingMember&, const RingMember&) = default;
@@ -37,17 +37,16 @@ inline constexpr uint32_t kRingWeightMax = 1u << 24;
 
 class Ring {
  public:
-  Ring() = default;  // of nobody, epoch 0
-  // `epoch`: the registry's revision of the record that the members are from. Members in any order,
-  // none twice.
+  Ring() = default;  // empty, epoch 0
+  // `epoch` is the registry revision of the members' record. Members in any order, none twice.
   Ring(int64_t epoch, std::vector<RingMember> members);
 
   int64_t epoch() const { return epoch_; }
-  const std::vector<RingMember>& members() const { return members_; }  // by id
+  const std::vector<RingMember>& members() const { return members_; }  // sorted by id
 
-  // The first `count` for this key, best first; fewer where fewer have a weight. O(members).
+  // Returns up to `count` workers with a weight, best first. O(members).
   std::vector<WorkerId> candidates(PlacementKey key, size_t count) const;
-  // The first one; a zero id where there is none.
+  // Returns the first candidate; a zero id if there is none.
   WorkerId owner(PlacementKey key) const;
 
  private:
@@ -58,23 +57,24 @@ class Ring {
   };
   int64_t epoch_ = 0;
   std::vector<RingMember> members_;
-  std::vector<Place> places_;  // of those with a weight, by id
+  std::vector<Place> places_;  // members with a weight, by id
 };
 
-// Bytes of one unit of weight. Programs before kFineRingProtocol count in kCoarseRingUnit.
+// Bytes of one unit of weight. Programs before kFineRingProtocol use kCoarseRingUnit.
 inline constexpr uint64_t kRingUnit = 16 * kMiB;
 inline constexpr uint64_t kCoarseRingUnit = kGiB;
 
-// What nobody's weight is to be above: four times the median, since a larger disk brings no faster
-// network. One worker more or less may make the median another size, and with it all weights that
-// are bounded; so `now` (0: there is none) stays for as long as it is that of a median which two
-// fifths and three fifths of the workers enclose: it moves when a tenth of them have changed.
+// Upper bound of weights: four times the median, because a larger disk has no faster network. One
+// worker can move the median, and with it all bounded weights. So `now` (0: none) stays while it
+// belongs to a median between two fifths and three fifths of the workers. It moves when a tenth of
+// them have changed.
 uint32_t ring_bound(const std::vector<uint64_t>& capacities_bytes, uint32_t now,
                     uint64_t unit = kCoarseRingUnit);
 
-// Weights from capacities in bytes, in `unit` (a power of two up to 1 GiB), at least 1 for whoever
-// has any, and at most `bound`. A capacity is rounded down to a sixteenth of itself, to a unit at
-// the finest and a GiB at the coarsest, since the free space of a disk moves a little all the time.
+// Computes weights from capacities in bytes, in `unit` (a power of two up to 1 GiB). Each is at
+// most `bound`, and at least 1 unless the capacity is 0. Capacities are rounded down to a sixteenth
+// of themselves, at least to a unit and at most to a GiB. Rounding hides the small changes of a
+// disk's free space.
 std::vector<uint32_t> ring_weights(const std::vector<uint64_t>& capacities_bytes, uint32_t bound,
                                    uint64_t unit = kCoarseRingUnit);
 

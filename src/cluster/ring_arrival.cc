@@ -5,7 +5,7 @@ namespace leat {
 
 Task<ClusterViewPtr> await_ring(Context context, ClusterMap& map, int64_t epoch) {
   ClusterViewPtr view = map.view();
-  // What lies between two rings may be several views.
+  // There may be several views between two rings.
   while (view->ring.epoch() < epoch) {
     Result<ClusterViewPtr> news = co_await map.newer(context, view->revision);
     if (!news) co_return map.view();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written is conditional on our lead and on the ring being the one that was read, so a
-// leader that lost its lead meanwhile writes nothing. The ring is read from the registry itself
-// before each write: the view has its weights, the record its capacities.
+// Each write is conditional on our leadership and on the ring that was read, so a leader that lost
+// its leadership meanwhile writes nothing. The ring is read from the registry before each write:
+// the view has its weights, the record its capacities.
 #include "cluster/ring_keeper.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// Looked at again though nothing was told: we may lead only now.
+// Poll interval without events: this process may have become leader.
 constexpr Clock::duration kLookAgain = std::chrono::seconds(1);
 
 class RingKeeperImpl : public RingKeeper {
@@ -32,7 +32,7 @@ class RingKeeperImpl : public RingKeeper {
     static_cast<void>(ended);
   }
 
-  // Until stop().
+  // Runs until stop().
   Task<> keep() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     while (!context.cancelled()) {
@@ -53,7 +53,7 @@ class RingKeeperImpl : public RingKeeper {
   Task<Result<>> keep_once(Context context) {
     const auto lead = election_.condition();
     if (!lead) {
-      plan_ = RingPlan(options_.patience, options_.rest);  // who leads next counts anew
+      plan_ = RingPlan(options_.patience, options_.rest);  // the next leader starts to count again
       co_return Result<>();
     }
     Result<RegistryView> entry = co_await registry_.list(context, std::string(kRingKey));
@@ -68,7 +68,7 @@ class RingKeeperImpl : public RingKeeper {
       epoch = found.changed;
     }
     const ClusterViewPtr view = map_.view();
-    // Nothing is known of the workers before the first view.
+    // Before the first view the workers are unknown.
     if (view->revision == 0) co_return Result<>();
     auto next = plan_.next(now, epoch, view->workers, Clock::now());
     if (!next) co_return Result<>();
@@ -85,7 +85,7 @@ class RingKeeperImpl : public RingKeeper {
   Election& election_;
   ClusterMap& map_;
   const RingKeeperOptions options_;
-  RingPlan plan_;  // of the task alone
+  RingPlan plan_;  // used by the task only
   std::stop_source stopping_;
   const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
 };

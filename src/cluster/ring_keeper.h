@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RingKeeper: writes the ring as long as this process leads. Thread-safe.
+// RingKeeper: writes the ring while this process leads. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,19 @@
 namespace leat {
 
 struct RingKeeperOptions {
-  // How long a worker keeps its place without a lease.
+  // How long a worker without a lease keeps its place.
   Clock::duration patience = std::chrono::minutes(10);
-  // After a change, before it is acted upon: workers that start together come as one change.
+  // Debounce after a change: workers that start together cause one ring.
   Clock::duration settle = std::chrono::milliseconds(500);
-  // After a ring, for each member, before the next one: 10 s among 1,000. etcd spends 1.6 ms on
-  // telling one of a thousand workers of a ring (docs/design/scale.md).
+  // Minimum time between rings, for each member: 10 s with 1,000.
+  // An etcd spends 1.6 ms on sending a
+  // ring to one of a thousand workers (docs/design/scale.md).
   Clock::duration rest = std::chrono::milliseconds(10);
 };
 
 class RingKeeper {
  public:
-  // All must outlive it, and stop() must have ended before it goes.
+  // All must outlive the keeper; stop() must have ended before destruction.
   static std::unique_ptr<RingKeeper> start(Registry& registry, Election& election, ClusterMap& map,
                                            RingKeeperOptions options, Executor& executor);
   virtual ~RingKeeper() = default;

@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// Weights in bytes, whatever the unit of the record.
+// Returns weights in bytes, whatever the unit of the record.
 std::vector<std::pair<WorkerId, uint64_t>> places_of(const RingRecord& record) {
   std::vector<std::pair<WorkerId, uint64_t>> places;
   const Ring ring = make_ring(0, record.members, record.bound, record.unit);
@@ -22,7 +22,7 @@ std::vector<uint64_t> capacities_of(const std::vector<RingRecord::Member>& membe
   return all;
 }
 
-// The bound of a ring that was written before records had one is that which it was made by.
+// A ring from before records had a bound used the computed one.
 uint32_t next_bound(const RingRecord& now, const RingRecord& next) {
   const uint64_t bound =
       now.bound != 0 ? now.bound : ring_bound(capacities_of(now.members), 0, now.unit);
@@ -30,7 +30,7 @@ uint32_t next_bound(const RingRecord& now, const RingRecord& next) {
   return ring_bound(capacities_of(next.members), static_cast<uint32_t>(in_unit), next.unit);
 }
 
-// Every worker makes the ring of the record by itself, so the unit is one that all of them read.
+// Every worker builds the ring from the record, so all of them must know the unit.
 uint64_t unit_for(const std::map<WorkerId, WorkerInfo>& workers) {
   const bool fine =
       std::ranges::all_of(workers, [](const auto& one) { return one.second.reads_fine_rings(); });

@@ -53,7 +53,7 @@ TEST(RingPlan, NothingIsWrittenWhereNothingHasChanged) {
   RingPlan plan(kPatience);
   const auto ring = plan.next({}, 0, workers({"a", "b"}), kStart);
   EXPECT_FALSE(plan.next(*ring, 7, workers({"a", "b"}), kStart));
-  // A few bytes more or less of free space move nothing.
+  // A small change of free space moves nothing.
   Workers moved = workers({"a", "b"});
   moved[worker("a")].capacity_bytes += kMiB;
   EXPECT_FALSE(plan.next(*ring, 7, moved, kStart));
@@ -78,7 +78,7 @@ TEST(RingPlan, RingsOfManyComeMoreSeldom) {
   EXPECT_EQ(second->members.size(), 5u) << "all who came meanwhile are in one";
   EXPECT_FALSE(plan.next(*second, 8, workers({"a"}), kStart + seconds(4)));
   EXPECT_FALSE(plan.next(*second, 8, five, kStart + seconds(5)));
-  // An absence counts from when it was seen, and not from when a ring may be written.
+  // An absence counts from its first sighting, not from when a ring may be written.
   EXPECT_FALSE(plan.next(*second, 8, workers({"a", "b", "c", "d"}), kStart + seconds(6)));
   EXPECT_TRUE(
       plan.next(*second, 8, workers({"a", "b", "c", "d"}), kStart + seconds(6) + kPatience));
@@ -90,7 +90,7 @@ TEST(RingPlan, WhoRestartsKeepsItsPlace) {
   EXPECT_FALSE(plan.next(*ring, 7, workers({"a"}), kStart));
   EXPECT_FALSE(plan.next(*ring, 7, workers({"a"}), kStart + kPatience - seconds(1)));
   EXPECT_FALSE(plan.next(*ring, 7, workers({"a", "b"}), kStart + kPatience));
-  // Its next absence is counted from its beginning.
+  // The next absence is counted from its own beginning.
   EXPECT_FALSE(plan.next(*ring, 7, workers({"a"}), kStart + kPatience + seconds(1)));
   EXPECT_FALSE(plan.next(*ring, 7, workers({"a"}), kStart + kPatience + kPatience));
 }
@@ -114,7 +114,7 @@ TEST(RingPlan, WhoDrainsGivesItsPlaceAwayAtOnceAndTakesItBack) {
   const auto without = plan.next(*ring, 7, draining, kStart);
   ASSERT_TRUE(without);
   EXPECT_EQ(ids(*without), std::vector{worker("a")});
-  // And it may go then, without anybody waiting for it.
+  // Now it may leave without a delay.
   EXPECT_FALSE(plan.next(*without, 8, workers({"a"}), kStart));
   const auto again = plan.next(*without, 8, workers({"a", "b"}), kStart);
   ASSERT_TRUE(again);
@@ -149,7 +149,7 @@ TEST(RingPlan, SmallCachesHaveSmallSharesWhereAllCanReadThem) {
     EXPECT_EQ(one.weight, one.worker == worker("b") ? 12u : 64u);
   }
   EXPECT_FALSE(plan.next(ring, 7, all, kStart));
-  // One that comes from an earlier version counts in GiB, and so do all while it is there.
+  // A worker of an earlier version counts in GiB, and so do all while it is present.
   all[worker("d")] = {.id = worker("d"), .capacity_bytes = kGiB, .protocol = kBatchProtocol};
   const RingRecord mixed = *plan.next(ring, 7, all, kStart);
   EXPECT_EQ(mixed.unit, kCoarseRingUnit);
@@ -168,7 +168,7 @@ TEST(RingPlan, AFinerUnitMovesNothingByItself) {
   EXPECT_FALSE(plan.next(coarse, 7, all, kStart));
 }
 
-// Of the weights of both, how much is another one's afterwards.
+// Returns the share of all weights that has another owner afterwards.
 double moved(const RingRecord& before, const RingRecord& after) {
   auto shares = [](const RingRecord& record) {
     const Ring ring = make_ring(1, record.members, record.bound);
@@ -198,7 +198,7 @@ TEST(RingPlan, OneMoreMovesItsShareAlsoWhereTheMedianTips) {
   for (int i = 0; i < kWorkers; ++i) add(i, i < 49 ? 100 : i < 95 ? 400 : 10'000);
   RingRecord ring = *plan.next({}, 0, all, kStart);
   EXPECT_EQ(ring.bound, 1600u);
-  // Past the tip and back.
+  // Past the threshold and back.
   for (int i = 0; i < 4; ++i) {
     add(kWorkers + i, 100);
     const RingRecord more = *plan.next(ring, 7 + i, all, kStart);

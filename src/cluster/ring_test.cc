@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a ring promises, over a million files of made-up names.
+// Guarantees of a ring, over a million made-up file names.
 #include "cluster/ring.h"
 
 #include <fmt/format.h>
@@ -138,7 +138,7 @@ TEST(Ring, OfNobodyHasNoOwner) {
   EXPECT_EQ(Ring(3, equal_members(2)).candidates(file(1), 5).size(), 2u);
 }
 
-// The number of each file's owner.
+// Returns the number of each file's owner.
 std::string owners(const Ring& ring, uint32_t files) {
   std::string numbers;
   for (uint32_t i = 0; i < files; ++i) {
@@ -149,7 +149,7 @@ std::string owners(const Ring& ring, uint32_t files) {
   return numbers;
 }
 
-// Placement is kept between versions: these must never change.
+// Placement is stable between versions: these values must never change.
 TEST(Ring, GoldenOwners) {
   const Ring weighted(1, {{worker(0), 100}, {worker(1), 200}, {worker(2), 50}, {worker(3), 400}});
   EXPECT_EQ(owners(Ring(1, equal_members(5)), 40), "2414403301241222102330020242421231334043");
@@ -175,10 +175,10 @@ TEST(RingWeights, FollowCapacitiesBelowAGibibyte) {
     return ring_weights(capacities, kRingWeightMax, kRingUnit);
   };
   EXPECT_EQ(fine({200 * kMiB, kGiB, 64 * kMiB, kMiB, 0}), (std::vector<uint32_t>{12, 64, 4, 1, 0}));
-  // A sixteenth of itself, and a GiB at most: a disk whose free space moves a little keeps it.
+  // Steps of a sixteenth, at most a GiB: small changes of free space do not change the weight.
   EXPECT_EQ(fine({1536 * kMiB, 1599 * kMiB, 1600 * kMiB}), (std::vector<uint32_t>{96, 96, 100}));
   EXPECT_EQ(fine({100 * kGiB, 101 * kGiB - 1}), (std::vector<uint32_t>{6400, 6400}));
-  // The same shares as before for whole numbers of GiB.
+  // Whole numbers of GiB keep their shares.
   const std::vector<uint64_t> whole{100 * kGiB, 3 * kGiB, 17 * kGiB};
   for (size_t i = 0; i < whole.size(); ++i) {
     EXPECT_EQ(fine(whole)[i], 64 * ring_weights(whole, kRingWeightMax)[i]);
@@ -186,7 +186,7 @@ TEST(RingWeights, FollowCapacitiesBelowAGibibyte) {
   EXPECT_EQ(ring_bound({200 * kMiB, 200 * kMiB, kGiB}, 0, kRingUnit), 48u);
 }
 
-// So many of 1, 4 and 100 GiB.
+// Returns `small` capacities of 1 GiB, `large` of 4 GiB and `huge` of 100 GiB.
 std::vector<uint64_t> sizes(size_t small, size_t large, size_t huge) {
   std::vector<uint64_t> capacities(small, kGiB);
   capacities.insert(capacities.end(), large, 4 * kGiB);
@@ -199,7 +199,7 @@ TEST(RingWeights, TheirBoundStaysWhereTheMedianTips) {
   EXPECT_EQ(ring_bound(sizes(51, 44, 5), 0), 4u) << "the median alone has tipped";
   EXPECT_EQ(ring_bound(sizes(51, 44, 5), 16), 16u);
   EXPECT_EQ(ring_bound(sizes(49, 46, 5), 4), 4u);
-  // A tenth of all is no tip.
+  // Fewer than a tenth of all workers do not move the bound.
   EXPECT_EQ(ring_bound(sizes(60, 35, 5), 16), 16u);
   EXPECT_EQ(ring_bound(sizes(61, 34, 5), 16), 4u);
   EXPECT_EQ(ring_bound(sizes(41, 54, 5), 4), 4u);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kMark = "leat-record-1 ";
 
-// Lengths stand in front of what may hold any byte, so that no two records have one text.
+// Length prefixes make the text unique, because the fields may hold any byte.
 std::string signed_text(const RecordPlace& place, std::string_view value) {
   return fmt::format("{}{}:{} {}:{} {} {}\n{}", kMark, place.cluster.size(), place.cluster,
                      place.key.size(), place.key, place.created, place.version, value);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SignedRecord: a registry entry's value with its signature in front:
-//   leat-record-1 KEY-ID MAC \n value
+//   leat-record-1 KEY-ID MAC \n value.
 //
 // The signature covers the cluster's name, the key, the value, and the place of this change in the
-// registry's history: the revision that created the entry, and the number of the change since then.
-// The registry itself assigns both and never assigns them twice. A record that is copied to another
-// key, or put back after a change or a removal, therefore has a signature that does not fit. Pure.
+// registry's history. That place is the revision that created the entry, and the number of the
+// change since then. The registry assigns both and never assigns them twice. So a record copied to
+// another key, or put back after a change or a removal, has an invalid signature. Pure.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +34,15 @@ std::string sign_record(const RecordSigner& signer, const RecordPlace& place,
                         std::string_view value);
 
 enum class RecordFault : uint8_t {
-  kReserved,    // empty: a writer created the entry and has not written its value yet
-  kUnsigned,    // no signature: an old Leat wrote it, or a stranger
-  kUnknownKey,  // signed with a secret that this worker does not have
-  kForged,      // the secret is known, and did not sign this value at this place
+  kReserved,    // Empty: the writer has reserved the key and not written the value yet.
+  kUnsigned,    // No signature: written by an old Leat or a stranger.
+  kUnknownKey,  // Signed with a secret that this worker does not have.
+  kForged,      // The key is known but did not sign this value at this place.
 };
 // Completes "the registry's record KEY is ignored: ".
 std::string_view to_string(RecordFault fault);
 
-// An entry that is not acted upon.
+// An ignored entry.
 struct RejectedRecord {
   std::string key;
   RecordFault fault = RecordFault::kUnsigned;
@@ -53,7 +53,7 @@ struct OpenedRecord {
   std::string value;
   std::string key_id;
 };
-// The value of `entry` if its signature is valid.
+// Returns the value of `entry` if its signature is valid.
 std::expected<OpenedRecord, RecordFault> open_record(const RecordSigner& signer,
                                                      std::string_view cluster,
                                                      const RegistryEntry& entry);

@@ -16,7 +16,7 @@
 namespace leat {
 namespace {
 
-// Of one change that others get in the way of.
+// Attempts of one change with concurrent writers.
 constexpr int kAttemptsMax = 8;
 
 using Entries = std::map<std::string, RegistryEntry>;
@@ -33,7 +33,7 @@ Error of_another_secret(const std::string& key) {
                            key));
 }
 
-// A watch's context, which ends with the caller's or when keys change.
+// Context of a watch; ends with the caller's, or when keys change.
 class WatchScope {
  public:
   WatchScope(const Context& context, std::stop_token keys_changed)
@@ -108,13 +108,13 @@ class SignedRegistryImpl : public SignedRegistry {
   const std::string cluster_;
   RejectedRecords rejected_;
   mutable std::mutex mutex_;  // leaf
-  std::stop_source keys_;     // ends when keys change
-  uint64_t generation_ = 0;   // counts changes of keys
+  std::stop_source keys_;     // stopped when keys change
+  uint64_t generation_ = 0;   // number of key changes
 };
 
 // --- reading -------------------------------------------------------------------------------------
 
-// Takes the signature off; false for an entry that is to be hidden.
+// Verifies and removes the signature; returns false if the entry must be hidden.
 bool SignedRegistryImpl::reveal(RegistryEntry& entry) {
   auto opened = open(entry);
   if (opened) {
@@ -137,7 +137,7 @@ Task<Result<RegistryView>> SignedRegistryImpl::list(Context context, std::string
   co_return view;
 }
 
-// An entry that has just been reserved was absent, and is still.
+// A newly reserved entry was absent, and still counts as absent.
 bool only_reserves(const RegistryEvent& event) {
   return event.kind == RegistryEvent::Kind::kPut && event.entry.value.empty() &&
          event.entry.version == 1;
@@ -194,8 +194,8 @@ Task<Result<Entries>> SignedRegistryImpl::find_all(Context context,
   co_return entries;
 }
 
-// Conditions as the registry itself has to see them, with one on each key that is put. kChanged
-// where one of the caller fails.
+// Translates the caller's conditions for the underlying registry, and adds one for each key that is
+// put. kChanged if a condition of the caller fails.
 Result<> SignedRegistryImpl::adapt(RegistryChange& change, const Entries& there) const {
   std::set<std::string_view> conditioned;
   for (auto& condition : change.conditions) {
@@ -218,9 +218,8 @@ Result<> SignedRegistryImpl::adapt(RegistryChange& change, const Entries& there)
   return {};
 }
 
-// Nothing where the registry refused a condition, which may be one of the caller or one of ours.
-// `again`: it did so before; all conditions are looked up, and kChanged says that one of the
-// caller's fails.
+// Returns nothing if the registry refused a condition, which may be the caller's or ours. `again`
+// marks a retry: all conditions are looked up, and kChanged means that one of the caller's fails.
 Task<Result<std::optional<RegistryRevision>>> SignedRegistryImpl::commit_once(Context context,
                                                                               RegistryChange change,
                                                                               bool again) {
@@ -251,7 +250,7 @@ Task<Result<std::optional<RegistryRevision>>> SignedRegistryImpl::commit_once(Co
   co_return Error(reserved.error());
 }
 
-// Creates the entries that are not there yet. The caller keeps both until it has ended.
+// Creates the missing entries. The caller keeps both arguments alive until the end.
 Task<Result<>> SignedRegistryImpl::reserve(Context context, RegistryChange* change,
                                            Entries* there) {
   RegistryChange created{.conditions = change->conditions};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a writer to the registry without the cluster's secret can do to its readers: `stranger_`
-// writes to the registry below the signatures.
+// Effects of a registry writer without the cluster's secret on readers: `stranger_` writes below
+// the signature layer.
 #include "cluster/signed_registry.h"
 
 #include <fmt/format.h>
@@ -65,7 +65,7 @@ class SignedRegistryTest : public ::testing::Test {
   RegistryView list(Registry& registry, const std::string& prefix = "") {
     return executor_.wait(registry.list(Context::background(), prefix)).value();
   }
-  // "" for a key that is not there.
+  // Returns "" for an absent key.
   std::string value(Registry& registry, const std::string& key) {
     for (const RegistryEntry& entry : list(registry, key).entries) {
       if (entry.key == key) return entry.value;
@@ -134,7 +134,7 @@ TEST_F(SignedRegistryTest, RecordPutBackIsHidden) {
   commit(*worker_, {.removals = {"a"}}).value();
   put(*stranger_, "a", old);
   EXPECT_EQ(value(*worker_, "a"), "") << "a removed one";
-  // Also as the change of the number that it was.
+  // Fails even with the original change number.
   commit(*stranger_, {.removals = {"a"}}).value();
   put(*stranger_, "a", "");
   put(*stranger_, "a", old);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stripes: how a large file is divided among workers, so that one file has the network and the
-// disks of several. A file of up to two stripes is one, so that small files are never cut.
+// Stripes: division of a large file among workers, so that one file has the network and the disks
+// of several. A file of up to two stripes is one, so that small files are never split.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@ namespace leat {
 
 inline constexpr uint64_t kStripeBytes = 64 * kMiB;
 
-// Of the byte at `offset`, counted from 0.
+// Returns the stripe of the byte at `offset`, counted from 0.
 constexpr uint32_t stripe_at(uint64_t offset, uint64_t file_size) {
   return file_size <= 2 * kStripeBytes ? 0 : static_cast<uint32_t>(offset / kStripeBytes);
 }
 
-// The part of `range`, which is not empty, that lies in the stripe of its first byte.
+// Returns the part of the non-empty `range` that lies in the stripe of its first byte.
 inline ByteRange first_stripe_of(ByteRange range, uint64_t file_size) {
   if (file_size <= 2 * kStripeBytes) return range;
   const uint64_t end = (range.offset / kStripeBytes + 1) * kStripeBytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Told: what a watch was told, in its order. Its sink may be called from any thread, and may
-// outlive it.
+// Test double of a watch sink: records the events of a watch in order. Its sink may be called from
+// any thread, and may outlive it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class Told {
     std::unique_lock lock(kept_->mutex);
     return kept_->more.wait_for(lock, patience, [&] { return kept_->events.size() >= events; });
   }
-  // `revision` is one that it is to hear of.
+  // `revision` must be one that the watch receives.
   bool wait_for_revision(RegistryRevision revision) {
     std::unique_lock lock(kept_->mutex);
     return kept_->more.wait_for(lock, kPatience, [&] { return kept_->last() >= revision; });
@@ -41,12 +41,12 @@ class Told {
     std::lock_guard lock(kept_->mutex);
     return kept_->events;
   }
-  // Of its last event; 0 before the first.
+  // Returns the revision of its last event; 0 before the first.
   RegistryRevision revision() const {
     std::lock_guard lock(kept_->mutex);
     return kept_->last();
   }
-  // How many events came at once.
+  // Returns the number of events in each call of the sink.
   std::vector<size_t> batches() const {
     std::lock_guard lock(kept_->mutex);
     return kept_->batches;

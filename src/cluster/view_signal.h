@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ViewSignal: the newest view, and those who wait for one that is newer. Thread-safe; its mutex is
-// a leaf.
+// ViewSignal: holds the newest view and wakes those that wait for a newer one. Thread-safe; its
+// mutex is a leaf.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wait_until: for what other threads and processes are about to make true, of which they tell
-// nobody.
+// wait_until: polls for a condition that other threads or processes make true without a
+// notification.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace leat::testing {
 
-// False when it has not come true for long. `pause`: between two looks, which may be dear.
+// Returns false after `patience`. `pause`: poll interval; larger for expensive conditions.
 template <class F>
 bool wait_until(F condition, Clock::duration patience = std::chrono::seconds(30),
                 Clock::duration pause = std::chrono::milliseconds(5)) {
