@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// The kernel takes these at once, of however slow a reader.
+// The kernel buffers this much at once, even for a slow reader.
 constexpr uint64_t kUncountedBytes = 16 * kKiB;
 
 Counter refused_answers("leat_peer_refused_answers_total",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AnswerRoom: how much memory answers may hold until their readers have taken them. Readers that
-// take them as fast as they come notice nothing of it; when slow ones hold it all, the next wait,
-// without their bytes, and then are told to ask elsewhere. Thread-safe. Must outlive its shares.
+// AnswerRoom: limits the memory of answers that readers have not taken yet. Fast readers do not
+// notice it. When slow readers use it up, later answers wait, without their bytes, and then fail
+// with kUnavailable, so that readers try another worker. Thread-safe. Must outlive its shares.
 #pragma once
 
 #include <memory>
@@ -21,15 +21,15 @@ struct AnswerRoomOptions {
 
 class AnswerRoom {
  public:
-  // Given back when the last copy goes; null for an answer that is not counted.
+  // Released with its last copy; null for an uncounted answer.
   using Share = std::shared_ptr<const void>;
 
   explicit AnswerRoom(AnswerRoomOptions options)
       : patience_(options.patience), bytes_(options.bytes_max) {}
 
-  // For an answer of so many bytes, in memory now; nothing when it has to go from there.
+  // Takes a share for an answer that is in memory now; nothing if there is no room.
   std::optional<Share> try_enter(uint64_t bytes);
-  // kUnavailable: nobody has given back as much in time.
+  // Waits for a share. Returns kUnavailable if too little is released in time.
   Task<Result<Share>> enter(Context context, uint64_t bytes);
 
   uint64_t in_use() const { return bytes_.in_use(); }

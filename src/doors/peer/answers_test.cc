@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a worker's bytes go to who asked for them: while the store gives them, and no faster than
-// they are taken.
+// How a worker's bytes reach the client: while the store still delivers, and no faster than the
+// client takes them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -21,9 +21,10 @@ using testing::kOther;
 using testing::kSelf;
 using testing::ServedDoor;
 
-// --- bytes that are on their way -----------------------------------------------------------------
+// --- streaming
+// --------------------------------------------------------------------------------------
 
-// A read of 4 MiB that nobody has waited for yet.
+// A read of 4 MiB in progress.
 struct StreamedAnswer : ArrivalListener {
   void arrived(uint64_t bytes) override {
     EXPECT_GE(bytes, told.load());
@@ -73,7 +74,7 @@ class PeerStreamingTest : public ServedDoor {
 
 TEST_F(PeerStreamingTest, TheFirstBytesAreSentBeforeTheStoreHasGivenTheLast) {
   for (Peer* peer : {static_cast<Peer*>(worker_.get()), static_cast<Peer*>(own_.get())}) {
-    source_->put("train/a", content_);  // another version: nothing of it is here
+    source_->put("train/a", content_);  // another version, so nothing of it is cached
     source_->give(0);
     const uint64_t reads = source_->reads();
     auto answer = spawn(*peer);
@@ -101,7 +102,7 @@ TEST_F(PeerStreamingTest, AStoreThatFailsInMidAnswerIsNoAnswer) {
   ASSERT_FALSE(answer->reply.result);
   EXPECT_LE(answer->told, kMiB);
   EXPECT_EQ(answer->text.substr(0, answer->told), content_.substr(0, answer->told));
-  // The connection is no trap for the next one.
+  // The next request works, too.
   source_->give(UINT64_MAX);
   std::string text;
   EXPECT_TRUE(read(*worker_, read_of("train/a", {0, kStreamedFile}), &text).result);
@@ -153,7 +154,7 @@ TEST_F(PeerStreamingTest, ManyReadersHaveOneRequestToTheStore) {
   EXPECT_EQ(source_->reads(), 1u);
 }
 
-// A door that stops does not wait for a store.
+// A server that stops does not wait for a store.
 TEST_F(PeerStreamingTest, AServerThatStopsBreaksOffWhatIsOnItsWay) {
   auto answer = spawn(*worker_);
   source_->give(kMiB);
@@ -163,11 +164,12 @@ TEST_F(PeerStreamingTest, AServerThatStopsBreaksOffWhatIsOnItsWay) {
   EXPECT_EQ(answer->reply.reach, PeerReach::kNotReached);
 }
 
-// --- readers that are slow to take what they asked for -------------------------------------------
+// --- slow readers
+// -----------------------------------------------------------------------------------
 
 class SlowReaderTest : public ServedDoor {
  protected:
-  // More than sockets hold.
+  // More than socket buffers hold.
   static constexpr uint64_t kLarge = 16 * kMiB;
 
   SlowReaderTest() {
@@ -181,7 +183,7 @@ class SlowReaderTest : public ServedDoor {
     worker_ = client(TokenClaims::of_worker(kOther));
   }
 
-  // Asks for all of it and takes nothing.
+  // Requests the whole file and takes nothing.
   std::unique_ptr<RawClient> slow() {
     const PeerRead read = read_of("train/large", {0, kLarge});
     HttpRequest asked =
@@ -223,7 +225,7 @@ TEST_F(SlowReaderTest, WhoHasWaitedLongIsSentElsewhereAndSmallAnswersNeedNotWait
   EXPECT_TRUE(read(*worker_, read_of("train/large", {0, 4096}), &text).result);
 }
 
-// Small reads pass by slow readers, also where there are many of them.
+// Small reads bypass slow readers, even many of them.
 TEST_F(SlowReaderTest, ABatchForWhichThereIsNoRoomIsAskedForOneByOne) {
   serve_with({.bytes_max = kMiB, .patience = std::chrono::hours(1)});
   const std::string content(100'000, 's');

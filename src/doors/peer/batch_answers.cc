@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// Those that come from the disk.
+// Records that are read from disk.
 struct Awaited {
   BatchAnswer answer;  // each written by its own task
   std::atomic<size_t> left = 1;
@@ -29,7 +29,7 @@ Error ask_alone() {
   return error(StatusCode::kNotFound, "ask for it alone");
 }
 
-// Only here, whatever was asked for: what has to come from elsewhere is asked for alone.
+// Always local only: other bytes are requested alone.
 PeerRead read_of(PeerReadRequest record, const PeerTerms& terms) {
   return {.mount = std::move(record.mount),
           .file = std::make_shared<const FileRef>(std::move(record.file)),
@@ -38,7 +38,7 @@ PeerRead read_of(PeerReadRequest record, const PeerTerms& terms) {
           .route = route_of(terms)};
 }
 
-// An answer that has more to say than its bytes is not for a batch.
+// An answer with more than its bytes does not fit a batch.
 void keep_for_alone(OwnPeer& own, const std::vector<PeerRead>& reads, const PeerTerms& terms,
                     BatchAnswer& answer) {
   for (size_t place = 0; place < reads.size(); ++place) {
@@ -89,7 +89,7 @@ Task<BatchAnswer> answer_batch(OwnPeer& own, Context context, PeerTerms terms,
                           end_process_for);
   }
   awaited->one_done();
-  // Each has the context's deadline; none may outlive its worker.
+  // Each task has the context's deadline; all must end before `own` does.
   Result<bool> all = co_await awaited->all->wait(Context::background(), "a batch");
   static_cast<void>(all);
   keep_for_alone(own, reads, terms, awaited->answer);

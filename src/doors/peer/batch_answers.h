@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker answers to the records of a batch: the bytes that it has, and of all else that it
-// is to be asked for alone. So no record waits for a store, or for another worker.
+// Answers the records of a batch with locally available bytes, and marks all others "send alone".
+// So no record waits for a store or another worker.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@
 
 namespace leat {
 
-// To each that it is to be asked for alone.
+// Answers every record with "send alone".
 BatchAnswer all_alone(size_t records);
 
-// What is in memory is there at once; what is on disk is read together. kNotFound of a record: it
-// is to be asked for alone. `own` outlives the task, and so does what `may_read`, by mount, refers
-// to. The terms are those of the whole.
+// Answers from memory at once, and reads from disk together. kNotFound of a record means "send
+// alone". `own`, and what `may_read` (by mount) refers to, must outlive the task. `terms` apply to
+// the whole batch.
 Task<BatchAnswer> answer_batch(OwnPeer& own, Context context, PeerTerms terms,
                                std::vector<PeerReadRequest> records,
                                std::function<bool(const std::string&)> may_read);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker answers to many small reads in one request, and to a client that asks so.
+// A worker's answers to batches, sent directly and by a client.
 #include "doors/peer/batch_answers.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ class BatchAnswersTest : public ServedDoor {
     for (const std::string& mount : mounts) claims.rights.add(mount, {Right::kRead});
     return signed_batch(records, std::move(terms), claims);
   }
-  // The answer's parts, each as its bytes or "alone"; the status where all is refused.
+  // Returns each part's bytes or "alone"; the status if the whole batch is refused.
   Told ask(const std::vector<PeerReadRequest>& records, PeerTerms terms = {},
            const std::vector<std::string>& mounts = {"/train"}) {
     auto response = executor_.wait(
@@ -47,7 +47,7 @@ class BatchAnswersTest : public ServedDoor {
     for (const Result<Bytes>& part : *parts) told.push_back(part ? part->to_string() : "alone");
     return told;
   }
-  // Into the cache, by a read.
+  // Loads into the cache by a read.
   void warm(const std::string& key, const std::string& content) {
     source_->put(key, content);
     std::string text;

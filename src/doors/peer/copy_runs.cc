@@ -17,12 +17,12 @@ Counter copied_bytes("leat_peer_copied_bytes_total",
 Counter copied_files("leat_peer_copied_files_total",
                      "Files that this worker copied to stores for jobs of its cluster");
 
-// A job that asks for nothing more has ended, or its leader has.
+// Without further steps the job or its leader has ended.
 constexpr Clock::duration kForgotten = std::chrono::minutes(1);
 constexpr Clock::duration kLookedAt = std::chrono::seconds(15);
 
-// Times are those of the writing, in whole seconds at worst, so what is there is the file where it
-// is not older.
+// Store times are times of the write, possibly in whole seconds. So the target is the same file
+// unless it is older.
 bool same(const FileRef& file, const CopyGoal& goal, const SourceObject& there) {
   using std::chrono::seconds;
   return file.size == there.size && goal.mtime && there.mtime &&
@@ -75,7 +75,7 @@ Task<Result<CopyStep>> CopyRuns::step(Context context, FileToRead file, ByteRang
   }
   if (writes) done = co_await go_on(context, file, range, run.get());
   if (!done && run->stream) {
-    // What is left of it then, the store's own upkeep removes.
+    // the store's own cleanup removes further remains
     Result<> abandoned =
         co_await run->stream->abandon(Context::background().with_timeout(std::chrono::seconds(10)));
     static_cast<void>(abandoned);
@@ -92,7 +92,7 @@ Task<Result<CopyStep>> CopyRuns::step(Context context, FileToRead file, ByteRang
   co_return done;
 }
 
-// `something`: there is an object, which is another.
+// Sets `something` if there is a different object.
 Task<Result<bool>> CopyRuns::is_there(Context context, FileToRead file, CopyGoal goal, Place place,
                                       bool* something) {
   Result<SourceObject> there = co_await place.source->stat(context, {.key = place.key});
@@ -196,7 +196,7 @@ Task<> CopyRuns::give_up_forgotten(Activity::Token) {
   }
 }
 
-// What is in the midst of a step ends it, and is then not waited for.
+// A running step ends by cancellation; waiting copies are dropped.
 Task<> CopyRuns::stop() {
   activity_.close();
   stopping_.request_stop();

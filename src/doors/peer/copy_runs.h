@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CopyRuns: files that this worker copies to stores, each in steps that a job asks for, so that the
-// job keeps the pace and knows how far it is. An object is seen when all of it is there. A copy of
-// which nobody has asked the next step for a minute is given up. Thread-safe.
+// CopyRuns: copies files to stores in steps requested by a job, so that the job controls the pace
+// and knows the progress. An object becomes visible when it is complete. A copy without a step for
+// a minute is abandoned. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ namespace leat {
 
 // A file of the namespace.
 struct FileToRead {
-  std::string key;  // as a ClusterSource has it
+  std::string key;  // key in a ClusterSource
   FileRefPtr ref;   // as its store has it
 };
 
 class CopyRuns {
  public:
-  // At once; each holds up to two pieces of 8 MiB, or as much as the store's parts have.
+  // Concurrent copies; each holds up to two pieces of 8 MiB, or of the store's part size.
   static constexpr size_t kRunsMax = 64;
 
   struct Place {
@@ -39,11 +39,13 @@ class CopyRuns {
   };
   using FindPlace = std::function<Result<Place>(const CopyGoal&)>;
 
-  // `files`: all of the cluster's. All must outlive it, and stop() must have ended before it goes.
+  // `files` covers the whole cluster. All must outlive the object; stop() must have ended before
+  // destruction.
   CopyRuns(Source& files, FindPlace find_place, Executor& executor);
 
-  // kExists, kIsDirectory: what is there is not to be replaced. kUnavailable where the copy is not
-  // under way (any more); kBusy above kRunsMax. After a failure nothing is left of the copy.
+  // Runs one step. Returns kExists or kIsDirectory if the target must not be replaced. Returns
+  // kUnavailable if the copy is not in progress (any more), kBusy above kRunsMax. A failed copy
+  // leaves nothing behind.
   Task<Result<CopyStep>> step(Context context, FileToRead file, ByteRange range, CopyGoal goal);
   Task<> stop();
 
@@ -51,13 +53,13 @@ class CopyRuns {
   struct Run {
     Place place;
     std::optional<ObjectStream> stream;
-    uint64_t next = 0;  // the offset that is to come
+    uint64_t next = 0;  // the next expected offset
     Clock::time_point asked{};
   };
   using RunPtr = std::shared_ptr<Run>;
 
   Result<RunPtr> admit(const CopyGoal& goal, const ByteRange& range);
-  // Nothing where the file is to be written.
+  // Returns nothing if the file must be written.
   Task<Result<std::optional<CopyStep>>> begin(Context context, FileToRead file, CopyGoal goal,
                                               Run* run);
   Task<Result<CopyStep>> go_on(Context context, FileToRead file, ByteRange range, Run* run);
@@ -71,9 +73,9 @@ class CopyRuns {
   std::stop_source stopping_;
   Activity activity_;
   std::mutex mutex_;  // leaf
-  // Those in the midst of a step are not in it: a second step of the same one finds none.
+  // Waiting copies only: a copy during a step is absent, so a concurrent second step finds none.
   std::map<Id128, RunPtr> waiting_;
-  size_t runs_ = 0;  // waiting and in the midst of a step
+  size_t runs_ = 0;  // waiting copies and those during a step
 };
 
 }  // namespace leat

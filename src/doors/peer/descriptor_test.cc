@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whom a worker gives its cached files themselves, over a real page store.
+// Which readers get cached files by fd passing, over a real page store.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -69,7 +69,7 @@ class DescriptorAnswers : public ::testing::Test {
     fs::remove_all(folder_);
   }
 
-  // In the store, and wholly in the cache as the mount keeps it.
+  // Puts an object into the store and completely into the cache, by the mount's policy.
   FileRef cached(const std::string& key, uint64_t size) {
     const Version version = source_->put(key, std::string(size, 'x'));
     auto ref = std::make_shared<const FileRef>(FileRef::make(source_->id(), key, version, size));
@@ -123,7 +123,7 @@ TEST_F(DescriptorAnswers, ACompleteFileIsGivenToWhoMayReadItsMount) {
   char into[4];
   ASSERT_EQ(pread(given->fd, into, sizeof into, 299'996), 4);
   EXPECT_EQ(std::string(into, 4), "xxxx");
-  // For the worker's own process without a signature.
+  // The worker's own process needs no signature.
   auto own = executor_.wait(
       own_->open(Context::background(), {.mount = "/train", .file = file, .range = {}}));
   ASSERT_TRUE(own) << own.error().to_string();

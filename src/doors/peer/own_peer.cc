@@ -28,7 +28,7 @@ Counter turned_away("leat_peer_turned_away_total",
                     "Requests that another worker is the one to answer", "",
                     Stability::kExperimental);
 
-// For readers to hear of it again before they forget, and to forget soon.
+// Long enough for readers to receive renewed advice, short enough to expire soon.
 constexpr std::chrono::seconds kAdviceLasts{10};
 
 void note_served(const PeerRead& request) {
@@ -56,7 +56,7 @@ SourceObject object_of(const std::string& directory, const CatalogEntry& entry) 
   return object;
 }
 
-// Whether what is known of a name is what the store says.
+// Returns true if the cached name equals the store's answer.
 bool agrees(const Result<CatalogEntry>& known, const Result<SourceObject>& now) {
   if (!known || !now) return !known && !now;
   if (known->info.is_directory() || now->key.ends_with('/')) {
@@ -74,8 +74,8 @@ PeerReply<T> answered(Result<T> result, const ClusterView& view) {
   return {PeerReach::kAnswered, std::move(result), view.ring.epoch()};
 }
 
-// Of what find() refuses. One that has not got a mount, since it has just begun or cannot open it,
-// is not the one to ask, and no reason that others should not answer.
+// Answers errors of find(). A worker that does not have the mount (yet), or cannot open it, is not
+// the right one; others may answer.
 template <class T>
 PeerReply<T> not_found_here(const Status& why, const ClusterView& view) {
   const bool elsewhere = why.code() == StatusCode::kBusy;
@@ -83,7 +83,7 @@ PeerReply<T> not_found_here(const Status& why, const ClusterView& view) {
           view.ring.epoch()};
 }
 
-// How long ago the store was asked for what may be believed until then.
+// Returns how long ago the store was read, from the end of the freshness.
 Clock::duration age_of(Clock::time_point fresh_until, const Freshness& freshness) {
   if (freshness.mode != Freshness::Mode::kMaxAge) return Clock::duration(0);
   return std::max(Clock::duration(0),
@@ -116,13 +116,12 @@ Result<OwnPeer::Place> OwnPeer::find(const std::string& mount, const StoreId& st
   return place;
 }
 
-// Whether this is the worker to ask. Who was sent in another one's place is, whatever the ring says
-// here.
+// Returns true if this worker is responsible. A failover request is, whatever the ring here says.
 bool OwnPeer::holds(const ClusterView& view, PlacementKey key, const PeerRoute& route) const {
   return route.instead.has_value() || view.ring.owner(key) == parts_.self;
 }
 
-// Whether this is one of so many first candidates as which it was asked.
+// Returns true if this worker is one of the first candidates, and the request is a replica read.
 bool OwnPeer::is_replica(const ClusterView& view, PlacementKey key, const PeerRoute& route) const {
   if (route.replicas <= 1 || parts_.replicas == nullptr) return false;
   const auto candidates = view.ring.candidates(key, std::min(route.replicas, kReplicasMax));
@@ -149,7 +148,7 @@ Result<FileRefPtr> OwnPeer::own_ref(const std::string& mount, const FileRef& ask
   return own_ref(mount, asked);
 }
 
-// The same version of the same object as the request's, kept as the mount says here.
+// Returns the same version of the same object, with the mount's cache policy of this worker.
 Result<FileRefPtr> OwnPeer::own_ref(const std::string& mount, const FileRef& asked) const {
   LEAT_TRY(Place place, find(mount, asked.store, asked.key));
   const PathPolicy& policy = place.policy->of(path_below(place.path, mount));
@@ -169,7 +168,7 @@ Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request
   }
   bool beside = false;
   if (!here) {
-    // Who is asked beside the first candidate gets from that one what it has not.
+    // A replica gets uncached bytes from the first candidate.
     if (request.route.replicas <= 1 && !rings_.knows(request.route.epoch)) {
       std::optional<Bytes> hot = try_read(request);
       if (hot) co_return answered<PeerBytes>(PeerBytes{*std::move(hot), {}}, *view);
@@ -189,7 +188,7 @@ Task<PeerReply<PeerBytes>> OwnPeer::read_bytes(Context context, PeerRead request
   co_return answered(std::move(bytes), *view);
 }
 
-// `beside` the first candidate; alone where none before this one answers.
+// `beside`: a replica read; falls back to the own fetcher if no earlier candidate responds.
 Task<Result<PeerBytes>> OwnPeer::fetch(Context context, FileRefPtr file, ByteRange range, bool here,
                                        bool beside) {
   if (beside) {
@@ -199,11 +198,11 @@ Task<Result<PeerBytes>> OwnPeer::fetch(Context context, FileRefPtr file, ByteRan
   co_return co_await fetch_by(parts_.fetcher, context, file, range, here);
 }
 
-// What is all here is had at once, and so is a block, which comes as a whole.
+// Returns local ranges and single blocks, which come as a whole, in one piece.
 Task<Result<PeerBytes>> OwnPeer::fetch_by(Fetcher& fetcher, Context context, FileRefPtr file,
                                           ByteRange range, bool here) {
   std::optional<Bytes> hot;
-  if (!here) hot = fetcher.try_read(*file, range);  // it may be in memory alone
+  if (!here) hot = fetcher.try_read(*file, range);  // it may be only in memory
   if (hot) co_return PeerBytes{*std::move(hot), {}};
   if (here || range.size <= kBlockBytes) {
     LEAT_CO_TRY(Bytes bytes, co_await fetcher.read(context, file, range));
@@ -215,8 +214,8 @@ Task<Result<PeerBytes>> OwnPeer::fetch_by(Fetcher& fetcher, Context context, Fil
   co_return PeerBytes{std::move(first), std::move(rest)};
 }
 
-// Only the first candidate knows all of a stripe's load, or its part of it; what is read in another
-// one's place or beside it says nothing.
+// Only the first candidate sees a stripe's whole load, or its share of it. Failover and replica
+// reads do not count.
 ReplicaAdvice OwnPeer::advice(const PeerRead& answered) {
   const ClusterViewPtr view = parts_.map.view();
   if (answered.only_if_cached || answered.route.instead || answered.route.replicas > 1) return {};
@@ -227,7 +226,7 @@ ReplicaAdvice OwnPeer::advice(const PeerRead& answered) {
   const uint32_t least = mount == view->mounts.end() ? 1 : mount->second.replicas;
   const uint32_t replicas = heat_.note(key, answered.range.size, least);
   if (replicas <= least) return {};
-  // Looked up last: of most reads it need not be known.
+  // Looked up last, because most reads do not need it.
   const auto candidates = view->ring.candidates(key, 2);
   if (candidates.size() < 2 || candidates.front() != parts_.self) return {};
   return {.replicas = replicas, .lasts = kAdviceLasts};
@@ -313,7 +312,7 @@ Task<PeerReply<ListPage>> OwnPeer::list(Context context, PeerList request) {
   co_return answered(std::move(page), *view);
 }
 
-// A token is the last key of the page before, so it stays good whatever has changed.
+// A token is the last key of the previous page, so it stays valid after changes.
 Task<Result<ListPage>> OwnPeer::list_page(Context context, Place place, PeerList request) {
   if (request.age_max == Clock::duration(0) && request.token.empty()) {
     Result<RefreshNews> asked = co_await parts_.catalog.refresh(context, place.path);
@@ -372,8 +371,7 @@ Task<Result<SourceObject>> OwnPeer::stat_object(Context context, Place place, Pe
   co_return object;
 }
 
-// By the store. Where that says something else than is believed here, and so by clients, it is
-// found out as any other change, and told.
+// Reads the store. A difference to the cached name is published as a change.
 Task<Result<SourceObject>> OwnPeer::stat_now(Context context, Place place, std::string mount,
                                              std::string key) {
   SourcePtr source;
@@ -434,7 +432,7 @@ Task<PeerReply<UpkeepVerify>> OwnPeer::verify(Context context, uint64_t job) {
   co_return answered(co_await parts_.verify_runs->look(std::move(context), job), *view);
 }
 
-// Its bytes come from whoever holds them, so it need not be the one that is asked.
+// Any worker may run a copy, because the bytes come from their owners.
 Task<PeerReply<CopyStep>> OwnPeer::copy(Context context, PeerCopy request) {
   const ClusterViewPtr view = parts_.map.view();
   if (parts_.copy_runs == nullptr) {

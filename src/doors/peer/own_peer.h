@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnPeer: what this worker answers, to itself and, by way of PeerDoor, to others: names by its
-// catalog, bytes by its fetcher, as far as it is the one to ask. Thread-safe.
+// OwnPeer: the worker's own service, for itself and, through PeerDoor, for others: names from its
+// catalog, bytes from its fetcher, within its responsibility. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -28,35 +28,36 @@ struct OwnPeerParts {
   ClusterMap& map;
   Catalog& catalog;
   Fetcher& fetcher;
-  // Of stripes for which this worker answers beside their first candidates: its source is these
-  // (peer/replicas/replica_source). One of its own, so that `fetcher` waits for no worker, and
-  // those who wait for each other's never close a circle. Null: it answers beside nobody.
+  // Fetcher for stripes that this worker serves as a replica; its source is the earlier candidates
+  // (peer/replicas/replica_source). It is separate, so that `fetcher` never waits for a worker and
+  // no cycle of waits can form. Null: no replica reads.
   Fetcher* replicas = nullptr;
   PageStore* store = nullptr;         // may be null
-  HostTarget* target = nullptr;       // what jobs do to it; null where it is
-  VerifyRuns* verify_runs = nullptr;  // likewise
-  CopyRuns* copy_runs = nullptr;      // null where nothing is copied
+  HostTarget* target = nullptr;       // cache operations of jobs; null if unsupported
+  VerifyRuns* verify_runs = nullptr;  // same
+  CopyRuns* copy_runs = nullptr;      // null if copies are unsupported
   SnapshotPeer* snapshots = nullptr;
-  // How the cluster's mount at that path is kept here; null where it is not served.
+  // Returns the cache policy of the cluster mount at that path; null if the mount is not served.
   std::function<std::shared_ptr<const Policy>(const std::string&)> policy_of;
-  // A read found that this version, by its own store and key, is not there any more. May be null.
+  // Called when a read finds that this version, with the store's own id and key, no longer exists.
+  // May be null.
   std::function<void(const std::string& mount, const FileRefPtr& file)> gone{};
   StripeHeatOptions heat{};
   RingWaitOptions rings{};
 };
 
-// Of one read.
+// Largest range of one read.
 inline constexpr uint64_t kOwnReadBytesMax = 16 * kMiB;
 
-// What is there of a read, and what follows it.
+// The first bytes of a read, and the stream of the rest.
 struct PeerBytes {
   Bytes first;
-  StreamedReadPtr rest;  // null where `first` is all
+  StreamedReadPtr rest;  // null if `first` is complete
 };
 
 class OwnPeer : public Peer, public FileGiver {
  public:
-  // All of `parts` must outlive it.
+  // All of `parts` must outlive the object.
   explicit OwnPeer(OwnPeerParts parts)
       : parts_(std::move(parts)), heat_(parts_.heat), rings_(parts_.map, parts_.rings) {}
 
@@ -70,21 +71,20 @@ class OwnPeer : public Peer, public FileGiver {
   Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) override;
   Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) override;
 
-  // As read(), without a copy; what the store has to be asked for as it comes.
+  // As read(), without a copy; streams what comes from the store.
   Task<PeerReply<PeerBytes>> read_bytes(Context context, PeerRead request);
-  // What is in memory or in the page cache; nothing where there is something to wait for, or to
-  // refuse.
+  // Returns bytes from memory or the page cache; nothing if the read would wait or be refused.
   std::optional<Bytes> try_read(const PeerRead& request);
-  // Where the bytes lie, for who sends them by the kernel; nothing where they have to be read.
+  // Returns where the bytes are stored, for sendfile; nothing if they must be read.
   std::optional<StoredRange> stored(const PeerRead& request);
-  // What is to be said with bytes that were answered: how many are to be asked for that stripe.
+  // Returns the replica advice to send with a read's bytes.
   ReplicaAdvice advice(const PeerRead& answered);
-  // The file itself; kNotFound where it is not complete here, or packed with others.
+  // Returns the file for fd passing; kNotFound if it is incomplete here, or packed with others.
   Result<std::shared_ptr<BackingFile>> whole_file(const std::string& mount, const FileRef& asked);
   Task<Result<SourceFilePtr>> open(Context context, PeerReadRequest request) override;
 
  private:
-  // What a request must name: a mount that is served here, and a key of its store below its prefix.
+  // Target of a request: a mount that is served here, and a key of its store below its prefix.
   struct Place {
     ClusterViewPtr view;
     const ClusterMount* mount;

@@ -16,7 +16,7 @@
 namespace leat {
 namespace {
 
-// From there on the kernel sends from the file; below, copying is cheaper than a second call.
+// From this size on the kernel sends from the file; below, copying is cheaper than a second call.
 constexpr uint64_t kSendfileBytesMin = 32 * kKiB;
 
 Counter refused_requests("leat_peer_refused_requests_total",
@@ -49,7 +49,7 @@ HttpResponse no_number(std::string_view name) {
       {StatusCode::kInvalidArgument, fmt::format("the request's '{}' is no number", name)});
 }
 
-// Without an epoch: another worker may well answer.
+// Without an epoch, so that the client tries another worker.
 HttpResponse no_room(const Status& why) {
   return HttpResponse::json(503, encode_peer_error(why));
 }
@@ -77,8 +77,8 @@ HttpResponse upkeep_answer(const PeerReply<uint64_t>& reply) {
   return response;
 }
 
-// What comes after the first bytes cannot be refused any more: a failure ends the connection, and
-// who asked sees an answer that is too short.
+// An error after the first bytes cannot be reported: it breaks the connection, and the client sees
+// a short answer.
 Task<Result<>> pass_on(Context context, PeerBytes bytes, std::shared_ptr<BodyWriter> writer) {
   Result<Bytes> part = std::move(bytes.first);
   while (part && !part->empty()) {
@@ -89,7 +89,7 @@ Task<Result<>> pass_on(Context context, PeerBytes bytes, std::shared_ptr<BodyWri
   co_return Result<>();
 }
 
-// What a request has to say besides being signed, or what is wrong in it.
+// Returns the error of a request that was signed but cannot be parsed.
 template <class T>
 std::optional<HttpResponse> wrong(const Result<T>& parsed) {
   if (parsed) return std::nullopt;
@@ -133,7 +133,7 @@ Result<PrincipalPtr> PeerDoor::verified(const HttpRequest& request) const {
   if (!principal) {
     refused_requests.add();
     const StatusCode code = principal.error().code();
-    // Of a peer that knows of no restart yet; it asks again for this process.
+    // The peer does not know of our restart yet; it signs again for this process.
     if (code == StatusCode::kBusy || code == StatusCode::kChanged) {
       log::debug("request from {} is for an earlier process: {}", request.peer,
                  principal.error().to_string());
@@ -210,7 +210,7 @@ Task<HttpResponse> PeerDoor::bytes(Context context, HttpRequest request) {
   if (auto room = answers_.try_enter(size)) {
     response.held = *std::move(room);
   } else {
-    // What was read goes; when there is room it is most likely cached.
+    // Frees the bytes during the wait; they are most likely cached afterwards.
     reply = {};
     Result<AnswerRoom::Share> later = co_await answers_.enter(bounded, size);
     if (!later) co_return no_room(later.error());
@@ -245,7 +245,7 @@ Task<HttpResponse> PeerDoor::batch(Context context, HttpRequest request) {
   const Context bounded = bounded_by(*terms, std::move(context));
   HttpResponse response{.status = 200};
   BatchAnswer answer = all_alone(records->size());
-  // Alone each of the small ones passes by slow readers, and the others wait for their room.
+  // Sent alone, small records bypass slow readers, and the others wait for room.
   if (auto room = answers_.try_enter(bytes)) {
     response.held = *std::move(room);
     answer = co_await answer_batch(
@@ -313,7 +313,7 @@ Task<HttpResponse> PeerDoor::cluster(Context context, HttpRequest request) {
   if (!after) co_return no_number("after");
   Result<ClusterViewPtr> view = co_await parts_.map.newer(context.with_timeout(parts_.poll_time),
                                                           static_cast<int64_t>(*after));
-  // Whoever has seen a later one and hears of an earlier one again and again believes us.
+  // A client that has seen a later revision accepts an earlier one that it receives repeatedly.
   if (!view && parts_.map.view()->revision < static_cast<int64_t>(*after) && parts_.follows()) {
     view = parts_.map.view();
   }
@@ -324,7 +324,7 @@ Task<HttpResponse> PeerDoor::cluster(Context context, HttpRequest request) {
   if (std::ranges::all_of((*view)->mounts, may_see)) {
     co_return HttpResponse::json(200, *document_of(*view));
   }
-  // Of what somebody may not read, not even that it is there.
+  // Hides mounts that the client may not read.
   ClusterView seen = **view;
   std::erase_if(seen.mounts, [&](const auto& mount) { return !may_see(mount); });
   co_return HttpResponse::json(200, encode_view(seen));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerDoor: what a worker answers over HTTP (docs/formats/peer-protocol.md). Every request is
-// signed; who may read what is checked here, before a page is touched.
+// PeerDoor: the peer protocol server of a worker (docs/formats/peer-protocol.md). Every request is
+// signed; read permissions are checked here, before any page is accessed.
 #pragma once
 
 #include <memory>
@@ -23,11 +23,12 @@ struct PeerDoorParts {
   ClusterMap& map;
   ChangeLog& changes;
   RequestVerifier& verifier;
-  // Whether `map` is what the registry holds now, as far as we know.
+  // Returns true if `map` is known to equal the registry.
   std::function<bool()> follows;
-  // A question for the view is answered after it, news or not, so that the asker knows we live.
+  // Long-poll timeout: a request for the view is answered after it even without news, as a sign of
+  // life.
   Clock::duration poll_time = std::chrono::seconds(8);
-  // What another worker tells of changes, for this one's clients.
+  // Handles invalidations from another worker, for this one's clients.
   std::function<void(PeerChanges)> told;
   SnapshotKeeper* snapshots = nullptr;
   AnswerRoomOptions answers{};
@@ -35,14 +36,15 @@ struct PeerDoorParts {
 
 class PeerDoor {
  public:
-  // All of `parts` must outlive it, and it the servers that use its router.
+  // All of `parts` must outlive the object; the object must outlive servers that use its router.
   explicit PeerDoor(PeerDoorParts parts);
 
   HttpRouter router();
-  // What a DescriptorDoor asks: the whole file, for who may read it.
+  // Handler of a DescriptorDoor: passes the whole file if the reader may read it.
   Task<Result<HandedFile>> descriptor(Context context, HttpRequest request);
 
-  // For what is answered beside it: the answer to who has not signed as he should; else who asks.
+  // For other routes of the server: returns the refusal of a badly signed request; else sets the
+  // principal.
   std::optional<HttpResponse> refuse_unsigned(const HttpRequest& request, PrincipalPtr* who) const {
     return refusal(request, "", who);
   }
@@ -61,24 +63,25 @@ class PeerDoor {
   Task<HttpResponse> verify(Context context, HttpRequest request);
   Task<HttpResponse> copy(Context context, HttpRequest request);
 
-  // What is answered in place of anything else, where there is something.
-  // `who`, where it is given, is who asks.
+  // Returns the answer to a request that must be refused; nothing if it may proceed. Sets the
+  // principal, if requested.
   std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& mount,
                                       PrincipalPtr* who = nullptr) const;
-  // Of what only workers ask of each other: "tell of what has changed".
+  // The same for requests between workers; `what` describes them: "tell of what has changed".
   std::optional<HttpResponse> worker_only(const HttpRequest& request, std::string_view what) const;
   Result<PrincipalPtr> verified(const HttpRequest& request) const;
   HttpResponse unauthorised(const Status& why) const;
   void set_epoch(HttpResponse& response) const;
 
-  // Of all of a view, written once for all who wait for it: 5 ms of CPU of a thousand workers.
+  // Returns the document of the whole view, encoded once for all waiters: 5 ms of CPU for a
+  // thousand workers.
   std::shared_ptr<const std::string> document_of(const ClusterViewPtr& view);
 
   const PeerDoorParts parts_;
   AnswerRoom answers_;
   SnapshotDoor snapshots_;
   std::mutex mutex_;        // leaf
-  ClusterViewPtr written_;  // whose document it is
+  ClusterViewPtr written_;  // view of document_
   std::shared_ptr<const std::string> document_;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker's door over real sockets, asked by PeerClient: what is answered to whom, and who answers
-// nothing.
+// A worker's server over real sockets, with PeerClient: permitted and refused requests.
 #include "doors/peer/peer_door.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +59,8 @@ TEST_F(PeerDoorTest, AnotherWorkersBytesAreTurnedAwayUnlessTheyAreHereOrAskedInI
   EXPECT_EQ(source_->reads(), 1u);
 }
 
-// --- beside the first candidate ------------------------------------------------------------------
+// --- replicas
+// ---------------------------------------------------------------------------------------
 
 class ReplicaDoorTest : public ServedDoor {
  protected:
@@ -71,7 +71,7 @@ class ReplicaDoorTest : public ServedDoor {
     set_ring({kSelf, kOther});
   }
 
-  // Keys that are the other worker's, or this one's.
+  // A read of a key that `owner` owns.
   PeerRead read_owned_by(const WorkerId& owner, const std::string& content = "aaaa") {
     std::string key;
     do {
@@ -197,7 +197,7 @@ TEST_F(PeerDoorTest, AVersionThatIsGoneIsToldAsThat) {
   EXPECT_EQ(gone_, std::vector<std::string>{"/train:train/a"});
 }
 
-// The reader's time is up; nobody waits for an answer any more.
+// After the reader's timeout no answer is expected.
 TEST_F(PeerDoorTest, ARequestEndsWithTheTimeThatItsReaderHas) {
   source_->put("train/a", "aaaa");
   const PeerRead wanted = read_of("train/a", {0, 4});
@@ -215,9 +215,9 @@ TEST_F(PeerDoorTest, ARequestEndsWithTheTimeThatItsReaderHas) {
   EXPECT_EQ(decode_peer_error(response->status, response->body).code(), StatusCode::kTimedOut);
 }
 
-// A client asks what is there now, and everybody hears of it.
+// A client requests fresh metadata; a difference is published to all.
 TEST_F(PeerDoorTest, WhatIsFoundToBeAnotherByAskingTheStoreIsAChange) {
-  // Told beside the answers, so perhaps after them.
+  // Published concurrently with the answers, perhaps after them.
   struct Found {
     std::mutex mutex;
     std::vector<std::string> names;
@@ -243,7 +243,7 @@ TEST_F(PeerDoorTest, WhatIsFoundToBeAnotherByAskingTheStoreIsAChange) {
   EXPECT_EQ(executor_.wait(worker_->stat(patient(), stat)).result->size, 11u);
   EXPECT_TRUE(wait_until([&] { return names().size() == 1; }));
   EXPECT_EQ(names(), std::vector<std::string>{"/train:a"});
-  // Believed from now on.
+  // Cached from now on.
   stat.age_max = hours(1);
   EXPECT_EQ(executor_.wait(worker_->stat(patient(), stat)).result->size, 11u);
   source_->remove("train/b");
@@ -354,7 +354,7 @@ TEST_F(PeerDoorTest, NamesComeInPagesAndFromOneListing) {
   std::ranges::sort(keys);
   std::ranges::sort(seen);
   EXPECT_EQ(seen, keys);
-  // Three pages of the memory's, once.
+  // Three pages of the store, once.
   EXPECT_EQ(source_->lists() - lists, 3u);
 }
 
@@ -426,7 +426,7 @@ TEST_F(PeerDoorTest, WhatChangesSomethingIsTakenByTheProcessThatItWasSignedForAn
   EXPECT_EQ(status_of(kept), 204);
   restart();
   EXPECT_EQ(status_of(kept), 401);
-  // The client still knows the process from before, and signs anew.
+  // The client still has the old process id, and signs again.
   told = executor_.wait(worker_->tell(patient(), {.number = 0, .changes = {change}}));
   EXPECT_TRUE(told) << told.error().to_string();
 }
@@ -497,7 +497,7 @@ TEST_F(PeerDoorTest, WhoIsAskedByARingThatIsNotHereYetWaitsForIt) {
   });
   auto ensuring = std::async(
       std::launch::async, [&] { return executor_.wait(worker_->upkeep(patient(), upkeep)).reach; });
-  // A view without a new ring is none to go by.
+  // A view without a new ring does not end the wait.
   publish();
   EXPECT_EQ(reading.wait_for(milliseconds(20)), std::future_status::timeout);
   EXPECT_EQ(ensuring.wait_for(milliseconds(20)), std::future_status::timeout);

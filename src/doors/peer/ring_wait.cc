@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// There are few; with more, somebody makes them up.
+// Real epochs are few; more are made up by a client.
 constexpr size_t kNotWaitedForMax = 64;
 
 }  // namespace

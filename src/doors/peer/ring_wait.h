@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RingWait: has a worker that is asked by a ring which it does not know yet wait for that ring. By
-// the one that it knows it would not know who had the bytes before, and ask the store for them.
-// Thread-safe.
+// RingWait: makes a request with a newer ring epoch wait until this worker has that ring. With the
+// older ring it would not know the previous owner, and would read the store. Thread-safe.
 #pragma once
 
 #include <map>
@@ -14,21 +13,21 @@ namespace leat {
 
 struct RingWaitOptions {
   Clock::duration wait_max = std::chrono::seconds(1);
-  // Where nobody waits for what is asked for.
+  // For cache operations, where no reader waits.
   Clock::duration upkeep_wait_max = std::chrono::seconds(10);
-  // No request waits for a ring so soon after one has waited for it in vain: the worker may be cut
-  // off from the registry, and who asks is not.
+  // After a wait in vain, no request waits for that epoch during this time. The worker may be cut
+  // off from the registry while the sender is not.
   Clock::duration pause = std::chrono::minutes(1);
 };
 
 class RingWait {
  public:
-  // `map` must outlive it.
+  // `map` must outlive the object.
   explicit RingWait(ClusterMap& map, RingWaitOptions options = {}) : map_(map), options_(options) {}
 
-  // Whether neither of these would wait.
+  // Returns true if the functions below would not wait.
   bool knows(int64_t epoch) const;
-  // The newest view; its ring is of `epoch` or later where that came in time.
+  // Returns the newest view. Its ring has `epoch` or a later one, if that came in time.
   Task<ClusterViewPtr> view_of(Context context, int64_t epoch) {
     return wait_for(std::move(context), epoch, options_.wait_max);
   }
@@ -43,7 +42,7 @@ class RingWait {
   ClusterMap& map_;
   const RingWaitOptions options_;
   mutable std::mutex mutex_;                             // leaf
-  std::map<int64_t, Clock::time_point> not_waited_for_;  // until then
+  std::map<int64_t, Clock::time_point> not_waited_for_;  // no wait until then
 };
 
 }  // namespace leat

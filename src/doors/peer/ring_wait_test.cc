@@ -37,7 +37,7 @@ class RingWaitTest : public ::testing::Test {
     view.ring = Ring(epoch, {{worker_id(0), 1}});
     map_.set(view);
   }
-  // The epoch that is gone by.
+  // The epoch of the resulting view.
   int64_t epoch_for(RingWait& rings, int64_t asked, Context context = Context::background()) {
     return executor_.wait(rings.view_of(std::move(context), asked))->ring.epoch();
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServedDoor: a worker's door over real sockets, asked by PeerClient; beside it another worker that
-// is made up.
+// ServedDoor: a worker's server over real sockets with a PeerClient, and a second, fake worker.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -48,7 +47,7 @@ class ServedDoor : public ::testing::Test {
             [this](const std::string& at) { return at == "/unserved" ? nullptr : policy_; },
         .gone = [this](const std::string& mount,
                        const FileRefPtr& file) { gone_.push_back(mount + ":" + file->key); },
-        // By a clock that stands still, so that nothing cools down while readers are slow.
+        // A clock that stands still, so that no stripe cools down while readers are slow.
         .heat = {.hot_bytes_s = 16 * kMiB, .now = [now = Clock::now()] { return now; }},
         .rings = {.wait_max = std::chrono::minutes(1),
                   .upkeep_wait_max = std::chrono::minutes(1)}});
@@ -84,7 +83,7 @@ class ServedDoor : public ::testing::Test {
     server_.reset();
     serve(endpoint, "second process");
   }
-  // As a worker sends it that tells of a change.
+  // A change request as another worker sends it.
   HttpRequest signed_change(const std::string& instance) {
     HttpRequest request{.method = "POST", .path = "/peer/v1/changes"};
     request.body = encode_changes({.number = 0, .changes = {}});
@@ -137,7 +136,7 @@ class ServedDoor : public ::testing::Test {
         std::make_shared<const SecretSet>(SecretSet::parse(make_secret(), "test").value());
     return set;
   }
-  // Of one that takes no worker for dead because it is slow.
+  // Timeouts long enough that a slow worker never counts as dead.
   PeerClientOptions client_options(WorkerId to = kSelf) const {
     return {.address = server_->endpoint().to_string(),
             .worker = to,
@@ -164,7 +163,7 @@ class ServedDoor : public ::testing::Test {
     read.route.epoch = 7;
     return read;
   }
-  // What a read gives, as text; the worker's words where it gives none.
+  // Reads into `text`; returns the worker's reply.
   PeerReply<void> read(PeerClient& peer, PeerRead request, std::string* text) {
     text->resize(request.range.size);
     return executor_.wait(
@@ -189,10 +188,10 @@ class ServedDoor : public ::testing::Test {
   std::shared_ptr<const Policy> policy_;
   ChangeLog changes_{{.mounts = [] { return std::vector<std::string>{"/train"}; }}};
   PeerChanges told_;
-  std::vector<std::string> gone_;  // versions that reads found gone
+  std::vector<std::string> gone_;  // versions that reads found missing
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
-  // What the other worker has, if it is asked.
+  // The other worker's store.
   std::shared_ptr<MemorySource> others_ = std::make_shared<MemorySource>();
   std::shared_ptr<MadePeer> other_ = std::make_shared<MadePeer>(kOther, others_, map_);
   PeerTable peers_{[this](const WorkerInfo& info) {
@@ -204,7 +203,7 @@ class ServedDoor : public ::testing::Test {
   std::unique_ptr<VerifyRuns> verify_runs_;
   std::shared_ptr<OwnPeer> own_;
   std::atomic<bool> follows_ = true;
-  Clock::duration poll_time_ = std::chrono::hours(1);  // of the doors that are made from now on
+  Clock::duration poll_time_ = std::chrono::hours(1);  // of servers created later
   AnswerRoomOptions answers_{};
   std::unique_ptr<RequestVerifier> verifier_;
   std::unique_ptr<PeerDoor> door_;

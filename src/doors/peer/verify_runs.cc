@@ -7,13 +7,13 @@ namespace leat {
 namespace {
 
 constexpr Clock::duration kMoment = std::chrono::seconds(2);
-// A job that is asked about by nobody has ended, or its leader has.
+// Without requests the job or its leader has ended.
 constexpr Clock::duration kForgotten = std::chrono::minutes(1);
-constexpr size_t kRunsMax = 16;  // remembered
+constexpr size_t kRunsMax = 16;  // kept in memory
 
 }  // namespace
 
-// `begun` stays empty for one that is there already.
+// `begun` stays empty if the run exists.
 Result<VerifyRuns::RunPtr> VerifyRuns::run_of(uint64_t job, std::optional<Activity::Token>* begun) {
   std::lock_guard lock(mutex_);
   if (auto found = runs_.find(job); found != runs_.end()) return found->second;
@@ -49,7 +49,7 @@ Task<Result<UpkeepVerify>> VerifyRuns::look(Context context, uint64_t job) {
     std::lock_guard lock((*run)->mutex);
     (*run)->asked = Clock::now();
   }
-  // Not ended yet is no failure.
+  // A timeout only means that it has not ended.
   auto ended = co_await (*run)->ended->wait(context.with_timeout(kMoment), "a look at the cache");
   static_cast<void>(ended);
   std::lock_guard lock((*run)->mutex);

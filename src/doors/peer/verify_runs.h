@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VerifyRuns: this worker's looks at all that its cache holds, one for each job that asks for one.
-// Thread-safe.
+// VerifyRuns: verifications of this worker's whole cache, one for each requesting job. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +19,12 @@ namespace leat {
 
 class VerifyRuns {
  public:
-  // Both must outlive it, and stop() must have ended before it goes.
+  // Both must outlive the object; stop() must have ended before destruction.
   VerifyRuns(CacheTarget& target, Executor& executor) : target_(target), executor_(executor) {}
 
-  // Begins the job's look, or, where it has begun, waits a moment for its end; says how far it is.
-  // One that nobody asked about for a minute is ended. kBusy while others are under way.
+  // Starts the job's verification, or waits a moment for the end of a running one; returns its
+  // progress. A run without a request for a minute is ended. Returns kBusy while other runs are in
+  // progress.
   Task<Result<UpkeepVerify>> look(Context context, uint64_t job);
   Task<> stop();
 

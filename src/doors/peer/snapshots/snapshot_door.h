@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotDoor: a worker's snapshots over HTTP (docs/formats/peer-protocol.md). Private to this
-// room.
+// SnapshotDoor: HTTP routes of a worker's snapshots (docs/formats/peer-protocol.md). Private to
+// this module.
 #pragma once
 
 #include <functional>
@@ -14,16 +14,16 @@
 namespace leat {
 
 struct SnapshotDoorParts {
-  SnapshotKeeper* keeper = nullptr;  // null: this worker has none
+  SnapshotKeeper* keeper = nullptr;  // null: no snapshots here
   ClusterMap& map;
-  // What is answered in place of anything else to who is not believed, else who asks.
+  // Returns the refusal of an unauthenticated request; else sets the principal.
   std::function<std::optional<HttpResponse>(const HttpRequest&, PrincipalPtr*)> refusal;
   std::function<std::optional<HttpResponse>(const HttpRequest&)> worker_only;
 };
 
 class SnapshotDoor {
  public:
-  // All of `parts` must outlive it, and it the servers that use its router.
+  // All of `parts` must outlive the object; the object must outlive servers that use its router.
   explicit SnapshotDoor(SnapshotDoorParts parts) : parts_(std::move(parts)) {}
 
   void add_to(HttpRouter& router);

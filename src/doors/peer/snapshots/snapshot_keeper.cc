@@ -30,13 +30,13 @@ Counter built_total("leat_peer_snapshots_built_total",
                     "Snapshots of the cluster that this worker made", "", Stability::kExperimental);
 
 constexpr Clock::duration kMoment = std::chrono::seconds(2);
-// One that nobody asks about any more ends.
+// A build without requests ends.
 constexpr Clock::duration kForgotten = std::chrono::minutes(1);
-// A file may be here before its record is in the registry.
+// A file may arrive before its record is in the registry.
 constexpr Clock::duration kRecordComes = std::chrono::minutes(10);
-// Directories that are listed at once, by their owners.
+// Directories listed concurrently, by their owners.
 constexpr unsigned kDirectoriesMax = 64;
-constexpr size_t kBuildsMax = 16;  // remembered
+constexpr size_t kBuildsMax = 16;  // kept in memory
 
 using Records = std::vector<std::pair<SharedSnapshot, RegistryRevision>>;
 
@@ -88,7 +88,7 @@ class SnapshotKeeperImpl : public SnapshotKeeper {
  private:
   struct Build {
     std::mutex mutex;             // leaf
-    std::set<std::string> asked;  // the runs that it answers
+    std::set<std::string> asked;  // runs that get this build's result
     Clock::time_point asked_at{};
     SnapshotBuild so_far;
     std::stop_source stopping;
@@ -108,7 +108,7 @@ class SnapshotKeeperImpl : public SnapshotKeeper {
   Task<> look_after(Activity::Token token);
   void note_state(const RegistryView& view);
   Task<> look(Context context, const Records& records);
-  // Whether its record has been in the registry and is there no more, or has not come there.
+  // Returns true if its record left the registry, or never arrived there.
   bool is_over(const SnapshotShelf::Held& held);
   Task<> give_up();
 
@@ -120,10 +120,10 @@ class SnapshotKeeperImpl : public SnapshotKeeper {
   Activity activity_;
   std::stop_source stopping_;
   Semaphore fetching_{1};
-  std::set<Id128> verified_;                // of look_after() alone
+  std::set<Id128> verified_;                // used by look_after() only
   std::mutex mutex_;                        // before a build's
   std::map<std::string, BuildPtr> builds_;  // by name
-  // Whose record is in the registry, and was.
+  // Snapshots with a record in the registry now, and at any time.
   std::set<Id128> there_, seen_;
 };
 
@@ -147,7 +147,7 @@ Task<Result<Records>> SnapshotKeeperImpl::records(Context context) const {
   co_return records_of(*view);
 }
 
-// Without the registry: what was known of it, and what is here.
+// If the registry does not respond, uses the mirror and the local files.
 Task<PeerReply<std::vector<SharedSnapshot>>> SnapshotKeeperImpl::list(Context context) {
   const ClusterViewPtr view = parts_.map.view();
   Result<Records> all = co_await records(context.with_timeout(kMoment));
@@ -195,7 +195,7 @@ Task<PeerReply<std::string>> SnapshotKeeperImpl::read(Context, Id128 id, ByteRan
 
 // --- making one ----------------------------------------------------------------------------------
 
-// `begun` stays empty for one that is under way, or has answered that run already.
+// `begun` stays empty if the build is running, or has already answered that run.
 Result<SnapshotKeeperImpl::BuildPtr> SnapshotKeeperImpl::build_of(
     const SnapshotOrder& order, std::optional<Activity::Token>* begun) {
   std::lock_guard lock(mutex_);
@@ -240,7 +240,7 @@ Task<PeerReply<SnapshotBuild>> SnapshotKeeperImpl::build(Context context, Snapsh
   Result<BuildPtr> build = build_of(order, &begun);
   if (!build) co_return answered<SnapshotBuild>(Error(build.error()), *view);
   if (begun) executor_.spawn(run(*std::move(begun), *build, std::move(order)));
-  // Not ended yet is no failure.
+  // A timeout only means that it has not ended.
   auto waited = co_await (*build)->ended->wait(context.with_timeout(kMoment), "a snapshot");
   static_cast<void>(waited);
   SnapshotBuild now;
@@ -307,7 +307,7 @@ Task<Result<SharedSnapshot>> SnapshotKeeperImpl::make(Context context, BuildPtr 
                   fmt::format("the snapshot '{}' was removed while it was made", order.name));
 }
 
-// Onto the shelf. Names come from their owners, as a client gets them.
+// Writes the snapshot onto the shelf. Names come from their owners, as for a client.
 Task<Result<SharedSnapshot>> SnapshotKeeperImpl::write(Context context, BuildPtr build,
                                                        SnapshotOrder order, ClusterMount mount) {
   const std::string cluster = parts_.map.view()->cluster;
@@ -348,7 +348,7 @@ Task<Result<SharedSnapshot>> SnapshotKeeperImpl::write(Context context, BuildPtr
   co_return co_await executor_.blocking(std::move(keep));
 }
 
-// To so many others as there are to be; fewer where they are not there.
+// Copies to the required number of other workers, or as many as are present.
 Task<> SnapshotKeeperImpl::copy(Context context, SharedSnapshot snapshot) {
   const ClusterViewPtr view = parts_.map.view();
   size_t copies = 1;
@@ -432,7 +432,7 @@ Task<> SnapshotKeeperImpl::look(Context context, const Records& records) {
   }
 }
 
-// Of each state, also of one that did not last until the next look.
+// Called for each state, including those shorter than a check interval.
 void SnapshotKeeperImpl::note_state(const RegistryView& view) {
   std::set<Id128> there;
   for (const auto& [record, changed] : records_of(view)) there.insert(record.id);
@@ -441,7 +441,7 @@ void SnapshotKeeperImpl::note_state(const RegistryView& view) {
   there_ = std::move(there);
 }
 
-// By the newest state, not by the one that a look began with: a record may have come since.
+// Uses the newest state, not the one at the start of the check: a record may have arrived since.
 bool SnapshotKeeperImpl::is_over(const SnapshotShelf::Held& held) {
   const Id128 id = held.record.id;
   std::lock_guard lock(mutex_);

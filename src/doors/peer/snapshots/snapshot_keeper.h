@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotKeeper: this worker's part in the cluster's snapshots: it makes those that it is the
-// first candidate for, once for all who ask, and holds copies of those that it is one of the first
-// three for, so that a snapshot outlives who made it. Thread-safe.
+// SnapshotKeeper: this worker's part in the cluster's snapshots. As first candidate it builds a
+// snapshot, once for all clients. As one of the first three it holds a copy, so that a snapshot
+// survives its builder. Thread-safe.
 //
-// A snapshot that is made again is another one, since the store has gone on meanwhile: that is why
-// copies are held, and what is lost is not rebuilt. It is there, under its name, from the moment on
-// that its record is in the registry, which is after the copies. Two workers that both take
-// themselves for the first candidate may both make one: the second to write the record finds that
-// of the first, and gives that as its answer.
+// A rebuilt snapshot differs, because the store has changed meanwhile. So copies are held, and a
+// lost snapshot is not rebuilt. A snapshot exists under its name once its record is in the
+// registry, which is written after the copies. Two workers that both consider themselves the first
+// candidate may both build one. The second to write the record finds the first one's and returns
+// that.
 #pragma once
 
 #include <memory>
@@ -29,16 +29,17 @@ struct SnapshotKeeperParts {
   const PeerTable& peers;
   std::string directory{};  // of the files
   size_t copies = 3;
-  // Between looks at what is to be held and what is not any more.
+  // Interval of the checks for missing copies and removed snapshots.
   Clock::duration looked_at = std::chrono::seconds(10);
 };
 
 class SnapshotKeeper : public SnapshotPeer {
  public:
-  // All of `parts` and `executor` outlive it, and stop() must have ended before it goes. Blocks.
+  // All of `parts` and `executor` must outlive the object; stop() must have ended before
+  // destruction. Blocks.
   static std::unique_ptr<SnapshotKeeper> start(SnapshotKeeperParts parts, Executor& executor);
 
-  // What is here, for who sends it by the kernel.
+  // Returns a file held here, for sendfile.
   virtual std::optional<SnapshotShelf::Held> held(const Id128& id) const = 0;
   virtual Task<> stop() = 0;
 };

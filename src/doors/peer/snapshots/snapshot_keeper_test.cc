@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster's snapshots: who makes them, who holds them, and what becomes of them when workers die,
-// disks lie and everybody starts anew.
+// A cluster's snapshots: builders, holders, and recovery after worker crashes, corrupt disks and a
+// restart of all.
 #include "doors/peer/snapshots/snapshot_keeper.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// A worker that has names, and a keeper.
+// A worker with names and a keeper.
 class KeepingPeer : public MadePeer {
  public:
   using MadePeer::MadePeer;
@@ -65,7 +65,7 @@ class SnapshotKeeperTest : public ::testing::Test {
     for (const auto& [id, peer] : peers_) start(id);
   }
   ~SnapshotKeeperTest() override {
-    // Each asks others until it has ended.
+    // Each sends requests to others until it has ended.
     for (const auto& [id, peer] : peers_) {
       if (peer->keeper != nullptr) executor_.wait(peer->keeper->stop());
     }
@@ -137,7 +137,7 @@ TEST_F(SnapshotKeeperTest, IsMadeOnceForAllWhoAsk) {
     for (auto& one : made) clients.emplace_back([&] { one = build("monday"); });
   }
   ASSERT_TRUE(made[0]) << made[0].error().to_string();
-  // Whoever comes after its end asks for another one; here all came before it, or got it.
+  // A request after the build's end starts another build; here all came before, or got its result.
   std::set<Id128> ids;
   for (const auto& one : made) {
     ASSERT_TRUE(one) << one.error().to_string();
@@ -151,7 +151,7 @@ TEST_F(SnapshotKeeperTest, IsMadeOnceForAllWhoAsk) {
   ASSERT_TRUE(all);
   ASSERT_EQ(all->size(), 1u);
   EXPECT_EQ(holders(all->front().id).size(), 3u);
-  // The same file for all.
+  // All clients get the same file.
   const uint64_t listed = store_->lists();
   ASSERT_TRUE(fetch(all->front()));
   const auto snapshot = Snapshot::open(fetched());
@@ -174,7 +174,7 @@ TEST_F(SnapshotKeeperTest, OutlivesWhoMadeItAndAllButOneOfItsHolders) {
   }
   fs::remove(fetched());
   ASSERT_TRUE(fetch(made));
-  // Without any of them it is not to be had, and says so.
+  // Without any holder the fetch fails with a message.
   peers_[there[2]]->up = false;
   fs::remove(fetched());
   const Result<> gone = fetch(made);
@@ -204,7 +204,7 @@ TEST_F(SnapshotKeeperTest, ADamagedFileIsFoundAndTakenFromAnother) {
   const Result<> other = fetch(made);
   ASSERT_TRUE(other) << other.error().to_string();
   EXPECT_TRUE(Snapshot::open(fetched()));
-  // Whoever starts looks at what he has, and gets it from others.
+  // A starting worker checks its files, and fetches bad ones from others.
   end(first[0]);
   start(first[0]);
   EXPECT_TRUE(wait_until([&] {
@@ -213,7 +213,7 @@ TEST_F(SnapshotKeeperTest, ADamagedFileIsFoundAndTakenFromAnother) {
     const auto sum = sum_of(*held->file, "it");
     return sum && sum->crc == made.crc;
   }));
-  // None of them looks any more, and so gets what is whole from one that is not damaged yet.
+  // No worker checks from here on, so none repairs its file from an undamaged one.
   for (const WorkerId& id : first) {
     end(id);
     start(id, std::chrono::hours(1));
@@ -229,7 +229,7 @@ TEST_F(SnapshotKeeperTest, ADamagedFileIsFoundAndTakenFromAnother) {
 TEST_F(SnapshotKeeperTest, WhoJoinsTheFirstThreeGetsACopyAndARemovedOneGoes) {
   const SharedSnapshot made = build("monday").value();
   const auto first = map_.view()->ring.candidates(snapshot_place("monday"), kWorkers);
-  // Without the first two the next two are among the first three.
+  // Without the first two, the next two are among the first three.
   std::vector<RingMember> members;
   for (size_t i = 2; i < kWorkers; ++i) members.push_back({first[i], 1});
   view_.ring = Ring(2, members);
@@ -253,7 +253,7 @@ TEST_F(SnapshotKeeperTest, OneOfANameTakesThePlaceOfAnother) {
   EXPECT_EQ(executor_.wait(shared_.find(patient(), "monday")).value(), two);
   EXPECT_TRUE(wait_until([&] { return holders(one.id).empty(); }));
   EXPECT_EQ(holders(two.id).size(), 3u);
-  // Not by who may not.
+  // Not by a client without permission.
   const WorkerId maker = map_.view()->ring.owner(snapshot_place("monday"));
   SnapshotOrder order{.name = "monday", .folder = "train/", .run = "r", .may_replace = false};
   const auto refused = executor_.wait(peers_[maker]->keeper->build(patient(), order, {.epoch = 1}));
@@ -261,7 +261,7 @@ TEST_F(SnapshotKeeperTest, OneOfANameTakesThePlaceOfAnother) {
   EXPECT_EQ(refused.result.error().code(), StatusCode::kExists);
 }
 
-// As two workers do that do not see each other.
+// Simulates two workers that do not see each other.
 TEST_F(SnapshotKeeperTest, OfTwoThatMakeItAtOnceOneIsIt) {
   const auto first = map_.view()->ring.candidates(snapshot_place("monday"), 2);
   std::vector<Result<SharedSnapshot>> made(2, error(StatusCode::kInternal, "not asked"));

@@ -27,7 +27,7 @@ Result<File> open_file(const std::string& path) {
   return file;
 }
 
-// Bytes from `offset` on, as many as there are.
+// Reads up to `size` bytes from `offset`; fewer at the end of the file.
 Result<size_t> read_at(int fd, char* into, size_t size, uint64_t offset) {
   size_t got = 0;
   while (got < size) {
@@ -40,7 +40,7 @@ Result<size_t> read_at(int fd, char* into, size_t size, uint64_t offset) {
   return got;
 }
 
-// There as a whole or not at all.
+// Replaces the file atomically.
 Result<> write_record(const std::string& path, const std::string& text) {
   const std::string partial = path + ".partial";
   std::ofstream out(partial, std::ios::binary | std::ios::trunc);
@@ -78,7 +78,7 @@ SnapshotShelf::SnapshotShelf(std::string directory) : directory_(std::move(direc
       Result<> taken = record ? take_in(*record) : Result<>(Error(record.error()));
       if (!taken) log::warning("{} is left alone: {}", path.string(), taken.error().to_string());
     } else if (path.extension() != ".snapshot") {
-      // Of a build or a copy that had not ended.
+      // Remains of an unfinished build or copy.
       std::error_code ignored;
       fs::remove(path, ignored);
     }
@@ -113,7 +113,7 @@ Result<std::string> SnapshotShelf::place_for(const std::string& word) const {
 }
 
 Result<> SnapshotShelf::keep(const SharedSnapshot& record, const std::string& path) {
-  // The record comes last: a file without one is nothing.
+  // The record comes last: a file without a record does not count.
   if (::rename(path.c_str(), file_of(record.id).c_str()) != 0) {
     return error(status_from_errno(errno, "rename to " + file_of(record.id)));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotShelf: the files of a cluster's snapshots that this worker holds, ID.snapshot, and beside
-// each its record, ID.json, so that they are found again without the registry. Thread-safe.
+// SnapshotShelf: the snapshot files held by this worker, ID.snapshot, each with its record,
+// ID.json, so that they are found again without the registry. Thread-safe.
 #pragma once
 
 #include <map>
@@ -21,22 +21,22 @@ class SnapshotShelf {
   struct Held {
     SharedSnapshot record{};
     std::shared_ptr<const File> file{};
-    Clock::time_point since{};  // that it is here, in this process's time
+    Clock::time_point since{};  // time of arrival, by this process's clock
   };
 
-  // All of this blocks. Takes in what is in the directory, which need not be there.
+  // The functions up to remove() block. The constructor reads the directory, which may be missing.
   explicit SnapshotShelf(std::string directory);
 
-  // Where a file is to be written before it is kept; the directory is there then.
+  // Returns a path for a new file before keep(); creates the directory.
   Result<std::string> place_for(const std::string& word) const;
-  // The file at `path` is the shelf's from then on.
+  // Takes ownership of the file at `path`.
   Result<> keep(const SharedSnapshot& record, const std::string& path);
-  // Reads all of it: kCorrupt, and it is gone, where it is not what its record says.
+  // Reads the whole file; removes it and returns kCorrupt if it differs from its record.
   Result<> verify(const Id128& id);
-  // Who reads it goes on.
+  // Open readers continue.
   void remove(const Id128& id);
 
-  // These do not.
+  // These do not block.
   std::optional<Held> find(const Id128& id) const;
   std::vector<Held> all() const;
 
@@ -52,7 +52,7 @@ class SnapshotShelf {
   std::map<Id128, Held> held_;
 };
 
-// Of a file, and how large it is. Blocks.
+// Size and checksum of a file. Blocks.
 struct FileSum {
   uint64_t bytes = 0;
   uint32_t crc = 0;
