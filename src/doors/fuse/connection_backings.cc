@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-// linux/fuse.h of 6.9, which Debian 12's headers do not have yet.
+// linux/fuse.h of 6.9; Debian 12's headers lack it.
 struct BackingMap {
   int32_t fd;
   uint32_t flags;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ConnectionBackings: the backing files of one FUSE connection, by the kernel's ioctls. Thread-safe
-// once connected.
+// after connect().
 #pragma once
 
 #include "doors/fuse/open_files.h"
@@ -9,7 +9,7 @@ namespace leat {
 
 class ConnectionBackings : public BackingRegister {
  public:
-  // `fd` of /dev/fuse; stays the caller's. Before the first add().
+  // `fd` of /dev/fuse is owned by the caller. Must be called before the first add().
   void connect(int fd) { fd_ = fd; }
 
   Result<int> add(int fd) override;

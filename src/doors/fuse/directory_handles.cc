@@ -11,11 +11,11 @@ constexpr uint32_t kDirectoryRecordKind = 2;  // 1 is a node's (vfs/node_record.
 
 }  // namespace
 
-// Two places, so that one is whole while the other is written: a reader whose answer was lost comes
-// again with the offset before.
+// Two places, so that one is whole while the other is written. A reader with a lost answer repeats
+// the previous offset.
 struct DirectoryRecord {
   uint32_t kind;
-  uint32_t newest;  // of the places
+  uint32_t newest;  // index of the newest place
   uint64_t handle;
   uint64_t node;
   struct Place {
@@ -98,7 +98,7 @@ std::shared_ptr<DirectoryHandle> DirectoryHandles::find(uint64_t handle) const {
 }
 
 void DirectoryHandles::remove(uint64_t handle) {
-  std::shared_ptr<DirectoryHandle> gone;  // its record and its listing: not under the lock
+  std::shared_ptr<DirectoryHandle> gone;  // its record and listing are freed without the lock
   std::lock_guard lock(mutex_);
   auto found = handles_.find(handle);
   if (found == handles_.end()) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DirectoryHandles: what the kernel's handles of open directories stand for. Owns them, because a
-// connection that is aborted never releases its handles. For a successor it keeps of each handle
-// where its reader has got to, by name, since another listing has other positions. Thread-safe.
+// DirectoryHandles: maps the kernel's directory handles to open directories. Owns them, because an
+// aborted connection never releases its handles. For a successor it keeps each reader's position by
+// name, since another listing has other positions. Thread-safe.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace leat {
 
-// A longer name would make the kernel refuse the whole directory (FUSE_NAME_MAX).
+// With a longer name the kernel would refuse the whole directory (FUSE_NAME_MAX).
 inline constexpr size_t kNameBytesMax = 1024;
 
 struct DirectoryRecord;
@@ -32,20 +32,20 @@ class DirectoryHandle {
   DirectoryHandle(const DirectoryHandle&) = delete;
 
   NodeId node() const { return node_; }
-  // Null in a successor until it was opened again.
+  // Null in a successor until the directory is reopened.
   std::shared_ptr<OpenDirectory> directory() const;
-  // Of several, the first stays while it is the newest.
+  // Keeps the present directory while it is the newest; returns the one in use.
   std::shared_ptr<OpenDirectory> set_directory(std::shared_ptr<OpenDirectory> directory);
 
-  // `next` is about to be given to the reader as the offset after `name`.
+  // Call before `next` is given to the reader as the offset after `name`.
   void note_progress(uint64_t next, std::string_view name);
-  // Its reader has an answer of this process.
+  // The reader has received an answer of this process.
   void forget_resumed();
-  // In a successor: the name after which a reader at `offset` goes on, once it was told of it by a
-  // predecessor. Nothing for an offset of this process's own.
+  // In a successor: returns the name after which a reader at `offset` continues, if a predecessor
+  // gave out that offset. Returns nothing for an offset of this process.
   std::optional<std::string> resume_after(uint64_t offset) const;
 
-  // How many names were given with attributes.
+  // Number of names returned with attributes.
   std::atomic<uint64_t> described = 0;
 
  private:
@@ -58,28 +58,28 @@ class DirectoryHandle {
 
   const NodeId node_;
   SharedRecords* const records_;
-  DirectoryRecord* const record_;  // null: nothing is kept
+  DirectoryRecord* const record_;  // null: nothing is recorded
   mutable std::mutex mutex_;       // leaf
   std::shared_ptr<OpenDirectory> directory_;
-  std::array<std::optional<Place>, 2> resumed_;  // in a successor, until it has given out its own
+  std::array<std::optional<Place>, 2> resumed_;  // in a successor, until its own first offset
 };
 
 class DirectoryHandles {
  public:
   explicit DirectoryHandles(SharedRecords* records);
 
-  // The handle for the kernel.
+  // Returns the handle for the kernel.
   uint64_t add(std::shared_ptr<OpenDirectory> directory);
-  // Null for one that is not there.
+  // Returns null for an unknown handle.
   std::shared_ptr<DirectoryHandle> find(uint64_t handle) const;
   void remove(uint64_t handle);
-  // What a predecessor kept, before any request.
+  // Restores a predecessor's handles; call before any request.
   void take_over();
 
  private:
   SharedRecords* const records_;
   mutable std::mutex mutex_;  // leaf
-  // Never one of an earlier process of this boot: a handle may still come from there.
+  // Never repeats one of an earlier process of this boot, because such a handle may still arrive.
   uint64_t next_;
   std::unordered_map<uint64_t, std::shared_ptr<DirectoryHandle>> handles_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door's parts that need no kernel.
+// Parts of the FUSE server that need no kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 
-// A kernel that takes a name only when it is let.
+// A fake kernel that takes a name only when allowed.
 class SlowKernel {
  public:
   InvalidationThread::Kernel face() {
@@ -100,7 +100,7 @@ TEST(InvalidationThread, APatientOneWaitsForRoomAndIsNotLostWhenAllNamesAreForgo
     thread.push(patient_belief("p2"));
     thread.push(patient_belief("p3"));
   });
-  thread.push({1, "c", 3});  // one too many: the names give way, what is said of belief stays
+  thread.push({1, "c", 3});  // one too many: plain names are dropped, `only_belief` ones stay
   kernel.let(100);
   waiting.join();
   kernel.await_told(5);
@@ -116,7 +116,7 @@ TEST(InvalidationThread, APatientOneGoesOnWhenTheNamesBeforeItGaveWay) {
   thread.push(patient_name("a"));
   thread.push(patient_name("b"));
   std::thread waiting([&] { thread.push(patient_name("c")); });
-  thread.push({1, "impatient", 3});  // all become one, so there is room, though nothing was told
+  thread.push({1, "impatient", 3});  // all become one, so there is room, though nothing was sent
   kernel.let(100);
   waiting.join();
   EXPECT_TRUE(thread.flush());

@@ -17,7 +17,7 @@ struct Server {
   uint64_t start_ticks;
 };
 
-// Free where `unique` is 0. Written by one thread, read by a successor.
+// Free if `unique` is 0. Written by one thread, read by a successor.
 struct Slot {
   uint64_t unique;
   uint64_t node;
@@ -27,7 +27,7 @@ struct Slot {
 
 namespace {
 
-// More threads than answer requests; one that finds none free goes without.
+// More than the number of request threads; if none is free, the request is not recorded.
 constexpr size_t kSlots = 128;
 constexpr size_t kRequestBytesMax = 256;
 constexpr size_t kServers = 4;
@@ -40,7 +40,7 @@ std::atomic_ref<T> atomic(T& word) {
 }  // namespace
 
 struct DoorRecords::Head {
-  uint32_t agreed;  // 1: what follows is whole
+  uint32_t agreed;  // 1: the fields below are complete
   uint32_t request_bytes;
   uint64_t features;
   uint32_t request_bytes_max;
@@ -110,8 +110,8 @@ DoorRecords::Doing::Doing(DoorRecords& all, uint64_t unique, Deed deed, NodeId n
   for (size_t i = 0; i < kSlots; ++i) {
     Slot& slot = head.slots[(begin + i) % kSlots];
     uint64_t free = 0;
-    // The node and the deed are written before anything is done, and by nobody else meanwhile; a
-    // successor that meets the number without them undoes nothing.
+    // Node and operation are written before the work begins, and by no other thread. A successor
+    // that finds the number without them undoes nothing.
     if (!atomic(slot.unique).compare_exchange_strong(free, original_unique(unique))) continue;
     atomic(slot.node).store(node, std::memory_order_relaxed);
     atomic(slot.backing).store(backing, std::memory_order_relaxed);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DoorRecords: what a door keeps for its successor beside the nodes (runtime/shared_records.h):
-// what was agreed with the kernel, and what is being answered this moment. A request that a killed
-// process had not answered comes again; what it had done for it is then taken back first, so that
-// counts stay exact. Format: docs/formats/connection.md. Thread-safe.
+// DoorRecords: state for a successor besides nodes (runtime/shared_records.h): the INIT parameters
+// and the requests in flight. A killed process's unanswered requests are resent. Its work on them
+// is undone first, so that counts stay exact. Format: docs/formats/connection.md. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -23,36 +22,36 @@ namespace leat {
 
 class DoorRecords {
  public:
-  // `records` may be null: nothing is kept. It outlives this.
+  // `records` may be null: then nothing is kept. Must outlive the object.
   explicit DoorRecords(SharedRecords* records) : records_(records) {}
 
   bool kept() const { return records_ != nullptr; }
   SharedRecords* records() const { return records_; }
 
-  // What the kernel said first, and what was made of it.
+  // The kernel's INIT request and its result.
   struct Agreement {
     std::vector<std::byte> request{};  // the INIT request, header included
-    uint64_t features = 0;             // FUSE_CAP_… of libfuse, those in use
+    uint64_t features = 0;             // libfuse's FUSE_CAP_… in use
     uint32_t request_bytes_max = 0;
-    bool resends = false;  // the kernel can send a successor what was not answered
+    bool resends = false;  // the kernel can resend unanswered requests to a successor
   };
-  // Noted by the first door of a connection; kUnsupported where it does not fit.
+  // Called by the first server of a connection; kUnsupported if it does not fit.
   Result<> note_agreement(const Agreement& agreement);
-  // Nothing where there was none yet.
+  // Returns nothing before the first INIT.
   std::optional<Agreement> agreement() const;
 
-  // This process serves the connection from now on; the last that did before, of whom some may not
-  // have ended yet.
+  // Registers this process as the connection's server. Returns the latest previous servers, some of
+  // which may not have ended yet.
   std::vector<ProcessMark> exchange_server(const ProcessMark& server);
 
-  // The newest number that the kernel gave for a backing file, as far as it was noted.
+  // The kernel's latest backing id, as far as it was recorded.
   void note_backing(int32_t id);
   int32_t newest_backing() const;
 
   enum class Deed : uint32_t { kNone = 0, kLookup = 1, kOpen = 2, kRelease = 3 };
-  // As long as it lives, what `unique` asks for is done or being done, and not answered. Made after
-  // a count went up and before it goes down: whoever is killed in between leaves one too many,
-  // which costs memory, and never one too few. `backing`: a number that a release gives back.
+  // Marks the work for request `unique` as unanswered during its lifetime. Create it after a count
+  // went up and before it goes down. A process killed in between leaves a count one too high, which
+  // costs memory, and never one too low. `backing` is an id that a release returns.
   class Doing {
    public:
     Doing(DoorRecords& all, uint64_t unique, Deed deed, NodeId node, int32_t backing = 0);
@@ -68,14 +67,13 @@ class DoorRecords {
     NodeId node = 0;
     int32_t backing = 0;
   };
-  // At the beginning of a successor: takes what a predecessor was doing out of the records, and
-  // tells it.
+  // In a starting successor: removes and returns the predecessor's unanswered work.
   std::vector<Done> collect_unanswered();
-  // While it is on, a release that comes twice is carried out once.
+  // While on, a repeated release is executed only once.
   void watch_releases(bool on);
-  // Whether this one is to be carried out.
+  // Returns true if this release must be executed.
   bool release_once(uint64_t unique);
-  // What had been done for this request, which came again; once.
+  // Returns the work already done for this resent request; once.
   std::optional<Done> take_unanswered(uint64_t unique);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DoorState: what the handlers of one door's requests share. Handlers are plain functions of
-// libfuse; they find it by their request.
+// DoorState: state shared by the request handlers of one FUSE server. Handlers are plain functions
+// of libfuse; they get it from their request.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ struct DoorState {
   DoorRecords records{options.records};
   WaitingRequests waiting;
 
-  // What a predecessor agreed on, whose connection this is.
+  // INIT parameters of the predecessor on this connection.
   const std::optional<DoorRecords::Agreement> taken_over =
       options.connection >= 0 ? records.agreement() : std::nullopt;
 
@@ -54,7 +54,7 @@ struct DoorState {
   bool no_open = false;
   mutable std::mutex features_mutex;
   FuseFeatures features;
-  uint64_t wanted = 0;  // FUSE_CAP_… that were agreed on
+  uint64_t wanted = 0;  // the agreed FUSE_CAP_…
 };
 
 }  // namespace leat

@@ -21,7 +21,7 @@ int to_errno(StatusCode code) {
       return EACCES;
     case StatusCode::kReadOnly:
       return EROFS;
-    // The kernel looks the name up anew and opens what is there now.
+    // The kernel looks the name up again and opens the present version.
     case StatusCode::kChanged:
       return ESTALE;
     case StatusCode::kCancelled:
@@ -34,8 +34,7 @@ int to_errno(StatusCode code) {
       return EOPNOTSUPP;
     case StatusCode::kBusy:
       return EBUSY;
-    // Programs do not expect EAGAIN from a file; these were retried below for as long as it made
-    // sense.
+    // Programs do not expect EAGAIN from a file; lower layers have already retried these errors.
     case StatusCode::kUnavailable:
     case StatusCode::kThrottled:
     case StatusCode::kCorrupt:

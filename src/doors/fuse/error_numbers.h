@@ -6,11 +6,11 @@
 
 namespace leat {
 
-// The errno that a program sees for a failed operation on the folder.
+// Returns the errno that a program sees.
 int to_errno(StatusCode code);
 
-// Whether the failure is the environment's and someone should look at it: store, cache, rights. The
-// others are ordinary answers (no such file, read-only, interrupted, another version now).
+// Returns true if the failure is in the environment (store, cache, rights) and needs attention.
+// Others are ordinary answers: no such file, read-only, interrupted, version changed.
 bool worth_logging(StatusCode code);
 
 }  // namespace leat

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FuseFeature: what of the kernel's FUSE a door uses where it is offered, and goes without where it
-// is not. Each can be left out, so that the way without it is tried on a kernel that has it.
+// FuseFeature: kernel FUSE features that the server uses if offered. Each can be disabled, so that
+// the path without it is testable on a kernel that has it.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +14,33 @@ namespace leat {
 
 enum class FuseFeature : uint8_t {
   kReaddirplus,
-  kParallelDirectories,  // operations on one directory side by side
-  kAsyncRead,            // several READs of one file at a time
-  kLargeRequests,        // of 1 MiB; else 128 KiB
-  kKeptListings,         // the kernel keeps what it read of a directory
-  kReadAhead,            // as the folder wants it; else the kernel's 128 KiB
-  kNoOpen,               // opens and releases are not told
-  kNoFlush,              // since 5.16, as all that follows is of a newer one than 5.15
-  kExpire,               // a name can be doubted without forgetting it
+  kParallelDirectories,  // Concurrent operations on one directory.
+  kAsyncRead,            // Several READs of one file at a time.
+  kLargeRequests,        // Of 1 MiB; otherwise 128 KiB.
+  kKeptListings,         // The kernel caches directory listings.
+  kReadAhead,            // As configured; otherwise the kernel's 128 KiB.
+  kNoOpen,               // The kernel sends neither OPEN nor RELEASE.
+  kNoFlush,              // Since 5.16; all that follow need a kernel newer than 5.15.
+  kExpire,               // A name can be expired without being forgotten.
   kPassthrough,
-  kResend,  // a successor is asked again
+  kResend,  // unanswered requests are resent to a successor
   kIoUring,
   kRequestTimeout,
-  kEpochs,  // all names can be forgotten at once
+  kEpochs,  // all names can be invalidated at once
 };
 
 struct FuseFeatureName {
   FuseFeature feature;
-  std::string_view name;   // as people write it
-  std::string_view since;  // Linux
+  std::string_view name;   // in commands and configuration
+  std::string_view since;  // Linux version
 };
-// All, the oldest first.
+// All features, the oldest first.
 std::span<const FuseFeatureName> fuse_features();
 
 class FuseFeatureSet {
  public:
-  // Names with commas between them; "after-5.15": all that newer kernels brought. Empty: none.
-  // kInvalidArgument names those that there are.
+  // Parses names with commas between them; "after-5.15" means all features of newer kernels. Empty:
+  // none. kInvalidArgument lists the valid names.
   static Result<FuseFeatureSet> parse(std::string_view names);
 
   void add(FuseFeature feature) { bits_ |= bit(feature); }

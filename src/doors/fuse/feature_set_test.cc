@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel offers can be left out, one by one and all that came after 5.15, and a folder is
+// Each kernel feature can be disabled, and so can all features newer than 5.15. The mount behaves
 // the same without it, but slower. (5.15 itself is not run here.)
 #include "doors/fuse/feature_set.h"
 

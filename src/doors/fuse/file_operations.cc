@@ -25,7 +25,7 @@ void reply_open(DoorState& door, fuse_req_t request, uint64_t unique, NodeId nod
     door.records.note_backing(backing);
     opens_passthrough.add();
   } else {
-    info.keep_cache = 1;  // a node is one version, so its pages stay right
+    info.keep_cache = 1;  // a node is one version, so its pages stay valid
     opens_read.add();
   }
   info.noflush = door.uses(FuseFeature::kNoFlush) ? 1 : 0;
@@ -46,7 +46,7 @@ Task<> open_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, No
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
   DoorState& door = DoorState::of(request);
   if (door.options.io_uring) ThreadTurns::of_this_thread().served();
-  // Once, and the kernel tells of no open any more.
+  // After one ENOSYS the kernel sends no more OPENs.
   if (door.no_open) {
     fuse_reply_err(request, ENOSYS);
     return;
@@ -71,7 +71,7 @@ Task<> read_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door,
   }
 }
 
-// A local file that was not opened.
+// Reads a local file that was not opened.
 Task<> read_unopened_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId node,
                              uint64_t offset, uint64_t size) {
   Result<std::shared_ptr<OpenFile>> file =
@@ -85,8 +85,8 @@ Task<> read_unopened_waiting(std::unique_ptr<WaitingRequest> request, DoorState*
   co_await read_waiting(std::move(request), door, std::move(kept), offset, size);
 }
 
-// What the kernel reads without having told of an open: by no_open, or since a predecessor had no
-// room to note it. Null: it has to be opened.
+// Returns the file of a READ without OPEN: with no_open, or if a predecessor could not record the
+// open. Null: it must be opened.
 std::shared_ptr<OpenFile> find_file(DoorState& door, NodeId node) {
   if (!door.no_open) {
     if (std::shared_ptr<OpenFile> file = door.files.find(node)) return file;
@@ -107,8 +107,8 @@ void read(fuse_req_t request, fuse_ino_t node, size_t size, off_t at, fuse_file_
     return door.executor.spawn(
         read_unopened_waiting(door.wait(request, label), &door, node, offset, size));
   }
-  // Where there is no page cache between, a program would get the error: then the kernel says whose
-  // read it is, which may be direct without the flag (a loop device).
+  // Without a page cache in between, the program would see the error. Direct reads carry the lock
+  // owner, even without the flag (a loop device).
   const bool direct = (info->flags & O_DIRECT) != 0 || info->lock_owner != 0;
   if (!direct && file->refuses(offset, size)) {
     fuse_reply_err(request, EAGAIN);
@@ -136,7 +136,7 @@ void release(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
 
 }  // namespace
 
-// Without `flush`: the kernel learns by the first ENOSYS that closing needs no word with the door.
+// Without `flush`: the first ENOSYS makes the kernel skip it on close.
 void add_file_operations(fuse_lowlevel_ops& operations) {
   operations.open = &open;
   operations.read = &read;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a door ends, in this order, so that nothing waits for something that has ended before:
-//  1. requests that wait are cancelled; the threads still answer
-//  2. the invalidation thread stops: the lock that it may wait for is held by a request, answered
-//  now
-//  3. the mount goes if nobody uses it; the session's threads stop; else it goes by force
-//  4. the last coroutines have replied
-//  5. the session, its place in the record, then what its requests worked with
+// Shutdown order, so that no step waits for something that has already ended.
+// 1. Waiting requests are cancelled; the threads still answer.
+// 2. The invalidation thread stops: the lock that it may wait for belongs to a request that is
+// answered now.
+// 3. The mount is removed if unused and the session's threads stop; otherwise it is removed by
+// force.
+// 4. The last coroutines have replied.
+// 5. The session, its connection record, then the objects of its requests are destroyed.
 #include "doors/fuse/fuse_door.h"
 
 #include <fmt/format.h>
@@ -25,11 +26,11 @@
 namespace leat {
 namespace {
 
-// Names; at some 100 bytes each a few MiB at most.
+// Names; a few MiB at most at some 100 bytes each.
 constexpr size_t kInvalidationsMax = 65'536;
-// After the last umount the kernel ends the connection at once; it has not, if others hold it.
+// The kernel ends the connection right after the last unmount, unless other references exist.
 constexpr auto kEndPatience = std::chrono::seconds(2);
-// So many opens may be under way when a process is killed.
+// Maximum number of opens in flight when a process is killed.
 constexpr int32_t kBackingsUnsure = 128;
 
 Counter invalidations_total("leat_fuse_invalidations_total",
@@ -65,7 +66,7 @@ class MountedDoor : public FuseDoor {
   DoorState state_;
   File inherited_;  // the session has a copy
   std::unique_ptr<Session> session_;
-  std::string device_;  // as the record knows it
+  std::string device_;  // as in the connection record
   Activity activity_;
   std::stop_source ending_;
   bool handed_over_ = false;
@@ -85,7 +86,7 @@ Result<> MountedDoor::mount() {
   std::erase_if(before, [](const ProcessMark& server) {
     return server.pid == ::getpid() || state_of(server) == ProcessState::kGone;
   });
-  // Then some requests may come twice to this process.
+  // Then the kernel may resend some requests twice.
   if (!before.empty()) state_.records.watch_releases(true);
   LEAT_TRY(std::unique_ptr<Session> started, Session::start(state_, state_.options.mountpoint));
   session_ = std::move(started);
@@ -111,7 +112,7 @@ Result<> MountedDoor::mount() {
   return {};
 }
 
-// Before any request of the kernel's is taken.
+// Runs before any kernel request is taken.
 Result<> MountedDoor::take_over() {
   if (!state_.taken_over) {
     return error(StatusCode::kCorrupt,
@@ -126,8 +127,8 @@ Result<> MountedDoor::take_over() {
   }
   state_.directories.take_over();
   state_.backings.connect(state_.options.connection);
-  // Numbers that the kernel gave and that were not noted any more, or were taken out and not given
-  // back. One that it does not have costs a call.
+  // Returns backing ids that were not recorded in time, or were removed but not returned. An
+  // unknown id costs one call.
   for (const DoorRecords::Done& done : state_.records.collect_unanswered()) {
     if (done.backing != 0 && !known.contains(done.backing)) state_.backings.remove(done.backing);
   }
@@ -138,10 +139,10 @@ Result<> MountedDoor::take_over() {
   return {};
 }
 
-// A killed process that has not ended may still have a request between the kernel's queues, where
-// asking again does not find it (measured: docs/design/0006-live-takeover.md); so it is asked once
-// more when that process is gone. What comes twice is answered once, and the other answer is
-// undone.
+// A killed process that has not ended may hold a request that is between the kernel's queues. A
+// resend does not find it (measured: docs/design/0006-live-takeover.md). So the kernel is asked to
+// resend again after that process has ended. A request that comes twice is answered once, and the
+// other answer is undone.
 Task<> MountedDoor::ask_when_gone(std::vector<ProcessMark> predecessors, Activity::Token) {
   const Context context = Context::background().with_cancel(ending_.get_token());
   for (const ProcessMark& predecessor : predecessors) {
@@ -150,7 +151,7 @@ Task<> MountedDoor::ask_when_gone(std::vector<ProcessMark> predecessors, Activit
     }
   }
   session_->ask_again();
-  // What it moved has long come when it is forgotten again which releases there were.
+  // By then all resent requests have arrived, so the list of releases can be dropped.
   if (co_await sleep_for(context, std::chrono::seconds(30))) state_.records.watch_releases(false);
 }
 
@@ -163,8 +164,8 @@ void MountedDoor::hand_over(std::chrono::milliseconds patience) {
   state_.file_system.set_invalidation_listener({});
   session_->exit();
   state_.waiting.wait_until_none(patience);
-  // What its coroutines still answer would be errors, and what they count is the successor's: it
-  // is asked again.
+  // Later replies of its coroutines would be errors, and their counts belong to the successor,
+  // which gets the requests again.
   session_->mute();
   if (SharedRecords* records = state_.records.records()) {
     if (auto left = records->leave(); !left) log::error("{}", left.error().to_string());
@@ -174,8 +175,8 @@ void MountedDoor::hand_over(std::chrono::milliseconds patience) {
   state_.waiting.wait_until_none();
 }
 
-// A name that stays is looked up again at its next use: to forget it for good would take away what
-// somebody mounted over a directory, which before Linux 6.2 is left to age instead.
+// Expires a name, so that its next use is a lookup. Forgetting a directory's name would remove a
+// mount on top of it. So before Linux 6.2 a directory's name ages instead; others are forgotten.
 void tell_belief(fuse_session* session, bool expires, const Invalidation& name) {
   if (name.parent != 0) {
     const char* text = name.name.data();
@@ -188,12 +189,12 @@ void tell_belief(fuse_session* session, bool expires, const Invalidation& name) 
       fuse_lowlevel_notify_inval_entry(session, name.parent, text, length);
     }
   }
-  // The attributes, and of a directory the listing that is kept.
+  // The attributes, and the cached listing of a directory.
   fuse_lowlevel_notify_inval_inode(session, name.node, name.directory ? 0 : -1, 0);
 }
 
-// Its pages that nobody has open or mapped go at once, others as they are read or touched next.
-// What the kernel reads by itself has none: that is the cache's file, until its last close.
+// Pages that are not open or mapped are dropped at once, others when they are read or touched next.
+// With passthrough there are none: the kernel uses the cache's file until its last close.
 void tell_pages(fuse_session* session, DoorState& door, const Invalidation& name) {
   fuse_lowlevel_notify_inval_inode(session, name.node, 0, 0);
   if (door.files.backing_of(name.node) == 0) return;
@@ -201,17 +202,17 @@ void tell_pages(fuse_session* session, DoorState& door, const Invalidation& name
   fuse_lowlevel_notify_inval_entry(session, name.parent, name.name.data(), name.name.size());
 }
 
-// ENOENT of any of these: the kernel did not hold it any more.
+// ENOENT means that the kernel no longer had the name.
 void tell(fuse_session* session, DoorState& door, bool expires, const Invalidation& name) {
   invalidations_total.add();
   if (name.pages) return tell_pages(session, door, name);
   if (name.only_belief) return tell_belief(session, expires, name);
   fuse_lowlevel_notify_inval_entry(session, name.parent, name.name.data(), name.name.size());
-  // The kernel takes a name that it does not hold for no change of the directory.
+  // The kernel ignores names that it does not have, so the directory is invalidated as well.
   if (name.node == 0) fuse_lowlevel_notify_inval_inode(session, name.parent, 0, 0);
 }
 
-// Not by the thread that tells: it has no log file.
+// Logs on the executor, because the invalidation thread has no log descriptor.
 Task<> say_not_forgotten(int failed) {
   log::warning(
       "more names changed than the kernel could be told of, and it cannot forget all at once "
@@ -234,7 +235,7 @@ void MountedDoor::start_invalidations() {
     if (failed != 0) executor.spawn(say_not_forgotten(failed));
   };
   invalidations_ = std::make_shared<InvalidationThread>(std::move(kernel), kInvalidationsMax);
-  // The file system may still be calling when the door is gone, so the listener holds the thread.
+  // The file system may still call after the server is gone, so the listener holds the thread.
   state_.file_system.set_invalidation_listener(
       [queue = invalidations_](const Invalidation& name) { queue->push(name); });
 }
@@ -298,7 +299,7 @@ FuseDoorStats MountedDoor::stats() const {
 
 Result<std::unique_ptr<FuseDoor>> FuseDoor::mount(FuseDoorOptions options, FileSystem& file_system,
                                                   Executor& executor) {
-  // A successor would ask itself.
+  // In a takeover, resolving the path would send a request to ourselves.
   if (options.connection < 0) {
     LEAT_TRY(options.mountpoint, resolve_mountpoint(options.mountpoint));
   }

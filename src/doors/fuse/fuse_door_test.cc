@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door on the running kernel: a bucket in memory, mounted at a temporary directory.
+// The FUSE server on the running kernel: a bucket in memory, mounted at a temporary directory.
 #include "doors/fuse/fuse_door.h"
 
 #include <dirent.h>
@@ -37,7 +37,7 @@ constexpr Freshness kImmutable{.mode = Freshness::Mode::kImmutable};
 constexpr Freshness kValidate{.mode = Freshness::Mode::kValidate};
 constexpr Freshness kHour{.mode = Freshness::Mode::kMaxAge, .max_age = 3600s};
 
-// The kernel and the door would hold an inode for each.
+// Otherwise the kernel and the server would hold an inode for each.
 TEST(FuseDoor, OfAFolderOfManyNamesNotAllAreDescribed) {
   constexpr size_t kNames = 101'000, kDescribed = 100'000;
   Mounted at;
@@ -78,7 +78,7 @@ TEST(FuseDoor, FilesAndDirectoriesLookAsTheyAreInTheStore) {
   EXPECT_EQ(errno, ENOTDIR);
 }
 
-// By the numbers of the cache a mount that is read looks like a disk that is full.
+// With the cache's numbers a mount in use would look like a full disk.
 TEST(FuseDoor, DfShowsRoomHoweverFullTheCache) {
   Mounted at;
   at.rig.source->put("x", pattern(2 * kMiB, 1));
@@ -124,7 +124,7 @@ TEST(FuseDoor, ACompleteFileIsReadByTheKernelItself) {
     EXPECT_EQ(at.content("big"), content);
     return;
   }
-  ASSERT_TRUE(eventually([&] {  // the first open's RELEASE may still be on its way
+  ASSERT_TRUE(eventually([&] {  // the first open's RELEASE may still be pending
     const int probe = at.open("big");
     const bool passed = at.door->stats().passthrough_files == 1;
     ::close(probe);
@@ -204,7 +204,7 @@ TEST(FuseDoor, EveryChangeIsRefusedAsReadOnly) {
   expect_every_change_refused(at);
 }
 
-// What looks before it writes sees it: findmnt, df, test -w, also as root.
+// Programs that check before they write see it: findmnt, df, test -w, also as root.
 TEST(FuseDoor, AMountIsReadOnlyForProgramsThatLook) {
   Mounted at;
   at.rig.source->put("d/x", "one");
@@ -222,7 +222,7 @@ TEST(FuseDoor, AMountIsReadOnlyForProgramsThatLook) {
   EXPECT_TRUE(at.door->unmount(false));
 }
 
-// A connection that an earlier version made may be writable.
+// A connection of an earlier version may be writable.
 TEST(FuseDoor, TheDoorRefusesWhatTheKernelLetsThrough) {
   const Mounted at({}, {.read_only = false});
   expect_every_change_refused(at);

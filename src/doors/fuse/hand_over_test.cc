@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A door that goes on with what another one left: here both in one process, which shows what is
-// taken over; kill -9 is the work of tests/e2e/survival_test.py.
+// A FUSE server that takes over from another one, here within one process, which shows what is
+// taken over. kill -9 is tested in tests/e2e/survival_test.py.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ using testing::TreeRigOptions;
 constexpr Freshness kImmutable{.mode = Freshness::Mode::kImmutable};
 constexpr Freshness kAlwaysAsked{.mode = Freshness::Mode::kMaxAge, .max_age = 0s};
 
-// A mount whose door is exchanged while it is used.
+// A mount that changes its server while in use.
 class Inherited {
  public:
   explicit Inherited(TreeRigOptions tree = {})
@@ -29,7 +29,7 @@ class Inherited {
 
   bool survives() const { return at.door->connection() >= 0; }
 
-  // From now on another door serves it, over a file system of its own.
+  // Replaces the server by another one, with its own file system.
   void exchange(std::chrono::milliseconds patience = 5s) {
     const int connection = ::fcntl(at.door->connection(), F_DUPFD_CLOEXEC, 3);
     at.door->hand_over(patience);
@@ -148,7 +148,7 @@ TEST(HandOver, AReaderOfADirectoryMeetsEachNameThatStaysOnce) {
   ASSERT_NE(directory, nullptr);
   std::multiset<std::string> seen;
   for (int i = 0; i < 700; ++i) seen.insert(::readdir(directory)->d_name);
-  // Of what comes and goes meanwhile nothing is promised; of the others everything.
+  // Names that come or go meanwhile may or may not appear; all others must appear once.
   for (int i = 0; i < kNames; i += 7) one.at.rig.source->remove(fmt::format("d/name {:05}", i));
   for (int i = 0; i < 300; ++i) one.at.rig.source->put(fmt::format("d/name {:05} more", i), "x");
   one.at.rig.catalog->invalidate("/data");

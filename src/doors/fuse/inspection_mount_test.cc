@@ -38,7 +38,7 @@ TreeRigOptions with_inspection() {
                return text;
              }}};
   };
-  options.inspecting.patience = 1h;  // a store that is slow is not one that does not answer
+  options.inspecting.patience = 1h;  // a slow store must not count as one that does not respond
   return options;
 }
 

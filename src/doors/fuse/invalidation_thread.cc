@@ -25,7 +25,7 @@ void InvalidationThread::push(Invalidation name) {
       stalled_ = !wait_for_progress(lock);
     }
     if (stopping_) return;
-    // Else forget_all is still to come and covers it, but not what is said of attributes.
+    // A pending forget_all covers plain names, but not `only_belief` ones.
     if (dropped_ != 0 && !name.only_belief) return;
     ++pushed_;
     if (queue_.size() < queue_max_ || name.only_belief) {
@@ -47,7 +47,7 @@ bool InvalidationThread::wait_for_progress(std::unique_lock<std::mutex>& lock,
   return steps_ != steps;
 }
 
-// Of all numbers up to this one the kernel knows.
+// Returns the number up to which the kernel has everything.
 uint64_t InvalidationThread::told_through() const {
   uint64_t first = pushed_ + 1;
   if (telling_ != 0) first = telling_;
@@ -91,8 +91,7 @@ bool InvalidationThread::let_go_of_descriptors() const {
 void InvalidationThread::run() {
   const bool apart = let_go_of_descriptors();
   tell_all();
-  // Not when the kernel comes to it: whoever joined this thread may close the connection next, and
-  // it is to end with that.
+  // Closes them now: the joining thread may close the connection next, and it must end with that.
   if (apart) ::close_range(3, ~0u, 0);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libfuse's low-level interface, included here only: its version is chosen in cmake/libfuse.cmake.
+// The only include of libfuse's low-level interface; cmake/libfuse.cmake selects its version.
 #pragma once
 
 #include <fuse_lowlevel.h>

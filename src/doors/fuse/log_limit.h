@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LogLimit: how often a line may be logged, so that a store that fails ten thousand times a second
-// does not fill the log's disk too. Thread-safe.
+// LogLimit: log rate limiter, so that a store that fails ten thousand times a second does not fill
+// the log's disk, too. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ class LogLimit {
   explicit LogLimit(unsigned per_second, std::function<Clock::time_point()> now = &Clock::now)
       : per_second_(per_second), now_(std::move(now)) {}
 
-  // Whether a line may go out now: the number of those kept back since the last, or nothing.
+  // Returns the number of lines suppressed since the last one, if a line may be written now;
+  // otherwise nothing.
   std::optional<uint64_t> admit() {
     std::lock_guard lock(mutex_);
     const Clock::time_point now = now_();

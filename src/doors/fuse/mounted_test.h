@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mounted: a bucket in memory, mounted by the running kernel at a temporary directory, and what
-// tests of doors say often.
+// Mounted: a bucket in memory, mounted by the running kernel at a temporary directory, and helpers
+// of FUSE tests.
 #pragma once
 
 #include <dirent.h>
@@ -21,11 +21,11 @@
 
 namespace leat::testing {
 
-// A mounted rig; always unmounted again.
+// A mounted rig; always unmounted at the end.
 class Mounted {
  public:
   explicit Mounted(TreeRigOptions tree = {}, FuseDoorOptions options = {}) : rig(tree) {
-    // By the process in it the mounts of a test that was killed are found (tests/rig/leftovers.py).
+    // The pid in the name identifies mounts of a killed test (tests/rig/leftovers.py).
     directory = fmt::format("/tmp/leat_door_{}_XXXXXX", ::getpid());
     LEAT_CHECK(::mkdtemp(directory.data()) != nullptr);
     options.mountpoint = directory;
@@ -50,7 +50,7 @@ class Mounted {
     ::close(fd);
     return text;
   }
-  // What there is from `offset`, or the errno in words.
+  // Returns the bytes from `offset` to the end, or the errno as text.
   static std::string read(int fd, uint64_t offset, size_t size) {
     std::string text;
     std::string part(std::min<size_t>(size, kMiB), '\0');
@@ -70,7 +70,8 @@ class Mounted {
   std::unique_ptr<FuseDoor> door;
 };
 
-// For what the kernel tells in its own time (releases, invalidations). Fails after half a minute.
+// Polls for effects that the kernel causes in its own time (releases, invalidations). Fails after
+// half a minute.
 template <class Condition>
 bool eventually(Condition condition) {
   const Clock::time_point end = Clock::now() + std::chrono::seconds(30);

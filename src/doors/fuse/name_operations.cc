@@ -26,8 +26,7 @@ constexpr ino_t kUnknownInode = 0xffffffff;  // FUSE_UNKNOWN_INO
 
 Task<> lookup_waiting(std::unique_ptr<WaitingRequest> request, DoorState* door, NodeId parent,
                       std::string name) {
-  // Memory did not know, so the store is asked after this moment, and a missing name is as old as
-  // this at most.
+  // The store is read after this moment, so a missing name is at most this old.
   const Clock::time_point asked = Clock::now();
   FileSystem& files = door->file_system;
   Result<NodeAttributes> found = co_await files.lookup(request->context(), parent, name);
@@ -47,7 +46,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   if (auto found = door.file_system.try_lookup(parent, name)) {
     lookups_in_place.add();
     trace.answered(door.file_system, label);
-    // How old a missing name in memory is nobody knows here: the kernel may not keep it.
+    // The age of a missing name in memory is unknown here, so the kernel must not cache it.
     return reply_entry(door, request, current_unique, parent, name, *found,
                        Clock::duration::zero());
   }
@@ -111,13 +110,13 @@ void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   fuse_reply_err(request, 0);
 }
 
-// Each is an inode in the kernel and a node here, 1.5 KB together, until the kernel forgets it: who
-// reads a folder of ten million names mostly wants the names. Of the rest the kernel asks for those
-// that somebody wants.
+// Each entry is an inode in the kernel and a node here, 1.5 KB together, until the kernel forgets
+// it. A reader of ten million names mostly needs only the names. The kernel looks up the others on
+// demand.
 constexpr uint64_t kDescribedMax = 100'000;
 
-// One answer to READDIR or READDIRPLUS: as many entries as fit. Offsets: 0 is ".", 1 is "..", from
-// 2 on positions of the listing.
+// One answer to READDIR or READDIRPLUS: as many entries as fit. Offset 0 is ".", 1 is "..", from 2
+// on positions of the listing.
 class DirectoryAnswer {
  public:
   DirectoryAnswer(DoorState& door, fuse_req_t request, DirectoryHandle& handle,
@@ -153,7 +152,7 @@ class DirectoryAnswer {
     }
   }
 
-  // False when it did not fit any more.
+  // Returns false if it does not fit.
   bool add(const Listing::Cursor& cursor, uint64_t next) {
     const NameView& view = cursor.view();
     const std::string name(view.name);
@@ -183,7 +182,7 @@ class DirectoryAnswer {
     return add_bare(name, directory_.node(), S_IFDIR, next);
   }
 
-  // Node 0: not a lookup, the kernel makes one when somebody wants it.
+  // Node 0: not a lookup; the kernel looks the name up on demand.
   bool add_bare(const char* name, ino_t inode, mode_t kind, uint64_t next) {
     fuse_entry_param entry{};
     entry.attr.st_ino = inode;
@@ -217,12 +216,12 @@ class DirectoryAnswer {
   size_t used_ = 0;
   std::unique_ptr<char[]> buffer_;
   std::vector<NodeId> adopted_;
-  // Of the last name that went in, for a successor.
+  // The last name added, for a successor.
   uint64_t last_next_ = 0;
   std::string last_name_;
 };
 
-// In a successor the listing is another one, and where the mount was changed meanwhile.
+// The listing differs in a successor, and after a change of the mount.
 Task<> reopen_and_read(std::unique_ptr<WaitingRequest> request, DoorState* door,
                        std::shared_ptr<DirectoryHandle> handle, size_t size, uint64_t offset,
                        bool plus) {
@@ -245,9 +244,9 @@ void read_directory(fuse_req_t request, NodeId node, size_t size, off_t at, fuse
   directories_read.add();
   const auto offset = static_cast<uint64_t>(at);
   std::shared_ptr<DirectoryHandle> handle = door.directories.find(info->fh);
-  // One that a predecessor had no room to note has no place to go on at but the number.
+  // A handle that a predecessor could not record has only the offset.
   if (!handle) handle = std::make_shared<DirectoryHandle>(node, nullptr, nullptr);
-  // From the start the kernel may keep what it reads, so it has to be what there is now.
+  // The kernel may cache a read from offset 0, so it must use the current listing.
   const std::shared_ptr<OpenDirectory> directory = handle->directory();
   if (directory && (offset != 0 || directory->newest())) {
     DirectoryAnswer answer(door, request, *handle, *directory, size, plus);
@@ -267,11 +266,11 @@ void readdirplus(fuse_req_t request, fuse_ino_t node, size_t size, off_t offset,
   read_directory(request, node, size, offset, info, true);
 }
 
-// ---- the rest
+// ---- other operations
 
-// A bucket has no size, and monitoring that looks at every file system must not take a full cache
-// for a full disk. So the numbers are those of an empty file system of 1 PiB, as other object-store
-// mounts show; `leat status` and the metrics show how full the cache is.
+// A bucket has no size, and monitoring must not mistake a full cache for a full disk. So the
+// numbers are those of an empty file system of 1 PiB, as with other object-store mounts. `leat
+// status` and the metrics show the cache's usage.
 void statfs(fuse_req_t request, fuse_ino_t) {
   constexpr uint64_t kBlock = 4096;
   constexpr uint64_t kCapacity = uint64_t{1} << 50;
@@ -284,7 +283,7 @@ void statfs(fuse_req_t request, fuse_ino_t) {
   fuse_reply_statfs(request, &out);
 }
 
-// A value or a list of names, by the rule of both calls: size 0 asks how long it is.
+// Replies a value or a list of names; both calls use size 0 to ask for the length.
 void reply_attribute(fuse_req_t request, std::string_view value, size_t size) {
   if (size == 0) {
     fuse_reply_xattr(request, value.size());

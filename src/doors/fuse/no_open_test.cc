@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder whose opens are left out: the kernel asks once and then reads what it has looked up.
+// A mount with no_open: the kernel sends one OPEN and then reads looked-up nodes directly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -86,7 +86,7 @@ TEST(NoOpen, OnlyAReadOnlyFolderCanHaveIt) {
   EXPECT_THAT(refused.error().to_string(), HasSubstr("read-only"));
 }
 
-// A file of many readers, of which nobody says when they are done.
+// A file with many readers and no RELEASE.
 TEST(NoOpen, TheFilesReadLastAnswer) {
   TreeRig rig;
   UnopenedFiles files(32);  // two a shard

@@ -23,7 +23,7 @@ OpenFiles::BackingId OpenFiles::open(std::shared_ptr<OpenFile> file) {
     }
     entry.opens = 1;
     entry.file = std::move(file);
-    // Dropped meanwhile: whoever tells the kernel of damage looks here afterwards.
+    // Damaged or evicted meanwhile: the invalidation looks here only afterwards.
     if (!backing || !on() || !backing->current()) {
       entry.file->note_open(1, 0);
       return 0;

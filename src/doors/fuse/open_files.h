@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenFiles: the nodes that the kernel has open, which file answers for each, and which of them the
-// kernel reads by itself. The kernel's rules (FACTS 1.1): while any open or mmap of an inode lives
-// all its opens must be of one mode, and of one backing id. So the first open decides, the others
-// repeat, and the last release gives the backing id back, with which the file's bytes may leave the
-// cache. What is open, and how, is noted for a successor before the kernel is told. Thread-safe.
+// OpenFiles: the nodes that the kernel has open, the file behind each, and those with passthrough.
+// Thread-safe.
+//
+// Kernel rule: while any open or mapping of an inode lives, all its opens need the same mode and
+// the same backing id. So the first open decides and the others repeat it. The last release returns
+// the backing id, and then the cache may evict the bytes. Opens and modes are recorded for a
+// successor before the kernel gets the answer.
 #pragma once
 
 #include <array>
@@ -21,42 +23,41 @@
 
 namespace leat {
 
-// The kernel's register of backing files.
+// The kernel's table of backing files.
 class BackingRegister {
  public:
   virtual ~BackingRegister() = default;
-  // An id above 0. kPermissionDenied and kUnsupported mean that no file can ever be added.
+  // Returns an id above 0. kPermissionDenied and kUnsupported mean that no file can ever be added.
   virtual Result<int> add(int fd) = 0;
   virtual void remove(int id) = 0;
 };
 
 class OpenFiles {
  public:
-  // 0: the open is answered by READ requests.
+  // 0: READ requests serve the open.
   using BackingId = int;
 
   // `kernel` must outlive the table.
   explicit OpenFiles(BackingRegister& kernel) : kernel_(kernel) {}
 
-  // Notes an open. The mode is that of the opens there are; where it is the first, the file's
-  // backing() decides. What answers for the node is the file of the first open, since a node is one
-  // version.
+  // Records an open. The mode is that of the present opens; for the first one, the file's backing()
+  // decides. The file of the first open serves the node, since a node is one version.
   BackingId open(std::shared_ptr<OpenFile> file);
-  // What answers for the node; null where it is not open.
+  // Returns the file that serves the node; null if it is not open.
   std::shared_ptr<OpenFile> find(NodeId node);
-  // 0 also where it is not open.
+  // Returns 0 also if the node is not open.
   BackingId backing_of(NodeId node);
-  // One open less; nothing where there is none.
+  // Removes one open; does nothing if there is none.
   void release(NodeId node);
 
-  // As a predecessor left it, before any request.
+  // Restores a predecessor's state; call before any request.
   void take_over(ReopenedFile open);
 
-  // Off for good, with the reason; opens so far keep their mode.
+  // Disables passthrough permanently, with the reason; present opens keep their mode.
   void turn_off(std::string reason);
   bool on() const { return on_.load(std::memory_order_relaxed); }
   std::string off_reason() const;
-  // Nodes open and passed through now.
+  // Nodes now open with passthrough.
   uint64_t passed_through() const { return passed_through_.load(std::memory_order_relaxed); }
 
  private:
@@ -64,7 +65,8 @@ class OpenFiles {
     std::shared_ptr<OpenFile> file;
     uint32_t opens = 0;
     BackingId id = 0;
-    std::shared_ptr<BackingFile> backing;  // keeps the bytes while the kernel reads them
+    // protects the bytes from eviction while the kernel reads them
+    std::shared_ptr<BackingFile> backing;
   };
   struct Shard {
     std::mutex mutex;

@@ -54,7 +54,7 @@ class FakeFile : public OpenFile {
     noted_opens = opens;
     noted_backing = backing;
   }
-  // By others than this file.
+  // Returns true if others than this file hold the bytes.
   bool bytes_are_held() const { return backing_.use_count() > 1; }
   void drop() { backing_->dropped = true; }
 
@@ -109,7 +109,7 @@ TEST(OpenFiles, AnIncompleteFileStaysOnTheReadPathUntilAllOpensAreGone) {
   table.release(5);
 }
 
-// Between backing() and its registration; afterwards nobody would find the node passed through.
+// Between backing() and its registration; afterwards nothing would find the node.
 TEST(OpenFiles, AFileThatWasDroppedIsNotPassedThrough) {
   FakeKernel kernel;
   OpenFiles table(kernel);
@@ -150,7 +150,7 @@ TEST(OpenFiles, WhatIsOpenIsNotedForASuccessor) {
   table.release(5);
   EXPECT_EQ(file->noted_opens, 0u);
   EXPECT_EQ(file->noted_backing, 0);
-  table.release(5);  // a release that a predecessor carried out and did not answer
+  table.release(5);  // a release that a predecessor executed but did not answer
 }
 
 TEST(OpenFiles, ASuccessorRepeatsTheModeAndGivesTheIdBackAfterTheLastRelease) {
@@ -184,7 +184,7 @@ TEST(OpenFiles, RacingOpensOfOneNodeShareOneId) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(kernel.ids.empty());
-  // A new id may be taken while the old one is on its way out, never a third.
+  // A new id may be taken while the old one is being returned, never a third.
   EXPECT_LE(kernel.most, 4u);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What needs a file opened for writing (write, fallocate, copy_file_range …) never comes, because
-// such opens are refused; everything else that changes something is here.
+// Refuses all modifying operations. Those that need a file open for writing (write, fallocate,
+// copy_file_range …) never arrive, because such opens are refused.
 #include <fmt/format.h>
 
 #include "doors/fuse/error_numbers.h"
@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-// `name`: of what is to be changed, in `node`.
+// `name`: the thing to change, in `node`.
 void refuse(fuse_req_t request, NodeId node, std::string_view operation,
             std::string_view name = {}) {
   DoorState& door = DoorState::of(request);

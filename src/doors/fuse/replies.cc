@@ -16,7 +16,7 @@ namespace {
 
 Counter errors_total("leat_fuse_errors_total", "Requests that failed for want of store or cache");
 
-// The kernel names the thread; people look for the process.
+// The kernel gives the thread; users look for the process.
 Caller caller_of(fuse_req_t request) {
   constexpr std::string_view kProcess = "\nTgid:\t";
   Caller caller{.pid = fuse_req_ctx(request)->pid};
@@ -70,7 +70,7 @@ struct stat to_stat(const NodeAttributes& attributes) {
 
 fuse_entry_param to_entry(const NodeAttributes& attributes) {
   fuse_entry_param entry{};
-  entry.ino = attributes.node;  // never used twice, so the generation stays 0
+  entry.ino = attributes.node;  // never reused, so the generation stays 0
   entry.attr = to_stat(attributes);
   entry.attr_timeout = entry.entry_timeout = seconds(attributes.valid_for);
   return entry;
@@ -87,7 +87,7 @@ void reply_entry(DoorState& door, fuse_req_t request, uint64_t unique, NodeId pa
   }
   const bool missing = found.error().code() == StatusCode::kNotFound;
   if (missing && missing_for > Clock::duration::zero()) {
-    fuse_entry_param entry{};  // node 0: there is none, and that may be believed
+    fuse_entry_param entry{};  // node 0: a cacheable missing name
     entry.entry_timeout = seconds(missing_for);
     fuse_reply_entry(request, &entry);
     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers to the kernel in its own terms. Each replies to its request exactly once.
+// Answers in the kernel's format. Each function replies to its request exactly once.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,20 +8,20 @@
 
 namespace leat {
 
-// The errno of `status`. What is worth it is logged and remembered as an error of `node`, or of the
-// name in it that was looked up.
+// Replies the errno of `status`. If worth_logging(), also logs it and records it as an error of
+// `node`, or of the looked-up name in it.
 void reply_error(DoorState& door, fuse_req_t request, NodeId node, const Status& status,
                  std::string_view name = {});
 
-// `name` in `parent`, which was looked up, or an error; a missing name may be believed missing for
-// `missing_for`. Gives the lookup back if the kernel does not want it any more. `unique`: the
-// kernel's number for the request.
+// Replies to a lookup of `name` in `parent`, or an error. A missing name is cached for
+// `missing_for`. Undoes the lookup if the kernel no longer wants it. `unique` is the kernel's
+// request number.
 void reply_entry(DoorState& door, fuse_req_t request, uint64_t unique, NodeId parent,
                  std::string_view name, const Result<NodeAttributes>& found,
                  Clock::duration missing_for);
 void reply_attributes(DoorState& door, fuse_req_t request, NodeId node,
                       const Result<NodeAttributes>& attributes);
-// The pieces as they lie, without a copy.
+// Sends the pieces without a copy.
 void reply_bytes(fuse_req_t request, const Bytes& bytes);
 
 struct stat to_stat(const NodeAttributes& attributes);

@@ -27,16 +27,16 @@
 namespace leat {
 namespace {
 
-// FACTS 1.1: the sizes that were measured best.
+// Sizes that measured best.
 constexpr unsigned kRequestBytesMax = 1 << 20;
-constexpr unsigned kSmallRequestBytesMax = 128 * 1024;  // what kernels had before
+constexpr unsigned kSmallRequestBytesMax = 128 * 1024;  // of older kernels
 constexpr unsigned kBackgroundRequestsMax = 64;
 constexpr unsigned kRingDepth = 16;
 
-// What of requests the kernel writes into one read(): the largest that it may send, with its
-// headers, for which it wants room whether or not one ever comes.
+// Buffer of one read(): the kernel requires room for the largest request with its headers, even if
+// none comes.
 constexpr size_t kRequestBufferBytes = kRequestBytesMax + 64 * 1024;
-// All but a long list of names to forget, which is sent nobody again in any case.
+// Covers all requests but a long list of forgotten names, which is never resent anyway.
 constexpr size_t kResidentBytes = 128 * 1024;
 constexpr std::chrono::milliseconds kInitPatience = std::chrono::seconds(30);
 const int kWakeSignal = SIGRTMIN;
@@ -45,7 +45,7 @@ Counter requests_again("leat_fuse_requests_again_total",
                        "Requests that a predecessor had not answered", "",
                        Stability::kExperimental);
 
-// The last thing that libfuse said on this thread: it explains failures in its log only.
+// Last message of libfuse on this thread: it explains failures only in its log.
 thread_local std::string last_words;
 
 void on_libfuse_log(fuse_log_level level, const char* format, va_list arguments) {
@@ -60,7 +60,7 @@ void on_libfuse_log(fuse_log_level level, const char* format, va_list arguments)
   }
 }
 
-// A comma would end the option.
+// An unescaped comma would end the option.
 std::string escape_option(std::string_view text) {
   std::string escaped;
   for (char c : text) {
@@ -86,7 +86,7 @@ void want(fuse_conn_info* kernel, uint64_t capability, bool wanted) {
   }
 }
 
-// What libfuse tells by that name is what is offered.
+// After capability negotiation libfuse's `want` shows what was offered.
 bool is_wanted(const fuse_conn_info* kernel, uint64_t capability) {
   return (kernel->want_ext & capability) != 0;
 }
@@ -101,9 +101,9 @@ void agree_on_caching(const DoorState& door, fuse_conn_info* kernel) {
   want(kernel, FUSE_CAP_PARALLEL_DIROPS, door.uses(FuseFeature::kParallelDirectories));
   want(kernel, FUSE_CAP_ASYNC_READ, door.uses(FuseFeature::kAsyncRead));
   fuse_set_feature_flag(kernel, FUSE_CAP_ASYNC_DIO);
-  // Nodes are not found by their number alone once they are forgotten.
+  // A forgotten node cannot be found by its number alone.
   fuse_set_feature_flag(kernel, FUSE_CAP_NO_EXPORT_SUPPORT);
-  // Replies lie in memory: splicing them costs more than it saves.
+  // Replies are in memory: splicing them costs more than it saves.
   fuse_unset_feature_flag(kernel, FUSE_CAP_SPLICE_READ);
   fuse_unset_feature_flag(kernel, FUSE_CAP_SPLICE_WRITE);
   fuse_unset_feature_flag(kernel, FUSE_CAP_SPLICE_MOVE);
@@ -118,7 +118,7 @@ void agree_on_caching(const DoorState& door, fuse_conn_info* kernel) {
   kernel->request_timeout = bounded ? seconds : uint16_t{0};
 }
 
-// As a predecessor agreed, whatever this version would rather have.
+// Repeats the predecessor's INIT result, whatever this version would prefer.
 void agree_as_before(fuse_conn_info* kernel, const DoorRecords::Agreement& before) {
   for (int bit = 0; bit < 64; ++bit) {
     const uint64_t feature = uint64_t{1} << bit;
@@ -168,7 +168,7 @@ Status no_init(const std::string& mountpoint) {
           "the kernel did not begin to talk to the mount at " + mountpoint + " within 30 s"};
 }
 
-// fusermount3 says so to its standard error alone. Nobody else asks for it.
+// fusermount3 reports this only on its standard error, so it is checked here.
 bool needs_user_allow_other(const FuseDoorOptions& options) {
   if (!options.allow_other || ::geteuid() == 0) return false;
   if (::access("/dev/fuse", R_OK | W_OK) != 0) return false;
@@ -207,8 +207,7 @@ Result<std::unique_ptr<Session>> Session::start(DoorState& door, const std::stri
   door.backings.connect(session->fd());
   if (door.options.io_uring) {
     session->threads_.emplace_back([self = session.get()] { self->serve_ring(); });
-    // INIT is in the queue as soon as the mount is there, so only a kernel that is stuck takes
-    // long.
+    // INIT is queued as soon as the mount exists, so only a stuck kernel takes long.
     std::future<void> agreed = door.initialised.get_future();
     if (agreed.wait_for(kInitPatience) == std::future_status::ready) return session;
     force_unmount_path(mountpoint);
@@ -218,7 +217,7 @@ Result<std::unique_ptr<Session>> Session::start(DoorState& door, const std::stri
     session->ended_ = true;
     return error(agreed.error());
   }
-  // Before anybody takes a request: what is under way here is not asked for again.
+  // Before any request is taken, so that requests in flight here are not resent.
   if (door.taken_over) session->ask_again();
   const unsigned threads = threads_of(door.options);
   session->serving_ = threads;
@@ -230,7 +229,7 @@ Result<std::unique_ptr<Session>> Session::start(DoorState& door, const std::stri
 }
 
 Result<> Session::connect(const std::string& mountpoint) {
-  // libfuse's way to say that the mount is there already.
+  // libfuse's syntax for an existing mount.
   std::string at = mountpoint;
   int copy = -1;
   if (const int kept = door_.options.connection; kept >= 0) {
@@ -255,8 +254,8 @@ Result<> Session::connect(const std::string& mountpoint) {
   return error(StatusCode::kUnsupported, text + "; is /dev/fuse here, and may it be opened?");
 }
 
-// The kernel's first request is INIT. A successor's session gets the one that its predecessor had;
-// what it answers goes nowhere, since the kernel has no such request any more.
+// The kernel's first request is INIT. A successor replays its predecessor's INIT; that answer goes
+// nowhere, since the kernel has no such request any more.
 Result<> Session::agree(const std::string& mountpoint) {
   std::vector<std::byte> request;
   if (door_.taken_over) {
@@ -272,7 +271,7 @@ Result<> Session::agree(const std::string& mountpoint) {
     if (got <= 0) return error(status_from_errno(errno, "cannot read from /dev/fuse"));
     request.resize(static_cast<size_t>(got));
   }
-  // libfuse makes its structure of it in place.
+  // libfuse modifies the request in place.
   std::vector<std::byte> copy = request;
   dispatch(copy);
   std::future<void> agreed = door_.initialised.get_future();
@@ -304,7 +303,7 @@ Session::~Session() {
 void Session::exit() {
   fuse_session_exit(session_.get());
   exiting_ = true;
-  // A thread may be on its way into read(), so once may be too early.
+  // A thread may be about to enter read(), so one signal may come too early.
   while (serving_.load() > 0) {
     for (std::thread& thread : threads_) ::pthread_kill(thread.native_handle(), kWakeSignal);
     std::unique_lock lock(mutex_);
@@ -333,7 +332,7 @@ void Session::serve_device() {
   static std::once_flag once;
   std::call_once(once, [] {
     struct sigaction ignored{};
-    ignored.sa_handler = [](int) {};  // without SA_RESTART: read() ends
+    ignored.sa_handler = [](int) {};  // without SA_RESTART, so that read() ends
     ::sigaction(kWakeSignal, &ignored, nullptr);
   });
   answer_requests();
@@ -348,8 +347,8 @@ void Session::serve_device() {
 
 void Session::answer_requests() {
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kRequestBufferBytes);
-  // Of a process that is being killed the kernel brings no page in: what it was just copying there
-  // would be an error for the program that asked, and not sent again.
+  // The kernel does not fault in pages of a process that is being killed. A copy to a missing page
+  // would be an error for the program, and the request would not be resent.
   std::memset(buffer.get(), 0, kResidentBytes);
   ::mlock(buffer.get(), kResidentBytes);
   ThreadTurns turns;
@@ -361,14 +360,14 @@ void Session::answer_requests() {
       continue;
     }
     const int failed = errno;
-    // ENOENT: it was interrupted before we had it.
+    // ENOENT: the request was interrupted before we had it.
     if (failed == EINTR || failed == ENOENT || failed == EAGAIN) continue;
     if (failed != ENODEV) log::warning("the session of a mount ended: {}", std::strerror(failed));
     return;
   }
 }
 
-// The kernel's number is the second word of a request; libfuse does not tell the handlers.
+// The kernel's number is the second word of a request; libfuse does not pass it to handlers.
 void Session::dispatch(std::span<std::byte> request) {
   current_unique = 0;
   if (request.size() >= 16) std::memcpy(&current_unique, request.data() + 8, 8);
@@ -382,7 +381,7 @@ void Session::dispatch(std::span<std::byte> request) {
   fuse_session_process_buf(session_.get(), &buffer);
 }
 
-// To the request at hand: it has been done.
+// Replies success to the current request, which was already executed.
 void Session::reply_done() {
   struct {
     uint32_t length = 16;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: libfuse's session of one mount: its options, what is agreed with the kernel at INIT, and
-// the threads that take requests.
+// Session: libfuse's session of one mount: its options, the INIT handshake with the kernel, and the
+// request threads.
 #pragma once
 
 #include <atomic>
@@ -19,22 +19,21 @@ namespace leat {
 
 class Session {
  public:
-  // Mounts, or goes on with the options' connection, and starts the threads. Returns when the
-  // kernel and the door have agreed.
+  // Mounts, or takes over the options' connection, and starts the threads. Returns after INIT.
   static Result<std::unique_ptr<Session>> start(DoorState& door, const std::string& mountpoint);
-  // The connection ends with it, if it has not yet and nobody else keeps it.
+  // Ends the connection unless it has ended or another process keeps it.
   ~Session();
 
-  // Until no thread takes requests any more, which is when the connection is gone.
+  // Waits until no thread takes requests any more, which means that the connection is gone.
   void wait();
-  // The same for at most `patience`; whether it is gone.
+  // The same for at most `patience`; returns true if it is gone.
   bool wait_for(std::chrono::milliseconds patience);
   bool running() const { return !ended_.load(); }
-  // Makes the threads stop though the connection lives.
+  // Stops the threads while the connection lives.
   void exit();
-  // Makes the kernel send everything again that it has sent and that was not answered.
+  // Makes the kernel resend all unanswered requests.
   void ask_again();
-  // From now on answers go nowhere. The threads must have stopped.
+  // Discards all answers from now on. The threads must have stopped.
   void mute();
 
   fuse_session* get() { return session_.get(); }

@@ -34,7 +34,7 @@ bool TurnPolicy::batch(Waited so_far, Clock::time_point now) {
   last_ = so_far;
   if (now < until_) return false;
   if (mean <= kLong) return true;
-  // Again soon after it was tried again: then not so soon.
+  // Long delays soon after the last try double the hold time.
   hold_ = now < until_ + hold_ ? std::min(hold_ * 2, kHoldMax) : kHoldMin;
   until_ = now + hold_;
   return false;

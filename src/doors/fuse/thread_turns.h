@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ThreadTurns: how a thread that answers requests gets its turns on its core. As a *batch* thread
-// (SCHED_BATCH, sched(7)) it does not preempt who wakes it: several readers of small files come to
-// wait for it, and it answers them all in one turn, which halves its processor time. Where programs
-// compute on all cores its turn comes late, sometimes by milliseconds. So it looks at how long it
-// waited for its turns, and when that is long it is a normal thread for a while.
+// ThreadTurns: selects the scheduling policy of a request thread. As a batch thread (SCHED_BATCH,
+// sched(7)) it does not preempt the program that wakes it. Several readers of small files then wait
+// for it, and it answers them all in one time slice, which halves its CPU time. If programs use all
+// cores, its turn comes late, sometimes by milliseconds. So it checks its scheduling delays, and is
+// a normal thread for a while when they are long.
 // Measured: docs/design/0009-fuse-thread-scheduling.md. One object a thread.
 #pragma once
 
@@ -14,20 +14,21 @@
 
 namespace leat {
 
-// What decides. Pure.
+// Decision about the policy. Pure.
 class TurnPolicy {
  public:
-  static constexpr uint64_t kTurns = 256;  // of one look, so that one late turn is none
+  // turns in one check, so that a single late turn has no effect
+  static constexpr uint64_t kTurns = 256;
   static constexpr std::chrono::nanoseconds kLong = std::chrono::microseconds(100);
   static constexpr Clock::duration kHoldMin = std::chrono::milliseconds(250);
   static constexpr Clock::duration kHoldMax = std::chrono::seconds(32);
 
-  // Since the thread began: nanoseconds that it could have run and did not, and turns that it had.
+  // Since the thread began: nanoseconds spent runnable but not running, and turns.
   struct Waited {
     uint64_t nanoseconds = 0;
     uint64_t turns = 0;
   };
-  // Whether to be a batch thread from now on.
+  // Returns true if the thread should be a batch thread from now on.
   bool batch(Waited so_far, Clock::time_point now);
 
  private:
@@ -38,14 +39,15 @@ class TurnPolicy {
 
 class ThreadTurns {
  public:
-  // Of the calling thread. Where the kernel does not count (no CONFIG_SCHED_INFO) it stays normal.
+  // Acts on the calling thread, which stays normal if the kernel does not count (no
+  // CONFIG_SCHED_INFO).
   ThreadTurns();
-  // For threads that are not the door's own.
+  // For threads that the server did not create.
   static ThreadTurns& of_this_thread() {
     thread_local ThreadTurns turns;
     return turns;
   }
-  // After each request.
+  // Call after each request.
   void served() {
     if (++requests_ % TurnPolicy::kTurns == 0) look();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that waits long for its turns is a normal one for a while, and longer each time.
+// A thread with long scheduling delays is a normal one for a while, and longer each time.
 #include "doors/fuse/thread_turns.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ constexpr uint64_t kQuickNs = 10'000, kSlowNs = 5'000'000;
 
 class TurnPolicyTest : public ::testing::Test {
  protected:
-  // One look after so many more turns that each waited `ns`.
+  // One check after `turns` more turns that each waited `ns`.
   bool look(uint64_t ns, uint64_t turns = TurnPolicy::kTurns) {
     waited_.turns += turns;
     waited_.nanoseconds += ns * turns;
@@ -56,7 +56,7 @@ TEST_F(TurnPolicyTest, AfterLongWaitsItIsTriedAgainEachTimeLater) {
     EXPECT_TRUE(look(kQuickNs)) << round;
     hold = std::min(hold * 2, TurnPolicy::kHoldMax);
   }
-  // Calm for as long: as at the beginning.
+  // After a calm period of that length it is as at the beginning.
   now_ += TurnPolicy::kHoldMax;
   EXPECT_FALSE(look(kSlowNs));
   now_ += TurnPolicy::kHoldMin;

@@ -17,7 +17,7 @@ std::shared_ptr<OpenFile> UnopenedFiles::find(NodeId node) {
 std::shared_ptr<OpenFile> UnopenedFiles::add(std::shared_ptr<OpenFile> file) {
   if (!file->ref()) return file;
   const NodeId node = file->node();
-  std::shared_ptr<OpenFile> oldest;  // may close a descriptor, so without the lock
+  std::shared_ptr<OpenFile> oldest;  // may close a descriptor, so freed without the lock
   Shard& shard = shard_of(node);
   std::lock_guard lock(shard.mutex);
   auto place = shard.places.find(node);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// UnopenedFiles: what answers for nodes that the kernel reads without having told of an open
-// (`no_open`): the files read last, as many as fit, since nobody says when they are closed. A file
-// that was dropped is made anew by its next read, and has lost only its look-ahead. Thread-safe.
+// UnopenedFiles: the files of nodes that the kernel reads without OPEN (`no_open`). Keeps the most
+// recently used ones, because there is no RELEASE. An evicted file is recreated by its next read
+// and loses only its prefetch window. Thread-safe.
 #pragma once
 
 #include <array>
@@ -19,16 +19,16 @@ class UnopenedFiles {
  public:
   explicit UnopenedFiles(size_t files_max = 1024) : shard_max_(files_max / kShards) {}
 
-  // Null where it is not there.
+  // Returns null if it is not cached.
   std::shared_ptr<OpenFile> find(NodeId node);
-  // The one that is there already, or `file` from now on; what is no file of a store is not kept,
-  // since it holds its whole content.
+  // Returns the cached file, or caches and returns `file`. A file that is not from a store is not
+  // cached, since it holds its whole content.
   std::shared_ptr<OpenFile> add(std::shared_ptr<OpenFile> file);
 
  private:
   struct Shard {
     std::mutex mutex;                            // leaf
-    std::list<std::shared_ptr<OpenFile>> files;  // the one used last comes first
+    std::list<std::shared_ptr<OpenFile>> files;  // the most recently used comes first
     std::unordered_map<NodeId, std::list<std::shared_ptr<OpenFile>>::iterator> places;
   };
   static constexpr size_t kShards = 16;

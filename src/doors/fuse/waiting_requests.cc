@@ -24,14 +24,14 @@ constexpr uint64_t set_of(std::initializer_list<int> signals) {
   return set;
 }
 
-// Whoever sends one of these wants the program to end, or to come to its prompt.
+// Signals that ask a program to end, or to return to its prompt.
 constexpr uint64_t kEnding = set_of({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGKILL});
-// These end nothing where they are not caught.
+// Signals that end nothing if they are not caught.
 constexpr uint64_t kHarmless =
     set_of({SIGCHLD, SIGURG, SIGWINCH, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU});
 
-// Whether a signal is pending for the thread that ends it or asks it to end. One that cannot be
-// seen (gone, or in another pid namespace) counts as ended.
+// Returns true if a pending signal ends the thread or asks it to end. A thread that cannot be seen
+// (gone, or in another pid namespace) counts as ended.
 bool is_to_end(pid_t thread) {
   std::ifstream status(fmt::format("/proc/{}/status", thread));
   bool seen = false;
@@ -72,7 +72,7 @@ WaitingRequest::WaitingRequest(WaitingRequests& all, Executor& executor, fuse_re
 }
 
 WaitingRequest::~WaitingRequest() {
-  LEAT_CHECK(request_ == nullptr);  // a request that nobody answers hangs its program
+  LEAT_CHECK(request_ == nullptr);  // a request without an answer hangs its program
   answered_.request_stop();
   std::lock_guard lock(all_.mutex_);
   all_.requests_.erase(this);
@@ -80,7 +80,7 @@ WaitingRequest::~WaitingRequest() {
 }
 
 fuse_req_t WaitingRequest::answer() {
-  // Waits for an interrupted() that is running, which may not find us gone.
+  // Waits for a running interrupted(), which uses this object.
   fuse_req_interrupt_func(request_, nullptr, nullptr);
   if (trace_ != nullptr) trace_->ended();
   return std::exchange(request_, nullptr);
@@ -88,7 +88,7 @@ fuse_req_t WaitingRequest::answer() {
 
 void WaitingRequest::interrupted(fuse_req_t, void* data) {
   auto* self = static_cast<WaitingRequest*>(data);
-  // libfuse holds the request's lock here, which answer() takes: whatever the stop wakes must not
+  // libfuse holds the request's lock here, which answer() takes: code woken by the stop must not
   // run inside this call.
   self->executor_.spawn(watch(self->caller_, self->stop_, self->answered_.get_token()));
 }

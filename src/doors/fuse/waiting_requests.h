@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitingRequest: a request of the kernel that could not be answered in place, while a coroutine
-// works on it: its Context, cancelled when the caller is to end. WaitingRequests is the set of a
-// door's, so that the door can end only when all were answered.
+// WaitingRequest: a kernel request that was not answered in place, while a coroutine works on it.
+// Its Context is cancelled when the caller must end. WaitingRequests is the set of a server's
+// requests, so that the server ends only after all are answered.
 //
 // The kernel interrupts a request for any signal of its caller, and only once. Most signals do not
-// end anything (profilers' timers, Go's SIGURG), and programs do not expect EINTR of a file; so
-// from the interrupt on the caller is looked at, until it has its answer or a signal that ends it.
+// end a program (profilers' timers, Go's SIGURG), and programs do not expect EINTR from a file. So
+// after the interrupt the caller is polled until it has its answer or a signal that ends it.
 //
-// A coroutine takes it as its first parameter, so that it goes last, after all that it worked with.
+// A coroutine takes it as its first parameter, so that it is destroyed last, after all objects of
+// the coroutine.
 #pragma once
 
 #include <sys/types.h>
@@ -42,13 +43,13 @@ class WaitingRequest {
     const Context context = Context::background().with_cancel(stop_.get_token());
     return trace_ == nullptr ? context : context.with_trace(trace_->trace());
   }
-  // Why the answer will be an error.
+  // Records why the answer will be an error.
   void failed(const Status& status) {
     if (trace_ != nullptr) trace_->failed(status);
   }
-  // The kernel's number for it; 0 where that is not known.
+  // Returns the kernel's number of the request; 0 if unknown.
   uint64_t unique() const { return unique_; }
-  // Once, last: the request, for exactly one fuse_reply call.
+  // Call once, last: returns the request, for exactly one fuse_reply call.
   fuse_req_t answer();
 
  private:
@@ -61,7 +62,7 @@ class WaitingRequest {
   fuse_req_t request_;
   const pid_t caller_;
   const uint64_t unique_ = current_unique;
-  const std::unique_ptr<RequestTrace> trace_;  // null: nobody counts it
+  const std::unique_ptr<RequestTrace> trace_;  // null: not measured
   std::stop_source stop_;
   std::stop_source answered_;
 };
@@ -72,10 +73,10 @@ class WaitingRequests {
                                       std::unique_ptr<RequestTrace> trace = nullptr) {
     return std::make_unique<WaitingRequest>(*this, executor, request, std::move(trace));
   }
-  // Those under way and all that come later are cancelled.
+  // Cancels the present requests and all later ones.
   void cancel_all();
   void wait_until_none();
-  // The same for at most `patience`; whether there are none.
+  // The same for at most `patience`; returns true if there are none.
   bool wait_until_none(std::chrono::milliseconds patience);
   uint64_t size() const;
 

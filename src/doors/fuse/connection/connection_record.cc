@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kHead = "leat-connections 1";
 
-// Empty for what has just gone.
+// Returns "" for a file that has just disappeared.
 std::string text_of(const std::string& path) {
   return read_whole_file(path).value_or("");
 }
@@ -30,7 +30,7 @@ std::string this_boot() {
 }
 
 uint64_t start_ticks_in(std::string_view stat) {
-  // The name, which may hold anything, is in the last pair of brackets.
+  // The name may hold any characters; it ends at the last bracket.
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos) return 0;
   std::istringstream words{std::string(stat.substr(name_end + 1))};

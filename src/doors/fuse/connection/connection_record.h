@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConnectionRecord: a file that says which FUSE connections this process serves, for whoever comes
-// after it was killed (dead_connections.h). It goes with the object, so it is there only while the
-// process runs, or when it did not end in order.
+// ConnectionRecord: a file that lists the FUSE connections of this process, for a process that runs
+// after this one was killed (dead_connections.h). The destructor removes it. So it exists only
+// while the process runs, or if it did not end in order.
 #pragma once
 
 #include <map>
@@ -13,44 +13,45 @@
 
 namespace leat {
 
-// A process of one boot. A number alone may come to stand for another one.
+// Identifies a process of one boot; a pid alone may be reused.
 struct ProcessMark {
   int pid = 0;
-  uint64_t start_ticks = 0;  // from the boot to its start; proc_pid_stat(5), field 22
+  uint64_t start_ticks = 0;  // from boot to process start; proc_pid_stat(5), field 22
   std::string boot_id;       // of /proc/sys/kernel/random/boot_id
 
   bool operator==(const ProcessMark&) const = default;
 };
-ProcessMark process_mark(int pid);  // start 0 where there is none
+ProcessMark process_mark(int pid);  // start 0 if there is none
 ProcessMark this_process();
 std::string this_boot();
-// Field 22 in the text of a /proc/PID/stat; 0 where it is none.
+// Returns field 22 of the text of a /proc/PID/stat; 0 if it is malformed.
 uint64_t start_ticks_in(std::string_view stat);
 
 struct RecordedConnections {
   ProcessMark process;
-  // Who starts the next process, which goes on with the connections; pid 0: nobody.
+  // Supervisor that starts the successor, which takes over the connections; pid 0: none.
   ProcessMark keeper{};
   std::vector<MountinfoLine> mounts;
 };
-// Lines of words: "leat-connections 1", "process PID START BOOT", perhaps "keeper PID START BOOT",
-// and for each mount, as mountinfo writes it, "mount DEVICE POINT TYPE SOURCE". kCorrupt for
-// anything else.
+// Lines of words, words escaped as in mountinfo. First "leat-connections 1", then
+// "process PID START BOOT", optionally "keeper PID START BOOT", and "mount DEVICE POINT TYPE
+// SOURCE" for each mount. Anything else is kCorrupt.
 std::string to_text(const RecordedConnections& record);
 Result<RecordedConnections> parse_connections(std::string_view text);
 
-// Thread-safe. A failure to write is logged and costs only what the file is for.
+// Thread-safe. A failed write is logged; then only the file's purpose is lost.
 class ConnectionRecord {
  public:
-  // Removes what is there: the caller has made sure that it is nobody's.
+  // Removes an existing file: the caller has checked that no live process owns it.
   explicit ConnectionRecord(std::string file, ProcessMark keeper = {});
   ~ConnectionRecord();
   ConnectionRecord(const ConnectionRecord&) = delete;
   ConnectionRecord& operator=(const ConnectionRecord&) = delete;
 
-  // The newest mount at `mountpoint` is ours. Its device, for remove(); empty if there is none.
+  // Records the newest mount at `mountpoint` as ours. Returns its device, for remove(); empty if
+  // there is none.
   std::string add(const std::string& mountpoint);
-  // Its connection has ended.
+  // Removes a connection that has ended.
   void remove(const std::string& device);
 
  private:

@@ -29,7 +29,7 @@ constexpr const char* kControls = "/sys/fs/fuse/connections";
 constexpr uint64_t kExiting = 4;  // PF_EXITING of include/linux/sched.h, in field 9 of stat
 constexpr auto kLook = std::chrono::milliseconds(10);
 
-// Empty for what has just gone.
+// Returns "" for a file that has just disappeared.
 std::string text_of(const fs::path& path) {
   return read_whole_file(path).value_or("");
 }
@@ -46,7 +46,8 @@ fs::path proc_of(int pid) {
   return fmt::format("/proc/{}", pid);
 }
 
-// By the threads: once the first one has ended the process itself shows no descriptors any more.
+// Reads the threads' entries: once the first thread has ended, the process itself shows no
+// descriptors.
 std::set<unsigned> connections_held(int pid) {
   constexpr std::string_view kKey = "fuse_connection:";
   std::set<unsigned> held;
@@ -64,7 +65,7 @@ std::set<unsigned> connections_held(int pid) {
   return held;
 }
 
-// The state of a thread, by the text of its stat: what follows the name in brackets.
+// Reads a thread's state from its stat text: it follows the name in brackets.
 bool has_ended(std::string_view stat) {
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos) return true;
@@ -84,8 +85,7 @@ unsigned connection_of(const std::string& device) {
   return number;
 }
 
-// The control files, through a mount of them that nobody else sees: not every host has them
-// mounted.
+// Opens the control files by a private mount, because not every host has them mounted.
 File open_own_controls() {
   const File made(::fsopen("fusectl", FSOPEN_CLOEXEC));
   if (!made) return {};
@@ -110,7 +110,7 @@ Result<> abort_connection(unsigned connection) {
     const File controls = failed == ENOENT ? open_own_controls() : File();
     if (!controls) return error(refused(connection, failed == ENOENT ? errno : failed));
     control = File(::openat(controls.fd(), name.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!control && errno == ENOENT) return {};  // it has ended meanwhile
+    if (!control && errno == ENOENT) return {};  // ended meanwhile
     if (!control) return error(refused(connection, errno));
   }
   if (::write(control.fd(), "1", 1) != 1) return error(refused(connection, errno));
@@ -148,7 +148,7 @@ ProcessState state_of(const ProcessMark& process) {
   size_t running = 0;
   for_each_in(proc / "task", [&](const fs::path& thread) {
     const std::string stat = text_of(thread / "stat");
-    if (stat.empty()) return;  // gone meanwhile
+    if (stat.empty()) return;  // ended meanwhile
     if (!has_ended(stat)) ++running;
     ending = ending && is_ending_thread(stat, text_of(thread / "status"));
   });
@@ -165,7 +165,7 @@ std::set<unsigned> connections_to_abort(const RecordedConnections& record,
     if (connection != 0 && contains(mounts, mount)) found.insert(connection);
   }
   for (unsigned connection : held) {
-    // A mount may have been bound elsewhere or taken away lazily: its place does not matter.
+    // The mount point is not compared: a mount may be bound elsewhere or unmounted lazily.
     const bool ours = std::ranges::all_of(mounts, [&](const MountinfoLine& mount) {
       if (connection_of(mount.device) != connection) return true;
       return std::ranges::any_of(record.mounts, [&](const MountinfoLine& recorded) {
@@ -183,7 +183,7 @@ std::optional<DeadConnections> DeadConnections::find(const std::string& record, 
   if (text.empty()) return std::nullopt;
   Result<RecordedConnections> parsed = parse_connections(text);
   if (!parsed || state_of(parsed->process) != ProcessState::kEnding) return std::nullopt;
-  // A successor goes on with what they wait for.
+  // A successor will answer the waiting requests.
   if (!kept && is_kept(*parsed)) return std::nullopt;
   return DeadConnections(std::move(*parsed));
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeadConnections: what a killed process still holds of FUSE, and how it is freed.
+// DeadConnections: FUSE resources that a killed process still holds, and their release.
 //
-// A process that is killed while one of its threads waits in the kernel for an answer that only the
-// process itself could have given (FUSE_NOTIFY_INVAL_ENTRY wants the lock of a directory in which a
-// program looks a name up) never ends: the thread keeps /dev/fuse open, so the kernel waits on.
-// Only aborting the connection frees the thread, the programs, and every lock that the process had.
+// A killed process may never end. One of its threads may wait in the kernel for an answer that only
+// the process itself could give. FUSE_NOTIFY_INVAL_ENTRY, for example, needs the lock of a
+// directory in which a program looks up a name. The thread keeps /dev/fuse open, so the kernel
+// waits on. Only aborting the connection frees the thread, the programs, and every lock of the
+// process.
 //
-// Nothing here ends a connection of a process that lives, or that the record does not vouch for.
+// Nothing here ends a connection of a live process, or one that the record does not confirm.
 #pragma once
 
 #include <chrono>
@@ -21,33 +22,32 @@ namespace leat {
 
 enum class ProcessState {
   kAlive,
-  kEnding,  // killed for good; a thread of it still waits in the kernel, or is on its way out
-  kGone,    // or another boot, another process of that number, or only to be reaped
+  kEnding,  // killed; a thread still waits in the kernel, or is exiting
+  kGone,    // or another boot, a reused pid, or a zombie
 };
 ProcessState state_of(const ProcessMark& process);
-// Of the texts of a thread's /proc/PID/task/TID/stat and …/status.
+// Decides from the texts of a thread's /proc/PID/task/TID/stat and …/status.
 bool is_ending_thread(std::string_view stat, std::string_view status);
 
-// Which of the connections (minor numbers) are the process's without doubt: what the kernel says
-// that it holds (`held`, kernel ≥ 6.16) unless something else is mounted with that number; and what
-// it recorded where the very same mount is still there.
+// Returns the connections (minor numbers) that certainly belong to the process. These are the ones
+// that the kernel reports as held (`held`, kernel ≥ 6.16), unless something else is mounted with
+// that number. The others are recorded ones with the very same mount still present.
 std::set<unsigned> connections_to_abort(const RecordedConnections& record,
                                         const std::set<unsigned>& held,
                                         const std::vector<MountinfoLine>& mounts);
 
 class DeadConnections {
  public:
-  // Of the process that wrote the file `record`; nothing unless that process is kEnding, and nobody
-  // lives who would start its successor.
-  // `kept`: or even then.
+  // Reads the file `record`. Returns nothing unless its process is kEnding, and no live supervisor
+  // would start a successor. `kept` ignores the supervisor.
   static std::optional<DeadConnections> find(const std::string& record, bool kept = false);
 
   int pid() const { return record_.process.pid; }
-  // Ends its connections: programs that wait get an error. kPermissionDenied says what to run.
+  // Aborts its connections: waiting programs get an error. kPermissionDenied says what to run.
   Result<> abort();
-  // Whether it was gone within `patience`.
+  // Returns true if the process ended within `patience`.
   bool wait_until_gone(std::chrono::milliseconds patience) const;
-  // Takes its mounts away that are still there. Best effort.
+  // Unmounts its remaining mounts. Best effort.
   void unmount();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a killed process left is told from what lives and from what is another's. That it is freed
-// is tested with real daemons (tests/e2e/restart_test.py).
+// Resources of a killed process are distinguished from those of live and of other processes. Their
+// release is tested with real daemons (tests/e2e/restart_test.py).
 #include "doors/fuse/connection/dead_connections.h"
 
 #include <gmock/gmock.h>
@@ -126,16 +126,16 @@ TEST(DeadConnections, OnlyWhatIsItsOwnWithoutDoubtIsAborted) {
   const MountinfoLine other_place{"0:41", "/mnt/c", "fuse.leat", "leat:s3://b"};
   const MountinfoLine other_source{"0:41", "/mnt/a\\040b", "fuse.leat", "leat:s3://c"};
   const MountinfoLine other_kind{"0:41", "/mnt/a\\040b", "fuse.sshfs", "leat:s3://b"};
-  // Where the kernel does not say what it holds, only the very mount that was recorded.
+  // If the kernel does not report held connections, only the very mount that was recorded.
   EXPECT_THAT(connections_to_abort(record, {}, {kOurs}), ElementsAre(41u));
   for (const MountinfoLine& other : {other_place, other_source, other_kind}) {
     EXPECT_THAT(connections_to_abort(record, {}, {other}), IsEmpty()) << to_text({{}, {}, {other}});
   }
   EXPECT_THAT(connections_to_abort(record, {}, {}), IsEmpty());
-  // Where it says, also what is mounted nowhere any more, or bound elsewhere.
+  // If it does, also unmounted and bound mounts.
   EXPECT_THAT(connections_to_abort(record, {41, 50}, {elsewhere}), ElementsAre(41u, 50u));
   EXPECT_THAT(connections_to_abort(record, {41}, {}), ElementsAre(41u));
-  // But not what stands for another mount by now.
+  // But not a number that belongs to another mount by now.
   EXPECT_THAT(connections_to_abort(record, {41}, {other_source}), IsEmpty());
   EXPECT_THAT(connections_to_abort(record, {50}, {{"0:50", "/y", "fuse.sshfs", "host:"}}),
               IsEmpty());

@@ -16,24 +16,24 @@
 namespace leat {
 namespace {
 
-// Flags of FUSE_INIT that the headers of Debian 12 (Linux 6.1) do not have yet. Those from bit 32
-// on stand in flags2.
+// FUSE_INIT flags that the headers of Debian 12 (Linux 6.1) lack. Flags from bit 32 on are in
+// flags2.
 constexpr uint64_t kPassthrough = uint64_t{1} << 37;     // 6.9
 constexpr uint64_t kHasResend = uint64_t{1} << 39;       // 6.9
 constexpr uint64_t kOverIoUring = uint64_t{1} << 41;     // 6.14
 constexpr uint64_t kRequestTimeout = uint64_t{1} << 42;  // 6.15
-// What comes without a flag, by the protocol's minor number.
+// Features without a flag, by the protocol's minor number.
 constexpr unsigned kNoFlushMinor = 35;  // FOPEN_NOFLUSH, 5.16
 constexpr unsigned kEpochMinor = 44;    // FUSE_NOTIFY_INC_EPOCH, 6.16
 
-// fuse_init_in before FUSE_INIT_EXT (5.17) gave it flags2.
+// Size of fuse_init_in before FUSE_INIT_EXT (5.17) added flags2.
 constexpr size_t kShortInitBytes = 16;
-// The least that the kernel takes is FUSE_MIN_READ_BUFFER, 8 KiB.
+// The kernel's minimum is FUSE_MIN_READ_BUFFER, 8 KiB.
 constexpr size_t kRequestBytesMax = 64 * 1024;
-// One file system may lie below: not one that lies on another itself, such as overlayfs.
+// A backing file's file system may not itself be stacked on another, such as overlayfs.
 constexpr uint32_t kStackDepthMax = 1;
 
-// fuse_init_out of 6.15, of the same size as ever.
+// fuse_init_out of 6.15; the size is the same in all versions.
 struct InitReply {
   fuse_out_header header{};
   uint32_t major = FUSE_KERNEL_VERSION;
@@ -82,7 +82,7 @@ Result<std::string> read_request(int device, std::chrono::milliseconds patience)
   return request;
 }
 
-// In the order of the files.
+// Results are in the order of the files.
 Result<std::vector<Result<>>> try_backings(int device, const InitRequest& request,
                                            const std::vector<int>& files) {
   const std::string reply = init_reply(request);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel says in FUSE_INIT, from bytes and from the running kernel.
+// Features in FUSE_INIT, from bytes and from the running kernel.
 #include "doors/fuse/connection/kernel_offer.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ constexpr uint32_t kInitOpcode = 26;
 constexpr uint32_t kInitExt = 1u << 30;
 constexpr uint64_t kUnique = 2;
 
-// As include/uapi/linux/fuse.h lays it out; a short one has no flags2.
+// As in include/uapi/linux/fuse.h; a short one has no flags2.
 std::string init_request(uint32_t minor, uint32_t flags, std::optional<uint32_t> flags2,
                          uint32_t opcode = kInitOpcode, uint32_t major = 7) {
   RecordWriter writer;
@@ -115,12 +115,12 @@ size_t open_descriptors() {
   return static_cast<size_t>(std::distance(all, end));
 }
 
-// A file without a name in the temporary directory.
+// Opens an unlinked file in the temporary directory.
 File nameless_file() {
   return File(::open(testing::TempDir().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
 }
 
-// With a temporary directory of its own, in which nothing may be left.
+// Uses a private temporary directory, which must be empty at the end.
 class Asking : public testing::Test {
  protected:
   void SetUp() override {
@@ -193,7 +193,7 @@ TEST_F(Asking, AFusermountThatNeitherMountsNorEndsIsGivenUp) {
   EXPECT_FALSE(offer);
 }
 
-// fusermount3 sees the end of the process and unmounts, in its own time.
+// fusermount3 notices the end of the process and unmounts some time later.
 TEST_F(Asking, AKilledProcessLeavesNoMount) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -221,7 +221,7 @@ TEST_F(Asking, AKilledProcessLeavesNoMount) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (mounted() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_FALSE(mounted());
-  // The folder itself, which is empty, is all that may stay.
+  // Only the empty directory itself may stay.
   std::filesystem::remove_all(folder_ / "tmp");
   std::filesystem::create_directories(folder_ / "tmp");
 }

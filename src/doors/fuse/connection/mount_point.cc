@@ -36,7 +36,7 @@ Status busy(const std::string& mountpoint) {
                       mountpoint, mountpoint)};
 }
 
-// Runs fusermount3 and returns what it complained about; nothing when it succeeded.
+// Runs fusermount3 and returns its error message; nothing on success.
 std::optional<std::string> run_fusermount(const std::string& mountpoint, bool lazy) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return reason(errno);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has to be asked of the host about a mount, beside FUSE itself.
+// Host operations on a mount besides FUSE itself.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace leat {
 
-// The absolute path of an existing directory that can be mounted on.
+// Returns the absolute path of an existing directory that can be a mount point.
 Result<std::string> resolve_mountpoint(const std::string& path);
 
-// Where fusermount3 reads what users may do.
+// Configuration of fusermount3 for users.
 inline constexpr const char* kFuseConf = "/etc/fuse.conf";
-// Whether users may let others into their mounts, by the text of that file.
+// Returns true if users may give others access to their mounts, by the text of that file.
 bool says_user_allow_other(std::string_view fuse_conf);
 
-// umount2(2), or fusermount3 where that needs rights that we lack. Blocks.
+// umount2(2), or fusermount3 if this process lacks the rights. Blocks.
 Result<> unmount_path(const std::string& mountpoint, bool lazy);
-// Ends the mount's connection and takes the name away, whoever uses it. Best effort.
+// Aborts the mount's connection and unmounts it, even while it is in use. Best effort.
 void force_unmount_path(const std::string& mountpoint);
 
-// A line of /proc/self/mountinfo, its words as they stand there: space, tab, newline and backslash
-// are \ooo. By that file and not by stat(2), which would ask the mount itself.
+// A line of /proc/self/mountinfo with its escaped words: space, tab, newline and backslash are
+// \ooo. That file is used because stat(2) would send a request to the mount itself.
 struct MountinfoLine {
   std::string device;  // "MAJOR:MINOR"; the minor number of a FUSE mount names its connection
   std::string point;
@@ -38,7 +38,7 @@ std::vector<MountinfoLine> parse_mountinfo(std::string_view mountinfo);
 std::vector<MountinfoLine> mounts_of_this_namespace();
 std::string unescape_mount(std::string_view word);
 
-// Of the newest mount at `mountpoint`; empty if there is none.
+// Returns the device of the newest mount at `mountpoint`; empty if there is none.
 std::string device_of_mount(const std::vector<MountinfoLine>& mounts, std::string_view mountpoint);
 
 // Sets the read-ahead of the mount at `mountpoint`.

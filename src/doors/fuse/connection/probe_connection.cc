@@ -28,12 +28,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSource = "leat-doctor";
-// Where fusermount3 finds its end of the socket, over which it gives the device back, and which it
-// watches: when the other end goes, by whatever, it unmounts.
+// fusermount3's end of the socket. It returns the device over it, and unmounts when the other end
+// closes for any reason.
 constexpr int kSocketFd = 3;
 
-// A superblock without a mount (fsopen(2), Linux ≥ 5.2): in no mount namespace, so nobody can reach
-// it. The device goes first, which aborts the connection, so the rest of its end waits for nothing.
+// A superblock without a mount (fsopen(2), Linux ≥ 5.2): it is in no mount namespace, so no program
+// can reach it. The device is closed first, which aborts the connection, so its end waits for
+// nothing.
 class DetachedConnection : public ProbeConnection {
  public:
   static Result<std::unique_ptr<ProbeConnection>> open(const std::string& path) {
@@ -70,10 +71,10 @@ class DetachedConnection : public ProbeConnection {
   }
 
   const File superblock_;
-  const File device_;  // ends before the superblock
+  const File device_;  // closed before the superblock
 };
 
-// The descriptor that came over `socket`; none: it was closed, or nothing came.
+// Receives the descriptor over `socket`; empty if the socket was closed or nothing came.
 File receive_descriptor(int socket, std::chrono::milliseconds patience) {
   pollfd readable{.fd = socket, .events = POLLIN, .revents = 0};
   if (::poll(&readable, 1, static_cast<int>(patience.count())) <= 0) return {};
@@ -93,8 +94,8 @@ File receive_descriptor(int socket, std::chrono::milliseconds patience) {
   return File(fd);
 }
 
-// A process of ours that is given a time to end. Never waited for without a bound: it may hang in
-// the kernel, and then somebody else reaps it.
+// A child process with a bounded time to end. It may hang in the kernel; then another process reaps
+// it.
 class Child {
  public:
   explicit Child(pid_t pid) : pid_(pid) {}
@@ -137,7 +138,7 @@ class FusermountConnection : public ProbeConnection {
 
   ~FusermountConnection() override {
     device_ = File();  // aborts the connection
-    socket_ = File();  // tells fusermount3 to unmount
+    socket_ = File();  // makes fusermount3 unmount
     if (child_) child_->end_within(patience_);
     const bool mounted = !device_of_mount(mounts_of_this_namespace(), folder_).empty();
     if (mounted) force_unmount_path(folder_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProbeConnection: a FUSE connection that is there to be asked things, and gone with its object.
+// ProbeConnection: a temporary FUSE connection for queries; ends with its object.
 #pragma once
 
 #include <chrono>
@@ -12,20 +12,20 @@ namespace leat {
 
 struct ProbeOptions {
   std::string device;
-  std::string fusermount;  // a name that is looked for in PATH, or a path
+  std::string fusermount;  // a name in PATH, or a path
   bool by_itself = true;   // false: by fusermount3 only
   std::chrono::milliseconds patience;
 };
 
 class ProbeConnection {
  public:
-  // With CAP_SYS_ADMIN a file system that is never mounted, so that nobody can see or use it; else
-  // by fusermount3, at a folder that only this user may enter. Blocks.
+  // With CAP_SYS_ADMIN, creates a file system that is never mounted, so that no program can see or
+  // use it. Otherwise fusermount3 mounts it at a directory that only this user may enter. Blocks.
   static Result<std::unique_ptr<ProbeConnection>> open(const ProbeOptions& options);
-  // Ends the connection; nothing of it is left, also where the process is killed before.
+  // Ends the connection. It leaves nothing behind, even if the process is killed before.
   virtual ~ProbeConnection() = default;
 
-  // Of the device, which does not block.
+  // Returns the non-blocking descriptor of the device.
   virtual int fd() const = 0;
 };
 
