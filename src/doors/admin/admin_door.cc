@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// Each mount remembers as many (vfs/error_memory.h).
+// As many as each mount keeps (vfs/error_memory.h).
 constexpr size_t kErrorsMax = 1000;
 
 template <class T>

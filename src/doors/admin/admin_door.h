@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdminDoor: the control socket and the metrics address, as routes. The socket's file mode is its
-// authentication; the metrics routes may be read by anyone on this host.
+// AdminDoor: HTTP routes of the control socket and of the metrics address. The socket's file mode
+// is its authentication; the metrics routes are open to all programs of this host.
 #pragma once
 
 #include "cache/page_store.h"
@@ -19,7 +19,7 @@ namespace leat {
 
 class AdminDoor {
  public:
-  // All of them outlive the servers that use the routers.
+  // All arguments must outlive the servers that use the routers.
   AdminDoor(Host& host, ClusterHost& cluster, Catalog& catalog, Fetcher& fetcher, PageStore* store)
       : host_(host),
         cluster_(cluster),
@@ -29,9 +29,9 @@ class AdminDoor {
         snapshots_(host),
         config_(host) {}
 
-  // Everything: /v1/…, /metrics, /healthz. The door outlives the router's use.
+  // Returns all routes: /v1/…, /metrics, /healthz. The object must outlive the router.
   HttpRouter control_router();
-  // /metrics and /healthz alone, for whoever is on this host.
+  // Returns only /metrics and /healthz, for all programs of this host.
   static HttpRouter metrics_router();
 
  private:

@@ -30,7 +30,7 @@ class NamedSource : public Source {
   SourceCapabilities capabilities_;
 };
 
-// One mount at /m with the files that a test names.
+// One mount at /m with the files that a test adds.
 class FixedCatalog : public Catalog {
  public:
   FixedCatalog() {
@@ -269,7 +269,7 @@ class RecordingHost : public Host {
   bool shut = false;
 };
 
-// A daemon that is no worker, or one with a mount.
+// A daemon that is no worker, or a worker with one mount.
 class RecordingCluster : public ClusterHost {
  public:
   Task<Result<ClusterStatusView>> cluster_status() override {
@@ -678,7 +678,7 @@ TEST_F(AdminDoorTest, StatSaysWhichDoorShowsItAndWhoAnswers) {
   EXPECT_EQ(stat->mount, "/m");
   EXPECT_EQ(stat->door, "/");
   EXPECT_EQ(stat->read_by, "kernel");
-  // Another one may write into it while it is open.
+  // Another program may write into it while it is open.
   catalog_.set_freshness({.mode = Freshness::Mode::kValidate});
   stat = from_json<StatView>(ask_json("GET", "/v1/stat", {{"path", "/m/f"}}));
   EXPECT_EQ(stat->read_by, "daemon");

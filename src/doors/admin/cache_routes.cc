@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// A page stays well below the client's limit for one answer, 64 MiB.
+// Keeps a page well below the client's limit for one answer, 64 MiB.
 constexpr size_t kObjectsMax = 10'000;
 
 }  // namespace

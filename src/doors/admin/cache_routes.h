@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CacheRoutes: the cache over HTTP: what is there, and that some of it goes. Private to this room.
+// CacheRoutes: HTTP routes that list the cached objects and evict some. Private to this module.
 #pragma once
 
 #include "doors/admin/codec.h"
@@ -9,7 +9,7 @@ namespace leat {
 
 class CacheRoutes {
  public:
-  // The host outlives the routes.
+  // The host must outlive the routes.
   explicit CacheRoutes(Host& host) : host_(host) {}
 
   void add_to(HttpRouter& router);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterHost: what a worker's control socket can have done about its cluster, and the plain data
-// that travels over it.
+// ClusterHost: cluster operations of a worker's control socket, and their plain data.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +19,14 @@ struct ClusterWorkerView {
   std::string id{};
   std::string address{};
   std::string host{};  // name of the machine
-  // "active", "draining", "gone" (its place in the ring is still its own), "refusing" (this
-  // worker's requests), "unreachable" (by this worker, while it holds its lease) or "rejected" (its
-  // record is signed with another secret).
+  // One of these: "active", "draining", "gone" (no lease, but still in the ring), "refusing" (this
+  // worker's requests). Also "unreachable" (from this worker, with a valid lease) and "rejected"
+  // (its record is signed with another secret).
   std::string state{};
   std::string version{};  // of its program
   uint64_t capacity_bytes = 0;
   double share = 0;       // of the ring, 0 to 1
-  std::string trouble{};  // why it is refusing or unreachable; empty: it is neither
+  std::string trouble{};  // reason of "refusing" or "unreachable"; otherwise empty
 
   friend bool operator==(const ClusterWorkerView&, const ClusterWorkerView&) = default;
 };
@@ -41,25 +40,25 @@ struct ClusterMountView {
   friend bool operator==(const ClusterMountView&, const ClusterMountView&) = default;
 };
 
-// How far a worker that leaves is with giving others what it has.
+// Progress of a draining worker in passing on its cache.
 struct ClusterDrainView {
-  bool ended = false;    // all was gone through, or it was called off
-  bool stopped = false;  // it was
+  bool ended = false;    // all objects were handled, or the drain was cancelled
+  bool stopped = false;  // it was cancelled
   uint64_t objects_total = 0, objects_done = 0;
-  uint64_t objects_failed = 0;               // that nobody else has
-  uint64_t bytes_total = 0, bytes_done = 0;  // the total is about
-  std::vector<std::string> errors{};         // the first
+  uint64_t objects_failed = 0;               // no other worker has them
+  uint64_t bytes_total = 0, bytes_done = 0;  // the total is approximate
+  std::vector<std::string> errors{};         // the first few
 };
 
 struct ClusterStatusView {
   std::string name{};
   std::string self{};     // this worker's id
-  std::string leader{};   // the leader's; empty: nobody leads
+  std::string leader{};   // the leader's id; empty: no leader
   int64_t epoch = 0;      // of the ring
   std::string trouble{};  // between this worker and the registry; empty: none
   std::vector<ClusterWorkerView> workers{};
   std::vector<ClusterMountView> mounts{};
-  std::optional<ClusterDrainView> drain{};  // of this worker, where it leaves
+  std::optional<ClusterDrainView> drain{};  // of this worker, if it is draining
 };
 
 struct ClusterMountRequest {
@@ -69,11 +68,11 @@ struct ClusterMountRequest {
 };
 
 struct ClusterDrainRequest {
-  bool back = false;       // take a share again
-  uint64_t bandwidth = 0;  // bytes a second that others take; 0: no limit
+  bool back = false;       // end the drain: take a share again
+  uint64_t bandwidth = 0;  // limit in bytes a second for receivers; 0: none
 };
 
-// When a job is begun again; any of them makes it stand until it is cancelled.
+// When a job is started again; any of these keeps it until it is cancelled.
 struct ClusterJobRepeat {
   uint64_t every_seconds = 0;
   bool on_change = false;
@@ -88,43 +87,43 @@ struct ClusterJobRequest {
 };
 
 struct ClusterJobView {
-  JobView job{};            // its state "waiting" until somebody has begun it
-  std::string principal{};  // who asked for it
-  std::string worker{};     // the id of the one that runs it, or did; empty: nobody has begun
-  unsigned begun = 0;       // times in this run; more than one where who ran it was lost
+  JobView job{};            // State "waiting" until a worker has started it.
+  std::string principal{};  // Identity of the requester.
+  std::string worker{};     // Id of the worker that runs or ran it; empty: not started.
+  unsigned begun = 0;       // Starts in this run; above one if its worker was lost.
   ClusterJobRepeat repeat{};
-  uint64_t runs = 0;    // that came to their end
-  bool ending = false;  // it was asked to
+  uint64_t runs = 0;    // completed runs
+  bool ending = false;  // cancellation was requested
 };
 
 class ClusterHost {
  public:
   virtual ~ClusterHost() = default;
-  // kUnsupported where this daemon is no worker; so do all others but those of jobs.
-  // Asks all other workers before it answers, for a second or two.
+  // All functions but those of jobs and snapshots return kUnsupported if this daemon is no worker.
+  // This one first queries all other workers, for a second or two.
   virtual Task<Result<ClusterStatusView>> cluster_status() = 0;
   virtual Task<Result<ClusterMountView>> add_cluster_mount(Context context,
                                                            ClusterMountRequest request) = 0;
   virtual Task<Result<>> remove_cluster_mount(Context context, std::string path) = 0;
-  // Returns when the ring is without this worker, or with it again. What it has goes to others from
-  // then on, as cluster_status() says.
+  // Returns when the ring is without this worker, or with it again. From then on its cache moves to
+  // others; cluster_status() has the progress.
   virtual Task<Result<>> drain_worker(Context context, ClusterDrainRequest request) = 0;
 
-  // Of the cluster that this host mounts at or above `path`; their `file` is empty. These need no
-  // worker here: kInvalidArgument where no cluster is mounted there.
+  // Snapshots of the cluster that this host mounts at or above `path`; their `file` is empty. These
+  // work on clients, too; kInvalidArgument if no cluster is mounted there.
   virtual Task<Result<std::vector<SnapshotView>>> cluster_snapshots(Context context,
                                                                     std::string path) = 0;
   virtual Task<Result<>> remove_cluster_snapshot(Context context, std::string path,
                                                  std::string name) = 0;
 
-  // Jobs of all workers, done by their leader; on a client's host by way of the one cluster that it
-  // mounts, with the rights of its token (kPermissionDenied), kUnsupported where there is none or
-  // more than one. Returns when the order is with the registry.
+  // Jobs run on all workers, coordinated by the leader. A client's host uses the one cluster that
+  // it mounts, with the rights of its token (kPermissionDenied). kUnsupported if it mounts none or
+  // more than one. Returns when the registry has the order.
   virtual Task<Result<ClusterJobView>> start_cluster_job(Context context,
                                                          ClusterJobRequest request) = 0;
   virtual Task<Result<std::vector<ClusterJobView>>> cluster_jobs(Context context) const = 0;
   virtual Task<Result<ClusterJobView>> cluster_job(Context context, uint64_t id) const = 0;
-  // The job as it was: one that had ended stays as it is.
+  // Returns the job as it was; an ended job does not change.
   virtual Task<Result<ClusterJobView>> cancel_cluster_job(Context context, uint64_t id) = 0;
 };
 

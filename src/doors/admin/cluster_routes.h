@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control socket's routes of a worker's cluster: /v1/cluster and below. Private to this room.
+// Control socket routes of a worker's cluster: /v1/cluster and below. Private to this module.
 #pragma once
 
 #include "doors/admin/cluster_host.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nlohmann::json throws; every exception ends in this file.
+// nlohmann::json throws; all exceptions are caught in this file.
 #include "doors/admin/codec.h"
 
 #include <fmt/chrono.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON of the control socket, both ways: the door encodes what the command line decodes. The
-// schemas stand in docs/schemas. Unknown members are ignored, missing ones keep their defaults, so
-// that neighbouring versions understand each other.
+// JSON of the control socket, both ways: the server encodes, the command line decodes. Schemas are
+// in docs/schemas. Unknown members are ignored and missing ones keep their defaults, so that
+// neighbouring versions work together.
 #pragma once
 
 #include <optional>
@@ -13,26 +13,26 @@
 
 namespace leat {
 
-// Sums over the files below a directory whose names the daemon has in memory.
+// Sums over the cached names below a directory.
 struct TreeSum {
   uint64_t files = 0;
   uint64_t bytes = 0;
   uint64_t cached_bytes = 0;
-  // There may be more below it: a directory was not listed yet, or there are too many names.
+  // The sum may be incomplete: a directory was not listed yet, or there are too many names.
   bool partial = false;
 
   friend bool operator==(const TreeSum&, const TreeSum&) = default;
 };
 
-// What `ls` and `stat` say of a name.
+// A name in the answers of `ls` and `stat`.
 struct EntryView {
   std::string name{};
   FileKind kind = FileKind::kFile;
   uint64_t size = 0;
   std::string version{};  // empty for directories
   std::optional<WallTime> mtime{};
-  std::optional<uint64_t> cached_bytes{};  // files, where it was asked for and there is a cache
-  std::optional<TreeSum> below{};          // directories, where it was asked for
+  std::optional<uint64_t> cached_bytes{};  // files, if requested and there is a cache
+  std::optional<TreeSum> below{};          // directories, if requested
 
   friend bool operator==(const EntryView&, const EntryView&) = default;
 };
@@ -41,22 +41,22 @@ struct ListView {
   std::string path{};
   FileKind kind = FileKind::kDirectory;  // kFile: `entries` is the file itself
   std::vector<EntryView> entries{};      // sorted by name
-  std::string next{};                    // name to go on after; empty: that was all
+  std::string next{};                    // last name of the page; empty: no more
   uint64_t left_out = 0;                 // names of the directory that cannot be shown
 };
 
 struct StatView {
   EntryView entry{};
   std::string path{};
-  std::string mount{};   // path of the mount, empty above all mounts
+  std::string mount{};   // path of the mount; empty above all mounts
   std::string source{};  // URL of the object
-  std::string door{};    // folder whose door shows it; empty above all mounts, and of a store
-  // Of a file: "kernel" where an open of now would be read by the kernel alone (passthrough),
-  // "daemon" where that answers; empty without a door.
+  std::string door{};    // mount point that shows it; empty above all mounts, and for a store
+  // For a file: "kernel" if an open now would be served by the kernel alone (passthrough), "daemon"
+  // otherwise; empty without a mount point.
   std::string read_by{};
 };
 
-// What `cache ls` says of an object; `mount` is empty for mounts that are gone.
+// An object in the answer of `cache ls`; `mount` is empty if the mount is gone.
 struct CachedObjectView {
   std::string key{};
   uint64_t size = 0;
@@ -74,7 +74,7 @@ struct CachedObjectView {
 
 struct CachedListView {
   std::vector<CachedObjectView> objects{};
-  std::string next{};  // to go on with; empty: that was all
+  std::string next{};  // continuation; empty: no more
 };
 
 Json to_json(const MountRequest& request);
@@ -104,16 +104,16 @@ Json to_json(const ReloadView& view);
 Json to_json(const ErrorView& failed);
 Json to_json(const Finding& finding);
 
-// kInvalidArgument says which member is wrong. T is one of the above.
+// kInvalidArgument names the bad member. T is one of the above.
 template <class T>
 Result<T> from_json(const Json& json);
 
-// Text that is no JSON is kInvalidArgument; `what` names it.
+// Text that is no JSON is kInvalidArgument; `what` names it in the message.
 Result<Json> parse_json(const std::string& text, const char* what);
-// Names that are not UTF-8 get U+FFFD in place of what is not.
+// Replaces bytes that are not UTF-8 by U+FFFD.
 std::string dump_json(const Json& json, int indent = -1);
 
-// "022", of at most 0777.
+// Parses "022", at most 0777.
 Result<mode_t> parse_umask(const std::string& text);
 
 // "2026-01-02T03:04:05.678901234Z"; whole seconds have no fraction.
@@ -121,7 +121,7 @@ std::string format_time(WallTime time);
 Result<WallTime> parse_time(const std::string& text);
 
 HttpResponse error_response(const Status& status);
-// The Status that the answer of a daemon stands for; call it for anything but 2xx.
+// Returns the Status in a daemon's answer; call it for all but 2xx.
 Status status_of(const HttpResponse& response);
 
 }  // namespace leat

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON of the cache and of snapshots, as codec.h describes it. Private to this room.
+// JSON of the cache and of snapshots, as in codec.h. Private to this module.
 #pragma once
 
 #include "doors/admin/codec.h"

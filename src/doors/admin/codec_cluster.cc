@@ -90,7 +90,7 @@ void decode(const Json& json, ClusterDrainRequest& request) {
   get(json, "bandwidth", request.bandwidth);
 }
 
-// Among the members of what is repeated.
+// The members stand beside those of the job.
 void decode(const Json& json, ClusterJobRepeat& repeat) {
   get(json, "every_seconds", repeat.every_seconds);
   get(json, "on_change", repeat.on_change);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON of what is said of a cluster, both ways, as codec.h describes it.
+// JSON of clusters, both ways, as in codec.h.
 #pragma once
 
 #include "doors/admin/cluster_host.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON of the daemon's options, as codec.h describes it. Private to this room.
+// JSON of the daemon's options, as in codec.h. Private to this module.
 #pragma once
 
 #include "doors/admin/codec.h"

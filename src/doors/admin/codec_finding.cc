@@ -29,7 +29,7 @@ void decode(const Json& json, Finding& finding) {
   const auto level = json.at("level").get<std::string>();
   const auto* known =
       std::ranges::find_if(kLevels, [&](Level one) { return to_string(one) == level; });
-  // One of a later version is not fine, at least.
+  // An unknown level of a later version is at least not kOk.
   finding.level = known == kLevels.end() ? Level::kNote : *known;
   finding.name = json.at("name").get<std::string>();
   get_bytes(json, "subject", finding.subject);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON of findings, as codec.h describes it. Private to this room.
+// JSON of findings, as in codec.h. Private to this module.
 #pragma once
 
 #include "doors/admin/codec.h"

@@ -17,7 +17,7 @@ void get_enough(const Json& json, const char* name, T& out) {
   out = static_cast<T>(value);
 }
 
-// As people write it, "022"; numbers are taken, too.
+// Accepts text such as "022", and numbers.
 void get_umask(const Json& json, mode_t& out) {
   auto found = json.find("umask");
   if (found != json.end() && found->is_string()) {
@@ -33,7 +33,7 @@ std::string umask_text(mode_t umask) {
   return fmt::format("{:03o}", umask);
 }
 
-// [{"path": …, "options": {…}}], since JSON cannot have any bytes as names of members.
+// [{"path": …, "options": {…}}], because JSON member names must be UTF-8.
 void get_paths(const Json& json, std::map<std::string, OptionValues>& paths) {
   for (const Json& item : json.value("paths", Json::array())) {
     std::string path;
@@ -50,7 +50,7 @@ Json paths_to_json(const std::map<std::string, OptionValues>& paths) {
   return list;
 }
 
-// What a mount as it is wanted and as it is have in common.
+// Members common to MountRequest and MountView.
 template <class Mount>
 void get_shared(const Json& json, Mount& mount) {
   get(json, "options", mount.options);

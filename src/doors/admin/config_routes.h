@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConfigRoutes: the daemon's options, and their being read again.
+// ConfigRoutes: HTTP routes that list and reload the daemon's options.
 #pragma once
 
 #include "doors/admin/host.h"
@@ -10,7 +10,7 @@ namespace leat {
 class ConfigRoutes {
  public:
   explicit ConfigRoutes(Host& host) : host_(host) {}
-  // The object outlives the router's use.
+  // The object must outlive the router.
   void add_to(HttpRouter& router);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding: one thing that `leat doctor` and the console have to say about a daemon or its host.
+// Finding: one result of `leat doctor` and the console about a daemon or its host.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,17 @@
 
 namespace leat {
 
-// A note costs speed or a part of what Leat can do; a problem keeps a folder from being mounted or
-// from working.
+// A note costs speed or a feature; a problem prevents a mount from being created or from working.
 enum class Level : uint8_t { kOk, kNote, kProblem };
 std::string_view to_string(Level level);  // "ok", "note", "problem"
 
 struct Finding {
   Level level = Level::kOk;
-  std::string name{};     // "fuse.device"; stays, scripts may go by it
-  std::string subject{};  // directory or folder, where there may be several; else empty
-  std::string what{};     // is so
-  std::string cost{};     // of that; empty where it is ok
-  std::string action{};   // what changes it: a command where there is one
+  std::string name{};     // "fuse.device"; stable, for scripts.
+  std::string subject{};  // Directory or mount point, if there may be several; otherwise empty.
+  std::string what{};     // The condition.
+  std::string cost{};     // Its effect; empty if kOk.
+  std::string action{};   // The remedy: a command if there is one.
 
   friend bool operator==(const Finding&, const Finding&) = default;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountRoutes: the mount table over HTTP. Private to this room.
+// MountRoutes: HTTP routes of the mount table. Private to this module.
 #pragma once
 
 #include "doors/admin/codec.h"
@@ -9,7 +9,7 @@ namespace leat {
 
 class MountRoutes {
  public:
-  // The host outlives the routes.
+  // The host must outlive the routes.
   explicit MountRoutes(Host& host) : host_(host) {}
 
   void add_to(HttpRouter& router);

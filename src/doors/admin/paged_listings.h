@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PagedListings: the listings that clients are just paging through, so that all pages of one are of
-// one moment and the store is asked once. Thread-safe. Private to this room.
+// PagedListings: keeps listings while clients page through them, so that all pages show one moment
+// and the store is read once. Thread-safe. Private to this module.
 #pragma once
 
 #include <deque>
@@ -13,9 +13,9 @@ namespace leat {
 
 class PagedListings {
  public:
-  // What a page of `path` was taken from within the last kKept, or null.
+  // Returns the listing of the last page of `path` within kKept, or null.
   ListingPtr find(const std::string& path);
-  // Until kKept has passed without another page, or many others were kept.
+  // Keeps it until kKept passes without another page, or kMost newer ones are kept.
   void keep(std::string path, ListingPtr listing);
 
  private:

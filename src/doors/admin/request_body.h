@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What requests say: in their bodies, with the paths in them made normal, and in their targets.
-// Private to this room.
+// Parses requests: bodies with normalised paths, and targets. Private to this module.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +15,7 @@
 
 namespace leat {
 
-// `path` and `others`: those members of T that are paths of the namespace. kInvalidArgument.
+// `path` and `others` are the members of T that are namespace paths. Errors are kInvalidArgument.
 template <class T, std::same_as<std::string T::*>... Paths>
 Result<T> body_of(const HttpRequest& request, std::string T::* path, Paths... others) {
   LEAT_TRY(Json json, parse_json(request.body, "the request's body"));
@@ -36,7 +35,7 @@ Result<T> body_of(const HttpRequest& request, std::string T::* path, Paths... ot
   return wanted;
 }
 
-// The `{id}` of a route of jobs.
+// Returns the `{id}` of a job route.
 inline Result<uint64_t> job_number_of(const HttpRequest& request) {
   const std::string& text = request.params.at("id");
   uint64_t id = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotRoutes: the host's snapshots over HTTP. Private to this room.
+// SnapshotRoutes: HTTP routes of the host's snapshots. Private to this module.
 #pragma once
 
 #include "doors/admin/codec.h"
@@ -9,7 +9,7 @@ namespace leat {
 
 class SnapshotRoutes {
  public:
-  // The host outlives the routes.
+  // The host must outlive the routes.
   explicit SnapshotRoutes(Host& host) : host_(host) {}
 
   void add_to(HttpRouter& router);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of single requests, and the operations that were slow, over HTTP.
+// HTTP routes of request traces and of slow operations.
 #pragma once
 
 #include "http/router.h"

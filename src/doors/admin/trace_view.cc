@@ -10,7 +10,7 @@ double in_seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// Whole nanoseconds, so that sums of them look like it.
+// Whole nanoseconds, as WallTime has.
 WallTime wall(std::chrono::system_clock::time_point time) {
   return std::chrono::time_point_cast<std::chrono::nanoseconds>(time);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control socket tells of single requests: traces that were asked for, and operations that
-// were slow.
+// Control socket data of single requests: traces, and slow operations.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +15,20 @@ namespace leat {
 
 struct SpanView {
   std::string what{};
-  std::optional<uint64_t> parent{};  // place in the list; none: within no other
-  double begin = 0;                  // seconds since the request came; others' work began before
-  std::optional<double> seconds{};   // none: it was not over
+  std::optional<uint64_t> parent{};  // index in the list; none: top level
+  double begin = 0;  // seconds since the request arrived; negative for work that began before it
+  std::optional<double> seconds{};  // none: not finished
   std::string note{};
 
   friend bool operator==(const SpanView&, const SpanView&) = default;
 };
 
 struct RequestView {
-  WallTime time{};  // when it came
+  WallTime time{};  // arrival
   std::string operation{};
   uint64_t offset = 0, bytes = 0;  // of a read
   double seconds = 0;
-  std::vector<SpanView> spans{};  // none: it was answered in place, from memory
+  std::vector<SpanView> spans{};  // empty: answered in place, from memory
   uint64_t spans_lost = 0;
   std::string failure{};
 
@@ -42,12 +41,12 @@ struct TraceView {
 };
 
 struct SlowView {
-  WallTime time{};  // when it ended
+  WallTime time{};  // end
   std::string operation{};
   std::string path{};
   uint64_t offset = 0, bytes = 0;
   double seconds = 0;
-  std::string reason{};  // the parts that it mostly waited for
+  std::string reason{};  // the longest waits
   std::string failure{};
 
   friend bool operator==(const SlowView&, const SlowView&) = default;

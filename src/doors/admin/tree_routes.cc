@@ -9,13 +9,13 @@
 namespace leat {
 namespace {
 
-// A page of a listing stays well below the client's limit for one answer, 64 MiB.
+// Keeps a page well below the client's limit for one answer, 64 MiB.
 constexpr uint64_t kEntriesMax = 10'000;
-// Names that are looked at for what is cached below the directories of one answer: some 20 ms. Each
-// directory gets its part of them, and a few at least.
+// Names visited for the cached sums of one answer: some 20 ms. They are divided among its
+// directories, with a minimum for each.
 constexpr uint64_t kSummedNamesMax = 10'000;
 constexpr uint64_t kSummedNamesEach = 50;
-// One read of a streamed file, and how many of them are asked for ahead.
+// Size of one read of a streamed file, and number of reads requested ahead.
 constexpr uint64_t kPieceBytes = 4 * kMiB;
 constexpr uint64_t kPiecesAhead = 4;
 
@@ -52,7 +52,7 @@ struct FileStream {
   Fetcher* fetcher;
   FileRefPtr ref;
   ByteRange range;  // what is left
-  Bytes first;      // read already, ends where `range` starts
+  Bytes first;      // already read, ends where `range` starts
   Context context;
 };
 
@@ -186,7 +186,7 @@ Task<HttpResponse> TreeRoutes::stat(Context context, HttpRequest request) {
   co_return HttpResponse::json(200, dump_json(to_json(answer)));
 }
 
-// Whether it passes files through.
+// Sets the mount point that shows the path; returns true if it uses passthrough.
 bool TreeRoutes::find_door(StatView& view) const {
   bool passthrough = false;
   for (const MountView& mount : host_.mounts()) {
@@ -199,7 +199,7 @@ bool TreeRoutes::find_door(StatView& view) const {
   return passthrough;
 }
 
-// As an open decides it (vfs/versioned_file.cc), but for what is_given() says.
+// Same decision as an open (vfs/versioned_file.cc), without is_given().
 bool TreeRoutes::kernel_may_read(const CatalogEntry& entry, const std::string& path) const {
   if (entry.ref->cache == CacheUse::kNone) {
     const std::string_view below = path_below(path, entry.mount->entry.path);
@@ -209,7 +209,7 @@ bool TreeRoutes::kernel_may_read(const CatalogEntry& entry, const std::string& p
          store_->backing(*entry.ref) != nullptr;
 }
 
-// Whether another process of this host gives the file as it has it.
+// Returns true if another process of this host provides the file by fd passing.
 Task<bool> TreeRoutes::is_given(Context context, FileRefPtr file) {
   if (file->cache == CacheUse::kNone || !fetcher_.hands_over(*file)) co_return false;
   Result<SourceFilePtr> given = co_await fetcher_.open_file(context, file);
@@ -238,7 +238,7 @@ Task<HttpResponse> TreeRoutes::cat(Context context, HttpRequest request) {
   }
   ByteRange range{*offset, std::min(*size, file_size - *offset)};
   FileStream file{&fetcher_, found->ref, range, {}, context};
-  // The first piece before the head of the answer, so that most failures still have a status.
+  // Reads the first piece before the head is sent, so that most failures still get a status.
   ByteRange piece = next_piece(file);
   if (!piece.empty()) {
     Result<Bytes> first = co_await fetcher_.read(context, found->ref, piece);

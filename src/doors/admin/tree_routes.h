@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TreeRoutes: the namespace over HTTP: ls, stat, cat. Private to this room.
+// TreeRoutes: HTTP routes of the namespace: ls, stat, cat. Private to this module.
 #pragma once
 
 #include "cache/page_store.h"
@@ -15,7 +15,7 @@ namespace leat {
 
 class TreeRoutes {
  public:
-  // `store` may be null; the others outlive the routes.
+  // `store` may be null; the others must outlive the routes.
   TreeRoutes(const Host& host, Catalog& catalog, Fetcher& fetcher, PageStore* store)
       : host_(host), catalog_(catalog), fetcher_(fetcher), store_(store), sums_(catalog, store) {}
 
@@ -24,7 +24,7 @@ class TreeRoutes {
  private:
   Task<HttpResponse> list(Context context, HttpRequest request);
   Task<HttpResponse> stat(Context context, HttpRequest request);
-  // Sums of what is cached below a directory. From memory alone: it waits for no store.
+  // Sums the cached bytes below a directory, from memory only: waits for no store.
   Task<HttpResponse> below(Context context, HttpRequest request);
   Task<HttpResponse> cat(Context context, HttpRequest request);
 

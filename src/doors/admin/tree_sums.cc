@@ -6,7 +6,7 @@
 
 namespace leat {
 
-// By levels, so that a bound cuts off what lies deep and not all but the first child.
+// Breadth first, so that the bound cuts off deep levels and not all but the first child.
 TreeSum TreeSums::of(std::string directory, uint64_t names_max) const {
   TreeSum sum;
   std::deque<std::string> directories;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TreeSums: what is cached of the files below a directory, of the names that the catalog has in
-// memory. It asks no store and looks at a bounded number of names. Private to this room.
+// TreeSums: cached bytes of the files below a directory, over the names in the catalog's memory.
+// Reads no store and visits a bounded number of names. Private to this module.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace leat {
 
 class TreeSums {
  public:
-  // `store` may be null: nothing is cached then. Both outlive it.
+  // `store` may be null: then nothing is cached. Both must outlive the object.
   TreeSums(Catalog& catalog, PageStore* store) : catalog_(catalog), store_(store) {}
 
-  // Goes through at most `names_max` names, the directory's own first; never waits.
+  // Visits at most `names_max` names, the directory's own first; never waits.
   TreeSum of(std::string directory, uint64_t names_max) const;
 
  private:

@@ -43,7 +43,7 @@ TEST_F(TreeSumsTest, SumsAllThatIsInMemory) {
   cache("/m/a/two");
   EXPECT_EQ(sum("/m/a"), (TreeSum{.files = 3, .bytes = 6, .cached_bytes = 2}));
   EXPECT_EQ(sum("/m"), (TreeSum{.files = 4, .bytes = 10, .cached_bytes = 2}));
-  // Names age; what is cached of them is still worth a figure.
+  // Names expire; their cached sums are still useful.
   pass(std::chrono::hours(1));
   const auto lists = bucket_->lists();
   EXPECT_EQ(sum("/m"), (TreeSum{.files = 4, .bytes = 10, .cached_bytes = 2}));
