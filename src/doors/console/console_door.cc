@@ -24,11 +24,10 @@ struct Route {
   const char* pattern;
 };
 
-// Looking, and jobs that fill or empty the cache. A token that got into wrong hands shows names and
-// figures, and costs speed; it yields no byte of a file, takes no folder away, and changes nothing
-// that outlives a job. So there is no cat, no change of mounts, snapshots or options, no evict, no
-// upgrade (which executes a program) and no shutdown; and what the control socket learns later is
-// not here until somebody has thought about it.
+// Read-only routes, and jobs that fill or empty the cache. A stolen token shows names and figures,
+// and costs speed. It reads no file's bytes, removes no mount, and changes nothing that outlives a
+// job. So there is no cat, no change of mounts, snapshots or options, no evict, no upgrade (which
+// executes a program) and no shutdown. A new control socket route must be added here on purpose.
 constexpr std::array kRoutes = {
     // clang-format off
     Route{"GET", "/v1/status"},
@@ -86,7 +85,7 @@ HttpRouter ConsoleDoor::router() {
   return router;
 }
 
-// A page of another site that has its own name point at this address has that name in its Host.
+// A foreign page that resolves its own name to this address has that name in its Host field.
 bool ConsoleDoor::takes_host(const HttpRequest& request) const {
   const std::string_view host = request.headers.find("Host").value_or("");
   return names_loopback(host) || names_one_of(host, hosts_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConsoleDoor: the loopback address of a host's daemon: /metrics and /healthz, open to every
-// program on this host and to no page of another site; the console's page, which holds no data;
-// and, for whoever has the token, those routes of the control socket that the page uses.
+// ConsoleDoor: the loopback address of a host's daemon. /metrics and /healthz are open to every
+// program on this host, but not to pages of other sites. The console's page holds no data. With the
+// token, those control socket routes are available that the page uses.
 #pragma once
 
 #include <string>
@@ -13,12 +13,11 @@ namespace leat {
 
 class ConsoleDoor {
  public:
-  // `control`: all routes of the control socket; what they refer to outlives the door. Without a
-  // token there are metrics and nothing else. `hosts`: names beside those of loopback that a
-  // request may have in its Host.
+  // `control` has all routes of the control socket; its objects must outlive this one. Without a
+  // token only metrics are served. `hosts` are accepted names in the Host field besides loopback.
   ConsoleDoor(HttpRouter control, std::string token, std::vector<std::string> hosts = {});
 
-  // The door outlives the router's use.
+  // The object must outlive the router.
   HttpRouter router();
 
  private:
@@ -32,8 +31,8 @@ class ConsoleDoor {
   const HttpRouter control_;
   const std::string token_;
   const std::vector<std::string> hosts_;
-  const HttpRouter open_;  // for everyone on this host
-  HttpRouter api_;         // what of it the console may use
+  const HttpRouter open_;  // for all programs of this host
+  HttpRouter api_;         // control routes open to the console
 };
 
 }  // namespace leat

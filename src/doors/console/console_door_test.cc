@@ -23,7 +23,7 @@ Task<HttpResponse> echo(Context, HttpRequest request) {
       200, fmt::format("\"{} {} {}\"", request.method, request.path, request.query["path"]));
 }
 
-// All that the control socket has, as far as a test may ask for it.
+// The control socket's routes that the tests use.
 HttpRouter control_routes() {
   HttpRouter router;
   for (const char* path :
@@ -97,7 +97,7 @@ TEST_F(ConsoleDoorTest, OnlyTheWholeTokenIsTheToken) {
     request.headers.set("Authorization", field);
     EXPECT_EQ(send(request).status, 401) << field;
   }
-  // Neither in the target nor in a cookie, where a log or another page could have it.
+  // A token in the target or in a cookie is refused, because logs and other pages could see it.
   HttpRequest request{.path = "/v1/status", .query = {{"token", kToken}}};
   request.headers.set("Host", "localhost");
   request.headers.set("Cookie", "token=" + kToken);
@@ -122,7 +122,7 @@ TEST_F(ConsoleDoorTest, WhatAConsoleMayNotIsRefused) {
     HttpResponse refused = ask(method, path);
     EXPECT_EQ(refused.status, 403) << method << path;
     EXPECT_THAT(refused.body, HasSubstr("the console does not offer"));
-    // Without the token not even that is told.
+    // Without the token not even that is shown.
     EXPECT_EQ(ask(method, path, "").status, 401) << method << path;
   }
 }
@@ -232,7 +232,7 @@ TEST_F(ConsoleDoorTest, APageThatTheBrowserHasIsNotSentAgain) {
   }
   request.headers.set("If-None-Match", "\"other\"");
   EXPECT_EQ(send(request).status, 200);
-  // The compressed one is another thing of another tag.
+  // The compressed form has another tag.
   request.headers.set("If-None-Match", tag);
   request.headers.set("Accept-Encoding", "br, gzip");
   HttpResponse packed = send(request);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-// Made with the bundle; that it is included lets a compiler cache see when the bundle changes.
+// Generated with the bundle; the include lets a compiler cache notice a changed bundle.
 #include <console_bundle.h>
 
 namespace leat {
@@ -49,7 +49,7 @@ constexpr std::array kFiles = {
     PageFile{"/icon.svg", "image/svg+xml", kIcon, kIconGzip},
 };
 
-// Styles of charts and bars are set by scripts, property by property, which is no inline style.
+// Scripts set the styles of charts and bars property by property, which is no inline style.
 constexpr const char* kPolicy =
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -61,7 +61,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-// Calls `each` with the parts of a list between commas until it says true.
+// Calls `each` with the parts of a comma-separated list until it returns true.
 template <class F>
 bool any_part(std::string_view list, F each) {
   while (!list.empty()) {
@@ -72,7 +72,7 @@ bool any_part(std::string_view list, F each) {
   return false;
 }
 
-// "gzip;q=0" is the one way in which it can be named and not be wanted.
+// "gzip;q=0" is the only form that names gzip and refuses it.
 bool takes_gzip(const HttpRequest& request) {
   return any_part(request.headers.find("Accept-Encoding").value_or(""), [](std::string_view part) {
     if (!part.starts_with("gzip")) return false;
@@ -104,7 +104,7 @@ std::optional<HttpResponse> page_response(const HttpRequest& request) {
   const std::string tag = fmt::format("\"{}{}\"", LEAT_CONSOLE_BUNDLE, gzip ? "-gzip" : "");
   HttpResponse response;
   response.headers.set("ETag", tag);
-  // Asked again each time, for an upgrade brings another page; the answer is 304 mostly.
+  // Revalidated each time, because an upgrade changes the page; the answer is mostly 304.
   response.headers.set("Cache-Control", "no-cache");
   response.headers.set("Vary", "Accept-Encoding");
   if (has_it(request, tag)) {

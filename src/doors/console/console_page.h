@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The console's page: the files of web/ as they were bundled when Leat was built. They hold no
-// data.
+// The console's page: the files of web/, bundled when Leat was built. They hold no data.
 #pragma once
 
 #include <optional>
@@ -20,12 +19,12 @@ struct PageFile {
 
 std::span<const PageFile> page_files();
 
-// The answer to GET or HEAD of one of them: 200 or, for what the browser has already, 304. Empty
-// where there is no such file.
+// Answers GET or HEAD of a page file: 200, or 304 if the browser has it. Returns nothing if there
+// is no such file.
 std::optional<HttpResponse> page_response(const HttpRequest& request);
 
-// What every answer of the console says to the browser: nothing from elsewhere, no frames, no
-// referrer, no guessed types.
+// Sets the security headers of every console answer: no foreign content, no frames, no referrer, no
+// type sniffing.
 void set_page_headers(HttpResponse& response);
 
 }  // namespace leat

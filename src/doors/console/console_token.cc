@@ -30,7 +30,7 @@ bool is_token(std::string_view text) {
 
 Result<std::string> random_token() {
   std::array<unsigned char, kTokenBytes> bits{};
-  // Of so few bytes all or none come (getrandom(2)).
+  // For so few bytes, getrandom(2) returns all or an error.
   while (getrandom(bits.data(), bits.size(), 0) < 0) {
     if (errno != EINTR) return error(status_from_errno(errno, "cannot get random bits"));
   }
@@ -40,9 +40,9 @@ Result<std::string> random_token() {
 }
 
 Result<> write_whole(const std::string& path, const std::string& text) {
-  unlink(path.c_str());  // of a daemon that was killed while it wrote
+  unlink(path.c_str());  // left by a daemon that was killed during the write
   File file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  // The mode whatever the umask is.
+  // Sets the mode, whatever the umask is.
   if (!file || fchmod(file.fd(), 0600) != 0 ||
       write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     return error(status_from_errno(errno, "cannot write " + path));
@@ -58,7 +58,7 @@ std::string console_token_file(const std::string& runtime) {
 
 Result<std::string> read_console_token(const std::string& runtime) {
   const std::string path = console_token_file(runtime);
-  // A pipe in its place must not be waited for.
+  // O_NONBLOCK: must not wait for a pipe in its place.
   File file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file && errno == ELOOP) {
     return error(StatusCode::kPermissionDenied,

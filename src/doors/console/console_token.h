@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The console's token: 256 random bits as 64 hexadecimal digits, in the file console.token of the
-// runtime directory. Whoever can read that file may use the console.
+// runtime directory. Every program that can read this file may use the console.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace leat {
 
 std::string console_token_file(const std::string& runtime);
 
-// The token in the file. kNotFound where there is none; kPermissionDenied where it may be known to
-// others (not a plain file of this user with mode 0600) and kCorrupt where it is no token: then it
-// is not to be used.
+// Returns the token in the file; kNotFound if there is none. If others may know it (not a plain
+// file of this user with mode 0600), kPermissionDenied. If it is no token, kCorrupt. After both the
+// file must not be used.
 Result<std::string> read_console_token(const std::string& runtime);
 
-// The same, for the daemon that holds the runtime directory: what is missing or not to be used is
-// replaced by a new one, so an open page goes on with the token that it has, if it can.
+// Same for the daemon that owns the runtime directory: replaces a missing or unusable token. A
+// usable one stays, so that open pages continue to work.
 Result<std::string> make_console_token(const std::string& runtime);
 
-// Whether they are the same, in a time that depends on nothing but `given`'s length.
+// Constant-time comparison; the time depends only on the length of `given`.
 bool same_token(std::string_view expected, std::string_view given);
 
 }  // namespace leat

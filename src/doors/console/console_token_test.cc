@@ -29,7 +29,7 @@ class ConsoleTokenTest : public testing::Test {
   }
   std::string file() const { return console_token_file(folder_); }
   StatusCode failure() const { return read_console_token(folder_).error().code(); }
-  // What a daemon makes of what is there.
+  // The daemon replaces the present file.
   void expect_replaced(const std::string& before) const {
     Result<std::string> made = make_console_token(folder_);
     ASSERT_TRUE(made) << made.error().to_string();
@@ -55,7 +55,7 @@ TEST_F(ConsoleTokenTest, IsMadeOnceForThisUserAlone) {
   EXPECT_EQ(found.st_mode & 07777, 0600u);
   EXPECT_EQ(*make_console_token(folder_), *made);
   EXPECT_EQ(*read_console_token(folder_), *made);
-  // And nothing else is left.
+  // Nothing else is left.
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 

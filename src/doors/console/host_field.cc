@@ -29,7 +29,7 @@ bool same_name(std::string_view one, std::string_view other) {
   return std::ranges::equal(one, other, {}, &lower, &lower);
 }
 
-// Without its port; nothing where that is none.
+// Returns the host without its port; nothing if the port is invalid.
 std::optional<std::string_view> without_port(std::string_view host) {
   const size_t bracket = host.rfind(']');
   const size_t colon = host.rfind(':');
@@ -47,12 +47,12 @@ bool is_host_name(std::string_view name) {
     return (small >= 'a' && small <= 'z') || (c >= '0' && c <= '9') || kMarks.contains(c);
   };
   if (name.empty() || !std::ranges::all_of(name, allowed)) return false;
-  // An address of IPv6 stands in brackets; else a colon begins a port.
+  // An IPv6 address is in brackets; any other colon begins a port.
   return name.contains(':') == (name.starts_with('[') && name.ends_with(']'));
 }
 
-// inet_pton takes four decimal numbers and nothing else: not "127.1", which a browser has made
-// whole before it sends it.
+// inet_pton accepts only four decimal numbers. Browsers expand short forms such as "127.1" before
+// they send them.
 bool is_loopback_address(const std::string& text) {
   if (text.find('\0') != std::string::npos) return false;
   in_addr address{};

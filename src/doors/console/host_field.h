@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Host field of a request, as a defence against DNS rebinding: a foreign page can let its own
-// name point at 127.0.0.1, but it cannot make the browser send another name.
+// Host field of a request, as a defence against DNS rebinding. A foreign page can resolve its own
+// name to 127.0.0.1, but cannot make the browser send another name.
 #pragma once
 
 #include <span>
@@ -12,14 +12,14 @@
 
 namespace leat {
 
-// Whether it is localhost, an IPv4 address of 127.0.0.0/8 with all four numbers, or [::1]; with or
-// without a port, which may be another one than the daemon's (ssh -L).
+// Returns true for localhost, an IPv4 address of 127.0.0.0/8 with all four numbers, or [::1]. A
+// port is optional and may differ from the daemon's (ssh -L).
 bool names_loopback(std::string_view host);
 
-// Whether it is one of `names`, in any case, with or without a port.
+// Returns true for one of `names`, ignoring case and port.
 bool names_one_of(std::string_view host, std::span<const std::string> names);
-// "prometheus.example, leat.lan" → each name; empty text: none. kInvalidArgument for what is no
-// name of a host or has a port.
+// Parses "prometheus.example, leat.lan" into names; empty text gives none. kInvalidArgument for an
+// invalid host name or a port.
 Result<std::vector<std::string>> parse_host_names(std::string_view text);
 
 }  // namespace leat
