@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checksum of each block of some bytes that start at a block's start.
+// Returns the checksum of each block of `data`, which begins at a block boundary.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace leat {
 
 std::vector<uint32_t> block_crcs(const Bytes& data);
 std::vector<uint32_t> block_crcs(std::span<const std::byte> data);
-// One for all of them.
+// Returns one checksum over all of them.
 uint32_t crc_of_crcs(const std::vector<uint32_t>& crcs);
 
 }  // namespace leat

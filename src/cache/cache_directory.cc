@@ -14,7 +14,7 @@ namespace {
 
 // Two descriptors each; the hard limit of open files is 20,000 on common systems.
 constexpr size_t kOpenObjectsMax = 4096;
-// The file system's free space is looked at again after so many bytes.
+// Bytes reserved between two checks of the file system's free space.
 constexpr uint64_t kProbeEveryBytes = 64 * kMiB;
 
 Counter evicted_total("leat_cache_evicted_bytes_total", "Bytes evicted from the cache");
@@ -135,7 +135,7 @@ void CacheDirectory::reserved(Pool& pool, uint64_t bytes) {
 }
 
 void CacheDirectory::corrupt(const std::string& what, const std::string& why, uint64_t blocks) {
-  if (closed) return;  // it says nothing of the disk
+  if (closed) return;  // the failure says nothing about the disk
   corrupt_blocks += blocks;
   corrupt_total.add(blocks);
   log::warning("cache {}: dropped {}, which will be fetched again: {}", options.directory, what,
@@ -148,7 +148,7 @@ void CacheDirectory::not_verified(const std::string& what, const Status& why) {
   log::warning("cache {}: {} could not be verified: {}", options.directory, what, why.to_string());
 }
 
-// What describes the data goes first: data without it is removed at the next start.
+// The .meta or .index file goes first: a start removes data without it.
 Task<bool> CacheDirectory::remove_files(Openable& object, Charge& charge) {
   Result<> removed = co_await blocking([this, &object]() -> Result<> {
     if (closed) return error(StatusCode::kUnavailable, "the cache directory is closed");
@@ -188,7 +188,7 @@ bool lost_by_open(const Status& failure) {
 }
 
 bool lost_by_read(const Status& failure) {
-  // EIO has no code of its own.
+  // EIO arrives as kInternal; it has no code of its own.
   return lost_by_open(failure) || failure.code() == StatusCode::kInternal;
 }
 

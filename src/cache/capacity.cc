@@ -7,7 +7,7 @@ namespace leat {
 
 namespace {
 
-// Kept free for what comes while room is made: of the limit, and what is enough of any disk.
+// Margin for bytes that arrive during eviction: 1/50 of the limit, at most 2 GiB.
 constexpr uint64_t kMarginShare = 50, kMarginMax = uint64_t{2} << 30;
 
 }  // namespace
@@ -26,7 +26,7 @@ bool Capacity::reserve(uint64_t bytes) {
 }
 
 void Capacity::note_short_of(uint64_t bytes) {
-  if (bytes > limit()) return;  // no eviction makes room for it
+  if (bytes > limit()) return;  // no eviction can make room for it
   uint64_t before = short_of_;
   while (before < bytes && !short_of_.compare_exchange_weak(before, bytes)) {
   }
@@ -72,7 +72,7 @@ uint64_t Capacity::high_mark() const {
 }
 
 uint64_t Capacity::excess() const {
-  // Each read once: others change them.
+  // Read each value once: other threads change them.
   const uint64_t used = used_, most = limit();
   const uint64_t margin = std::min(most / kMarginShare, kMarginMax);
   const uint64_t wanted = std::min(short_of_.load(), most);

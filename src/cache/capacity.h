@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capacity: the bytes of a cache directory, reserved before they are written. Charge: the share of
-// one object, given back when the object's last holder is gone. Thread-safe.
+// Capacity: the byte limit of a cache directory; bytes are reserved before they are written.
+// Charge: the bytes of one object, returned when the object's last holder is gone. Thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -13,24 +13,25 @@
 
 namespace leat {
 
-// The unit in which file systems give out space, and to which payload is aligned.
+// File systems allocate space in this unit, and payload is aligned to it.
 inline constexpr uint64_t kPageBytes = 4096;
 
 class Capacity {
  public:
-  // `above`: what is taken here is taken there, too: a pool's share of the directory's.
+  // `above`: each reservation here is made there too, as for a pool within its directory.
   explicit Capacity(uint64_t configured_bytes, std::shared_ptr<Capacity> above = nullptr)
       : configured_(configured_bytes), limit_(configured_bytes), above_(std::move(above)) {}
 
-  // False, and nothing is taken, where it would exceed the limit.
+  // Returns false, and reserves nothing, if the limit would be exceeded.
   bool reserve(uint64_t bytes);
-  // For what is on disk already.
+  // Adds bytes that are on disk already; ignores the limit.
   void count(uint64_t bytes);
   void give_back(uint64_t bytes);
 
-  // The disk refused or took a write, whatever room it shows (a quota, no more inodes). After a
-  // refusal the limit lies below what is used until eviction has run; once, until a write succeeds,
-  // so that a disk that takes nothing any more does not cost everything that is here.
+  // Record that the disk refused or accepted a write, whatever free space it shows (a quota, no
+  // inodes). After a refusal the limit lies below the used bytes until eviction has run. This
+  // happens once until a write succeeds, so a disk that accepts nothing does not cost the whole
+  // cache.
   void note_refused();
   void note_taken() {
     if (refused_.load(std::memory_order_relaxed)) refused_ = false;
@@ -40,8 +41,8 @@ class Capacity {
     short_of_ = 0;
   }
 
-  // The file system has `room` more bytes for this store (negative: it wants some back). The limit
-  // becomes what is used plus that, and never more than what is configured.
+  // The file system has `room_bytes` more for this store; a negative value asks for bytes back. The
+  // limit becomes the used bytes plus that, at most the configured capacity.
   void set_room(int64_t room_bytes);
   void configure(uint64_t bytes) { configured_ = limit_ = bytes; }
 
@@ -49,13 +50,13 @@ class Capacity {
   uint64_t limit() const { return std::min(limit_.load(), ceiling_.load()); }
   uint64_t used() const { return used_; }
   uint64_t held() const { return held_; }
-  // What has to go: nothing up to 98 % of the limit, above it whatever is beyond 96 %; of large
-  // ones the margins are 2 and 4 GiB. More where something larger than that found no room.
+  // Returns the bytes to evict: 0 up to 98 % of the limit; above it, all bytes beyond 96 %. The
+  // margins are at most 2 and 4 GiB. They grow after a larger reservation failed.
   uint64_t excess() const;
   bool pressed() const { return excess() > 0; }
-  // What may still come before something has to go, here and above.
+  // Returns the bytes that can be added before eviction has to begin, here and in `above`.
   uint64_t room() const;
-  // More is used than may be, since the limit became lower.
+  // Returns true if more is used than allowed, because the limit became lower.
   bool exceeded() const { return used_ > limit(); }
 
  private:
@@ -67,10 +68,10 @@ class Capacity {
 
   std::atomic<uint64_t> configured_;
   std::atomic<uint64_t> limit_, ceiling_ = UINT64_MAX;
-  std::atomic<uint64_t> short_of_ = 0;  // the most that found no room since the last eviction
+  std::atomic<uint64_t> short_of_ = 0;  // largest reservation that failed since the last eviction
   std::atomic<bool> refused_ = false;
   std::atomic<uint64_t> used_ = 0;
-  std::atomic<uint64_t> held_ = 0;  // unlinked, but not yet given back; part of used_
+  std::atomic<uint64_t> held_ = 0;  // unlinked, but not yet returned; part of used_
   const std::shared_ptr<Capacity> above_;
 };
 
@@ -80,11 +81,11 @@ class Charge {
   Charge(const Charge&) = delete;
   ~Charge();
 
-  bool grow(uint64_t bytes);   // false where the capacity has no room for it
-  void adopt(uint64_t bytes);  // for what was reserved already
-  void count(uint64_t bytes);  // for what is on disk already
+  bool grow(uint64_t bytes);   // returns false if the capacity has no room for it
+  void adopt(uint64_t bytes);  // for bytes that were reserved already
+  void count(uint64_t bytes);  // for bytes that are on disk already
   void shrink(uint64_t bytes);
-  // The object is unlinked; from now on its bytes are only held.
+  // Marks the object as unlinked; from now on its bytes are only held.
   void hold();
   // The object could not be unlinked: its bytes stay on disk and stay counted.
   void never_give_back();

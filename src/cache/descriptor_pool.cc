@@ -9,9 +9,9 @@
 namespace leat {
 namespace {
 
-// How many recently used objects an open may pass over before it closes one of them after all.
+// Recently used objects that one open may pass over before it closes one of them.
 constexpr int kPassedOverMax = 64;
-constexpr size_t kEnrolledMin = 64;  // between two looks for objects that are gone
+constexpr size_t kEnrolledMin = 64;  // opens between two searches for destroyed objects
 
 }  // namespace
 
@@ -44,7 +44,7 @@ Task<Result<FilePairPtr>> DescriptorPool::open(Context context, std::shared_ptr<
     Result<FilePairPtr> files = co_await opening->wait(context, "open a cache file");
     co_return files;
   }
-  // By reference: a copy in the call could outlive this frame and hold bytes back for a moment.
+  // By reference: a copy in the call could outlive this frame and delay the return of the bytes.
   Result<FilePairPtr> files =
       co_await disk_->threads().run([this, &object] { return open_now(*object); });
   {
@@ -72,7 +72,7 @@ Result<FilePairPtr> DescriptorPool::open_now(const Openable& object) {
   return files;
 }
 
-// The memory of an object that is gone comes back with the last that points to it.
+// A weak pointer holds the memory of a destroyed object, so expired ones are removed.
 void DescriptorPool::forget_gone() {
   if (++enrolled_ < std::max(kEnrolledMin, clock_.size() / 2)) return;
   std::erase_if(clock_, [](const auto& object) { return object.expired(); });
@@ -80,7 +80,7 @@ void DescriptorPool::forget_gone() {
 }
 
 void DescriptorPool::enrol(const std::shared_ptr<Openable>& object) {
-  // Destroyed, and with them perhaps the last reference to an object, after the lock is released.
+  // Destroyed after the lock is released; they may hold the last reference to an object.
   std::vector<std::shared_ptr<Openable>> seen, closing;
   {
     std::lock_guard lock(mutex_);

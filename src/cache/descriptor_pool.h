@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescriptorPool: the open descriptors of a cache directory's files and segments, bounded, those
-// not used lately closed first (CLOCK). An object opens once however many want it. Thread-safe.
+// DescriptorPool: a bounded cache of the open descriptors of a directory's files and segments;
+// closes those not used lately first (CLOCK). Concurrent opens of one object share one open.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -18,25 +19,26 @@
 
 namespace leat {
 
-// Data, and what describes it: .meta of a file, .index of a segment. Both read-write.
+// The data file, and the file that describes it: .meta of a file, .index of a segment. Both open
+// read-write.
 struct FilePair {
   File data;
   File side;
 };
 using FilePairPtr = std::shared_ptr<FilePair>;
 
-// Something with such a pair of files.
+// Openable: an object with such a pair of files.
 class Openable {
  public:
   virtual ~Openable() = default;
-  // Below the cache directory: "files/ab/ab01….data".
+  // Path below the cache directory: "files/ab/ab01….data".
   virtual std::string data_name() const = 0;
   virtual std::string side_name() const = 0;
 
-  // What is open now, or null. Counts as a use.
+  // Returns the open files, or null. Counts as a use.
   FilePairPtr opened();
-  // Before what depends on the descriptors being closed, such as giving bytes back. Those who use
-  // them at the moment keep them.
+  // Call before any step that needs the descriptors closed, such as returning bytes. Threads that
+  // use them at the moment keep them.
   void close_files();
 
  private:
@@ -53,15 +55,15 @@ class DescriptorPool {
   DescriptorPool(std::string root, std::shared_ptr<Disk> disk, size_t objects_max)
       : root_(std::move(root)), disk_(std::move(disk)), objects_max_(objects_max) {}
 
-  // The object's files, opened if they are not; they must exist. The object may be removed
-  // meanwhile and another be at the same path: look at it again afterwards.
+  // Returns the object's files and opens them if needed; they must exist. Meanwhile the object may
+  // be removed and another one may take its path: check the object again afterwards.
   Task<Result<FilePairPtr>> open(Context context, std::shared_ptr<Openable> object);
-  // Takes over what was just created.
+  // Takes ownership of files that were just created.
   void adopt(const std::shared_ptr<Openable>& object, FilePairPtr files);
 
  private:
   void enrol(const std::shared_ptr<Openable>& object);
-  void forget_gone();  // under the mutex
+  void forget_gone();  // needs the mutex
   Result<FilePairPtr> open_now(const Openable& object);
 
   const std::string root_;
@@ -70,7 +72,7 @@ class DescriptorPool {
 
   std::mutex mutex_;                           // leaf
   std::deque<std::weak_ptr<Openable>> clock_;  // oldest first
-  size_t enrolled_ = 0;  // since it was looked through for those that are gone
+  size_t enrolled_ = 0;                        // since the last search for destroyed objects
 };
 
 }  // namespace leat

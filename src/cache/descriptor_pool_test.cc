@@ -13,7 +13,7 @@ struct Named : Openable {
   std::string side_name() const override { return "a.index"; }
 };
 
-// Counts the pieces of memory that are out.
+// Counts allocations that are not freed.
 template <typename T>
 struct Counting {
   using value_type = T;
@@ -59,7 +59,7 @@ TEST_F(DescriptorPoolTest, ClosesWhatWasNotUsedLately) {
   for (int i = 0; i < 4097; ++i) objects.push_back(adopted());
   EXPECT_EQ(objects[0]->opened(), nullptr);
   EXPECT_NE(objects[1]->opened(), nullptr);
-  objects.push_back(adopted());  // passes over the one that was just used
+  objects.push_back(adopted());  // passes over the object just used
   EXPECT_NE(objects[1]->opened(), nullptr);
   EXPECT_EQ(objects[2]->opened(), nullptr);
 }

@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-// Superblock and scrub, their successors while they are written, lock and probe.
+// Superblock and scrub position, a second copy of each during a rewrite, lock and probe.
 constexpr uint64_t kDirectoryOverheadBytes = 6 * kPageBytes;
 constexpr uint64_t kDefaultShare = 10;  // of the file system
 constexpr auto kHouseEvery = std::chrono::seconds(1);
@@ -88,7 +88,7 @@ Result<> DirectoryStore::load(bool clean) {
   policies_->load();
   LEAT_CHECK_OK(files_->load(clean));
   LEAT_CHECK_OK(packed_->load(clean));
-  // The names of their folders.
+  // Makes the names of their folders durable.
   return directory_->disk->sync_directory(directory_->options.directory);
 }
 
@@ -96,8 +96,8 @@ bool DirectoryStore::small(const FileRef& ref) const {
   return ref.size > 0 && ref.size < directory_->options.packed_bytes_max;
 }
 
-// An object stays where it is when the border between the kinds moves. Asked first is the store
-// where it would go now.
+// An object stays where it is when packed_bytes_max changes. The store that would take it now is
+// checked first.
 bool DirectoryStore::packed(const FileRef& ref) const {
   if (ref.size == 0) return false;
   if (small(ref)) return packed_->contains(ref.id) || !files_->contains(ref.id);
@@ -149,7 +149,7 @@ Result<> DirectoryStore::check_write(const FileRef& ref, ByteRange range) const 
   if (ref.key.size() > kKeyBytesMax || ref.version.value.size() > kVersionBytesMax) {
     return refuse(StatusCode::kUnsupported, "its name or version is too long for the cache");
   }
-  // Damaged records are skipped by what no name has (SegmentIndex).
+  // SegmentIndex skips damaged records by a byte that no name has: NUL.
   if (ref.key.contains('\0') || ref.version.value.contains('\0')) {
     return refuse(StatusCode::kUnsupported, "its name or version has a NUL byte");
   }
@@ -182,7 +182,7 @@ void DirectoryStore::will_read(std::vector<FileRefPtr> refs, AheadListener told)
 Task<Result<>> DirectoryStore::write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) {
   LEAT_CO_CHECK_OK(check_write(*ref, ByteRange{offset, data.size()}));
   if (data.empty()) co_return Result<>();
-  // Who brings the first byte does so for somebody who began to read.
+  // A write of the first byte follows a read that missed, so it counts as a pass.
   if (offset == 0) directory_->pools.at(ref->pool).note_pass(ref->id);
   if (packed(*ref)) {
     Result<> kept = co_await packed_->write(context, ref, data);
@@ -263,7 +263,8 @@ Task<> DirectoryStore::close() {
   co_await directory_->background->idle();
   co_await policies_->close();
   Result<> closed = co_await flush(Context::background());
-  // What the flush dropped is being removed, and has to be gone for good before the mark.
+  // Objects that the flush dropped are still being removed. Their removal must be durable before
+  // the mark.
   co_await directory_->background->idle();
   if (closed) closed = co_await flush(Context::background());
   if (closed && (!files_->vouched_for() || directory_->left_behind)) {
@@ -286,7 +287,7 @@ Task<> DirectoryStore::close() {
 
 namespace {
 
-// Nothing in the options is 0 afterwards.
+// Replaces each 0 in the options by its default.
 Result<PageStoreOptions> resolve(PageStoreOptions options, Disk& disk) {
   while (options.directory.size() > 1 && options.directory.back() == '/') {
     options.directory.pop_back();
@@ -329,8 +330,8 @@ Task<Result<std::unique_ptr<DirectoryStore>>> DirectoryStore::open(Context conte
     superblock.worker = Id128::random();
   }
   superblock.clean = false;
-  superblock.incompatible |= Superblock::kPools;  // what is written from here on has them
-  // Before anything else changes: from here to close() a stop is not a clean one.
+  superblock.incompatible |= Superblock::kPools;  // objects written from here on have pools
+  // Cleared before any other change: from here to close() a stop is not clean.
   Result<> marked = co_await write_superblock(disk, opening->options.directory, superblock);
   if (!marked) co_return Error(marked.error().with_context("cannot open the cache directory"));
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DirectoryStore: the PageStore of one cache directory. Which object goes where, and how the
-// directory is opened and closed. Thread-safe.
+// DirectoryStore: the PageStore of one cache directory. Decides which object goes to which store,
+// and opens and closes the directory. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
  public:
   using LockPtr = std::shared_ptr<DirectoryLock>;
 
-  // As PageStore::open. Whoever gives up waiting for it lets the lock go.
+  // Same as PageStore::open. A caller that stops waiting releases the lock.
   static Task<Result<std::unique_ptr<DirectoryStore>>> open(Context context,
                                                             PageStoreOptions options,
                                                             Executor& executor,
@@ -39,7 +39,8 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   void will_read(std::vector<FileRefPtr> refs, AheadListener told) override;
   std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) override;
   Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) override;
-  // The same for a small object that need not wait; else nothing, and nothing has happened.
+  // Same as write() for a small object that can be stored without waiting. Otherwise returns
+  // nothing and has no effect.
   std::optional<Result<>> try_write(const FileRef& ref, uint64_t offset, const Bytes& data);
   std::shared_ptr<BackingFile> backing(const FileRef& ref) override { return files_->backing(ref); }
   std::shared_ptr<BackingFile> hold(const FileRef& ref) override { return files_->hold(ref); }
@@ -57,25 +58,25 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   PageStoreStats stats() const override;
   std::vector<PoolStats> pools() const override;
 
-  // The operations of HostCache, of this directory; `after` and `next` in its own words.
+  // The operations of HostCache for this directory; `after` and `next` have its own format.
   Task<Result<ObjectPage>> objects(std::string after, size_t limit);
   Task<Result<>> verify(Context context, HostCache::StepListener listener);
   Task<uint64_t> evict(std::optional<PoolId> pool, uint64_t bytes);
 
-  // Whether any of it is here.
+  // Returns true if any part of the object is cached.
   bool contains(const FileId& id) const { return files_->contains(id) || packed_->contains(id); }
   const PageStoreOptions& options() const { return directory_->options; }
-  // Of the directory, for as long as it exists.
+  // Identifies the directory for as long as it exists.
   const Id128& uuid() const { return directory_->uuid; }
-  // The worker that it belongs to, likewise.
+  // The worker that owns the directory, for as long as it exists.
   const Id128& worker() const { return superblock_.worker; }
-  // The next start shall not take its files on trust, however this one ends.
+  // The next start must not trust its files, however this run ends.
   void distrust() { directory_->left_behind = true; }
-  // Ends what runs, without waiting for it and without a mark of a clean stop, and gives the
-  // directory's lock back: for a disk that does not answer. Whoever has it still may use it; of its
-  // calls to the disk none may succeed any more. Once, also beside close().
+  // Ends all work without waiting and without the clean mark, and releases the directory's lock:
+  // for a disk that does not respond. Current users may keep the store, but none of its later disk
+  // calls may succeed. Call once; may run beside close().
   void give_up();
-  // What of that costs no call to the disk: nothing new begins.
+  // The part of give_up() that makes no disk call: no new work begins.
   void refuse();
 
  private:
@@ -87,11 +88,11 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   void let_go();
   Result<> load(bool clean);
   Result<> what_was_not_verified();
-  // Ends with the directory; begun once some pool's objects get too old at some time.
+  // Starts periodic expiry, once some pool has a TTL. Ends with the directory.
   void begin_house();
   static Task<> keep_house(std::shared_ptr<CacheDirectory> directory,
                            std::shared_ptr<Evictor> evictor);
-  bool small(const FileRef& ref) const;  // of the kind that is packed
+  bool small(const FileRef& ref) const;  // small enough to be packed
   Result<> check_write(const FileRef& ref, ByteRange range) const;
 
   const std::shared_ptr<CacheDirectory> directory_;
@@ -105,7 +106,7 @@ class DirectoryStore : public PageStore, public std::enable_shared_from_this<Dir
   std::atomic<uint64_t> found_at_start_ = 0;  // damaged blocks, until a verification reports them
 
   std::mutex ending_mutex_;  // leaf
-  const LockPtr lock_;       // let go when it is closed or given up
+  const LockPtr lock_;       // released on close() or give_up()
   std::shared_ptr<Gauges> gauges_;
 };
 

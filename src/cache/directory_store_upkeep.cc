@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator asks of one cache directory.
+// Operator commands for one cache directory: list, verify, evict.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// Where a listing goes on: "f" and the id of the last file, or "s", segment and place in its index.
+// Position of a listing: "f" and the id of the last file, or "s", segment and offset in its index.
 struct Place {
   std::optional<FileId> after_file;
   std::optional<PackedStore::ListedUpTo> packed;
@@ -84,7 +84,7 @@ Task<Result<>> DirectoryStore::verify(Context context, HostCache::StepListener l
   co_return what_was_not_verified();
 }
 
-// An index says what there is, so that no listing of lost objects can be complete.
+// The index names the objects, so the list of lost objects cannot be complete.
 Result<> DirectoryStore::what_was_not_verified() {
   const uint64_t damaged = directory_->damaged_index_bytes.exchange(0);
   if (damaged > 0) {

@@ -9,7 +9,7 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kSmallShare = 10;  // the small queue has a tenth of the bytes
-constexpr size_t kGhostsMin = 64;     // remembered even where the main queue is short
+constexpr size_t kGhostsMin = 64;     // lower limit where the main queue is short
 
 }  // namespace
 
@@ -76,7 +76,7 @@ std::optional<FileId> S3Fifo::take_from_main() {
   return take(main_);
 }
 
-// The hands point to none that leaves its place.
+// Moves the hands off an entry that leaves its queue.
 void S3Fifo::step_aside(Queue::iterator entry) {
   if (small_hand_ == entry) ++small_hand_;
   if (main_hand_ == entry) ++main_hand_;

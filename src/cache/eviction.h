@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// S3Fifo: which file goes next. Two FIFO queues and a memory of what went: new files enter the
-// small queue (a tenth of the bytes), those used again move to the main one, those asked for again
-// soon after they went enter the main one at once (Yang et al., "FIFO queues are all you need for
-// cache eviction", SOSP 2023). Pure: no I/O, no clock, no locks; Evictable alone may be touched by
-// others.
+// S3Fifo: chooses the file to evict, with two FIFO queues and a list of evicted ids. New files
+// enter the small queue (a tenth of the bytes). Files used again move to the main queue; files that
+// return soon after eviction enter it at once. Source: Yang et al., "FIFO queues are all you need
+// for cache eviction", SOSP 2023. Pure: no I/O, no clock, no locks. Other threads may touch only
+// Evictable.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@
 
 namespace leat {
 
-// What the readers of an object tell the eviction.
+// Evictable: the use of an object, recorded by its readers for eviction.
 struct Evictable {
   static constexpr uint8_t kUsesMax = 3;  // two bits, as in the paper
 
   std::atomic<uint8_t> uses = 0;
-  std::atomic<uint64_t> last_pass = 0;  // in which it was used
-  // Who needs the file on disk at any rate: evicting it would free nothing.
+  std::atomic<uint64_t> last_pass = 0;  // pass of the last use
+  // Holders that need the file on disk: evicting it would free nothing.
   std::atomic<uint32_t> holders = 0;
 
   void touch() {
@@ -42,15 +42,15 @@ class S3Fifo {
               int64_t birth_ns);
   void resize(const FileId& id, uint64_t bytes);
   void remove(const FileId& id);
-  // Takes the next one out, or nothing where all are held.
+  // Removes and returns the next file; nothing if all are held.
   std::optional<FileId> evict();
 
-  // Takes out one of which `stale(last pass)` is true; looks at some of each queue at a time and
-  // goes on there the next time.
+  // Removes and returns a file for which `stale(last pass)` is true. Checks a few files of each
+  // queue and continues there on the next call.
   template <class Stale>
   std::optional<FileId> evict_stale(Stale stale);
 
-  // The birth of what stands first in its queue, oldest of both.
+  // Returns the birth of the front entry of each queue, the older of both.
   std::optional<int64_t> oldest_birth() const;
   size_t size() const { return places_.size(); }
 
@@ -73,7 +73,7 @@ class S3Fifo {
   void step_aside(Queue::iterator entry);
 
   Queue small_, main_;
-  // Where evict_stale goes on.
+  // Position at which evict_stale continues.
   Queue::iterator small_hand_ = small_.end(), main_hand_ = main_.end();
   uint64_t small_bytes_ = 0, main_bytes_ = 0;
   int64_t newest_birth_ns_ = 0;

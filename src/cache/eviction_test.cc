@@ -17,7 +17,7 @@ FileId id_of(uint32_t number) {
   return id;
 }
 
-// The algorithm as the paper writes it, over vectors and linear searches.
+// The algorithm as the paper describes it, with vectors and linear searches.
 class Reference {
  public:
   struct Item {
@@ -51,7 +51,7 @@ class Reference {
         Item item = pop(small_);
         if (item.uses <= 1) {
           ghosts_.push_back(item.number);
-          // In this order, as the queue's length is taken before the item leaves.
+          // Order matters: the queue's length is taken before the item leaves.
           while (ghosts_.size() > std::max<size_t>(main_.size(), 64))
             ghosts_.erase(ghosts_.begin());
           return item.number;

@@ -11,7 +11,7 @@ namespace leat {
 namespace {
 
 constexpr auto kRestAfterNothing = std::chrono::milliseconds(50);
-// An evenly used pool takes from another one that has so much more of the capacity than itself.
+// An evenly used pool takes from an equal one that has at least 1/10 of the limit more than itself.
 constexpr uint64_t kUnfairShare = 10;
 
 }  // namespace
@@ -30,7 +30,7 @@ Task<> Evictor::run_in_background(std::shared_ptr<Evictor> self) {
     if (!progress)
       self->in_vain_until_ = (Clock::now() + kRestAfterNothing).time_since_epoch().count();
     self->running_ = false;
-    // Whoever asked between the end of the run and here was turned away.
+    // A start() between the end of the run and here had no effect, so check again.
     again = progress && self->directory_->capacity->pressed() && !self->running_.exchange(true);
   }
 }
@@ -41,7 +41,7 @@ Task<bool> Evictor::run() {
   Capacity& capacity = *directory_->capacity;
   uint64_t freed = co_await evict_within_quotas();
   const Demands demands = take_demands();
-  // Counted here and not read from the capacity: what is unlinked but held is given back later.
+  // Counted here, not read from the capacity: unlinked but held bytes are returned later.
   const uint64_t wanted = freed + capacity.excess();
   while (freed < wanted && !directory_->closing) {
     uint64_t bytes = co_await evict_one(demands);
@@ -86,7 +86,7 @@ Task<uint64_t> Evictor::evict_now(PoolPtr of, uint64_t bytes) {
       step = co_await evict_from(of, false);
       if (step == 0) step = co_await packed_->evict_open(of);
     } else {
-      // On behalf of somebody to whom everybody gives.
+      // A demand to which every pool gives.
       const Demands all{{{Priority::kHigh, false, 0}}, false};
       step = co_await evict_one(all);
     }
@@ -96,7 +96,7 @@ Task<uint64_t> Evictor::evict_now(PoolPtr of, uint64_t bytes) {
   co_return freed;
 }
 
-// 0 where nothing may go.
+// Returns the bytes freed, or 0 if nothing may be evicted.
 Task<uint64_t> Evictor::evict_one(const Demands& demands) {
   const std::vector<Candidate> from = candidates(demands);
   for (bool stale : {true, false}) {
@@ -114,7 +114,7 @@ Task<uint64_t> Evictor::evict_one(const Demands& demands) {
   co_return 0;
 }
 
-// In the order in which they are asked.
+// Returns the pools in the order in which they give bytes.
 std::vector<Evictor::Candidate> Evictor::candidates(const Demands& demands) const {
   std::vector<Candidate> from;
   for (const PoolPtr& pool : directory_->pools.all()) {

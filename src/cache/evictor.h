@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evictor: keeps a cache directory and its pools below their marks, beside the requests.
-// Thread-safe.
+// Evictor: keeps a cache directory and its pools below their marks, in the background. Thread-safe.
 //
-// Who wants room gets it from pools of lower or equal priority, the lowest first; within a priority
-// first what is used no more, then whatever came first of files and segments. A pool that is used
-// evenly gets none from equals but what is used no more, and its share of the whole. Pinned pools
-// give only where the capacity became less than what is used.
+// Room comes from pools of lower or equal priority, the lowest first. Within a priority stale
+// objects go first, then the oldest file or segment. An evenly used pool takes only stale objects
+// from pools of equal priority, unless they have much more of the capacity. Pinned pools give bytes
+// only if the capacity became less than the used bytes.
 #pragma once
 
 #include <atomic>
@@ -24,21 +23,21 @@ class Evictor : public std::enable_shared_from_this<Evictor> {
           std::shared_ptr<PackedStore> packed)
       : directory_(std::move(directory)), files_(std::move(files)), packed_(std::move(packed)) {}
 
-  // Begins in the background, unless it is under way.
+  // Starts an eviction in the background, unless one is running.
   void start();
-  // Looks at the file system's free space, then evicts from above the high mark to the low one.
-  // Returns whether anything went.
+  // Checks the file system's free space, then evicts from above the high mark down to the low one.
+  // Returns true if anything was evicted.
   Task<bool> run();
 
-  // At least that many bytes of one pool, or of all but what is pinned, because somebody wants it
-  // so. Returns how many went.
+  // Evicts at least `bytes` of one pool, or of all unpinned pools, on request. Returns the bytes
+  // evicted.
   Task<uint64_t> evict_now(PoolPtr of, uint64_t bytes);
 
-  // What is older than its pool lets it be.
+  // Evicts objects older than the TTL of their pool.
   Task<> expire();
 
  private:
-  // On whose behalf room is made.
+  // A pool that needs room.
   struct Demand {
     Priority priority;
     bool even;
@@ -46,13 +45,13 @@ class Evictor : public std::enable_shared_from_this<Evictor> {
   };
   struct Demands {
     std::vector<Demand> pools;
-    bool forced;  // more is used than may be
+    bool forced;  // more is used than the limit allows
   };
   struct Candidate {
     PoolPtr pool;
     Priority priority;
     bool pinned;
-    int64_t birth;  // of what would go first; max() where only the segment being filled is left
+    int64_t birth;  // of the next object to evict; max() if only the open segment is left
   };
 
   static Task<> run_in_background(std::shared_ptr<Evictor> self);
@@ -69,7 +68,7 @@ class Evictor : public std::enable_shared_from_this<Evictor> {
   const std::shared_ptr<FileStore> files_;
   const std::shared_ptr<PackedStore> packed_;
   std::atomic<bool> running_ = false;
-  std::atomic<Clock::rep> in_vain_until_ = 0;  // nothing could be evicted; asked again then
+  std::atomic<Clock::rep> in_vain_until_ = 0;  // end of the pause after a vain run
 };
 
 }  // namespace leat

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk that fails: at the n-th call for every n, for a while, for ever. The store refuses or
-// forgets; it never serves a wrong byte, and works again when the disk does.
+// Failing disk: at the n-th call for every n, for a while, for ever. The store refuses or forgets.
+// It never serves a wrong byte, and works again when the disk does.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -34,7 +34,7 @@ void expect_right_or_missing(TestStore& store, const FileRefPtr& ref) {
   if (auto hot = store->try_read(*ref, {0, ref->size})) EXPECT_TRUE(same(*hot, content(ref)));
 }
 
-// What a job does to a store; every call may fail, none may answer wrong bytes.
+// A typical workload; every call may fail, none may return wrong bytes.
 void live(TestStore& store) {
   auto objects = some_objects();
   for (const auto& ref : objects) {
@@ -51,7 +51,7 @@ void live(TestStore& store) {
   for (const auto& ref : objects) expect_right_or_missing(store, ref);
 }
 
-// The store as it is now takes and gives everything.
+// Expects that the store accepts and returns everything.
 void expect_works(TestStore& store) {
   for (const auto& ref : some_objects()) {
     EXPECT_TRUE(store.write_whole(ref)) << ref->key;
@@ -59,8 +59,8 @@ void expect_works(TestStore& store) {
   }
 }
 
-// One failure at call n of a life, for every n; then the same store goes on, and another opens what
-// is left.
+// One failure at call n of a life, for every n. Then the same store continues, and another one
+// opens the directory.
 void fail_each_call_once(int failure) {
   uint64_t calls = UINT64_MAX;
   for (uint64_t n = 1; n <= calls; ++n) {
@@ -143,7 +143,7 @@ TEST(Fault, AFullDiskCostsWritesAndATenthOfTheCache) {
     ASSERT_FALSE(kept);
     EXPECT_EQ(kept.error().code(), StatusCode::kNoSpace);
     EXPECT_EQ(store.read_fails(file, {0, 1}), StatusCode::kNotFound);
-    // A small one is taken in, and forgotten when the disk refuses it.
+    // A small object is accepted, and forgotten when the disk refuses it.
     auto small = object(fmt::format("small{}", i), 5000);
     Result<> taken = store.write_whole(small);
     Result<> flushed = store.flush();
@@ -206,7 +206,7 @@ TEST(Fault, AReaderIsNotTakenInByTheVerificationOfAnother) {
   TestStore store(harness.options, harness.disk);
   ASSERT_TRUE(store.ok());
   std::atomic<bool> first = true;
-  // The first reader's bytes are wrong; before it looks at them another finds the right ones.
+  // The first reader gets wrong bytes; before it checks them, another reader gets the right ones.
   harness.disk->after_read = [&](std::span<std::byte> bytes) {
     if (bytes.size() != kBlockBytes || !first.exchange(false)) return;
     EXPECT_EQ(store.read_fails(file, {0, kBlockBytes}), std::nullopt);
@@ -216,7 +216,7 @@ TEST(Fault, AReaderIsNotTakenInByTheVerificationOfAnother) {
   EXPECT_FALSE(first);
 }
 
-// The kernel takes a write and fails to bring it to the disk later: what is read then is old.
+// The kernel accepts a write and fails to write it back later: the next read gets old bytes.
 TEST(Fault, AWriteThatIsLostAfterItSucceededIsNoticed) {
   TempDirectory directory;
   TestStore store(TestStore::options(directory.path()));
@@ -227,7 +227,7 @@ TEST(Fault, AWriteThatIsLostAfterItSucceededIsNoticed) {
   while (std::filesystem::file_size(segments.at(0)) == 0) std::this_thread::yield();
   flip_bit(file_of(directory.path(), file, ".data"), kBlockBytes + 100);
   flip_bit(segments.at(0), 100);
-  // What is in its file is read from memory until all of the write is done.
+  // Bytes already in the file are read from memory until all of the write is done.
   until([&] { return !store->try_read(*small, {0, 1000}); });
   EXPECT_EQ(store->try_read(*file, {kBlockBytes, 1000}), std::nullopt);
   EXPECT_EQ(store->try_read(*small, {0, 1000}), std::nullopt);
@@ -304,7 +304,7 @@ TEST(Fault, AFileThatCouldNotBeUnlinkedIsNotWrittenOver) {
   EXPECT_TRUE(store.holds(file));
 }
 
-// It is counted as long as it is there.
+// The file is counted as long as it exists.
 TEST(Fault, AFileThatAStartCouldNotReadMakesWayAndItsBytesComeBack) {
   TempDirectory directory;
   Harness harness(directory.path());
@@ -316,7 +316,7 @@ TEST(Fault, AFileThatAStartCouldNotReadMakesWayAndItsBytesComeBack) {
     ASSERT_TRUE(store.write_whole(file));
     store.close();
   }
-  // Whichever call reads the record.
+  // Tries each call until it is the one that reads the record.
   for (uint64_t n = 1;; ++n) {
     ASSERT_LT(n, 100u) << "no call reads it";
     harness.disk->calls = 0;
@@ -339,7 +339,7 @@ TEST(Fault, AFileThatAStartCouldNotReadMakesWayAndItsBytesComeBack) {
   }
 }
 
-// A quota, or no more inodes: the file system shows room and takes nothing.
+// A quota, or no inodes: the file system shows room and accepts nothing.
 TEST(Fault, AFullDiskThatShowsRoomIsMadeRoomOn) {
   TempDirectory directory;
   Harness harness(directory.path());
@@ -403,7 +403,7 @@ TEST(Fault, ASegmentThatCannotBeSyncedGoesWithAllThatIsInIt) {
   while (store->stats().segments > 1) std::this_thread::yield();
 }
 
-// Moving on with its segment does not make an object's bytes right.
+// A move with its segment must not give a damaged object a new checksum.
 TEST(Fault, ADamagedObjectIsNotGivenANewChecksumWhenItMoves) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
@@ -432,14 +432,14 @@ TEST(Fault, AFailedSyncForgetsWhatItCannotVouchFor) {
   };
   for (const auto& ref : some_objects()) EXPECT_TRUE(store.write_whole(ref));
   EXPECT_FALSE(store.flush());
-  // Whoever syncs, the flush or the worker beside it: nothing unsynced is handed to the kernel.
+  // Whether the flush or the background syncs: the kernel gets no unsynced file.
   EXPECT_EQ(store->backing(*some_objects()[0]), nullptr);
   harness.disk->fault = nullptr;
   expect_works(store);
   EXPECT_TRUE(store.flush());
 }
 
-// The kernel takes the pages of a failed sync for clean, so that the next sync proves nothing.
+// The kernel marks the pages of a failed sync clean, so the next sync proves nothing.
 TEST(Fault, ASegmentOfWhichEitherFileCannotBeSyncedIsNotBelievedAfterTheNextSync) {
   for (const uint64_t failing : {1, 2}) {
     TempDirectory directory;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostCache: the PageStore of a host, over one directory or several, and what its operator asks of
-// it. Thread-safe.
+// HostCache: the PageStore of a host over one or more directories, with the operator's commands.
+// Thread-safe.
 //
-// Each object lives in one directory; which one follows from its id and the directories'
-// capacities, so all fill alike and one more or less moves its share only. A directory whose disk
-// fails takes nothing new in (unstable), and is not asked at all while it does not work (down);
-// what it held is fetched anew meanwhile. It comes back by itself.
+// Each object lives in one directory, chosen from its id and the directories' capacities. So all
+// directories fill alike, and adding or removing one moves only its share. A directory with a
+// failing disk accepts no new objects (unstable), or gets no requests while it does not work
+// (down). Its objects are fetched again meanwhile. It recovers without intervention.
 #pragma once
 
 #include <functional>
@@ -28,25 +28,25 @@ std::string_view to_string(DirectoryState state);
 struct DirectoryStats {
   std::string path;
   DirectoryState state = DirectoryState::kNormal;
-  std::string why;         // it is not normal
-  PageStoreStats stats{};  // zeros for one that never opened
+  std::string why;         // reason why it is not normal
+  PageStoreStats stats{};  // zeros if it never opened
 };
 
-// An object as it lies in the cache.
+// CachedObject: one entry of a listing of the cache.
 struct CachedObject {
   FileRef ref;
   uint64_t cached_bytes = 0;
   bool packed = false;
-  bool complete = false;    // all of it, on disk for good
-  std::string directory{};  // that has it
+  bool complete = false;    // all of it, durable
+  std::string directory{};  // directory that has it
 };
 
 struct ObjectPage {
   std::vector<CachedObject> objects;
-  std::string next;  // to go on with; empty after the last page
+  std::string next;  // continues the listing; empty after the last page
 };
 
-// What was done since the step before.
+// Work done since the previous step.
 struct VerifyStep {
   uint64_t bytes = 0;
   uint64_t objects = 0;
@@ -55,29 +55,29 @@ struct VerifyStep {
 
 class HostCache : public PageStore {
  public:
-  // At least one of them has to open; one that is used wrongly (locked by another process, not a
-  // cache, of a newer version) fails the whole. `make_disk` is called for each.
+  // At least one directory has to open. A wrongly used one fails the whole: locked by another
+  // process, not a cache, or of a newer version. `make_disk` is called for each.
   using DiskMaker = std::function<std::shared_ptr<Disk>()>;
   static Task<Result<std::unique_ptr<HostCache>>> open(Context context,
                                                        std::vector<PageStoreOptions> directories,
                                                        Executor& executor, DiskMaker make_disk);
 
-  // PageStore::stats() and pools() are those of all directories that are not down.
+  // PageStore::stats() and pools() cover all directories that are not down.
   virtual std::vector<DirectoryStats> directories() const = 0;
-  // The worker that the cache makes of its host: that of the first directory that is open. It was
-  // drawn when the directory was made, and stays with it wherever it goes.
+  // Returns the worker id of this host: that of the first open directory. The id was generated when
+  // the directory was created, and stays with it on any host.
   virtual WorkerId worker() const = 0;
 
-  // What is there, about `limit` objects at a time, from `after` on ("" or a page's `next`; else
-  // kInvalidArgument). What comes or goes meanwhile may be among them or not; small objects of the
-  // last second are not.
+  // Lists about `limit` objects at a time, from `after` on ("" or a page's `next`; else
+  // kInvalidArgument). Objects added or removed meanwhile may be missing; so are small objects of
+  // the last second.
   virtual Task<Result<ObjectPage>> objects(Context context, std::string after, size_t limit) = 0;
-  // Reads everything from the disks and compares it with its checksums; what is wrong goes. Tells
-  // its steps, 256 and more. The context ends it: kCancelled, kTimedOut.
+  // Reads everything from the disks, compares it with its checksums, and drops wrong bytes. Reports
+  // at least 256 steps. The context ends it: kCancelled, kTimedOut.
   using StepListener = std::function<void(const VerifyStep&)>;
   virtual Task<Result<>> verify(Context context, StepListener listener) = 0;
-  // Evicts at least that many bytes in the order in which they would go for want of room, of one
-  // pool or of all; of all: not what is pinned. Returns how many went.
+  // Evicts at least `bytes` of one pool, or of all unpinned pools, in the normal order of eviction.
+  // Returns the bytes evicted.
   virtual Task<uint64_t> evict(std::optional<PoolId> pool, uint64_t bytes) = 0;
 };
 

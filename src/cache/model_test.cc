@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random operations against what a std::map remembers of them. The store may know less than the map
-// (it evicts), never more, and never anything else.
+// Random operations checked against a std::map. The store may have less than the map (it evicts),
+// never more or different bytes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -78,9 +78,9 @@ class Model {
     store_ = nullptr;
     directory_ = std::move(copy);
     options.directory = directory_->path();
-    // A file's removal, or the word that an object was dropped, may not have reached the disk.
+    // The removal of a file, or a tombstone, may not have reached the disk.
     for (const FileId& id : dropped_) drops_in_doubt_.insert(id);
-    // Nor may small objects of the last second.
+    // Small objects of the last second may be missing as well.
     may_be_lost_.merge(unflushed_);
     unflushed_.clear();
     open(options);
@@ -109,7 +109,7 @@ class Model {
   void read(const FileRefPtr& ref) {
     ByteRange range = some_range(ref);
     bool known = true;
-    // Nothing is needed for no bytes, wherever they are.
+    // An empty range needs no bytes, wherever it is.
     ByteRange wide = range.empty() ? range : range.widen(kBlockBytes, ref->size);
     for (uint64_t at = wide.offset; at < wide.end(); at += kBlockBytes) {
       known = known && written_[ref->id].contains(at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of what comes from the disk: a cache directory without its page cache.
+// Test helpers: a cache directory without its page cache.
 #pragma once
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 namespace leat {
 
-// Out of the page cache, as far as it is on the disk. False where that was refused.
+// Drops the files from the page cache, after a sync. Returns false if that was refused.
 inline bool cool(const std::string& directory) {
   for (const std::string& path : files_ending(directory, ".data")) {
     const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promises of page_store.h on a healthy disk.
+// The guarantees of page_store.h on a healthy disk.
 #include "cache/page_store.h"
 
 #include <gtest/gtest.h>
@@ -138,7 +138,7 @@ TEST(PageStore, ASegmentGoesWithItsLastObject) {
   store.close();
   TestStore again(TestStore::options(directory.path()));
   EXPECT_EQ(again->stats().packed_objects, 0u);
-  // At most the segment that carries the last words about drops.
+  // At most the segment with the last tombstones.
   EXPECT_LE(again->stats().segments, 1u);
   EXPECT_LE(again->stats().used_bytes, before + 16 * kKiB);
 }
@@ -269,7 +269,7 @@ TEST(PageStore, EightWritersNeverPassTheCapacity) {
   options.capacity_bytes = 24 * kMiB;
   TestStore store(options);
   std::atomic<uint64_t> most = 0;
-  // At each pause nothing is being written, so what lies on the disk can be added up.
+  // At each pause no writer runs, so the bytes on disk can be summed.
   std::barrier pause(8, [&]() noexcept {
     most = std::max(most.load(), disk_bytes(directory.path()));
     EXPECT_LE(store->stats().used_bytes, options.capacity_bytes);
@@ -292,7 +292,7 @@ TEST(PageStore, EightWritersNeverPassTheCapacity) {
   for (std::thread& writer : writers) writer.join();
   EXPECT_LE(most, options.capacity_bytes);
   EXPECT_GT(most, options.capacity_bytes / 2);
-  // More than all of it: who goes on trying finds that eviction makes room.
+  // More than the capacity: a retrying writer finds that eviction makes room.
   for (int i = 0; i < 40; ++i) {
     auto ref = object(fmt::format("after/{}", i), 700'000);
     ASSERT_NO_FATAL_FAILURE(until([&] { return store.write_whole(ref).has_value(); })) << i;
@@ -306,8 +306,8 @@ TEST(PageStore, ObjectsReadSinceTheyCameOutliveThoseThatWereNot) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 16 * kMiB;
-  // Above it, with the pages of a new segment, something goes. Who runs ahead of that takes the
-  // room to which what was read moves.
+  // Above this mark, with the pages of a new segment, eviction begins. A faster writer would take
+  // the room needed for moved objects.
   const uint64_t high = options.capacity_bytes - options.capacity_bytes / 50 + 8 * kKiB;
   TestStore store(options);
   std::vector<FileRefPtr> used;

@@ -101,7 +101,7 @@ void PolicyFile::load() {
   Result<Buffer> content = disk.read_file(directory_->path(kName), kFileBytesMax + 1);
   if (!content && content.error().code() == StatusCode::kNotFound) return;
   if (!content) {
-    // Kept aside, as a damaged one is, before the policies of this run take its place.
+    // Kept under another name, as a damaged file is, before a new one replaces it.
     Result<> renamed = disk.rename(directory_->path(kName), directory_->path(kDamagedName));
     static_cast<void>(renamed);
     log::warning("cache {}: how its mounts want it kept is not known until they are back: {}",
@@ -166,8 +166,8 @@ Task<> PolicyFile::close() {
   if (unsaved) static_cast<void>(co_await save());
 }
 
-// A pool that has neither objects nor, in this run, a mount is forgotten; where there are too many,
-// those without a mount go first.
+// Omits pools that have neither objects nor, in this run, a mount. If there are too many, pools
+// without a mount are omitted first.
 PoolPolicies PolicyFile::policies() const {
   std::set<PoolId> in_use;
   {
@@ -209,7 +209,7 @@ Task<bool> PolicyFile::save() {
   co_return done.has_value();
 }
 
-// As a whole or not at all.
+// Replaces the file atomically.
 Task<Result<>> PolicyFile::write(std::string content) {
   const uint64_t bytes = 2 * align_up(content.size(), kPageBytes), charged = charge_.bytes();
   if (bytes > charged && !charge_.grow(bytes - charged)) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PolicyFile: how the pools of a cache directory are kept, in the directory itself, so that a start
-// knows what is pinned, and what has a quota, before the mounts are back. Thread-safe.
-// Format: docs/formats/cache.md.
+// PolicyFile: stores the pool policies in the cache directory, so that a start has pins and quotas
+// before the mounts are back. Thread-safe. Format: docs/formats/cache.md.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +23,7 @@ namespace leat {
 
 using PoolPolicies = std::map<PoolId, PoolPolicy>;
 
-// Names are cut to kPolicyNameBytesMax; at most kPolicyPoolsMax pools are kept.
+// Names are cut to kPolicyNameBytesMax; at most kPolicyPoolsMax pools are stored.
 inline constexpr size_t kPolicyNameBytesMax = 1024, kPolicyPoolsMax = 4096;
 std::string encode_policies(const PoolPolicies& policies);
 std::optional<PoolPolicies> decode_policies(std::span<const std::byte> bytes);
@@ -33,15 +32,14 @@ class PolicyFile : public std::enable_shared_from_this<PolicyFile> {
  public:
   explicit PolicyFile(std::shared_ptr<CacheDirectory> directory);
 
-  // Sets the policies that are in the file. One that is damaged is set aside. Blocks; spawns
-  // nothing.
+  // Applies the policies in the file. A damaged file is set aside. Blocks; spawns nothing.
   void load();
 
-  // A pool is somebody's in this run, and its policy is another than before, or not. A changed one
-  // is written soon, in the background, several together. What could not be written is tried again
-  // with the next change and at the end.
+  // Marks a pool as in use in this run; `changed`: its policy changed. Changes are written soon, in
+  // the background, several together. A failed write is retried with the next change and in
+  // close().
   void set(PoolId id, bool changed);
-  // Writes what is not written; afterwards nothing is any more.
+  // Writes pending changes; later ones are not written.
   Task<> close();
 
  private:
@@ -51,10 +49,10 @@ class PolicyFile : public std::enable_shared_from_this<PolicyFile> {
   Task<Result<>> write(std::string content);
 
   const std::shared_ptr<CacheDirectory> directory_;
-  Semaphore turn_{1};    // of who writes
-  Charge charge_;        // the file and its successor; under the turn
-  std::string written_;  // what the file says; under the turn
-  bool told_ = false;    // that it cannot be written; under the turn
+  Semaphore turn_{1};    // held by the writer
+  Charge charge_;        // the file and its new version; needs turn_
+  std::string written_;  // content of the file; needs turn_
+  bool told_ = false;    // the failure was logged; needs turn_
 
   mutable std::mutex mutex_;         // leaf
   std::set<PoolId> in_use_;          // set in this run

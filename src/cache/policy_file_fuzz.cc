@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as the file of the pools' policies: refused, or read to what can be written again.
+// Arbitrary bytes as the policy file: rejected, or decoded to policies that can be encoded again.
 #include "cache/policy_file.h"
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies outlive the process that set them, however it ends, so that what is pinned stays before
-// its mount is back.
+// Policies outlive the process that set them, however it ends, so a pinned object stays before its
+// mount is back.
 #include "cache/policy_file.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ bool says(const std::string& directory, PoolId id, const PoolPolicy& policy) {
 
 class Policies : public testing::Test {
  protected:
-  // Both pools with an object each, so that they are not forgotten.
+  // One object in each pool, so that the policies are not omitted.
   void set_both(TestStore& store) {
     store->set_pool_policy(kPinned, kPinnedPolicy);
     store->set_pool_policy(kScratch, kScratchPolicy);
@@ -234,7 +234,7 @@ TEST_F(Policies, AreBoundedInNumberAndLength) {
   EXPECT_FALSE(decode_policies(std::as_bytes(std::span(more))));
 }
 
-// Byte by byte as docs/formats/cache.md has it.
+// Byte by byte as in docs/formats/cache.md.
 TEST(PolicyFormat, IsWhatTheDocumentSays) {
   const std::string bytes = encode_policies(
       {{PoolId{0x0102}, {.name = "/a", .quota_bytes = 3, .ttl = 4ns, .priority = Priority::kLow}}});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pool: the cached bytes of one mount or snapshot: what they may cost, how long and how firmly they
-// stay, and how they are used. PoolTable: those of one cache directory. Thread-safe.
+// Pool: the cached bytes of one mount or snapshot, with their quota, TTL, priority and use.
+// PoolTable: the pools of one cache directory. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -30,13 +30,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
   PoolPolicy policy() const;
   void set_policy(const PoolPolicy& policy);
 
-  // A pass over an object began; returns its number.
+  // Counts a pass over an object; returns the number of the pass.
   uint64_t note_pass(const FileId& object);
   uint64_t now() const { return clock_.load(std::memory_order_relaxed); }
-  // Whether what was used last in that pass is used no more.
+  // Returns true if an object last used in that pass is not used any more.
   bool stale(uint64_t last_pass) const;
 
-  // Since the last eviction a write found little room or none.
+  // A write found little or no room since the last eviction.
   std::atomic<bool> wants_room = false;
 
  private:
@@ -50,7 +50,7 @@ class PoolTable {
  public:
   explicit PoolTable(std::shared_ptr<Capacity> of_directory) : capacity_(std::move(of_directory)) {}
 
-  // Made where there is none; never removed.
+  // Created on first use; never removed.
   Pool& at(PoolId id);
   PoolPtr get(PoolId id) { return at(id).shared_from_this(); }
   std::vector<PoolPtr> all() const;
@@ -58,7 +58,7 @@ class PoolTable {
  private:
   const std::shared_ptr<Capacity> capacity_;
   std::atomic<uint64_t> passes_ = 0;     // over all pools
-  std::atomic<Pool*> recent_ = nullptr;  // mostly the one that is asked for
+  std::atomic<Pool*> recent_ = nullptr;  // pool of the last lookup, likely the next one
   mutable std::shared_mutex mutex_;      // leaf
   boost::unordered_flat_map<uint64_t, PoolPtr> pools_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools: quota, age, priority, pin, and which work is told apart from which.
+// Pools: quota, age, priority, pin, and the detection of access patterns.
 #include "cache/pool.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ size_t held_of(TestStore& store, const std::vector<FileRefPtr>& objects) {
       std::ranges::count_if(objects, [&](const auto& ref) { return store.holds(ref); }));
 }
 
-// Until there is room, as a fetcher's next ones would.
+// Retries until there is room, as a fetcher does.
 void insist(TestStore& store, const FileRefPtr& ref) {
   while (!store.write_whole(ref)) std::this_thread::yield();
 }
@@ -102,7 +102,7 @@ TEST(Pools, LowPriorityGivesFirstAndHighGivesNothingToNormal) {
   for (const auto& ref : objects_of("/normal", 80, 300'000)) insist(store, ref);
   EXPECT_EQ(held_of(store, high), high.size());
   EXPECT_EQ(held_of(store, low), 0u);
-  // What is left is the higher ones': the low one has to go without.
+  // The rest belongs to higher priorities: the low one gets no room.
   for (const auto& ref : low) {
     Result<> kept = store.write_whole(ref);
     static_cast<void>(kept);
@@ -153,8 +153,8 @@ TEST(Pools, WhatIsPinnedStaysUnlessTheCapacityShrinks) {
   EXPECT_LE(store->stats().used_bytes, options.capacity_bytes);
 }
 
-// Reads objects in the order of `trace`, writing what is missing; the share of hits of the last
-// `measured`.
+// Reads objects in the order of `trace` and writes missing ones. Returns the hit share of the last
+// `measured` reads.
 double hit_rate(TestStore& store, const std::vector<FileRefPtr>& objects,
                 const std::vector<uint32_t>& trace, size_t measured) {
   size_t hits = 0;

@@ -6,10 +6,10 @@
 namespace leat {
 namespace {
 
-// What lies between two objects that are read one after the other costs less than another request,
-// and mostly is read next: several readers brought them, so their order is only nearly the names'.
+// Reading a gap between two objects costs less than another request. The gap is mostly read next:
+// several readers filled the segment, so the order is only nearly that of the names.
 constexpr uint64_t kGapBytesMax = 512 * kKiB;
-// At once, in one directory; each of them holds a thread of the disk's while it tells it.
+// Calls in flight for one directory; each occupies a disk thread while it submits.
 constexpr int kUnderWayMax = 2;
 
 struct OpenStretch {

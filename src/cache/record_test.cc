@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every record on disk: what is written is read, nothing else is taken for one, nothing crashes.
+// Every record on disk: decoding returns what was encoded, accepts nothing else, and does not
+// crash.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -94,9 +95,9 @@ TEST(Superblock, TakesNothingElse) {
   });
 }
 
-// What is on people's disks: a change here is a new format version.
+// Formats on users' disks: a change here is a new format version.
 TEST(Format, IsFrozen) {
-  // Not a CRC: that of a record which ends in its own CRC is the same whatever is in it.
+  // Not a CRC: the CRC of a record that ends in its own CRC is constant.
   auto print = [](const std::string& bytes) { return hash_bytes(bytes); };
   Superblock block;
   block.uuid.bytes.fill(0x11);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restarts: after close(), after kill -9 (a copy of the directory taken in mid-life), and on a
-// directory that somebody has damaged. Nothing wrong is ever served; what cannot be served is gone.
+// Restarts: after close(), after kill -9 (a copy of the directory taken meanwhile), and on a
+// damaged directory. No wrong bytes are served; bytes that cannot be served are dropped.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -57,8 +57,8 @@ TEST(Recovery, ACleanRestartKeepsEverything) {
   EXPECT_EQ(store->stats().corrupt_blocks, 0u);
 }
 
-// A segment whose objects are all gone stays while it holds words about earlier segments; then its
-// own objects need words, too.
+// A segment without live objects stays while it has tombstones for earlier segments; then its own
+// objects need tombstones, too.
 TEST(Recovery, WhatWasDroppedStaysDropped) {
   TempDirectory directory;
   std::vector<FileRefPtr> earlier;
@@ -82,7 +82,7 @@ TEST(Recovery, WhatWasDroppedStaysDropped) {
   for (size_t i = 1; i < earlier.size(); ++i) EXPECT_TRUE(store.holds(earlier[i])) << i;
 }
 
-// The word about a drop is written in the background, perhaps after what came again.
+// The tombstone is written in the background, perhaps after the object is cached again.
 TEST(Recovery, WhatWasDroppedAndBroughtAgainIsThere) {
   TempDirectory directory;
   TestStore killed(TestStore::options(directory.path()));
@@ -115,7 +115,7 @@ TEST(Recovery, AfterAKillWhatWasWrittenIsThereAndVerifiedBeforeTheKernelReadsIt)
   ASSERT_TRUE(store.ok());
   EXPECT_EQ(store->backing(*objects.whole), nullptr);
   std::shared_ptr<BackingFile> backing;
-  while (backing == nullptr) {  // verification runs beside
+  while (backing == nullptr) {  // verification runs concurrently
     std::this_thread::yield();
     backing = store->backing(*objects.whole);
   }
@@ -189,7 +189,7 @@ TEST(Recovery, AFlippedBitKeepsTheKernelAwayAfterAKill) {
   EXPECT_EQ(store->backing(*objects.whole), nullptr);
 }
 
-// The kernel's view, where it has one, is the right one.
+// Checks the kernel's view, if it has one.
 void expect_right_for_kernel(TestStore& store, const FileRefPtr& ref) {
   auto backing = store->backing(*ref);
   if (backing == nullptr) return;
@@ -234,7 +234,7 @@ bool says_clean(const std::string& directory) {
   return block && block->clean;
 }
 
-// Builds until 2026-11-27 give what it vouches for to the kernel unverified.
+// Builds until 2026-11-27 give vouched files to the kernel unverified.
 TEST(Recovery, TheSuperblockVouchesForVerifiedFiles) {
   TempDirectory directory;
   Objects objects;

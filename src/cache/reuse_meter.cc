@@ -7,17 +7,17 @@ namespace leat {
 namespace {
 
 constexpr size_t kSamplesMax = 4096;
-constexpr size_t kSamplesMin = 16;   // fewer say nothing
-constexpr uint64_t kRepeatsMin = 8;  // of sampled objects, before a verdict
-// Between uniform draws (1, give or take the sample's noise) and skewed ones (10 and more).
+constexpr size_t kSamplesMin = 16;   // fewer are no evidence
+constexpr uint64_t kRepeatsMin = 8;  // repeated uses of sampled objects before a verdict
+// Between uniform draws (1 with sampling noise) and skewed ones (10 and more).
 constexpr double kDispersionMax = 1.5;
-// Counts begin anew when an object was used so often in the mean, so that a change shows.
+// Mean uses of an object after which the counts restart, so that a change becomes visible.
 constexpr uint64_t kWindowUses = 8;
 
 }  // namespace
 
 void ReuseMeter::note(const FileId& id, uint64_t pass) {
-  // Another mix than the one that chooses shards and places.
+  // Uses another hash mix than the choice of shards and places.
   const uint64_t hash = id.hash64() * 0x9e3779b97f4a7c15ull;
   if (hash <= hash_max_.load(std::memory_order_relaxed)) note_sampled(hash, pass);
 }
@@ -38,8 +38,8 @@ void ReuseMeter::note_sampled(uint64_t hash, uint64_t pass) {
   const double mean = static_cast<double>(uses_) / count;
   const double variance = static_cast<double>(squares_) / count - mean * mean;
   even_ = variance <= kDispersionMax * mean;
-  // Of draws with equal chances one in 400 comes later than six times the mean; what an epoch
-  // leaves out comes within two.
+  // With equal chances, one draw in 400 returns later than six times the mean. Epochs return within
+  // twice the data set.
   const uint64_t longest = std::max(longest_, longest_before_);
   if (longest > 0) stale_after_ = longest + longest / 2;
   if (uses_ >= kWindowUses * samples_.size()) begin_window();
@@ -56,11 +56,11 @@ void ReuseMeter::halve_sample() {
   });
 }
 
-// Objects that were not used in the whole window are no longer part of it.
+// Drops objects that were not used in the whole window.
 void ReuseMeter::begin_window() {
   boost::unordered::erase_if(samples_, [](const auto& item) { return item.second.uses == 0; });
   for (auto& [hash, sample] : samples_) sample.uses = 0;
-  // A smaller data set than before: more of it, so that enough is known of it.
+  // The data set became smaller: enlarge the sample to keep enough objects.
   if (samples_.size() < kSamplesMax / 4 && hash_max_ < UINT64_MAX / 2) hash_max_ = hash_max_ * 2;
   uses_ = squares_ = repeats_ = 0;
   longest_before_ = longest_;

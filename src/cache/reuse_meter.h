@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReuseMeter: whether what is read of a pool says anything about what will be read next.
+// ReuseMeter: detects whether past reads of a pool predict its next reads.
 //
-// Of a data set that is read epoch by epoch every object is used as often as any other, in whatever
-// order: then no eviction policy beats keeping any subset, and exchanging what is kept loses (LRU
-// gets c + (1 - c) ln(1 - c) of the share c). Of most other work some objects are used far more
-// often than others. The two are told apart by the index of dispersion of the use counts, variance
-// over mean, of a sample of the objects: below 1 for epochs and for shards drawn anew, about 1 for
-// uniform draws, far above for skewed work.
+// A data set read epoch by epoch uses all objects equally often, in whatever order. Then no
+// eviction policy beats keeping any subset, and exchanging objects loses: LRU gets c + (1 - c) ln(1
+// - c) of the share c. Most other work uses some objects far more often than others. The index of
+// dispersion of the use counts (variance over mean) of sampled objects separates the two. It is
+// below 1 for epochs and for reshuffled shards, about 1 for uniform draws, and far above for skewed
+// work.
 //
 // Thread-safe; an object outside the sample costs one comparison.
 #pragma once
@@ -22,18 +22,19 @@ namespace leat {
 
 class ReuseMeter {
  public:
-  // A pass over an object began, whether it was here or not; `pass` is its number among all.
+  // A pass over an object began, cached or not; `pass` is its number among all passes.
   void note(const FileId& id, uint64_t pass);
 
-  // Objects are used again, and all alike: what is here is best kept as it is.
+  // Returns true if objects are used again and all alike: then the cached subset is best kept.
   bool even() const { return even_.load(std::memory_order_relaxed); }
-  // What was used no more for so many passes is used no more at all; max() while that is not known.
+  // Returns the number of passes without use after which an object counts as stale; max() while
+  // unknown.
   uint64_t stale_after() const { return stale_after_.load(std::memory_order_relaxed); }
 
  private:
   struct Sample {
     uint32_t uses = 0;
-    uint64_t last = 0;  // pass
+    uint64_t last = 0;  // number of the pass
   };
 
   void note_sampled(uint64_t hash, uint64_t pass);

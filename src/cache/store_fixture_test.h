@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the page store share: a directory that goes away, objects with content that is
-// computed from their name, a disk that fails when told to.
+// Fixtures of the page store tests: a temporary directory, objects with content computed from their
+// name, a disk that fails on demand.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@
 
 namespace leat {
 
-// Waits for it; fails after a minute.
+// Waits for a condition; fails after a minute.
 inline void until(const std::function<bool()>& so) {
   const auto end = Clock::now() + std::chrono::minutes(1);
   while (!so()) {
@@ -54,7 +54,7 @@ inline FileRefPtr object(const std::string& key, uint64_t size, const std::strin
   return std::make_shared<const FileRef>(FileRef::make(store, key, Version::etag(etag), size));
 }
 
-// Every eight bytes are a hash of the object and their place.
+// Every eight bytes are a hash of the object and their position.
 inline Bytes content(const FileRef& ref, ByteRange range) {
   Buffer buffer(range.size);
   uint64_t seed = ref.id.hash64(), word = 0;
@@ -76,14 +76,14 @@ inline bool same(const Bytes& a, const Bytes& b) {
   return a.to_string() == b.to_string();
 }
 
-// Counts the calls and asks `fault` before each whether it fails. Syncs do not reach the real disk:
-// the tests kill processes, not machines, and would wait for every other user of the disk.
+// FaultyDisk: counts the calls and lets `fault` decide whether each fails. Syncs do not reach the
+// real disk: the tests kill processes, not machines, and would wait for other users of the disk.
 class FaultyDisk : public Disk {
  public:
   explicit FaultyDisk(std::shared_ptr<Disk> below) : below_(std::move(below)) {}
 
   enum class Call { kRead, kWrite, kSync, kMetadata };
-  // 0, or the errno with which this call fails. May be changed while calls are under way.
+  // Returns 0, or the errno with which this call fails. May be changed while calls are in flight.
   class Fault {
    public:
     using Answer = std::function<int(Call, uint64_t number)>;
@@ -106,7 +106,7 @@ class FaultyDisk : public Disk {
     std::shared_ptr<const Answer> answer_;
   };
   Fault fault;
-  // Sees what a read that waits has got before the store does.
+  // Receives the bytes of a blocking read before the store does.
   std::function<void(std::span<std::byte>)> after_read;
   std::atomic<uint64_t> calls = 0;
 
@@ -120,7 +120,7 @@ class FaultyDisk : public Disk {
   }
   Result<> write_now(int fd, const Bytes& data, uint64_t offset) override {
     if (int failed = ask(Call::kWrite)) {
-      // Half of it reaches the disk, as it may.
+      // Half of it reaches the disk, as is possible.
       Bytes half = data.sub(0, data.size() / 2);
       Result<> torn = below_->write_now(fd, half, offset);
       static_cast<void>(torn);
@@ -190,7 +190,7 @@ class FaultyDisk : public Disk {
   const std::shared_ptr<Disk> below_;
 };
 
-// One open page store on a directory.
+// TestStore: one open page store on a directory.
 class TestStore {
  public:
   explicit TestStore(PageStoreOptions options, std::shared_ptr<Disk> disk = nullptr)
@@ -199,7 +199,8 @@ class TestStore {
     opened_ = executor_.wait(PageStore::open(Context::background(), options, executor_, disk_));
     if (opened_) store_ = std::move(*opened_);
   }
-  // In order, since what waits in the background when its executor goes is never freed.
+  // Closed cleanly, since tasks that wait in the background when their executor ends are never
+  // freed.
   ~TestStore() {
     if (ok()) close();
   }
@@ -229,7 +230,7 @@ class TestStore {
     return executor_.wait(store_->read(Context::background(), ref, range));
   }
   Result<Bytes> read_whole(const FileRefPtr& ref) { return read(ref, {0, ref->size}); }
-  // The code of a failed read, nothing where it succeeded with the right bytes.
+  // Returns the code of a failed read; nothing if it succeeded with the right bytes.
   std::optional<StatusCode> read_fails(const FileRefPtr& ref, ByteRange range) {
     Result<Bytes> bytes = read(ref, range);
     if (!bytes) return bytes.error().code();
@@ -243,7 +244,7 @@ class TestStore {
     executor_.wait(store_->close());
     store_ = nullptr;
   }
-  // Goes away without closing.
+  // Destroys the store without close().
   void kill() { store_ = nullptr; }
 
  private:
@@ -253,8 +254,8 @@ class TestStore {
   std::unique_ptr<PageStore> store_;
 };
 
-// The directory as a crash about now could leave it. The store works on meanwhile, so files may go
-// while they are copied.
+// Returns a copy of the directory as a crash now could leave it. The store continues meanwhile, so
+// files may disappear during the copy.
 inline std::unique_ptr<TempDirectory> crash_copy(const std::string& directory) {
   namespace fs = std::filesystem;
   auto copy = std::make_unique<TempDirectory>();
@@ -291,7 +292,7 @@ inline void flip_bit(const std::string& path, uint64_t offset) {
   file.put(static_cast<char>(byte ^ 0x10));
 }
 
-// Where the object has a file of its own: ".data" or ".meta" of it.
+// Path of an object's own file: its ".data" or ".meta".
 inline std::string file_of(const std::string& directory, const FileRefPtr& ref,
                            const char* suffix) {
   return directory + "/files/" + ref->id.to_hex().substr(0, 2) + "/" + ref->id.to_hex() + suffix;

@@ -135,7 +135,7 @@ Result<> DirectoryLock::take(Disk& disk, const std::string& directory) {
                     "another --cache-dir",
                     directory, got > 0 ? holder.data() : "(unknown)"));
   }
-  // For the message above only: whoever holds the lock is decided by flock.
+  // Only for the message above: flock decides which process holds the lock.
   std::string pid = std::to_string(::getpid());
   LEAT_CHECK_OK(disk.truncate(fd, 0));
   if (::pwrite(fd, pid.data(), pid.size(), 0) < 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Superblock: what a cache directory is, in which format, and whether it was left in order.
-// Format: docs/formats/cache.md.
+// Superblock: identity and format of a cache directory, and whether it was closed cleanly. Format:
+// docs/formats/cache.md.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ namespace leat {
 
 struct Superblock {
   static constexpr uint32_t kFormatVersion = 1;
-  // The features that this build knows. A compatible one may be ignored; an incompatible one that
-  // is not known keeps the directory closed.
+  // Feature bits that this build knows. An unknown compatible one is ignored; with an unknown
+  // incompatible one the directory is not opened.
   static constexpr uint64_t kCompatibleKnown = 0;
   // Objects and segments belong to pools: .meta of format 2, a pool in the header of .index.
   static constexpr uint64_t kPools = 1;
@@ -29,36 +29,35 @@ struct Superblock {
 
   uint64_t compatible = 0;
   uint64_t incompatible = 0;
-  Id128 uuid;          // of this directory, made with it
+  Id128 uuid;          // of this directory, generated at its creation
   Id128 worker;        // of the worker that owns it
-  bool clean = false;  // closed in order; cleared before anything else is written
+  bool clean = false;  // closed cleanly; cleared before any other write
 
   std::string encode() const;
-  // kCorrupt or kUnsupported; `directory` is named in the message, which says how to go on.
+  // Returns kCorrupt or kUnsupported; the message names `directory` and says what to do.
   static Result<Superblock> decode(std::span<const std::byte> bytes, const std::string& directory);
 };
 
-// The superblock of `directory`; nothing when the directory is new, that is, empty. A directory
-// with other things in it is refused (kInvalidArgument): the store deletes what it does not know.
-// Blocks.
+// Returns the superblock of `directory`; nothing if the directory is new, that is, empty. Refuses a
+// directory with other content (kInvalidArgument), since the store deletes unknown files. Blocks.
 Result<std::optional<Superblock>> read_superblock(Disk& disk, const std::string& directory);
 
-// Replaces it as a whole, for good when it returns.
+// Replaces the superblock atomically; durable on return.
 Task<Result<>> write_superblock(std::shared_ptr<Disk> disk, std::string directory,
                                 Superblock superblock);
 
-// The lock of a cache directory, held by one opening of it. Another than who takes it may let it
-// go, also while it is being taken by a call that hangs. Thread-safe.
+// DirectoryLock: the lock of a cache directory, held by one opening. Any thread may release it,
+// even while a hanging call takes it. Thread-safe.
 class DirectoryLock {
  public:
-  // Creates `directory` if missing and locks it; kBusy names the process that has it, kUnavailable:
-  // it was let go before. Once. Blocks.
+  // Creates `directory` if missing and locks it. kBusy names the process that holds it;
+  // kUnavailable: released before. Call once. Blocks.
   Result<> take(Disk& disk, const std::string& directory);
-  // For good; does not wait for the disk. As the destructor does.
+  // Releases the lock for good, as the destructor does; does not wait for the disk.
   void let_go();
 
  private:
-  // False where another has it.
+  // Returns false if another process has it.
   Result<bool> lock(File file, const std::string& directory);
 
   std::mutex mutex_;  // leaf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a superblock: refused with words that help, or read.
+// Arbitrary bytes as a superblock: rejected with a helpful message, or decoded.
 #include "cache/superblock.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@ namespace {
 void decode(std::span<const std::byte> bytes) {
   Result<Superblock> block = Superblock::decode(bytes, "/the/directory");
   if (block) {
-    // What was understood is written as it was read, but for what is ignored.
+    // The encoded form equals the decoded one, except for ignored fields.
     const std::string written = block->encode();
     auto again = Superblock::decode(std::as_bytes(std::span(written)), "/the/directory");
     LEAT_CHECK(again && again->uuid == block->uuid && again->clean == block->clean);

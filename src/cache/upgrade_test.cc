@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directories as earlier versions left them: all that is in them is served, and what comes then is
-// written as today. test_data/ has one for each format that there was.
+// Directories of earlier versions: all their objects are served, and new ones are written in the
+// present format. test_data/ has one for each earlier format.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -26,7 +26,7 @@ CachedFile::CachedFile(const FileRef& ref, int64_t birth, PoolPtr of)
       states_(block_count(ref.size), 0) {}
 
 CachedFile::~CachedFile() {
-  close_files();  // an unlinked file is on disk until then, and `charge` is given back after it
+  close_files();  // closes the unlinked files first: their bytes stay on disk until then
 }
 
 std::string CachedFile::folder_name() const {
@@ -66,8 +66,7 @@ void CachedFile::restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool 
       charged += align_up(bytes_of(block), kPageBytes);
     }
   }
-  // Blocks whose record was lost still take space; they are charged again if they are written
-  // again.
+  // Blocks without a record still take space; a new write of them is charged again.
   charge.count(std::max(charged, allocated_bytes + align_up(record_offset(blocks()), kPageBytes)));
 }
 
@@ -95,7 +94,7 @@ std::optional<uint64_t> CachedFile::reserve(BlockRun run) {
       if ((states_[block] & kAllocated) == 0) bytes += align_up(bytes_of(block), kPageBytes);
     }
   }
-  // It is the caller's turn to write, so nobody charges them in between.
+  // The caller holds write_turn, so no other writer charges them in between.
   if (!charge.grow(bytes)) return std::nullopt;
   std::lock_guard lock(mutex_);
   for (uint64_t block = run.first; block < run.end; ++block) states_[block] |= kAllocated;
@@ -174,7 +173,7 @@ bool CachedFile::note_matched(const Checks& checks) {
     verify(check.block);
     unverified_.erase(known);
   }
-  if (unverified_.empty()) unverified_ = {};  // gives the memory back
+  if (unverified_.empty()) unverified_ = {};  // frees the memory
   return needs_sync;
 }
 
@@ -218,7 +217,8 @@ void CachedFile::note_read(ByteRange range) {
   {
     std::lock_guard lock(mutex_);
     read_bytes_ += range.size;
-    // Only blocks whose first byte is read count, so that a pass in small steps is one pass.
+    // Counts only blocks with their first byte in the range, so that a pass in small steps is one
+    // pass.
     uint64_t first = align_up(range.offset, kBlockBytes) / kBlockBytes;
     uint64_t end = std::min(block_count(range.end()), blocks());
     for (uint64_t block = first; block < end; ++block) {

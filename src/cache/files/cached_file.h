@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// CachedFile: what is known in memory of one object with a file of its own: which blocks are there,
-// which of them can be relied on, and what they cost. No I/O. Thread-safe.
+// CachedFile: the state in memory of one object with its own file: blocks present, blocks verified,
+// and charged bytes. No I/O. Thread-safe.
 //
-// A block goes missing -> present -> verified, or back to missing. What was found on disk is
-// verified when it matches its checksum once; what was written here when a sync after the write
-// succeeds, since until then the kernel may still lose it. Its place on disk is charged once and
-// stays so, whether the write succeeded or not.
+// A block goes missing -> present -> verified, or back to missing. A block found on disk is
+// verified when it matches its checksum once. A block written here is verified when a sync after
+// the write succeeds, since the kernel may lose it before. Its space on disk is charged once and
+// stays charged, even if the write fails.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -54,30 +54,30 @@ class CachedFile : public Openable, public Evictable {
   std::string side_name() const override;
   uint64_t size() const { return size_; }
   uint64_t blocks() const { return states_.size(); }
-  // Of .meta and of the extent tree that a badly fragmented file needs.
+  // Bytes for .meta and for the extent tree of a badly fragmented file.
   static uint64_t overhead_bytes(const FileRef& ref);
   uint64_t record_offset(uint64_t block) const {
     return header_bytes_ + block * ObjectMeta::kRecordBytes;
   }
 
-  // What was found on disk: takes the place of the constructor's "nothing". `vouched`: by the
-  // superblock, as vouched_for().
+  // Replaces the empty initial state by the state found on disk. `vouched`: the superblock vouches
+  // for it, see vouched_for().
   void restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool vouched);
 
-  // Whoever writes blocks has it: one at a time, since the kernel lets no two write to a file.
+  // Held by the writer of blocks: one at a time, since the kernel serialises writes to a file.
   Semaphore& write_turn();
-  // The next blocks from `from.first` on that are not there.
+  // Returns the next missing blocks at or after `from.first`.
   std::optional<BlockRun> next_missing(BlockRun from) const;
-  // Charges the space of missing blocks; the bytes that were new, or nothing where there is no
+  // Charges the space of missing blocks. Returns the bytes that were new, or nothing if there is no
   // room.
   std::optional<uint64_t> reserve(BlockRun run);
-  // The blocks are written; true where that was the last of the file.
+  // Marks the blocks as written. Returns true if they were the last of the file.
   bool publish(BlockRun run, std::span<const uint32_t> crcs);
 
   bool present(BlockRun run) const;
   bool verified(BlockRun run) const;
-  // The blocks of `run` that have to be compared before they are served, as of now; nothing where
-  // some are missing, or their checksum is only on disk.
+  // Returns the blocks of `run` that must be compared before they are served, as of now. Returns
+  // nothing if some are missing, or their checksum is only on disk.
   struct Check {
     uint64_t block;
     uint32_t crc;
@@ -86,26 +86,28 @@ class CachedFile : public Openable, public Evictable {
   };
   using Checks = std::vector<Check>;
   std::optional<Checks> checks(BlockRun run) const;
-  // The checksums on disk; false where one that is needed is not among them.
+  // Loads the checksums from disk; returns false if a needed one is missing.
   bool learn(const std::vector<std::optional<uint32_t>>& records);
-  // They matched. True where some need a sync before they are verified.
+  // The checks matched. Returns true if some blocks need a sync before they are verified.
   bool note_matched(const Checks& checks);
-  // They turned out wrong. False where the file is called complete and so must go as a whole.
+  // The blocks are wrong. Returns false if the file is marked complete and must be removed as a
+  // whole.
   bool lose(BlockRun run);
   std::vector<ByteRange> missing(BlockRun run) const;
   uint64_t present_bytes() const;
 
-  // For eviction: a read of the first byte, or of bytes that were read before, begins a pass.
+  // Records use for eviction: a read of the first byte, or of bytes read before, begins a pass.
   void note_read(ByteRange range);
   void note_pass();
-  // By reads through the store, in this process.
+  // Bytes read through the store in this process.
   uint64_t read_bytes() const;
 
-  // Unlinking begins; true for the first who says so. Nothing is claimed or found any more.
+  // Begins the unlink; returns true for the first caller. From then on nothing is reserved or
+  // found.
   bool doom();
   bool doomed() const;
 
-  // Which writes have been made, which of them are on disk for good.
+  // A point in the sequence of writes, for comparison with the durable ones.
   struct SyncPoint {
     uint64_t writes;
     bool full;
@@ -113,14 +115,14 @@ class CachedFile : public Openable, public Evictable {
   SyncPoint sync_point() const;
   bool synced() const;
   void note_synced(SyncPoint point);
-  // True where the file is whole, verified, and nothing changed since `point`, so that it may be
-  // called complete; then nothing will change any more.
+  // Returns true if the file is whole, verified and unchanged since `point`, so that it may be
+  // marked complete. No change is possible afterwards.
   bool freeze(SyncPoint point);
   void set_published();
   bool published() const;
   // Published, and every block was verified in this process.
   bool ready_for_kernel() const;
-  // Incomplete, or verified since the superblock did not say so of all files.
+  // Incomplete, or verified since the superblock was last without the clean mark.
   bool vouched_for() const;
 
   const FileId id;
@@ -129,19 +131,19 @@ class CachedFile : public Openable, public Evictable {
   Charge charge;
   // Set when the files exist on disk, and when they are gone.
   const std::shared_ptr<SharedResult<bool>> created, gone;
-  // The one descriptor for the kernel; the kernel wants one backing id an inode. Guarded by
+  // The only descriptor for the kernel, which needs one backing id per inode. Guarded by
   // `backing_mutex`.
   std::mutex backing_mutex;  // leaf
   std::weak_ptr<BackingFile> backing;
   std::atomic<bool> verification_queued = false, settling_queued = false;
-  std::atomic<bool> kernel_waits = false;    // for its verification
-  std::atomic<uint64_t> verified_ahead = 0;  // bytes, in the background
+  std::atomic<bool> kernel_waits = false;    // the kernel needs this file verified
+  std::atomic<uint64_t> verified_ahead = 0;  // bytes verified in the background
 
  private:
   enum Flag : uint8_t { kPresent = 1, kVerified = 2, kAllocated = 4, kRead = 8 };
   struct Unverified {
     uint32_t crc;
-    uint64_t write;  // that it came with, counted from 1; 0: it was found on disk
+    uint64_t write;  // number of its write, from 1; 0: found on disk
   };
 
   bool all(BlockRun run, uint8_t flags) const;
@@ -149,17 +151,17 @@ class CachedFile : public Openable, public Evictable {
   void verify(uint64_t block);
 
   const uint64_t size_;
-  uint64_t header_bytes_;  // of .meta
+  uint64_t header_bytes_;  // size of the .meta header
 
   mutable std::mutex mutex_;  // leaf
   std::vector<uint8_t> states_;
   uint64_t present_blocks_ = 0, verified_blocks_ = 0, present_bytes_ = 0;
   uint64_t writes_ = 0, synced_writes_ = 0, read_bytes_ = 0;
-  // frozen: about to be published, so that nothing may change any more.
+  // frozen: about to be published, so no further change is allowed.
   bool doomed_ = false, frozen_ = false, published_ = false, vouched_ = false;
-  // Of blocks that are there and not verified, as far as they are known.
+  // Checksums of blocks that are present and not verified, as far as they are known.
   boost::unordered_flat_map<uint64_t, Unverified> unverified_;
-  std::unique_ptr<Semaphore> write_turn_;  // made by the first writer
+  std::unique_ptr<Semaphore> write_turn_;  // created by the first writer
 };
 
 }  // namespace leat

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding, writing and removing. A file is in the index from before it is created until after it is
-// unlinked, so that one path never belongs to two objects.
+// FileStore: find, write, remove. A file is in the index from before its creation until after its
+// unlink, so a path never belongs to two objects.
 #include "cache/files/file_store.h"
 
 #include <fcntl.h>
@@ -15,11 +15,11 @@
 namespace leat {
 namespace {
 
-// Files being synced at once beside the requests; more wait.
+// Files synced at once in the background; more wait.
 constexpr uint64_t kSettlingMax = 2;
-// Of the capacity, for what is charged for an object before any of its bytes.
+// 1/16 of the capacity: limit of the bytes charged for an object before its data.
 constexpr uint64_t kOverheadShare = 16;
-// Files that go while they are written to, before a write gives up.
+// Attempts of a write when its file is evicted meanwhile.
 constexpr int kWriteTries = 2;
 
 }  // namespace
@@ -112,7 +112,8 @@ Task<Result<bool>> FileStore::write_missing(Context context, Writing writing) {
   co_return true;
 }
 
-// Data, then its record, then it is known: what a crash leaves is missing or has a checksum.
+// Order: data, then its record, then the index. A crash leaves blocks that are missing or have a
+// checksum.
 Task<Result<>> FileStore::write_run(Context context, FilePtr file, FilePairPtr files,
                                     FileRefPtr ref, BlockRun run, Bytes data,
                                     std::vector<uint32_t> crcs) {
@@ -143,7 +144,7 @@ Result<FileStore::Found> FileStore::find_or_insert(const FileRef& ref) {
   std::lock_guard lock(part.mutex);
   auto found = part.files.find(ref.id);
   if (found != part.files.end()) return Found{found->second, false};
-  // Before it is made: what is in memory grows with the object's size, too.
+  // Checked before the object is created: its memory grows with the object's size, too.
   uint64_t overhead = CachedFile::overhead_bytes(ref);
   PoolPtr pool = directory_->pools.get(ref.pool);
   if (!pool->capacity->reserve(overhead)) {
@@ -189,7 +190,7 @@ Task<Result<>> FileStore::create(FilePtr file, FileRefPtr ref) {
   CacheDirectory* directory = directory_.get();
   Result<FilePairPtr> made = co_await directory->blocking([directory, &file,
                                                            &ref]() -> Result<FilePairPtr> {
-    // What could not be unlinked may still be read by somebody; it must not be cut.
+    // A file that could not be unlinked may still have readers, so it must not be truncated.
     constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL;
     auto files = std::make_shared<FilePair>();
     LEAT_CHECK_OK(directory->disk->make_directory(directory->path(file->folder_name())));
@@ -224,10 +225,10 @@ Task<> FileStore::remove_in_background(std::shared_ptr<FileStore> self, FilePtr 
   co_await self->remove(file);
 }
 
-// Of a doomed file, by whoever doomed it.
+// Removes a doomed file; called by the task that doomed it.
 Task<> FileStore::remove(FilePtr file) {
   auto created = co_await file->created->wait(Context::background(), "creation of a cache file");
-  static_cast<void>(created);  // a file half created is unlinked too
+  static_cast<void>(created);  // a file that was only half created is unlinked too
   {
     std::lock_guard lock(eviction_mutex_);
     queues_of(*file->pool).remove(file->id);
@@ -239,7 +240,7 @@ Task<> FileStore::remove(FilePtr file) {
     std::lock_guard lock(part.mutex);
     part.files.erase(file->id);
     auto unread = part.unread.find(file->id);
-    if (gone && unread != part.unread.end()) {  // it stood in the way, and is gone, too
+    if (gone && unread != part.unread.end()) {  // the unreadable file at this path is gone, too
       directory_->capacity->give_back(unread->second);
       part.unread.erase(unread);
     }
@@ -271,7 +272,7 @@ Task<uint64_t> FileStore::evict_one(PoolPtr pool, bool stale) {
     if (file == nullptr) continue;  // just removed
     uint64_t bytes = file->charge.bytes();
     bool mine = file->doom();
-    if (!mine) co_return bytes;  // somebody else removes it; as much will be free
+    if (!mine) co_return bytes;  // another task removes it and frees these bytes
     co_await remove(file);
     directory_->evicted(bytes);
     co_return bytes;

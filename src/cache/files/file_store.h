@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileStore: the objects that have a sparse file of their own, filled in any order of blocks,
-// verified block by block, and called complete once all of it is on disk for good. Thread-safe.
+// FileStore: objects with their own sparse file. Blocks arrive in any order and are verified one by
+// one. A file is marked complete when all of it is durable. Thread-safe.
 #pragma once
 
 #include <array>
@@ -28,18 +28,19 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
  public:
   explicit FileStore(std::shared_ptr<CacheDirectory> directory);
 
-  // False for what would take too much of the cache, and of memory, even with nothing there.
+  // Returns false for an object that would take too much of the cache, and of memory, even while
+  // empty.
   static bool fits(const FileRef& ref, const PageStoreOptions& options);
 
-  // Reads what is on disk and removes what makes no sense. `clean`: the directory was left in
-  // order. Blocks; before any other call.
+  // Loads the files on disk and removes invalid ones. `clean`: the directory was closed cleanly.
+  // Blocks; call before any other function.
   Result<> load(bool clean);
 
-  // The operations of PageStore, for objects of this kind; ranges lie within the file.
+  // The operations of PageStore for objects with their own file. Ranges lie within the file.
   bool contains(const FileId& id) const;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range);
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range);
-  // Its beginning on the disk, of a complete file.
+  // Returns the beginning of a complete file on disk, for read-ahead.
   std::optional<Stretch> stretch(const FileId& id) const;
   std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) const;
   Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data);
@@ -50,20 +51,20 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Task<Result<>> flush();
 
   uint64_t count() const;
-  // Whether the superblock may say that all that is complete was verified since it did not; builds
-  // until 2026-11-27 give such files to the kernel unverified.
+  // Returns true if every complete file was verified since the superblock was last without the
+  // clean mark. Builds until 2026-11-27 give files of a clean directory to the kernel unverified.
   bool vouched_for() const;
-  // When the one of a pool came that would be evicted next, and its eviction: the bytes, 0 where
-  // there is none. `stale`: only what is used no more.
+  // oldest_birth() returns the birth of the pool's next file to evict. evict_one() evicts it and
+  // returns its bytes, 0 if there is none. `stale`: only files that are not used any more.
   std::optional<int64_t> oldest_birth(const Pool& pool) const;
   Task<uint64_t> evict_one(PoolPtr pool, bool stale);
-  // Those of a pool that came before then; returns the bytes.
+  // Evicts the files of a pool that arrived before `before_ns`; returns the bytes.
   Task<uint64_t> expire(PoolPtr pool, int64_t before_ns);
 
-  // Compares what the disk holds of the files whose ids begin with that byte; what is wrong goes.
+  // Compares the files on disk with ids that begin with `folder`, and drops wrong ones.
   Task<> scrub(uint8_t folder, ScrubPace& pace);
-  // The objects of the files after that id, in the order of their ids, until `into` has `limit` of
-  // them. Returns after which id it goes on; nothing where that were all. Blocks.
+  // Appends the files after the id `after`, in the order of their ids, until `into` has `limit`
+  // objects. Returns the id to continue after; nothing after the last file. Blocks.
   std::optional<FileId> list(std::optional<FileId> after, size_t limit,
                              std::vector<CachedObject>& into) const;
 
@@ -72,7 +73,7 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   struct Shard {
     mutable std::mutex mutex;  // leaf
     boost::unordered_flat_map<FileId, FilePtr, IdHash> files;
-    // Bytes counted for what the start found and could not read.
+    // Bytes charged for files that the start found and could not read.
     boost::unordered_flat_map<FileId, uint64_t, IdHash> unread;
   };
   struct Found {
@@ -83,7 +84,7 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Shard& shard(const FileId& id) const { return shards_[id.bytes[15] % shards_.size()]; }
   FilePtr find(const FileId& id) const;
   std::vector<FilePtr> all() const;
-  // Under eviction_mutex_.
+  // Needs eviction_mutex_.
   S3Fifo& queues_of(const Pool& pool) const;
 
   // file_store_load.cc
@@ -96,7 +97,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Result<Found> find_or_insert(const FileRef& ref);
   Task<Result<FilePtr>> find_or_create(Context context, FileRefPtr ref);
   Task<Result<>> create(FilePtr file, FileRefPtr ref);
-  // What is missing of a write's data; false where the file was doomed before all of it was there.
+  // A write in progress. write_missing() returns false if the file was doomed before all data was
+  // present.
   struct Writing {
     FilePtr file;
     FileRefPtr ref;
@@ -136,8 +138,8 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
                      const CachedFile::Checks& matched);
   Result<std::optional<CachedObject>> describe(const CachedFile& file) const;
 
-  // Whole files. Calls that may block take these objects by reference: the frame that waits owns
-  // them, and a copy could hold an evicted file's bytes back after it.
+  // Whole files. Calls that may block take these objects by reference: the waiting frame owns them.
+  // A copy could outlive it and delay the return of an evicted file's bytes.
   Task<> remove(FilePtr file);
   Task<Result<>> settle(FilePtr file);
   void note_names_changed(const FileId& id) { folders_changed_[id.bytes[0]] = true; }
@@ -166,7 +168,7 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   mutable std::mutex eviction_mutex_;                                              // leaf
   mutable boost::unordered_flat_map<uint64_t, std::unique_ptr<S3Fifo>> eviction_;  // by pool
 
-  // By the first byte of their ids: names came or went that are not on disk for good yet.
+  // By the first byte of the id: names were added or removed that are not durable yet.
   std::array<std::atomic<bool>, 256> folders_changed_ = {};
 
   Semaphore settling_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a start finds in files/: pairs of .data and .meta; whatever does not fit together goes.
+// FileStore: load pairs of .data and .meta from files/; inconsistent ones are removed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 namespace leat {
 namespace {
 
-constexpr size_t kMetaBytesMax = (size_t{1} << 30) + 64 * kKiB;  // of an object of kFileBytesMax
+constexpr size_t kMetaBytesMax = (size_t{1} << 30) + 64 * kKiB;  // for an object of kFileBytesMax
 
 struct Pair {
   std::optional<DirectoryItem> data, side;
 };
 
-// Where `name` is an id that belongs into `folder` and `suffix`, the id's digits. So one id has one
-// place.
+// Returns the id's digits if `name` is an id in its own `folder` with `suffix`. Each id has one
+// path.
 std::optional<std::string> stem_of(const std::string& folder, const std::string& name,
                                    std::string_view suffix) {
   if (!name.ends_with(suffix)) return std::nullopt;
@@ -51,7 +51,7 @@ Result<> FileStore::load(bool clean) {
     file->created->set(true);
     queues_of(*file->pool).insert(file->id, file, file->charge.bytes(), file->birth_ns);
     shard(file->id).files.emplace(file->id, file);
-    // Whole, but the last run could not or did not call it complete.
+    // Whole, but the last run did not mark it complete.
     if (!file->published() && file->sync_point().full) queue_settling(file);
   }
   return {};
@@ -64,7 +64,7 @@ void FileStore::leave_alone(const std::string& name, const std::string& why) {
 Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vector<FilePtr>& into) {
   const std::string name = "files/" + folder;
   std::atomic<bool>& changed = folders_changed_[std::stoul(folder, nullptr, 16)];
-  // What the last run did to its names may not be on disk for good.
+  // Changes of names by the last run may not be durable.
   if (!clean) changed = true;
   LEAT_TRY(auto items, directory_->disk->list_directory(directory_->path(name)));
   std::map<std::string, Pair> pairs;

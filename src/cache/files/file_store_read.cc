@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading, verifying and making durable. Nothing leaves here that did not match its checksum once
-// in this process; what does not match goes, and reads as missing.
+// FileStore: read, verify, sync. Bytes leave here only after they matched their checksum once in
+// this process. Wrong bytes are dropped and read as missing.
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// Of a file that is about to be read, brought into the page cache.
+// Beginning of a file that is read ahead into the page cache.
 constexpr uint64_t kBeginningBytes = 2 * kMiB;
 
 }  // namespace
@@ -18,7 +18,7 @@ constexpr uint64_t kBeginningBytes = 2 * kMiB;
 std::optional<Bytes> FileStore::try_read(const FileRef& ref, ByteRange range) {
   FilePtr file = find(ref.id);
   if (file == nullptr) return std::nullopt;
-  // In this order: descriptors opened after the file was doomed may belong to its successor.
+  // Order matters: descriptors opened after the file was doomed may belong to its successor.
   FilePairPtr files = file->opened();
   if (files == nullptr) return std::nullopt;
   BlockRun run = BlockRun::covering(range);
@@ -33,14 +33,15 @@ std::optional<Bytes> FileStore::try_read(const FileRef& ref, ByteRange range) {
     return std::nullopt;
   }
   if (checks) {
-    if (first_wrong(*file, *checks, buffer.span(), wide)) return std::nullopt;  // read() goes on
+    if (first_wrong(*file, *checks, buffer.span(), wide)) return std::nullopt;  // read() handles it
     note_matched(file, *checks);
   }
   note_read(file, range);
   return Bytes(std::move(buffer)).sub(range.offset - wide.offset, range.size);
 }
 
-// A whole one is the kernel's to read, which reads ahead by itself once it has begun.
+// Only the beginning of a complete file: the kernel reads such a file and its read-ahead does the
+// rest.
 std::optional<Stretch> FileStore::stretch(const FileId& id) const {
   const FilePtr file = find(id);
   if (file == nullptr || !file->published()) return std::nullopt;
@@ -66,7 +67,7 @@ Task<Result<Bytes>> FileStore::read_file(Context context, FilePtr file, std::str
         co_await lost(file, nullptr, key, BlockRun{0, file->blocks()}, files.error().to_string());
     co_return answer;
   }
-  if (!file->present(run)) co_return not_here(key);  // removed while it was opened
+  if (!file->present(run)) co_return not_here(key);  // removed while it was being opened
   if (!file->verified(run)) {
     Result<Bytes> checked = co_await read_checked(context, file, *files, key, range);
     co_return checked;
@@ -115,7 +116,7 @@ Task<Result<Bytes>> FileStore::read_checked(Context context, FilePtr file, FileP
   co_return Bytes(std::move(buffer)).sub(range.offset - wide.offset, range.size);
 }
 
-// `bytes` are those of `range`, whole blocks.
+// `bytes` holds the whole blocks of `range`.
 std::optional<BlockRun> FileStore::first_wrong(const CachedFile& file,
                                                const CachedFile::Checks& checks,
                                                std::span<const std::byte> bytes,
@@ -128,12 +129,12 @@ std::optional<BlockRun> FileStore::first_wrong(const CachedFile& file,
   return std::nullopt;
 }
 
-// What is read before it is synced is compared each time, so whoever reads it wants it synced.
+// Bytes that are not synced are compared on each read, so a read requests a sync.
 void FileStore::note_matched(const FilePtr& file, const CachedFile::Checks& checks) {
   if (file->note_matched(checks)) queue_settling(file);
 }
 
-// Through the descriptor, since opening may fail for want of one.
+// Uses the open descriptor, since another open may fail for lack of descriptors.
 Task<Result<>> FileStore::learn_checksums(FilePtr file, FilePairPtr files) {
   Buffer bytes(file->record_offset(file->blocks()));
   LEAT_CO_TRY(size_t got, co_await directory_->disk->read(Context::background(), files->side.fd(),
@@ -145,8 +146,8 @@ Task<Result<>> FileStore::learn_checksums(FilePtr file, FilePairPtr files) {
   co_return Result<>();
 }
 
-// The bytes of `run` cannot be had. A file still being filled loses those blocks; a complete one is
-// never changed, so it goes as a whole.
+// The bytes of `run` are lost. An incomplete file loses those blocks. A complete file never
+// changes, so it is removed as a whole.
 Task<Result<Bytes>> FileStore::lost(FilePtr file, FilePairPtr files, std::string key, BlockRun run,
                                     std::string why) {
   if (file->doomed()) co_return not_here(key);
@@ -156,7 +157,7 @@ Task<Result<Bytes>> FileStore::lost(FilePtr file, FilePairPtr files, std::string
       fmt::format("{}: {}", file->data_name(), why), run.count());
   if (in_part) {
     Bytes record = Bytes::copy_of(ObjectMeta::encode_no_blocks(run.count()));
-    // Where this fails, the checksum finds the block again after the next start.
+    // If this fails, the checksum detects the block again after the next start.
     Result<> cleared = co_await directory_->disk->write(Context::background(), files->side.fd(),
                                                         record, file->record_offset(run.first));
     static_cast<void>(cleared);
@@ -177,14 +178,14 @@ void FileStore::queue_settling(const FilePtr& file) {
 
 Task<> FileStore::settle_in_background(std::shared_ptr<FileStore> self, FilePtr file) {
   auto permit = co_await self->settling_.acquire(Context::background(), 1, "a turn to sync");
-  file->settling_queued = false;  // what is written from here on has to ask again
+  file->settling_queued = false;  // later writes must queue again
   Result<> settled = co_await self->settle(file);
   if (!settled) {
     log::warning("cache {}: {}", self->directory_->options.directory, settled.error().to_string());
   }
 }
 
-// Makes what was written durable and so verified; a file of which that is all is complete.
+// Syncs the written blocks, which verifies them, and marks a full file complete.
 Task<Result<>> FileStore::settle(FilePtr file) {
   if (file->doomed() || file->synced()) co_return Result<>();
   const std::shared_ptr<Disk>& disk = directory_->disk;
@@ -194,7 +195,7 @@ Task<Result<>> FileStore::settle(FilePtr file) {
   CachedFile::SyncPoint point = file->sync_point();
   Result<> synced = co_await disk->sync(background, (*files)->data.fd());
   if (!synced) {
-    // The kernel has thrown away what it could not write; nothing of the file can be relied on.
+    // The kernel has discarded the pages that it could not write; no part of the file is reliable.
     Result<Bytes> answer = co_await lost(file, nullptr, file->data_name(),
                                          BlockRun{0, file->blocks()}, synced.error().to_string());
     co_return Error(synced.error().with_context("cannot sync " + file->data_name()));
@@ -202,7 +203,7 @@ Task<Result<>> FileStore::settle(FilePtr file) {
   synced = co_await disk->sync(background, (*files)->side.fd());
   if (!synced) co_return Error(synced.error().with_context("cannot sync " + file->side_name()));
   file->note_synced(point);
-  // What an earlier run left may be wrong, and the kernel asks nobody.
+  // Blocks of an earlier run may be wrong, and the kernel reads without a check.
   if (point.full) co_await verify_whole(file);
   if (file->freeze(point)) {
     Result<> complete = co_await call_complete(file, *files);
@@ -241,8 +242,8 @@ Task<Result<>> FileStore::flush() {
   co_return first_failure;
 }
 
-// An incomplete file needs its name as a complete one does, and what was removed must not come back
-// after a power cut: half of it would be beside half of its successor, and trusted.
+// An incomplete file needs its name durable as a complete one does. A removed file must not return
+// after a power cut: one of its files could be trusted beside one of its successor.
 Result<> FileStore::sync_names() {
   bool any = false;
   for (size_t folder = 0; folder < folders_changed_.size(); ++folder) {

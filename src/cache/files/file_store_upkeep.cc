@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of the store beside the requests: is what the disk holds still right, and what is
-// there at all.
+// FileStore: scrub and list.
 #include <algorithm>
 
 #include "base/crc32c.h"
@@ -27,7 +26,7 @@ Task<> FileStore::scrub(uint8_t folder, ScrubPace& pace) {
       in_order([folder](const FileId& id) { return id.bytes[0] == folder; });
   for (FilePtr& file : files) {
     if (pace.ended()) co_return;
-    // Not kept any longer than it is needed: it may be evicted meanwhile.
+    // Drops the reference early, so that the file may be evicted meanwhile.
     FilePtr now = std::exchange(file, nullptr);
     if (now->doomed() || !now->created->ready()) continue;
     co_await scrub_file(now, pace);
@@ -39,11 +38,11 @@ Task<> FileStore::scrub_file(FilePtr file, ScrubPace& pace) {
   Result<FilePairPtr> files = co_await directory_->descriptors.open(Context::background(), file);
   if (!files) {
     if (!file->doomed()) directory_->not_verified(file->data_name(), files.error());
-    co_return;  // reads find out whether it is lost
+    co_return;  // a later read detects whether it is lost
   }
   std::shared_ptr<Disk> disk = directory_->disk;
   const BlockRun all{0, file->blocks()};
-  // Before the checksums are read: what is called complete later may have got more of them since.
+  // Read before the checksums: a file that becomes complete later may have more of them.
   const bool whole = file->published();
   Result<ObjectMeta> meta =
       co_await directory_->blocking([&] { return read_meta(*file, **files); });
@@ -75,7 +74,7 @@ Task<> FileStore::scrub_file(FilePtr file, ScrubPace& pace) {
   }
 }
 
-// What came since the comparison stays to be compared.
+// Blocks that were written after the comparison remain unverified.
 void FileStore::note_compared(const FilePtr& file, BlockRun run, const ObjectMeta& meta,
                               const CachedFile::Checks& matched) {
   std::optional<CachedFile::Checks> open = file->checks(run);
@@ -97,14 +96,14 @@ Result<ObjectMeta> FileStore::read_meta(const CachedFile& file, const FilePair& 
   return meta;
 }
 
-// Whether the disk gives anything at the moment. Where it does not, a read that failed says nothing
-// of the place that it was of.
+// Returns true if the disk can read at all now. If not, a failed read says nothing about the place
+// it read.
 bool FileStore::reads_else(const FilePair& files) const {
   Buffer page(kPageBytes);
   return directory_->disk->read_now(files.side.fd(), page.span(), 0).has_value();
 }
 
-// Blocks that have no checksum on disk yet are none of a finished file.
+// A block without a checksum on disk is an error only in a complete file.
 FileStore::Scrubbed FileStore::compare(const CachedFile& file, const FilePair& files,
                                        const ObjectMeta& meta, BlockRun run, bool whole) const {
   Scrubbed found;
@@ -159,7 +158,7 @@ Result<std::optional<CachedObject>> FileStore::describe(const CachedFile& file) 
 std::optional<FileId> FileStore::list(std::optional<FileId> after, size_t limit,
                                       std::vector<CachedObject>& into) const {
   std::optional<FileId> last = after;
-  // A folder's worth at a time.
+  // One folder at a time.
   for (unsigned folder = after ? after->bytes[0] : 0; folder < 256; ++folder) {
     const std::vector<FilePtr> files = in_order(
         [&](const FileId& id) { return id.bytes[0] == folder && (!after || *after < id); });

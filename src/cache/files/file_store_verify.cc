@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel reads by itself is compared with its checksums first, all of it once in this
-// process. It goes through the page cache, so that the read that follows is hot. Reads compare what
-// they read; the background goes ahead of them, bounded by what they have read, so that a program
-// that reads a little of each file does not have all of them read.
+// FileStore: verification for the kernel. All of a file is compared once in this process before the
+// kernel may read it. The comparison reads through the page cache, so the next read is hot. Reads
+// compare their own range. The background runs ahead of them, bounded by the bytes already read. So
+// a program that reads a little of each file does not cause a full read.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 namespace leat {
 namespace {
 
-// One read and comparison.
+// Bytes of one read and comparison.
 constexpr uint64_t kPieceBytes = 1 * kMiB;
-// Asked of the device at once, ahead of the comparison.
+// Bytes requested from the device at once, ahead of the comparison.
 constexpr uint64_t kReadAheadBytes = 8 * kMiB;
-// Of a file of which little was read yet, and for each byte that was read.
+// Background lead: kAheadMin, plus kAheadShare bytes for each byte read.
 constexpr uint64_t kAheadMin = 16 * kMiB, kAheadShare = 3;
-// Ahead of the reader: what is further ahead may leave the page cache before it is read.
+// Maximum lead over the reader: bytes further ahead may leave the page cache before they are read.
 constexpr uint64_t kAheadMax = 256 * kMiB;
-// Files that are read at once need nothing from the background.
+// A file that is read at once needs no background work.
 constexpr auto kDelay = std::chrono::milliseconds(100);
 
 class OpenBackingFile : public BackingFile {
@@ -37,7 +37,7 @@ class OpenBackingFile : public BackingFile {
 
  private:
   const std::shared_ptr<CachedFile> object_;
-  const File file_;  // after object_, so that it is closed before the bytes are given back
+  const File file_;  // after object_, so that it is closed before the bytes are returned
 };
 
 }  // namespace
@@ -62,14 +62,14 @@ std::shared_ptr<BackingFile> FileStore::open_backing(const FilePtr& file) {
   if (auto open = file->backing.lock()) return open;
   Result<File> descriptor =
       directory_->disk->open(directory_->path(file->data_name()), O_RDONLY, 0);
-  // What is at the path may be the successor of a file that was doomed meanwhile.
+  // The path may hold the successor of a file that was doomed meanwhile.
   if (!descriptor || !file->published()) return nullptr;
   auto made = std::make_shared<OpenBackingFile>(file, *std::move(descriptor));
   file->backing = made;
   return made;
 }
 
-// Each read lets the background go further.
+// Each read extends the limit of the background verification.
 void FileStore::note_read(const FilePtr& file, ByteRange range) {
   file->note_read(range);
   if (!file->kernel_waits.load(std::memory_order_relaxed)) return;
@@ -116,7 +116,7 @@ Task<> FileStore::verify_in_background(std::shared_ptr<FileStore> self) {
   }
 }
 
-// What may be compared now of a file that is being read.
+// Verifies as far as the reads of the file allow now.
 Task<> FileStore::verify_ahead(FilePtr file) {
   uint64_t asked_to = 0;
   for (uint64_t at = 0; at < file->size() && !directory_->closing; at += kPieceBytes) {

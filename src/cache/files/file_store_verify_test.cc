@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel reads by itself only what was verified since the start, however the last run ended.
+// The kernel reads only files verified since the start, however the last run ended.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ std::string read_by_itself(const BackingFile& file) {
 
 class KernelFiles : public testing::Test {
  protected:
-  // Left by a clean stop.
+  // Leaves the object in a directory that is closed cleanly.
   void leave(const FileRefPtr& ref) {
     TestStore store(options());
     ASSERT_TRUE(store.write_whole(ref));
@@ -96,7 +96,7 @@ TEST_F(KernelFiles, AreNotReadWholeForALittle) {
   until([&] { return read >= 16 * kMiB; });
   ASSERT_EQ(store.read_fails(ref, {60 * kMiB, kMiB}), std::nullopt);
   until([&] { return read >= (16 + 4) * kMiB; });
-  // What follows is bounded by what was read, whenever it is looked at.
+  // Later verification is bounded by the bytes read, at any time.
   EXPECT_EQ(store->backing(*ref), nullptr);
   store.close();
   EXPECT_LE(read, (16 + 3 + 2) * kMiB + kBlockBytes);

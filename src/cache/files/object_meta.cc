@@ -10,20 +10,20 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kMagic = "LEATOBJ1";
-// 1 has no pool; such objects are nobody's in particular.
+// Format 1 has no pool; its objects belong to PoolId::kNone.
 constexpr uint32_t kFormatVersion = 2, kFormatWithoutPool = 1;
 constexpr size_t kHeaderCrcOffset = 20;
 constexpr size_t kFixedBytes = 88, kFixedBytesWithoutPool = 80;
 constexpr size_t kRecordBytes = ObjectMeta::kRecordBytes;
-// A record is the CRC and the CRC xor this; both zero: not there. Anything else is damage and reads
-// as "not there".
+// A record is the CRC and the CRC xor this; both zero: missing. Any other value is damage and reads
+// as missing.
 constexpr uint32_t kPresentMark = 0x4b434c42;  // "BLCK"
 
 size_t header_with(size_t fixed_bytes, size_t key_bytes, size_t version_bytes) {
   return align_up(fixed_bytes + key_bytes + version_bytes, kRecordBytes);
 }
 
-// The state may change after the header was written, so the checksum leaves it out, and itself.
+// The checksum skips the state, which may change after the header was written, and itself.
 uint32_t header_crc(std::span<const std::byte> header) {
   uint32_t crc = crc32c(header.first(ObjectMeta::kStateOffset));
   crc = crc32c(header.subspan(16, kHeaderCrcOffset - 16), crc);
@@ -43,7 +43,7 @@ std::string ObjectMeta::encode_new(const FileRef& ref) {
   writer.put(static_cast<uint32_t>(State::kFilling));
   const uint64_t header = new_header_bytes(ref);
   writer.put(static_cast<uint32_t>(header));
-  writer.put<uint32_t>(0);  // the checksum, below
+  writer.put<uint32_t>(0);  // the checksum, set below
   writer.put(ref.size);
   writer.put(static_cast<uint32_t>(kBlockBytes));
   writer.put(static_cast<uint32_t>(ref.version.kind));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a .meta file: refused, or an object whose name, version and id belong together.
+// Arbitrary bytes as a .meta file: rejected, or an object with a matching name, version and id.
 #include "cache/files/object_meta.h"
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compaction: what is left of segments that are mostly dead moves on, and nothing else changes: not
-// by a disk that fails, hangs or loses its power in between, not for who drops, evicts or reads.
+// Compaction moves the live objects of a mostly dead segment and changes nothing else. That holds
+// if the disk fails, hangs or loses power meanwhile, and for concurrent drops, evictions and reads.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr uint64_t kObjectBytes = 100 * kKiB;
 constexpr size_t kOfASegment = 10;
 
-// A disk that can be told to stop at the syncs, to fail at some names, and to show what it reads.
+// A disk that can block syncs, fail for some names, and expose what it reads.
 class TrickyDisk : public FaultyDisk {
  public:
   using FaultyDisk::FaultyDisk;
@@ -49,7 +49,7 @@ class TrickyDisk : public FaultyDisk {
     return content;
   }
 
-  // From compaction's first call on, so that it is met in the middle of its work.
+  // Blocks from compaction's first call on, so that the test acts in the middle of its work.
   void hold_compaction() {
     second_read_of_index = [this](Buffer&) { holds = true; };
   }
@@ -81,7 +81,7 @@ FileRefPtr in_pool(const std::string& key, uint64_t size = kObjectBytes) {
 
 class Compaction : public testing::Test {
  protected:
-  // Segments of which two objects of ten are left, closed in order.
+  // Segments with two live objects of ten, closed cleanly.
   void fill(size_t segments) {
     TestStore store(options_of(directory_.path(), false));
     std::vector<FileRefPtr> all;
@@ -152,19 +152,19 @@ TEST_F(Compaction, LeavesSegmentsAloneOfWhichHalfIsUsed) {
   }
   TestStore store(options_of(directory_.path(), true));
   ASSERT_TRUE(store.write_whole(in_pool("other")));
-  std::this_thread::sleep_for(50ms);  // nothing comes that could be waited for
+  std::this_thread::sleep_for(50ms);  // there is no event to wait for
   EXPECT_TRUE(is_there("00000001.data"));
   store->drop(all[5]->id);
   until([&] { return !is_there("00000001.data"); });
   for (size_t i = 6; i < kOfASegment; ++i) EXPECT_TRUE(store.holds(all[i]));
 }
 
-// Writes, syncs, names: one after the other fails. What is pinned stays, too.
+// Writes, syncs, names: each fails in turn. Pinned objects stay, too.
 TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
   fill(1);
   for (int failure : {EIO, ENOSPC}) {
     uint64_t calls = 1;
-    for (uint64_t n = 1; n <= calls && !HasFailure(); ++n) {  // more are seen until all is done
+    for (uint64_t n = 1; n <= calls && !HasFailure(); ++n) {  // more are counted until all is done
       SCOPED_TRACE(testing::Message() << "errno " << failure << " at call " << n);
       auto copy = crash_copy(directory_.path());
       auto disk = tricky();
@@ -183,8 +183,8 @@ TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
         until([&] {
           return seen >= n || !std::filesystem::exists(copy->path() + "/segments/00000001.data");
         });
-        over = true;  // where all was done in fewer calls, the next is not the comparison's
-        // Who shares the very call that fails, fails with it; once.
+        over = true;  // if fewer calls did all, the next call is not the comparison's
+        // A reader that shares the failing call fails with it, once.
         for (const auto& ref : kept_) static_cast<void>(store.holds(ref));
         expect_kept(store);
         calls = seen < n ? n - 1 : n + 1;
@@ -197,7 +197,7 @@ TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
   }
 }
 
-// Both are on disk; whoever drops it meanwhile drops both.
+// Both places are on disk; a drop meanwhile removes both.
 TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
   fill(1);
   auto disk = tricky();
@@ -210,7 +210,7 @@ TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
   EXPECT_FALSE(store.holds(kept_[0]));
   dropped_.push_back(kept_[0]);
   {
-    auto killed = crash_copy(directory_.path());  // in mid-move
+    auto killed = crash_copy(directory_.path());  // in the middle of the move
     TestStore after(options_of(killed->path(), false));
     EXPECT_TRUE(after.holds(kept_[1]));
   }
@@ -220,14 +220,14 @@ TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
   expect_kept_at(killed->path(), 1);
   until([&] { return !is_there("00000001.data"); });
   expect_kept(store, 1);
-  // And comes again.
+  // Written again.
   ASSERT_TRUE(store.write_whole(kept_[0]));
   dropped_.pop_back();
   store.close();
   expect_kept_at(directory_.path());
 }
 
-// Those that are full keep memory until what they got is on disk for good.
+// Full segments keep memory until their copies are durable.
 TEST_F(Compaction, OneMayMoveIntoManyThatAreSmaller) {
   constexpr size_t kObjects = 210, kLeft = 100;
   auto options = [&](bool compacts) {
@@ -253,8 +253,7 @@ TEST_F(Compaction, OneMayMoveIntoManyThatAreSmaller) {
   expect_kept(store);
 }
 
-// A copy counts more than where it came from, so nothing may speak of it before its bytes are there
-// for good.
+// A copy outranks its source, so no record may name it before its bytes are durable.
 TEST_F(Compaction, WhatAPowerCutLeavesOfACopyIsNotTakenForTheObject) {
   fill(1);
   auto disk = tricky();
@@ -262,7 +261,7 @@ TEST_F(Compaction, WhatAPowerCutLeavesOfACopyIsNotTakenForTheObject) {
   TestStore store(options_of(directory_.path(), true), disk);
   until([&] { return disk->held > 0; });
   auto cut = crash_copy(directory_.path());
-  // All that was written is there, but for the copies' bytes.
+  // Everything written is there, except the bytes of the copies.
   const std::string data = cut->path() + "/segments/00000002.data";
   const uint64_t bytes = std::filesystem::file_size(data);
   EXPECT_GE(bytes, kObjectBytes);
@@ -283,7 +282,7 @@ TEST_F(Compaction, WhereItCameFromGoesWhenTheNamesOfWhereItIsAreThereForGood) {
   }
   {
     TestStore store(options_of(directory_.path(), false));
-    // The words are in another segment, which stays.
+    // The tombstones are in another segment, which stays.
     for (const auto& ref : dropped_) store->drop(ref->id);
     kept_.push_back(in_pool("beside the words"));
     ASSERT_TRUE(store.write_whole(kept_.back()));
@@ -300,14 +299,14 @@ TEST_F(Compaction, WhereItCameFromGoesWhenTheNamesOfWhereItIsAreThereForGood) {
   }
 }
 
-// Killed between the move and the end of the segment, or the segment could not be removed: there
-// are two places of each object.
+// Killed between the move and the end of the segment, or the segment could not be removed: each
+// object has two places.
 TEST_F(Compaction, WhatIsDroppedAfterItMovedIsNotBackFromWhereItWas) {
   fill(1);
   auto disk = tricky();
   std::unique_ptr<TempDirectory> killed;
   {
-    // .index goes first; put back, both are there.
+    // .index is removed first; restored, both files are there.
     std::filesystem::copy_file(directory_.path() + "/segments/00000001.index",
                                directory_.path() + "/index");
     disk->no_unlink = "00000001.data";
@@ -318,7 +317,7 @@ TEST_F(Compaction, WhatIsDroppedAfterItMovedIsNotBackFromWhereItWas) {
                             directory_.path() + "/segments/00000001.index");
     ASSERT_TRUE(store.flush());
     killed = crash_copy(directory_.path());
-    // In this run, and all of the segment where they are now.
+    // In this run, and all of the new segment.
     for (const auto& ref : kept_) store->drop(ref->id);
     ASSERT_TRUE(store.flush());
     auto after = crash_copy(directory_.path());
@@ -342,8 +341,8 @@ TEST_F(Compaction, WhatIsDroppedAfterItMovedIsNotBackFromWhereItWas) {
   for (const auto& ref : kept_) EXPECT_FALSE(store.holds(ref)) << ref->key;
 }
 
-// One cannot be read just now, though it is not lost, so that the segment stays: where the other
-// one lay counts no more, in this run and in the next.
+// One object cannot be read now, though it is not lost, so the segment stays. The old place of the
+// other object does not count, in this run and in the next.
 TEST_F(Compaction, WhatHasMovedFromASegmentThatStaysIsNotBackFromThere) {
   fill(1);
   auto disk = tricky();
@@ -372,7 +371,7 @@ TEST_F(Compaction, WhatHasMovedFromASegmentThatStaysIsNotBackFromThere) {
   expect_gone_at(killed->path());
 }
 
-// The segment that a word is about may just not be readable at this start.
+// The segment that a tombstone names may be unreadable only at this start.
 TEST_F(Compaction, WordsAboutWhatCouldNotBeLoadedStay) {
   fill(2);
   {
@@ -391,7 +390,7 @@ TEST_F(Compaction, WordsAboutWhatCouldNotBeLoadedStay) {
   EXPECT_TRUE(store.holds(kept_[1]));
 }
 
-// Words in a segment that is compacted are about one that is not.
+// Tombstones in a compacted segment name one that is not compacted.
 TEST_F(Compaction, WordsThatAreNeededAreSaidAgain) {
   {
     TestStore store(options_of(directory_.path(), false));
@@ -411,7 +410,7 @@ TEST_F(Compaction, WordsThatAreNeededAreSaidAgain) {
     until([&] { return !is_there("00000002.data"); });
     EXPECT_TRUE(is_there("00000001.data"));
     expect_kept(store);
-    auto killed = crash_copy(directory_.path());  // durable, not only said
+    auto killed = crash_copy(directory_.path());  // durable, not only recorded
     expect_kept_at(killed->path());
     store.close();
   }
@@ -459,7 +458,7 @@ TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
   disk->let_go();
   ASSERT_TRUE(store.flush());
   for (const auto& ref : kept_) EXPECT_FALSE(store.holds(ref));
-  // What is left has words at most.
+  // The rest has tombstones at most.
   until([&] { return store->stats().used_bytes <= 9 * kPageBytes; });
   ASSERT_TRUE(store.write_whole(kept_[0]));
   EXPECT_TRUE(store.holds(kept_[0]));
@@ -476,8 +475,8 @@ TEST_F(Compaction, APoolOfWhichTheOldGoesIsLeftToItsTime) {
   until([&] { return store->stats().packed_objects == 0; });
 }
 
-// Moved without being read it is as old as before: first in, first out comes to it. What was read
-// begins anew.
+// An object that is moved without a read keeps its age, so FIFO eviction reaches it. The age of a
+// read object starts again.
 TEST_F(Compaction, WhatMovesIsNotYoungerForIt) {
   PageStoreOptions options = options_of(directory_.path(), true);
   options.capacity_bytes = 32 * kMiB;
@@ -494,7 +493,7 @@ TEST_F(Compaction, WhatMovesIsNotYoungerForIt) {
   until([&] { return !is_there("00000001.data"); });
   EXPECT_EQ(store->cached_bytes(*unread), kObjectBytes);
   EXPECT_EQ(store->cached_bytes(*read), kObjectBytes);
-  // What is beside them now.
+  // Objects beside them now.
   int beside = 0;
   while (store->stats().evicted_bytes == 0) {
     Result<> kept = store.write_whole(number("beside", beside++));
@@ -507,8 +506,8 @@ TEST_F(Compaction, WhatMovesIsNotYoungerForIt) {
   for (int i = 30; i < beside; ++i) store->drop(number("beside", i)->id);
 }
 
-// Who writes, reads, verifies and drops while segment after segment is compacted sees nothing of
-// it.
+// Concurrent writes, reads, verification and drops are not affected while segment after segment is
+// compacted.
 TEST_F(Compaction, RunsBesideEverythingElse) {
   std::vector<FileRefPtr> stay, come_and_go;
   for (int i = 0; i < 40; ++i) stay.push_back(in_pool(fmt::format("stay {}", i), 9000));

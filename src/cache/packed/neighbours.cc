@@ -16,11 +16,11 @@ Counter pieces_wasted("leat_cache_neighbour_pieces_total",
                       "Pieces of segments that were brought into the page cache around a read",
                       R"(use="wasted")", Stability::kExperimental);
 
-// A piece that was of no use has cost the disk several times what was asked of it, one that was
-// has saved a request at least: two of three have to be. Some tens of them decide.
+// An unused piece costs the disk several times the object; a used one saves at least one request.
+// So two of three pieces must be used. Some tens of pieces decide.
 constexpr int kUsed = 1, kWasted = -2;
 constexpr int kCreditAtFirst = 32, kCreditMax = 64, kCreditMin = -16;
-// Of what is refused one in so many is brought nevertheless, to see whether it is of use again.
+// One of this many rejected pieces is read nevertheless, to detect that they are useful again.
 constexpr uint64_t kProbeEvery = 64;
 constexpr uint16_t kNoMark = 0;
 
@@ -54,7 +54,7 @@ void NeighbourReads::brought(Neighbourhood& in, ByteRange object) {
   const uint64_t piece = object.offset / piece_bytes_;
   std::lock_guard lock(in.mutex_);
   if (in.brought_for_.size() <= piece) in.brought_for_.resize(piece + 1);
-  if (in.brought_for_[piece] != kNoMark) return;  // by another reader, meanwhile
+  if (in.brought_for_[piece] != kNoMark) return;  // another reader did so meanwhile
   in.brought_for_[piece] = mark_of(object);
   ++in.unused_;
 }
@@ -65,7 +65,7 @@ void NeighbourReads::read(Neighbourhood& in, ByteRange object) {
   if (take_mark(in, object.offset / piece_bytes_, mark_of(object))) judge(kUsed, pieces_used);
 }
 
-// Whether the piece had one, and another than `except`: it has none any more.
+// Removes the mark of the piece. Returns true if it had one other than `except`.
 bool NeighbourReads::take_mark(Neighbourhood& in, uint64_t piece, uint16_t except) {
   if (in.unused_.load(std::memory_order_relaxed) == 0) return false;
   std::lock_guard lock(in.mutex_);

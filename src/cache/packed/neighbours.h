@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies beside a small object. Who reads a data set in an order of his own comes by all of it,
-// so with an object that the page cache lacks the piece of the segment around it is brought: the
-// disk is asked a few times for much instead of once for each. Whether others of a piece were read
-// before the kernel dropped it decides if more of that is done.
+// Segment readahead. A program that reads a data set in random order needs all of it. So when the
+// page cache lacks an object, the piece of the segment around it is read too. That makes a few
+// large reads instead of one for each object. The share of pieces that were used before the kernel
+// dropped them decides whether this continues.
 #pragma once
 
 #include <atomic>
@@ -16,33 +16,34 @@
 
 namespace leat {
 
-// Of one segment: the pieces of which nothing was read yet but what they were brought for.
+// Neighbourhood: the state of one segment: the pieces of which only the requested object was read
+// so far.
 class Neighbourhood {
  private:
   friend class NeighbourReads;
   static constexpr uint64_t kNever = UINT64_MAX;
 
   std::mutex mutex_;                   // leaf
-  std::vector<uint16_t> brought_for_;  // by piece: the first page in it of the object, + 1; 0: none
-  std::atomic<uint32_t> unused_ = 0;   // pieces with one
-  std::atomic<uint64_t> last_ = kNever;  // where the last read of an object began
+  std::vector<uint16_t> brought_for_;  // by piece: first page of its requested object + 1; 0: none
+  std::atomic<uint32_t> unused_ = 0;   // pieces with a mark
+  std::atomic<uint64_t> last_ = kNever;  // offset of the last object read
 };
 
-// Of one cache directory. Thread-safe.
+// NeighbourReads: segment readahead of one cache directory. Thread-safe.
 class NeighbourReads {
  public:
-  // In whole pages, at most kPieceBytesMax; 0: nothing is ever brought.
+  // `piece_bytes`: in whole pages, at most kPieceBytesMax; 0 disables readahead.
   explicit NeighbourReads(uint64_t piece_bytes);
   static constexpr uint64_t kPieceBytesMax = uint64_t{16} << 20;
 
-  // Not large ones, for which the way to the disk is not what counts.
+  // Excludes large objects, for which the number of requests does not matter.
   bool concerns(ByteRange object) const { return object.size * 2 <= piece_bytes_; }
-  // The page cache has nothing of `object`. What to bring of the segment, of which so many bytes
-  // are written, where the page cache has nothing of that either; nothing where the object had
-  // better be read by itself: the segment is read in order, so that the kernel reads ahead, or
-  // pieces were of little use lately.
+  // The page cache lacks `object`. Returns the range of the segment to read, if the page cache
+  // lacks that too; `written` is the length of the segment. Returns nothing if the object should be
+  // read alone: reads are sequential, so the kernel reads ahead, or pieces were of little use
+  // lately.
   std::optional<ByteRange> missed(Neighbourhood& in, ByteRange object, uint64_t written);
-  // That is being brought, for the object's sake.
+  // The piece is being read because of `object`.
   void brought(Neighbourhood& in, ByteRange object);
   void read(Neighbourhood& in, ByteRange object);
 

@@ -61,8 +61,8 @@ TEST(Neighbours, ReadsInOrderAreLeftToTheKernel) {
   EXPECT_TRUE(reads.missed(in, object_at(100 * kPiece), kWritten));
 }
 
-// Reads `pieces` pieces far from each other twice: the second time they are gone from memory.
-// Returns how many were brought around then.
+// Reads `pieces` pieces far from each other twice: the second time they are not in memory. Returns
+// how many pieces were read ahead in the second pass.
 uint64_t brought_again(NeighbourReads& reads, Neighbourhood& in, uint64_t pieces, bool used) {
   uint64_t brought = 0;
   for (int pass = 0; pass < 2; ++pass) {
@@ -71,7 +71,7 @@ uint64_t brought_again(NeighbourReads& reads, Neighbourhood& in, uint64_t pieces
       const bool around = reads.missed(in, object_at(offset), kWritten).has_value();
       if (around) reads.brought(in, object_at(offset));
       if (pass == 1) brought += around;
-      reads.read(in, object_at(offset));  // what it was brought for
+      reads.read(in, object_at(offset));  // the requested object
       if (used) reads.read(in, object_at(offset + 40'960));
     }
   }
@@ -90,7 +90,7 @@ TEST(Neighbours, PiecesThatAreDroppedUnusedAreNot) {
   const uint64_t brought = brought_again(reads, in, 1000, false);
   EXPECT_LT(brought, 40u);
   EXPECT_GT(brought, 10u);  // one in 64 is tried nevertheless
-  // Once they are of use again so is the rest.
+  // Once they are useful again, all are read ahead.
   brought_again(reads, in, 5000, true);
   EXPECT_EQ(brought_again(reads, in, 100, true), 100u);
 }
@@ -123,12 +123,12 @@ TEST(Neighbours, AnEpochInRandomOrderAsksTheDiskOncePerPiece) {
     reads.read(in, object);
   }
   EXPECT_GT(asked, kPieces / 2);
-  EXPECT_LT(alone, kPieces);  // that lay beside the last one read, by chance
+  EXPECT_LT(alone, kPieces);  // next to the last read by chance
 }
 
 // --- in a store ----------------------------------------------------------------------------------
 
-// Sees what is read ahead.
+// Records read-ahead.
 class SeenDisk : public FaultyDisk {
  public:
   using FaultyDisk::FaultyDisk;
@@ -154,7 +154,7 @@ class NeighboursInAStore : public testing::Test {
     }
     EXPECT_TRUE(store_->flush());
   }
-  // Nothing of it is in the page cache.
+  // Empties the page cache; returns false if that is not possible.
   bool cool_down() {
     if (!cool(directory_.path())) return false;
     for (const std::string& path : files_ending(directory_.path(), ".data")) {
@@ -177,19 +177,19 @@ TEST_F(NeighboursInAStore, OneReadFromAColdDiskBringsWhatLiesBesideIt) {
   EXPECT_FALSE(hot(203));
   EXPECT_EQ(disk_->brought, 128 * kKiB);
   EXPECT_TRUE(store_->holds(refs_[203]));
-  // An object takes 20 KiB: of six in a row around it five are in its piece at least.
+  // An object takes 20 KiB: at least five of six neighbours are in its piece.
   size_t beside = 0;
   until([&] { return hot(203); });
   for (size_t i = 198; i <= 208; ++i) beside += hot(i);
   EXPECT_GE(beside, 4u);
-  EXPECT_EQ(disk_->brought, 128 * kKiB);  // what is near is the kernel's to read ahead
+  EXPECT_EQ(disk_->brought, 128 * kKiB);  // near ranges are left to the kernel's read-ahead
   EXPECT_FALSE(hot(20));
   EXPECT_EQ(disk_->brought, 256 * kKiB);
 }
 
 TEST_F(NeighboursInAStore, APieceOfWhichSomethingIsThereIsNotBrought) {
   if (!cool_down()) GTEST_SKIP() << "the page cache cannot be emptied here, or not be asked";
-  EXPECT_TRUE(store_->holds(refs_[203]));  // without a try, so alone
+  EXPECT_TRUE(store_->holds(refs_[203]));  // without try_read, so alone
   EXPECT_FALSE(hot(20));
   EXPECT_EQ(disk_->brought, 128 * kKiB);
   EXPECT_FALSE(hot(200));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open addressing with linear probing; what follows a place that becomes free moves up, so that no
-// marks of the deceased slow down later searches.
+// Open addressing with linear probing. A removal moves later entries up, so no tombstones slow down
+// searches.
 #include "cache/packed/packed_index.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr size_t kFirstPlaces = 16;
 
 }  // namespace
 
-// The upper bits choose, so that any number of places will do. Ids are hashes already.
+// The upper bits choose the place, so any table size works. Ids are hashes already.
 size_t PackedIndex::home(const FileId& id) const {
   using Wide = unsigned __int128;
   return static_cast<size_t>(Wide{id.hash64()} * places_.size() >> 64);
@@ -48,7 +48,7 @@ bool PackedIndex::erase(const FileId& id) {
   return true;
 }
 
-// Whoever follows without a gap moves up, unless that would put it before its home.
+// Moves up the entries that follow without a gap, unless one would come before its home.
 void PackedIndex::vacate(size_t at) {
   const size_t count = places_.size();
   auto distance = [count](size_t from, size_t to) { return (to + count - from) % count; };

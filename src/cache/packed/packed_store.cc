@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing, and the segments that it goes to. An object is in the index only after its bytes and its
-// record are in the tail; a place in a segment is never filled twice, so whoever found it may read
-// it at leisure.
+// PackedStore: writes and segments. An object enters the index only after its bytes and record are
+// in the tail. A place in a segment is never filled twice, so a reader may use it later.
 #include "cache/packed/packed_store.h"
 
 #include <fcntl.h>
@@ -13,13 +12,15 @@
 namespace leat {
 namespace {
 
-// In memory, of all tails. An object that finds fewer may take what it needs.
+// Limit of the pieces in memory of all tails. An object that finds fewer free pieces may take the
+// pieces it needs.
 constexpr uint64_t kPiecesMax = 16;
 
-// At least so many segments make up the capacity, or a quota: eviction takes whole ones.
+// The capacity, or a quota, has at least this many segments: eviction takes whole ones.
 constexpr uint64_t kSegmentsOfAll = 32;
 
-// The configured size, but small beside the capacity: eviction takes whole segments.
+// Returns the configured size, limited to a small share of the capacity: eviction takes whole
+// segments.
 uint64_t fitting_segment_bytes(const PageStoreOptions& options) {
   uint64_t share = options.capacity_bytes / kSegmentsOfAll;
   return align_up(std::max(std::min(options.segment_bytes, share), options.packed_bytes_max),
@@ -103,7 +104,7 @@ Task<Result<>> PackedStore::store(Context context, FileRefPtr ref, Bytes data,
 Result<PackedStore::Incoming> PackedStore::reserve(const FileRef& ref, const Bytes& data,
                                                    std::optional<Entry> moved_from) {
   std::vector<uint32_t> crcs = block_crcs(data);
-  // Verified once, but perhaps long ago: its bytes must not get a checksum that fits them now.
+  // The object may have been verified long ago: do not give changed bytes a new matching checksum.
   if (moved_from && crc_of_crcs(crcs) != moved_from->crc) {
     return lost(ref.id, *moved_from, ref.key, "its checksum differs");
   }
@@ -115,8 +116,9 @@ Result<PackedStore::Incoming> PackedStore::reserve(const FileRef& ref, const Byt
   return Incoming{ref, data, std::move(pool), std::move(crcs), charged, moved_from};
 }
 
-// Payload into the tail, then record and index. Two who bring the same object at the same time
-// both take a place; one of them is nobody's until its segment goes, and gets no record.
+// Puts the payload into the tail, then the record and the index entry. If two writers bring the
+// same object at once, both take a place. One place stays unused until its segment goes, and gets
+// no record.
 Result<> PackedStore::put(const Incoming& object, Slot slot) {
   const auto& [ref, data, pool, crcs, charged, moved_from] = object;
   Segment& segment = *slot.segment;
@@ -139,9 +141,8 @@ Result<> PackedStore::put(const Incoming& object, Slot slot) {
       ref.key, Status(StatusCode::kInternal, "what came before it could not be written"));
 }
 
-// False where the segment failed meanwhile. What is there already, brought by another writer, may
-// be on disk for good: a later place would count in its stead after a start, and be lost by a power
-// cut.
+// Returns false if the segment failed meanwhile. An entry of another writer stays, since it may be
+// durable. A later place would replace it after a start, and a power cut could lose that place.
 bool PackedStore::enter(const FileId& id, const Entry& entry, const Slot& slot,
                         const std::string& record, bool moved) {
   Segment& into = *slot.segment;
@@ -149,7 +150,8 @@ bool PackedStore::enter(const FileId& id, const Entry& entry, const Slot& slot,
   {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
-    // Under this lock: whoever marks it forgets afterwards what is in the shards.
+    // Under this lock: a thread that marks the segment forgets its entries in the shards
+    // afterwards.
     if (!into.is_sound()) return false;
     const Entry* found = part.entries.find(id);
     if (found == nullptr && moved) return true;  // dropped meanwhile
@@ -195,14 +197,14 @@ std::optional<PackedStore::Slot> PackedStore::try_take_slot(const Pool& pool, ui
   return Slot{std::move(into), offset, place, number};
 }
 
-// Small beside the pool's quota, too.
+// Keeps a segment small beside the pool's quota, too.
 bool PackedStore::is_full(const Segment& segment, uint64_t more) const {
   const uint64_t share = std::max(segment.pool->capacity->limit() / kSegmentsOfAll,
                                   directory_->options.packed_bytes_max);
   return segment.data_bytes + more > std::min(segment_bytes_, align_up(share, kPageBytes));
 }
 
-// Each segment that is being filled keeps a piece that is not full.
+// Each open segment keeps one piece that is not full.
 bool PackedStore::tails_are_full() const {
   return pieces_ >= kPiecesMax + open_.size();
 }
@@ -233,7 +235,7 @@ Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, PoolPtr 
   }
 }
 
-// One segment to be filled, unless there is one by now; made by one for all who want it.
+// Creates an open segment unless one exists by now. One task creates it for all waiters.
 Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool, For whom) {
   const auto number = static_cast<uint64_t>(pool->id);
   std::shared_ptr<SharedResult<bool>> creating;
@@ -273,7 +275,7 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool, 
     sequence = next_sequence_++;
   }
   auto segment = std::make_shared<Segment>(sequence, birth_now_ns(), std::move(pool));
-  // One page of each file, so that what is charged for records needs no rounding.
+  // One page for each file, so that charges for records need no rounding.
   if (!segment->charge.grow(2 * kPageBytes)) {
     co_return error(StatusCode::kNoSpace, "no room for a new segment");
   }
@@ -304,7 +306,7 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool, 
     co_return Error(written.error());
   }
   segment->index_bytes = SegmentHeader::kBytes;
-  segment->being_filled = *files;  // nobody else has it yet
+  segment->being_filled = *files;  // no other task has it yet
   directory->descriptors.adopt(segment, *files);
   co_return segment;
 }
@@ -325,11 +327,11 @@ void PackedStore::release_slot(const Slot& slot) {
     queue_writing(segment);
   }
   start_clock();
-  // Where what is in it was dropped meanwhile, its removal waited for us.
+  // If its objects were dropped meanwhile, the removal waited for this slot.
   if (segment->live_objects == 0 || segment->failed) remove_if_dead(segment);
 }
 
-// False where the object is no longer at that place.
+// Returns false if the object is no longer at that place.
 bool PackedStore::forget(const FileId& id, const Entry& entry, std::optional<Entry>* copy) {
   {
     Shard& part = shard(id);
@@ -348,7 +350,7 @@ void PackedStore::count_live(Segment& segment, const Entry& entry) {
   segment.live_bytes += static_cast<int64_t>(align_up(entry.size, kPageBytes));
 }
 
-// The last one takes the segment with it.
+// The last object starts the removal of the segment.
 void PackedStore::object_left(const Entry& entry) {
   SegmentPtr from = segment(entry.segment);
   if (from == nullptr) return;
@@ -366,7 +368,7 @@ bool PackedStore::begin_removal(const SegmentPtr& segment) {
   std::lock_guard lock(mutex_);
   if (segment->removing || segment->compacting || !segment->filling.empty()) return false;
   if (!segment->failed) {
-    // A writer counts its object before it stops being a writer, so this cannot miss one.
+    // A writer counts its object before its slot is released, so this check cannot miss one.
     if (segment->live_objects > 0) return false;
     bool unused = segment->data_bytes == 0 && !segment->covers_earlier;
     if (unused || covers_what_is_there(*segment)) return false;
@@ -380,7 +382,7 @@ Task<> PackedStore::remove_in_background(std::shared_ptr<PackedStore> self, Segm
   co_await self->remove(segment);
 }
 
-// Of a segment whose removal was begun, or that never came to be.
+// Removes a segment after begin_removal(), or after its creation failed.
 Task<> PackedStore::remove(SegmentPtr segment) {
   segment->charge.hold();
   give_back_pieces(segment->tail.abandon());
@@ -389,8 +391,8 @@ Task<> PackedStore::remove(SegmentPtr segment) {
     segment->being_filled = nullptr;
   }
   if (segment->covers_earlier) {
-    // What covers a segment goes after it, also for a power cut. Where this fails a dropped object
-    // may be back.
+    // Segments that this one covers must be gone first, durably. If this fails, a dropped object
+    // may return after a power cut.
     co_await removals(segment->sequence);
     Result<> synced = co_await sync_names();
     static_cast<void>(synced);
@@ -406,7 +408,7 @@ Task<> PackedStore::remove(SegmentPtr segment) {
     if (!segments_.empty()) oldest = segments_.begin()->second;
   }
   segment->gone->set(true);
-  if (oldest != nullptr) remove_if_dead(oldest);  // what it covers is gone now
+  if (oldest != nullptr) remove_if_dead(oldest);  // the segments it covers are gone now
 }
 
 }  // namespace leat

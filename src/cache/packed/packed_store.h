@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PackedStore: the small objects, whole, in append-only segments. The index is in memory; what a
-// start needs is in the segments' .index files. Thread-safe.
+// PackedStore: small objects, stored whole in append-only segments. The index is in memory; a start
+// rebuilds it from the segments' .index files. Thread-safe.
 #pragma once
 
 #include <array>
@@ -32,49 +32,49 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
  public:
   explicit PackedStore(std::shared_ptr<CacheDirectory> directory);
 
-  // Reads what is on disk; cuts torn tails and skips damaged records. `clean`: the directory was
-  // left in order, so that no tail is torn. Blocks; before any other call.
+  // Loads the segments on disk, truncates torn tails and skips damaged records. `clean`: the
+  // directory was closed cleanly, so no tail is torn. Blocks; call before any other function.
   Result<> load(bool clean);
 
-  // The operations of PageStore, for objects of this kind; ranges lie within the object. What is
-  // written must be the whole object.
+  // The operations of PageStore for packed objects. Ranges lie within the object. A write must
+  // contain the whole object.
   bool contains(const FileId& id) const;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range);
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range);
   std::optional<StoredRange> stored(const FileId& id, ByteRange range);
-  // Where that object lies on the disk; nothing for one that is not there, or still in memory.
+  // Returns the object's extent on disk; nothing if it is missing or still in memory.
   std::optional<Stretch> stretch(const FileId& id) const;
   Task<Result<>> write(Context context, FileRefPtr ref, Bytes data);
-  // The same where it need not wait; else nothing, and nothing has happened.
+  // Same as write() if it need not wait. Otherwise returns nothing and has no effect.
   std::optional<Result<>> try_write(const FileRef& ref, const Bytes& data);
   uint64_t cached_bytes(const FileId& id) const;
   uint64_t drop(const FileId& id);
   Task<Result<>> flush();
 
-  // Moves what is left of segments that are mostly dead to the one that is being filled, a segment
-  // at a time with that rest between, until the directory stops.
+  // Compacts one segment at a time: moves its live objects to the open segment. Pauses for `rest`
+  // after each and runs until the directory stops.
   static Task<> keep_compacting(std::shared_ptr<PackedStore> self, Clock::duration rest);
 
   uint64_t object_count() const;
   uint64_t segment_count() const;
-  // When the segment of a pool came that would be evicted next, and its eviction: the bytes that
-  // are free then, 0 where there is none. `stale`: only one of which nothing is used any more.
-  // Objects read since they were written move on to the newest segment, up to two thirds of the
-  // segment; not where all are used alike.
+  // oldest_birth() returns the birth of the pool's next segment to evict. evict_one() evicts it and
+  // returns the freed bytes, 0 if there is none. `stale`: only a segment of which nothing is used
+  // any more. Objects read since they were written move to the newest segment, up to two thirds of
+  // the segment; not if all are used alike.
   std::optional<int64_t> oldest_birth(const Pool& pool) const;
   Task<uint64_t> evict_one(PoolPtr pool, bool stale);
-  // Where a pool has no other segment than the one that is being filled.
+  // Evicts the open segment, for a pool that has no other one.
   Task<uint64_t> evict_open(PoolPtr pool);
-  // Segments of a pool whose last object came before then; returns the bytes. Those that are being
-  // filled since `sealed_before_ns` are sealed, so that their time comes.
+  // Evicts the segments of a pool that got their last object before `before_ns`; returns the bytes.
+  // Seals open segments begun before `sealed_before_ns`, so that they expire later.
   Task<uint64_t> expire(PoolPtr pool, int64_t before_ns, int64_t sealed_before_ns);
 
-  // The number of the first segment from that number on.
+  // Returns the first segment number at or after `sequence`.
   std::optional<uint32_t> segment_from(uint64_t sequence) const;
-  // Compares what the disk holds of a segment; what is wrong goes.
+  // Compares one segment on disk and drops wrong objects.
   Task<> scrub(uint32_t sequence, ScrubPace& pace);
-  // Objects from that place on, until `into` has `limit` of them. Returns where it goes on; nothing
-  // where that were all. Blocks.
+  // Appends objects from `from` on, until `into` has `limit` of them. Returns the position to
+  // continue at; nothing after the last object. Blocks.
   struct ListedUpTo {
     uint64_t sequence = 0;
     uint64_t index_offset = 0;
@@ -88,14 +88,14 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   struct Shard {
     mutable AdaptiveMutex mutex;  // leaf
     PackedIndex entries;
-    // Each shard has them all, so that a reader takes one lock that few share.
+    // Each shard has all segments, so a reader takes one lock with little contention.
     boost::unordered_flat_map<uint32_t, SegmentPtr> segments;
-    // Of objects that compaction moves: the later place, which counts when it is durable.
+    // Objects in compaction: the later place, which counts when it is durable.
     boost::unordered_flat_map<FileId, Entry, IdHash> copies;
   };
   struct Found {
     Entry entry;
-    SegmentPtr segment;  // null where it is gone already
+    SegmentPtr segment;  // null if it is gone already
   };
   struct Slot {
     SegmentPtr segment;
@@ -115,10 +115,10 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Shard& shard(const FileId& id) const { return shards_[id.bytes[15] % shards_.size()]; }
   std::optional<Found> find(const FileId& id) const;
   SegmentPtr segment(uint32_t sequence) const;
-  // What the shards know of a segment; null: nothing any more.
+  // Sets the segment in all shards; null removes it.
   void tell_shards(uint32_t sequence, const SegmentPtr& segment);
 
-  // What is about to get a place.
+  // An object that is about to get a place.
   struct Incoming {
     const FileRef& ref;
     const Bytes& data;
@@ -133,16 +133,16 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
                        std::optional<Entry> moved_from);
   bool enter(const FileId& id, const Entry& entry, const Slot& slot, const std::string& record,
              bool moved);
-  // Nothing where the tail is full or a segment is needed first.
+  // Returns nothing if the tail is full or a new segment is needed.
   std::optional<Slot> try_take_slot(const Pool& pool, uint64_t bytes);
-  // For compaction nothing is evicted, whatever the disk answers.
+  // Compaction evicts nothing, whatever the disk answers.
   enum class For { kWriter, kCompaction };
   Task<Result<Slot>> take_slot(Context context, PoolPtr pool, uint64_t bytes,
                                For whom = For::kWriter);
   void release_slot(const Slot& slot);
   Task<Result<>> begin_segment(Context context, PoolPtr pool, For whom);
   Task<Result<SegmentPtr>> create_segment(PoolPtr pool, For whom);
-  // Under the mutex. The segment of a pool that is being filled, or null; and that it is no more.
+  // Need the mutex. open_segment() returns the open segment of a pool, or null.
   SegmentPtr open_segment(PoolId pool) const;
   bool is_open(const SegmentPtr& segment) const {
     return open_segment(segment->pool->id) == segment;
@@ -154,13 +154,13 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Task<Result<Bytes>> read_object(Context context, FileRefPtr ref, ByteRange range, bool begins);
   std::optional<Bytes> read_tail(const FileId& id, const Found& found, ByteRange range,
                                  bool begins);
-  // Whether the object, of which the page cache has nothing, is being brought with others.
+  // Returns true if the page cache lacks the object and it is being read ahead with others.
   bool bring_neighbours(const Found& found, const FilePair& files, ByteRange wanted);
   bool matches(const Found& found, std::span<const std::byte> whole) const;
-  // `begins`: a pass, for eviction.
+  // `begins`: the read begins a pass, for eviction.
   void note_read(const FileId& id, const Found& found, bool begins);
   Error lost(const FileId& id, const Entry& entry, const std::string& key, const std::string& why);
-  // `copy`: gets the place where it was just being moved to.
+  // `copy` receives the new place if compaction was moving the object.
   bool forget(const FileId& id, const Entry& entry, std::optional<Entry>* copy = nullptr);
 
   static void count_live(Segment& segment, const Entry& entry);
@@ -186,7 +186,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Task<Result<SegmentPtr>> add_word(std::string record, PoolPtr pool, For whom);
   bool is_going(uint32_t sequence) const;
   bool stranded_before(uint32_t sequence) const;
-  bool covers_what_is_there(const Segment& segment) const;  // under the mutex
+  bool covers_what_is_there(const Segment& segment) const;  // needs the mutex
   Task<> removals(uint32_t end);
   Task<Result<>> sync_names();
 
@@ -195,8 +195,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
     FileId id;
     Entry place;
     SegmentPtr into;
-    bool again;            // it was read and its turn is over: it begins anew
-    std::string record{};  // until it is in the tail
+    bool again;            // read after its turn was over: its age starts again
+    std::string record{};  // pending until it is in the tail
     bool durable = false;  // payload, record and names
 
     bool recorded() const { return record.empty(); }
@@ -204,7 +204,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   struct Compaction {
     SegmentPtr segment;
     Buffer index{};
-    std::vector<Copy> copies{};  // that do not count yet
+    std::vector<Copy> copies{};  // not counted yet
     std::vector<SegmentPtr> words_in{};
     uint64_t batch_bytes = 0;
   };
@@ -224,7 +224,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   Task<bool> settle_each(std::vector<SegmentPtr> segments);
   bool record_copies(Compaction& work);
   bool resolve(const Copy& copy);
-  static std::optional<Entry> take_copy(Shard& part, const FileId& id);  // under its mutex
+  static std::optional<Entry> take_copy(Shard& part, const FileId& id);  // needs its mutex
   Task<> end_compaction(SegmentPtr segment, bool moved_all);
   bool must_stop(const Segment& segment) const;
   uint32_t turn_of(const Pool& pool) const;
@@ -239,7 +239,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   void give_back_pieces(uint64_t pieces);
   void queue_writing(const SegmentPtr& segment);
   static Task<> write_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment);
-  // Sees to it that what is in the tail is written within a second.
+  // Schedules a write of the tail within a second.
   void start_clock();
   static Task<> write_after_a_while(std::shared_ptr<PackedStore> self);
 
@@ -247,11 +247,11 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   enum class Which { kOldest, kStale, kOpen };
   SegmentPtr take_oldest(const Pool& pool, Which which);
   void forget_unwritten(const SegmentPtr& segment);
-  // Returns the bytes that are free then.
+  // Returns the freed bytes.
   Task<uint64_t> evict(SegmentPtr segment, bool keep_read);
   Task<std::vector<Moving>> worth_moving(SegmentPtr segment);
   Task<uint64_t> move_read_objects(SegmentPtr segment);
-  // The objects of a segment from that page on; returns how many.
+  // Forgets the objects of a segment from `page` on; returns their number.
   uint64_t forget_from(Segment& segment, uint32_t page);
   Task<> save_words(SegmentPtr segment);
 
@@ -264,7 +264,7 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   // packed_store_mend.cc
   struct KnownIndex {
     Buffer bytes;
-    uint64_t known;  // this many have been written
+    uint64_t known;  // bytes surely written
   };
   Task<Result<KnownIndex>> read_index(SegmentPtr segment);
   bool header_is_whole(const Segment& segment, std::span<const std::byte> index) const;
@@ -275,7 +275,8 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
   void count_damaged_index(const Segment& segment, uint64_t bytes);
 
   // packed_store_load.cc
-  // Records that point past the end of .data, until another one or a word makes up for them.
+  // CutShort: a record that points past the end of .data, until a later record or tombstone
+  // replaces it.
   struct CutShort {
     Entry place;
     std::string key;
@@ -299,17 +300,17 @@ class PackedStore : public std::enable_shared_from_this<PackedStore> {
 
   mutable AdaptiveMutex mutex_;              // before a tail's
   std::map<uint32_t, SegmentPtr> segments_;  // oldest first
-  std::set<uint32_t> stranded_;              // on disk, but not among those
-  // By pool: the last segment that went because it was the oldest.
+  std::set<uint32_t> stranded_;              // on disk, but not in segments_
+  // By pool: the last segment evicted as the oldest.
   boost::unordered_flat_map<uint64_t, uint32_t> turns_;
-  // Being filled, by pool; and those that are just being made.
+  // Open segments by pool, and those being created.
   boost::unordered_flat_map<uint64_t, SegmentPtr> open_;
   boost::unordered_flat_map<uint64_t, std::shared_ptr<SharedResult<bool>>> creating_;
   uint32_t next_sequence_ = 1;
   uint64_t pieces_ = 0;                        // of all tails
-  std::shared_ptr<SharedResult<bool>> freed_;  // there are fewer of them again
+  std::shared_ptr<SharedResult<bool>> freed_;  // completed when tails release pieces
   std::atomic<bool> clock_runs_ = false;
-  const std::shared_ptr<Background> words_ = std::make_shared<Background>();  // about drops
+  const std::shared_ptr<Background> words_ = std::make_shared<Background>();  // tombstones
 };
 
 }  // namespace leat

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compaction: what is left of a segment that is mostly dead moves to the one that is being filled,
-// so that its space comes back without an eviction.
+// Compaction: moves the live objects of a mostly dead segment to the open one, so that its space
+// becomes free without an eviction.
 //
-// A copy counts only when it is on disk for good; until then the index points to where the object
-// lies, and the copy is noted beside it, so that whoever drops the object drops both. So nothing is
-// lost by a disk that fails or hangs, at whatever step: the segment stays, and what has moved
-// counts where it is. It goes when nothing in it counts any more and what it covers is covered
-// elsewhere.
+// A copy counts only when it is durable. Until then the index points to the old place, and the copy
+// is noted beside the index, so a drop removes both. A disk that fails or hangs at any step loses
+// nothing: the segment stays, and moved objects count at their new place. The segment goes when
+// nothing in it counts and another segment covers what it covers.
 //
-// Moving is no use of an object. Its record keeps the segment where it lay first; when first in,
-// first out has come beyond that its turn is over: it goes, or begins anew where it was read.
+// A move is no use of an object. Its record keeps the segment where it lay first. When FIFO
+// eviction has passed that segment, the object's turn is over: it is dropped, or its age starts
+// again if it was read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,20 +24,20 @@
 namespace leat {
 namespace {
 
-// Below a half each byte that is moved frees more than one.
+// Below a half, each moved byte frees more than one.
 constexpr int64_t kLiveShareMax = 2;
-// Between two syncs; what is not synced yet is noted twice.
+// Bytes and objects between two syncs; unsynced copies are noted twice.
 constexpr uint64_t kBatchBytes = 16 * kMiB;
 constexpr size_t kBatchObjects = 4096;
-// A small part of what a disk does; a segment of 256 MiB takes four seconds.
+// A small part of a disk's bandwidth; a segment of 256 MiB takes at most four seconds.
 constexpr uint64_t kBytesPerSecond = 32 * kMiB;
-// Those who write go first: half of the pieces of all tails are theirs.
+// Writers have priority: half of the pieces of all tails are reserved for them.
 constexpr uint64_t kPiecesForOthers = 8;
 constexpr auto kPatience = std::chrono::milliseconds(20);
-// After a sync that failed for want of something.
+// Pause after a sync that failed for lack of resources.
 constexpr auto kTryAgain = std::chrono::milliseconds(500);
 constexpr size_t kIndexBytesMax = size_t{1} << 30;
-constexpr uint64_t kRecordBytes = 512;  // about
+constexpr uint64_t kRecordBytes = 512;  // estimate
 
 Counter compacted_total("leat_cache_compacted_bytes_total",
                         "Bytes of segments removed after what was left of them had moved on", "",
@@ -56,8 +56,9 @@ Task<> PackedStore::keep_compacting(std::shared_ptr<PackedStore> self, Clock::du
   }
 }
 
-// The one that frees most for what is moved, marked; null where none is worth it. None of a pool
-// whose objects are too old at some time: they go then, and would be young again in a new segment.
+// Returns the segment that frees most for the bytes moved, marked as compacting; null if none is
+// worth it. Excludes pools with a TTL: their objects expire soon, and would be young again in a new
+// segment.
 PackedStore::SegmentPtr PackedStore::take_strays() {
   struct Candidate {
     SegmentPtr segment;
@@ -89,12 +90,12 @@ PackedStore::SegmentPtr PackedStore::take_strays() {
   return nullptr;
 }
 
-// Without anything going for it, a new segment's two pages included.
+// Returns true if the bytes and a new segment's two pages fit without an eviction.
 bool PackedStore::has_room(const Pool& pool, uint64_t bytes) const {
   return pool.capacity->room() >= bytes + 2 * kPageBytes;
 }
 
-// Also where it is being evicted, or a policy has come that says that it will.
+// Returns true also if the segment is being evicted, or a new policy gives the pool a TTL.
 bool PackedStore::must_stop(const Segment& segment) const {
   return directory_->closing || segment.removing || segment.pool->policy().ttl.count() > 0;
 }
@@ -121,8 +122,8 @@ Task<> PackedStore::compact(SegmentPtr segment) {
   co_await end_compaction(segment, moved_all);
 }
 
-// What of the index is in the file, every record of it whole. Without one of them it is not known
-// what would go with the segment.
+// Returns the index as written to the file, if every record is whole. Without one record, it is
+// unknown what would be lost with the segment.
 Task<Result<Buffer>> PackedStore::whole_index(SegmentPtr segment) {
   CacheDirectory* directory = directory_.get();
   co_return co_await directory->blocking([directory, &segment]() -> Result<Buffer> {
@@ -134,7 +135,8 @@ Task<Result<Buffer>> PackedStore::whole_index(SegmentPtr segment) {
       auto record = SegmentRecord::decode(index.span().first(bytes).subspan(at), &at);
       if (!record) return error(StatusCode::kCorrupt, "its index is damaged");
       const bool is_word = record->kind == SegmentRecord::Kind::kDropped;
-      // Of builds until 2026-11-22: about all that came before it, which it would not be any more.
+      // Tombstones of builds until 2026-11-22 cover all earlier segments; a moved one would cover
+      // too much.
       if (is_word && record->ref.size == 0) {
         return error(StatusCode::kCorrupt, "it has words of an earlier format");
       }
@@ -143,7 +145,7 @@ Task<Result<Buffer>> PackedStore::whole_index(SegmentPtr segment) {
   });
 }
 
-// Whether all that counts in the segment counts elsewhere now, for good.
+// Returns true if everything that counts in the segment now counts elsewhere, durably.
 Task<bool> PackedStore::move_all(Compaction& work) {
   const Context until = Context::background().with_cancel(directory_->stopping.get_token());
   const uint64_t bytes = work.segment->index_bytes;
@@ -152,7 +154,7 @@ Task<bool> PackedStore::move_all(Compaction& work) {
     auto record = SegmentRecord::decode(work.index.span().first(bytes).subspan(at), &at);
     LEAT_CHECK(record.has_value());
     moved = co_await move_record(work, *std::move(record));
-    // A segment that is full keeps its last piece of memory until its copies have their records.
+    // A full segment keeps its last piece of memory until its copies have their records.
     const bool another =
         !work.copies.empty() && work.copies.front().into != work.copies.back().into;
     const bool full = another || work.batch_bytes >= kBatchBytes ||
@@ -168,7 +170,7 @@ Task<bool> PackedStore::move_all(Compaction& work) {
   co_return moved&& settled;
 }
 
-// False where it ends here for now.
+// Returns false if compaction of this segment stops for now.
 Task<bool> PackedStore::move_record(Compaction& work, SegmentRecord record) {
   if (must_stop(*work.segment)) co_return false;
   if (record.kind == SegmentRecord::Kind::kDropped) {
@@ -181,7 +183,7 @@ Task<bool> PackedStore::move_record(Compaction& work, SegmentRecord record) {
   co_return co_await move_stray(work, std::move(record), found->entry);
 }
 
-// As long as what it is about, or an earlier place of that, may be on disk.
+// Returns true while the place that the tombstone names, or an earlier one, may be on disk.
 bool PackedStore::is_needed(const SegmentRecord& word, const Segment& in) const {
   const uint64_t about = word.ref.size;
   std::lock_guard lock(mutex_);
@@ -212,11 +214,11 @@ Task<bool> PackedStore::move_stray(Compaction& work, SegmentRecord record, Entry
   auto ref = std::make_shared<const FileRef>(std::move(record.ref));
   Result<Bytes> data =
       co_await read_object(Context::background(), ref, ByteRange{0, from.size}, false);
-  if (!data) {  // what is wrong is forgotten by now; what is still there could not be had just now
+  if (!data) {  // wrong bytes are forgotten by now; others could not be read just now
     const std::optional<Found> still = find(ref->id);
     co_return !still || !still->entry.same_place(from);
   }
-  // It may have been verified long ago: its bytes must not get a checksum that fits them now.
+  // The object may have been verified long ago: do not give changed bytes a new matching checksum.
   std::vector<uint32_t> crcs = block_crcs(*data);
   if (crc_of_crcs(crcs) != from.crc) {
     Error dropped = lost(ref->id, from, ref->key, "its checksum differs");
@@ -239,7 +241,7 @@ Task<bool> PackedStore::move_stray(Compaction& work, SegmentRecord record, Entry
   co_return true;
 }
 
-// Waits until those who write leave enough of them.
+// Waits until writers leave enough pieces free.
 Task<bool> PackedStore::tails_have_room() {
   const Context until = Context::background().with_cancel(directory_->stopping.get_token());
   for (;;) {
@@ -252,8 +254,8 @@ Task<bool> PackedStore::tails_have_room() {
   }
 }
 
-// Its record comes later, and only if the copy is noted then: whoever drops the object either came
-// before both or finds the copy.
+// The record is written later, and only if the copy is still noted then. A drop comes before both
+// or finds the copy.
 void PackedStore::place_copy(Compaction& work, const Incoming& object, const Slot& slot, Copy copy,
                              uint32_t origin) {
   const Entry from = copy.place;
@@ -279,7 +281,7 @@ void PackedStore::place_copy(Compaction& work, const Incoming& object, const Slo
       ++into.records_due;
     }
   }
-  // As old as where they come from, unless others in it are younger.
+  // As old as the source segment, unless other objects in the target are younger.
   const Segment& source = *work.segment;
   into.newest_ns = std::max(into.newest_ns.load(), source.newest_ns.load());
   into.last_pass = std::max(into.last_pass.load(), source.last_pass.load());
@@ -298,8 +300,8 @@ std::optional<PackedStore::Entry> PackedStore::take_copy(Shard& part, const File
   return copy;
 }
 
-// Whether all of them count, or never will, and the words are on disk for good. Where it is not
-// known yet it is tried again, until the directory stops: copies stay noted then.
+// Returns true if all copies count, or never will, and the tombstones are durable. While this is
+// unknown it retries until the directory stops; the copies stay noted.
 Task<bool> PackedStore::settle_copies(Compaction& work) {
   const Context until = Context::background().with_cancel(directory_->stopping.get_token());
   const size_t copies = work.copies.size();
@@ -336,7 +338,7 @@ Task<bool> PackedStore::settle_copies(Compaction& work) {
   co_return words&& counts == copies;
 }
 
-// Names too: where what was moved came from may go at once.
+// Syncs names too: the source of a move may be unlinked at once.
 Task<bool> PackedStore::settle_each(std::vector<SegmentPtr> segments) {
   bool all_settled = true;
   for (const SegmentPtr& segment : segments) {
@@ -353,8 +355,8 @@ Task<bool> PackedStore::settle_each(std::vector<SegmentPtr> segments) {
   co_return all_settled&& named;
 }
 
-// Of those whose payload is on disk for good: a record counts more than the one of the place where
-// the object lay, so that it must not be what a power cut leaves of a copy. Whether there are any.
+// Writes the records of copies with durable payload; returns true if there are any. A record
+// outranks that of the old place, so it must not survive a power cut without its payload.
 bool PackedStore::record_copies(Compaction& work) {
   bool any = false;
   for (Copy& copy : work.copies) {
@@ -376,7 +378,7 @@ bool PackedStore::record_copies(Compaction& work) {
   return any;
 }
 
-// False where it is not known yet whether it is on disk for good.
+// Returns false while it is unknown whether the copy is durable.
 bool PackedStore::resolve(const Copy& copy) {
   const Segment& into = *copy.into;
   std::optional<Entry> left;
@@ -384,8 +386,9 @@ bool PackedStore::resolve(const Copy& copy) {
   {
     Shard& part = shard(copy.id);
     std::lock_guard lock(part.mutex);
-    if (!part.copies.contains(copy.id)) return true;  // dropped, and that was all seen to
-    // Under this lock: whoever marks it forgets afterwards what is in the shards.
+    if (!part.copies.contains(copy.id)) return true;  // dropped, and both places are handled
+    // Under this lock: a thread that marks the segment forgets its entries in the shards
+    // afterwards.
     const bool lost = into.failed || into.removing || (into.cut_off && !copy.durable);
     const Entry* found = part.entries.find(copy.id);
     const bool wanted = found != nullptr && copy.place.is_later_than(*found);
@@ -399,12 +402,12 @@ bool PackedStore::resolve(const Copy& copy) {
       part.entries.put(copy.id, now);
     }
   }
-  if (dead) queue_word(copy.id, copy.place);  // evicted, or found to be wrong, meanwhile
+  if (dead) queue_word(copy.id, copy.place);  // evicted, or found wrong, meanwhile
   object_left(left.value_or(copy.place));
   return true;
 }
 
-// Words that are due about what lay there may be needed for earlier places of it.
+// Waits for pending tombstones: earlier places of the segment's objects may need them.
 Task<> PackedStore::end_compaction(SegmentPtr segment, bool moved_all) {
   while (moved_all && *segment->words_due > 0) {
     Result<> slept = co_await sleep_for(Context::background(), kPatience);
@@ -428,7 +431,8 @@ Task<> PackedStore::end_compaction(SegmentPtr segment, bool moved_all) {
   co_await remove(segment);
 }
 
-// Of a segment that goes for want of room, for what could not be loaded: best effort.
+// Rewrites the tombstones of an evicted segment that cover segments which could not be loaded. Best
+// effort.
 Task<> PackedStore::save_words(SegmentPtr segment) {
   if (!segment->covers_earlier) co_return;
   Result<Semaphore::Permit> turn =

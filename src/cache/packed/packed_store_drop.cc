@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropping. A segment never changes, so that a later one has to say what in it counts no more: by a
-// word about the drop, or by another place of the object. It stays as long as that is needed.
+// PackedStore: drops. A segment never changes, so a later one must record its dead objects: by a
+// tombstone, or by another place of the object. That later segment stays as long as it is needed.
 #include <fmt/format.h>
 
 #include "cache/packed/packed_store.h"
@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// For room for a word about a drop.
+// Attempts to find room for a tombstone.
 constexpr int kWordTries = 100, kWordTriesInVain = 10;
 constexpr auto kWordPause = std::chrono::milliseconds(10);
 
@@ -19,13 +19,13 @@ uint64_t PackedStore::drop(const FileId& id) {
   std::optional<Found> found = find(id);
   std::optional<Entry> copy;
   for (; found; found = find(id)) {
-    // Before: a segment of which nothing is left and no word is due goes.
+    // Counted first: a segment with no live object and no pending tombstone is removed.
     const SegmentPtr from = segment(found->entry.segment);
     if (from != nullptr) ++*from->words_due;
     const bool forgotten = forget(id, found->entry, &copy);
     if (forgotten) queue_word(id, found->entry);
     if (from != nullptr) --*from->words_due;
-    if (forgotten) break;  // else it is just moving on
+    if (forgotten) break;  // otherwise the object is being moved
   }
   if (!found) return 0;
   if (copy) {  // its record is on disk, or about to be
@@ -52,8 +52,9 @@ std::string PackedStore::word_about(const FileId& id, const Entry& dropped) {
   return word.encode();
 }
 
-// Without this word the object would be back after a restart: not wrong, but not what was asked.
-// It says which place is meant, since the object may be here again before the word is.
+// Without this tombstone the object would return after a restart: correct bytes, but it was
+// dropped. It names the place, since the object may be cached again before the tombstone is
+// written.
 Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, Entry dropped,
                                 PoolPtr pool, std::shared_ptr<std::atomic<int64_t>> due) {
   co_await self->record_word(word_about(id, dropped), id, dropped.segment, pool);
@@ -62,13 +63,14 @@ Task<> PackedStore::record_drop(std::shared_ptr<PackedStore> self, FileId id, En
 
 Task<> PackedStore::record_word(std::string record, FileId id, uint32_t about, PoolPtr pool) {
   for (int tries = 0; tries < kWordTries; ++tries) {
-    // A segment that dies with its last object takes the object's record along; one that must stay
-    // for what it covers does not, and what could not be loaded may have an earlier one.
+    // A segment that is removed with its last object removes that object's record. A segment that
+    // stays for what it covers does not, and one that could not be loaded may have an earlier
+    // record.
     if (is_going(about) && !stranded_before(about)) co_return;
     Result<SegmentPtr> into = co_await add_word(record, pool, For::kWriter);
     if (into || into.error().code() != StatusCode::kNoSpace) co_return;
-    // Eviction makes room, but not for a pool of which all is used alike; then its oldest segment
-    // goes. A drop is an order, and what is kept is not.
+    // Eviction makes room, but not in an evenly used pool; there the oldest segment is evicted. A
+    // drop must be executed; cached objects may go.
     pool->wants_room = true;
     directory_->on_pressure();
     if (tries % kWordTriesInVain == kWordTriesInVain - 1 && !pool->policy().pinned) {
@@ -87,7 +89,7 @@ bool PackedStore::is_going(uint32_t sequence) const {
   return of == nullptr || of->removing;
 }
 
-// Into the segment that is being filled, which is returned.
+// Adds the tombstone to the open segment, which is returned.
 Task<Result<PackedStore::SegmentPtr>> PackedStore::add_word(std::string record, PoolPtr pool,
                                                             For whom) {
   LEAT_CO_TRY(Slot slot, co_await take_slot(Context::background(), pool, 0, whom));
@@ -106,14 +108,14 @@ bool PackedStore::stranded_before(uint32_t sequence) const {
   return !stranded_.empty() && *stranded_.begin() < sequence;
 }
 
-// What it covers is needed as long as there are earlier segments, also such as could not be loaded.
+// A cover is needed while earlier segments exist, including those that could not be loaded.
 bool PackedStore::covers_what_is_there(const Segment& segment) const {
   if (!segment.covers_earlier) return false;
   const bool stranded = !stranded_.empty() && *stranded_.begin() < segment.sequence;
   return stranded || segments_.begin()->first < segment.sequence;
 }
 
-// Waits for the end of those that were begun, of segments before `end`.
+// Waits for the removals in progress of segments before `end`.
 Task<> PackedStore::removals(uint32_t end) {
   std::vector<SegmentPtr> going;
   {
@@ -128,7 +130,7 @@ Task<> PackedStore::removals(uint32_t end) {
   }
 }
 
-// Of the segments that are there, and of those that are gone.
+// Makes the names of present and removed segments durable.
 Task<Result<>> PackedStore::sync_names() {
   std::vector<SegmentPtr> there;
   {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments go first in, first out; what was read since it was written moves on to the newest one.
+// PackedStore: eviction. Segments go first in, first out; objects read since they were written move
+// to the newest one.
 #include <fmt/format.h>
 
 #include "cache/block_crc.h"
@@ -8,7 +9,7 @@
 namespace leat {
 namespace {
 
-// At most so many thirds of a segment's payload move on, so that each eviction frees a third.
+// At most two thirds of a segment's payload move on, so each eviction frees at least a third.
 constexpr uint64_t kMovedThirds = 2;
 constexpr size_t kIndexBytesMax = size_t{1} << 30;
 
@@ -23,7 +24,7 @@ std::optional<int64_t> PackedStore::oldest_birth(const Pool& pool) const {
   return std::nullopt;
 }
 
-// The one to go, its removal begun.
+// Returns the segment to evict; its removal has begun.
 PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, Which which) {
   std::lock_guard lock(mutex_);
   for (const auto& [sequence, segment] : segments_) {
@@ -47,7 +48,7 @@ PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, Which which) 
 Task<uint64_t> PackedStore::evict_one(PoolPtr pool, bool stale) {
   SegmentPtr segment = take_oldest(*pool, stale ? Which::kStale : Which::kOldest);
   if (segment == nullptr) co_return 0;
-  // What moves on would be young again.
+  // Moved objects would be young again, so pools with a TTL move none.
   const bool ages = pool->policy().ttl.count() > 0;
   const uint64_t freed = co_await evict(segment, !stale && !ages && !pool->meter.even());
   directory_->evicted(freed);
@@ -74,7 +75,7 @@ Task<uint64_t> PackedStore::evict(SegmentPtr segment, bool keep_read) {
   co_return bytes > moved ? bytes - moved : 0;
 }
 
-// Nobody writes it any more, and those that move on may need its memory.
+// No task writes these bytes any more, and moved objects may need the memory.
 void PackedStore::forget_unwritten(const SegmentPtr& segment) {
   const uint64_t written = segment->tail.written();
   bool all_written;
@@ -145,7 +146,7 @@ Task<uint64_t> PackedStore::move_read_objects(SegmentPtr segment) {
     Result<Bytes> bytes = co_await read_object(Context::background(), ref, whole, false);
     if (!bytes) continue;
     Result<> stored = co_await store(Context::background(), ref, *bytes, object.from);
-    if (!stored) break;  // no room: the rest goes
+    if (!stored) break;  // no room: the other objects are evicted
     moved += align_up(object.from.size, kPageBytes);
   }
   co_return moved;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a start finds in segments/: the indexes, read one after the other, and nothing else.
-// Segments of earlier runs are sealed; a run begins one of its own.
+// PackedStore: load. Reads the indexes in segments/ one after the other, and nothing else. Segments
+// of earlier runs are sealed; each run begins a new one.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -69,7 +69,7 @@ Result<> PackedStore::load(bool clean) {
   return {};
 }
 
-// Said once: with a word about them the next start knows.
+// Reports the lost objects once: after their tombstones the next start finds nothing to report.
 void PackedStore::note_lost(const CutShorts& cut_short) {
   for (const auto& [id, lost] : cut_short) {
     if (contains(id)) continue;
@@ -78,7 +78,7 @@ void PackedStore::note_lost(const CutShorts& cut_short) {
   }
 }
 
-// Those of which every object was dropped or moved on, unless they cover earlier ones.
+// Removes segments of dropped and moved objects only, unless they cover earlier ones.
 void PackedStore::discard_dead_segments() {
   for (auto place = segments_.begin(); place != segments_.end();) {
     const Segment& segment = *place->second;
@@ -86,7 +86,7 @@ void PackedStore::discard_dead_segments() {
       ++place;
       continue;
     }
-    if (segment.covers_earlier) {  // after those
+    if (segment.covers_earlier) {  // after the segments it covers
       Result<> synced = directory_->disk->sync_directory(directory_->path("segments"));
       static_cast<void>(synced);
     }
@@ -109,7 +109,7 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data,
   segment->newest_ns = data.modified_ns;
   segment->sealed = segment->whole_pages = true;
   segment->tail.wrote(UINT64_MAX);
-  segment->synced_bytes = UINT64_MAX;  // what was found is verified by its first match
+  segment->synced_bytes = UINT64_MAX;  // objects found on disk are verified by their first match
   segments_[sequence] = segment;
   tell_shards(sequence, segment);
   SegmentIndex records(index.span());
@@ -156,19 +156,19 @@ void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
     return;
   }
   if (is_word) cut_short.erase(record.ref.id);
-  // Words of builds that named no place are about all that came before.
+  // Tombstones of older builds name no place and cover all that came before.
   const bool names_place = !is_word || place.segment != 0;
   auto& entries = shard(record.ref.id).entries;
   const Entry* found = entries.find(record.ref.id);
   if (is_word) segment.covers_earlier = true;
-  if (found != nullptr) {  // moved on, written twice or again, or dropped
+  if (found != nullptr) {  // moved, written again, or dropped
     if (names_place && found->is_later_than(place)) return;
     auto before = segments_.find(found->segment);
     if (before != segments_.end()) {
       --before->second->live_objects;
       before->second->live_bytes -= static_cast<int64_t>(align_up(found->size, kPageBytes));
     }
-    // The earlier place would count again without this one, also after this one is dropped.
+    // Without this record the earlier place would count again, even after this object is dropped.
     if (found->segment != segment.sequence) segment.covers_earlier = true;
     entries.erase(record.ref.id);
   }
@@ -178,7 +178,7 @@ void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
   entries.put(record.ref.id, place);
 }
 
-// Damaged records become one that names nothing, so that the next start finds no damage.
+// Replaces damaged records by one that names nothing, so that the next start finds no damage.
 Result<> PackedStore::mend_on_disk(const std::string& index_name, uint32_t sequence,
                                    const std::vector<ByteRange>& damaged) {
   if (damaged.empty()) return {};
@@ -186,9 +186,8 @@ Result<> PackedStore::mend_on_disk(const std::string& index_name, uint32_t seque
   return overwrite_records(file.fd(), sequence, damaged);
 }
 
-// Data ends in a whole page, and a torn tail goes: it was written when the last run was killed, and
-// never called written. Where this fails nothing is lost, since nothing is appended to a segment of
-// an earlier run.
+// Sets the length of .data to whole pages and cuts a torn tail, which the last run never reported
+// as durable. A failure loses nothing, since nothing is appended to a segment of an earlier run.
 void PackedStore::set_length(const std::string& name, uint64_t from, uint64_t to) {
   log::info("cache {}: {} had {} bytes and gets {}", directory_->options.directory, name, from, to);
 

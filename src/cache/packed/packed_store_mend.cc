@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A segment's index that is damaged on the disk: what only the memory still knows would be lost at
-// the next start, so it goes now, and damaged records become one that names nothing.
+// PackedStore: repair of a segment's index that is damaged on disk. Objects known only in memory
+// would be lost at the next start, so they are dropped now. Damaged records are replaced by one
+// that names nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ constexpr size_t kIndexBytesMax = size_t{1} << 30;
 
 }  // namespace
 
-// As much of it as has been written for sure, and perhaps more.
+// Returns at least the bytes that are surely written, and perhaps more.
 Task<Result<PackedStore::KnownIndex>> PackedStore::read_index(SegmentPtr segment) {
   uint64_t known = 0;
   {
@@ -35,7 +36,7 @@ bool PackedStore::header_is_whole(const Segment& segment, std::span<const std::b
          header->pool == segment.pool->id;
 }
 
-// Of a segment, what lies below `end` of its payload.
+// Returns the objects of a segment that lie below `end` of its payload.
 std::vector<PackedStore::Placed> PackedStore::placed_in(const Segment& segment,
                                                         uint64_t end) const {
   std::vector<Placed> placed;
@@ -50,7 +51,8 @@ std::vector<PackedStore::Placed> PackedStore::placed_in(const Segment& segment,
   return placed;
 }
 
-// In this order: what is in memory now and written has its record in what is read after it.
+// Order matters: the index is read after the list of objects, so each written object has its record
+// in it.
 Task<> PackedStore::mend_index(SegmentPtr segment, FilePairPtr files) {
   const std::vector<Placed> placed = placed_in(*segment, segment->tail.written());
   Result<KnownIndex> index = co_await read_index(segment);
@@ -60,7 +62,7 @@ Task<> PackedStore::mend_index(SegmentPtr segment, FilePairPtr files) {
   }
   const size_t there = std::min<size_t>(index->bytes.size(), index->known);
   const auto known = index->bytes.span().first(there);
-  std::vector<uint32_t> pages;  // where an object lies of which there is a whole record
+  std::vector<uint32_t> pages;  // offsets in pages of objects with a whole record
   SegmentIndex records(known);
   while (auto record = records.next()) {
     if (record->kind != SegmentRecord::Kind::kObject) continue;
@@ -84,7 +86,7 @@ Task<> PackedStore::mend_index(SegmentPtr segment, FilePairPtr files) {
     directory_->corrupt(fmt::format("{} objects of {}", dropped, segment->data_name()),
                         "their records are damaged", dropped);
   }
-  // Its descriptor is for reading and writing.
+  // The side descriptor is open read-write.
   Result<> mended = co_await directory_->blocking([&]() -> Result<> {
     const int fd = files->side.fd();
     if (!header_whole) LEAT_CHECK_OK(overwrite_header(*segment, fd));

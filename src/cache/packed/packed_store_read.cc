@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading, verifying and making durable. An object leaves here unchecked only after it matched its
-// checksum once on a segment that was synced since.
+// PackedStore: read, verify, sync. An object is served without a check only after it matched its
+// checksum once on a segment that was synced before.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Counter neighbour_bytes("leat_cache_neighbour_bytes_total",
                         "Bytes brought into the page cache beside small objects that were read", "",
                         Stability::kExperimental);
 
-// Of a place: a copy of at most 1 GiB, mostly a few KiB.
+// Pause while a slot is being filled: a copy of at most 1 GiB, mostly a few KiB.
 constexpr auto kFillingTime = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -34,7 +34,7 @@ std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) 
   Buffer buffer(wanted.size);
   uint64_t offset = found->entry.extent().offset + wanted.offset;
   if (!directory_->disk->try_read(files->data.fd(), buffer.span(), offset)) return std::nullopt;
-  if (!matches(*found, buffer.span())) return std::nullopt;  // read() goes on
+  if (!matches(*found, buffer.span())) return std::nullopt;  // read() handles the mismatch
   note_read(ref.id, *found, range.offset == 0);
   return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
 }
@@ -59,7 +59,7 @@ std::optional<StoredRange> PackedStore::stored(const FileId& id, ByteRange range
   return StoredRange{std::move(held), fd, offset};
 }
 
-// Asked first, since a read that may not wait and misses begins to bring the object alone.
+// Checked first, since a non-blocking read that misses makes the kernel read the object alone.
 bool PackedStore::bring_neighbours(const Found& found, const FilePair& files, ByteRange wanted) {
   Disk& disk = *directory_->disk;
   const int fd = files.data.fd();
@@ -69,7 +69,7 @@ bool PackedStore::bring_neighbours(const Found& found, const FilePair& files, By
   const std::optional<ByteRange> piece =
       neighbours_.missed(found.segment->neighbourhood, object, found.segment->tail.written());
   if (!piece) return false;
-  // What of another piece was brought or read may reach into this one.
+  // A read or readahead of the previous piece may reach into this one.
   const uint64_t lead = std::min(piece->size / 4, object.offset - piece->offset);
   if (!disk.is_cold(fd, piece->offset + lead, piece->size - lead)) return false;
   const Result<uint64_t> brought = disk.read_ahead(fd, piece->offset, piece->size);
@@ -119,7 +119,7 @@ Task<Result<Bytes>> PackedStore::read_object(Context context, FileRefPtr ref, By
   co_return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
 }
 
-// What was not written yet, from memory: nobody could damage it there.
+// Serves unwritten bytes from memory, where nothing can damage them.
 std::optional<Bytes> PackedStore::read_tail(const FileId& id, const Found& found, ByteRange range,
                                             bool begins) {
   const uint64_t offset = found.entry.extent().offset + range.offset;
@@ -134,8 +134,8 @@ bool PackedStore::matches(const Found& found, std::span<const std::byte> whole) 
   return found.entry.verified || crc_of_crcs(block_crcs(whole)) == found.entry.crc;
 }
 
-// Its bytes came out right and were used. Before a sync they may still be lost, so that they are
-// compared each time; whoever reads them wants them synced.
+// Records a read of correct bytes. Before a sync they may still be lost and are compared each time,
+// so a read requests a sync.
 void PackedStore::note_read(const FileId& id, const Found& found, bool begins) {
   if (begins) {
     found.segment->last_pass = found.segment->pool->note_pass(id);
@@ -151,7 +151,7 @@ void PackedStore::note_read(const FileId& id, const Found& found, bool begins) {
     now->verified = now->verified || durable;
     now->read = now->read || begins;
   }
-  // What is not written yet is synced when it is, if somebody still reads it.
+  // Unwritten bytes are synced after their write, if they are still read then.
   if (!durable && end <= found.segment->tail.written()) queue_settling(found.segment);
 }
 
@@ -180,15 +180,15 @@ Task<> PackedStore::settle_in_background(std::shared_ptr<PackedStore> self, Segm
 Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   LEAT_CO_TRY(Semaphore::Permit turn, co_await segment->settle_turn.acquire(
                                           Context::background(), 1, "a sync of a cache segment"));
-  segment->settling_queued = false;  // what is written from here on has to ask again
+  segment->settling_queued = false;  // later writes must queue again
   LEAT_CO_CHECK_OK(co_await write_out(segment, Extent::kAll));
   uint64_t writes = segment->writes, written = segment->tail.written();
   bool finish;
   {
     std::lock_guard lock(mutex_);
     if (segment->removing || segment->failed) co_return Result<>();
-    const bool due = segment->records_due > 0;  // first: the next look finds them in the tail
-    // A word has no payload.
+    const bool due = segment->records_due > 0;  // read first: later the records are in the tail
+    // A tombstone has no payload.
     const bool all_out = written == segment->data_bytes && !segment->tail.any_below(written);
     const bool all_written = segment->cut_off || all_out;
     finish =
@@ -208,7 +208,7 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   }
   synced = co_await directory_->disk->sync(background, (*files)->side.fd());
   if (!synced) {
-    // The kernel takes the pages for clean now: another sync would succeed and prove nothing.
+    // The kernel marked the pages clean: another sync would succeed and prove nothing.
     give_up(segment, synced.error());
     co_return Error(synced.error().with_context("cannot sync " + segment->side_name()));
   }
@@ -221,7 +221,8 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   co_return Result<>();
 }
 
-// Whole pages, so that the kernel can map the last one as it lies; without what was cut off.
+// Extends .data to whole pages, so that the kernel can map the last one, and removes what was cut
+// off.
 Task<Result<>> PackedStore::finish_file(SegmentPtr segment, FilePairPtr files) {
   const uint64_t bytes = segment->tail.written();
   const std::shared_ptr<Disk> disk = directory_->disk;
@@ -235,7 +236,7 @@ Task<Result<>> PackedStore::finish_file(SegmentPtr segment, FilePairPtr files) {
   }
   segment->charge.shrink(cut);
   if (segment->cut_off) {
-    // What the disk took of a batch that failed is no damage to the next start.
+    // A partly written batch must not look like damage to the next start.
     LEAT_CO_CHECK_OK(co_await directory_->blocking([disk, &files, &segment] {
       return disk->truncate(files->side.fd(), segment->index_bytes);
     }));
@@ -243,7 +244,7 @@ Task<Result<>> PackedStore::finish_file(SegmentPtr segment, FilePairPtr files) {
   co_return Result<>();
 }
 
-// The kernel has thrown away what it could not write; nothing of the segment can be relied on.
+// The kernel has discarded the pages that it could not write; no part of the segment is reliable.
 void PackedStore::give_up(const SegmentPtr& segment, const Status& why) {
   {
     std::lock_guard lock(mutex_);
@@ -255,9 +256,9 @@ void PackedStore::give_up(const SegmentPtr& segment, const Status& why) {
   remove_if_dead(segment);  // or its last writer does
 }
 
-// All that had a place when it began. What lies behind a place that somebody still fills cannot be
-// written yet; filling one waits for nothing. Where some of it is lost meanwhile, whoever noticed,
-// that is a failure.
+// Syncs everything that had a place when the call began. Bytes behind a slot that is being filled
+// cannot be written yet; filling waits for nothing. Returns an error if any of it was lost
+// meanwhile, by any task.
 Task<Result<>> PackedStore::settle_all(SegmentPtr segment) {
   uint64_t end;
   bool was_over;
@@ -280,8 +281,8 @@ Task<Result<>> PackedStore::settle_all(SegmentPtr segment) {
 }
 
 Task<Result<>> PackedStore::flush() {
-  // What was dropped has a word, or a segment that is going; what moves on from there and was
-  // dropped meanwhile has a word after that.
+  // A dropped object has a tombstone, or a segment that is being removed. An object that was moved
+  // from there and dropped meanwhile gets its tombstone after that, hence two rounds.
   for (int i = 0; i < 2; ++i) {
     co_await words_->idle();
     co_await removals(UINT32_MAX);

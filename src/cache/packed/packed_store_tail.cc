@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing out what came in: a piece of the tail when it is full, all of it a second after it came,
-// at a flush and when its segment is sealed. Payload before records, so that a record never points
-// at what was not written.
+// PackedStore: writes of the tail. A piece is written when it is full; the rest one second after it
+// arrived, at a flush and when the segment is sealed. Payload goes before records, so a record
+// never points to unwritten bytes.
 #include <algorithm>
 
 #include "cache/packed/packed_store.h"
@@ -11,7 +11,7 @@ namespace leat {
 namespace {
 
 constexpr auto kIdle = std::chrono::seconds(1);
-// Of one write: the disk works on it while others fill as much again.
+// Size of one write: the disk works on it while writers fill as much again.
 constexpr uint64_t kBatchBytes = 4 * SegmentTail::kPieceBytes;
 
 uint64_t whole_pieces(uint64_t bytes) {
@@ -34,14 +34,14 @@ Task<Result<>> PackedStore::write_out(SegmentPtr segment, Extent extent) {
   const Context background = Context::background();
   LEAT_CO_TRY(Semaphore::Permit turn,
               co_await segment->write_turn.acquire(background, 1, "a segment's writer"));
-  segment->write_queued = false;  // what is filled from here on has to ask again
+  segment->write_queued = false;  // bytes filled later must queue again
   if (segment->write_all.exchange(false)) extent = Extent::kAll;
   std::optional<uint64_t> end = end_of_batch(*segment, extent);
   if (!end || !segment->tail.any_below(*end)) co_return Result<>();
   Result<FilePairPtr> files = files_to_fill(*segment);
   if (*files == nullptr) files = co_await directory_->descriptors.open(background, segment);
   Result<> done = files ? Result<>() : Error(files.error());
-  // One thread for all of it: between two batches the disk would wait for whoever is being served.
+  // One thread for all of it: between two batches the disk would wait behind other requests.
   if (files) {
     done = co_await directory_->blocking(
         [this, &segment, &files, extent] { return write_batches(*segment, **files, extent); });
@@ -55,8 +55,8 @@ FilePairPtr PackedStore::files_to_fill(const Segment& segment) const {
   return segment.being_filled;
 }
 
-// Where the next batch of a segment ends, between two places; nothing where none may be written.
-// Somebody waits for memory as soon as there is a whole piece.
+// Returns the end of the next batch, between two places; nothing if none may be written. A whole
+// piece is enough, since writers wait for memory.
 std::optional<uint64_t> PackedStore::end_of_batch(const Segment& segment, Extent extent) const {
   const uint64_t written = segment.tail.written();
   uint64_t end;
@@ -90,7 +90,7 @@ Result<> PackedStore::write_batches(Segment& segment, const FilePair& files, Ext
   }
 }
 
-// What the disk did not take is forgotten; what it took before stays, and nothing follows it.
+// Forgets the bytes that the disk refused. Earlier bytes stay, and the segment accepts no more.
 void PackedStore::lose_tail(const SegmentPtr& segment, const Status& why) {
   uint64_t bytes;
   bool idle;
@@ -104,9 +104,9 @@ void PackedStore::lose_tail(const SegmentPtr& segment, const Status& why) {
   }
   const uint64_t objects =
       forget_from(*segment, static_cast<uint32_t>(segment->tail.written() / kPageBytes));
-  // Of what compaction moved nothing is lost, and nobody wants room for it.
+  // A failed copy of compaction loses nothing and needs no room.
   if (objects > 0) directory_->lost_unwritten(objects, bytes, why);
-  // Whoever is still filling a place needs its memory; the last of them has the rest done.
+  // Writers that still fill a slot need its memory; the last of them continues here.
   if (idle) give_back_pieces(segment->tail.abandon());
   remove_if_dead(segment);
   queue_settling(segment);
@@ -130,7 +130,7 @@ void PackedStore::queue_writing(const SegmentPtr& segment) {
 
 Task<> PackedStore::write_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment) {
   Result<> written = co_await self->write_out(segment, Extent::kWholePieces);
-  static_cast<void>(written);  // told by lose_tail
+  static_cast<void>(written);  // lose_tail has logged it
 }
 
 void PackedStore::start_clock() {
@@ -142,7 +142,7 @@ Task<> PackedStore::write_after_a_while(std::shared_ptr<PackedStore> self) {
   CacheDirectory& directory = *self->directory_;
   Result<> slept =
       co_await sleep_for(Context::background().with_cancel(directory.stopping.get_token()), kIdle);
-  if (!slept) co_return;  // a close flushes
+  if (!slept) co_return;  // close() flushes
   self->clock_runs_ = false;
   std::vector<SegmentPtr> open;
   {
@@ -151,7 +151,7 @@ Task<> PackedStore::write_after_a_while(std::shared_ptr<PackedStore> self) {
   }
   for (const SegmentPtr& segment : open) {
     segment->write_all = true;
-    self->queue_writing(segment);  // each by itself: one may have much to write
+    self->queue_writing(segment);  // each in its own task: one may have much to write
   }
 }
 

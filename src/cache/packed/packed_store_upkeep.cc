@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of the store beside the requests: is what the disk holds still right, and what is
-// there at all. Both follow the segments' indexes.
+// PackedStore: scrub and list. Both follow the segments' indexes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +23,7 @@ std::optional<uint32_t> PackedStore::segment_from(uint64_t sequence) const {
   return at->first;
 }
 
-// Those of a segment whose payload is in its file, the next ones in its index.
+// Returns the next live records of the index with payload in the segment's file.
 std::vector<PackedStore::Moving> PackedStore::live_records(const Segment& segment,
                                                            SegmentIndex& index,
                                                            size_t limit) const {
@@ -43,14 +42,14 @@ std::vector<PackedStore::Moving> PackedStore::live_records(const Segment& segmen
   return live;
 }
 
-// An index that is damaged does not say all that is there: those that it lacks go.
+// A damaged index is incomplete: objects without a record in it are dropped.
 Task<> PackedStore::scrub(uint32_t sequence, ScrubPace& pace) {
   SegmentPtr found = segment(sequence);
   if (found == nullptr || found->removing) co_return;
   Result<FilePairPtr> files = co_await directory_->descriptors.open(Context::background(), found);
   if (!files) {
     if (!found->removing) directory_->not_verified(found->data_name(), files.error());
-    co_return;  // reads of its objects find out whether they are lost
+    co_return;  // later reads of its objects detect whether they are lost
   }
   Result<KnownIndex> index = co_await read_index(found);
   if (!index) {
@@ -60,7 +59,7 @@ Task<> PackedStore::scrub(uint32_t sequence, ScrubPace& pace) {
   const auto known = index->bytes.span().first(std::min<size_t>(index->bytes.size(), index->known));
   SegmentIndex records(known);
   for (;;) {
-    // As many as may lie in one piece.
+    // At most as many as fit in one piece.
     const std::vector<Moving> live = live_records(*found, records, kScrubPieceBytes / kPageBytes);
     if (live.empty()) break;
     if (!co_await compare_all(**files, live, pace)) co_return;
@@ -70,7 +69,7 @@ Task<> PackedStore::scrub(uint32_t sequence, ScrubPace& pace) {
   if (!whole && !found->removing) co_await mend_index(found, *files);
 }
 
-// False where the pass has to end, or the disk refuses to be asked.
+// Returns false if the pass has to end, or the disk refuses to read.
 Task<bool> PackedStore::compare_all(const FilePair& files, std::span<const Moving> live,
                                     ScrubPace& pace) {
   CacheDirectory* directory = directory_.get();
@@ -93,16 +92,16 @@ Task<bool> PackedStore::compare_all(const FilePair& files, std::span<const Movin
   co_return true;
 }
 
-// As FileStore::reads_else.
+// Same as FileStore::reads_else.
 bool PackedStore::reads_else(const FilePair& files) const {
   Buffer page(kPageBytes);
   return directory_->disk->read_now(files.side.fd(), page.span(), 0).has_value();
 }
 
-// One read for all of them; returns its bytes.
+// Compares all objects with one read; returns its bytes.
 uint64_t PackedStore::compare(const FilePair& files, std::span<const Moving> objects) {
   const uint64_t begin = objects.front().record.offset;
-  uint64_t end = begin;  // records come in the order in which their writers were done
+  uint64_t end = begin;  // records are in the order in which the writes completed
   for (const Moving& object : objects) {
     end = std::max(end, object.record.offset + object.from.size);
   }
@@ -129,7 +128,7 @@ uint64_t PackedStore::compare(const FilePair& files, std::span<const Moving> obj
       why = "its checksum differs on the disk";
     }
     if (why.empty()) continue;
-    // Where it is gone by now, somebody else has said so.
+    // If it is gone by now, another task has reported it.
     Error dropped = lost(object.record.ref.id, object.from, object.record.ref.key, why);
     static_cast<void>(dropped);
   }
@@ -144,7 +143,7 @@ Result<std::optional<PackedStore::ListedUpTo>> PackedStore::list(
     if (found == nullptr || found->removing) continue;
     Result<Buffer> index =
         directory_->disk->read_file(directory_->path(found->side_name()), kIndexBytesMax);
-    if (!index) continue;  // it went meanwhile, or cannot be read: nothing of it can be told
+    if (!index) continue;  // removed meanwhile or unreadable: it cannot be listed
     size_t at = SegmentHeader::kBytes;
     if (*sequence == from.sequence) at = std::max<size_t>(at, from.index_offset);
     SegmentIndex records(index->span(), at);

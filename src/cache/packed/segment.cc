@@ -6,7 +6,7 @@
 namespace leat {
 
 Segment::~Segment() {
-  close_files();  // an unlinked file is on disk until then, and `charge` is given back after it
+  close_files();  // closes the unlinked files first: their bytes stay on disk until then
 }
 
 std::string Segment::name(uint32_t sequence, const char* suffix) {

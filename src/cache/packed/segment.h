@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segment: one append-only pair of files, .data with the payload of small objects in whole pages
-// and .index with a record for each, and the tail that is not in them yet.
+// Segment: one append-only pair of files: .data with the payload of small objects in whole pages,
+// .index with one record for each. It includes the tail in memory that is not written yet.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,11 @@
 
 namespace leat {
 
-// Places that were given out in the order of their offsets and end in any. Not thread-safe.
+// PlacesInWork: places that begin in the order of their offsets and end in any order. Not
+// thread-safe.
 class PlacesInWork {
  public:
-  // The number under which it ends.
+  // Returns the number to pass to end().
   uint64_t begin(uint64_t offset) {
     places_.push_back({offset, false});
     return ended_ + places_.size() - 1;
@@ -39,7 +40,7 @@ class PlacesInWork {
     bool done;
   };
   std::deque<Place> places_;
-  uint64_t ended_ = 0;  // that are no longer in places_
+  uint64_t ended_ = 0;  // places removed from places_
 };
 
 class Segment : public Openable, public std::enable_shared_from_this<Segment> {
@@ -59,53 +60,54 @@ class Segment : public Openable, public std::enable_shared_from_this<Segment> {
   SegmentTail tail;
   Neighbourhood neighbourhood;
 
-  std::atomic<int64_t> newest_ns = 0;   // when its last object came
-  std::atomic<uint64_t> last_pass = 0;  // in which one of its objects was used
-  // What the index in memory still points to, and copies that are about to count; in whole pages.
+  std::atomic<int64_t> newest_ns = 0;   // arrival of its last object
+  std::atomic<uint64_t> last_pass = 0;  // pass of the last use of one of its objects
+  // Entries of the index in memory that point here, and copies about to count; bytes in whole
+  // pages.
   std::atomic<int64_t> live_objects = 0, live_bytes = 0;
-  // It has words about drops, or places that took that of earlier ones: what lies in earlier
-  // segments would be back without it.
+  // True if it has tombstones, or places that replaced earlier ones: without it, objects in earlier
+  // segments would return.
   std::atomic<bool> covers_earlier = false;
-  // Copies in it that get their record when they are on disk for good.
+  // Copies in it that get their record when they are durable.
   std::atomic<int64_t> records_due = 0;
-  // Words about its objects that are not in a tail yet.
+  // Tombstones for its objects that are not in a tail yet.
   const std::shared_ptr<std::atomic<int64_t>> words_due = std::make_shared<std::atomic<int64_t>>(0);
 
   // Guarded by the mutex of PackedStore.
-  uint64_t data_bytes = 0;    // where the next object goes
-  uint64_t memory_bytes = 0;  // the end of the tail's pieces
-  PlacesInWork filling;       // slots whose writers are not done
+  uint64_t data_bytes = 0;    // offset of the next object
+  uint64_t memory_bytes = 0;  // end of the tail's pieces
+  PlacesInWork filling;       // slots not yet filled
   bool sealed = false;
-  // Kept open until all is written, so that a want of descriptors costs nothing that came in.
+  // Kept open until all is written, so that a lack of descriptors loses nothing.
   FilePairPtr being_filled;
-  bool whole_pages = false;  // sealed, and .data cut to whole pages
-  bool named = false;        // its files' names are on disk for good
+  bool whole_pages = false;  // sealed, and .data has whole pages
+  bool named = false;        // its files' names are durable
   std::atomic<bool> removing = false;
-  bool compacting = false;          // must not go by itself: what moved may not be durable yet
-  bool refuses_compaction = false;  // what its index says is not known
-  // All of .data below this is filled, or nobody's.
+  bool compacting = false;          // must not be removed yet: moved objects may not be durable
+  bool refuses_compaction = false;  // its index could not be read as a whole
+  // All of .data below this is filled or unused.
   uint64_t filled_bytes() const { return filling.empty() ? data_bytes : filling.first(); }
 
-  // Could not be synced: nothing comes in any more, and it goes with its last writer.
+  // A sync failed: accepts nothing more, and is removed with its last writer.
   std::atomic<bool> failed = false;
-  // Its tail could not be written: nothing comes in any more, what is in the files stays.
+  // A write of the tail failed: accepts nothing more; bytes in the files stay.
   std::atomic<bool> cut_off = false;
-  // Whether all that came in stays, as far as is known.
+  // Returns true if everything accepted stays, as far as is known.
   bool is_sound() const { return !failed && !cut_off && !removing; }
 
   // Set when the files are gone.
   const std::shared_ptr<SharedResult<bool>> gone = SharedResult<bool>::make();
 
-  // One sync at a time; the next finds that there is nothing left to do.
+  // One sync at a time; the next finds nothing left to do.
   Semaphore settle_turn{1};
-  // Whoever writes the tail out holds it.
+  // Held while the tail is written.
   Semaphore write_turn{1};
-  uint64_t index_bytes = 0;  // of the file; under the turn
+  uint64_t index_bytes = 0;  // size of the index file; needs write_turn
   std::atomic<bool> write_queued = false;
-  std::atomic<bool> write_all = false;  // not only whole pieces: what is there came a while ago
-  // Batches written, and how many of them are on disk for good.
+  std::atomic<bool> write_all = false;  // not only whole pieces: the bytes have waited long enough
+  // Batches written, and how many of them are durable.
   std::atomic<uint64_t> writes = 0, synced_writes = 0;
-  std::atomic<uint64_t> synced_bytes = 0;  // of .data, on disk for good
+  std::atomic<uint64_t> synced_bytes = 0;  // durable bytes of .data
   std::atomic<bool> settling_queued = false;
 };
 

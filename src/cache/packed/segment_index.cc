@@ -7,7 +7,7 @@
 namespace leat {
 namespace {
 
-// Header and records are a multiple of it.
+// Header and records are a multiple of this.
 constexpr size_t kAlignment = 8;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SegmentIndex: the records of a segment's .index one after the other, past damaged ones. A record
-// has NUL bytes and a name has none, so nothing inside a damaged record passes for the next one.
+// SegmentIndex: iterates over the records of a segment's .index and skips damaged ones. A record
+// has NUL bytes and a name has none, so no part of a damaged record looks like the next one.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@ namespace leat {
 
 class SegmentIndex {
  public:
-  // `bytes`: the whole file, header included, which outlives this. `at`: where a record begins.
+  // `bytes`: the whole file with its header; must outlive this. `at`: start of a record.
   explicit SegmentIndex(std::span<const std::byte> bytes, size_t at = SegmentHeader::kBytes);
 
-  // The next record that is whole. Nothing where no other follows: what is left after at() is a
+  // Returns the next whole record. Returns nothing after the last one: the rest after at() is a
   // torn or damaged end.
   std::optional<SegmentRecord> next();
-  // Behind the last record that next() returned.
+  // Offset behind the last record that next() returned.
   size_t at() const { return at_; }
-  // What next() has skipped so far: damaged, with whole records behind it.
+  // Ranges that next() has skipped so far: damaged, with whole records behind them.
   const std::vector<ByteRange>& damaged() const { return damaged_; }
 
-  // A record that names no object, as long as `bytes`: it takes the place of damaged ones. At least
-  // 80 bytes, a multiple of 8; `sequence`: of the segment. The word about a drop of the FileId 0.
+  // Returns a record of `bytes` that names no object and replaces damaged ones: the tombstone of
+  // FileId 0. `bytes`: at least 80, a multiple of 8; `sequence`: of the segment.
   static std::string filler(uint32_t sequence, uint64_t bytes);
   static bool can_fill(uint64_t bytes);
 

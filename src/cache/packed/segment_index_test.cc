@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Indexes of segments that are damaged: the records around the damage stay, what only they named
-// goes, and a verification says so once.
+// Damaged indexes of segments: the records around the damage stay, objects named only by damaged
+// ones go, and one verification reports it.
 #include "cache/packed/segment_index.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(SegmentIndexTest, SkipsDamagedRecords) {
     EXPECT_EQ(keys_in(index), (std::vector<std::string>{"name/1", "name/3"})) << at;
     EXPECT_EQ(index.damaged(), (std::vector<ByteRange>{{one.size(), two.size()}})) << at;
     EXPECT_EQ(index.at(), bytes.size());
-    // Its place is filled, so that it is found no more.
+    // Its place is filled, so that it is not found again.
     ASSERT_TRUE(SegmentIndex::can_fill(two.size()));
     bytes.replace(one.size(), two.size(), SegmentIndex::filler(9, two.size()));
     SegmentIndex mended(span_of(bytes), 0);
@@ -62,7 +62,7 @@ TEST(SegmentIndexTest, ATornEndIsNoDamage) {
   }
 }
 
-// Where a name could hold a record, one that is damaged could name another object's bytes.
+// If a name could hold a record, a damaged record could name another object's bytes.
 TEST(SegmentIndexTest, NamesThatCouldHoldARecordAreNotKept) {
   EXPECT_TRUE(record_of(1).contains('\0'));
   TempDirectory directory;
@@ -179,7 +179,7 @@ TEST_F(DamagedIndex, ItsHeaderIsWrittenAnew) {
   expect_reported_once(kObjects);
 }
 
-// It names the pool, so that a start cannot do the same.
+// The header names the pool, so a start cannot repair it.
 TEST_F(DamagedIndex, OfItsHeaderAStartReportsOnce) {
   fill();
   close();

@@ -33,7 +33,7 @@ std::string SegmentRecord::encode(Kind kind, const FileRef& ref, uint64_t offset
   writer.reserve(length);
   writer.put(kRecordMark);
   writer.put(static_cast<uint32_t>(length));
-  writer.put<uint32_t>(0);  // the checksum, below
+  writer.put<uint32_t>(0);  // the checksum, set below
   writer.put(static_cast<uint8_t>(kind));
   writer.put(static_cast<uint8_t>(ref.version.kind));
   writer.put<uint16_t>(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SegmentRecord: one entry of a segment's .index: an object that was put into the segment, or the
-// word that an object was dropped. Records are only ever appended; damaged ones are replaced in
-// their place (SegmentIndex). Format: docs/formats/cache.md.
+// SegmentRecord: one entry of a segment's .index: an object stored in the segment, or the tombstone
+// of a dropped object. Records are only appended; damaged ones are replaced in place
+// (SegmentIndex). Format: docs/formats/cache.md.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@ struct SegmentRecord {
   enum class Kind : uint8_t { kObject = 1, kDropped = 2 };
 
   Kind kind = Kind::kObject;
-  FileRef ref;                 // of a dropped object the id and, as its size, its segment
-  uint64_t offset = 0;         // in the segment's .data, whole pages
+  FileRef ref;                 // tombstone: the id and, as its size, the object's segment
+  uint64_t offset = 0;         // in .data, whole pages
   std::vector<uint32_t> crcs;  // CRC-32C of each block
-  uint32_t origin = 0;         // of an object that was compacted: the segment whose turn is its own
+  uint32_t origin = 0;         // compacted object: the segment that sets its age
 
   std::string encode() const { return encode(kind, ref, offset, crcs, origin); }
   static std::string encode(Kind kind, const FileRef& ref, uint64_t offset,
                             std::span<const uint32_t> crcs, uint32_t origin = 0);
-  // The length of an object's record.
+  // Returns the length of an object's record.
   static uint64_t encoded_bytes(std::string_view key, std::string_view version, size_t crcs);
-  // Whether `bytes` begin with the mark of a record and a length that one can have.
+  // Returns true if `bytes` begin with a record's mark and a valid length.
   static bool begins(std::span<const std::byte> bytes);
-  // The record at the start of `bytes`; its length is added to `*at`.
+  // Decodes the record at the start of `bytes` and adds its length to `*at`.
   static std::optional<SegmentRecord> decode(std::span<const std::byte> bytes, size_t* at);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a segment's .index: a header and records that advance and stay within it.
+// Arbitrary bytes as a segment's .index: a header and records that advance and stay within it.
 #include "cache/packed/segment_record.h"
 
 #include "base/check.h"

@@ -11,7 +11,7 @@ namespace leat {
 
 SegmentTail::Place SegmentTail::add_place(uint64_t offset, uint64_t more) {
   std::lock_guard lock(mutex_);
-  // Where the one before ended is within the last piece, or at its end.
+  // The previous place ends within the last piece, or at its end.
   Piece* first = pieces_.empty() ? nullptr : pieces_.back().get();
   const bool in_last = first != nullptr && offset < first_ + pieces_.size() * kPieceBytes;
   for (uint64_t i = 0; i < more; ++i) {
@@ -40,7 +40,7 @@ void SegmentTail::fill(Place place, const Bytes& data) {
       used = 0;
     }
     std::memset(piece->memory.data() + at, 0, end - at);
-    if (left == 0) return;  // its `next` may just be set for another
+    if (left == 0) return;  // another thread may be setting `next`
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SegmentTail: what of a segment is not in its files yet: payload in pieces of memory, and the
-// records that belong to it. Places are given out by others; each is filled once, by one, and read
-// only after that. Thread-safe; its mutex is a leaf.
+// SegmentTail: the part of a segment that is not in its files yet: payload in pieces of memory, and
+// its records. PackedStore assigns the places. Each is filled once, by one writer, and read only
+// after that. Thread-safe; its mutex is a leaf.
 #pragma once
 
 #include <atomic>
@@ -27,21 +27,22 @@ class SegmentTail {
     Buffer memory{kPieceBytes};
     Piece* next = nullptr;
   };
-  // A place in memory that nobody else has; good until it is filled.
+  // A place in memory owned by one writer; valid until it is filled.
   struct Place {
     Piece* first = nullptr;
     uint64_t offset = 0;  // in the segment
   };
 
-  // Everything below this is in the file, or nowhere.
+  // Everything below this offset is in the file, or lost.
   uint64_t written() const { return written_.load(std::memory_order_acquire); }
-  // The next place, which begins where the one before ended. `more` pieces are added for it.
+  // Returns the next place, which begins at the end of the previous one. Adds `more` pieces for it.
   Place add_place(uint64_t offset, uint64_t more);
   // Fills a place, with zeros up to a whole page. Takes no lock.
   static void fill(Place place, const Bytes& data);
-  // False where it is in the file by now.
+  // Returns false if the bytes are in the file by now.
   bool copy_out(uint64_t offset, std::span<std::byte> into) const;
-  // A record is written with what lies below `end`, not before. In the order of their coming.
+  // Adds a record, which is written with the bytes below `end`, not before. Records keep their
+  // order.
   void add_record(uint64_t end, std::string_view record);
 
   struct Batch {
@@ -49,17 +50,17 @@ class SegmentTail {
     Bytes payload;
     std::string records;
   };
-  // Whether there is something to be written below `end`.
+  // Returns true if there is something to write below `end`.
   bool any_below(uint64_t end) const;
-  // The end of a place that is at most `most` beyond what is written, or of the first one; at most
-  // `end`, below which all places are filled.
+  // Returns the end of a place at most `most` beyond the written bytes, or of the first place; at
+  // most `end`. All places below `end` are filled.
   uint64_t end_near(uint64_t most, uint64_t end) const;
-  // What lies below `end`; all places there are filled. The payload stays here, too, until it is
-  // written.
+  // Returns the bytes below `end`; all places there are filled. The payload also stays in memory
+  // until wrote().
   Batch take(uint64_t end);
-  // The batch that ends there is in the files. Returns the pieces that went.
+  // The batch up to `end` is in the files. Returns the number of released pieces.
   uint64_t wrote(uint64_t end);
-  // Nothing more will be written. Returns the pieces that went.
+  // Nothing more will be written. Returns the number of released pieces.
   uint64_t abandon();
 
  private:
@@ -74,7 +75,7 @@ class SegmentTail {
 
   std::atomic<uint64_t> written_ = 0;
   mutable AdaptiveMutex mutex_;
-  uint64_t first_ = 0;  // offset of the first piece; a whole number of pieces
+  uint64_t first_ = 0;  // offset of the first piece; a multiple of kPieceBytes
   std::deque<PiecePtr> pieces_;
   std::deque<Record> records_;
   std::string record_bytes_;

@@ -63,7 +63,7 @@ TEST(SegmentTail, RecordsGoWithWhatTheyStandFor) {
   tail.add_record(2 * 4096, "second");
   EXPECT_EQ(tail.take(2 * 4096).records, "firstsecond");
   EXPECT_EQ(tail.wrote(2 * 4096), 0u) << "its piece is not full";
-  tail.add_record(2 * 4096, "word");  // came while the batch was being written
+  tail.add_record(2 * 4096, "word");  // added while the batch was being written
   EXPECT_TRUE(tail.any_below(2 * 4096));
   SegmentTail::Batch rest = tail.take(3 * 4096);
   EXPECT_EQ(rest.records, "thirdword");
@@ -98,7 +98,7 @@ TEST(SegmentTail, SmallObjectsAreReadBeforeAndWhileTheyAreWritten) {
   }
 }
 
-// Objects that lie across the ends of pieces, read while the pieces before are written.
+// Objects across the ends of pieces, read while the earlier pieces are written.
 TEST(SegmentTail, AnObjectInSeveralPiecesIsReadWholeAtAnyTime) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
@@ -118,7 +118,7 @@ TEST(SegmentTail, AnObjectInSeveralPiecesIsReadWholeAtAnyTime) {
   EXPECT_EQ(store->stats().corrupt_blocks, 0u);
 }
 
-// The disk fails while others are filling their places.
+// The disk fails while other writers fill their places.
 TEST(SegmentTail, WritersOutliveADiskThatFailsBesideThem) {
   TempDirectory directory;
   Executor executor({.threads = 1});
@@ -151,7 +151,7 @@ TEST(SegmentTail, WritersOutliveADiskThatFailsBesideThem) {
   EXPECT_TRUE(store.holds(after));
 }
 
-// More segments than there are pieces, none of them a whole number of pieces long.
+// More segments than pieces, none of them a whole number of pieces long.
 TEST(SegmentTail, ASealedSegmentGivesItsLastPieceBack) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
@@ -164,7 +164,7 @@ TEST(SegmentTail, ASealedSegmentGivesItsLastPieceBack) {
   EXPECT_GT(store->stats().evicted_bytes, 20 * kMiB);
 }
 
-// A second place would count in the stead of the first, which may be there for good already.
+// A second place would replace the first, which may be durable already.
 TEST(SegmentTail, WhatSeveralBringAtOnceIsWrittenOnce) {
   TempDirectory directory;
   TestStore store(TestStore::options(directory.path()));
@@ -196,14 +196,14 @@ TEST(SegmentTail, WhatSeveralBringAtOnceIsWrittenOnce) {
   }
 }
 
-// Nobody flushes and nothing more comes.
+// No flush and no further write.
 TEST(SegmentTail, WhatCameIsInTheFilesSoon) {
   TempDirectory directory;
   Executor executor({.threads = 1});
   auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
   std::latch looked(1);
   TestStore store(TestStore::options(directory.path()), disk);
-  // Its segment is there, so that the next write of the disk is that of what comes now.
+  // Its segment exists, so the next disk write is that of the new object.
   ASSERT_TRUE(store.write_whole(object("first", 5000)));
   ASSERT_TRUE(store.flush());
   auto segment = files_ending(directory.path() + "/segments", ".data").at(0);
@@ -225,7 +225,7 @@ TEST(SegmentTail, WhatCameIsInTheFilesSoon) {
   EXPECT_TRUE(later.holds(small));
 }
 
-// What the disk took before it was full stays.
+// Bytes that the disk accepted before it was full stay.
 TEST(SegmentTail, ADiskThatFailsLaterCostsWhatItDidNotTake) {
   TempDirectory directory;
   Executor executor({.threads = 1});
@@ -237,7 +237,7 @@ TEST(SegmentTail, ADiskThatFailsLaterCostsWhatItDidNotTake) {
   FileRefPtr after;
   uint64_t used = 0;
   Result<> flushed;
-  // What was written out, or lost, a second after it came is no matter of the flush: then another.
+  // A write or a loss one second after arrival does not concern the flush: then try another object.
   for (int i = 0; i < 20 && flushed; ++i) {
     used = store->stats().used_bytes;
     after = object(fmt::format("after/{}", i), 7000);

@@ -6,13 +6,13 @@
 namespace leat {
 namespace {
 
-constexpr int kTries = 16;  // for a place
+constexpr int kTries = 16;  // attempts to find a free slot
 
 }  // namespace
 
 CallTimes::Place CallTimes::began(Clock::time_point now) {
   const Clock::rep since = now.time_since_epoch().count();
-  // Before it counts, or a look in between would find that nothing has ended for long.
+  // Set before the count, or a check in between would see a long silence.
   if (under_way_.load() == 0) last_ended_.store(since);
   under_way_.fetch_add(1);
   for (int i = 0; i < kTries; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallTimes: since when the calls to a disk are under way, so that one that does not come back is
-// seen, alone or among others that do. Thread-safe, without a lock.
+// CallTimes: start times of the disk calls in flight, so that a hanging call is detected alone or
+// among others. Thread-safe, without a lock.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ namespace leat {
 
 class CallTimes {
  public:
-  // Where the start of a call is kept; kNone where all places near are taken. It counts then, but
-  // not for oldest().
+  // Slot for the start of a call; kNone if no free slot was found. Such a call counts, but not for
+  // oldest().
   using Place = size_t;
   static constexpr Place kPlaces = 256, kNone = kPlaces;
 
@@ -25,14 +25,15 @@ class CallTimes {
   void ended(Place place, Clock::time_point now);
 
   bool any() const { return under_way_.load() > 0; }
-  // For how long some were under way and none of them has ended; zero where none is.
+  // Returns how long calls have been in flight without any of them ending; zero if none is in
+  // flight.
   Clock::duration silence(Clock::time_point now) const;
-  // For how long the oldest is under way.
+  // Returns the age of the oldest call in flight.
   Clock::duration oldest(Clock::time_point now) const;
 
  private:
   std::atomic<int64_t> under_way_ = 0;
-  std::atomic<Clock::rep> last_ended_;  // or began, where nothing was under way
+  std::atomic<Clock::rep> last_ended_;  // or the start of the first call, if none was in flight
   std::atomic<size_t> next_ = 0;
   std::array<std::atomic<Clock::rep>, kPlaces> began_ = {};  // 0: free
 };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kFailuresUnstable = 3, kFailuresDown = 100;
 constexpr unsigned kGoodProbes = 3;
-// A disk that went and came back so often stays down until the next start.
+// A disk that went down and recovered this often stays down until the next start.
 constexpr unsigned kRecoveriesMax = 8;
 
 HealthTimes sane(HealthTimes times) {
@@ -30,7 +30,7 @@ HealthTimes sane(HealthTimes times) {
 }  // namespace
 
 bool blames_disk(const Status& failure) {
-  // EIO and its like have no code of their own.
+  // EIO and similar errors have no code of their own.
   return failure.code() == StatusCode::kInternal || failure.code() == StatusCode::kReadOnly;
 }
 

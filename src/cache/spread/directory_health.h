@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// DirectoryHealth: what the calls to a cache directory's disk say about it, and what follows.
+// DirectoryHealth: the state of a cache directory's disk, derived from its calls.
 //
 //   normal ──3 failed calls in a minute──► unstable ──a probe fails, 100 failed calls──► down
 //     ▲◄──3 probes in a row, no failure──────┘                                            │
-//     └──────────────a probe, and the directory could be opened anew──────────────────────┘
-//   from any: down where calls are under way and none has ended for 10 seconds, or one of them
-//   has not for a minute
+//     └───────────────a probe succeeds, and the directory was reopened────────────────────┘
+//   from any state: down if no call in flight ends for 10 seconds, or one call takes a minute
 //
-// What is unstable is read and takes nothing new in; what is down is not asked. Thread-safe.
+// An unstable directory is read and accepts nothing new; a down one gets no requests. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -22,16 +21,16 @@
 
 namespace leat {
 
-// Shorter times than a disk can be asked in are made so long (1 s and 1 ms).
+// Values below the minimum for a disk are raised to it (1 s and 1 ms).
 struct HealthTimes {
-  Clock::duration window = std::chrono::minutes(1);  // in which failed calls are counted
+  Clock::duration window = std::chrono::minutes(1);  // period in which failed calls are counted
   Clock::duration hung_after = std::chrono::seconds(10);
-  // Of a call while others end: a sync of much may take longer than any pause between calls.
+  // Limit for one call while others end: a large sync may take longer than any pause between calls.
   Clock::duration one_hung_after = std::chrono::minutes(1);
-  // For the calls of a disk that was given up to come back, before the directory is opened anew.
+  // Wait for the last calls of a given-up disk before the directory is reopened.
   Clock::duration last_calls_max = std::chrono::seconds(10);
   Clock::duration probe_unstable = std::chrono::seconds(5);
-  // Each probe that fails doubles the time to the next.
+  // Each failed probe doubles the time to the next.
   Clock::duration probe_down_min = std::chrono::seconds(10);
   Clock::duration probe_down_max = std::chrono::minutes(10);
 };
@@ -46,27 +45,27 @@ class DirectoryHealth {
   const HealthTimes& times() const { return times_; }
 
   void call_failed(Clock::time_point now, const Status& failure);
-  // Whether calls are under way that do not come back.
+  // Returns true if calls in flight do not return.
   bool hangs(const CallTimes& calls, Clock::time_point now) const;
-  // They were given up. Down, whatever it was.
+  // The hanging calls were given up: down, whatever the state was.
   void given_up(Clock::time_point now);
 
-  // To be called about once a second: whether it is time for a probe. The caller then makes one and
-  // says how it went; until then none is wanted.
+  // Call about once a second: returns true if a probe is due. The caller then makes one and reports
+  // it with probed(); until then no other is due.
   bool probe_is_due(Clock::time_point now);
-  // Of the probe that was due last; one of before a disk was given up says nothing of the next.
+  // Number of the last due probe. A probe sent before a give-up must not count for the next one.
   uint64_t probe_number() const { return probe_number_; }
   void probed(Clock::time_point now, const Result<>& outcome);
-  // Whether it was down, works again, and has to be opened anew. That ends with opened() or
-  // not_opened(); until then nothing more is wanted.
+  // Returns true if the disk was down, works again, and the directory must be reopened. The caller
+  // then reports with opened() or not_opened(); until then nothing else is due.
   bool opening_is_due();
-  // Whether it was anything but normal since it was opened.
+  // Returns true if it was ever not normal since it was opened.
   bool was_unwell() const { return was_unwell_; }
   void opened();
   void not_opened(Clock::time_point now, const Status& why);
 
  private:
-  void change(DirectoryState to, std::string why, Clock::time_point now);  // under the mutex
+  void change(DirectoryState to, std::string why, Clock::time_point now);  // needs the mutex
 
   const HealthTimes times_;
   std::atomic<DirectoryState> state_ = DirectoryState::kNormal;
@@ -79,13 +78,13 @@ class DirectoryHealth {
   Clock::time_point next_probe_;
   Clock::duration probe_every_{};
   unsigned good_probes_ = 0;  // in a row
-  unsigned recoveries_ = 0;   // from down, ever
+  unsigned recoveries_ = 0;   // from down, since start
   bool probing_ = false;      // or opening
   bool opening_due_ = false, opening_ = false;
   std::atomic<uint64_t> probe_number_ = 0;
 };
 
-// Whether a failed call says something of the disk, and not of what was asked of it.
+// Returns true if a failed call indicates a disk fault, not an invalid request.
 bool blames_disk(const Status& failure);
 
 }  // namespace leat

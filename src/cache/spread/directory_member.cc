@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever waits for the disk runs as a task of its own that owns what it needs, and who asked
-// waits for its answer or for the opening to be given up. Nothing here waits for the disk itself.
+// Each operation that waits for the disk runs as its own task, which owns all that it uses. The
+// caller waits for its result, or for the opening to be given up. Nothing here waits for the disk
+// itself.
 #include "cache/spread/directory_member.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 constexpr auto kLastCallsPause = std::chrono::milliseconds(5);
 constexpr size_t kDroppedMax = 65'536;
 
-// A listener whose owner may be gone before the last step.
+// Forwards to a listener until the owner of the listener detaches it.
 class LooseListener {
  public:
   explicit LooseListener(HostCache::StepListener listener) : listener_(std::move(listener)) {}
@@ -94,8 +95,8 @@ Task<> DirectoryMember::answer([[maybe_unused]] Asked asked, Task<Result<T>> wor
   outcome->set(std::move(value));
 }
 
-// Begins at once, on this thread, so that what need not wait costs no hop. A caller's context ends
-// it from inside: what was started is seen through, but where the disk hangs.
+// Starts at once on this thread, so an operation that need not wait costs no hop. A cancelled
+// context ends it from inside. A started operation is completed, unless the disk hangs.
 template <class T>
 Task<Result<T>> DirectoryMember::patiently(Asked asked, Task<Result<T>> work) {
   auto outcome = SharedResult<T>::make();
@@ -131,7 +132,7 @@ Task<Result<Bytes>> DirectoryMember::read(Context context, FileRefPtr ref, ByteR
   return ask<Bytes>(std::move(work));
 }
 
-// What only goes to memory needs no task of its own.
+// A write that only goes to memory needs no task of its own.
 Task<Result<>> DirectoryMember::write(Context context, FileRefPtr ref, uint64_t offset,
                                       Bytes data) {
   if (DirectoryStore* open = store()) {
@@ -196,7 +197,7 @@ std::optional<StoredRange> DirectoryMember::stored(const FileRef& ref, ByteRange
 
 uint64_t DirectoryMember::drop(const FileId& id) {
   {
-    // What is dropped from a disk that fails or hangs may be back when it is opened anew.
+    // A drop on a failing or hanging disk may be lost when the directory is reopened.
     std::lock_guard lock(mutex_);
     const Opening* now = now_.load();
     const bool sound =
@@ -230,7 +231,7 @@ Task<Result<>> DirectoryMember::open(Context context) {
   co_return Error(store.error());
 }
 
-// It is open, unless it was given up at the same moment.
+// The directory is open, unless it was given up at the same moment.
 Result<> DirectoryMember::take(const OpeningPtr& at, std::shared_ptr<DirectoryStore> store) {
   std::vector<FileId> dropped;
   {
@@ -267,8 +268,8 @@ Task<> DirectoryMember::close() {
   }
 }
 
-// What was in memory may not be what is on the disk any more, and its descriptors may be those of a
-// disk that is gone. What is asked of the earlier one comes to its end before another is opened.
+// The state in memory may differ from the disk, and its descriptors may belong to a disk that is
+// gone. Operations of the earlier opening end before another one is opened.
 Task<> DirectoryMember::reopen() {
   OpeningPtr before = current();
   if (before != nullptr) {
@@ -288,7 +289,7 @@ Task<> DirectoryMember::reopen() {
   co_await last_calls();
   Result<> opened = co_await open(Context::background());
   std::lock_guard lock(mutex_);
-  if (opened && gave_up_) opened = does_not_answer();  // just now
+  if (opened && gave_up_) opened = does_not_answer();  // at this moment
   if (opened) {
     health_->opened();
   } else {
@@ -304,8 +305,8 @@ Task<Result<>> DirectoryMember::leave(OpeningPtr before) {
   co_return Result<>();
 }
 
-// Those that hung come back when the disk does, mostly; one that never does finds the fence, and
-// what it was about itself is written, unlinked or opened where somebody else has been since.
+// Hanging calls mostly return when the disk does. A call that never returns finds the fence, but
+// its own write, unlink or open may take effect later, in the reopened directory.
 Task<> DirectoryMember::last_calls() {
   std::vector<std::weak_ptr<WatchedDisk>> disks;
   {
@@ -361,11 +362,11 @@ void DirectoryMember::give_up(const OpeningPtr& at) {
     next_ = new_opening(plain_);
     health_->given_up(Clock::now());
   }
-  // In this order: who is woken finds it closed, and does not reach the disk any more.
+  // Order matters: a woken caller finds the store closed, and does not reach the disk any more.
   if (at->store != nullptr) at->store->refuse();
   at->disk->fence_off();
   at->disk->threads().give_up();
-  at->lock->let_go();  // of one that is being opened, too
+  at->lock->let_go();  // also if it is being opened
   if (at->store != nullptr) at->store->give_up();
   at->given_up.request_stop();
 }
@@ -380,7 +381,7 @@ void DirectoryMember::tell() {
   }
 }
 
-// Of nothing that goes with the cache: it may hang for as long as the disk does.
+// Uses no object that ends with the cache: a probe may hang as long as the disk does.
 Task<> DirectoryMember::probe(std::shared_ptr<DirectoryHealth> health, uint64_t number,
                               std::shared_ptr<WatchedDisk> disk, std::string directory) {
   Result<> outcome = co_await disk->threads().run(

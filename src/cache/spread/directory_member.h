@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DirectoryMember: one of a host's cache directories, as it is open now or will be again. Whoever
-// asks something of it waits for its disk only until that is found to hang (DirectoryHealth); then
-// the directory is given up as it is open: all who wait are answered, its disk is fenced off, and
-// what hangs is left behind with the store that it belongs to. Thread-safe.
+// DirectoryMember: one cache directory of a host, open or to be reopened. A caller waits for its
+// disk only until DirectoryHealth finds that it hangs. Then the opening is given up: all waiters
+// get an answer, its disk is fenced off, and hanging calls keep their store. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -27,53 +26,55 @@ namespace leat {
 
 class DirectoryMember {
  public:
-  // `make_disk` gives it a disk, and another one whenever that hangs. `executor` must outlive it.
+  // `make_disk` makes the first disk, and another one after each hang. `executor` must outlive
+  // this.
   DirectoryMember(PageStoreOptions options, HostCache::DiskMaker make_disk, Executor& executor,
                   HealthTimes times);
   ~DirectoryMember();
 
   const PageStoreOptions& options() const { return options_; }
   const DirectoryHealth& health() const { return *health_; }
-  // As it is open, also where its disk fails; null where it is not open. Stays as long as this.
+  // Returns the open store, also while its disk fails; null if it is not open. Valid as long as
+  // this object.
   DirectoryStore* store() const {
     const Opening* now = now_.load();
     return now == nullptr ? nullptr : now->store.get();
   }
-  // The same, null where it is down.
+  // Same, but null if the directory is down.
   DirectoryStore* usable() const {
     return health_->state() == DirectoryState::kDown ? nullptr : store();
   }
 
-  // The operations of PageStore and HostCache that wait. kUnavailable where it is not open, or was
-  // given up meanwhile; what was asked for may still happen, or not.
+  // The operations of PageStore and HostCache that wait. Return kUnavailable if the directory is
+  // not open or was given up meanwhile; then the operation may still happen, or not.
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range);
   Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data);
   Task<Result<>> flush(Context context);
   Task<Result<ObjectPage>> objects(std::string after, size_t limit);
   Task<Result<>> verify(Context context, HostCache::StepListener listener);
   Task<Result<uint64_t>> evict(std::optional<PoolId> pool, uint64_t bytes);
-  // Null also where the disk is just taking long: it opens a file on the caller's thread.
+  // Returns null also while the disk is slow: it opens a file on the caller's thread.
   std::shared_ptr<BackingFile> backing(const FileRef& ref);
   std::shared_ptr<BackingFile> hold(const FileRef& ref);
-  // The same of a disk that is just taking long.
+  // Returns nothing while the disk is slow, for the same reason.
   std::optional<StoredRange> stored(const FileRef& ref, ByteRange range);
-  // Does not wait. Where it is not open, or fails or hangs, what was dropped is remembered (65,536
-  // objects) until it is open again.
+  // Does not wait. If the directory is not open, or its disk fails or hangs, the drop is repeated
+  // after the next opening (up to 65,536 objects).
   uint64_t drop(const FileId& id);
 
-  // Once, before the others. Where it fails, not_opened() makes it one that is opened later.
+  // Call once, before the others. After a failure, not_opened() schedules a later opening.
   Task<Result<>> open(Context context);
   void not_opened(const Status& why) { health_->not_opened(Clock::now(), why); }
-  // In order where the disk answers.
+  // A clean stop if the disk responds.
   Task<> close();
-  // Where it was down and a probe has succeeded: closes what is open, and opens it anew.
+  // After a down directory's probe succeeded: closes the open store and opens it again.
   Task<> reopen();
 
-  // To be called about once a second, by one at a time: gives up what hangs as of `now`, which may
-  // lie ahead, sends a probe where one is due, says into the log how it is. True where reopen() has
-  // to be called.
+  // Call about once a second, from one thread at a time. Gives up an opening that hangs as of
+  // `now`, which may lie ahead; sends a due probe; logs a change of state. Returns true if reopen()
+  // must be called.
   bool look(Clock::time_point now);
-  // Only gives up what hangs from here on.
+  // From now on, only gives up hanging openings.
   void wind_down() { winding_down_ = true; }
 
  private:
@@ -82,7 +83,7 @@ class DirectoryMember {
 
     const std::shared_ptr<WatchedDisk> disk;
     const std::shared_ptr<DirectoryLock> lock = std::make_shared<DirectoryLock>();
-    std::shared_ptr<DirectoryStore> store;  // set before others see it
+    std::shared_ptr<DirectoryStore> store;  // set before other threads see it
     std::stop_source given_up;
     Activity operations;
   };
@@ -101,7 +102,7 @@ class DirectoryMember {
   Error does_not_answer() const;
 
   OpeningPtr current() const;
-  OpeningPtr active() const;  // whose calls are waited for
+  OpeningPtr active() const;  // the opening that operations wait for
   OpeningPtr new_opening(const std::shared_ptr<Disk>& plain) const;
   Result<> take(const OpeningPtr& at, std::shared_ptr<DirectoryStore> store);
   Task<Result<>> leave(OpeningPtr before);
@@ -120,17 +121,17 @@ class DirectoryMember {
   std::atomic<bool> winding_down_ = false;
   mutable std::mutex mutex_;  // before that of health_
   std::shared_ptr<Disk> plain_;
-  OpeningPtr next_;  // being opened, or what will be
+  OpeningPtr next_;  // being opened, or the next to be opened
   bool opening_ = false;
-  OpeningPtr leaving_;    // being closed before it is opened anew
-  bool gave_up_ = false;  // and was not opened since
+  OpeningPtr leaving_;    // being closed before the reopening
+  bool gave_up_ = false;  // and not opened since
   std::vector<std::weak_ptr<WatchedDisk>> given_up_;
-  std::vector<FileId> dropped_;  // while it was not open, or not sound
-  // All that were open: whoever uses an earlier one at the moment does so to the end. As many as
-  // DirectoryHealth lets it recover, and one.
+  std::vector<FileId> dropped_;  // while it was not open or not healthy
+  // All openings: a caller of an earlier one keeps using it to the end. Bounded by the recoveries
+  // that DirectoryHealth allows, plus one.
   std::vector<OpeningPtr> openings_;
 
-  DirectoryState told_ = DirectoryState::kNormal;  // of look() alone
+  DirectoryState told_ = DirectoryState::kNormal;  // used by look() only
   const Gauge state_gauge_;
 };
 

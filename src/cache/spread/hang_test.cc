@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache disk that hangs holds nobody else up: not the other directories, not a start, not the
-// end.
+// A hanging cache disk delays nothing else: not the other directories, not a start, not the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Nothing hangs by the clock, however slow the machine: the tests look ahead.
+// Nothing hangs by the clock, however slow the machine: the tests pass a later `now`.
 constexpr HealthTimes kTimes = {.hung_after = std::chrono::minutes(5),
                                 .one_hung_after = std::chrono::minutes(5),
                                 .last_calls_max = std::chrono::minutes(5),
@@ -26,7 +25,7 @@ constexpr HealthTimes kTimes = {.hung_after = std::chrono::minutes(5),
                                 .probe_down_max = std::chrono::milliseconds(100)};
 constexpr auto kAhead = std::chrono::minutes(6);
 
-// Threads of disks, of this process.
+// Returns the number of disk threads in this process.
 int disk_threads() {
   int count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -44,7 +43,8 @@ class HangTest : public testing::Test {
     hang_->let_go();
   }
 
-  // A store over `directories`, of which the first can hang; another disk is only made for that.
+  // Starts a store over `directories`, of which the first can hang; other disks are made only after
+  // a hang.
   std::future<Result<>> starting(std::vector<std::string> directories, HealthTimes times = kTimes) {
     executor_.emplace(ExecutorOptions{.threads = 2});
     std::vector<PageStoreOptions> options;
@@ -63,7 +63,7 @@ class HangTest : public testing::Test {
     Result<> started = starting(std::move(directories), times).get();
     ASSERT_TRUE(started) << started.error().to_string();
   }
-  // The store closes, and its executor ends, with what hangs.
+  // The store closes, and its executor ends, while calls hang.
   void end() {
     std::future<void> closed = later(store_->close());
     while (closed.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
@@ -98,7 +98,7 @@ class HangTest : public testing::Test {
     return false;
   }
   uint64_t files(size_t directory) { return store_->directories()[directory].stats.files; }
-  // Files of 256 KiB that went to that directory.
+  // Writes files of 256 KiB that go to that directory.
   std::vector<FileRefPtr> write_files(size_t directory, size_t count, const std::string& prefix) {
     std::vector<FileRefPtr> refs;
     for (int i = 0; refs.size() < count; ++i) {
@@ -109,7 +109,7 @@ class HangTest : public testing::Test {
     }
     return refs;
   }
-  // After let_go(): the threads of disks that were given up have come back and ended.
+  // After let_go(): waits until the threads of given-up disks have returned and ended.
   static void wait_for_threads_to_end() {
     while (disk_threads() > 0) std::this_thread::yield();
   }
@@ -135,14 +135,14 @@ TEST_F(HangTest, TheOtherDirectoriesReadAndWriteMeanwhile) {
     EXPECT_TRUE(writing(ref).get());
     EXPECT_TRUE(holds(ref));
   }
-  EXPECT_EQ(state(0), DirectoryState::kNormal);  // by the clock it is not that long
+  EXPECT_EQ(state(0), DirectoryState::kNormal);  // too short by the clock
   for (auto& read : reads) {
     EXPECT_EQ(read.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   }
   look_ahead();
   EXPECT_EQ(state(0), DirectoryState::kDown);
   for (auto& read : reads) EXPECT_EQ(read.get().error().code(), StatusCode::kNotFound);
-  // What it had comes in anew, elsewhere.
+  // Its objects are cached again, elsewhere.
   for (const FileRefPtr& ref : of_a) {
     EXPECT_TRUE(writing(ref).get());
     EXPECT_TRUE(holds(ref));
@@ -155,7 +155,7 @@ TEST_F(HangTest, AWriteIsRefusedAndTheNextGoesElsewhere) {
   ASSERT_GT(store_->drop(of_a[0]->id), 0u);
   flush();
   const uint64_t of_b = files(1);
-  // The making of its file, which is no other's call.
+  // Matches the creation of its file and no other call.
   hang_->begin([](Hang::Call call, const std::string& path) {
     return call == Hang::Call::kMetadata && path.ends_with(".data");
   });
@@ -192,7 +192,7 @@ TEST_F(HangTest, WhatAnOperatorAskedForIsAnsweredAndTheListenerLetGo) {
   start({a_.path(), b_.path()});
   write_files(0, 2, "a");
   flush();
-  // Of these calls nobody else makes any: a flush's, which a comparison begins with, and those of
+  // No other operation makes these calls: a flush's, with which a verification begins, and those of
   // a listing and an eviction.
   hang_->begin([](Hang::Call call, const std::string& path) {
     return (call == Hang::Call::kSync && path.ends_with("/segments")) || path.ends_with(".meta");
@@ -258,13 +258,13 @@ TEST_F(HangTest, WhenTheDiskComesBackItIsOpenedAnewWithWhatItHad) {
     if (round == 1) EXPECT_EQ(store_->drop(dropped->id), 0u);
     hang_->let_go();
     ASSERT_TRUE(comes_to(0, DirectoryState::kNormal)) << store_->directories()[0].why;
-    EXPECT_EQ(store_->backing(*of_a[0]), nullptr);  // verified anew
+    EXPECT_EQ(store_->backing(*of_a[0]), nullptr);  // not verified since the reopening
     for (size_t i = 0; i + 1 < of_a.size(); ++i) EXPECT_TRUE(holds(of_a[i])) << i;
     EXPECT_EQ(holds(dropped), round == 0);
   }
 }
 
-// It is of the time before, and changes nothing.
+// It belongs to the previous opening and changes nothing.
 TEST_F(HangTest, ACallThatNeverComesBackDoesNotKeepTheDirectoryDown) {
   HealthTimes times = kTimes;
   times.last_calls_max = std::chrono::milliseconds(50);
@@ -282,7 +282,7 @@ TEST_F(HangTest, ACallThatNeverComesBackDoesNotKeepTheDirectoryDown) {
   EXPECT_EQ(hang_->hanging(), 1);
 }
 
-// The one that hangs has locked the directory, and never comes back to unlock it.
+// The hanging opening has locked the directory, and never returns to unlock it.
 TEST_F(HangTest, AnOpeningThatNeverComesBackDoesNotKeepTheDirectoryLocked) {
   for (const char* at : {"/superblock", "/superblock.new", "/segments"}) {
     TempDirectory a, b;
@@ -320,8 +320,8 @@ TEST_F(HangTest, ACloseEndsWithoutItAndTheNextStartHasAll) {
   for (const FileRefPtr& ref : of_b) EXPECT_TRUE(holds(ref));
 }
 
-// Reads, writes, a flush, small objects on their way: all of them are answered after everything
-// that they were for is gone.
+// Reads, writes, a flush, small objects in a tail: all complete after the objects they used are
+// gone.
 TEST_F(HangTest, LateAnswersTouchNothing) {
   start({a_.path(), b_.path()});
   const auto of_a = write_files(0, 12, "a");
@@ -344,12 +344,12 @@ TEST_F(HangTest, LateAnswersTouchNothing) {
   wait_for_threads_to_end();
 }
 
-// A start that was given up reads on, and has a file that is to be called complete.
+// A start that was given up continues to read, and has a file to mark complete.
 TEST_F(HangTest, ALateStartSpawnsNothing) {
   start({a_.path(), b_.path()});
   hang_->begin([](Hang::Call call, const std::string&) { return call == Hang::Call::kSync; });
   write_files(0, 1, "a");
-  hang_->wait_for(1);  // all of it is there, and nobody has called it complete
+  hang_->wait_for(1);  // all of it is there, and not marked complete
   end();
   hang_->let_go();
   wait_for_threads_to_end();
@@ -364,7 +364,7 @@ TEST_F(HangTest, ALateStartSpawnsNothing) {
   wait_for_threads_to_end();
 }
 
-// A comparison finds the last object of its segment wrong.
+// A verification finds the last object of its segment wrong.
 TEST_F(HangTest, ALateComparisonSpawnsNothing) {
   start({a_.path()});
   ASSERT_TRUE(writing(object("small", 5000)).get());

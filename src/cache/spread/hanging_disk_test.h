@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk whose calls do not come back until they are let go.
+// A disk with calls that hang until they are released.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace leat {
 
-// What hangs, of all disks that share it. Thread-safe.
+// Hang: decides which calls hang, for all disks that share it. Thread-safe.
 class Hang {
  public:
   enum class Call { kRead, kWrite, kSync, kMetadata };
@@ -22,7 +22,7 @@ class Hang {
 
   static bool everything(Call, const std::string&) { return true; }
 
-  // From now on, the first `calls_max` of them.
+  // From now on, the first `calls_max` matching calls hang.
   void begin(Which which, int calls_max = 1'000'000) {
     std::lock_guard lock(mutex_);
     which_ = std::move(which);
@@ -130,7 +130,7 @@ class HangingDisk : public Disk {
   }
 
  private:
-  // Takes a thread of the disk's, and none of the executor's.
+  // Blocks a disk thread, and no thread of the executor.
   Task<Result<>> wait(Hang::Call call) {
     if (!hang_->would_hang(call)) co_return Result<>();
     co_return co_await threads().run([hang = hang_, call]() -> Result<> {

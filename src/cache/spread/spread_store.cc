@@ -16,19 +16,19 @@ namespace {
 constexpr Clock::duration kLookEvery = std::chrono::seconds(1);
 constexpr Clock::duration kLookAtMost = std::chrono::milliseconds(1);
 
-// After a longer one of the whole process nothing is said of disks until the next look.
+// After a longer pause of the whole process, no disk is judged until the next check.
 constexpr auto kOwnPauseMax = std::chrono::seconds(3);
 
-// Weighted rendezvous: each directory draws a number for each object, the smallest has it. With
-// exponentially distributed numbers of rate w the chance is w over the sum of all (Schindelhauer
-// and Schomaker, "Weighted distributed hash tables", 2005).
+// Weighted rendezvous hashing: each directory draws a number for each object, and the smallest
+// wins. With exponentially distributed numbers of rate w the chance is w over the sum of all.
+// Source: Schindelhauer and Schomaker, "Weighted distributed hash tables", 2005.
 double draw(const FileId& id, const DirectoryStore& store) {
   const uint64_t bits = hash_mix(id.hash64() ^ store.uuid().hash64());
   const double uniform = (static_cast<double>(bits >> 11) + 0.5) * 0x1.0p-53;
   return -std::log(uniform) / static_cast<double>(store.options().capacity_bytes);
 }
 
-// Whether it is the operator who has to do something, and not the disk.
+// Returns true if the operator must act, since the disk is not the cause.
 bool used_wrongly(const Status& failure) {
   switch (failure.code()) {
     case StatusCode::kBusy:
@@ -89,7 +89,7 @@ SpreadStore::SpreadStore(std::vector<PageStoreOptions> directories, Executor& ex
   }
 }
 
-// All at the same time: one that hangs is given up while the others are opened.
+// Opens all at the same time: one that hangs is given up while the others are opened.
 Task<Result<>> SpreadStore::start(Context context) {
   watching_->spawn(executor_, watch());
   std::vector<std::shared_ptr<SharedResult<bool>>> outcomes;
@@ -127,7 +127,7 @@ Task<> SpreadStore::open(Context context, DirectoryMember& member,
   outcome->set(Error(opened.error()));
 }
 
-// They are watched until all are closed.
+// The monitor runs until all are closed.
 Task<> SpreadStore::close() {
   {
     std::lock_guard nobody_looks(looking_mutex_);
@@ -150,7 +150,7 @@ SpreadStore::Order SpreadStore::in_order(const FileId& id) const {
   for (const MemberPtr& member : members_) {
     const DirectoryStore* store = member->usable();
     if (store == nullptr) continue;
-    // There are few: each is put where it belongs among those before.
+    // Insertion sort: there are few members.
     const double number = draw(id, *store);
     size_t at = order.count++;
     for (; at > 0 && drawn[at - 1] > number; --at) {
@@ -198,7 +198,8 @@ std::optional<Bytes> SpreadStore::try_read(const FileRef& ref, ByteRange range) 
   return store != nullptr ? store->try_read(ref, range) : std::nullopt;
 }
 
-// From the next one that has it where one is given up meanwhile; that one is not asked again.
+// If a member is given up meanwhile, reads from the next one that has the object; the first is not
+// tried again.
 Task<Result<Bytes>> SpreadStore::read(Context context, FileRefPtr ref, ByteRange range) {
   if (range.clamp(ref->size).empty()) co_return Bytes();
   for (size_t tries = 0; tries < members_.size(); ++tries) {
@@ -221,7 +222,7 @@ void SpreadStore::will_read(std::vector<FileRefPtr> refs, AheadListener told) {
     if (DirectoryStore* store = holding(ref->id)) by_store[store].push_back(std::move(ref));
   }
   if (by_store.empty()) return;
-  // The last one to answer tells the sum.
+  // The last store to respond reports the sum.
   struct Sum {
     std::atomic<uint64_t> cold = 0;
     std::atomic<size_t> left;
@@ -273,7 +274,7 @@ std::optional<StoredRange> SpreadStore::stored(const FileRef& ref, ByteRange ran
   return member != nullptr ? member->stored(ref, range) : std::nullopt;
 }
 
-// The border is the same in all of them.
+// All directories have the same packed_bytes_max.
 bool SpreadStore::packed(const FileRef& ref) const {
   if (DirectoryStore* store = holding(ref.id)) return store->packed(ref);
   return ref.size > 0 && ref.size < members_[0]->options().packed_bytes_max;
@@ -284,7 +285,7 @@ uint64_t SpreadStore::cached_bytes(const FileRef& ref) {
   return store != nullptr ? store->cached_bytes(ref) : 0;
 }
 
-// Also where it is down: it may come back.
+// Includes directories that are down: they may come back.
 uint64_t SpreadStore::drop(const FileId& id) {
   uint64_t bytes = 0;
   for (const MemberPtr& member : members_) bytes += member->drop(id);
@@ -308,7 +309,7 @@ void SpreadStore::set_pool_policy(PoolId id, const PoolPolicy& policy) {
   apply_policies();
 }
 
-// A quota is shared out as the objects are: by capacity.
+// A quota is divided as the objects are: by capacity.
 void SpreadStore::apply_policies() {
   std::lock_guard one_at_a_time(applying_mutex_);
   std::map<PoolId, PoolPolicy> policies;
@@ -400,7 +401,8 @@ Task<> SpreadStore::watch() {
   for (Clock::time_point last = Clock::now(); co_await sleep_for(until_stop, look_every_);) {
     const Clock::time_point now = Clock::now();
     const Clock::duration since = now - std::exchange(last, now);
-    // Who was stopped himself (SIGSTOP, a frozen container) has not seen the answers yet.
+    // If this process was stopped (SIGSTOP, a frozen container), it has not seen the completed
+    // calls yet.
     if (since > look_every_ + kOwnPauseMax) continue;
     for (size_t i = 0; i < members_.size(); ++i) look(i, now);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SpreadStore: a HostCache as one DirectoryStore for each directory, and who of them has what.
-// Thread-safe.
+// SpreadStore: a HostCache with one DirectoryStore for each directory; chooses the directory of
+// each object. Thread-safe.
 #pragma once
 
 #include <array>
@@ -27,11 +27,11 @@ class SpreadStore : public HostCache {
               const DiskMaker& make_disk, HealthTimes times = {});
   ~SpreadStore() override { stopping_.request_stop(); }
 
-  // Opens the directories and begins to look after them.
+  // Opens the directories and begins to monitor them.
   Task<Result<>> start(Context context);
   Task<> close() override;
-  // What is done about once a second for each directory. What hangs is judged as of `now`, which
-  // may lie ahead.
+  // Checks one directory; runs about once a second. A hang is judged as of `now`, which may lie
+  // ahead.
   void look(size_t directory, Clock::time_point now);
 
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
@@ -58,7 +58,7 @@ class SpreadStore : public HostCache {
  private:
   using MemberPtr = std::unique_ptr<DirectoryMember>;
 
-  // Those that can be asked, the one where the object belongs first.
+  // The usable members, the object's own directory first.
   struct Order {
     std::array<DirectoryMember*, kCacheDirectoriesMax> members;
     size_t count = 0;
@@ -67,11 +67,11 @@ class SpreadStore : public HostCache {
     DirectoryMember* const* end() const { return members.data() + count; }
   };
   Order in_order(const FileId& id) const;
-  // Who has any of the object, or null.
+  // Returns the member that has any part of the object, or null.
   DirectoryMember* holder(const FileId& id) const;
-  // Its store, as it is open.
+  // Returns that member's open store.
   DirectoryStore* holding(const FileId& id) const;
-  // Who would take it in; null where nobody does.
+  // Returns the member that would accept the object; null if none does.
   DirectoryMember* taker(const FileId& id) const;
   std::vector<DirectoryMember*> usable() const;
 
@@ -87,13 +87,13 @@ class SpreadStore : public HostCache {
   std::vector<MemberPtr> members_;
   const std::shared_ptr<Background> background_ = std::make_shared<Background>();
   const std::shared_ptr<Background> watching_ = std::make_shared<Background>();
-  std::stop_source stopping_;  // of what watches, last
+  std::stop_source stopping_;  // stops the monitor, last
 
   std::mutex looking_mutex_;  // before all others
 
   std::mutex applying_mutex_;              // before mutex_
   mutable std::mutex mutex_;               // leaf
-  std::map<PoolId, PoolPolicy> policies_;  // as they were set, for all directories together
+  std::map<PoolId, PoolPolicy> policies_;  // as set, for all directories together
 };
 
 }  // namespace leat

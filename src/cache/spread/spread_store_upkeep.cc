@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator asks of a host's cache: of one directory after the other.
+// Operator commands for a host's cache, run on one directory after the other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace leat {
 
-// A place in the listing is the directory's number, a colon, and its own word for the place.
+// A position in the listing is the directory's number, a colon, and the directory's own position.
 Task<Result<ObjectPage>> SpreadStore::objects(Context context, std::string after, size_t limit) {
   size_t number = 0;
   std::string place;
@@ -48,7 +48,7 @@ Task<Result<>> SpreadStore::verify(Context context, StepListener listener) {
   co_return first_failure;
 }
 
-// From each as much as it has of the whole.
+// Evicts from each directory in proportion to its share of the used bytes.
 Task<uint64_t> SpreadStore::evict(std::optional<PoolId> pool, uint64_t bytes) {
   auto used_by = [&](const DirectoryMember& member) -> uint64_t {
     const DirectoryStore* store = member.store();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several cache directories: who has what, and what a failing disk costs.
+// Several cache directories: placement of objects, and the cost of a failing disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ PageStoreOptions small(const TempDirectory& directory, uint64_t capacity = 64 * 
   return options;
 }
 
-// A HostCache whose disks fail when told to.
+// A HostCache with disks that fail on demand.
 class Spread {
  public:
   explicit Spread(std::vector<PageStoreOptions> options,
@@ -118,7 +118,7 @@ TEST(SpreadStore, AfterARestartInAnotherOrderAndWithOneMoreEverythingIsFound) {
   ASSERT_TRUE(store.opened);
   EXPECT_EQ(count_held(store, refs), 406);
   EXPECT_EQ(store.objects(0), 0);
-  // What comes new goes to the new one, too.
+  // New objects go to the new directory, too.
   std::vector<FileRefPtr> more;
   for (int i = 0; i < 300; ++i) more.push_back(object(fmt::format("more/{}", i), 4096));
   for (const FileRefPtr& ref : more) ASSERT_TRUE(store.write(ref));
@@ -130,7 +130,7 @@ TEST(SpreadStore, WhatIsBegunInOneDirectoryGoesOnThere) {
   TempDirectory a, b;
   auto ref = object("large", 8 * kMiB);
   {
-    // Only one, so it is there.
+    // The only directory, so it is there.
     Spread store({small(a)});
     ASSERT_TRUE(store.write(ref, {0, kMiB}));
   }
@@ -160,7 +160,7 @@ TEST(SpreadStore, AFailingDiskIsLeftOutAndComesBackWithWhatItHad) {
   const uint64_t of_b = store->directories()[1].stats.packed_objects;
   ASSERT_GT(of_b, 50);
   store.disks[0]->fault = [](FaultyDisk::Call, uint64_t) { return EIO; };
-  // Writes into it fail until it is seen to be down; no read gives wrong bytes meanwhile.
+  // Writes into it fail until it is found to be down; no read gives wrong bytes meanwhile.
   for (int i = 0; i < 40; ++i) {
     Result<> kept = store.write(object(fmt::format("new/{}", i), kMiB));
     static_cast<void>(kept);
@@ -171,7 +171,7 @@ TEST(SpreadStore, AFailingDiskIsLeftOutAndComesBackWithWhatItHad) {
   const int held = count_held(store, refs);
   EXPECT_GE(held, static_cast<int>(of_b));
   EXPECT_LT(held, 200);
-  // What it had comes in anew, elsewhere.
+  // Its objects are cached again, elsewhere.
   for (const FileRefPtr& ref : refs) {
     if (!store.holds(ref)) EXPECT_TRUE(store.write(ref));
   }
@@ -181,7 +181,7 @@ TEST(SpreadStore, AFailingDiskIsLeftOutAndComesBackWithWhatItHad) {
   ASSERT_TRUE(store.comes_to(0, DirectoryState::kNormal)) << store->directories()[0].why;
   EXPECT_GT(store.objects(0), 0);
   EXPECT_EQ(count_held(store, refs), 200);
-  EXPECT_EQ(store->backing(*large), nullptr);  // it may have lost its writes: not on trust
+  EXPECT_EQ(store->backing(*large), nullptr);  // it may have lost its writes: not trusted
   EXPECT_TRUE(store.holds(large));
   uint64_t dropped = 0;
   for (const FileRefPtr& ref : refs) dropped += store->drop(ref->id) > 0 ? 1 : 0;
@@ -388,7 +388,7 @@ TEST_F(HealthTest, CallsThatDoNotComeBackAreSeen) {
   EXPECT_FALSE(health_.hangs(calls, now_));
   const auto first = calls.began(now_), second = calls.began(now_);
   pass(std::chrono::seconds(9));
-  calls.ended(first, now_);  // slow, but one came back
+  calls.ended(first, now_);  // slow, but one returned
   pass(std::chrono::seconds(9));
   EXPECT_FALSE(health_.hangs(calls, now_));
   pass(std::chrono::seconds(2));
@@ -415,7 +415,7 @@ TEST_F(HealthTest, OneCallThatDoesNotComeBackIsSeenAmongOthersThatDo) {
   EXPECT_FALSE(health_.hangs(calls, now_));
 }
 
-// More than there are places for.
+// More calls than slots.
 TEST_F(HealthTest, CallsWithoutAPlaceCountToo) {
   CallTimes calls(now_);
   std::vector<CallTimes::Place> places;
@@ -455,14 +455,14 @@ TEST_F(HealthTest, AProbeOfBeforeItWasGivenUpIsNotWaitedFor) {
   ASSERT_EQ(health_.state(), DirectoryState::kUnstable);
   pass(std::chrono::seconds(6));
   ASSERT_TRUE(health_.probe_is_due(now_));
-  const uint64_t before = health_.probe_number();  // and this one hangs
+  const uint64_t before = health_.probe_number();  // this probe hangs
   health_.given_up(now_);
   pass(std::chrono::seconds(11));
   EXPECT_TRUE(health_.probe_is_due(now_));
   EXPECT_NE(health_.probe_number(), before);
   health_.probed(now_, {});
   ASSERT_TRUE(health_.opening_is_due());
-  health_.given_up(now_);  // while it is opened: that says itself how it ended
+  health_.given_up(now_);  // during the opening, which reports its own result
   pass(std::chrono::seconds(11));
   EXPECT_FALSE(health_.probe_is_due(now_));
   health_.not_opened(now_, Status(StatusCode::kUnavailable, "no"));

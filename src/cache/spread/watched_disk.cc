@@ -74,7 +74,7 @@ bool WatchedDisk::is_cold(int fd, uint64_t offset, uint64_t size) {
   return disk_->is_cold(fd, offset, size);
 }
 
-// A want of descriptors, which looks like EIO, is not the disk's fault.
+// Lack of descriptors looks like EIO and is not the disk's fault.
 Result<File> WatchedDisk::open(const std::string& path, int flags, mode_t mode) {
   if (fenced_off_) return refused();
   const CallTimes::Place place = calls_.began(Clock::now());

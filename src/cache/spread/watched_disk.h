@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WatchedDisk: a Disk as one opening of a cache directory uses it. Tells a DirectoryHealth which of
-// its calls fail, and keeps when they began; once fenced off it lets no call through. Thread-safe.
+// WatchedDisk: the Disk of one opening of a cache directory. Reports failed calls to a
+// DirectoryHealth and records when calls began. After fence_off() it lets no call through.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -18,13 +19,12 @@ class WatchedDisk : public Disk {
   WatchedDisk(std::shared_ptr<Disk> disk, std::shared_ptr<DirectoryHealth> health)
       : disk_(std::move(disk)), health_(std::move(health)) {}
 
-  // One that has not answered for so long takes no caller's thread along.
+  // A disk silent for so long must not block a caller's thread.
   static constexpr auto kSlow = std::chrono::seconds(1);
   bool is_slow() const { return calls_.silence(Clock::now()) > kSlow; }
   const CallTimes& calls() const { return calls_; }
-  // From now on calls are refused (kUnavailable): what was opened with this disk changes nothing
-  // more in a directory that may be opened anew. One that has begun does what it does; its end is
-  // told to nobody.
+  // From now on calls fail with kUnavailable: this opening changes nothing more in a directory that
+  // may be reopened. A call in flight still takes effect; nobody is notified of its end.
   void fence_off() { fenced_off_ = true; }
 
   BlockingPool& threads() override { return disk_->threads(); }
@@ -57,8 +57,8 @@ class WatchedDisk : public Disk {
   std::atomic<bool> fenced_off_ = false;
 };
 
-// Writes a page into the directory for good, reads it again and removes it. A full disk is a good
-// one. Blocks.
+// Durably writes a page into the directory, reads it again and removes it. A full disk passes.
+// Blocks.
 Result<> probe_directory(Disk& disk, const std::string& directory);
 
 }  // namespace leat

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hard capacity, seen from outside every 10 ms: real blocks, of what lies in the directory and
-// of what was unlinked and is held open. On a tmpfs of its own where we may mount one, so that
-// nothing escapes; otherwise files and the holders' descriptors are summed up while nobody writes.
+// The hard capacity, checked from outside every 10 ms. It sums real blocks of the files in the
+// directory and of unlinked files that are held open. It uses its own tmpfs if a mount is
+// permitted, which includes everything. Otherwise files and the holders' descriptors are summed
+// while no writer runs.
 //
-// LEAT_TORTURE_CAPACITY_MS: how long, at least.
+// LEAT_TORTURE_CAPACITY_MS: minimum duration.
 #include <gtest/gtest.h>
 
 #include <sched.h>
@@ -22,11 +23,11 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kCapacityBytes = 48 * kMiB;
-// Small objects that move on while the files are being summed up are seen in both places.
+// Small objects that move during the sum are counted in both places.
 constexpr uint64_t kScanSlackBytes = kCapacityBytes / 8;
 constexpr size_t kWriters = 8, kHolders = 30;
 
-// Unmounted when the last who uses it is gone, whatever happens: it is seen by this process only.
+// Unmounted when its last user is gone, in any case: only this process sees it.
 class OwnFileSystem {
  public:
   explicit OwnFileSystem(const std::string& path) : path_(path) {
@@ -60,7 +61,7 @@ class Holders {
       files_.erase(files_.begin() + static_cast<ptrdiff_t>(chance.below(files_.size())));
     }
   }
-  // Of those that are in no directory any more, each file once.
+  // Bytes of files without a name, each file once.
   uint64_t unlinked_bytes() const {
     std::lock_guard lock(mutex_);
     std::set<ino_t> seen;
@@ -84,7 +85,7 @@ class Holders {
 
 uint64_t linked_bytes(const std::string& directory) {
   uint64_t bytes = 0;
-  std::error_code gone;  // files come and go while we look
+  std::error_code gone;  // files come and go meanwhile
   for (auto item = std::filesystem::recursive_directory_iterator(directory, gone);
        item != std::filesystem::recursive_directory_iterator(); item.increment(gone)) {
     struct stat info;
@@ -116,7 +117,7 @@ TEST(CapacitySampled, IsNeverExceededByWhatIsOnDisk) {
       while (!stopping) {
         if (scanning) {
           pause.arrive_and_wait();  // all have stopped
-          pause.arrive_and_wait();  // it is summed up
+          pause.arrive_and_wait();  // the sum is complete
         }
         const FileRefPtr& ref = set.at(own_chance.below(set.size()));
         Result<> kept = store.write_whole(ref);
@@ -131,7 +132,7 @@ TEST(CapacitySampled, IsNeverExceededByWhatIsOnDisk) {
   uint64_t samples = 0, most = 0, most_held = 0;
   const auto end = std::chrono::steady_clock::now() +
                    std::chrono::milliseconds(from_environment("LEAT_TORTURE_CAPACITY_MS", 3000));
-  // Longer where a slow machine has not come to all that is to be seen.
+  // Extended if a slow machine has not reached all states.
   auto goes_on = [&] {
     const auto now = std::chrono::steady_clock::now();
     const bool seen =
@@ -143,7 +144,7 @@ TEST(CapacitySampled, IsNeverExceededByWhatIsOnDisk) {
       scanning = true;
       pause.arrive_and_wait();
     }
-    const uint64_t held = holders.unlinked_bytes();  // first: what goes meanwhile counts once
+    const uint64_t held = holders.unlinked_bytes();  // first: a file removed meanwhile counts once
     const uint64_t used =
         own.mounted() ? own.used_bytes() - before : linked_bytes(options.directory) + held;
     if (!own.mounted()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Somebody or something damages the files of a cache directory: bits flip, files are cut, grow,
-// are swapped, copied over one another, emptied, removed. Nothing wrong is served or handed to the
-// kernel; what is lost can be brought again; and where the directory is refused it says what to do.
+// Damage to the files of a cache directory: bits flip; files are cut, grow, are swapped,
+// overwritten, emptied, removed. No wrong byte is served or passed to the kernel; lost bytes can be
+// written again. If the directory is refused, the message says what to do.
 //
-// LEAT_TORTURE_DAMAGES: rounds. LEAT_TORTURE_SEED: to repeat a run.
+// LEAT_TORTURE_DAMAGES: rounds. LEAT_TORTURE_SEED: repeats a run.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -28,7 +28,7 @@ class Damager {
     std::ranges::sort(files_);
   }
 
-  // Returns what was done, for people.
+  // Returns a description of the damage.
   std::string once() {
     // Data files are many and large; every kind of file has its turn.
     static constexpr const char* kKinds[] = {".data", ".meta", ".index", "superblock"};
@@ -110,7 +110,7 @@ class Damager {
 
 class Damage : public testing::Test {
  protected:
-  // Both left by one life: after a kill, after a close.
+  // Two directories of one life: after a kill, after a close.
   Damage() {
     TestStore store(TestStore::options(directory_.path()));
     for (size_t number = 0; number < set_.size(); ++number) {

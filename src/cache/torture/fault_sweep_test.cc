@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk that fails at any one call, or from any call on, with EIO, with ENOSPC, with both in turn:
-// through two lives with both kinds of objects, eviction, drops and hand-overs to the kernel. No
-// wrong byte, no answer to a read but "missing", no byte of capacity lost; and when the disk works
-// again the store does.
+// A disk that fails at any one call, or from any call on, with EIO, with ENOSPC, or both in turn.
+// Two lives have both kinds of objects, eviction, drops and fd passing to the kernel. No byte is
+// wrong, no read fails except with "missing", and no capacity is lost. When the disk works again
+// the store does.
 //
-// LEAT_TORTURE_FAULT_STEP: every so many calls; 1: all. LEAT_TORTURE_SEED: to repeat a run.
+// LEAT_TORTURE_FAULT_STEP: step between failing calls; 1: all. LEAT_TORTURE_SEED: repeats a run.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -25,7 +25,7 @@ struct How {
   std::vector<int> failures;  // in turn
 };
 
-// Counts what could not be unlinked: it stays charged until the next start.
+// Counts failed unlinks: such files stay charged until the next start.
 class UnlinkCounter : public FaultyDisk {
  public:
   using FaultyDisk::FaultyDisk;
@@ -46,7 +46,7 @@ class Sweep {
     disk_ = std::make_shared<UnlinkCounter>(make_disk(executor_));
   }
 
-  // A life in which call `fails_at` fails; 0: none. Returns its calls.
+  // Runs a life in which call `fails_at` fails; 0: none. Returns its number of calls.
   uint64_t run(const How& how, uint64_t fails_at) {
     disk_->fault = [=](FaultyDisk::Call, uint64_t number) {
       const bool fails = fails_at > 0 && (how.for_good ? number >= fails_at : number == fails_at);
@@ -76,7 +76,7 @@ class Sweep {
     }
     expect_works(store);
     expect_empties(store);
-    // Nothing could stand in the way by now.
+    // Nothing can be in the way by now.
     until([&] { return store->stats().used_bytes == kEmptyBytes; });
     store.close();
     EXPECT_LE(disk_bytes(directory_.path()), kEmptyBytes);
@@ -109,9 +109,9 @@ class Sweep {
     store->drop(set_.at(1)->id);
     store->drop(set_.at(2)->id);
     fill(store, 1, 3);
-    // More than there is room for.
+    // More than the capacity.
     fill(store, 8, set_.size());
-    // So many go that what is left of their segments moves on.
+    // So many are dropped that compaction moves the rest of their segments.
     for (size_t number = 0; number < set_.size(); ++number) {
       if (number % 5 != 0) store->drop(set_.at(number)->id);
     }
@@ -129,14 +129,14 @@ class Sweep {
     static_cast<void>(flushed);
   }
 
-  // The capacity of everything that is dropped comes back, but for what could not be unlinked.
+  // The capacity of everything dropped returns, except for files that could not be unlinked.
   void expect_empties(TestStore& store) {
     for (size_t number = 0; number < set_.size(); ++number) store->drop(set_.at(number)->id);
     Result<> flushed = store.flush();  // waits for the removals
     static_cast<void>(flushed);
     until([&] {
       if (store->stats().used_bytes <= kEmptyBytes) return true;
-      // What is held goes when a compaction that could not sync has seen that it is gone.
+      // Held bytes are returned when a compaction that could not sync finds its segment gone.
       const bool gone = store->stats().files == 0 && only_strange_segments(store);
       return gone && store->stats().held_bytes == 0 && keeps_some();
     });
@@ -147,13 +147,14 @@ class Sweep {
     EXPECT_GE(store->stats().used_bytes, disk_bytes(directory_.path()));
   }
 
-  // What could not be unlinked stays counted; what the start could not read is left where it is,
-  // and counted.
+  // Files that could not be unlinked stay counted. Files that the start could not read stay in
+  // place, and counted.
   bool keeps_some() const {
     return disk_->refused() > 0 || !files_ending(directory_.path(), ".data").empty();
   }
 
-  // None, or where some could not be read or removed, those with words about what may be there.
+  // Returns true if no segments are left, or only those with tombstones for segments that could not
+  // be read or removed.
   bool only_strange_segments(TestStore& store) const {
     const std::string folder = directory_.path() + "/segments";
     const uint64_t known = store->stats().segments;
@@ -164,7 +165,7 @@ class Sweep {
   void expect_works(TestStore& store) {
     for (size_t number = 0; number < 4; ++number) {
       const FileRefPtr& ref = set_.at(number);
-      // At first a file may stand in the way, or eviction has not heard that there is room again.
+      // At first a file may be in the way, or eviction does not know yet that there is room.
       Result<> kept;
       until([&] {
         kept = store.write_whole(ref);
@@ -212,7 +213,7 @@ void PrintTo(const How& how, std::ostream* out) {
   *out << how.name;
 }
 
-// What the last run could not remove is in no index, and must not be trusted by the next.
+// A file that the last run could not remove is in no index; the next run must not trust it.
 TEST(UnvouchedFile, ThatIsDamagedAndCannotBeRemoved) {
   TempDirectory directory;
   Executor executor({.threads = 1});
@@ -241,8 +242,8 @@ TEST(UnvouchedFile, ThatIsDamagedAndCannotBeRemoved) {
   EXPECT_EQ(store.read_fails(file, {kBlockBytes, 10}), StatusCode::kNotFound);
 }
 
-// A file whose record cannot be read at one start, after a stop that was not in order, was verified
-// by nobody.
+// A file with an unreadable record at one start, after a stop that was not clean, was never
+// verified.
 TEST(UnvouchedFile, ThatAStartCouldNotRead) {
   TempDirectory directory;
   Executor executor({.threads = 1});

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// kill -9 at any moment: a process of its own fills, reads, evicts, drops and flushes a store; it
-// is killed while it starts, verifies, works or closes, and started again on what it left. Each
-// start compares every byte of every object by every way out, finds what was flushed, does not find
-// what was dropped, and uses no more of the disk than it may.
+// kill -9 at any moment: a child process fills, reads, evicts, drops and flushes a store. It is
+// killed while it starts, verifies, works or closes, and restarted on the same directory. Each
+// start compares every byte of every object by every read path. It finds what was flushed, does not
+// find what was dropped, and stays within its disk limit.
 //
-// LEAT_TORTURE_KILLS: rounds. LEAT_TORTURE_SEED: to repeat a run.
+// LEAT_TORTURE_KILLS: rounds. LEAT_TORTURE_SEED: repeats a run.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -24,11 +24,11 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr size_t kObjects = 240;
-// All of the working set in both versions has 45 MiB.
+// The whole working set in both versions has 45 MiB.
 constexpr uint64_t kAmpleBytes = 200 * kMiB, kScarceBytes = 64 * kMiB / 3;
 constexpr uint64_t kRoundsOfADirectory = 12;
 
-// What the killed process is told, and says.
+// Input and output of the killed process.
 constexpr const char* kDirectory = "LEAT_TORTURE_LIFE";
 constexpr const char* kSeed = "LEAT_TORTURE_LIFE_SEED";
 constexpr const char* kWorkMs = "LEAT_TORTURE_LIFE_MS";
@@ -55,7 +55,7 @@ PageStoreOptions options_of(const std::string& directory, bool scarce) {
   return options;
 }
 
-// Compaction moves and removes beside it: looked at while nothing changed.
+// Compaction moves and removes concurrently: compares two values between which nothing changed.
 void expect_all_is_charged(TestStore& store, const std::string& directory) {
   uint64_t charged, on_disk;
   do {
@@ -78,7 +78,7 @@ void live(const std::string& directory) {
   expect_only_pairs(options.directory);
   expect_all_is_charged(store, options.directory);
   if (from_environment(kAfterClose, 0) != 0) {
-    // Left in order: all that is complete is sound, and the kernel may have it once it was read.
+    // A clean stop: every complete file is sound, and the kernel may have it once it was read.
     for (size_t number = 0; number < set.size(); ++number) {
       const FileRefPtr& ref = set.at(number);
       const bool complete = !store->packed(*ref) && store->cached_bytes(*ref) == ref->size;
@@ -102,13 +102,13 @@ void live(const std::string& directory) {
   tell(Stage::kEnd);
 }
 
-// What the rounds start and kill; nothing where nobody says in which directory.
+// The child process of the rounds; does nothing without a directory in the environment.
 TEST(Kill, Life) {
   const char* directory = std::getenv(kDirectory);  // NOLINT(concurrency-mt-unsafe)
   if (directory != nullptr) live(directory);
 }
 
-// Where to end a life: so long after it said so.
+// When to end a life: this long after it reported the stage.
 struct Plan {
   std::optional<Stage> stage;  // none: it ends by itself
   microseconds after{0};
@@ -176,7 +176,7 @@ class Rounds {
 
   void one() {
     const Plan plan = Plan::draw(chance_);
-    // That of the life before is kept: it may tell why this one complains.
+    // The log of the previous life is kept: it may explain a failure of this one.
     const std::string log = fmt::format("{}/log.{}", directory_->path(), (killed_ + ended_) % 2);
     std::array<int, 2> pipe;
     ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
@@ -256,7 +256,7 @@ class Rounds {
     return pid;
   }
 
-  // Whether the stage was reached; a life that ends before is seen by its status.
+  // Returns true if the stage was reached; the exit status shows a life that ended before.
   static bool end_at(const Plan& plan, pid_t life, int stages) {
     char now = static_cast<char>(Stage::kStarting);
     while (!plan.stage || now != static_cast<char>(*plan.stage)) {

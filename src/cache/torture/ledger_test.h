@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ledger: what a store that may end at any moment owes to whoever looks at it afterwards: which
-// objects must be there, which must not. Written before or after the call that it is about, so that
-// it never promises too much; kept in a file, it outlives the process. Thread-safe.
+// Ledger: the state that a store must show after it ends at any moment: which objects must be
+// there, and which must not. Entries are written before or after the call they describe, so the
+// ledger never promises too much. Kept in a file, it outlives the process. Thread-safe.
 #pragma once
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace leat {
 
 class Ledger {
  public:
-  // `path`: goes on with what the ledger there says; empty: in memory only.
+  // `path`: continues the ledger there; empty: in memory only.
   Ledger(const WorkingSet& set, const std::string& path) : objects_(set.size()) {
     if (path.empty()) return;
     file_ = File(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
@@ -27,7 +27,7 @@ class Ledger {
     while (::read(file_.fd(), &line, sizeof line) == sizeof line) replay(line);
   }
 
-  // Of objects that were found right or missing at a start.
+  // Counts objects found right or missing at a start.
   void count_checked(size_t objects) {
     std::lock_guard lock(mutex_);
     append({Kind::kChecked, static_cast<uint32_t>(objects)});
@@ -35,7 +35,7 @@ class Ledger {
   uint64_t checked() const { return checked_; }
   uint64_t starts() const { return starts_; }
 
-  // Owed as of now: whole and on disk for good, and not dropped since; or gone for good.
+  // Expected state as of now: whole, durable and not dropped since; or durably gone.
   enum class Owed { kNothing, kThere, kGone };
   std::vector<Owed> owed() const {
     std::lock_guard lock(mutex_);
@@ -43,20 +43,20 @@ class Ledger {
     for (const Object& object : objects_) owed.push_back(object.owed);
     return owed;
   }
-  // Nobody begins to drop or to write while `call` runs, and what ends after it is owed no more: a
-  // power cut. settle() begins anew.
+  // Runs `call` as a power cut: no drop or write begins meanwhile, and later ends change no
+  // expectation. settle() begins again.
   template <class F>
   void end_with(F call) {
     std::lock_guard lock(mutex_);
     call();
     ended_ = true;
   }
-  // Nothing is owed that may be evicted.
+  // From now on objects may be evicted, so none must be there.
   void may_be_evicted() {
     std::lock_guard lock(mutex_);
     evicts_ = true;
   }
-  // A start found something else than what was owed, and said so.
+  // Takes over the state that a start found, after differences were reported.
   void settle(const std::vector<bool>& there) {
     std::lock_guard lock(mutex_);
     ended_ = false;
@@ -66,7 +66,7 @@ class Ledger {
     }
   }
 
-  // Around the calls of the store.
+  // Wrappers around the calls of the store.
   template <class F>
   void write(size_t number, bool whole, F call) {
     uint64_t at_begin;
@@ -104,7 +104,7 @@ class Ledger {
     Object& object = objects_[number];
     ++object.changes;
     --object.droppers;
-    // Who wrote meanwhile may have done so after it.
+    // A concurrent writer may have written after the drop.
     object.dropped = alone && object.writes == writes && object.droppers == 0;
   }
   template <class F>

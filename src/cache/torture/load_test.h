@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Load: threads that write, read, hand to the kernel, drop and flush the objects of a working set,
-// comparing every byte that comes out, until they are stopped.
+// Load: threads that write, read, pass to the kernel, drop and flush the objects of a working set
+// until they are stopped. They compare every byte read.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ class Load {
   struct Options {
     size_t threads = 4;
     uint64_t seed = 0;
-    // Nothing is written that would come so near to the capacity that something has to go.
+    // Writes nothing that would come near enough to the capacity to cause eviction.
     bool without_eviction = true;
   };
   Load(TestStore& store, const WorkingSet& set, Ledger& ledger, Options options)
@@ -49,7 +49,7 @@ class Load {
       } else if (what < 80) {
         read(ref, chance);
       } else if (what < 86) {
-        // Kept for a while, so that files are evicted and dropped that somebody has open.
+        // Held for a while, so that files are evicted and dropped while they are open.
         if (auto file = store_->backing(*ref)) held.emplace_back(ref, std::move(file));
         if (held.size() > 4 || (!held.empty() && chance.one_in(3))) {
           expect_right_through_kernel(*held.front().second, *held.front().first);
@@ -106,7 +106,7 @@ class Load {
   std::vector<std::thread> threads_;
 };
 
-// What a start found, compared with what is owed.
+// Compares the state that a start found with the ledger.
 inline void expect_what_is_owed(TestStore& store, const WorkingSet& set, Ledger& ledger) {
   const std::vector<Ledger::Owed> owed = ledger.owed();
   std::vector<bool> there;

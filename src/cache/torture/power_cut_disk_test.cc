@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is applied when, and the proof that the disk itself does what its header says.
+// Rules of when a change applies, and tests that the disk does what its header says.
 #include "cache/torture/power_cut_disk_test.h"
 
 #include <fcntl.h>
@@ -64,7 +64,7 @@ void PowerCutDisk::apply(Names& names, const NameChange& change) {
   }
 }
 
-// Noted before it is done, so that a cut in between may find any part of it.
+// Recorded before the write, so that a cut in between may find any part of it.
 Result<> PowerCutDisk::write_now(int fd, const Bytes& data, uint64_t offset) {
   {
     std::lock_guard lock(mutex_);
@@ -148,8 +148,8 @@ Result<> PowerCutDisk::sync_directory(const std::string& path) {
   return {};
 }
 
-// Of each change all, nothing, or any of its sectors; then any of the lengths that the file had, or
-// that only some of the changes would have given it. What no sector reached is zero or rubbish.
+// Applies all, nothing, or any sectors of each change. The length is then any that the file had, or
+// one that only some of the changes would have given it. Unwritten sectors are zero or random.
 std::string PowerCutDisk::file_after_cut(const Node& file, Chance& chance) {
   std::string bytes = file.durable;
   if (file.changes.empty()) return bytes;
@@ -215,8 +215,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Everything that was asked for is there, everything that was not may be missing, in each of many
-// cuts; and each of the two happens.
+// In many cuts, all synced changes are there and any others may be missing; both cases occur.
 TEST(PowerCutDisk, KeepsWhatWasSyncedAndAnyPartOfTheRest) {
   TempDirectory directory;
   Executor executor({.threads = 1});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// PowerCutDisk: a disk that remembers what of its files and names is on disk for good, and what a
-// power cut could take away. Nothing is for good that no call asked for: a file's bytes and length
-// not before sync(), a name not before sync_directory() of its folder, and of what is not, any part
-// may have happened, in any order, torn between two sectors.
-// Thread-safe. Files must be opened, renamed and removed through it, below one directory.
+// PowerCutDisk: a disk that records which files and names are durable, and what a power cut could
+// remove. A file's bytes and length are not durable before sync(), a name not before
+// sync_directory() of its folder. Any part of the other changes may have happened, in any order,
+// torn between two sectors. Thread-safe. Files must be opened, renamed and removed through it,
+// below one directory.
 #pragma once
 
 #include <map>
@@ -19,10 +19,10 @@ namespace leat {
 
 class PowerCutDisk : public Disk {
  public:
-  // What lies below `root` now is there for good.
+  // The present content of `root` is durable.
   PowerCutDisk(std::shared_ptr<Disk> below, std::string root);
 
-  // Writes what a power cut now could leave into the empty directory `into`.
+  // Writes a state that a power cut now could leave into the empty directory `into`.
   void cut(const std::string& into, Chance& chance) const;
 
   BlockingPool& threads() override { return below_->threads(); }
@@ -56,24 +56,24 @@ class PowerCutDisk : public Disk {
   struct Node;
   using NodePtr = std::shared_ptr<Node>;
   using Names = std::map<std::string, NodePtr>;
-  // What was asked for since the last sync of a file: bytes at an offset, or a length.
+  // A change of a file since its last sync: bytes at an offset, or a length.
   struct Change {
     uint64_t offset;
     std::string bytes;
     bool is_length = false;
   };
-  // What was asked for since the last sync of a folder: a name gets a file, or loses it; of a
-  // rename both at once.
+  // A change of a folder since its last sync: a name gets a file, or loses it; a rename does both
+  // at once.
   struct NameChange {
     std::string name;
-    NodePtr node;      // null: the name goes
-    std::string from;  // of a rename: this name goes at the same time
+    NodePtr node;      // null: the name is removed
+    std::string from;  // for a rename: this name is removed at the same time
   };
   struct Node {
     bool is_directory = false;
     std::string durable;  // a file's bytes
     std::vector<Change> changes;
-    Names durable_names, names;  // a folder's
+    Names durable_names, names;  // of a folder
     std::vector<NameChange> name_changes;
   };
   struct Place {

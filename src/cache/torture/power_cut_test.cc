@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Power cuts: a store works on a disk that remembers what is for good; at a random moment its
-// directory is written out as a power cut could leave it, and the next store goes on there: while
-// it works, while it starts, after an orderly close. Nothing wrong is served, nor handed to the
-// kernel; what was flushed is there; the store opens without help, and heals.
+// Power cuts: a store works on a PowerCutDisk. At a random moment its directory is written as a
+// power cut could leave it, at work, at start or after a clean close. The next store continues
+// there. No wrong byte is served or passed to the kernel. Flushed objects are there; the store
+// opens without help, and repairs itself.
 //
-// LEAT_TORTURE_POWER_CUTS: rounds. LEAT_TORTURE_SEED: to repeat a run (but for the threads' turns).
+// LEAT_TORTURE_POWER_CUTS: rounds. LEAT_TORTURE_SEED: repeats a run (except for thread scheduling).
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -20,7 +20,7 @@ constexpr size_t kObjects = 60;
 constexpr uint64_t kAmpleBytes = 96 * kMiB, kScarceBytes = 8 * kMiB;
 constexpr uint64_t kRoundsOfADirectory = 10;
 
-// A life on what the life before left, ended by a power cut.
+// A life on the directory of the previous life, ended by a power cut.
 class Chain {
  public:
   Chain(uint64_t seed, bool scarce) : chance_(seed), scarce_(scarce) {
@@ -69,7 +69,7 @@ class Chain {
     EXPECT_LE(disk_bytes(directory_->path()), options().capacity_bytes);
     expect_what_is_owed(store, set_, ledger_);
     if (chance_.one_in(2)) return;
-    // Verified by now, or as soon as the background has done it: handed out, and right.
+    // Verified by now, or as soon as the background is done: passed to the kernel, and right.
     for (size_t number = 0; number < set_.size(); ++number) {
       if (auto file = store->backing(*set_.at(number))) {
         expect_right_through_kernel(*file, *set_.at(number));
@@ -85,7 +85,7 @@ class Chain {
     if (chance_.one_in(3)) ledger_.flush([&] { return store.flush().has_value(); });
   }
 
-  // What is owed is owed before: no drop may slip in between.
+  // Expectations are fixed before the cut: no drop may happen in between.
   void cut(const PowerCutDisk& disk, const TempDirectory& next) {
     ledger_.end_with([&] { disk.cut(next.path(), chance_); });
   }
@@ -93,7 +93,7 @@ class Chain {
   void cut_after_close(TestStore& store, const PowerCutDisk& disk, const TempDirectory& next) {
     load_->stop();
     if (chance_.one_in(2)) {
-      // Some go for the last time, and are gone.
+      // Some are dropped for the last time, and are gone.
       for (int i = 0; i < 5; ++i) {
         const size_t number = chance_.below(set_.size());
         ledger_.drop(number, [&] { store->drop(set_.at(number)->id); });
@@ -120,7 +120,7 @@ class Chain {
     cutter.join();
   }
 
-  // Opened and closed once, the next start finds nothing to complain of.
+  // Opened and closed once, the next start finds nothing to report.
   void heal() {
     {
       TestStore store(options());

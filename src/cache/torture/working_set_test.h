@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkingSet: objects that are computed from a number, as are their bytes, so that nothing has to
-// be remembered to tell right from wrong. Chance: reproducible random numbers.
+// WorkingSet: objects and bytes computed from a number, so that right and wrong need no records.
+// Chance: reproducible random numbers.
 #pragma once
 
 #include <unistd.h>
@@ -15,13 +15,13 @@
 
 namespace leat {
 
-// A whole number from the environment: how often, how long. `make soak` sets them.
+// Reads a whole number from the environment, such as a count or a duration. `make soak` sets them.
 inline uint64_t from_environment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   return text == nullptr || *text == '\0' ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// The seed of a run: given in the environment to repeat one.
+// The seed of a run: set in the environment to repeat one.
 inline uint64_t torture_seed() {
   return from_environment("LEAT_TORTURE_SEED", std::random_device{}());
 }
@@ -67,7 +67,7 @@ inline bool right(const FileRef& ref, ByteRange range, std::span<const std::byte
          std::memcmp(content(ref, range).to_string().data(), bytes.data(), range.size) == 0;
 }
 
-// What the kernel would give to programs.
+// Checks the bytes that the kernel would give to programs.
 inline void expect_right_through_kernel(const BackingFile& file, const FileRef& ref) {
   std::string bytes(ref.size, '\0');
   EXPECT_EQ(::pread(file.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()))
@@ -76,7 +76,7 @@ inline void expect_right_through_kernel(const BackingFile& file, const FileRef& 
       << "wrong bytes for the kernel of " << ref.key << " " << ref.id.to_hex();
 }
 
-// By every way out; returns whether all of it is there.
+// Checks every read path; returns whether all of the object is there.
 inline bool expect_right_or_missing(TestStore& store, const FileRefPtr& ref) {
   const ByteRange whole{0, ref->size};
   if (auto backing = store->backing(*ref)) expect_right_through_kernel(*backing, *ref);
@@ -85,8 +85,7 @@ inline bool expect_right_or_missing(TestStore& store, const FileRefPtr& ref) {
   }
   auto code = store.read_fails(ref, whole);
   EXPECT_EQ(code.value_or(StatusCode::kNotFound), StatusCode::kNotFound) << ref->key;
-  // Parts may be there where the whole is not. All are looked at: who brings the rest relies on
-  // them.
+  // Parts may be there without the whole. All are checked: a later writer relies on them.
   for (uint64_t at = 0; code && at < ref->size; at += kBlockBytes) {
     store.read_fails(ref, ByteRange{at, kBlockBytes}.clamp(ref->size));
   }
@@ -103,8 +102,8 @@ inline std::vector<std::string> stems(const std::string& folder, const std::stri
   return names;
 }
 
-// Nothing lies in the directory that no start removes: everything is half of a pair, once what just
-// comes or goes in the background has done so.
+// Expects that every file in the directory is half of a pair, once background changes are done: a
+// start would remove any other.
 inline void expect_only_pairs(const std::string& directory) {
   for (const auto& [first, second] : {std::pair{".data", ".meta"}, std::pair{".data", ".index"}}) {
     const std::string folder =
@@ -118,7 +117,7 @@ inline void expect_only_pairs(const std::string& directory) {
       const auto of_first = stems(folder, first), of_second = stems(folder, second);
       return of_first == of_second && all == 2 * of_first.size();
     };
-    // Compaction and removals go on meanwhile: one look at which all are pairs is what is wanted.
+    // Compaction and removals continue meanwhile: one check in which all are pairs is enough.
     const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     bool paired = only_pairs();
     while (!paired && std::chrono::steady_clock::now() < until) {

@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a cache directory consists of beside its superblock; the last is a mark of ours.
+// Content of a cache directory beside its superblock; "moving" marks an unfinished move.
 constexpr std::array kFolders = {"segments", "files"};
 constexpr std::array kSmallFiles = {"scrub",     "scrub.new", "superblock.new", "pools",
                                     "pools.new", "pools.bad", "probe",          "moving"};
-// Goes along: without it what is pinned is not known.
+// Moved too: it has the pins.
 constexpr const char* kPolicies = "/pools";
 constexpr size_t kStepBytes = 16 * kMiB;
 
@@ -42,21 +42,21 @@ Result<> remove_tree(const std::string& path) {
   return {};
 }
 
-// Never a folder: nothing of ours of that name is one.
+// Does not remove a directory: no file of ours with that name is one.
 Result<> remove_file(const std::string& path) {
   if (::unlink(path.c_str()) == 0 || errno == ENOENT || errno == EISDIR) return {};
   return failed(errno, "remove " + path);
 }
 
 Result<> remove_files(const std::string& directory, bool superblock_too) {
-  // First, so that from here on it is no cache any more.
+  // Removed first, so that the directory is no cache any more.
   if (superblock_too) LEAT_CHECK_OK(remove_file(directory + "/superblock"));
   for (const char* name : kFolders) LEAT_CHECK_OK(remove_tree(directory + "/" + name));
   for (const char* name : kSmallFiles) LEAT_CHECK_OK(remove_file(directory + "/" + name));
   return {};
 }
 
-// Whose cache was being moved to that place, where one was: 32 hexadecimal digits.
+// Returns the uuid of the cache being moved to that place, if any: 32 hexadecimal digits.
 std::optional<std::string> move_mark(Disk& disk, const std::string& directory) {
   struct stat info;
   const std::string path = directory + "/moving";
@@ -91,11 +91,11 @@ Result<> copy_range(int from, int to, off_t begin, off_t end, const std::string&
     off_t in = at, out = at;
     ssize_t moved = buffer.empty() ? copy_file_range(from, &in, to, &out, step, 0) : -1;
     if (moved <= 0) {
-      // Not between these two, or not of this kernel: by hand.
+      // Not supported between these two, or by this kernel: copy with read and write.
       buffer.resize(kStepBytes);
       moved = pread(from, buffer.data(), step, at);
       if (moved < 0) return failed(errno, "read " + name);
-      if (moved == 0) break;  // it became shorter: its checksums will say so
+      if (moved == 0) break;  // the file became shorter: its checksums will show it
       const ssize_t wrote = pwrite(to, buffer.data(), static_cast<size_t>(moved), at);
       if (wrote < 0) return failed(errno, "write " + name);
       moved = wrote;
@@ -105,7 +105,7 @@ Result<> copy_range(int from, int to, off_t begin, off_t end, const std::string&
   return {};
 }
 
-// With its holes, and its time, which is its age.
+// Preserves holes and the modification time, which is the object's age.
 Result<> copy_one(const std::string& from, const std::string& to) {
   const File source(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!source) return failed(errno, "open " + from);
@@ -151,14 +151,14 @@ Result<> copy_tree(const std::string& from, const std::string& to, MoveProgress&
   return {};
 }
 
-// Everything of that file system.
+// Syncs that whole file system.
 Result<> sync_all(const std::string& directory) {
   const File folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder || syncfs(folder.fd()) != 0) return failed(errno, "sync " + directory);
   return {};
 }
 
-// With the same meaning as write_superblock, for who has no executor.
+// Same as write_superblock, for callers without an executor.
 Result<> write_superblock_now(Disk& disk, const std::string& directory, const Superblock& block) {
   const std::string name = directory + "/superblock";
   {
@@ -169,7 +169,7 @@ Result<> write_superblock_now(Disk& disk, const std::string& directory, const Su
   return disk.sync_directory(directory);
 }
 
-// The one that is to be moved, locked.
+// The directory to be moved, locked.
 struct Origin {
   std::unique_ptr<DirectoryLock> lock = std::make_unique<DirectoryLock>();
   Superblock superblock;
@@ -188,7 +188,7 @@ Result<Origin> open_origin(Disk& disk, const std::string& from) {
   return origin;
 }
 
-// True where all of it is there already, and only `from` has to go.
+// Returns true if all of it is there already, and only `from` has to be removed.
 Result<bool> prepare_target(Disk& disk, const std::string& to, const Superblock& superblock) {
   const std::string mark = to + "/moving", uuid = superblock.uuid.to_hex();
   if (exists(to + "/superblock")) {
@@ -206,14 +206,14 @@ Result<bool> prepare_target(Disk& disk, const std::string& to, const Superblock&
                              "remove {}",
                              to, to));
   }
-  LEAT_TRY(auto nothing, read_superblock(disk, to));  // kInvalidArgument where it is not empty
+  LEAT_TRY(auto nothing, read_superblock(disk, to));  // kInvalidArgument if it is not empty
   static_cast<void>(nothing);
   LEAT_TRY(File file, disk.open(mark, O_WRONLY | O_CREAT | O_EXCL | O_SYNC, 0600));
   LEAT_CHECK_OK(disk.write_now(file.fd(), Bytes::copy_of(uuid), 0));
   return false;
 }
 
-// What is still at `from` is what counts, whatever an earlier try left at `to`.
+// The content still at `from` counts, whatever an earlier attempt left at `to`.
 Result<bool> rename_folder(const std::string& from, const std::string& to) {
   if (!exists(from)) return true;
   LEAT_CHECK_OK(remove_tree(to));
@@ -256,13 +256,13 @@ Result<MoveProgress> move_cache_directory(Disk& disk, const std::string& from,
       LEAT_TRY(renamed, rename_folder(from + "/" + name, to + "/" + name));
     }
     if (!renamed) {
-      // What an earlier try copied is worth nothing, and in the way; what it renamed is not.
+      // Copies of an earlier attempt are useless and in the way; renamed folders are not.
       for (const char* name : kFolders) {
         if (!exists(from + "/" + name)) continue;
         LEAT_CHECK_OK(remove_tree(to + "/" + name));
       }
       LEAT_CHECK_OK(check_space(disk, to, progress.bytes_total));
-      // What the copy took in is for checksums to say.
+      // Checksums must decide what the copy contains.
       origin.superblock.clean = false;
       for (const char* name : kFolders) {
         if (!exists(from + "/" + name)) continue;
@@ -279,7 +279,7 @@ Result<MoveProgress> move_cache_directory(Disk& disk, const std::string& from,
   progress.bytes_done = progress.bytes_total;
   progress.files_done = progress.files_total;
   LEAT_CHECK_OK(remove_file(from + "/lock"));
-  ::rmdir(from.c_str());  // stays where somebody has put something into it
+  ::rmdir(from.c_str());  // remains if others put files into it
   return progress;
 }
 

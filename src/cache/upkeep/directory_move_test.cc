@@ -45,7 +45,7 @@ class MoveTest : public testing::Test {
   std::shared_ptr<Disk> disk_ = make_disk(executor_);
 };
 
-// Another file system than the test's own, where there is one.
+// Returns a directory on another file system than the test's own, if there is one.
 std::optional<std::string> other_file_system(const std::string& than) {
   struct stat one, other;
   const std::string path = "/dev/shm";
@@ -60,7 +60,7 @@ TEST_F(MoveTest, OnOneFileSystemEverythingIsThereAfterwards) {
   ASSERT_TRUE(moved) << moved.error().to_string();
   EXPECT_FALSE(fs::exists(from_));
   EXPECT_FALSE(fs::exists(to_ + "/moving"));
-  // It was closed in order and nothing was copied.
+  // It was closed cleanly and nothing was copied.
   EXPECT_TRUE(read_superblock(*disk_, to_).value()->clean);
   expect_all_at(to_);
 }
@@ -97,7 +97,7 @@ TEST_F(MoveTest, HowThePoolsAreKeptGoesAlong) {
 
 TEST_F(MoveTest, WhatWasInterruptedGoesOn) {
   fill();
-  // As if it had died after the first folder.
+  // As if the move had died after the first folder.
   const std::string uuid = read_superblock(*disk_, from_).value()->uuid.to_hex();
   fs::create_directories(to_ + "/files/ab");
   std::ofstream(to_ + "/moving") << uuid;

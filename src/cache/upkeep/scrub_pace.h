@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScrubPace: what a pass over the cache has read, and how fast it may read. One pass has one; what
-// was counted may be looked at from elsewhere.
+// ScrubPace: counts the bytes that a pass over the cache has read, and limits its rate. One for
+// each pass; other threads may read the counters.
 #pragma once
 
 #include <atomic>
@@ -12,16 +12,16 @@
 
 namespace leat {
 
-// One read of a pass.
+// Bytes of one read of a pass.
 inline constexpr uint64_t kScrubPieceBytes = 1 << 20;
 
 class ScrubPace {
  public:
-  // `until` and `closing` end the pass; 0 bytes a second: as fast as it goes.
+  // `until` and `closing` end the pass; 0 bytes a second means no limit.
   ScrubPace(Context until, const std::atomic<bool>& closing, uint64_t bytes_per_second)
       : until_(std::move(until)), closing_(closing), bytes_per_second_(bytes_per_second) {}
 
-  // Counts what was just read and waits until more may be; false where the pass has to end.
+  // Counts bytes just read and waits until more are allowed; returns false if the pass has to end.
   Task<bool> read(uint64_t bytes) {
     bytes_ += bytes;
     if (bytes_per_second_ > 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of the cache beside the requests: verify, scrub, list, evict.
+// Operator commands on the cache: verify, scrub, list, evict.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -123,7 +123,7 @@ TEST(Verify, WhatRottedOnTheDiskGoesAlthoughItWasReadBefore) {
   EXPECT_EQ(host.verify().corrupt_blocks, 0);
 }
 
-// Their records are in the order in which the writers were done, not in that of their places.
+// Their records are in the order in which the writes completed, not in that of their places.
 TEST(Verify, FindsNothingWrongInWhatManyWroteAtOnce) {
   constexpr int kWriters = 4, kObjects = 400;
   TempDirectory a;
@@ -215,7 +215,7 @@ TEST(Scrub, RunsByItselfAndDropsWhatRotted) {
   options.scrub_period = std::chrono::milliseconds(200);
   Host host({options});
   for (int i = 0; i < 500 && host->cached_bytes(*ref) > 0; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it goes slowly by design
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the scrub is slow by design
   }
   EXPECT_EQ(host->cached_bytes(*ref), 0);
   EXPECT_EQ(host->stats().corrupt_blocks, block_count(ref->size) > 0 ? 1 : 0);
@@ -329,7 +329,7 @@ TEST(EvictNow, TakesFromThePoolThatIsNamed) {
   const uint64_t freed = host.evict(PoolId{1}, 2'000'000);
   EXPECT_GE(freed, 2'000'000);
   EXPECT_LE(freed, 3'000'000);
-  // The bytes of what went are back when its last user in the background is done with it.
+  // Evicted bytes are returned when their last user in the background is done.
   until([&] { return used(PoolId{1}) == one - freed; });
   EXPECT_EQ(used(PoolId{2}), two);
   host.evict(PoolId{2}, UINT64_MAX);

@@ -18,10 +18,10 @@ namespace {
 constexpr std::string_view kMagic = "LEATSCR1";
 constexpr size_t kStateBytes = 32, kCrcOffset = 28;
 constexpr uint64_t kFolders = 256;
-// Of a cache that holds little.
+// Lower limit, bytes a second, for a small cache.
 constexpr uint64_t kRateMin = 256 << 10;
 constexpr auto kSaveEvery = std::chrono::minutes(1);
-// A directory with nothing to do is looked at again then.
+// Pause before a directory without work is checked again.
 constexpr Clock::duration kShortestPeriod = std::chrono::milliseconds(100);
 
 Counter scrubbed_total("leat_cache_scrubbed_bytes_total",
@@ -82,7 +82,7 @@ Result<> Scrubber::save_state(const ScrubState& state) const {
   return disk.rename(directory_->path("scrub.new"), directory_->path("scrub"));
 }
 
-// Where this fails the next start begins a pass anew.
+// If this fails, the next start begins a new pass.
 Task<> Scrubber::keep(ScrubState state) const {
   Result<> saved = co_await directory_->blocking([&] { return save_state(state); });
   static_cast<void>(saved);
@@ -100,14 +100,14 @@ Task<> Scrubber::one_period(Context until, Clock::duration period) {
   const std::optional<ScrubState> found = read ? *read : std::nullopt;
   const int64_t now = birth_now_ns(), period_ns = std::chrono::nanoseconds(period).count();
   ScrubState state = found.value_or(ScrubState{});
-  // Done, or of a clock that was wrong, or so long ago that all of it is due again.
+  // The pass is done, its clock was wrong, or it is so old that all of it is due again.
   const bool over = state.began_ns > now || now - state.began_ns >= period_ns;
   if (!found || over) state = {.began_ns = now, .next_part = 0};
 
   const uint64_t used = directory_->capacity->used(), corrupt_before = directory_->corrupt_blocks;
   const double seconds = std::chrono::duration<double>(period).count();
   const auto share = static_cast<uint64_t>(static_cast<double>(used) / seconds);
-  // A tenth faster than it has to be, for what comes in meanwhile.
+  // A tenth faster than needed, for bytes that arrive meanwhile.
   ScrubPace pace(until, directory_->closing, std::max(kRateMin, share + share / 10));
   Clock::time_point saved_at = Clock::now();
   uint64_t counted = 0;
@@ -116,7 +116,7 @@ Task<> Scrubber::one_period(Context until, Clock::duration period) {
     scrubbed_total.add(pace.bytes() - std::exchange(counted, pace.bytes()));
     if (Clock::now() - saved_at < kSaveEvery) return std::nullopt;
     saved_at = Clock::now();
-    return state;  // a page, once a minute
+    return state;  // one page, once a minute
   };
   co_await pass(pace, state.next_part, after_part);
   if (!until.cancelled()) state.next_part = UINT64_MAX;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scrubber: compares everything that a cache directory holds on its disk with its checksums, over
-// and over, slowly: each byte once in a period. What is wrong goes, as if a reader had found it.
-// Where a pass is, is kept in the directory (docs/formats/cache.md), so that restarts do not begin
-// anew.
+// Scrubber: compares everything that a cache directory has on disk with its checksums, each byte
+// once in a period. Wrong bytes are handled as if a reader had found them. The position of a pass
+// is kept in the directory (docs/formats/cache.md), so that a restart continues it.
 #pragma once
 
 #include <chrono>
@@ -20,9 +19,9 @@
 
 namespace leat {
 
-// How far a pass is. Parts are the 256 folders of files, then segments by their number.
+// Progress of a pass. Parts are the 256 folders of files, then segments by their number.
 struct ScrubState {
-  int64_t began_ns = 0;  // since the epoch
+  int64_t began_ns = 0;  // since the Unix epoch
   uint64_t next_part = 0;
 
   std::string encode() const;
@@ -35,12 +34,12 @@ class Scrubber {
            std::shared_ptr<PackedStore> packed)
       : directory_(std::move(directory)), files_(std::move(files)), packed_(std::move(packed)) {}
 
-  // Everything once, from that part on. `after_part` is told the part that would be next, and says
-  // what is to be kept of the pass where it is time for that.
+  // Makes one pass from `from_part` on. `after_part` receives the next part, and returns the state
+  // to save when a save is due.
   using AfterPart = std::function<std::optional<ScrubState>(uint64_t next_part)>;
   Task<> pass(ScrubPace& pace, uint64_t from_part, AfterPart after_part = nullptr);
 
-  // Passes, one in each period, until the directory stops.
+  // Makes one pass in each period, until the directory stops.
   static Task<> keep_scrubbing(std::shared_ptr<Scrubber> self, Clock::duration period);
 
  private:
