@@ -22,7 +22,7 @@ bool is_missing(const Status& status) {
   return status.code() == StatusCode::kNotFound || status.code() == StatusCode::kNotDirectory;
 }
 
-// Codes that answer the question stay as they are; of others it is said what they prevented.
+// Codes that are answers stay as they are; others get the path as context.
 Status explain(const Status& status, std::string_view path) {
   switch (status.code()) {
     case StatusCode::kNotFound:
@@ -39,8 +39,8 @@ Status explain(const Status& status, std::string_view path) {
   }
 }
 
-// What an answer says that another one, or none, had not said. `before`: nothing where it was
-// doubted, so that something is known to have changed.
+// Returns the difference between two answers. `before`: nothing if it was stale, so that a change
+// is certain.
 RefreshNews compare(const std::string& name, const std::optional<Result<CatalogEntry>>& before,
                     const Result<CatalogEntry>& after) {
   using Kind = NamedChange::Kind;
@@ -122,7 +122,7 @@ class CatalogImpl : public Catalog {
   std::optional<Status> refused_by_parent(std::string_view path);
 
   const TreePtr tree_;
-  Activity activity_;  // flights, and those who joined one
+  Activity activity_;  // flights, and callers that joined one
   SourceTable& sources_;
   Executor& executor_;
   const Gauge names_gauge_;
@@ -140,7 +140,7 @@ Result<> CatalogImpl::mount(MountEntry entry, SourcePtr source, SnapshotPtr snap
   if (snapshot) {
     LEAT_TRY(mount, with_snapshot(mount, std::move(snapshot)));
   }
-  // Before the mount is seen, so that whoever gets a FileRef finds its store.
+  // Before the mount becomes visible, so that every FileRef has its store.
   sources_.add(source);
   if (Result<> added = tree_->add_mount(MountLine::begin(std::move(mount))); !added) {
     sources_.remove(source);
@@ -168,7 +168,7 @@ Result<> CatalogImpl::unmount(std::string path) {
   return {};
 }
 
-// Directories that only led to it go too; what the mount hid comes back.
+// Directories that only led to the mount go too; names hidden by the mount return.
 void CatalogImpl::tell_unmounted(std::string_view path) {
   std::vector<CatalogChange> changes;
   for (std::string_view at = path; at != "/"; at = parent_path(at)) {
@@ -241,7 +241,7 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup(Context context, std::string path
     catalog_metrics::lookup_misses.add();
     std::string name(last_component(path));
     DirectoryPtr directory = tree_->open_directory(parent_path(path));
-    if (!directory) continue;  // its mount has just gone, or goes by a snapshot now
+    if (!directory) continue;  // its mount was just removed, or has a snapshot now
     Result<CatalogEntry> found = co_await look_up_in(context, directory, std::move(name));
     if (!tree_->replaced(*directory)) co_return found;
   }
@@ -263,7 +263,7 @@ Task<Result<CatalogEntry>> CatalogImpl::look_up_in(Context context, DirectoryPtr
     }
   }
   if (auto known = directory->last_known(name)) co_return *std::move(known);
-  // It was seen to change after the listing had begun.
+  // A change was reported after the listing began.
   co_return co_await ask_about(context, directory, name, /*shared=*/true);
 }
 
@@ -283,7 +283,7 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup_for_open(Context context, std::st
   } else {
     catalog_metrics::lookup_misses.add();
   }
-  // Not shared with a check that is under way: that one may have been answered before this open.
+  // Not shared with a check in flight: the store may have answered that one before this open.
   Result<CatalogEntry> found = co_await ask_about(context, directory, name, /*shared=*/false);
   if (tree_->replaced(*directory)) co_return co_await lookup_for_open(context, path);
   co_return found;
@@ -296,7 +296,7 @@ Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
   }
   DirectoryPtr directory = tree_->open_directory(path);
   if (!directory) {
-    if (tree_->route(path).mount) co_return co_await list(context, path);  // by a snapshot now
+    if (tree_->route(path).mount) co_return co_await list(context, path);  // it has a snapshot now
     auto answer = tree_->mount_answer(path);
     if (answer && !*answer) co_return Error(answer->error());
     co_return Listing::of(std::move(mounted), tree_->now());
@@ -317,7 +317,7 @@ Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
   co_return directory->show(std::move(mounted));
 }
 
-// What a fresh listing of the parent says against `path` being a directory.
+// Returns an error if a fresh listing of the parent says that `path` is no directory.
 std::optional<Status> CatalogImpl::refused_by_parent(std::string_view path) {
   auto answer = path == "/" ? std::nullopt : remembered(path);
   if (!answer) return std::nullopt;
@@ -373,12 +373,12 @@ Task<Result<RefreshNews>> CatalogImpl::refresh(Context context, std::string path
   RefreshNews all;
   for (;;) {
     DirectoryPtr directory = tree_->open_directory(path);
-    if (!directory) co_return all;  // a snapshot's, or above all mounts
+    if (!directory) co_return all;  // in a snapshot, or above all mounts
     ListingFlightPtr flight = directory->begin_listing(tree_->now());
     executor_.spawn(fly_listing(token->another(), tree_, directory, flight, &executor_));
     Result<bool> listed = co_await flight->result->wait(context, "listing a directory");
     Result<bool> told = co_await flight->told->wait(context, "telling of changes");
-    if (told) all.add(flight->news);  // what was entered is no news to who takes its place
+    if (told) all.add(flight->news);  // a replaced directory has no news for its successor
     if (tree_->replaced(*directory)) continue;
     if (!listed && !is_missing(listed.error())) co_return Error(explain(listed.error(), path));
     co_return all;
@@ -428,14 +428,14 @@ void CatalogImpl::report_changed(std::string_view path) {
   }
 }
 
-// Whether others have to be told.
+// Returns true if the listener must be notified.
 bool CatalogImpl::doubt(std::string_view path, bool changed) {
   const std::string name(last_component(path));
   DirectoryPtr directory = tree_->find_directory(parent_path(path));
-  bool tell = directory == nullptr;  // somebody may hold what is remembered here no more
+  bool tell = directory == nullptr;  // the listener may hold metadata that is evicted here
   while (directory) {
     tell |= directory->doubt(name, changed, tree_->now());
-    // Another may have taken its place before it doubted.
+    // A successor may have replaced it before the call.
     DirectoryPtr now = tree_->find_directory(directory->path());
     if (now == directory) break;
     directory = std::move(now);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catalog: the namespace. Which store a path belongs to, what is there, and how long that may be
-// believed. Answers from memory while fresh, else asks the store: a directory's first touch loads
-// the directory, and one load serves everyone who waits for it. Thread-safe.
+// Catalog: the namespace: the store of each path, its names, and how long they may be served from
+// memory. Answers from memory while fresh, else asks the store. The first lookup in a directory
+// lists it, and one listing serves all waiters. Thread-safe.
 //
 // Paths are normalised namespace paths ("/data/train/0001.png").
 #pragma once
@@ -28,129 +28,130 @@ class Executor;
 struct CatalogChange {
   std::string parent;  // path of the directory
   std::string name;
-  bool gone = false;  // else: another version, or it came
-  // All of the mount at `parent` (and no name): how it is shown, for how long it is believed, and
-  // which names there are.
+  bool gone = false;  // false: another version, or a new name
+  // The whole mount at `parent` (no name): its owner and mode, freshness, and names.
   bool whole = false;
-  // All directories of the mount at `parent` (and no name): which names they have.
+  // All directories of the mount at `parent` (no name): their names.
   bool listings = false;
-  // Of a snapshot taken into use or out of it: after all such names `listings` is told or `whole`.
+  // Part of an exchange of snapshots; after all such names a change with `listings` or `whole`
+  // follows.
   bool exchange = false;
-  // Told on a thread that may wait, by someone who has more to tell.
+  // Sent on a thread that may wait, by a sender with more changes.
   bool patient = false;
 };
 
-// What was found out about a name.
+// A difference found for one name.
 struct NamedChange {
   enum class Kind : uint8_t { kAdded, kChanged, kGone };
   std::string name;  // in its directory
   Kind kind = Kind::kChanged;
-  bool directory = false;  // it is one, or was
+  bool directory = false;  // it is a directory, or was one
 };
 
-// "added", "changed", "removed".
+// Returns "added", "changed" or "removed".
 std::string_view to_string(NamedChange::Kind kind);
 
-// What asking anew brought.
+// Result of a refresh.
 struct RefreshNews {
   uint64_t added = 0, changed = 0, gone = 0;
   static constexpr size_t kNamedMax = 1000;
-  std::vector<NamedChange> first;  // so many of them
+  std::vector<NamedChange> first;  // at most kNamedMax of them
 
   void note(NamedChange change);
   void add(const RefreshNews& more);
 };
 
 struct CatalogOptions {
-  uint64_t names_max =
-      20'000'000;  // kept in memory over all directories; oldest directories go first
-  // Of one directory. With more its listing goes into a file without a name in `scratch_directory`
-  // and counts as one name; where that is empty, it stays in memory.
+  uint64_t names_max = 20'000'000;  // in memory, over all directories; the least recently used
+                                    // directories are evicted
+  // Names in memory of one directory. A larger listing goes into an unlinked file in
+  // `scratch_directory` and counts as one name. If that is empty, it stays in memory.
   uint64_t names_in_memory_max = 100'000;
   std::string scratch_directory = {};
   std::function<Clock::time_point()> now = &Clock::now;
-  // The listener is told of names that came in all directories: it tells those who keep listings of
-  // their own.
+  // The listener is notified of new names in all directories, since it serves clients with listings
+  // of their own.
   bool tells_new = false;
 };
 
 class Catalog {
  public:
-  // Requests to stores run on `executor` as tasks of their own, so that one who stops waiting does
-  // not take the answer from the others. Both must outlive the catalog.
+  // Requests to stores run on `executor` as their own tasks, so a waiter that gives up does not
+  // cancel the others. `sources` and `executor` must outlive the catalog.
   static std::unique_ptr<Catalog> create(CatalogOptions options, SourceTable& sources,
                                          Executor& executor);
   virtual ~Catalog() = default;
 
-  // Mounts may nest; the longest matching path answers. kExists when the path is taken. A freshness
-  // of kSnapshot needs a snapshot, and one makes the freshness kSnapshot.
+  // Mounts may nest; the longest matching path answers. Returns kExists if the path is taken.
+  // Freshness kSnapshot needs a snapshot, and a snapshot sets the freshness to kSnapshot.
   virtual Result<> mount(MountEntry entry, SourcePtr source, SnapshotPtr snapshot = nullptr) = 0;
   virtual Result<> unmount(std::string path) = 0;
   virtual std::vector<MountPtr> mounts() const = 0;
 
   // From now on the names of the mount at `path` come from `snapshot`; null: from the store, with
-  // the freshness that it had. kInvalidArgument where the snapshot is of another store or not of
-  // all that is mounted. Ends when the listener was told what differs, which takes as long as
-  // reading both snapshots; where the store has to be asked for what there is now, of all
-  // directories. Listings that are being read, and open files, go on as they are.
+  // the previous freshness. Returns kInvalidArgument if the snapshot is of another store or does
+  // not cover the mount. Ends after the listener was notified of the differences, which takes as
+  // long as reading both snapshots. If only the store knows its present names, the notification
+  // covers all directories. Open listings and open files are not affected.
   virtual Task<Result<>> use_snapshot(std::string path, SnapshotPtr snapshot) = 0;
 
-  // From now on the mount at `path` has that policy. What is known of it stays known, but where
-  // files are cached in another way or pool, which is asked for again; a snapshot stays, too. Ends
-  // when the listener was told (CatalogChange::whole).
+  // Sets the policy of the mount at `path`. Cached metadata stays, except for files with another
+  // cache use or pool, which are requested again; a snapshot stays, too. Ends after the listener
+  // was notified (CatalogChange::whole).
   virtual Task<Result<>> set_policy(std::string path, Policy policy) = 0;
-  // The mount at `from` is at `to` from now on, with that policy. What was known is not known
-  // there. kExists where `to` is taken.
+  // Moves the mount at `from` to `to` and sets its policy. Cached metadata is dropped. Returns
+  // kExists if `to` is taken.
   virtual Result<> move(std::string from, std::string to, Policy policy) = 0;
 
-  // Asks the store now, whatever may be believed, and tells the listener as for any other answer.
-  // Of a directory: for its listing; where it is known no more, `gone` counts what was in it.
+  // Asks the store now, whatever is cached, and notifies the listener as for any other answer.
+  // Lists a directory again. If it is not cached any more, `gone` counts its previous names.
   virtual Task<Result<RefreshNews>> refresh(Context context, std::string path) = 0;
-  // Of one name, which may be a file, a directory or missing, as far as its directory is known.
+  // Refreshes one name, which may be a file, a directory or missing, if its directory is cached.
   virtual Task<Result<RefreshNews>> refresh_name(Context context, std::string path) = 0;
-  // Paths of the directories at and below `path` whose listing is known, sorted, the outer ones
-  // before what is in them. Not in mounts with a snapshot.
+  // Returns the sorted paths of the directories at and below `path` with a cached listing, parents
+  // first. Excludes mounts with a snapshot.
   virtual std::vector<std::string> known_directories(std::string_view path) const = 0;
-  // The same, the one that was used last first.
+  // Returns the same, the most recently used first.
   virtual std::vector<std::string> directories_by_use(std::string_view path) const = 0;
 
-  // In a mount with a snapshot that alone answers the following, at once: nothing ages, what is
-  // missing stays so, and invalidate(), expire() and report_changed() change nothing.
+  // In a mount with a snapshot, only the snapshot answers the following calls, at once. Nothing
+  // ages and missing names stay missing; invalidate(), expire() and report_changed() have no
+  // effect.
 
-  // From memory only, if fresh; nothing when the store has to be asked. Missing names answer
-  // kNotFound while their age lasts.
+  // Answers from memory if fresh; returns nothing if the store must be asked. Missing names answer
+  // kNotFound while fresh.
   virtual std::optional<Result<CatalogEntry>> try_lookup(std::string_view path) = 0;
   virtual Task<Result<CatalogEntry>> lookup(Context context, std::string path) = 0;
-  // For an open: as lookup, but where the mode is kValidate the store is asked about this one
-  // object each time. When the store has to be asked and does not answer, that is an error: what
-  // has aged is never served instead.
+  // Lookup for an open: same as lookup(), but in mode kValidate the store is asked about this
+  // object each time. If the store must be asked and does not respond, returns an error: stale
+  // metadata is never served instead.
   virtual Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) = 0;
-  // kNotFound for a directory that is not there (a store without real directories: no key and no
-  // marker below it, unless it is the mount's root), kNotDirectory for a file.
+  // Returns kNotFound for a missing directory and kNotDirectory for a file. In a store without real
+  // directories, one is missing if there is no key and no marker below it, unless it is the mount's
+  // root.
   virtual Task<Result<ListingPtr>> list(Context context, std::string path) = 0;
-  // From memory only, if fresh; else null.
+  // Answers from memory if fresh; otherwise returns null.
   virtual ListingPtr try_list(std::string_view path) = 0;
-  // From memory only, however old, and not counted as a use; else null. For figures that may be
-  // behind the store.
+  // Answers from memory whatever the age, and does not count as a use; otherwise returns null. For
+  // figures that may lag behind the store.
   virtual ListingPtr last_list(std::string_view path) { return try_list(path); }
 
-  // What is known of `path` and below is asked for again at the next touch.
+  // Marks cached metadata of `path` and below as stale; the next access asks the store.
   virtual void invalidate(std::string_view path) = 0;
-  // The same of the directory at `path` alone: of those below it nothing changes.
+  // Same for the directory at `path` alone, without the directories below.
   virtual void expire(std::string_view path) = 0;
-  // The object at `path` was seen to have changed or gone (a read answered kChanged): it is asked
-  // for again wherever it is mounted.
+  // A read found that the object at `path` changed or is gone (kChanged): marks it stale wherever
+  // it is mounted.
   virtual void report_changed(std::string_view path) = 0;
 
-  // Called, on any thread and without locks held, for each name whose version changed, which went
-  // or which was mounted; in directories that are never asked for again by themselves (immutable)
-  // or with CatalogOptions::tells_new in all, also for names that came; and for mounts whose policy
-  // changed.
+  // Sets the listener. It runs on any thread, without locks held, for each name that changed its
+  // version, was removed or was mounted. It also runs for mounts with a changed policy. New names
+  // are reported in immutable directories, or in all with CatalogOptions::tells_new.
   virtual void set_change_listener(std::function<void(const CatalogChange&)> listener) = 0;
 
-  // Cancels what is asked of stores and returns when all of it has ended and the listener runs no
-  // more; from then on memory alone answers. Has to end before the stores' executor and whatever
-  // the listener touches go.
+  // Cancels requests to stores. Returns when all have ended and the listener runs no more; from
+  // then on only memory answers. Must end before the stores' executor and the listener's objects
+  // are destroyed.
   virtual Task<> stop() = 0;
 };
 

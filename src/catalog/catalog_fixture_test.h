@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A catalog over buckets in memory, with a clock that stands still until it is told to go.
+// A catalog over buckets in memory, with a clock that only the test moves.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace leat::testing {
 
-// A bucket whose listings and stats can be held until the test lets them go.
+// A bucket with listings and stats that block until the test releases them.
 class GatedSource : public MemorySource {
  public:
   using MemorySource::MemorySource;
@@ -28,11 +28,11 @@ class GatedSource : public MemorySource {
     gate_ = SharedResult<bool>::make();
   }
   void release() { exchange_gate(nullptr)->set(true); }
-  // Lets go of those that are held now; whoever comes after them is held.
+  // Releases the requests blocked now; later ones block.
   void release_held() { exchange_gate(SharedResult<bool>::make())->set(true); }
-  // Requests that have come to the gate, ever.
+  // Number of requests that ever reached the gate.
   uint64_t arrived() const { return arrived_; }
-  // Waits until `count` have. The pause point of the tests.
+  // Waits for `count` requests at the gate. The pause point of the tests.
   void await_arrivals(uint64_t count) const {
     for (uint64_t now = arrived_; now < count; now = arrived_) arrived_.wait(now);
   }
@@ -70,7 +70,7 @@ class GatedSource : public MemorySource {
   std::atomic<uint64_t> arrived_ = 0;
 };
 
-// A store in which directories exist by themselves: those with a marker or something below.
+// A store with real directories: those with a marker or an object below.
 class DirectorySource : public MemorySource {
  public:
   DirectorySource() : MemorySource("directories") {
@@ -137,7 +137,7 @@ class CatalogTest : public ::testing::Test {
   Result<ListingPtr> list(std::string path) {
     return executor_.wait(catalog_->list(Context::background(), std::move(path)));
   }
-  // Directories end in '/'; the error's name in angle brackets where there is no listing.
+  // Directories end in '/'. Without a listing, returns the error's name in angle brackets.
   std::vector<std::string> names(std::string path) {
     Result<ListingPtr> listing = list(std::move(path));
     if (!listing) return {"<" + std::string(to_string(listing.error().code())) + ">"};
@@ -159,8 +159,8 @@ class CatalogTest : public ::testing::Test {
 
   void pass(std::chrono::nanoseconds time) { now_ += time.count(); }
 
-  // "parent:name" with a '-' before what has gone, "mount:*" of its listings, "mount:**" of all
-  // of it; what was told since the last call.
+  // Returns the changes since the last call: "parent:name" with a '-' before a removed name,
+  // "mount:*" for its listings, "mount:**" for all of it.
   std::vector<std::string> take_changes() {
     std::lock_guard lock(changes_mutex_);
     std::vector<std::string> all;
@@ -172,13 +172,13 @@ class CatalogTest : public ::testing::Test {
     std::ranges::sort(all);
     return all;
   }
-  // Changes are told after the answers; once nothing runs any more, all have been. When all threads
-  // are at the barrier, what was posted before has run; what that posted has after the next round.
-  // Only from the test's own thread.
+  // Waits until the executor is idle: changes are sent after the answers, so all have been sent
+  // then. When all threads are at the barrier, earlier posts have run; their own posts run by the
+  // next round. Call only from the test's own thread.
   void settle() {
     constexpr int kRounds = 8;
     const auto threads = executor_.threads();
-    const auto all = std::make_shared<std::barrier<>>(threads + 1);  // they leave it after us
+    const auto all = std::make_shared<std::barrier<>>(threads + 1);  // they leave it later
     for (int round = 0; round < kRounds; ++round) {
       for (unsigned i = 0; i < threads; ++i) executor_.post([all] { all->arrive_and_wait(); });
       all->arrive_and_wait();
@@ -190,7 +190,7 @@ class CatalogTest : public ::testing::Test {
   SourceTable sources_;
   std::mutex changes_mutex_;
   std::vector<CatalogChange> changes_;
-  // After what its tasks use, so that it ends before.
+  // Declared after the objects that its tasks use, so that it ends first.
   Executor executor_{{.threads = 3}};
   std::unique_ptr<Catalog> catalog_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long what is known is believed, what is asked then, and who is told of changes.
+// Freshness of cached metadata, requests when it is stale, and change notifications.
 #include <gmock/gmock.h>
 
 #include "catalog/catalog_fixture_test.h"
@@ -46,7 +46,7 @@ TEST_F(CatalogTest, ALargeDirectoryIsListedAgainWhenSingleChecksHaveCostAsMuch) 
   for (int i = 0; i < 19; ++i) EXPECT_TRUE(lookup(fmt::format("/m/{:05}", i)));
   EXPECT_EQ(bucket_->stats(), 19u);
   EXPECT_EQ(bucket_->lists(), 20u);
-  // What was checked is fresh again, without another request.
+  // The checked name is fresh again, without another request.
   EXPECT_TRUE(catalog_->try_lookup("/m/00003"));
   for (int i = 19; i < 500; ++i) EXPECT_TRUE(lookup(fmt::format("/m/{:05}", i)));
   EXPECT_EQ(bucket_->stats(), 19u);
@@ -113,7 +113,7 @@ TEST_F(CatalogTest, ValidateAsksAtEachOpenAndOnlyThen) {
   EXPECT_THAT(take_changes(), ElementsAre("-/m:x", "/:m", "/m:x"));
 }
 
-// One that answers from memory, and is told of changes or is not.
+// A source that answers from memory, and receives change notifications or not.
 class ToldSource : public MemorySource {
  public:
   std::atomic<bool> told = true;
@@ -150,7 +150,7 @@ TEST_F(CatalogTest, NamesOfASourceThatIsToldNothingLastNoLongerThanItSays) {
   EXPECT_EQ(source->lists(), 3u);
 }
 
-// One that others serve by ages of their own, and answers from their memory.
+// A source with limits of its own on freshness, which answers from its memory.
 class ServedSource : public MemorySource {
  public:
   std::atomic<Clock::duration> present = Clock::duration::max(), missing = Clock::duration::max();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counters of this room.
+// The counters of this module.
 #pragma once
 
 #include "telemetry/metrics.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mounts whose policy changes while they are used, policies of paths, moves, refresh.
+// Policy changes of mounts in use, policies of paths, moves, refresh.
 #include <gmock/gmock.h>
 
 #include "catalog/catalog_fixture_test.h"
@@ -100,7 +100,7 @@ TEST_F(CatalogPolicyTest, APathIsBelievedForItsOwnTime) {
   EXPECT_TRUE(catalog_->try_lookup("/m/a/x"));
   EXPECT_FALSE(catalog_->try_lookup("/m/a/now"));
   EXPECT_FALSE(catalog_->try_lookup("/m/b/x"));
-  // The listing says of each for how long.
+  // Each entry of the listing has its own freshness.
   for (const CatalogEntry& entry : entries(**list("/m/a"))) {
     EXPECT_EQ(entry.fresh_until == Clock::time_point::max(), entry.info.name == "x");
   }
@@ -166,7 +166,7 @@ TEST_F(CatalogPolicyTest, RefreshSaysWhatCameChangedAndWent) {
   EXPECT_THAT(take_changes(), ElementsAre("-/m/d:gone", "-/m/d:sub", "/m/d:new", "/m/d:other"));
   EXPECT_THAT(catalog_->known_directories("/m"), ElementsAre("/m/d"));
   EXPECT_EQ(told_of(refresh("/m/d")).size(), 0u);
-  // A read that met the change has told of it; it is news for who asks all the same.
+  // A read reported the change before; a refresh reports it nevertheless.
   bucket_->put("d/other", "333");
   catalog_->report_changed("/m/d/other");
   pass(1ms);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many at the same time: single flight, cancellation, and everything at once against a model.
+// Concurrency: single flight, cancellation, and all operations at once against a model.
 #include <gmock/gmock.h>
 
 #include <latch>
@@ -171,7 +171,7 @@ TEST_F(CatalogTest, StoppingEndsWhatIsAskedOfStores) {
   bucket_->await_arrivals(3);
   settle();  // the second listing has joined the first
   executor_.wait(catalog_->stop());
-  // Only the tests hold the bucket now, and the mount.
+  // Only the tests and the mount hold the bucket now.
   EXPECT_EQ(bucket_.use_count(), 3);
   answers.done.wait();
   for (const auto& listing : answers.listings) {
@@ -199,8 +199,8 @@ TEST_F(CatalogTest, TheCatalogMayEndBeforeItsRequests) {
   bucket_->release();
 }
 
-// Answers of the catalog, whoever changes what at the same time, are versions that the name has
-// had; and when all is quiet, what the bucket holds.
+// During concurrent changes, the catalog answers with versions that the name had; afterwards, with
+// the content of the bucket.
 TEST_F(CatalogTest, LookupsListingsChangesAndUnmountsAtOnce) {
   auto seed = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));

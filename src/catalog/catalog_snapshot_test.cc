@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mounts whose names come from a snapshot, and how one takes the place of another.
+// Mounts with names from a snapshot, and the exchange of snapshots.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -25,7 +25,7 @@ class CatalogSnapshotTest : public CatalogTest {
   }
   ~CatalogSnapshotTest() override { std::filesystem::remove_all(folder_); }
 
-  // What is below `prefix` of the bucket now, listed without being counted.
+  // A snapshot of the bucket below `prefix`, without counting its listings.
   SnapshotPtr snapshot(const std::string& prefix = "") { return snapshot_of(*bucket_, prefix); }
   SnapshotPtr snapshot_of(MemorySource& source, const std::string& prefix) {
     SnapshotHead head;
@@ -73,7 +73,7 @@ class CatalogSnapshotTest : public CatalogTest {
   const std::string folder_;
 };
 
-// Each host has an id of its own for a cluster; the snapshot is one file for all of them.
+// Each host has its own id for a cluster; the snapshot is one file for all of them.
 TEST_F(CatalogSnapshotTest, OneOfAClusterServesWhoeverMountsIt) {
   bucket_->put("train/a/one", "1");
   bucket_->put("train/two", "22");
@@ -242,7 +242,7 @@ TEST_F(CatalogSnapshotTest, ExchangingTellsWhatDiffers) {
                                           "/m/d:added", "/m/d:changed", "/m:*", "/m:turns"));
   EXPECT_THAT(names("/m/d"), ElementsAre("added", "changed", "same"));
   EXPECT_FALSE(lookup("/m/turns")->info.is_directory());
-  // Whoever was reading goes on in the old one.
+  // An open cursor continues in the old snapshot.
   ASSERT_TRUE(cursor.next());
   EXPECT_EQ(cursor.view().name, "gone");
   EXPECT_TRUE(cursor.entry().ref);
@@ -347,7 +347,7 @@ TEST_F(CatalogSnapshotTest, LookupsGoOnWhileSnapshotsAreExchanged) {
   auto reader = [&] {
     for (uint64_t i = 0; !done; ++i) {
       auto entry = catalog_->try_lookup(fmt::format("/m/d/{:03}", i % 200));
-      if (!entry) continue;  // released for a moment
+      if (!entry) continue;  // not cached at this moment
       if (!*entry || (*entry)->info.size > 2) ++wrong;
       auto listing = list("/m/d");
       if (!listing || entries(**listing).size() != 200) ++wrong;

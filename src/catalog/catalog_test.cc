@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mounts, listings, names: what a path stands for.
+// Mounts, listings, names: the entry of a path.
 #include "catalog/catalog.h"
 
 #include <gmock/gmock.h>
@@ -245,7 +245,7 @@ TEST_F(CatalogTest, ANewNameThatIsObjectAndPrefixIsTheDirectoryForALookupToo) {
   EXPECT_THAT(names("/m/d"), ElementsAre("file", "new/", "old"));
 }
 
-// A store that refuses names which begin with a space, as S3's client does.
+// A store that rejects names with a leading space, as S3's client does.
 class PickySource : public MemorySource {
  public:
   using MemorySource::MemorySource;
@@ -273,7 +273,7 @@ TEST_F(CatalogTest, ANameThatTheStoreCannotAddressDoesNotExist) {
   EXPECT_THAT(names("/m/d/ x"), ElementsAre("<not_found>"));
 }
 
-// A store that has more than it can list: one key with each page.
+// A store with more keys than it can list: it skips one key on each page.
 class HalfMuteSource : public MemorySource {
  public:
   HalfMuteSource() : MemorySource("mute", 2) {}
@@ -316,7 +316,7 @@ TEST_F(CatalogTest, TheLeastRecentlyUsedDirectoriesAreForgotten) {
   mount("/m", bucket_);
   for (int d = 0; d < 20; ++d) {
     EXPECT_EQ(names(fmt::format("/m/d{:02}", d)).size(), 100u);
-    EXPECT_TRUE(lookup("/m/d00/1"));  // stays in use
+    EXPECT_TRUE(lookup("/m/d00/1"));  // keeps it in use
     settle();
   }
   EXPECT_LE(metric("leat_catalog_names"), 1000);
@@ -336,7 +336,7 @@ TEST_F(CatalogTest, AStoreThatDoesNotAnswerIsNamed) {
   EXPECT_EQ(failed.error().code(), StatusCode::kUnavailable);
   EXPECT_THAT(failed.error().to_string(), HasSubstr("/m/a/x"));
   EXPECT_THAT(failed.error().to_string(), HasSubstr(bucket_->name()));
-  // Nothing of the failure is kept.
+  // The failure is not cached.
   EXPECT_TRUE(lookup("/m/a/x"));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Clock::duration kPatience = std::chrono::seconds(30);
 
-// Of a batch: which of the known directories they concern, as they were used.
+// Returns the cached directories that a batch of changes names, in order of use.
 std::vector<std::string> concerned(const std::vector<std::string>& known,
                                    const std::vector<ToldChange>& changes) {
   std::set<std::string_view> alone, whole;
@@ -31,7 +31,7 @@ std::vector<std::string> concerned(const std::vector<std::string>& known,
 
 void ChangeTeller::take(const std::vector<ToldChange>& changes) {
   if (changes.empty()) return;
-  // One pass over all that is known, however many changes there are.
+  // One pass over all cached directories, however many changes there are.
   const std::vector<std::string> batch = concerned(catalog_.directories_by_use("/"), changes);
   for (const ToldChange& change : changes) {
     if (change.all) {
@@ -91,7 +91,7 @@ void ChangeTeller::close() {
     waiting_.clear();
     known_waiting_.clear();
   }
-  stopping_.request_stop();  // last: whoever it wakes finds nothing more to list
+  stopping_.request_stop();  // last: a woken task finds nothing more to list
 }
 
 Task<> ChangeTeller::stop() {

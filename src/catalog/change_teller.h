@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChangeTeller: for who is told by others of changes in a store. What was known of the directories
-// that they concern is believed no more at once; those that are known are listed again, so that
-// the catalog's listener hears what differs, several at a time: what was told last before what was
-// told earlier, and of that what was used last before the rest. So whoever uses a directory hears
-// of it soon, also while a hundred thousand others wait. Thread-safe.
+// ChangeTeller: applies changes in a store that another process reports. The metadata of the named
+// directories becomes stale at once. Cached directories are listed again, so that the catalog's
+// listener receives the differences, several at a time. The latest reports come first, and within a
+// report the most recently used directories. So a directory in use is updated soon, even while a
+// hundred thousand others wait. Thread-safe.
 #pragma once
 
 #include <deque>
@@ -23,21 +23,21 @@ namespace leat {
 
 struct ToldChange {
   std::string path{};  // of a directory, in the namespace
-  bool all = false;    // and whatever is below it
+  bool all = false;    // and everything below it
 };
 
 class ChangeTeller {
  public:
   static constexpr size_t kListedAtOnce = 16;
 
-  // Both outlive it, and stop() must have ended before it goes.
+  // Both arguments must outlive it, and stop() must have ended before its destruction.
   ChangeTeller(Catalog& catalog, Executor& executor) : catalog_(catalog), executor_(executor) {}
 
-  // Does not wait for what is listed.
+  // Does not wait for the listings.
   void take(const std::vector<ToldChange>& changes);
-  // Nothing more is begun.
+  // Begins no further listing.
   void close();
-  // Returns when nothing is under way.
+  // Returns when no listing is in flight.
   Task<> stop();
 
  private:
@@ -49,7 +49,7 @@ class ChangeTeller {
   Activity activity_;
   std::stop_source stopping_;
   std::mutex mutex_;  // leaf
-  // Those that are to be listed, the next one first; each once.
+  // Directories to list, the next one first; each once.
   std::deque<std::string> waiting_;
   std::set<std::string, std::less<>> known_waiting_;
   size_t listing_ = 0;

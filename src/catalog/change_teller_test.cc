@@ -16,7 +16,7 @@ class ChangeTellerTest : public CatalogTest {
  protected:
   ~ChangeTellerTest() override { executor_.wait(teller_.stop()); }
 
-  // Directories "000" … of one file each, all known, looked at in that order.
+  // Creates directories "000" … of one file each, and lists them in that order.
   void know(size_t count) {
     for (size_t i = 0; i < count; ++i) bucket_->put(fmt::format("{:05}/x", i), "1");
     mount("/m", bucket_);
@@ -24,7 +24,7 @@ class ChangeTellerTest : public CatalogTest {
       ASSERT_THAT(names(fmt::format("/m/{:05}", i)), ElementsAre("x"));
     }
   }
-  // Until the catalog has told of so many.
+  // Waits until the catalog has sent that many changes.
   std::vector<std::string> told(size_t count) {
     std::vector<std::string> all;
     while (all.size() < count) {
@@ -49,10 +49,10 @@ TEST_F(ChangeTellerTest, ListsWhatIsConcernedAndNothingElse) {
   teller_.take({{.path = "/m/00003"}, {.path = "/m/unknown"}});
   EXPECT_THAT(told(1), ElementsAre("/m/00003:x"));
   EXPECT_EQ(bucket_->arrived() - before, 1u);
-  // What is below it is believed as before.
+  // Directories below it stay fresh.
   ASSERT_THAT(names("/m/00003/sub"), ElementsAre("y"));
   EXPECT_EQ(bucket_->arrived() - before, 1u);
-  // All that is at and below a path.
+  // Everything at and below a path.
   teller_.take({{.path = "/m/00003", .all = true}});
   bucket_->await_arrivals(before + 3);
   settle();
@@ -62,7 +62,7 @@ TEST_F(ChangeTellerTest, ListsWhatIsConcernedAndNothingElse) {
 TEST_F(ChangeTellerTest, OfTenThousandThoseThatAreUsedComeFirst) {
   constexpr size_t kMany = 10'000;
   know(kMany);
-  // Two that are in use, long after the others.
+  // Two directories used long after the others.
   ASSERT_TRUE(lookup("/m/00007/x"));
   ASSERT_TRUE(lookup("/m/05000/x"));
   bucket_->put("00007/x", "22");
@@ -71,11 +71,11 @@ TEST_F(ChangeTellerTest, OfTenThousandThoseThatAreUsedComeFirst) {
   bucket_->hold();
   const uint64_t before = bucket_->arrived();
   teller_.take({{.path = "/m", .all = true}});
-  // So many at once, and no more.
+  // That many at once, and no more.
   bucket_->await_arrivals(before + ChangeTeller::kListedAtOnce);
   settle();
   EXPECT_EQ(bucket_->arrived() - before, ChangeTeller::kListedAtOnce);
-  // What is told while all others wait comes before them.
+  // A report that arrives while all others wait comes before them.
   bucket_->put("00001/x", "333");
   teller_.take({{.path = "/m/00001"}});
   bucket_->release_held();
@@ -87,7 +87,7 @@ TEST_F(ChangeTellerTest, OfTenThousandThoseThatAreUsedComeFirst) {
   EXPECT_LE(asked, 3 * ChangeTeller::kListedAtOnce) << "they did not wait for all";
   bucket_->release();
   bucket_->await_arrivals(before + kMany);
-  // Whoever looks does not wait for it either: nothing old is believed.
+  // Lookups do not wait for it either: no stale entry is served.
   settle();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants: a single is never older than the listing below it; what a flight of an earlier epoch
-// brings is kept but not believed; listings are installed in the order in which they began.
+// Invariants: a single is never older than the listing below it. Answers of a flight from an
+// earlier epoch are kept but not fresh. Listings are installed in the order in which they began.
 #include "catalog/directory.h"
 
 #include <fmt/format.h>
@@ -13,9 +13,9 @@
 namespace leat {
 namespace {
 
-// What a store answers at once (S3: at most 1,000 keys a request).
+// Names in one answer of a store (S3: at most 1,000 keys a request).
 constexpr uint64_t kNamesPerRequest = 1000;
-// Singles of one directory; with more the listing is asked for again, which forgets them.
+// Singles of one directory; with more, the directory is listed again, which drops them.
 constexpr size_t kSinglesMax = 10'000;
 
 Clock::time_point add_saturating(Clock::time_point at, std::chrono::nanoseconds age) {
@@ -27,7 +27,7 @@ CheckedName to_checked(const NameRecord& record) {
   return {true, record.ref, record.mtime_ns};
 }
 
-// Nothing where nothing was known before; either table may be null.
+// Returns nothing if there was no table before; either table may be null.
 std::vector<NamedChange> differences(const NameTable* before, const NameTable* after) {
   std::vector<NamedChange> found;
   if (before == nullptr) return found;
@@ -165,8 +165,8 @@ std::optional<Result<CatalogEntry>> Directory::last_known(std::string_view name)
   return make_entry(*record, listed_at_);
 }
 
-// A directory that has aged is listed again as soon as that costs no more requests than the single
-// checks since then; one request's worth of names is listed at once.
+// A stale directory is listed again when that costs no more requests than the single checks since
+// then. A directory with at most one request's worth of names is listed at once.
 Directory::Need Directory::need(std::string_view name, Clock::time_point now) {
   if (answer(name, now)) return Need::kNothing;
   std::lock_guard lock(mutex_);
@@ -214,7 +214,7 @@ ListingPtr Directory::show(std::vector<CatalogEntry> mounted) {
   if (!shareable) return listing;
   std::lock_guard lock(mutex_);
   if (view.revision != revision_) return listing;
-  // Of several who built it at the same time, the first one's is everybody's.
+  // If several threads built it at once, all use the first one.
   if (auto shown = shown_.lock(); shown && shown_revision_ == revision_) return shown;
   shown_ = listing;
   shown_revision_ = revision_;
@@ -231,7 +231,7 @@ std::vector<Listing::Over> Directory::over_of(const View& view,
     if (single.doubtful) entry.fresh_until = view.listed_at.store;
     over.push_back({std::move(entry), single.state.exists});
   }
-  // Files that are believed for another time than the others.
+  // Files with a freshness of their own.
   for (const DirectoryPolicy::Single& own : policy_.singles) {
     if (std::ranges::binary_search(mounted, std::string_view(own.name), {}, name_of)) continue;
     if (view.singles.contains(own.name) || !view.table) continue;
@@ -255,7 +255,7 @@ std::pair<ListingFlightPtr, bool> Directory::join_listing(uint64_t seen, Clock::
   note_ttl_max();
   std::lock_guard lock(mutex_);
   if (listed_by_ != seen && !expired_ && !missing_) return {nullptr, false};
-  // One that began before an expire() may bring what was there before it.
+  // A flight from before an expire() may return the state before it.
   if (listing_flight_ && listing_flight_->epoch == epoch_) return {listing_flight_, false};
   ListingFlightPtr flight = begin_listing_locked(now);
   flight->age_max = answer_age_max();
@@ -343,8 +343,8 @@ DirectoryNews Directory::finish_listing(const ListingFlight& flight,
   }
 }
 
-// Decides for each single between it and the new listing, which may be null: what was asked about
-// or doubted after the listing began stays.
+// Decides for each single between it and the new listing, which may be null. A single that was
+// checked or marked stale after the listing began stays.
 void Directory::settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news) {
   for (auto at = singles_.begin(); at != singles_.end();) {
     auto& [name, single] = *at;
@@ -359,7 +359,7 @@ void Directory::settle_singles(const ListingFlight& flight, NameTable* table, Di
       note_change(news, {name, kind, single.state.ref == nullptr}, single.told);
     } else if (!single.state.exists && record && (!newer || single.doubtful)) {
       if (listing_) note_change(news, {name, Kind::kAdded, record->is_directory()});
-      // Doubted before it was known, or while it was missing: until it is asked about, it is there.
+      // Marked stale while unknown or missing: it exists until it is checked.
       single.state = to_checked(*record);
     }
     bool stays = newer && (single.doubtful || !same) && table != nullptr;
@@ -373,7 +373,7 @@ DirectoryNews Directory::finish_check(const CheckFlightPtr& flight, const std::s
   std::lock_guard lock(mutex_);
   DirectoryNews news;
   auto found = check_flights_.find(name);
-  // Else a later check took its place, or the name was doubted meanwhile.
+  // Otherwise a later check replaced it, or the name was marked stale meanwhile.
   bool current = found != check_flights_.end() && found->second == flight;
   if (current) check_flights_.erase(found);
   if (!checked) return news;
@@ -412,7 +412,7 @@ void Directory::expire() {
 bool Directory::doubt(const std::string& name, bool changed, Clock::time_point now) {
   std::lock_guard lock(mutex_);
   std::optional<CheckedName> known = known_state(name);
-  // The first listing may bring what was there before the doubt.
+  // The first listing may return the state before the change.
   if (!known && !listing_ && !listing_flight_) return false;
   Single& single = singles_[name];
   bool tell = changed && known && known->exists && !single.told && !forgotten_;
@@ -420,7 +420,7 @@ bool Directory::doubt(const std::string& name, bool changed, Clock::time_point n
   single.checked_at = now;
   single.doubtful = true;
   single.told |= tell;
-  // A check that began before may bring what was there before.
+  // A check in flight may return the state before the change.
   check_flights_.erase(name);
   ++revision_;
   return tell;
@@ -435,7 +435,7 @@ uint64_t Directory::forget() {
 DirectoryPtr Directory::successor(MountPtr mount) {
   auto next = std::make_shared<Directory>(path_, std::move(mount), key_, tells_new_);
   std::lock_guard lock(mutex_);
-  // Nobody else has it yet, so its own lock is not needed.
+  // No other thread has it yet, so its own lock is not needed.
   next->used_at_ = used_at();
   next->listing_ = listing_;
   next->missing_ = missing_;

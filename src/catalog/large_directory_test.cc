@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directories whose names are in a file rather than in memory: nobody sees the difference.
+// Directories with names in a file instead of in memory: the behaviour is the same.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -72,7 +72,7 @@ TEST_F(LargeDirectoryTest, ChangesAreToldAndSinglesStandOverIt) {
   settle();
   EXPECT_THAT(take_changes(), ElementsAre("-/m/d:0008"));
   EXPECT_EQ(entries(*held).size(), 3000u);
-  // It has shrunk to what stays in memory, and grows again.
+  // It shrinks below the limit of names in memory, and grows again.
   for (int i = 50; i < 3000; ++i) bucket_->remove(fmt::format("d/{:04}", i));
   pass(60s);
   EXPECT_EQ(names("/m/d").size(), 50u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A position is a place in the table and one among what lies over it, so both can be found again
-// without counting.
+// A position combines a place in the table and an index in `over`, so both are found again without
+// counting.
 #include "catalog/listing.h"
 
 #include <fmt/format.h>

@@ -92,7 +92,7 @@ void NameTableBuilder::add_page(const ListPage& page) {
   for (const SourceObject& object : objects) {
     if (object.kind == FileKind::kDirectory) directory_bytes += object.key.size();
   }
-  // Reserved whole, since records point into it.
+  // Reserved in full, since records point into it.
   auto names = std::make_unique<std::string>();
   names->reserve(directory_bytes);
   for (const SourceObject& object : objects) {
@@ -115,7 +115,7 @@ void NameTableBuilder::add_page(const ListPage& page) {
 }
 
 void NameTableBuilder::add_file(const SourceObject& object) {
-  // The marker of an empty directory is that directory's, not an entry.
+  // The marker of an empty directory is no entry.
   if (object.key.ends_with('/')) return;
   std::string_view name =
       std::string_view(object.key).substr(std::min(prefix_.size(), object.key.size()));
@@ -154,8 +154,8 @@ bool NameTableBuilder::may_show(const SourceObject& object, std::string_view nam
 
 std::shared_ptr<NameTable> NameTableBuilder::finish() {
   std::vector<NameRecord>& records = table_->records_;
-  // Nearly always in order already; only a directory among names that begin with its own is not
-  // ("a!" sorts before "a/", but after "a").
+  // Nearly always sorted already, except for a directory among names that begin with its own: "a!"
+  // sorts before "a/", but after "a".
   if (!std::ranges::is_sorted(records, name_less)) std::ranges::sort(records, name_less);
   auto repeated = std::ranges::unique(records, {}, &NameRecord::name);
   if (!repeated.empty())

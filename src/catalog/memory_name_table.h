@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryNameTable: names in memory, compact (a file: one 40-byte record and its FileRef, whose key
-// holds the name). NameTableBuilder makes one from the pages of a listing.
+// MemoryNameTable: a compact table of names in memory. A file has one 40-byte record and its
+// FileRef; the key in it holds the name. NameTableBuilder makes one from the pages of a listing.
 #pragma once
 
 #include <memory>
@@ -33,11 +33,11 @@ class MemoryNameTable : public NameTable {
   std::vector<NameRecord> records_;
   uint64_t left_out_ = 0;
   std::string left_out_example_;
-  // Names of directories, one piece per page of the listing.
+  // Names of directories, one string per page of the listing.
   std::vector<std::unique_ptr<std::string>> directory_names_;
 };
 
-// Keys of a listing that are not names.
+// Keys of a listing that cannot be names.
 struct HiddenNames {
   uint64_t count = 0;
   std::string example;  // the first of them, made printable
@@ -46,16 +46,16 @@ struct HiddenNames {
 
 class NameTableBuilder {
  public:
-  // Of the directory with key `prefix` ("" or ends in '/'). A file that is as it was in `known`
-  // (may be null) keeps its FileRef, so that whoever has it open goes on with the same one.
+  // For the directory with key `prefix` ("" or ends in '/'). A file that is unchanged in `known`
+  // (may be null) keeps its FileRef, so that open files keep the same one.
   NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
                    DirectoryPolicy policy = {});
 
   void add_page(const ListPage& page);
-  // So far.
+  // Names so far.
   uint64_t size() const { return table_->records_.size(); }
-  // Sorts. Where a key is object and prefix at once, the directory stays: what is below it could
-  // not be reached otherwise.
+  // Sorts the table. If a key is object and prefix at once, the directory stays: names below it
+  // could not be reached otherwise.
   std::shared_ptr<NameTable> finish();
   const HiddenNames& hidden() const { return hidden_; }
 

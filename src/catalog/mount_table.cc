@@ -68,8 +68,8 @@ MountTable::Route MountTable::route(std::string_view path) const {
     }
   }
   if (next == mounts_.begin()) return route;
-  // Of the mounts above the path the longest is the last of all before it, unless others are
-  // mounted in between.
+  // The longest of the mounts above the path is the last one before it, unless others are mounted
+  // in between.
   if (auto last = std::prev(next); is_at_or_below(path, last->first)) {
     route.mount = last->second;
     return route;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountTable: which mount answers for a path, and which names exist only because something is
-// mounted below them. Not thread-safe: the tree guards it.
+// MountTable: finds the mount of a path, and the names that exist only because something is mounted
+// below them. Not thread-safe: the tree guards it.
 #pragma once
 
 #include <map>
@@ -14,37 +14,37 @@
 
 namespace leat {
 
-// "/a" for "/a/b", "/" for "/a". Not for "/".
+// Returns "/a" for "/a/b", "/" for "/a". Not for "/".
 std::string_view parent_path(std::string_view path);
-// "b" for "/a/b"; empty for "/".
+// Returns "b" for "/a/b"; empty for "/".
 std::string_view last_component(std::string_view path);
 
 class MountTable {
  public:
-  // kExists when the path is taken.
+  // Returns kExists if the path is taken.
   Result<> add(MountPtr mount);
-  // Null when nothing is mounted there.
+  // Returns null if nothing is mounted there.
   MountPtr remove(std::string_view path);
-  // In place of the one at the same path, which is there.
+  // Replaces the mount at the same path, which must exist.
   void replace(MountPtr mount);
 
   std::vector<MountPtr> all() const;
-  // Mounted exactly at `path`, or null.
+  // Returns the mount exactly at `path`, or null.
   MountPtr at(std::string_view path) const;
-  // The mount with the longest path that `path` is at or below, or null.
+  // Returns the mount with the longest path at or above `path`, or null.
   MountPtr owner(std::string_view path) const;
   struct Route {
     MountPtr mount;       // the path's owner
-    bool stands = false;  // the path exists since it is a mount point, leads to one or is the root
+    bool stands = false;  // the path is a mount point, leads to one, or is the root
   };
   Route route(std::string_view path) const;
-  // The names in directory `path` that are mount points or lead to one; sorted.
+  // Returns the sorted names in directory `path` that are mount points or lead to one.
   std::vector<std::string> names_in(std::string_view path) const;
   // Changes with each add and remove.
   uint64_t generation() const { return generation_; }
 
  private:
-  // By components, so that what is below a path follows it without a gap.
+  // Orders by components, so paths below a path follow it without a gap.
   struct PathLess {
     using is_transparent = void;
     bool operator()(std::string_view a, std::string_view b) const {
@@ -55,10 +55,10 @@ class MountTable {
   uint64_t generation_ = 0;
 };
 
-// "b/c" for "/a/b/c" in a mount at "/a"; empty for the mount's own.
+// Returns "b/c" for "/a/b/c" in a mount at "/a"; empty for the mount's own path.
 std::string_view path_below_mount(const Mount& mount, std::string_view path);
 
-// The key of directory `path` in its mount's bucket: ends in '/' or is "".
+// Returns the key of directory `path` in its mount's bucket: ends in '/' or is "".
 std::string directory_key_in_mount(const Mount& mount, std::string_view path);
 
 }  // namespace leat

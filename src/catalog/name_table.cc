@@ -35,7 +35,7 @@ bool same_content(const NameView& a, const NameView& b) {
   if (a.is_directory() || b.is_directory()) return a.kind == b.kind;
   if (a.size != b.size) return false;
   if (a.version == b.version) return true;
-  // Without a version the time of change is all there is to compare.
+  // Without a version, only the modification time can be compared.
   return *a.version == *b.version && (a.version->known() || a.mtime_ns == b.mtime_ns);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameTable: the names of one directory as a listing of the store told them; sorted by their bytes
-// and immutable. In memory (MemoryNameTable) or in a mapped file (SnapshotNameTable).
+// NameTable: the names of one directory in a listing of the store; sorted by their bytes and
+// immutable. In memory (MemoryNameTable) or in a mapped file (SnapshotNameTable).
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,25 @@ inline constexpr int64_t kNoTime = std::numeric_limits<int64_t>::min();
 std::optional<WallTime> to_mtime(int64_t mtime_ns);
 int64_t to_mtime_ns(const std::optional<WallTime>& mtime);
 
-// What a name stands for.
+// The file or directory of a name.
 struct NameRecord {
-  std::string_view name;  // into `ref->key`, or into whatever owns the record
+  std::string_view name;  // points into `ref->key`, or into the owner of the record
   FileRefPtr ref;         // null for directories
   int64_t mtime_ns = kNoTime;
 
   bool is_directory() const { return ref == nullptr; }
 };
 
-// Of a name that was not found in a table.
+// Place of a name that was not found in a table.
 inline constexpr uint64_t kNoPlace = std::numeric_limits<uint64_t>::max();
 
 struct FoundName : NameRecord {
-  // Grows with the names of a table, by one from a file to the next.
+  // Increases with the names of a table, by one from a file to the next.
   uint64_t place = kNoPlace;
 };
 
-// The same without a FileRef, which may be dear to make. Lives as long as where it comes from says.
+// Same without a FileRef, which may be expensive to make. The function that returns it defines its
+// lifetime.
 struct NameView {
   std::string_view name;
   FileKind kind = FileKind::kFile;
@@ -51,57 +52,58 @@ struct NameView {
   static NameView of(const NameRecord& record);
 };
 
-// Of two of one name: same kind and, for files, same bytes.
+// Compares two records of one name: same kind and, for files, same bytes.
 bool same_content(const NameView& a, const NameView& b);
 
-// Why a key cannot be shown as a name, or null: empty, "." and "..", '/', NUL, more than 255 bytes
-// (NAME_MAX of Linux).
+// Returns the reason that a key cannot be a name, or null: empty, "." and "..", '/', NUL, more than
+// 255 bytes (NAME_MAX of Linux).
 const char* reason_to_hide(std::string_view name);
 
 class NameTable {
  public:
-  // Goes over the names; the table outlives it. For one user.
+  // Iterates over the names; the table must outlive it. Not thread-safe.
   class Cursor {
    public:
     virtual ~Cursor() = default;
-    // To the next name; false at the end.
+    // Moves to the next name; returns false at the end.
     virtual bool next() = 0;
-    // Of the name that next() went to, until it is called again.
+    // The current name, valid until the next call of next().
     virtual const NameView& view() const = 0;
     virtual FileRefPtr ref() const = 0;  // null for directories
-    // Where the name after it is: from() goes on there. Below 2^40.
+    // Position of the next name, for from(). Below 2^40.
     virtual uint64_t position() const = 0;
   };
 
   virtual ~NameTable() = default;
 
-  // Names; of a directory in a snapshot that has directories in it, no fewer.
+  // Number of names; an upper bound for a directory in a snapshot that has subdirectories.
   virtual uint64_t size() const = 0;
-  // Of them in memory.
+  // Number of names in memory.
   virtual uint64_t held() const = 0;
-  // Keys of the listing that are not in the table, by the store's choice or ours.
+  // Keys of the listing that are not in the table, skipped by the store or here.
   virtual uint64_t left_out() const = 0;
-  // One of them, as the store writes it; empty where none is known.
+  // One of them, as the store writes it; empty if none is known.
   virtual std::string_view left_out_example() const { return {}; }
 
-  // Nothing when there is no such name. The record's name lives as long as `name` and the table.
+  // Returns nothing if there is no such name. The record's name lives as long as `name` and the
+  // table.
   virtual std::optional<FoundName> find(std::string_view name) const = 0;
-  // 0: the beginning. Any number may be given; one that is no position is somewhere.
+  // 0: the beginning. Accepts any number; one that is not a position gives an arbitrary place.
   virtual std::unique_ptr<Cursor> from(uint64_t position) const = 0;
-  // At the first name that is greater.
+  // Begins at the first greater name.
   virtual std::unique_ptr<Cursor> after(std::string_view name) const = 0;
 
-  // Before the table is shared: file `name` goes on with `ref`, which says the same.
+  // Call before the table is shared: file `name` continues with `ref`, which has the same content.
   virtual void adopt(std::string_view name, FileRefPtr ref) = 0;
 };
 using NameTablePtr = std::shared_ptr<const NameTable>;
 
 enum class NameChange : uint8_t { kAdded, kGone, kChanged };
-// `name` lives for the call only.
+// `name` is valid only during the call.
 using NameChangeListener =
     std::function<void(std::string_view name, NameChange change, bool was_directory)>;
 
-// Calls with each name that differs, in their order. Cursors of tables or of listings.
+// Calls the listener for each differing name, in order. Works on cursors of tables or of listings.
 template <class Cursor>
 void compare_names(Cursor& before, Cursor& after, const NameChangeListener& listener) {
   bool was = before.next(), is = after.next();

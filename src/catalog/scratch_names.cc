@@ -29,7 +29,7 @@ Result<> ScratchNames::add(const NameTable& names) {
     entry.version = view.version != nullptr ? *view.version : Version{};
     entry.mtime_ns.reset();
     if (view.mtime_ns != kNoTime) entry.mtime_ns = view.mtime_ns;
-    // So that the same use follows when it is read.
+    // So that reading gives the same cache use.
     entry.local = !view.is_directory() &&
                   view.cache == cache_use(policy_.of_file(view.name).cache, /*local=*/true);
     LEAT_CHECK_OK(writer_->add(entry));

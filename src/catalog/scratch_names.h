@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScratchNames: the names of one large directory on their way into a file without a name, which is
-// then mapped: so they cost no heap. Not thread-safe; blocks.
+// ScratchNames: writes the names of one large directory into an unlinked file, which is then
+// mapped, so the names use no heap. Not thread-safe; blocks.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,18 @@ namespace leat {
 
 class ScratchNames {
  public:
-  // Of the directory with key `prefix`; the file goes into `folder`.
+  // For the directory with key `prefix`; the file is created in `folder`.
   ScratchNames(const std::string& folder, StoreId store, std::string prefix,
                DirectoryPolicy policy);
 
-  // All names of `names`, in whatever order they come.
+  // Adds all names, in any order.
   Result<> add(const NameTable& names);
-  // `left_out`: keys that never came here.
+  // `left_out`: number of keys that were skipped before.
   Result<std::shared_ptr<NameTable>> finish(uint64_t left_out);
 
  private:
   const DirectoryPolicy policy_;
-  std::unique_ptr<SnapshotWriter> writer_;  // until finish(): its memory is not kept longer
+  std::unique_ptr<SnapshotWriter> writer_;  // until finish(), to free its memory
 };
 
 }  // namespace leat

@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// Where `path` is in the snapshot; "" is the root.
+// Returns the path in the snapshot; "" is the root.
 std::string path_in_snapshot(const Mount& mount, std::string_view path) {
   std::string inside = mount.root_in_snapshot;
   std::string_view below = path_below_mount(mount, path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mount says whose names come from a snapshot: the mapped file alone, and for ever.
+// Answers of a mount with a snapshot: from the mapped file only, never stale.
 #pragma once
 
 #include <string>
@@ -12,21 +12,23 @@
 
 namespace leat {
 
-// What snapshots of clusters are of. A host knows a cluster by an id of its own, which its token
-// and the addresses of workers are part of, and the names in it, which are paths of its namespace,
-// by this one. Of two clusters the versions of files tell.
+// Returns the store id in snapshots of clusters. Each host has its own id for a cluster, which
+// includes its token and worker addresses. The names in a snapshot are paths of the cluster's
+// namespace and use this common id. Versions of files distinguish two clusters.
 StoreId cluster_names_id();
 
-// The same mount with its names from `snapshot`, or with null from the store, as before.
-// kInvalidArgument where the snapshot is of another store or not of all that is mounted.
+// Returns the mount with its names from `snapshot`, or for null from the store, as before.
+// kInvalidArgument if the snapshot is of another store or does not cover the mount.
 Result<Mount> with_snapshot(const Mount& mount, SnapshotPtr snapshot);
-// The same mount with another policy. A snapshot stays, and the freshness is for when it does not.
+// Returns the mount with another policy. A snapshot stays; the new freshness applies when it is
+// released.
 Mount with_policy(const Mount& mount, Policy policy);
 
-// `path` lies below the mount's; kNotFound, or kNotDirectory below a file.
+// `path` lies below the mount's. Returns kNotFound, or kNotDirectory below a file.
 Result<CatalogEntry> find_in_snapshot(const MountPtr& mount, std::string_view path);
 
-// `path` is the mount's or below it; the same errors. `mounted` (sorted) stands over the names.
+// `path` is the mount's or below it; returns the same errors. `mounted` (sorted) is laid over the
+// names.
 Result<ListingPtr> list_snapshot(const MountPtr& mount, std::string_view path,
                                  std::vector<CatalogEntry> mounted);
 

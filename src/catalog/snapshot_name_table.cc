@@ -57,19 +57,19 @@ class SnapshotNameTable::Cursor : public NameTable::Cursor {
     entries_.seek(table_.first_ + std::min(position, table_.size()));
     below_ = 0;
   }
-  // Somebody chose a position inside of child `name`: on behind all of it.
+  // The position lies inside of child `name`: skip all of it.
   void leave(std::string_view name) {
     const uint64_t here = entries_.number();
     const std::string path = table_.prefix_ + std::string(name);
     entries_.seek(table_.snapshot_->lower_bound(path));
     const bool found = entries_.advance() && entries_.entry().path == path;
     if (found) entries_.skip_below();
-    if (entries_.number() < here) entries_.seek(here);  // never back, whatever the file says
+    if (entries_.number() < here) entries_.seek(here);  // never back, even in a corrupt file
   }
 
   const SnapshotNameTable& table_;
   Snapshot::Cursor entries_;
-  uint64_t below_ = 0;  // entries below the directory that next() went to
+  uint64_t below_ = 0;  // entries below the current directory
   NameView view_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotNameTable: the names of one directory of a snapshot, read from the mapped file as they
-// are asked for. What a snapshot's entries are as files of a mount.
+// SnapshotNameTable: the names of one directory of a snapshot, read on demand from the mapped file.
+// Also converts snapshot entries to files of a mount.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,15 @@
 
 namespace leat {
 
-// The same FileRef as a listing of `store`, which the snapshot is of, would give. Null for a
-// directory. Takes the entry's path and version.
+// Returns the same FileRef as a listing of `store`, the snapshot's store, would. Null for a
+// directory. Moves the entry's path and version.
 FileRefPtr make_file_ref(const Snapshot& snapshot, const StoreId& store, SnapshotEntry& entry,
                          const PathPolicy& policy);
 
 class SnapshotNameTable : public NameTable {
  public:
-  // Of `directory` ("": the root) as files of `store`; null where there is no such directory.
+  // Returns the table of `directory` ("": the root) with files of `store`; null if there is no such
+  // directory.
   static std::shared_ptr<SnapshotNameTable> of(SnapshotPtr snapshot, const StoreId& store,
                                                std::string_view directory, DirectoryPolicy policy,
                                                uint64_t left_out);
@@ -41,7 +42,7 @@ class SnapshotNameTable : public NameTable {
   std::string prefix_;  // of the paths: "" or ends in '/'
   DirectoryPolicy policy_;
   uint64_t left_out_ = 0;
-  uint64_t first_ = 0, end_ = 0;  // numbers of the entries below the directory
+  uint64_t first_ = 0, end_ = 0;  // range of the entries below the directory
 };
 
 }  // namespace leat

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kToldAtOnce = 1000;
 
-// Tells of paths of one mount; what others are mounted over has not changed.
+// Notifies of paths of one mount; paths under nested mounts have not changed.
 class Teller {
  public:
   Teller(Tree& tree, const MountPtr& mount) : tree_(tree), mount_(mount) {}
@@ -48,7 +48,8 @@ void tell_of_known(Teller& teller, const DirectoryPtr& directory, const MountPtr
   });
 }
 
-// Nobody knows what the store has now. Whoever forgets a directory forgets what he knew below it.
+// The present names of the store are unknown. An invalidated directory invalidates everything below
+// it.
 void tell_of_directories(Teller& teller, const Mount& before) {
   std::optional<Snapshot::Cursor> all = before.snapshot->below(before.root_in_snapshot);
   const size_t prefix = before.root_in_snapshot.empty() ? 0 : before.root_in_snapshot.size() + 1;
@@ -77,8 +78,9 @@ void tell_of_names(Tree& tree, const Tree::Switch& done) {
   }
 }
 
-// Listings that a kernel keeps go as a whole, whatever it has forgotten of the names. Of a store it
-// may also hold names that are not remembered here: of a predecessor's time, or for want of room.
+// Listings cached by a kernel are invalidated as a whole, whatever names it has evicted. For a
+// store, the kernel may hold names not cached here: from a previous process, or evicted for lack of
+// room.
 void tell_of_all(Tree& tree, const Tree::Switch& done) {
   const bool from_store = done.before->snapshot == nullptr;
   tree.tell({{.parent = done.after->entry.path,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is told after the names of a mount began to come from elsewhere.
+// Notifications after a mount's names have another origin.
 #pragma once
 
 #include "catalog/tree.h"
 
 namespace leat {
 
-// Reads all that both sides know: blocks.
+// Notifies of all differences between both sides; blocks.
 void tell_switch(Tree& tree, const Tree::Switch& done);
 
 }  // namespace leat

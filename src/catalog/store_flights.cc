@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// Of more names the comparison with those known before is no work for a thread that may not wait.
+// With more names, the comparison with the previous ones runs on a blocking thread.
 constexpr uint64_t kComparedInPlace = 20'000;
 
 }  // namespace
@@ -19,7 +19,7 @@ Task<> fly_listing(Activity::Token, TreePtr tree, DirectoryPtr directory, Listin
   Clock::duration age = flight->age_max;
   Result<std::shared_ptr<NameTable>> table =
       co_await list_directory(context, directory, flight->known, std::move(large), &age);
-  // Who asked the store for us asked earlier than we did.
+  // A cluster source asked the store earlier than this request.
   flight->asked_at.store -= age;
   auto enter = [directory, flight, table] { return directory->finish_listing(*flight, table); };
   DirectoryNews news;

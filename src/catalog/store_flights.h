@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who waits for a store waits for a flight: a task of its own that asks, enters what it learnt, and
-// then tells everybody. Flights hold the tree, not the catalog, which may end before them.
+// A flight: a task that asks a store, records the answer, and then notifies all waiters. Flights
+// hold the tree, not the catalog, which may end before them.
 #pragma once
 
 #include <string>

@@ -13,7 +13,8 @@
 namespace leat {
 namespace {
 
-// What a store cannot address, and what is neither file nor directory, is in no listing either.
+// Keys that a store cannot address, and objects that are neither file nor directory, are in no
+// listing either.
 bool is_missing(const Status& status) {
   return status.code() == StatusCode::kNotFound || status.code() == StatusCode::kNotDirectory ||
          status.code() == StatusCode::kUnsupported;
@@ -32,8 +33,8 @@ Status missing_directory(const Directory& directory) {
                       directory.mount()->source->name(), directory.key())};
 }
 
-// The names of a listing under way: in memory, and from some number of them on in a file. Where
-// that fails, the listing does: memory that was not enough is not used instead.
+// ListedNames: the names of a listing in progress: in memory, and above a limit in a file. If the
+// file fails, the listing fails; it does not continue in memory.
 class ListedNames {
  public:
   ListedNames(DirectoryPtr directory, NameTablePtr known, LargeListings large)
@@ -64,11 +65,11 @@ class ListedNames {
   }
 
  private:
-  // Moved together, since each move waits for another thread.
+  // Names moved together, since each move waits for another thread.
   static constexpr size_t kMovedAtOnce = 10'000;
 
   NameTableBuilder begin(NameTablePtr known) const {
-    // One in a file has no FileRefs to go on with.
+    // A table in a file has no FileRefs to keep.
     if (known && known->held() == 0) known = nullptr;
     return {directory_->mount()->source->id(), directory_->key(), std::move(known),
             directory_->policy()};
@@ -87,13 +88,13 @@ class ListedNames {
   const DirectoryPtr directory_;
   const LargeListings large_;
   NameTableBuilder builder_;
-  std::shared_ptr<ScratchNames> scratch_;  // calls that block may outlive the task
+  std::shared_ptr<ScratchNames> scratch_;  // blocking calls may outlive the task
   HiddenNames hidden_;
   uint64_t left_out_ = 0;
 };
 
-// A store without real directories listed nothing: is there an empty directory (a marker), a file
-// of that name, or nothing?
+// A store without real directories listed nothing: finds out whether there is an empty directory (a
+// marker), a file of that name, or nothing.
 Task<Result<>> explain_empty(Context context, DirectoryPtr directory) {
   SourcePtr source = directory->mount()->source;
   Result<SourceObject> marker = co_await source->stat(context, {directory->key()});
@@ -110,14 +111,14 @@ Task<Result<>> explain_empty(Context context, DirectoryPtr directory) {
   co_return Error(missing_directory(*directory));
 }
 
-// Success with exists = false when the store says that there is none.
+// Returns success with exists = false if the store has no such object.
 Task<Result<CheckedName>> check_object(Context context, SourcePtr source, std::string key,
                                        PathPolicy policy, Clock::duration age_max) {
   StatRequest request{.key = std::move(key), .age_max = age_max};
   Result<SourceObject> object = co_await source->stat(context, std::move(request));
   CheckedName checked;
   if (!object) {
-    // A directory was asked for by a file's key.
+    // A file's key named a directory.
     bool other_kind = object.error().code() == StatusCode::kIsDirectory;
     if (!other_kind && !is_missing(object.error())) co_return Error(object.error());
     co_return checked;
@@ -136,7 +137,7 @@ Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std
                                           Clock::duration age_max) {
   Result<CheckedName> directory =
       co_await check_object(context, source, std::move(key), {}, age_max);
-  if (directory) directory->ref = nullptr;  // a marker may look like an object of no bytes
+  if (directory) directory->ref = nullptr;  // a marker may look like an empty object
   co_return directory;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the catalog asks of a store: all names of a directory, or one name. Knows where stores
-// differ (real directories, markers); keeps nothing.
+// Requests of the catalog to a store: all names of a directory, or one name. Handles the
+// differences between stores (real directories, markers); holds no state.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,21 @@
 
 namespace leat {
 
-// Where the names of a large directory go.
+// Destination of the names of a large directory.
 struct LargeListings {
   Executor* executor;
-  uint64_t names_max;  // that stay in memory
-  std::string folder;  // empty: all of them do
+  uint64_t names_max;  // limit of the names in memory
+  std::string folder;  // empty: all names stay in memory
 };
 
-// All pages. kNotFound when the directory is not there or cannot be addressed, kNotDirectory when
-// it is a file. Names that cannot be shown are left out, counted and logged once.
-// `age`: what may be answered from before, and afterwards how long before it was.
+// Lists all pages. Returns kNotFound if the directory is missing or cannot be addressed,
+// kNotDirectory if it is a file. Names that cannot be shown are skipped, counted and logged once.
+// `age`: in: maximum age of an answer from memory; out: its actual age.
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
                                                         NameTablePtr known, LargeListings large,
                                                         Clock::duration* age);
 
-// Asks first for a directory, as a listing would show it, unless the name was a file. A name that
+// Checks first for a directory, as a listing would show it, unless the name was a file. A name that
 // the store cannot address does not exist.
 Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
                                      bool was_file, Clock::duration age_max);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: a directory in the map belongs to the mount that is responsible for its path now,
-// since mounting and unmounting forget what lies there under the same lock.
+// Invariant: a directory in the map belongs to the mount that owns its path now. Mounting and
+// unmounting remove directories there under the same lock.
 #include "catalog/tree.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-// Mount points come and go by command, and asking about them costs nothing.
+// Mount points change by command, and a lookup of one is cheap.
 constexpr auto kMountPointAge = std::chrono::seconds(1);
 
 Error nothing_mounted(std::string_view path) {
@@ -254,13 +254,13 @@ void Tree::expire(std::string_view path) {
 
 void Tree::forget(std::vector<std::string> gone) {
   if (gone.empty()) return;
-  // One pass over the map however many directories have gone.
+  // One pass over the map, however many directories were removed.
   std::ranges::sort(gone);
   std::unique_lock lock(mutex_);
   std::erase_if(directories_, [&](const auto& known) {
     for (std::string_view path = known.first; path != "/"; path = parent_path(path)) {
       if (!std::ranges::binary_search(gone, path)) continue;
-      // What is mounted below a directory that has gone does not go with it.
+      // A mount below a removed directory stays.
       if (mounts_.owner(known.first) != mounts_.owner(path)) return false;
       drop(*known.second);
       return true;
@@ -275,7 +275,7 @@ void Tree::take(const DirectoryNews& news) {
   tell(news.changes);
 }
 
-// Down to nine tenths, so that not every listing has to do this.
+// Evicts down to nine tenths of the limit, so that not every listing has to do this.
 void Tree::drop_oldest() {
   std::unique_lock lock(mutex_);
   std::vector<DirectoryPtr> by_age;
@@ -283,7 +283,7 @@ void Tree::drop_oldest() {
     if (!directory->in_flight()) by_age.push_back(directory);
   }
   std::ranges::sort(by_age, {}, &Directory::used_at);
-  if (!by_age.empty()) by_age.pop_back();  // the one just used, even if it alone is too large
+  if (!by_age.empty()) by_age.pop_back();  // the last one used, even if too large by itself
   for (const DirectoryPtr& directory : by_age) {
     if (names() <= options_.names_max / 10 * 9) break;
     drop(*directory);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tree: the mount table and the directories that are known, the part of the catalog which
-// requests under way share and which lives until the last of them has ended. Thread-safe.
+// Tree: the mount table and the cached directories. It is shared by requests in flight and lives
+// until the last of them has ended. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -26,65 +26,66 @@ class Tree {
 
   const CatalogOptions& options() const { return options_; }
   Clock::time_point now() const { return options_.now(); }
-  // Ends with the catalog; for the requests that run on their own.
+  // Stops with the catalog; for requests that run as their own tasks.
   std::stop_token stopping() const { return stop_.get_token(); }
   void stop() { stop_.request_stop(); }
 
   Result<> add_mount(MountPtr mount);
-  // Null when nothing was mounted there.
+  // Returns null if nothing was mounted there.
   MountPtr remove_mount(std::string_view path);
   std::vector<MountPtr> mounts() const;
   bool serves(const Directory& directory) const;
-  // The mount of `directory` is still there, but its names come from elsewhere now.
+  // Returns true if the mount of `directory` is still there, but its names have another origin now.
   bool replaced(const Directory& directory) const;
   MountTable::Route route(std::string_view path) const;
 
-  // What `change` makes of the mount at `path` takes its place.
+  // Replaces the mount at `path` by the result of `change`.
   struct Switch {
     MountPtr before, after;
-    std::vector<DirectoryPtr> forgotten;  // of the mount before
+    std::vector<DirectoryPtr> forgotten;  // of the previous mount
   };
   enum class Known : uint8_t {
     kForgotten,
     kGoesOn
-  };  // of directories, where the files are the same
+  };  // cached directories, if the files stay the same
   Result<Switch> exchange(std::string_view path, Known known,
                           const std::function<Result<Mount>(const Mount&)>& change);
-  // kExists where `to` is taken. The mount before and after.
+  // Returns the mount before and after; kExists if `to` is taken.
   Result<Switch> move_mount(std::string_view from, const std::string& to, Policy policy);
 
-  // A path that exists because of the mount table alone: a mount point, or a directory that leads
-  // to one. Nothing for what only a store can tell. kNotFound where no mount is responsible.
+  // Answers for a path that exists only by the mount table: a mount point, or a directory that
+  // leads to one. Returns nothing if the store must be asked, and kNotFound if the path is in no
+  // mount.
   std::optional<Result<CatalogEntry>> mount_answer(std::string_view path) const;
-  // Those of them in directory `path`, sorted by name.
+  // Returns such entries in directory `path`, sorted by name.
   std::vector<CatalogEntry> mount_entries(std::string_view path) const;
 
-  // The directory at `path` if it is known.
+  // Returns the directory at `path` if it is cached.
   DirectoryPtr find_directory(std::string_view path);
-  // The same, made if need be; null where no mount is responsible, or one with a snapshot.
+  // Same, but creates it if needed; null if the path is in no mount, or in one with a snapshot.
   DirectoryPtr open_directory(std::string_view path);
 
-  // The names of the directory at `path` where they may be believed without asking; else null.
+  // Returns the fresh names of the directory at `path`; else null.
   ListingPtr known_listing(std::string_view path);
-  // The same however old they are, without a touch.
+  // Same whatever the age, and not counted as a use.
   ListingPtr last_listing(std::string_view path);
 
-  // Wherever an object is mounted, but where a snapshot answers.
+  // Returns the paths of an object in all mounts without a snapshot.
   std::vector<std::string> paths_of(const StoreId& store, std::string_view key) const;
-  // Whose listing is known, at and below `path`.
+  // Returns the directories at and below `path` with a cached listing.
   std::vector<std::string> known_directories(std::string_view path) const;
-  // The same, the one that was used last first.
+  // Same, the most recently used first.
   std::vector<std::string> directories_by_use(std::string_view path) const;
 
-  // What is known of the directories at and below `path` has to be asked for again.
+  // Marks the directories at and below `path` as stale.
   void expire_below(std::string_view path);
-  // Of that one alone.
+  // Marks that one alone as stale.
   void expire(std::string_view path);
 
-  // These directories and those below them are not there any more.
+  // Removes these directories and those below them.
   void forget(std::vector<std::string> gone);
-  // Takes in what a directory learnt: keeps to the limit of names, tells the listener. Without
-  // locks held.
+  // Applies the result of a request to a directory: enforces the limit of names and notifies the
+  // listener. Call without locks held.
   void take(const DirectoryNews& news);
   void tell(const std::vector<CatalogChange>& changes);
   void set_listener(std::function<void(const CatalogChange&)> listener);
@@ -104,8 +105,7 @@ class Tree {
 
   const CatalogOptions options_;
   std::stop_source stop_;
-  // A directory may be forgotten before what it learnt last is added, so it can be below 0 for a
-  // moment.
+  // May be below 0 for a moment: a directory may be removed before its last names are added.
   std::atomic<int64_t> names_ = 0;
   std::atomic<uint64_t> ticks_ = 0;
 

@@ -31,7 +31,7 @@ T number_at(std::span<const std::byte> bytes, size_t offset) {
   return value;
 }
 
-// The part of `bytes` at `offset`, or nothing where it reaches beyond it.
+// Returns the part of `bytes` at `offset`, or nothing if it reaches beyond the end.
 std::optional<std::span<const std::byte>> part(std::span<const std::byte> bytes, uint64_t offset,
                                                uint64_t size) {
   if (offset > bytes.size() || size > bytes.size() - offset) return std::nullopt;
@@ -150,7 +150,7 @@ std::optional<Snapshot::Place> Snapshot::locate(std::string_view path) const {
   const uint64_t hash = hash_of(path, seed_), slots = slots_for(entries_);
   uint64_t slot = slot_of(hash, slots);
   Place place;
-  place.entry.path.reserve(path.size() + 32);  // its neighbours are about as long
+  place.entry.path.reserve(path.size() + 32);  // neighbouring entries are about as long
   for (uint64_t tries = 0; tries < slots; ++tries, slot = slot + 1 == slots ? 0 : slot + 1) {
     const auto number = number_at<uint32_t>(hashes_, slot * kSlotBytes);
     if (number == 0) return std::nullopt;
@@ -179,7 +179,7 @@ std::optional<Snapshot::Cursor> Snapshot::below(std::string_view directory) cons
 }
 
 uint64_t Snapshot::lower_bound(std::string_view path) const {
-  // The last block that begins before `path`; its entries are compared one by one.
+  // Finds the last block that begins before `path`, then compares its entries one by one.
   uint64_t block = 0, behind = (entries_ + kBlockEntries - 1) / kBlockEntries;
   while (behind - block > 1) {
     const uint64_t middle = block + (behind - block) / 2;
@@ -194,7 +194,7 @@ uint64_t Snapshot::lower_bound(std::string_view path) const {
   return entries_;
 }
 
-// The entries before it in its block are read for what they share.
+// Reads the entries before it in its block, since they share prefixes.
 void Snapshot::Cursor::seek(uint64_t number) {
   at_ = std::min(number, end_);
   if (at_ >= end_) return;

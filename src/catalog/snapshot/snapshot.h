@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshot: the listing of a whole data set at one time, as an immutable file that is mapped and
-// not read: the names cost no heap. All jobs of the host, and other hosts, may use the same file.
-// Thread-safe. Format: docs/formats/snapshot.md.
+// Snapshot: the listing of a whole data set at one time, in an immutable mapped file, so the names
+// use no heap. All jobs of the host, and other hosts, may use the same file. Thread-safe. Format:
+// docs/formats/snapshot.md.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@
 
 namespace leat {
 
-// What a snapshot is of.
+// Identity and totals of a snapshot.
 struct SnapshotHead {
-  Id128 id;                // made with it
+  Id128 id;                // generated at its creation
   StoreId store;           // of the source
-  std::string source;      // as people write it, without secrets: "s3://bucket/prefix/"
-  std::string prefix;      // of the source's keys: paths are keys without it
-  int64_t created_ns = 0;  // nanoseconds since the epoch: before it was asked for
+  std::string source;      // for people, without secrets: "s3://bucket/prefix/"
+  std::string prefix;      // common prefix of the keys, not part of a path
+  int64_t created_ns = 0;  // nanoseconds since the Unix epoch; start of the listing
   uint64_t files = 0;
-  uint64_t directories = 0;  // the root not counted
+  uint64_t directories = 0;  // without the root
   uint64_t bytes = 0;        // of all files
   uint64_t left_out = 0;     // keys that cannot be names
 };
@@ -39,46 +39,46 @@ struct SnapshotEntry {
   uint64_t size = 0;
   std::optional<int64_t> mtime_ns;
   Version version;
-  // Of a directory: how many entries are below it, at any depth.
+  // For a directory: number of entries below it, at any depth.
   uint64_t below = 0;
   bool local = false;   // a file on a disk of the host that listed it (SourceObject::local)
-  uint64_t number = 0;  // Cursor::number() before it; of one that find() found
+  uint64_t number = 0;  // Cursor::number() before it; from find() too
 };
 
 class Snapshot {
  public:
-  // Verifies all of the file. kCorrupt says what is wrong with it, kUnsupported that it is newer.
+  // Verifies the whole file. Returns kCorrupt with the fault, or kUnsupported for a newer format.
   static Result<std::shared_ptr<const Snapshot>> open(const std::string& path);
-  // The same of a file that is open; `name` is for errors. It may be closed then.
+  // Same for an open file; `name` is for errors. The caller may close the file afterwards.
   static Result<std::shared_ptr<const Snapshot>> open(const File& file, const std::string& name);
-  // What one is of, without verifying more than that.
+  // Reads the head, and verifies only that.
   static Result<SnapshotHead> read_head(const std::string& path);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
 
   const SnapshotHead& head() const { return head_; }
-  // Files and directories, without the root.
+  // Number of files and directories, without the root.
   uint64_t size() const { return entries_; }
   uint64_t file_bytes() const { return bytes_.size(); }
 
-  // `path` as in an entry; not "" (the root). Nothing where there is none.
+  // `path` as in an entry; not "" (the root). Returns nothing if there is none.
   std::optional<SnapshotEntry> find(std::string_view path) const;
 
-  // Entries one after the other, in the order of compare_paths; each has a number, from 0 on.
+  // Iterates over entries in the order of compare_paths; they are numbered from 0.
   class Cursor {
    public:
-    // To the next entry; false at the end.
+    // Moves to the next entry; returns false at the end.
     bool advance();
-    // The one that advance() went to, until it is called again.
+    // The current entry, valid until the next call of advance().
     const SnapshotEntry& entry() const { return last_; }
-    // Both at once.
+    // Combines advance() and entry().
     std::optional<SnapshotEntry> next();
-    // Past all that is below the directory that was just given.
+    // Skips everything below the current directory.
     void skip_below();
-    // The number of the entry after it.
+    // Number of the next entry.
     uint64_t number() const { return at_; }
     uint64_t end() const { return end_; }
-    // Before the entry of that number, or to the end.
+    // Moves before the entry of that number, or to the end.
     void seek(uint64_t number);
 
    private:
@@ -94,9 +94,10 @@ class Snapshot {
     size_t offset_ = 0;  // of entry at_ in the section of blocks
   };
   Cursor all() const { return {*this, 0, entries_}; }
-  // What is below a directory ("" is the root); nothing where there is no such directory.
+  // Returns a cursor over a directory's content ("" is the root); nothing if there is no such
+  // directory.
   std::optional<Cursor> below(std::string_view directory) const;
-  // The number of the first entry that is not before `path` in the order of compare_paths.
+  // Returns the number of the first entry at or after `path` in the order of compare_paths.
   uint64_t lower_bound(std::string_view path) const;
 
  private:
@@ -111,7 +112,7 @@ class Snapshot {
   Result<> check(Verify what);
   Result<> check_entries() const;
   std::optional<Place> locate(std::string_view path) const;
-  // Reads the entry at `offset` over the one before it; false where it is not one.
+  // Decodes the entry at `offset` over the previous one; returns false if it is invalid.
   bool decode(size_t& offset, SnapshotEntry& entry) const;
   uint64_t block_offset(uint64_t block) const;
 

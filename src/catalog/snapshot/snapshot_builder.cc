@@ -23,7 +23,7 @@ int64_t wall_time_ns() {
       .count();
 }
 
-// Lives in the calls that block as well, which may end after the task.
+// Shared with blocking calls, which may end after the task.
 struct Build {
   Build(SnapshotWriterOptions options, SnapshotHead head, std::string listed)
       : prefix(std::move(listed)), writer(std::move(options), std::move(head)) {}
@@ -51,7 +51,7 @@ Result<> Build::add(const SourceObject& object) {
   SnapshotEntry entry;
   entry.path = object.key.substr(prefix.size());
   if (object.mtime) entry.mtime_ns = object.mtime->time_since_epoch().count();
-  // A marker makes its directory, whatever the store takes it for.
+  // A marker makes its directory, whatever its kind in the store.
   const bool marker = entry.path.ends_with('/');
   if (marker) entry.path.pop_back();
   if (marker || object.kind == FileKind::kDirectory) {
@@ -92,7 +92,7 @@ Task<Result<>> add_page(SurveyPtr survey, ListPage page) {
   co_return added;
 }
 
-// One prefix, page after page; `found` is told of each before it is added.
+// Lists one prefix, page after page; `found` receives each page before it is added.
 Task<Result<>> list_prefix(SurveyPtr survey, std::string prefix, bool recursive,
                            std::function<void(const ListPage&)> found) {
   std::string token;
@@ -113,8 +113,8 @@ Task<Result<>> list_prefix(SurveyPtr survey, std::string prefix, bool recursive,
   co_return Result<>();
 }
 
-// Directory by directory, several at once. Those that are known and were not asked for are kept
-// last in, first out: a tree has far fewer of them on a path than in all.
+// Lists directory by directory, several at once. Pending directories are a stack: a path of a tree
+// has far fewer of them than the whole tree.
 class DirectoryWalk : public std::enable_shared_from_this<DirectoryWalk> {
  public:
   explicit DirectoryWalk(SurveyPtr survey) : survey_(std::move(survey)) {
@@ -130,7 +130,7 @@ class DirectoryWalk : public std::enable_shared_from_this<DirectoryWalk> {
   }
 
  private:
-  // As many as may be under way; the last one to end says so.
+  // Starts as many listings as allowed; the last one to end completes the walk.
   void begin_more() {
     std::vector<std::string> begun;
     std::optional<Result<bool>> end;
@@ -164,7 +164,7 @@ class DirectoryWalk : public std::enable_shared_from_this<DirectoryWalk> {
     }
   }
 
-  // A directory that went since its parent was listed is one of the things that change meanwhile.
+  // A directory removed since its parent was listed is a normal concurrent change.
   void note_end(const std::string& prefix, Result<> listed) {
     const bool gone =
         !listed && listed.error().code() == StatusCode::kNotFound && prefix != survey_->url.prefix;

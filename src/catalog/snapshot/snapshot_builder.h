@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a snapshot of what a store has below a prefix.
+// Makes a snapshot of a store's content below a prefix.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ struct SnapshotProgress {
   uint64_t bytes = 0;
 };
 
-// What it says to be of.
+// Identity to record in the snapshot.
 struct SnapshotOf {
   StoreId store{};
   std::string source{};  // for people
@@ -29,21 +29,21 @@ struct SnapshotOf {
 };
 
 struct SnapshotBuildOptions {
-  std::string path;  // of the file to be; what is there is replaced at the very end
+  std::string path;  // of the new file; an existing one is replaced at the very end
   uint64_t memory_bytes = 64 << 20;
-  // Of a source that lists one level at a time: so many directories at once; 0: a listing of all
-  // levels, page by page.
+  // For a source that lists one level at a time: number of directories listed at once. 0: one
+  // recursive listing, page by page.
   unsigned directories_max = 0;
-  // Instead of the source and the URL themselves.
+  // Overrides the identity of the source and the URL.
   std::optional<SnapshotOf> of = {};
   uint64_t names_max = kSnapshotNamesMax;
-  // Called after each page with what was listed so far; must not wait.
+  // Called after each page with the totals so far; must not wait.
   std::function<void(const SnapshotProgress&)> progress = {};
 };
 
-// Lists all of `url`, which `source` was opened for, in bounded memory. What changes meanwhile is
-// in it or not; it says when it was begun. After a failure, or when the context ends, nothing is
-// left behind. One at a time for each path.
+// Lists all of `url`, for which `source` was opened, in bounded memory. Changes meanwhile may be
+// included or not; the head records the start time. After a failure or a cancelled context no file
+// is left. Only one build for each path at a time.
 Task<Result<SnapshotHead>> build_snapshot(Context context, SourcePtr source, StoreUrl url,
                                           Executor& executor, SnapshotBuildOptions options);
 

@@ -80,7 +80,7 @@ TEST_F(SnapshotBuilderTest, HoldsWhatIsBelowThePrefix) {
   EXPECT_EQ(all.back(), "empty/");
 }
 
-// Its second page cannot be had, or is the first one again.
+// A source with a second page that fails, or repeats the first one.
 class TroubledSource : public MemorySource {
  public:
   TroubledSource(bool repeats, std::stop_source* stop)

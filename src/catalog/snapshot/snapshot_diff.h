@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How two snapshots differ, found by going over both at once: no memory, whatever their size.
+// Differences of two snapshots, found by one merge of both, in constant memory.
 #pragma once
 
 #include <functional>
@@ -14,15 +14,15 @@ struct SnapshotDifference {
 
   Kind kind;
   std::string_view path;        // below the compared directories
-  const SnapshotEntry* before;  // null for what was added
-  const SnapshotEntry* after;   // null for what was removed
+  const SnapshotEntry* before;  // null if it was added
+  const SnapshotEntry* after;   // null if it was removed
 };
-// What it is given lives for the call. False: enough.
+// Its argument is valid during the call. Returns false to stop.
 using SnapshotDifferenceListener = std::function<bool(const SnapshotDifference&)>;
 
-// Files whose version or size differ have changed (without versions: whose time does), and so has
-// what turned from file to directory or back. In the order of compare_paths. A directory that one
-// of them does not have is as an empty one. Takes as long as reading both.
+// Reports files with another version or size (without versions: another time), and paths that
+// changed between file and directory. In the order of compare_paths. A directory missing in one of
+// them counts as empty. Takes as long as reading both.
 void diff_snapshots(const Snapshot& before, const Snapshot& after,
                     const SnapshotDifferenceListener& listener,
                     std::string_view before_directory = "", std::string_view after_directory = "");

@@ -30,7 +30,7 @@ int digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// A quoted even number of lower-case hexadecimal digits, as most entity tags are, as bytes.
+// Encodes a quoted even number of lower-case hexadecimal digits, as in most entity tags, as bytes.
 bool append_hex(std::string& into, std::string_view value) {
   const bool quoted = value.size() >= 4 && value.size() % 2 == 0 && value.size() <= 130 &&
                       value.front() == '"' && value.back() == '"';
@@ -54,7 +54,7 @@ struct Reader {
     return std::to_integer<uint8_t>(bytes[at++]);
   }
   uint64_t varint() {
-    // Nearly all of them.
+    // The common case.
     if (at < bytes.size() && std::to_integer<uint8_t>(bytes[at]) < 0x80) {
       return std::to_integer<uint8_t>(bytes[at++]);
     }
@@ -121,7 +121,7 @@ size_t append_entry(std::string& into, const SnapshotEntry& entry, size_t shared
   const bool directory = entry.kind == FileKind::kDirectory;
   if (directory) flags |= kDirectory;
   if (entry.local) flags |= kLocal;
-  into += '\0';  // the flags, below
+  into += '\0';  // the flags, set below
   put_varint(into, shared);
   put_varint(into, entry.path.size() - shared);
   into.append(entry.path, shared);
@@ -199,7 +199,7 @@ bool read_entry(std::span<const std::byte> bytes, size_t& at, SnapshotEntry& ent
 PathOfEntry path_of_entry(std::span<const std::byte> bytes, size_t at) {
   Reader reader{bytes, at};
   const uint8_t flags = reader.byte();
-  reader.varint();  // what it shares: nothing
+  reader.varint();  // shared bytes: none
   const uint64_t size = reader.varint();
   return {reader.text(size), (flags & kDirectory) != 0};
 }

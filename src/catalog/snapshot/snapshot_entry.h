@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One entry of a snapshot as bytes: in a block of the file, and on the way there.
+// One snapshot entry as bytes: in a block of the file, and in the sorter.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@
 
 namespace leat {
 
-// Appends `entry`; its path begins with the first `shared` bytes of the one before. Returns where
-// the five bytes of a directory's `below` lie in `into`.
+// Appends `entry`; its path begins with the first `shared` bytes of the previous one. Returns the
+// offset in `into` of the five bytes of a directory's `below`.
 size_t append_entry(std::string& into, const SnapshotEntry& entry, size_t shared);
 void write_below(std::span<char> place, uint64_t below);
 inline constexpr size_t kBelowBytes = 5;
 
-// Reads the entry at `at` over the one before it, and moves `at` behind it. False, and nothing that
-// counts, where the bytes are not one.
+// Decodes the entry at `at` over the previous one, and moves `at` behind it. Returns false for
+// invalid bytes; the entry is undefined then.
 bool read_entry(std::span<const std::byte> bytes, size_t& at, SnapshotEntry& entry);
-// The same, but only the path of `entry` counts afterwards.
+// Same, but only the path of `entry` is valid afterwards.
 bool read_path(std::span<const std::byte> bytes, size_t& at, SnapshotEntry& entry);
 
-// The path of an entry at `at` that shares nothing, without the rest of it; and whether it is a
-// directory. The bytes must be such an entry.
+// Returns the path of an entry at `at` that shares nothing, without the rest of it, and whether it
+// is a directory. The bytes must be such an entry.
 struct PathOfEntry {
   std::string_view path;
   bool directory;

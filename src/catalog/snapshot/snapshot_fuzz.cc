@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a snapshot's file: refused, or listed to the end, found and walked into, without a
-// step outside of it.
+// Arbitrary bytes as a snapshot file: rejected, or listed to the end, searched and walked, without
+// a read outside of it.
 #include "catalog/snapshot/snapshot.h"
 
 #include <sys/mman.h>

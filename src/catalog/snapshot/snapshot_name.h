@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What snapshots may be called.
+// Valid names of snapshots.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,8 @@
 
 namespace leat {
 
-// Letters, digits and ". _ -", not beginning with a dot, at most 200 bytes. kInvalidArgument.
+// Returns kInvalidArgument unless the name has only letters, digits and ". _ -", does not begin
+// with a dot, and has at most 200 bytes.
 Result<> check_snapshot_name(std::string_view name);
 
 }  // namespace leat

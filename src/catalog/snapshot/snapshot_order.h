@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of paths in a snapshot: by their components, so that what is below a directory follows
-// it without a gap ("a", "a/b", "a!").
+// The order of paths in a snapshot: by their components, so that paths below a directory follow it
+// without a gap ("a", "a/b", "a!").
 #pragma once
 
 #include <algorithm>

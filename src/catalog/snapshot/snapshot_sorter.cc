@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// Read of a run at once; longer than an entry can be is not needed, since it grows.
+// Bytes read from a run at once; the buffer grows for a longer entry.
 constexpr size_t kReadBytes = 256 << 10;
 
 bool comes_before(const PathOfEntry& a, const PathOfEntry& b) {
@@ -30,7 +30,7 @@ class SnapshotSorter::Run {
   Run(File file, uint64_t bytes, size_t number)
       : number_(number), file_(std::move(file)), left_(bytes) {}
 
-  // False at the end.
+  // Returns false at the end.
   Result<bool> advance() {
     for (;;) {
       size_t at = at_;

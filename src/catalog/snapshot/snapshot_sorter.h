@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotSorter: entries in any order in, in the order of their paths out, in bounded memory: what
-// does not fit is sorted into runs on disk that are merged. Not thread-safe; blocks.
+// SnapshotSorter: sorts entries by path in bounded memory; sorted runs on disk are merged. Not
+// thread-safe; blocks.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace leat {
 
 class SnapshotSorter {
  public:
-  // Runs are files without a name in `folder`.
+  // Runs are unlinked files in `folder`.
   SnapshotSorter(std::string folder, uint64_t memory_bytes);
   ~SnapshotSorter();
 
   Result<> add(const SnapshotEntry& entry);
-  // Nothing may be added afterwards.
+  // No add() afterwards.
   Result<> finish();
-  // The next one; of equal paths directories first, then in the order of their coming. Nothing at
-  // the end.
+  // Returns the next entry; of equal paths directories first, then in the order of their addition.
+  // Returns nothing at the end.
   Result<std::optional<SnapshotEntry>> next();
 
  private:
@@ -35,10 +35,10 @@ class SnapshotSorter {
 
   const std::string folder_;
   const uint64_t memory_bytes_;
-  std::string encoded_;            // entries as append_entry writes them, each by itself
-  std::vector<uint64_t> offsets_;  // of each in it
+  std::string encoded_;            // entries in the form of append_entry, with nothing shared
+  std::vector<uint64_t> offsets_;  // of each entry in it
   std::vector<std::unique_ptr<Run>> runs_;
-  // The runs that are not at their end, the one with the next entry first (a heap).
+  // The runs that are not at their end, as a heap; the one with the next entry is first.
   std::vector<Run*> heap_;
 };
 

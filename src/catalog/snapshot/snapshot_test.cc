@@ -62,7 +62,7 @@ class SnapshotTest : public testing::Test {
     }
     return found;
   }
-  // Of a directory, without what is below them.
+  // Children of a directory, without deeper entries.
   static std::vector<std::string> children(const Snapshot& snapshot, std::string_view directory) {
     std::vector<std::string> found;
     auto cursor = snapshot.below(directory);
@@ -147,7 +147,7 @@ TEST_F(SnapshotTest, OfNothingIsASnapshotToo) {
   EXPECT_EQ(children(*snapshot, ""), std::vector<std::string>{});
 }
 
-// Names at random, against a map; sorted in memory and in many runs.
+// Random names against a map; sorted in memory and in many runs.
 TEST_F(SnapshotTest, AgreesWithAMap) {
   for (uint64_t memory : {uint64_t{64} << 20, uint64_t{4096}}) {
     std::mt19937 random(static_cast<unsigned>(memory));
@@ -228,7 +228,8 @@ TEST_F(SnapshotTest, DamageIsFoundWhenItIsOpened) {
   EXPECT_EQ(Snapshot::open(folder_ + "/none").error().code(), StatusCode::kNotFound);
 }
 
-// A file that lies with checksums that fit: what it says may be nonsense, the process lives.
+// A false file with matching checksums: its content may be nonsense, but the process must not
+// crash.
 TEST_F(SnapshotTest, NoLieReadsOutsideOfTheFile) {
   build({file("a"), file("b/c"), file("b/d/e"), file("b/d/f"), file("g/h"), file("i"), file("j"),
          file("k/l"), file("m")});

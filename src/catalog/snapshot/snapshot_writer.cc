@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two passes: sorted entries into blocks, then over the blocks for the indexes, which are filled
-// where they will lie. So memory holds neither names nor indexes.
+// Two passes: sorted entries into blocks, then over the blocks for the indexes, which are filled in
+// place. So memory holds neither names nor indexes.
 #include "catalog/snapshot/snapshot_writer.h"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
 }
 
-// A file that is written from its beginning, with corrections to what was written before.
+// A file that is written sequentially, with corrections to earlier parts.
 class Output {
  public:
   Result<> create(const std::string& path) {
@@ -93,7 +93,7 @@ class Output {
     }
     return write_at(bytes, offset);
   }
-  // Takes the place first: a page of a mapping that finds none would be a signal.
+  // Allocates the space first: a page of the mapping without space would raise SIGBUS.
   Result<std::span<std::byte>> map(uint64_t size) {
     if (int failed = ::posix_fallocate(file_.fd(), 0, static_cast<off_t>(size)); failed != 0) {
       return error(status_from_errno(failed, "make room for " + path_));
@@ -119,7 +119,7 @@ class Output {
  private:
   std::string path_;
   File file_;
-  bool named_ = false;  // and to be removed
+  bool named_ = false;  // to be removed on failure
   uint64_t written_ = 0;
   std::string buffer_;
 };
@@ -135,7 +135,7 @@ struct SnapshotWriter::Impl {
   struct Open {
     std::string path;
     uint64_t number;
-    uint64_t below_at;  // in the file
+    uint64_t below_at;  // offset in the file
   };
 
   Result<> check_number(uint64_t names) const;
@@ -156,7 +156,7 @@ struct SnapshotWriter::Impl {
   uint64_t entries = 0;
   uint64_t seed = 0;
   std::string last_path;   // of the block
-  std::vector<Open> open;  // directories that the next entry may be in
+  std::vector<Open> open;  // directories that may contain the next entry
 };
 
 SnapshotWriter::SnapshotWriter(SnapshotWriterOptions options, SnapshotHead head)
@@ -169,7 +169,7 @@ Result<> SnapshotWriter::add(const SnapshotEntry& entry) {
     ++impl_->head.left_out;
     return {};
   }
-  // Now and not when all was listed, which takes hours of so many.
+  // Checked now, not at the end of the listing, which takes hours for so many names.
   LEAT_CHECK_OK(impl_->check_number(++impl_->added));
   return impl_->sorter.add(entry);
 }
@@ -218,7 +218,7 @@ Result<> SnapshotWriter::Impl::check_number(uint64_t names) const {
                            options.names_max));
 }
 
-// An entry waits until the next is known: a file that turns out to be a directory, too, goes.
+// An entry waits for the next one: a file that is also a directory is dropped.
 Result<> SnapshotWriter::Impl::write_blocks() {
   std::optional<SnapshotEntry> waiting;
   for (;;) {

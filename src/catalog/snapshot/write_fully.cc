@@ -24,7 +24,7 @@ Result<> write_fully(const File& file, std::string_view bytes, uint64_t offset,
 Result<File> open_unnamed(const std::string& folder) {
   File file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file) return file;
-  // NFS and older overlayfs have no files without names.
+  // NFS and older overlayfs do not support unnamed files.
   if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) {
     std::string path = folder + "/leat-XXXXXX";
     file = File(::mkostemp(path.data(), O_CLOEXEC));

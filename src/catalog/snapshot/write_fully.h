@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of `bytes` at `offset`, however many calls that takes; `what` is for the message. Blocks.
+// Writes all of `bytes` at `offset`, with as many calls as needed; `what` is for the message.
+// Blocks.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace leat {
 Result<> write_fully(const File& file, std::string_view bytes, uint64_t offset,
                      const std::string& what);
 
-// A new file in `folder` that goes with its last descriptor and mapping.
+// Creates a file in `folder` that is removed with its last descriptor and mapping.
 Result<File> open_unnamed(const std::string& folder);
 
 }  // namespace leat
