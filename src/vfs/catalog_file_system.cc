@@ -103,7 +103,7 @@ NodeAttributes CatalogFileSystem::describe_new(const NodePtr& node,
 
 NodeAttributes CatalogFileSystem::adopt(NodeId parent, const CatalogEntry& entry) {
   NodePtr directory = nodes_.find(parent);
-  // The kernel holds a directory that it reads; should it not, the name still gets a node.
+  // The kernel holds a directory that it reads; if it does not, the name still gets a node.
   if (!directory) directory = nodes_.root();
   const NodePtr node = nodes_.adopt_listed(directory, entry.info.name, entry);
   return node ? describe_new(node, entry) : NodeAttributes{.kind = entry.info.kind};
@@ -182,7 +182,7 @@ Task<Result<std::shared_ptr<OpenDirectory>>> CatalogFileSystem::open_directory(C
   if (!listing) co_return error(std::move(listing).error());
   const MountPtr& mount = (*listing)->mount();
   const Clock::duration valid = valid_for((*listing)->fresh_until(), mount);
-  // So that a change of the mount finds the root, which nobody may have asked about.
+  // Lets a change of the mount find the root, which may never have been looked up.
   if (const auto facts = nodes_.facts(id); facts && !facts->mount && mount) {
     CatalogEntry root;
     root.mount = mount;
@@ -220,15 +220,15 @@ Result<CatalogFileSystem::Opening> CatalogFileSystem::find_version(
                              entry ? "another version" : "gone"));
   }
   nodes_.refresh(node->id, *entry, as_of);
-  // Whose mount says that nothing changes may have it as the kernel reads it; any other file is
-  // compared after each read, since somebody may write into it while it is open.
+  // In an immutable mount the kernel may read the file itself. Any other file is compared after
+  // each read, since it may be written while it is open.
   const bool immutable = freshness_of(*node, entry->mount).mode == Freshness::Mode::kImmutable;
   return Opening{node, entry->ref, entry->place, immutable};
 }
 
-// As long as the kernel may believe the name and nothing has changed since it was looked up, what
-// it stands for is the version to open: nobody is asked. Nothing where that is not so, or where
-// paths of the mount differ in it.
+// Returns the node's version if its name is still fresh and nothing has changed since the lookup:
+// then the open sends no request. Returns nothing otherwise, or if the mount has policies of paths
+// that differ.
 std::optional<CatalogFileSystem::Opening> CatalogFileSystem::believed(NodeId id, int flags) {
   if ((flags & (O_ACCMODE | O_TRUNC | O_CREAT)) != O_RDONLY) return std::nullopt;
   std::optional<Opening> opening;
@@ -248,8 +248,8 @@ std::optional<CatalogFileSystem::Opening> CatalogFileSystem::believed(NodeId id,
   return opening;
 }
 
-// A local file that is not cached is read where it is; one that another process of this host may
-// give, unless all of it is in our own cache.
+// A local file that is not cached is read in place. A file of another process is requested by fd
+// passing, unless our own cache has all of it.
 bool CatalogFileSystem::asks_for_file(const FileRef& ref) const {
   if (ref.cache == CacheUse::kNone) return true;
   if (!parts_.fetcher.hands_over(ref)) return false;
@@ -257,7 +257,7 @@ bool CatalogFileSystem::asks_for_file(const FileRef& ref) const {
   return !ours || !store_->missing(ref, {0, ref.size}).empty();
 }
 
-// Who is given files has no use for what look-ahead brings of the next ones.
+// Files received by fd passing need no prefetch of the next files.
 std::shared_ptr<OpenFile> CatalogFileSystem::make_file(const Opening& opening,
                                                        SourceFilePtr itself) {
   const bool given = itself && opening.ref->cache != CacheUse::kNone;
@@ -277,7 +277,7 @@ std::optional<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::try_open(Nod
   const std::optional<NodeFacts> facts = nodes_.facts(id);
   if (!node || !facts) return forgotten(id);
   if (auto allowed = may_open(*node, flags); !allowed) return error(allowed.error());
-  // Such a mount asks the store at each open, however lately the name was looked up.
+  // Such a mount asks the store at each open, however recent the lookup.
   if (freshness_of(*node, facts->mount).mode == Freshness::Mode::kValidate) return std::nullopt;
   const uint32_t as_of = changes_.load();
   std::optional<Result<CatalogEntry>> entry = catalog_.try_lookup(path_of(*node));
@@ -319,7 +319,7 @@ Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context,
   const FileRefPtr ref = opening->ref;
   Result<SourceFilePtr> itself = co_await parts_.fetcher.open_file(context, ref);
   if (itself) co_return make_file(*opening, *std::move(itself));
-  // What is not given is read by its bytes.
+  // Without fd passing the file is read through the fetcher.
   if (ref->cache != CacheUse::kNone) co_return make_file(*opening, nullptr);
   Status status = itself.error().with_context("cannot open " + path_of(*node));
   if (status.code() == StatusCode::kChanged) version_gone(*node, status);
@@ -329,13 +329,13 @@ Task<Result<std::shared_ptr<OpenFile>>> CatalogFileSystem::open(Context context,
 void CatalogFileSystem::version_gone(const Node& node, const Status& status) {
   changed_total.add();
   nodes_.expire(node.id);
-  // One line a version, however many read it on.
+  // One line a version, however many readers continue.
   if (!errors_.find(node.id)) log::warning("{}", status.to_string());
   note_error(node.id, {}, status, {});
   catalog_.report_changed(path_of(node));
 }
 
-// ---- what is refused, what is told
+// ---- refusals and invalidations
 
 Status CatalogFileSystem::refuse_change(NodeId id, std::string_view operation,
                                         std::string_view name) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CatalogFileSystem: the one FileSystem there is: names of a Catalog, bytes of a Fetcher.
-// Invariants and locks: README.md.
+// CatalogFileSystem: the only FileSystem: names of a Catalog, bytes of a Fetcher. Invariants and
+// locks: README.md.
 #pragma once
 
 #include <atomic>
@@ -82,15 +82,16 @@ class CatalogFileSystem : public FileSystem {
  private:
   std::string path_of(const Node& node) const;
   std::string child_path(const Node& parent, std::string_view name) const;
-  // Of the node's path, or of `name` in it, as the mount is now.
+  // Returns the freshness of the node's path, or of `name` in it, by the present policy of the
+  // mount.
   Freshness freshness_of(const Node& node, const MountPtr& mount, std::string_view name = {}) const;
-  // Nothing for what a mount said that has changed since.
+  // Returns zero if the mount has changed since.
   Clock::duration valid_for(Clock::time_point fresh_until, const MountPtr& mount) const;
   NodeAttributes describe(const Node& node, const NodeFacts& facts) const;
   NodeAttributes describe_new(const NodePtr& node, const CatalogEntry& entry) const;
-  // Why `node` cannot be opened with `flags`, whatever the store says.
+  // Returns an error if `node` cannot be opened with `flags`, whatever the store says.
   Result<> may_open(const Node& node, int flags);
-  // What an open has found: a version that may be opened.
+  // Result of an open: a version that may be opened.
   struct Opening {
     NodePtr node;
     FileRefPtr ref;
@@ -100,15 +101,16 @@ class CatalogFileSystem : public FileSystem {
   std::optional<Opening> believed(NodeId id, int flags);
   Result<Opening> find_version(const NodePtr& node, const Result<CatalogEntry>& entry,
                                uint32_t as_of);
-  // Whether the file itself is to be had, perhaps, for which one has to wait.
+  // Returns true if the file itself may be available, which needs a wait.
   bool asks_for_file(const FileRef& ref) const;
   // `itself` may be null.
   std::shared_ptr<OpenFile> make_file(const Opening& opening, SourceFilePtr itself);
-  // What the kernel may hold of the changed name: the name itself, or the first directory on the
-  // way to it that has no node and may be held as missing. Nothing when it is not below the root.
+  // Returns the part of the changed name that the kernel may hold. That is the name, or the first
+  // directory on its path without a node, which may be held as missing. Returns nothing if the name
+  // is not below the root.
   std::optional<Invalidation> first_held(const CatalogChange& change) const;
   bool keeps_listing(NodeId directory);
-  // What is learnt before is of before.
+  // Answers requested before this call describe the state before the change.
   void begin_change();
   void tell_of_belief(const NodePtr& node);
   bool is_as_known(const Node& node);
@@ -127,11 +129,11 @@ class CatalogFileSystem : public FileSystem {
   PageStore* const store_;
   const std::function<Clock::time_point()> now_;
   NodeTable nodes_;
-  // Enough for the failures of a bad day, mostly some 500 KiB.
+  // Limit of errors; mostly some 500 KiB.
   ErrorMemory errors_{root_path_, 1000};
   const VersionedFileParts parts_;
 
-  std::atomic<uint32_t> changes_ = kNoMoment + 1;  // that the catalog told of, below the root
+  std::atomic<uint32_t> changes_ = kNoMoment + 1;  // reported changes below the root
 
   std::mutex listener_mutex_;
   std::shared_ptr<const std::function<void(const Invalidation&)>> listener_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel has to be told of: from a change in the catalog to the names that it may hold.
+// CatalogFileSystem: invalidations: converts a change in the catalog to the names that the kernel
+// may hold.
 #include <utility>
 
 #include "vfs/catalog_file_system.h"
@@ -32,22 +33,24 @@ void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
   begin_change();
   if (change.whole) return mount_changed(change.parent);
   if (change.listings) return listings_changed(change.parent);
-  // What is mounted there came or went.
+  // The mount there was added or removed.
   if (join_path(change.parent, change.name) == root_path_) {
     return tell_of_root(root_path_, change.patient);
   }
   std::optional<Invalidation> name = first_held(change);
   if (!name) return;
   if (name->node != 0) nodes_.expire(name->node);
-  // What went and was not held may be in a listing that the kernel keeps, which is so only where
-  // nothing goes by itself, and of which an exchange tells apart. What came may be held as missing.
+  // A removed name without a node may still be in a listing that the kernel keeps. It keeps only
+  // those of immutable directories and snapshots, and an exchange reports them separately. A new
+  // name may be held as missing.
   const bool listed = !change.exchange && keeps_listing(name->parent);
   if (name->node == 0 && change.gone && !listed) return;
   name->patient = change.patient;
   tell(*name);
 }
 
-// Before any node is looked for: what is learnt meanwhile may be of before.
+// Before the search for nodes: an answer received meanwhile may describe the state before the
+// change.
 void CatalogFileSystem::begin_change() {
   if (++changes_ == kNoMoment) ++changes_;
 }
@@ -61,8 +64,8 @@ bool CatalogFileSystem::keeps_listing(NodeId directory) {
          (mount->snapshot || freshness_of(*node, mount).mode == Freshness::Mode::kImmutable);
 }
 
-// Each name that the kernel holds of it is looked up again: it may have another owner and mode, be
-// believed for another time, and an open file's attributes, too.
+// Invalidates each name of the mount that the kernel holds: owner, mode, freshness, and attributes
+// of open files may have changed.
 void CatalogFileSystem::mount_changed(const std::string& mount_path) {
   tell_of_root(mount_path, /*patient=*/true);
   visit_mount(mount_path, [this](const std::vector<NodePtr>& nodes) {
@@ -70,7 +73,7 @@ void CatalogFileSystem::mount_changed(const std::string& mount_path) {
   });
 }
 
-// With what was in a mount below it that is gone, of which nodes of a predecessor's time may tell.
+// Includes nodes of a removed mount below it, which may remain from a previous process.
 void CatalogFileSystem::visit_mount(
     const std::string& mount_path,
     const std::function<void(const std::vector<NodePtr>&)>& visitor) {
@@ -96,7 +99,7 @@ void CatalogFileSystem::compare_held(const std::string& path) {
   if (!is_at_or_below(path, root_path_) && !is_at_or_below(root_path_, path)) return;
   begin_change();
   tell_of_root(path, /*patient=*/true);
-  // What a snapshot says does not change, and its exchange was told of.
+  // A snapshot does not change, and its exchange was reported.
   auto wanted = [&](const Node& node, const NodeFacts& facts) {
     return !(facts.mount && facts.mount->snapshot) && is_at_or_below(path_of(node), path);
   };
@@ -123,14 +126,14 @@ void CatalogFileSystem::bytes_dropped(const FileIdSet& files) {
   });
 }
 
-// Not a directory: the kernel may keep a listing of it that the catalog has forgotten since.
+// Never true for a directory: the kernel may keep a listing that the catalog has evicted.
 bool CatalogFileSystem::is_as_known(const Node& node) {
   if (node.kind == FileKind::kDirectory) return false;
   const auto entry = catalog_.try_lookup(path_of(node));
   return entry && *entry && (**entry).ref && (**entry).ref->id == node.ref->id;
 }
 
-// It may not know yet of which mount it is, after a predecessor's end.
+// After a restart the root may not know its mount yet.
 void CatalogFileSystem::tell_of_root(const std::string& mount_path, bool patient) {
   if (!is_at_or_below(root_path_, mount_path)) return;
   nodes_.expire(kRootNode);

@@ -37,7 +37,7 @@ class ContentNodes::File : public OpenFile {
 
 ContentNodes::ContentNodes(uint64_t number_bits, uint64_t bytes_max)
     : bytes_max_(bytes_max),
-      // Fewer than one a nanosecond are made, so whoever comes later begins beyond.
+      // Fewer than one a nanosecond are created, so a later process begins at a higher number.
       next_(number_bits | static_cast<uint64_t>(Clock::now().time_since_epoch().count())) {}
 
 Result<NodeAttributes> ContentNodes::add(NodeAttributes attributes, const std::string& content) {

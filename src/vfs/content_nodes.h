@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ContentNodes: files of which each look-up makes a new one, with the content of that moment: a
-// node is one version, as everywhere, so it has a size, may be mapped, and is the same to its end.
-// Thread-safe.
+// ContentNodes: virtual files; each lookup creates a new one with its present content. So a node is
+// one version, has a size, may be mapped, and never changes. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -16,16 +15,16 @@ namespace leat {
 
 class ContentNodes {
  public:
-  // What of it is held, by the kernel or by whoever has it open, is `bytes_max` at most. Numbers
-  // have the bits of `number_bits`, and are those of no earlier process of this boot, whose nodes a
-  // kernel may still have.
+  // `bytes_max` limits the content held by the kernel or by open files. Node numbers have the bits
+  // of `number_bits`. They are unused by earlier processes of this boot, since a kernel may still
+  // hold their nodes.
   ContentNodes(uint64_t number_bits, uint64_t bytes_max);
 
-  // A new node with that content, looked up once; `attributes` but for number and size. kBusy where
-  // too much is held.
+  // Creates a node with that content and one lookup; sets number and size in `attributes`. Returns
+  // kBusy if too much is held.
   Result<NodeAttributes> add(NodeAttributes attributes, const std::string& content);
   void forget(NodeId node, uint64_t count);
-  // Nothing for a node that was forgotten, or is an earlier process's.
+  // Return nothing for a node that was forgotten, or belongs to an earlier process.
   std::optional<NodeAttributes> attributes(NodeId node) const;
   std::shared_ptr<OpenFile> open(NodeId node) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the file system does when the cache has dropped wrong bytes that its nodes may show.
+// Reactions of the file system after the cache dropped wrong bytes that its nodes may show.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TEST_F(DroppedBytes, AreToldOfEachNodeThatShowsThem) {
   EXPECT_EQ(told_[0].parent, directory_);
   EXPECT_EQ(told_[0].name, "one");
   EXPECT_TRUE(told_[0].only_belief) << "none may be lost for want of room";
-  // The node stays: what is open is read on.
+  // The node stays: open files continue.
   EXPECT_EQ(rig_.node(directory_, "one"), one_);
   EXPECT_TRUE(rig_.open(one_));
 }

@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-// Every mount of the folder shows it at another path.
+// Each mount of the folder shows it at another path.
 std::string below(std::string_view root, std::string_view path) {
   if (root != "/" && path.starts_with(root)) path.remove_prefix(root.size());
   if (path.starts_with('/')) path.remove_prefix(1);

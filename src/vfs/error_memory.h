@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ErrorMemory: why paths could last not be looked up, listed, read or changed, for
-// user.leat.last_error and .leat/errors. Bounded: the oldest is forgotten first. Thread-safe.
+// ErrorMemory: recent errors of lookups, listings, reads and changes by path, for
+// user.leat.last_error and .leat/errors. Bounded: the oldest is dropped first. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +19,16 @@ namespace leat {
 
 class ErrorMemory {
  public:
-  // `root`: the path to which those that are told are relative.
+  // `root`: reported paths are relative to it.
   ErrorMemory(std::string root, size_t errors_max)
       : root_(std::move(root)), errors_max_(errors_max) {}
 
-  // `node` is that of `path`, or of the directory in which it could not be looked up. An earlier
-  // error of both is replaced.
+  // `node` is that of `path`, or of the directory in which the lookup failed. Replaces an earlier
+  // error of both.
   void note(NodeId node, std::string_view path, const Status& status, const Caller& caller = {});
-  // The caller that met the newest of the node, unless one is known.
+  // Sets the caller of the node's newest error, unless one is known.
   void note(NodeId node, const Caller& caller);
-  // The newest of the node.
+  // Returns the newest error of the node.
   std::optional<PathError> find(NodeId node) const;
   // Oldest first.
   std::vector<PathError> all() const;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extended attributes user.leat.* of a node: what Leat knows about a file, readable by
-// getfattr.
+// The extended attributes user.leat.* of a node, readable by getfattr.
 #pragma once
 
 #include <optional>
@@ -13,7 +12,7 @@
 
 namespace leat {
 
-// What the attributes are made of.
+// Input of the attributes.
 struct NodeView {
   NodePtr node;
   NodeFacts facts;
@@ -22,12 +21,12 @@ struct NodeView {
   std::optional<PathError> last_error{};
 };
 
-// The node's object as a URL, "s3://bucket/train/0001.png"; empty above all mounts.
+// Returns the node's object as a URL, "s3://bucket/train/0001.png"; empty above all mounts.
 std::string source_of(const NodeView& view);
 
-// The names that have a value.
+// Returns the names that have a value.
 std::vector<std::string> extended_attribute_names(const NodeView& view);
-// kNotFound for any other name.
+// Returns kNotFound for any other name.
 Result<std::string> extended_attribute_value(const NodeView& view, std::string_view name);
 
 }  // namespace leat

@@ -84,7 +84,7 @@ TEST(Versions, ANodeWhoseNameStandsForAnotherVersionDoesNotOpen) {
   EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
 }
 
-// What a program reads on of a listing may be older than what is known since.
+// A listing in use may be older than later metadata.
 TEST(Versions, AnOldListingDoesNotMakeAnOldVersionBelieved) {
   TreeRig rig({.freshness = kImmutable});
   rig.source->put("d/x", "one");
@@ -101,7 +101,7 @@ TEST(Versions, AnOldListingDoesNotMakeAnOldVersionBelieved) {
   EXPECT_EQ(rig.read(*file, 0, 10).value(), "two");
 }
 
-// And what was looked up is asked for again when something has changed.
+// A lookup from before a change is repeated.
 TEST(Versions, WhatWasLookedUpBeforeAChangeDoesNotOpen) {
   TreeRig rig({.freshness = kImmutable});
   rig.source->put("d/x", "one");
@@ -320,7 +320,7 @@ TEST(Reading, ASequentialReaderIsReadAhead) {
   for (; at < 4 * kMiB; at += kStep) {
     ASSERT_EQ(rig.read(*file, at, kStep).value(), content.substr(at, kStep));
   }
-  // Before the stop, which ends what nobody waits for.
+  // Before the stop, which cancels requests without a waiter.
   const auto end = Clock::now() + 30s;
   while (rig.source->read_bytes() < at + kMiB && Clock::now() < end) std::this_thread::yield();
   rig.executor.wait(rig.fetcher->stop());
@@ -343,7 +343,7 @@ TEST(Reading, AReaderThatGivesUpIsNotAnErrorOfTheFile) {
   rig.source->release_reads();
 }
 
-// The kernel repeats a read-ahead that failed: that does not wait for the store once more.
+// The kernel repeats a failed read-ahead: that read does not wait for the store again.
 TEST(Reading, AFailureAfterALongWaitAnswersTheRepeatedRead) {
   TreeRig rig;
   rig.source->put("x", pattern(1000, 6));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FolderMetrics: how the reads of one folder were answered. One for each FileSystem.
+// FolderMetrics: counts the reads of one folder by source. One for each FileSystem.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace leat {
 struct FolderMetrics {
   explicit FolderMetrics(const std::string& folder);
 
-  // Reads, by the place that answered them; in_place: without waiting.
+  // Reads by source; in_place: without waiting.
   Counter in_place, from_disk, from_store, from_local_file;
   Counter bytes, errors;
-  // Of those that waited.
+  // Durations of reads that waited.
   Histogram disk_seconds, store_seconds;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that another process of this host has on its disks: opened there, read from there or by the
-// kernel itself, and never copied.
+// Files on the disks of another process of this host: opened there, read from there or by the
+// kernel directly, and never copied.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ class GivingSource : public MemorySource {
  public:
   GivingSource() : MemorySource("giving") {}
 
-  // The next opens of the key are given this.
+  // The next opens of the key receive this file.
   void give(const std::string& key, const std::string& content) {
     given_[key] = std::make_shared<TemporaryFile>(content);
   }

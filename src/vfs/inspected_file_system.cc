@@ -14,9 +14,9 @@
 namespace leat {
 namespace {
 
-// Numbers of a NodeTable count from 1 and do not come near.
+// Numbers of a NodeTable count from 1 and do not reach it.
 constexpr NodeId kDirectory = NodeId{1} << 62;
-// The largest file is some 500 KiB, mostly; programs hold one of each, if any.
+// The largest file mostly has some 500 KiB; programs hold one of each, if any.
 constexpr uint64_t kBytesHeldMax = 64 * kMiB;
 
 bool is_own(NodeId node) {
@@ -101,7 +101,7 @@ class InspectedFileSystem : public FileSystem {
   }
 
  private:
-  // Nothing known of a name of the file system's own stands for "there is none".
+  // An unknown state counts as "the file system has no such name".
   bool settles(const Result<NodeAttributes>& found);
   bool trusted() const;
   std::optional<Result<NodeAttributes>> directory_in_place();
@@ -115,7 +115,7 @@ class InspectedFileSystem : public FileSystem {
   const std::vector<InspectionFile> files_;
   const InspectionOptions options_;
   ContentNodes made_{kDirectory, kBytesHeldMax};
-  // The file system has the name itself, as it said last.
+  // The file system has the name itself, by its last answer.
   std::atomic<bool> has_own_ = false;
   std::atomic<Clock::rep> trusted_until_ = Clock::time_point::min().time_since_epoch().count();
   mutable std::mutex mutex_;  // leaf
@@ -124,7 +124,8 @@ class InspectedFileSystem : public FileSystem {
 
 // ---- names
 
-// Whether `found`, of the name in the root, is the answer; else the answer is the directory here.
+// Returns true if `found`, for the name in the root, is the answer; otherwise the virtual directory
+// is.
 bool InspectedFileSystem::settles(const Result<NodeAttributes>& found) {
   if (found || found.error().code() == StatusCode::kNotFound) {
     has_own_ = found.has_value();
@@ -146,7 +147,7 @@ std::optional<Result<NodeAttributes>> InspectedFileSystem::try_lookup(NodeId par
     return std::nullopt;
   }
   if (!is_own(parent)) return inner_->try_lookup(parent, name);
-  // What is there is made by lookup().
+  // lookup() creates the file.
   if (std::ranges::find(files_, name, &InspectionFile::name) != files_.end()) return std::nullopt;
   return error(StatusCode::kNotFound, fmt::format("there is no {}/{}", kInspectionName, name));
 }
@@ -171,7 +172,7 @@ Task<Result<NodeAttributes>> InspectedFileSystem::lookup(Context context, NodeId
   co_return made_.add(describe(0, FileKind::kFile), file->content());
 }
 
-// Of a listing of the directory here: names alone, since each look-up makes the file.
+// Lists names only, since each lookup creates the file.
 NodeAttributes InspectedFileSystem::adopt(NodeId parent, const CatalogEntry& entry) {
   if (is_own(parent)) return {.kind = entry.info.kind};
   return inner_->adopt(parent, entry);
@@ -179,7 +180,7 @@ NodeAttributes InspectedFileSystem::adopt(NodeId parent, const CatalogEntry& ent
 
 // ---- attributes
 
-// Whose the root is, his is what is in it.
+// Owner and group are those of the root.
 NodeAttributes InspectedFileSystem::describe(NodeId node, FileKind kind) const {
   const bool is_directory = kind == FileKind::kDirectory;
   std::lock_guard lock(mutex_);

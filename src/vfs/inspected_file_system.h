@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A FileSystem with a directory `.leat` in its root, in which files tell of it: found by those who
-// name it, in no listing, read-only. A name `.leat` that the file system has itself wins.
+// A FileSystem with a virtual directory `.leat` in its root, with files about it. It is found by
+// name, in no listing, and read-only. An own entry `.leat` of the file system has priority.
 //
-// The directory's number is always the same; each look-up of a file in it makes the file anew
-// (ContentNodes). Nothing of it is believed by the kernel, kept for a successor, or counted there.
+// The directory's node number is constant; each lookup of a file in it creates the file again
+// (ContentNodes). The kernel caches nothing of it, and a takeover or a count of nodes does not
+// include it.
 #pragma once
 
 #include <functional>
@@ -20,13 +21,13 @@ inline constexpr std::string_view kInspectionName = ".leat";
 
 struct InspectionFile {
   std::string name{};
-  // On any thread, which may not wait.
+  // Runs on any thread; must not wait.
   std::function<std::string()> content{};
 };
 
 struct InspectionOptions {
-  // While a store does not answer, or fails, whether it has such a name is not known: it is waited
-  // for so long, then taken for no for `trust`, unless it had one when it answered last.
+  // While a store does not respond, it is unknown whether it has that name. A lookup waits for
+  // `patience`, then assumes for `trust` that there is none, unless the last answer had one.
   Clock::duration patience = std::chrono::seconds(2);
   Clock::duration trust = std::chrono::seconds(5);
   std::function<Clock::time_point()> now = &Clock::now;

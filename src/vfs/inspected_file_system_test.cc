@@ -20,7 +20,7 @@ using testing::TreeRigOptions;
 
 constexpr Freshness kSecond{.mode = Freshness::Mode::kMaxAge, .max_age = 1s, .negative_age = 1s};
 
-// Two files: one counts how often it was made, the other tells of errors.
+// Two files: one counts how often it was made, the other reports errors.
 TreeRigOptions with_inspection(Freshness freshness = kSecond) {
   TreeRigOptions options{.freshness = freshness, .uid = 7, .gid = 8, .umask = 027};
   options.inspection = [](const FileSystem& files) -> std::vector<InspectionFile> {
@@ -34,7 +34,7 @@ TreeRigOptions with_inspection(Freshness freshness = kSecond) {
                return text;
              }}};
   };
-  options.inspecting.patience = 1h;  // a store that is slow is not one that does not answer
+  options.inspecting.patience = 1h;  // a slow store is not one that does not respond
   return options;
 }
 

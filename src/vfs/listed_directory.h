@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ListedDirectory: a directory of which there is a listing, held still.
+// ListedDirectory: an open directory with a fixed listing.
 #pragma once
 
 #include <utility>

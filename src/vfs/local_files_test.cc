@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders of this host's own disks, mounted: read where they are, with the promises of all others.
+// Mounts of local directories: read in place, with the same semantics as all others.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

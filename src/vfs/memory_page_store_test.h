@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryPageStore: a page store in memory that keeps every promise of PageStore but surviving, for
-// tests of rooms above the cache. Complete files lie in an unlinked temporary file as well, for
+// MemoryPageStore: a page store in memory with every guarantee of PageStore but durability, for
+// tests of modules above the cache. Complete files are also in an unlinked temporary file, for
 // backing(). Thread-safe.
 #pragma once
 
@@ -78,7 +78,7 @@ class MemoryPageStore : public PageStore {
  private:
   struct Stored {
     std::string data;
-    std::map<uint64_t, uint64_t> blocks;  // that are here, by number, and their bytes
+    std::map<uint64_t, uint64_t> blocks;  // present blocks by number, and their bytes
   };
 
   class TemporaryFile : public BackingFile {

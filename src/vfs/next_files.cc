@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An open notes its place (prefetch/name_order) and at most posts a job. The job finds the names in
-// the catalog's memory, hands to the fetcher what is not cached and to the page store what is, and
-// looks into the next directory when this one ends. One job of a directory at a time.
+// An open records its place (prefetch/name_order) and at most posts a job. The job finds the names
+// in the catalog's memory. It passes uncached files to the fetcher and cached ones to the page
+// store, and continues in the next directory. One job of a directory at a time.
 #include "vfs/next_files.h"
 
 #include <algorithm>
@@ -22,23 +22,24 @@
 namespace leat {
 namespace {
 
-// Directories that are followed at a time; each costs 3 KiB once it is used.
+// Directories followed at a time; each uses 3 KiB once it is active.
 constexpr size_t kDirectories = 64;
-// Opens elsewhere until a directory gives its place to another one.
+// Opens in other directories until a directory loses its slot.
 constexpr unsigned kPatience = 8;
-// Files up to this size are fetched whole, of larger ones the beginning: what their own look-ahead
-// would begin with.
+// Files up to this size are fetched whole; of larger ones only the beginning, where their own
+// prefetch starts.
 constexpr uint64_t kWholeBytesMax = 8 * kMiB;
 constexpr uint64_t kBeginningBytes = 2 * kMiB;
-// Ahead in one directory; less where the fetcher's memory is all that keeps it.
+// Bytes ahead in one directory; less if only the fetcher's memory stores them.
 constexpr uint64_t kAheadBytesMax = 64 * kMiB;
-// Opens in which nothing is noted after a job that found all of it in memory; doubled each time.
+// Opens not recorded after a job that found everything in memory; doubled each time.
 constexpr uint32_t kRestMin = 64, kRestMax = 4096;
 // Runs that wait for the job of their directory.
 constexpr size_t kDueMax = 8;
-// Files that wait for room to be fetched; the newest, the others have most likely been opened.
+// Files that wait for room to be fetched; the newest are kept, since the others are probably open
+// already.
 constexpr size_t kRefusedMax = 256;
-// Directories whose first files were fetched from the one before.
+// Directories with first files fetched from the previous directory.
 constexpr size_t kSuccessorsMax = 8;
 
 constexpr const char* kNamesHelp = "Files that look-ahead in name order chose, and what came of it";
@@ -61,7 +62,7 @@ ByteRange beginning_of(const FileRef& ref) {
   return {0, ref.size <= kWholeBytesMax ? ref.size : kBeginningBytes};
 }
 
-// What an open made due.
+// Work that an open made due.
 struct Due {
   DirectoryNode directory;
   std::string name;  // of the file that was opened
@@ -70,9 +71,9 @@ struct Due {
   uint32_t window = 0;
 };
 
-// What is known of one directory. Guarded by its mutex.
+// State of one directory. Guarded by its mutex.
 struct Followed {
-  AdaptiveMutex mutex;  // leaf, but for that of the successors
+  AdaptiveMutex mutex;  // leaf, except for successors_mutex_
   NodeId directory = 0;
   unsigned patience = 0;
   std::optional<NameOrder> order;
@@ -80,7 +81,7 @@ struct Followed {
   uint32_t rest = 0, next_rest = 0;
   bool job_runs = false;
   std::vector<Due> due;
-  std::vector<FileRefPtr> refused;  // there was no room to fetch them yet
+  std::vector<FileRefPtr> refused;  // no room to fetch them yet
 };
 
 // Readers are expected in directory `name` of `parent`.
@@ -88,7 +89,7 @@ struct Successor {
   NodeId parent = 0;
   std::string name;
   uint32_t window = 0;
-  uint32_t count = 0;  // of its first places, on their way
+  uint32_t count = 0;  // of its first places, in flight
 };
 
 class Core : public std::enable_shared_from_this<Core> {
@@ -103,7 +104,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   void opened(const Node& node, uint64_t place);
   void waited(const Node& node);
-  // No job runs when this returns, and none will.
+  // When this returns, no job runs or will run.
   void close() {
     std::lock_guard lock(running_);
     closed_ = true;
@@ -150,7 +151,7 @@ void Core::count(Followed& of) {
   wasted_total.add(of.order->wasted() - std::exchange(of.wasted_told, of.order->wasted()));
 }
 
-// False where the directory that has the place is in use.
+// Returns false if the directory in the slot is in use.
 bool Core::take_place(Followed& of, const Node& directory) {
   if (of.directory == directory.id) {
     of.patience = kPatience;
@@ -224,7 +225,7 @@ void Core::run(Followed& of) {
   bring(of, chosen);
 }
 
-// The files of the run, from a listing that may be believed.
+// Appends the files of the run, from a fresh listing.
 void Core::choose(Followed& of, const Due& due, std::vector<FileRefPtr>& into) {
   const ListingPtr listing = catalog_.try_list(path_of_(*due.directory));
   if (!listing) return;
@@ -271,7 +272,7 @@ void Core::choose_in_next(const Due& due, uint32_t count, std::vector<FileRefPtr
   remember({.parent = parent->id, .name = name, .window = due.window, .count = at});
 }
 
-// As it is known, or a new one.
+// Returns the known successor, or a new one.
 Successor Core::successor(NodeId parent, const std::string& name) {
   std::lock_guard lock(successors_mutex_);
   for (const Successor& known : successors_) {
@@ -320,7 +321,7 @@ void Core::bring(Followed& of, const std::vector<FileRefPtr>& chosen) {
   });
 }
 
-// Where all of it was in memory already, opens are not worth noting for a while.
+// If everything was in memory already, pauses the recording of opens.
 void Core::found_cold(Followed& of, uint64_t bytes, bool fetched) {
   cold_bytes.add(bytes);
   std::lock_guard lock(of.mutex);

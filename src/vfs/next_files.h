@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NextFiles: look-ahead from file to file. Where the files of a directory are opened in the order
-// of their names, the ones that follow are fetched before somebody opens them, or brought from the
-// cache's disk into the page cache. Names come from listings in memory: a store is never asked
-// because of a guess. Thread-safe.
+// NextFiles: prefetch from file to file. Applies to directories with opens in the order of the
+// names. The next files are fetched ahead, or read from the cache's disk into the page cache. Names
+// come from listings in memory: a guess never causes a request for names to a store. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -16,16 +15,16 @@ namespace leat {
 class NextFiles {
  public:
   using PathOf = std::function<std::string(const Node&)>;
-  // Works on `executor`, in the background; null without one. All must outlive it; `store` may be
-  // null.
+  // Works on `executor`, in the background; returns null without one. All arguments must outlive
+  // it; `store` may be null.
   static std::unique_ptr<NextFiles> of(Executor* executor, Catalog& catalog, Fetcher& fetcher,
                                        PageStore* store, PathOf path_of);
   virtual ~NextFiles() = default;
 
-  // `node` was opened, which is at `place` among its names (CatalogEntry::place). Never waits: an
-  // open that comes while another of the same directory is noted is not.
+  // Records an open of `node`, at `place` among the names of its directory (CatalogEntry::place).
+  // Never waits: an open is skipped while another of the same directory is recorded.
   virtual void opened(const Node& node, uint64_t place) = 0;
-  // A read of it had to wait: look-ahead that found nothing to do and rests shall look again.
+  // A read of the node had to wait: a paused prefetch checks again.
   virtual void waited(const Node& node) = 0;
 };
 

@@ -29,7 +29,7 @@ class NextFilesTest : public ::testing::Test {
     TreeRigOptions options;
     options.freshness = {.mode = Freshness::Mode::kImmutable};
     options.next_files = true;
-    options.threads = 1;  // what was posted before has been done when settle() returns
+    options.threads = 1;  // earlier posts are done when settle() returns
     return options;
   }
 
@@ -50,7 +50,7 @@ class NextFilesTest : public ::testing::Test {
     const std::shared_ptr<OpenFile> file = open(parent, number);
     EXPECT_EQ(*rig->read(*file, 0, kBytes), pattern(kBytes, number));
   }
-  // Until what was begun has ended.
+  // Waits until the work begun has ended.
   bool comes_into_cache(const FileRef& ref) {
     for (int tries = 0; tries < 1'000'000; ++tries) {
       if (rig->store->cached_bytes(ref) == ref.size) return true;
@@ -58,7 +58,7 @@ class NextFilesTest : public ::testing::Test {
     }
     return false;
   }
-  // Lets the executor do what was posted before.
+  // Lets the executor run earlier posts.
   void settle() { rig->executor.wait(nothing()); }
   void settle_all() {
     for (int i = 0; i < 2000; ++i) settle();
@@ -100,14 +100,14 @@ TEST_F(NextFilesTest, FetchesNothingForRandomOpens) {
   EXPECT_EQ(cached("d/", 400), 200u);
 }
 
-// What is kept nowhere must be read before it gives way: also when the memory is full of what the
-// pass before had fetched ahead of its end.
+// Uncached bytes must be read before they are evicted, also when the memory is full of bytes that
+// the previous pass prefetched beyond its end.
 TEST_F(NextFilesTest, WithoutACacheFetchesNoMoreAheadThanTheMemoryHolds) {
   constexpr uint64_t kRead = 40, kLarge = kMiB;
   TreeRigOptions uncached = options();
   uncached.cached = false;
   uncached.fetch.memory_bytes_max = 16 * kMiB;
-  uncached.fetch.now = [now = Clock::now()] { return now; };  // what waits for its reader is young
+  uncached.fetch.now = [now = Clock::now()] { return now; };  // unread bytes stay young
   rig = std::make_unique<TreeRig>(uncached);
   for (uint64_t number = 0; number < 3 * kRead; ++number) {
     rig->source->put("d/" + name(number), std::string(kLarge, 'x'));
@@ -162,7 +162,7 @@ TEST_F(NextFilesTest, FetchesNothingFromAListingThatAged) {
   rig->advance(std::chrono::seconds(11));
   for (const NodeId node : nodes) {
     auto opened = rig->files->try_open(node, O_RDONLY);
-    EXPECT_FALSE(opened);  // the store would have to be asked
+    EXPECT_FALSE(opened);  // a request to the store would be needed
   }
   settle_all();
   EXPECT_EQ(rig->store->cached_bytes(*later), 0u);
@@ -176,7 +176,7 @@ TEST_F(NextFilesTest, TheFileSystemMayGoWhileAJobIsDue) {
   settle_all();
 }
 
-// Its jobs end later than the mount, whose nodes go with it.
+// Its jobs end later than the mount, and its nodes end with the mount.
 TEST_F(NextFilesTest, AMountThatGoesTakesNothingFromItsJobs) {
   for (int round = 0; round < 20; ++round) {
     const std::unique_ptr<SharedRecords> records = SharedRecords::create("leat-test").value();

@@ -17,7 +17,7 @@ struct Fixed {
   uint8_t node_kind;
   uint8_t version_kind;
   uint8_t cache;
-  uint8_t key_ends_in_name;  // and the key's bytes here end before it
+  uint8_t key_ends_in_name;  // then the key is stored without the name
   uint64_t id;
   uint64_t parent;
   uint64_t lookups;

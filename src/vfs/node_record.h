@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeRecord: a node as it outlives the process (runtime/shared_records.h), so that the next one
-// can go on with what the kernel holds. Format: docs/formats/connection.md.
+// NodeRecord: a node in a form that outlives the process (runtime/shared_records.h), so that the
+// next process continues with the nodes that the kernel holds. Format: docs/formats/connection.md.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace leat {
 struct Node;
 struct NodeFacts;
 
-// The first word of each record of a connection: what it is. Others are the door's.
+// Kind of record, the first word of each record of a connection. The frontend defines the others.
 inline constexpr uint32_t kNodeRecordKind = 1;
-// Of SharedRecords::head(), from its beginning; the rest is the door's.
+// First bytes of SharedRecords::head(); the rest belongs to the frontend.
 inline constexpr uint64_t kNodeHeadBytes = 64;
 
-// What a record says.
+// Decoded record.
 struct RecordedNode {
   NodeId id = 0;
   NodeId parent = 0;
@@ -38,29 +38,29 @@ struct RecordedNode {
   FileRefPtr ref{};  // files only
 };
 
-// One record, taken back with the object; or none, where nothing is kept. What is kept of a node
-// that has no room is nothing: its successor does not know it.
+// Owner of one record, freed with the object; empty if nothing is recorded. A node without room for
+// a record is unknown after a takeover.
 class NodeRecord {
  public:
   NodeRecord() = default;
   // `records` may be null, and outlives it.
   NodeRecord(SharedRecords* records, const Node& node, const NodeFacts& facts);
-  // Of one that was found there.
+  // For a record found after a takeover.
   NodeRecord(SharedRecords* records, std::span<std::byte> found);
   ~NodeRecord();
   NodeRecord(NodeRecord&& other) noexcept;
   NodeRecord& operator=(NodeRecord&& other) noexcept;
 
-  // Words of the record, each changed at once.
+  // Set words of the record, each atomically.
   void set_lookups(uint64_t lookups) const;
-  // mtime and freshness; none of the latter where it is another mount's now.
+  // Sets mtime and freshness; no freshness if the node has another mount now.
   void set_facts(const NodeFacts& facts) const;
-  // How often it is open, and the kernel's number for its backing file.
+  // Sets the number of opens, and the kernel's backing id.
   void set_open(uint32_t opens, int32_t backing) const;
 
-  // 0 for a record that is none of a node.
+  // Returns 0 if the record is not one of a node.
   static NodeId id_in(std::span<const std::byte> record);
-  // Nothing for one that is not whole, either.
+  // Returns nothing for an incomplete record, too.
   static std::optional<RecordedNode> read(std::span<const std::byte> record);
 
  private:
@@ -68,7 +68,7 @@ class NodeRecord {
   std::byte* data_ = nullptr;
 };
 
-// Numbers that this process or one before it gave out are below that one.
+// Numbers used by this process or an earlier one are below this.
 uint64_t reserved_node_numbers(const SharedRecords& records);
 void reserve_node_numbers(SharedRecords& records, uint64_t below);
 

@@ -56,7 +56,7 @@ TEST(NodeRecord, ASuccessorHasTheNodesWithTheirNumbersCountsAndVersions) {
   EXPECT_EQ(open[0].node->id, file->id);
   EXPECT_EQ(open[0].opens, 3u);
   EXPECT_EQ(open[0].backing, 42);
-  // `gone` lives on in this test's hands, but nobody there asks for it.
+  // This test still holds `gone`, but the table does not.
   EXPECT_EQ(next.size(), 4u);
   const NodePtr again = next.find_child(next.find_child(kRootNode, "d")->id, "x.bin");
   ASSERT_NE(again, nullptr);
@@ -75,7 +75,7 @@ TEST(NodeRecord, ASuccessorHasTheNodesWithTheirNumbersCountsAndVersions) {
   EXPECT_NE(next.find(file->id), nullptr);
   next.forget(file->id, 1);
   EXPECT_EQ(next.find(file->id), nullptr);
-  // A number is never used again, not even one of what is gone.
+  // A number is never used again, not even one of a removed node.
   const NodePtr fresh = next.adopt(next.root(), "fresh", entry_of("fresh", 1, "fresh"));
   EXPECT_GT(fresh->id, std::max(gone_number, odd->id));
 }
@@ -106,7 +106,7 @@ TEST(NodeRecord, WhatIsForgottenTakesItsRecordAlong) {
     table.forget(directory_id, 1);
     int left = 0;
     records->visit([&left](auto) { ++left; });
-    EXPECT_EQ(left, 2);  // the path of what is in it is still told
+    EXPECT_EQ(left, 2);  // the path of its children is still known
     table.forget(file_id, 1);
   }
   records->visit([](auto) { FAIL(); });

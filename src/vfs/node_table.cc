@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: a name in `names` views the string of the node that it stands for, so the two come and
-// go together under one lock. Numbers below kShards are the root's alone.
+// Invariant: a name in `names` views the string of its node, so both are added and removed under
+// one lock. Numbers below kShards are reserved for the root.
 #include "vfs/node_table.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ NodeFacts facts_of(const CatalogEntry& entry, const FileRefPtr& ref, uint32_t as
   };
 }
 
-// So many numbers are lost when the process is.
+// Numbers that may be lost when the process ends.
 constexpr uint64_t kReservedAhead = 1 << 20;
 
 }  // namespace
@@ -115,7 +115,7 @@ std::vector<NodeTable::Reopened> NodeTable::take_over(
     return known->second;
   };
   std::vector<Reopened> open;
-  // Parents before children; a chain is as long as its path.
+  // Parents before children; the recursion is as deep as the path.
   auto make = [&](auto& self, NodeId id) -> NodePtr {
     if (id == kRootNode) return root_;
     auto at = found.find(id);
@@ -123,11 +123,11 @@ std::vector<NodeTable::Reopened> NodeTable::take_over(
     Found& one = at->second;
     if (one.node) return one.node;
     const std::optional<RecordedNode> said = NodeRecord::read(one.record);
-    // A parent is older than what is in it.
+    // A parent is older than its children.
     const bool whole = said && said->parent / kShards < id / kShards;
     NodePtr parent = whole ? self(self, said->parent) : nullptr;
     if (!parent) {
-      // What it is of is not known: it is looked up again.
+      // Its path is unknown: it is looked up again.
       records_->free(one.record.data());
       found.erase(at);
       return nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeTable: the names that the kernel holds, as nodes. A node is one version of one path; its
-// parent lives as long as it does, so that the path of an old open can always be told. Thread-safe.
+// NodeTable: the names that the kernel holds, as nodes. A node is one version of one path. Its
+// parent lives as long as it does, so the path of an old open is always known. Thread-safe.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace leat {
 
-// What never changes while the node lives.
+// Constant part of a node.
 struct Node {
   NodeId id = 0;
   std::shared_ptr<const Node> parent{};  // null for the root
@@ -34,58 +34,58 @@ using NodePtr = std::shared_ptr<const Node>;
 
 inline constexpr uint32_t kNoMoment = 0;
 
-// What the catalog may say anew of the same version.
+// Metadata that may change for the same version.
 struct NodeFacts {
-  // Null above all mounts, for a root that was not asked for yet, and after a predecessor's end for
-  // what was in a mount that is gone.
+  // Null above all mounts, for a root that was not looked up yet, and after a takeover for nodes of
+  // a removed mount.
   MountPtr mount;
   std::string key{};  // directories only; a file's key is in its ref
   std::optional<WallTime> mtime{};
   Clock::time_point fresh_until = Clock::time_point::min();
-  uint64_t place = kNoPlace;  // files: CatalogEntry::place, as it was told last
-  // The file system's count of changes when the catalog was asked. While it is the same an open
-  // need not ask again; kNoMoment: not known, of a listing or from a predecessor.
+  uint64_t place = kNoPlace;  // files: latest CatalogEntry::place
+  // The file system's count of changes when the catalog was asked. While it is unchanged an open
+  // sends no request. kNoMoment: unknown, from a listing or a takeover.
   uint32_t as_of = kNoMoment;
-  // Files: the wishes of the mount are those in the node's own ref.
+  // Files: the mount's present policy equals that in the node's ref.
   bool same_wishes = true;
-  bool retired = false;  // not opened any more; not known to a successor
+  bool retired = false;  // cannot be opened again; unknown after a takeover
 };
 
 class NodeTable {
  public:
-  // What is held is kept in `records`, which may be null and outlives the table and its nodes.
+  // Records held nodes in `records`, which may be null and outlives the table and its nodes.
   explicit NodeTable(SharedRecords* records = nullptr);
 
-  // A node that a predecessor's kernel has open.
+  // A node that the kernel has had open since before a takeover.
   struct Reopened {
     NodePtr node;
     uint32_t opens;
     int32_t backing;
   };
-  // Takes over what is in `records`, once, before anything else. `mount_at`: the mount at a path of
-  // the namespace, or null.
+  // Restores the nodes in `records`; call once, before anything else. `mount_at` returns the mount
+  // at a path of the namespace, or null.
   std::vector<Reopened> take_over(const std::function<MountPtr(const std::string&)>& mount_at);
 
   const NodePtr& root() const { return root_; }
 
-  // The node of `name` below `parent` in the version of `entry`: the one that is there, or a new
-  // one. Adds one to its lookup count. `as_of`: NodeFacts.
+  // Returns the node of `name` below `parent` in the version of `entry`: the existing one, or a new
+  // one. Adds one to its lookup count. `as_of`: see NodeFacts.
   NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
                 uint32_t as_of = kNoMoment);
-  // The same, but null where the name is held in another version.
+  // Same, but returns null if the name is held in another version.
   NodePtr adopt_listed(const NodePtr& parent, std::string_view name, const CatalogEntry& entry);
-  // Takes `count` from the lookup count; at zero the node goes. The root stays.
+  // Subtracts `count` from the lookup count; at zero the node is removed. The root stays.
   void forget(NodeId id, uint64_t count);
 
-  // Null when the node is not held (any more).
+  // Returns null if the node is not held.
   NodePtr find(NodeId id) const;
-  // The newest version of the name, or null.
+  // Returns the newest version of the name, or null.
   NodePtr find_child(NodeId parent, std::string_view name) const;
 
-  // Nothing for a node that was forgotten.
+  // Returns nothing for a node that was forgotten.
   std::optional<NodeFacts> facts(NodeId id) const;
-  // `look(node, facts)` as both are now, without a copy; it must not call out. False for a node
-  // that was forgotten.
+  // Calls `look(node, facts)` under the lock, without a copy; it must not call other objects.
+  // Returns false for a node that was forgotten.
   template <class Look>
   bool look_at(NodeId id, Look&& look) const {
     const Shard& shard = shard_of(id);
@@ -95,30 +95,30 @@ class NodeTable {
     look(found->second.node, found->second.facts);
     return true;
   }
-  // `entry` was just learnt and is of the same version. `as_of`: NodeFacts.
+  // `entry` is a new answer for the same version. `as_of`: see NodeFacts.
   void refresh(NodeId id, const CatalogEntry& entry, uint32_t as_of);
-  // Nothing that is known of the node is fresh any more.
+  // Marks the node's metadata as stale.
   void expire(NodeId id);
 
-  // The name gets another node at its next look-up, in whatever version.
+  // The name gets another node at its next lookup, in whatever version.
   void retire(NodeId id);
   bool is_retired(NodeId id) const;
 
-  // All nodes that are wanted, some thousands at a time, without a lock held meanwhile; `wanted`
-  // must not call out. What comes or goes meanwhile may be left out.
+  // Passes all nodes that match `wanted` to `visitor`, some thousands at a time, without a lock
+  // held; `wanted` must not call other objects. Nodes added or removed meanwhile may be skipped.
   void visit(const std::function<bool(const Node&, const NodeFacts&)>& wanted,
              const std::function<void(const std::vector<NodePtr>&)>& visitor) const;
 
   uint64_t size() const { return size_.load(std::memory_order_relaxed); }
 
  private:
-  // A node's number holds its shard, and a name's shard is the shard of all its versions, so every
+  // A node's number contains its shard, and all versions of a name have the same shard, so every
   // operation takes exactly one lock.
   static constexpr uint64_t kShards = 64;
 
   struct Name {
     NodeId parent;
-    std::string_view name;  // lives in the node that the name stands for
+    std::string_view name;  // lives in the node of the name
     friend bool operator==(const Name&, const Name&) = default;
   };
   struct NameHash {
@@ -151,7 +151,7 @@ class NodeTable {
   SharedRecords* const records_;
   std::array<Shard, kShards> shards_;
   std::atomic<uint64_t> next_ = 1;      // numbers are never used twice
-  std::atomic<uint64_t> reserved_ = 0;  // a successor begins there
+  std::atomic<uint64_t> reserved_ = 0;  // the next process begins there
   std::atomic<uint64_t> size_ = 1;
   NodePtr root_;
 };

@@ -34,7 +34,7 @@ TEST(NodeTable, NewestVersionAnswersForTheNameAndOldOnesLiveUntilForgotten) {
   EXPECT_EQ(table.size(), 1u);
 }
 
-// Random adoptions and forgets by several threads, each of which gives back exactly what it took.
+// Random adoptions and forgets by several threads, each of which returns exactly what it took.
 TEST(NodeTable, CountsAreExactUnderConcurrency) {
   const unsigned seed = std::random_device{}();
   std::printf("seed %u\n", seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader sees of a mount whose policy changes while he has it open.
+// A reader's view of a mount with a changed policy while it is open.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -102,7 +102,7 @@ TEST(PolicyOfAMount, ANameThatWentFromAKeptListingIsToldThoughNobodyHoldsIt) {
       [&](const Invalidation& one) { told.push_back(one.name + (one.node != 0 ? "!" : "")); });
   rig.source->remove("d/x");
   ASSERT_TRUE(rig.executor.wait(rig.catalog->refresh(Context::background(), "/data/d")));
-  while (told.empty()) std::this_thread::yield();  // told right after the answer
+  while (told.empty()) std::this_thread::yield();  // sent right after the answer
   EXPECT_EQ(told, (std::vector<std::string>{"x"}));
   rig.files->set_invalidation_listener({});
 }

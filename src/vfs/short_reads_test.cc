@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A READ that is answered with fewer bytes than were asked for makes the kernel cut the file off
-// there. So a file answers all of them or an error.
+// A short answer to a READ makes the kernel cut the file off there. So a file answers all bytes or
+// an error.
 #include <gtest/gtest.h>
 
 #include "vfs/tree_rig_test.h"
@@ -11,7 +11,7 @@ namespace {
 using testing::pattern;
 using testing::TreeRig;
 
-// Answers as many bytes of each read as it is told to, and then `failure`.
+// Returns at most `bytes_max` bytes of each read, and then `failure`.
 class ShortFetcher : public Fetcher {
  public:
   std::string content;
@@ -60,7 +60,7 @@ TEST(ShortReads, FewerBytesThanAskedForAreAnError) {
   }
 }
 
-// The part of a read that is cached does not become a short read when the rest is gone.
+// The cached part of a read does not become a short read when the rest is gone.
 TEST(ShortReads, AVersionThatIsGoneFailsTheWholeRead) {
   TreeRig rig({.fetch = {.unread_young = {}}});
   const std::string old = pattern(4'000'000, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader sees of a mount whose names come from a snapshot.
+// A reader's view of a mount with names from a snapshot.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST(SnapshotMount, IsWhatItWasAndABytesVersionThatIsGoneIsStale) {
   rig.source->put("cached", "newer");
   rig.source->put("gone", "newer");
   rig.advance(std::chrono::hours(100));
-  // What is cached is served for as long as the snapshot is used; what is not is never mixed.
+  // Cached bytes are served as long as the snapshot is used; versions are never mixed.
   EXPECT_EQ(rig.read(*rig.open(rig.node(kRootNode, "cached")).value(), 0, 10).value(), "old");
   const NodeId gone = rig.node(kRootNode, "gone");
   const auto open = rig.open(gone).value();

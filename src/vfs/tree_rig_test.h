@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TreeRig: a bucket in memory at /data with everything between it and a FileSystem, and a clock
-// that the test moves. For the tests of vfs and of the doors.
+// TreeRig: a bucket in memory at /data with all layers up to a FileSystem, and a clock that the
+// test moves. For the tests of vfs and of the frontends.
 #pragma once
 
 #include <atomic>
@@ -23,10 +23,10 @@ struct TreeRigOptions {
   gid_t gid = 0;
   mode_t umask = 022;
   SharedRecords* records = nullptr;  // of the file system
-  // What `.leat` in its root has; null: there is none.
+  // Content of `.leat` in its root; null: there is none.
   std::function<std::vector<InspectionFile>(const FileSystem&)> inspection{};
-  InspectionOptions inspecting{};  // but for the clock
-  bool next_files = false;         // with look-ahead from file to file
+  InspectionOptions inspecting{};  // except for the clock
+  bool next_files = false;         // with prefetch from file to file
   unsigned threads = 0;            // of the executor (ExecutorOptions)
 };
 
@@ -88,7 +88,7 @@ class TreeRig {
     if (!bytes) return error(bytes.error());
     return bytes->to_string();
   }
-  // Brings the whole of a file into the cache.
+  // Loads the whole of a file into the cache.
   Result<uint64_t> load(const FileRefPtr& ref) {
     return executor.wait(fetcher->ensure(Context::background(), ref, {0, ref->size}));
   }

@@ -15,7 +15,7 @@ Counter reads_refused("leat_vfs_reads_refused_total",
                       "Reads around a page of a mapping, in place of which the page alone is read",
                       "", Stability::kExperimental);
 
-// What the kernel reads by itself of a file that is not the cache's.
+// Direct reads by the kernel of a file outside of the cache.
 class LocalBacking : public BackingFile {
  public:
   explicit LocalBacking(SourceFilePtr file) : file_(std::move(file)) {}
@@ -26,8 +26,8 @@ class LocalBacking : public BackingFile {
   const SourceFilePtr file_;
 };
 
-// Fewer bytes than were asked for would make the kernel take their end for the file's end, so that
-// programs read a file that is too short without an error.
+// The kernel would take a short answer for the end of the file, and programs would read a truncated
+// file without an error.
 Result<Bytes> whole(Result<Bytes> bytes, ByteRange range) {
   if (!bytes || bytes->size() == range.size) return bytes;
   return error(StatusCode::kInternal,
@@ -35,7 +35,7 @@ Result<Bytes> whole(Result<Bytes> bytes, ByteRange range) {
                            bytes->size(), range.size, range.offset));
 }
 
-// A wait so long is one for a store that does not answer, and a failure of it counts for so long.
+// A wait this long means a store that does not respond; its failure is reused for kRepeatedWithin.
 constexpr Clock::duration kLongWait = std::chrono::seconds(1);
 constexpr Clock::duration kRepeatedWithin = std::chrono::seconds(1);
 
@@ -84,7 +84,7 @@ std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
     return Bytes(std::move(buffer));
   }
   std::optional<Bytes> bytes = parts_.fetcher.try_read(*ref_, range);
-  if (!bytes || bytes->size() != range.size) return std::nullopt;  // read() notes the stream
+  if (!bytes || bytes->size() != range.size) return std::nullopt;  // read() records the stream
   look_ahead(range);
   parts_.metrics->in_place.add();
   parts_.metrics->bytes.add(range.size);
@@ -139,7 +139,7 @@ Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) 
   Buffer buffer(range.size);
   Result<> done = co_await local_->read(context, range.offset, buffer.span());
   if (done) co_return Bytes(std::move(buffer));
-  // One that was handed over is a copy, which its disk may fail to give.
+  // A file received by fd passing is a copy; its disk may fail.
   const bool copy = local_->immutable() && context.check("a read");
   if (!copy) co_return Error(done.error());
   log::warning("reading {} as it was handed over: {}; asking for its bytes instead", ref_->key,
@@ -147,7 +147,7 @@ Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) 
   co_return co_await parts_.fetcher.read(context, ref_, range);
 }
 
-// What is cached is read whole: the kernel keeps it.
+// A cached range is read whole: the kernel keeps it.
 bool VersionedFile::refuses(uint64_t offset, uint64_t size) {
   if (local_ || !faults_.concerns(size)) return false;
   const ByteRange range = within(offset, size);

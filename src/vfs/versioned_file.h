@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// VersionedFile: an open file of the store, one version to its end, with the look-ahead of its own
-// readers; or the file itself, where it lies on a disk of this host and is not cached, compared
-// after each read, or where another process of this host handed it over from its cache.
-// VersionedFileParts is what all of them share.
+// VersionedFile: an open file of the store, one version to its end, with prefetch for its readers.
+// It may read the file itself: a local file that is not cached, compared after each read, or a file
+// received by fd passing from another process's cache. VersionedFileParts has the shared
+// dependencies.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ namespace leat {
 struct VersionedFileParts {
   Fetcher& fetcher;
   PageStore* store;  // may be null
-  // A read found that the version is gone.
+  // Called if a read found that the version is gone.
   std::function<void(const Node&, const Status&)> changed;
   std::function<std::string(const Node&)> path;
   WindowBudget* windows = nullptr;                               // of the host; may be null
@@ -35,9 +35,9 @@ struct VersionedFileParts {
   std::function<Clock::time_point()> now = &Clock::now;
 };
 
-// The failure of a read that waited long for its store. The kernel repeats a read-ahead that failed
-// as a read of its own, which would wait as long again: for a second the failure answers that, too.
-// Thread-safe.
+// FailedWait: the failure of a read that waited long for its store. The kernel repeats a failed
+// read-ahead as a read, which would wait as long again. For a second this failure answers that
+// read, too. Thread-safe.
 class FailedWait {
  public:
   void note(Clock::time_point began, Clock::time_point now, const Status& why);
@@ -52,13 +52,12 @@ class FailedWait {
 
 class VersionedFile : public OpenFile {
  public:
-  // `pass_through`: whether the kernel may read a local file by itself, in place of which others
-  // may then put other bytes.
-  // `ref`: of the node's version, with the wishes that its mount has now.
+  // `pass_through`: the kernel may read a local file directly, although its bytes may be replaced.
+  // `ref`: of the node's version, with the mount's present policy.
   VersionedFile(const VersionedFileParts& parts, NodePtr node, FileRefPtr ref,
                 bool pass_through = false);
 
-  // Reads go there from now on. Before anybody else has this file; may be null.
+  // Reads use `file` from now on. Call before other threads have this file; may be null.
   void read_from(SourceFilePtr file) { local_ = std::move(file); }
 
   NodeId node() const override { return node_->id; }
@@ -83,7 +82,7 @@ class VersionedFile : public OpenFile {
   const NodePtr node_;
   const FileRefPtr ref_;
   const bool pass_through_;
-  SourceFilePtr local_;  // null: by the fetcher
+  SourceFilePtr local_;  // null: through the fetcher
   StreamTable streams_;
   FaultGuess faults_;
   FailedWait failed_wait_;
