@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI of the shim (shim/leat_store.h) as a hostile caller would use it: in any order, given
-// up and freed at any time, with what cannot be asked. Every request must report exactly once, and
-// nothing may touch the caller's memory afterwards: each test frees it in the callback itself, and
-// runs under the address sanitizer.
+// Tests the C ABI of the shim (shim/leat_store.h) with a hostile caller: calls in any order,
+// handles abandoned and freed at any time, invalid requests. Each request must report exactly once,
+// and nothing may touch the caller's memory afterwards. Each test frees it in the callback itself,
+// and runs under the address sanitizer.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ leat_store* open_s3(const LyingServer& server) {
 // Counts what was started and what has reported.
 class Ledger {
  public:
-  // What one request reports to; owns the memory that a read fills, until the callback.
+  // The target of one request's reports; owns the memory that a read fills, until the callback.
   struct Entry {
     Ledger* ledger;
     std::vector<char> memory;
@@ -288,7 +288,7 @@ TEST_F(AbiMisuse, AWriterThatHasEnded) {
   }
 }
 
-// What becomes of a request, by its place in a sequence of dice.
+// Decides the fate of a request, by its place in a sequence of dice.
 class Dice {
  public:
   explicit Dice(unsigned seed) : random_(seed) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader sees of a bad store, through everything between `open_source` and the socket. The
-// figures are bench/stores'; here is what holds on any machine.
+// Tests what a reader sees of a failing store, through all layers between `open_source` and the
+// socket. bench/stores has the figures; these properties hold on any machine.
 #include "source/bad_store_test.h"
 
 #include <fmt/format.h>
@@ -130,7 +130,7 @@ TEST_F(BadStoreTest, WhatThrottlesIsAskedMoreSlowlyAndNoReaderSeesIt) {
   for (Kind kind : {Kind::kSlowDown, Kind::kTooMany}) {
     StoreTerms terms{.demands_versions = true, .requests_per_second = 200};
     terms.throttle.kind = kind;
-    // Throttles those who never ask too fast as well, the last time shortly before they end.
+    // Also throttles clients that are never too fast, the last time shortly before they end.
     BadStore& store = open(terms, [kind, taken = 0u](const S3Request&, unsigned) mutable {
       return taken++ % 330 < 310 ? StoreFault() : StoreFault{.kind = kind};
     });
@@ -210,7 +210,7 @@ TEST_F(BadStoreTest, AStoreThatIsAwayForAMomentIsWaitedFor) {
   EXPECT_EQ(into, content_.substr(0, into.size()));
 }
 
-// What this store is for: to notice what a client must not do.
+// The purpose of this store: it detects what a client must not do.
 TEST_F(BadStoreTest, IsStrict) {
   BadStore& store = open({.demands_versions = true, .client_ceiling = 0.001});
   std::string into(16, '\0');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BadStore: an S3 store on a socket of loopback that fails as its plan says, and is strict: what
-// the client does that it must not is kept as a violation. Uses no test framework, so that the
-// benchmarks run it as a program of its own.
+// BadStore: an S3 store on a loopback socket that fails according to a plan, and is strict: it
+// records forbidden client behaviour as a violation. Uses no test framework, so that the benchmarks
+// can run it as a separate program.
 #pragma once
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ class BadStore {
  public:
   using Kind = StoreFault::Kind;
   using Terms = StoreTerms;
-  // What befalls the `nth` request, from 0, of those that ask the same.
+  // Fault of the `nth` request, from 0, among identical ones.
   using Plan = std::function<StoreFault(const S3Request&, unsigned nth)>;
   struct Counts {
     uint64_t requests = 0, throttled = 0, stalled = 0, faults = 0;
@@ -67,7 +67,7 @@ class BadStore {
     std::lock_guard lock(mutex_);
     return counts_;
   }
-  // What the client did that it must not.
+  // Forbidden behaviour of the client.
   std::vector<std::string> violations() const {
     std::lock_guard lock(mutex_);
     return violations_;
@@ -189,7 +189,7 @@ class BadStore {
     if (fault.kind == Kind::kAnotherAnswer) {
       StoreAnswer other =
           StoreAnswer::lawful(another(request, fault), objects_, terms_.page_entries);
-      // Another's refusal could not be told from one's own.
+      // Otherwise the test could not distinguish another object's error from this object's own.
       if (other.status.starts_with("2")) return other;
     }
     StoreAnswer answer = StoreAnswer::lawful(request, objects_, terms_.page_entries);
@@ -257,7 +257,7 @@ class BadStore {
     const std::string_view whole = text;
     switch (fault.kind) {
       case Kind::kStall:
-        // What comes after so long finds nobody.
+        // After this time the client is gone.
         if (exchange.send(whole.substr(0, position)) && exchange.stall_for(std::chrono::minutes(1)))
           exchange.send(whole.substr(position));
         return;

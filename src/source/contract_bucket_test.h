@@ -41,18 +41,18 @@ class Bucket {
   explicit Bucket(Executor& executor) : executor_(executor) {}
   virtual ~Bucket() = default;
   virtual Source& source() = 0;
-  // What it is asked in the contract: pages as small as kPageEntries, of levels and of whole trees.
+  // Capabilities in the contract: pages as small as kPageEntries, of levels and of whole trees.
   virtual bool has_small_levels() const { return true; }
   virtual bool has_small_trees() const { return true; }
-  // Names that it can hold, of those that the contract thinks of.
+  // Names of the contract that it can hold.
   virtual bool takes(const std::string&) const { return true; }
-  // Of those, the ones that it lists.
+  // Names that it holds and also lists.
   virtual bool lists(const std::string& name) const { return takes(name); }
   // Objects have a version and a time.
   virtual bool has_versions() const { return true; }
   // Objects in parts are something that its server knows.
   virtual bool takes_parts() const { return true; }
-  // What every key of this bucket begins with.
+  // Prefix of every key of this bucket.
   virtual std::string root() const { return ""; }
   virtual void put(const std::string& key, const std::string& content) = 0;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every source promises (source.h), asked of each kind of contract_bucket_test.h: real servers
-// of all stores that can be had here, the local file system, the shim's memory, and the double that
-// other rooms test with, alone and behind SteadySource.
+// Tests each promise of source.h for each kind of contract_bucket_test.h. The kinds are real
+// servers of all stores that are available here, the local file system, and the shim's memory. The
+// double for other modules' tests is one too, alone and behind SteadySource.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

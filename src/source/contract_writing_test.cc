@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every source promises of changes (source.h), asked of each kind of contract_bucket_test.h.
-// What a store says that it cannot do must be refused as such.
+// Tests each promise of source.h about changes for each kind of contract_bucket_test.h. An
+// operation that a store does not support must be rejected as such.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -218,7 +218,7 @@ TEST_P(WritingContract, AStreamsConditionIsLookedAtAtItsEnd) {
   RETURN_IF_ONLY_READ();
   if (!can().write_if_absent) {
     auto refused = stream("f", {.absent = true});
-    // Of some kinds only the first request tells.
+    // With some kinds only the first request fails.
     if (refused) {
       EXPECT_EQ(executor_.wait(refused->finish({})).error().code(), StatusCode::kUnsupported);
     }

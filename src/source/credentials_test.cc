@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who asks: where credentials come from, how long they are believed, and what is signed with them.
+// Tests the origin of credentials, how long they are cached, and what is signed with them.
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -90,7 +90,7 @@ TEST_F(EncodedObjects, HeadWithoutSizeIsRefused) {
   EXPECT_THAT(server_.requests().at(0), HasSubstr("accept-encoding: identity\r\n"));
 }
 
-// A web server without ETags: only another stat tells a change from a server that unpacks.
+// A web server without ETags: only another stat distinguishes a change from a server that unpacks.
 TEST(UnversionedObjects, ChangeOfSizeIsAChange) {
   LyingServer server;
   StoreReader reader(server.endpoint());
@@ -195,7 +195,7 @@ TEST_F(EncodingServers, GcsReturnsAnEncodedObjectAsStored) {
   auto server = testing::FakeGcsServer::start();
   ASSERT_TRUE(server) << testing::FakeGcsServer::kHowToGetIt;
   server->put("k.txt", packed(), "&contentEncoding=gzip");
-  // What a client gets that does not accept gzip.
+  // A client that does not accept gzip gets this.
   EXPECT_EQ(testing::curl({server->media_url("k.txt")}).size(), kUnpackedSize);
   OpendalConfig config;
   config.scheme = "gs";

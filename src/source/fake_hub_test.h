@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FakeHub: a Hugging Face Hub of our own (fake_hub_test.py) on loopback for the life of the object:
-// there is none to be had, so what it does is what the documentation says.
+// FakeHub: an own Hugging Face Hub (fake_hub_test.py) on loopback for the life of the object. No
+// real server is available, so it follows the documentation.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class FakeHub {
  public:
   // A repository that everybody may read.
   static constexpr char kRepo[] = "some/dataset";
-  // What others want to be told.
+  // The token that private repositories require.
   static constexpr char kToken[] = "hf_t0ken";
   static constexpr char kHowToGetIt[] = "python3 is not there, or the hub did not start";
 
@@ -30,7 +30,7 @@ class FakeHub {
 
   std::string endpoint() const { return process_.endpoint(); }
 
-  // Of its datasets, without credentials; a commit is seen at once.
+  // Configuration of its datasets, without credentials; a commit is visible at once.
   OpendalConfig config() const {
     OpendalConfig config;
     config.scheme = "hf";
@@ -46,9 +46,10 @@ class FakeHub {
           endpoint() + "/datasets/" + percent_encoded(key)});
   }
 
-  // Whom it was asked by: "METHOD PATH AUTHORIZATION", one a line, of its other port with "CDN".
+  // Log of its requests: "METHOD PATH AUTHORIZATION", one per line; those to its other port have
+  // "CDN".
   std::string log() const { return curl({endpoint() + "/log"}); }
-  // URLs that it has sent others to are refused from now on.
+  // Rejects the redirect URLs that it has sent so far.
   void forget_locations() const { curl({endpoint() + "/forget"}); }
 
  private:

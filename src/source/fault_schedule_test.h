@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FaultSchedule: what happens in one run of fault_schedules_test.cc, all of it decided by a seed
-// before it begins: the objects, how the store fails, and who asks for what with how much patience.
-// Which request meets which fault depends on what is asked and how often, not on who comes first.
+// FaultSchedule: the events of one run of fault_schedules_test.cc, all decided by a seed before the
+// run: the objects, the store's faults, and the requests with their deadlines. Which request gets
+// which fault depends on its content and count, not on the order of arrival.
 #pragma once
 
 #include <chrono>
@@ -109,8 +109,7 @@ inline void FaultSchedule::choose_terms() {
     terms.throttle.kind = one_in(2) ? Kind::kTooMany : Kind::kSlowDown;
     if (one_in(4)) terms.throttle.time = std::chrono::seconds(1);
   }
-  // A request is sent once more where its connection has just died, and one whose caller has gone
-  // tells nobody of the pause.
+  // A request is sent again if its connection has just died, and an abandoned one reports no pause.
   const bool once = !ever(Kind::kHangUp) && !ever(Kind::kTrailing) && !ever(Kind::kCut) &&
                     !ever(Kind::kReset) && !ever(Kind::kLongLength) && !refuses;
   if (once && patient_) terms.during_pause_max = 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thousand stores that fail at random, through everything between `open_source` and the socket.
-// Whatever a store does, a read brings bytes that were there, of the demanded version, or fails
-// with a code and a message that say why; nobody waits beyond a deadline, nothing is left behind.
+// Tests a thousand stores that fail at random, through all layers between `open_source` and the
+// socket. A read returns bytes of the demanded version, or fails with a code and a message with the
+// reason. No request waits beyond its deadline, and nothing is left behind.
 //
-// LEAT_FAULT_SEED=… begins with that schedule, LEAT_FAULT_SCHEDULES=… says how many there are.
+// LEAT_FAULT_SEED=… begins with that schedule, LEAT_FAULT_SCHEDULES=… sets their number.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -37,7 +37,7 @@ using testing::StoreFault;
 
 using Operation = FaultSchedule::Operation;
 
-// Of all schedules of a process.
+// Totals of all schedules of a process.
 struct Tally {
   std::mutex mutex;
   std::map<std::string, uint64_t> outcomes;  // by code

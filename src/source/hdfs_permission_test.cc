@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the name node refuses a user.
+// Tests requests that the name node denies to a user.
 #include <gmock/gmock.h>
 
 #include "source/aws_test.h"

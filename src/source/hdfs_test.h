@@ -30,15 +30,15 @@ class HdfsCluster {
     return shared;
   }
 
-  // Another one, with permissions: whoever asks is who he says he is, and may do what that one may.
-  // Ends with the last who has it.
+  // Starts another cluster, with permissions: it trusts the client's user name and grants that
+  // user's rights. Ends with its last reference.
   static std::shared_ptr<HdfsCluster> start_guarded() {
     auto cluster = std::shared_ptr<HdfsCluster>(new HdfsCluster());
     cluster->guarded_ = true;
     return cluster->launch() ? cluster : nullptr;
   }
 
-  // WebHDFS. Whoever asks is taken for who he says he is and may do everything.
+  // WebHDFS endpoint. The cluster trusts the client's user name and permits everything.
   std::string endpoint() const { return process_.endpoint(); }
   // Hadoop's own protocol.
   std::string rpc_endpoint() const { return "hdfs://127.0.0.1:" + std::to_string(rpc_port_); }
@@ -73,16 +73,15 @@ class HdfsCluster {
            process_.wait_until([this] { return takes_files(); }, kStartLimit_s, 100);
   }
 
-  // The name node's port is open long before a data node has registered, and that is taken into
-  // account before it has told how much room it has. Asked where a file would go, the name node
-  // makes none.
+  // The name node's port opens long before a data node has registered and reported its free space.
+  // A request for a file's location, which creates no file, shows when it is ready.
   bool takes_files() const {
     return run_program({"curl", "-s", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}",
                         "-X", "PUT", url("probe", "CREATE&noredirect=true")})
                .output == "200";
   }
 
-  // Ports of the data node are its own choice: it tells the name node.
+  // The data node chooses its own ports and reports them to the name node.
   std::string configuration() const {
     std::string home = process_.folder().string();
     const std::pair<const char*, std::string> properties[] = {
@@ -119,7 +118,7 @@ class HdfsCluster {
     java=$0 classes=$1
     node namenode.NameNode & node datanode.DataNode & wait)";
   static constexpr int kStartLimit_s = 120;
-  static constexpr char kOwner[] = "hdfs";  // who may do everything
+  static constexpr char kOwner[] = "hdfs";  // the user with all rights
 
   bool guarded_ = false;
   ServerProcess process_{"hdfs"};

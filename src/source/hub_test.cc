@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hf://: what the contract does not ask: revisions, who learns the token, where bytes come from.
+// Tests hf:// beyond the contract: revisions, which hosts get the token, where bytes come from.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -78,7 +78,7 @@ TEST_F(HubTest, ABranchStaysAtItsCommitForAWhile) {
   auto before = stat(kLarge);
   ASSERT_TRUE(before) << before.error().to_string();
   hub_->put(kLarge, "later!" + content(0, kLargeSize));
-  // What was found is what is read.
+  // The version that was found is the one that is read.
   EXPECT_EQ(reader_.read(0, 6, kLarge, before->version), "before");
   StoreReader other("");
   other.config = hub_->config();
@@ -171,7 +171,7 @@ TEST_F(HubTest, ATokenThatCannotBeReadNowStopsNobody) {
   StoreReader other("");
   other.config = hub_->config();
   EXPECT_EQ(other.read(0, 16, kLarge), content(0, 16));
-  // Whoever still reads is let go.
+  // Releases a reader that is still blocked.
   close(open(fifo.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
 }
 

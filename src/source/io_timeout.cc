@@ -10,7 +10,7 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kNever = "never";
-// More is as good as never, and points of time stay far from the end of the clock.
+// A longer timeout would overflow the clock's time points; in practice it is unlimited.
 constexpr std::chrono::nanoseconds kLongest = std::chrono::years(10);
 
 }  // namespace

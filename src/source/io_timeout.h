@@ -13,19 +13,19 @@
 namespace leat {
 
 inline constexpr std::string_view kIoTimeoutOption = "io_timeout";
-// A training job dies of one failed read, and most outages of a store are over within minutes.
+// A training job fails at one failed read, and most outages of a store end within minutes.
 inline constexpr Clock::duration kIoTimeoutDefault = std::chrono::minutes(5);
 
 // The option of `url`, or the default; "never" is Clock::duration::max(). Zero: a request does not
 // wait, but gets the attempts of some seconds. kInvalidArgument for what is no duration.
 Result<Clock::duration> io_timeout_of(const StoreUrl& url);
 
-// The same URL for a command that is to fail soon: with `io_timeout=0s`, unless it has the option.
+// Returns the URL for a command that must fail soon: adds `io_timeout=0s` unless the option is set.
 StoreUrl without_waiting(StoreUrl url);
 
-// For people: "5m", "never".
+// For messages: "5m", "never".
 std::string io_timeout_text(Clock::duration io_timeout);
-// The same as the end of a sentence: "up to 5m (io_timeout)"; empty where nothing waits.
+// The same as the end of a sentence: "up to 5m (io_timeout)"; empty if requests do not wait.
 std::string waits_text(Clock::duration io_timeout);
 
 }  // namespace leat

@@ -31,7 +31,7 @@ class ListingLies : public ::testing::Test {
     });
   }
 
-  // What the store has to say to a listing of `prefix`.
+  // The store's correct response to a listing of `prefix`.
   std::string lawful(const std::string& prefix) const {
     S3Request request;
     request.method = "GET";

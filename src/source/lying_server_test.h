@@ -26,7 +26,7 @@
 
 namespace leat::testing {
 
-// What carries the bytes of a connection.
+// Transfers the bytes of a connection.
 class Channel {
  public:
   virtual ~Channel() = default;

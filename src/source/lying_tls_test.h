@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LyingServer over TLS: authorities that are made on the spot, the certificates that they issue,
-// and the channel. The shim reads whom it trusts once for the process, so the one authority that
-// tests can make it trust is made before the first of them.
+// LyingServer over TLS: authorities created on the spot, the certificates that they issue, and the
+// channel. The shim reads its trusted roots once per process, so the one authority that tests can
+// make trusted is created before the first of them.
 #pragma once
 
 #include <fmt/format.h>
@@ -120,7 +120,7 @@ class TlsChannel : public Channel {
   SSL* const ssl_;
 };
 
-// What a server shows when a connection begins.
+// The certificate and TLS version that a server presents.
 class TlsDress {
  public:
   explicit TlsDress(const Identity& identity, int version = TLS1_3_VERSION)

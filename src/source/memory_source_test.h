@@ -21,7 +21,7 @@ namespace leat::testing {
 
 class MemorySource : public Source {
  public:
-  // What a lying store does to the next reads.
+  // How a lying store answers the next reads.
   enum class Lie {
     kNone,
     kFlipBit,        // success, but the first byte is wrong

@@ -48,7 +48,7 @@ class NginxServer {
     return process_.launch({program, "-p", prefix, "-c", prefix + "nginx.conf", "-e", "stderr"});
   }
 
-  // One process, which stays who it is: no worker that becomes `nobody` and may not read the files.
+  // Runs one process under the present user: a worker under `nobody` could not read the files.
   std::string config() const {
     return R"(daemon off; master_process off; pid nginx.pid; error_log stderr;
 events { worker_connections 1024; }

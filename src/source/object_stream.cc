@@ -9,8 +9,8 @@
 namespace leat {
 namespace {
 
-// Parts of one size, of those that an object may have, before their size doubles: ten doublings of
-// 8 MiB hold more than any store's largest object.
+// The part size doubles after each tenth of the maximum number of parts. Ten doublings of 8 MiB
+// hold more than any store's largest object.
 constexpr uint64_t kDoublings = 10;
 
 }  // namespace
@@ -36,7 +36,7 @@ ObjectStream::ObjectStream(Source& source, WriteRequest request, uint64_t size,
 Task<Result<>> ObjectStream::append(Context context, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const uint64_t whole = part_bytes(source_->capabilities(), size_, number_, begun_);
-    // A part is sent when more is known to come: the last one goes with the end.
+    // A full part is sent only when more bytes follow: the last one is sent by finish().
     if (part_.size() >= whole) {
       Result<> sent = co_await send(context);
       if (!sent) co_return sent;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ObjectStream: an object of any size from bytes in any pieces. It makes the parts that the store
-// takes: equal ones as long as the size keeps what was said of it, since some stores want that;
-// growing ones where nothing was said, so that they are never too many.
+// ObjectStream: writes an object of any size from byte pieces of any size. It cuts them into the
+// parts that the store accepts. Parts are equal while the object has the announced size, since some
+// stores require that; without one they grow, so that they never become too many.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +17,17 @@ class ObjectStream {
  public:
   static constexpr uint64_t kPartBytes = 8 * 1024 * 1024;
 
-  // `size`: how many bytes will come, zero if nobody knows; more may come, or fewer. Asks nothing
-  // of the store. `source` outlives the stream.
+  // Starts a stream; sends nothing to the store. `size` is the expected number of bytes, zero if
+  // unknown; more or fewer may follow. `source` outlives the stream.
   static Result<ObjectStream> begin(Source& source, WriteRequest request, uint64_t size = 0);
 
-  // After a failure nothing but abandon() is left, which also is what destroying the stream does,
-  // in the background.
+  // After a failure only abandon() may be called; destroying the stream does that in the
+  // background.
   Task<Result<>> append(Context context, std::span<const std::byte> bytes);
   Task<Result<SourceObject>> finish(Context context);
   Task<Result<>> abandon(Context context);
 
-  // Bytes of the part with this number, from 0, `begun` bytes being in those before it.
+  // Returns the size of part `number` (from 0); the parts before it have `begun` bytes together.
   static uint64_t part_bytes(const SourceCapabilities& store, uint64_t size, uint64_t number,
                              uint64_t begun);
 

@@ -24,7 +24,7 @@
 namespace leat {
 namespace {
 
-// What every store behind a network takes: ceilings of this mount.
+// Options of every store behind a network: ceilings of this mount.
 constexpr std::array<std::string_view, 2> kLimitOptions = {"bandwidth", "requests_per_second"};
 
 Result<SteadyOptions> steady_options(const StoreUrl& url) {
@@ -44,7 +44,7 @@ Result<SteadyOptions> steady_options(const StoreUrl& url) {
   return options;
 }
 
-// What other tools call these stores.
+// Names of these stores in other tools.
 constexpr std::array<std::array<std::string_view, 2>, 8> kOtherNames = {{{"s3a", "s3"},
                                                                          {"s3n", "s3"},
                                                                          {"gcs", "gs"},
@@ -54,7 +54,7 @@ constexpr std::array<std::array<std::string_view, 2>, 8> kOtherNames = {{{"s3a",
                                                                          {"adl", "abfs"},
                                                                          {"cosn", "cos"}}};
 
-// "; did you mean 's3://bucket/prefix/'?", or nothing.
+// Returns "; did you mean 's3://bucket/prefix/'?", or an empty text.
 std::string near(const StoreUrl& url, std::span<const std::string_view> names) {
   std::string_view meant;
   for (const auto& [name, ours] : kOtherNames) {
@@ -97,7 +97,8 @@ Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
                     url.scheme, near(url, names), fmt::join(names, ", ")));
   }
   std::vector<std::string_view> known(scheme->options.begin(), scheme->options.end());
-  // What every store takes: it is the mount's, not the source's, which several mounts may share.
+  // Options of every store: they belong to the mount, not the source, which several mounts may
+  // share.
   const std::vector<std::string_view> mounts = mount_options();
   known.insert(known.end(), mounts.begin(), mounts.end());
   known.insert(known.end(), kLimitOptions.begin(), kLimitOptions.end());

@@ -104,7 +104,7 @@ TEST_F(OpenSource, AStoreIsTheSameByItsPlaceNotByItsPrefixOrSpelling) {
   EXPECT_NE(store, id("s3://other?endpoint=http://host:7070"));
   EXPECT_NE(store, id("s3://bucket?endpoint=http://host:7071"));
   EXPECT_NE(store, id("s3://bucket?endpoint=http://host:7070", "salt"));
-  // Who may see other objects asks another store.
+  // Credentials that may see other objects make another store.
   StoreId named = id("s3://bucket?endpoint=http://host:7070&profile=anonymous");
   StoreId nobody = id("s3://bucket?endpoint=http://host:7070&anonymous=true");
   EXPECT_NE(store, named);

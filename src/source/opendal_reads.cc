@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and stats of an OpendalSource: which version is demanded, and how it is compared.
+// Reads and stats of an OpendalSource: the demanded version, and its comparison.
 #include <fmt/format.h>
 
 #include <utility>
@@ -44,7 +44,7 @@ Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest reques
     co_return done;
   }
   const Version wanted = std::exchange(request.if_version, Version());
-  request.progress = {};  // which version it is of is known at the end
+  request.progress = {};  // the version is known only at the end
   Result<> done;
   for (bool after : {false, true}) {
     Result<SourceObject> now = co_await stat(context, {request.key, request.terms});
@@ -56,7 +56,7 @@ Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest reques
     }
     if (after) co_return done;
     done = co_await read_once(context, request, pieces);
-    // An answer out of another size may come of a change: the second stat says so.
+    // A size mismatch may come from a change: the second stat detects it.
     if (!done && done.error().code() != StatusCode::kUnsupported) co_return done;
   }
   co_return done;
@@ -78,7 +78,7 @@ Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
   std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
                                  request.range.offset, name_, request.key);
   Result<AnswerPtr> answer = co_await call(context, what, request.terms.report, start);
-  // What came of an answer that broke off is not asked for again.
+  // Bytes that arrived before an interruption are not requested again.
   source_metrics::bytes.add(answer ? request.range.size : request.progress.bytes());
   if (!answer) co_return Error(answer.error());
   co_return Result<>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: a coroutine of this file does not end while the shim may still touch what it was
-// given; call() awaits the callback even when its context has ended.
+// Invariant: a coroutine of this file does not end while the shim may touch its memory; call()
+// awaits the callback even when its context has ended.
 #include "source/opendal_source.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@
 
 #if __has_feature(thread_sanitizer)
 // The shim is not instrumented: the detector would see the memory that its memcpy and free touch,
-// and none of its synchronisation. `Pending::published` covers our side of the border. Its runtime
-// ends a thread that has nothing to do for 10 s and leaves it to the next one to join it.
+// but not its synchronisation. `Pending::published` covers this side of the interface. The shim's
+// runtime ends a thread that is idle for 10 s; the next thread joins it.
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() {
   return "ignore_interceptors_accesses=1:report_thread_leaks=0";
@@ -168,7 +168,7 @@ Task<Result<OpendalSource::AnswerPtr>> OpendalSource::call(Context context, std:
                                                            AttemptReport* report,
                                                            Start start) const {
   if (auto alive = context.check(what.c_str()); !alive) co_return Error(alive.error());
-  auto* pending = new Pending{.source = this};  // the callback's, which frees it
+  auto* pending = new Pending{.source = this};  // owned by the callback, which frees it
   auto shared = pending->answer;
   pending->published.store(true, std::memory_order_release);
   std::unique_ptr<leat_request, FreeRequest> request(start(pending));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpendalSource: object stores through the shim (shim/leat_store.h). Its coroutines wait for the
-// shim's callbacks; no thread of the executor ever does.
+// shim's callbacks and never block a thread of the executor.
 #pragma once
 
 #include <atomic>
@@ -31,15 +31,15 @@ struct OpendalConfig {
   std::string scheme;    // one of leat_store.h
   std::string bucket;    // empty where there are none
   std::string endpoint;  // canonical URL; part of the store's identity
-  // Of the store, as leat_store.h names them. None is a secret.
+  // Options of the store, as leat_store.h names them. None is a secret.
   std::map<std::string, std::string> options;
-  std::string account;      // who asks, as part of the store's identity; empty: the environment's
-  std::string url;          // "s3://bucket", for people; empty: made of scheme and bucket
-  std::string credentials;  // where they come from, as advice
-  unsigned page_entries = 1000;  // asked for at once, where one can ask for less
+  std::string account;           // identity for the StoreId; empty: the environment's
+  std::string url;               // "s3://bucket", for messages; empty: made of scheme and bucket
+  std::string credentials;       // origin of the credentials, as advice
+  unsigned page_entries = 1000;  // requested per page, where the store allows fewer
 };
 
-// Every request must have ended before the executor that it runs on is destroyed.
+// Every request must have ended before its executor is destroyed.
 class OpendalSource : public Source, public std::enable_shared_from_this<OpendalSource> {
  public:
   static Result<std::shared_ptr<OpendalSource>> open(OpendalConfig config,
@@ -47,7 +47,7 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
 
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return name_; }
-  // Whether versions are ETags, which listings and answers to HEAD may write in different forms.
+  // Whether versions are ETags, which listings and responses to HEAD may write in different forms.
   bool lists_etags() const {
     return capabilities_.conditional_read && !capabilities_.real_directories &&
            version_kind_ == Version::Kind::kEtag;
@@ -69,7 +69,7 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
 
  private:
   class Writer;
-  // What a callback brought, copied out of the shim's memory.
+  // The outcome of a callback, copied out of the shim's memory.
   struct Answer {
     std::optional<Status> failure;
     StoreRefusal refusal;  // of a failure
@@ -79,7 +79,7 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
     AttemptReport report;
   };
   using AnswerPtr = std::shared_ptr<Answer>;
-  // One for each request; its callback frees it.
+  // One per request; its callback frees it.
   struct Pending {
     const OpendalSource* source;  // alive: it awaits every callback
     std::shared_ptr<SharedResult<AnswerPtr>> answer = SharedResult<AnswerPtr>::make();
@@ -100,13 +100,13 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   static void on_done(void* user, const leat_outcome* outcome);
   static void on_arrived(void* user, size_t bytes);
   AnswerPtr take(const leat_outcome& outcome) const;
-  // Runs one request to its callback, whatever becomes of the context. Errors begin with `what`.
+  // Runs one request until its callback, also if the context ends. Errors begin with `what`.
   Task<Result<AnswerPtr>> call(Context context, std::string what, AttemptReport* report,
                                Start start) const;
-  // The same for a request whose answer is one object, or none.
+  // Like call(), for a request that returns at most one object.
   Task<Result<SourceObject>> change(Context context, std::string what, AttemptReport* report,
                                     Start start) const;
-  // With the version, if there is one, as the request's condition.
+  // Reads once, with the version, if set, as the request's condition.
   Task<Result<>> read_once(Context context, ReadRequest request,
                            std::vector<std::span<std::byte>> pieces);
   SourceObject to_object(const leat_entry& entry) const;

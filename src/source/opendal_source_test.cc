@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the shim does when the store lies, fails, stalls, or the caller gives up.
+// Tests the shim against a store that lies, fails or stalls, and a caller that gives up.
 #include "source/opendal_source.h"
 #include "source/steady/steady_source.h"
 
@@ -321,8 +321,8 @@ TEST_F(OpendalSourceTest, AListingThatDoesNotGoOnIsAnError) {
 
 // --- giving up ---
 
-// A read whose memory is gone as soon as the task has ended: whatever is written later is caught by
-// the sanitizer.
+// A read into memory that is freed as soon as the task has ended: the sanitizer catches any later
+// write.
 Task<Result<>> read_and_free(SourcePtr source, Context context) {
   auto into = std::make_unique<std::byte[]>(kSize);
   Result<> done =

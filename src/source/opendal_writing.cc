@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpendalSource: what changes a store.
+// OpendalSource: operations that change a store.
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is left at a store of objects that were begun and not finished: nothing, whichever way their
-// writer was given up.
+// Tests that an unfinished object leaves nothing at a store, however its writer was abandoned.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -40,7 +39,7 @@ class UnfinishedUploads : public ::testing::Test {
   bool has_uploads() {
     return server_->ask("", {"-G", "-d", "uploads"}).find("<UploadId>") != std::string::npos;
   }
-  // What happens in the background has no event at the server.
+  // Work in the background has no event at the server.
   bool ends_without_uploads() {
     for (int tries = 0; tries < 200; ++tries) {
       if (!has_uploads()) return true;

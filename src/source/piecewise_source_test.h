@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PiecewiseSource: a bucket in memory whose reads come as far as the test lets them, and tell so.
-// Thread-safe.
+// PiecewiseSource: a bucket in memory with reads that advance as far as the test lets them, and
+// report it. Thread-safe.
 #pragma once
 
 #include <algorithm>

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadProgress: how far a read has come, for those who want its first bytes before its last. What
-// has been told is final: it is of the version that was demanded, and not written to any more, so
-// who reads again after a failure reads the rest only (rest_of).
+// ReadProgress: reports how far a read has come, so that its first bytes can be used before its
+// last. Reported bytes are final: they have the demanded version and are not written again. A retry
+// therefore reads only the rest (rest_of).
 #pragma once
 
 #include <cstdint>
 
 namespace leat {
 
-// Who listens. Thread-safe; called from any thread, by one at a time.
+// Receives the progress. Thread-safe; called from any thread, one call at a time.
 class ArrivalListener {
  public:
   virtual ~ArrivalListener() = default;
-  // So many bytes have come, counted from the start; never fewer than before. Does not wait.
+  // `bytes` have arrived, counted from the start; never decreases. Does not wait.
   virtual void arrived(uint64_t bytes) = 0;
-  // What was told last.
+  // The value reported last.
   virtual uint64_t bytes() const = 0;
 };
 
-// Cheap to copy; the listener must outlive all that carry it. Of a read that nobody listens to
-// nothing is told, and all of it is read again.
+// Cheap to copy; the listener must outlive all copies. A read without a listener reports nothing,
+// and a retry reads all of it again.
 class ReadProgress {
  public:
   ReadProgress() = default;
@@ -29,12 +29,12 @@ class ReadProgress {
   void arrived(uint64_t bytes) const {
     if (listener_ != nullptr) listener_->arrived(before_ + bytes);
   }
-  // Of this read.
+  // Bytes reported of this read.
   uint64_t bytes() const {
     const uint64_t all = listener_ == nullptr ? 0 : listener_->bytes();
     return all > before_ ? all - before_ : 0;
   }
-  // That of what follows the first `bytes` of this read.
+  // Returns the progress of the part behind the first `bytes` of this read.
   ReadProgress after(uint64_t bytes) const {
     ReadProgress rest = *this;
     rest.before_ += bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roles of AWS: one that is assumed by STS (moto's, and one that does what scripts say), and those
-// that a machine, a container, a token or a program of the user's hands out.
+// Tests roles of AWS: one that STS assumes (moto's, and a scripted one), and those from a machine,
+// a container, a token or a program of the user.
 #include <gmock/gmock.h>
 
 #include <openssl/evp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of S3 that stand in the requests: encryption by the store, who pays, where the bucket's
-// name is.
+// Tests S3 options that appear in the requests: encryption by the store, requester pays, the place
+// of the bucket's name.
 #include <gmock/gmock.h>
 
 #include "source/aws_test.h"

@@ -12,14 +12,14 @@
 namespace leat {
 namespace {
 
-// OpenDAL puts the region into this one.
+// OpenDAL inserts the region into this endpoint.
 constexpr char kAwsEndpoint[] = "https://s3.amazonaws.com";
 
 std::string option(const StoreUrl& url, const std::string& name, std::string otherwise = "") {
   return option_or_environment(url, name, {}, std::move(otherwise));
 }
 
-// What all have: bucket, and whether to ask without credentials.
+// Options of all schemes: the bucket, and requests without credentials.
 Result<OpendalConfig> begin(const StoreUrl& url, std::string_view scheme) {
   OpendalConfig config;
   config.scheme = scheme;
@@ -37,7 +37,7 @@ void pass_on(OpendalConfig& config, const StoreUrl& url, const std::string& name
   if (std::string value = option(url, name); !value.empty()) config.options[name] = value;
 }
 
-// What of the options says who asks, or asks in another way: mounts that differ in it share no
+// Adds options that identify the requester or its requests: mounts that differ in them share no
 // source.
 void identify(OpendalConfig& config, std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -48,7 +48,7 @@ void identify(OpendalConfig& config, std::initializer_list<const char*> names) {
   }
 }
 
-// kInvalidArgument for an option that says nothing without another, or contradicts it.
+// Returns kInvalidArgument for an option that needs another one, or contradicts it.
 Result<> check_together(const OpendalConfig& config, const char* name, const char* other,
                         bool together) {
   if (!config.options.contains(name) || config.options.contains(other) == together) return {};
@@ -65,7 +65,7 @@ Result<> pass_on_credentials(OpendalConfig& config, const StoreUrl& url) {
   return {};
 }
 
-// kInvalidArgument where there is none, saying what it looks like.
+// Returns kInvalidArgument if the option is empty, with an example.
 Result<std::string> demand(const StoreUrl& url, const std::string& name, std::string value,
                            std::string_view example) {
   if (!value.empty()) return value;
@@ -74,7 +74,7 @@ Result<std::string> demand(const StoreUrl& url, const std::string& name, std::st
                            name, example));
 }
 
-// Encryption by the store, and who pays for it.
+// Encryption by the store, and requester pays.
 Result<> configure_s3_headers(OpendalConfig& config, const StoreUrl& url) {
   static constexpr std::array<std::string_view, 3> kEncryptions = {"AES256", "aws:kms",
                                                                    "aws:kms:dsse"};
@@ -98,7 +98,7 @@ Result<> configure_s3_headers(OpendalConfig& config, const StoreUrl& url) {
   return {};
 }
 
-// Whom the base credentials are, and which role they assume.
+// The origin of the base credentials, and the role that they assume.
 Result<> configure_s3_role(OpendalConfig& config, const StoreUrl& url) {
   for (const char* name : {"profile", "role", "role_session", "external_id"}) {
     pass_on(config, url, name);
@@ -131,7 +131,7 @@ Result<OpendalConfig> configure_s3(const StoreUrl& url) {
   LEAT_CHECK_OK(configure_s3_headers(config, url));
   identify(config, {"profile", "role", "role_session", "external_id", "sse", "sse_kms_key",
                     "sse_customer_key_file", "requester_pays"});
-  // A bucket with a dot does not fit into the certificate of a virtual host.
+  // A virtual host with a dot does not match the certificate.
   bool path = config.endpoint != kAwsEndpoint || config.bucket.contains('.');
   std::string addressing = option(url, "addressing", path ? "path" : "virtual");
   LEAT_TRY(bool virtual_host, either("addressing", addressing, "virtual", "path"));
@@ -178,7 +178,7 @@ Result<OpendalConfig> configure_abfs(const StoreUrl& url) {
   return configure_azure(url, "abfs", "dfs");
 }
 
-// Stores whose endpoint is made of a region.
+// Stores with an endpoint that contains a region.
 Result<OpendalConfig> configure_regional(const StoreUrl& url, std::string_view scheme,
                                          fmt::format_string<std::string&> pattern) {
   LEAT_TRY(OpendalConfig config, begin(url, scheme));
@@ -238,7 +238,7 @@ Result<OpendalConfig> configure_http(const StoreUrl& url) {
   return config;
 }
 
-// "datasets", "spaces" or the owner of models stands where others have the bucket.
+// "datasets", "spaces" or the owner of models is in the place of the bucket.
 Result<OpendalConfig> configure_hf(const StoreUrl& url) {
   LEAT_TRY(OpendalConfig config, begin(url, "hf"));
   LEAT_TRY(config.endpoint, canonical_endpoint(option_or_environment(

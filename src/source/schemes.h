@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schemes: which stores there are, and how a URL names one of them.
+// Schemes: the kinds of stores, and how a URL names one of them.
 #pragma once
 
 #include <span>
@@ -11,19 +11,20 @@
 
 namespace leat {
 
-// A kind of store that is reached through the shim.
+// A kind of store that is accessed through the shim.
 struct Scheme {
   std::string_view name;
   std::span<const std::string_view> options;
-  // Where its credentials come from.
+  // Origin of its credentials.
   std::string_view credentials;
-  // Not run against a server of its kind: what it can do is what the library's documentation says.
+  // Not tested against a server of its kind: its capabilities come from the library's
+  // documentation.
   bool experimental;
   Result<OpendalConfig> (*configure)(const StoreUrl& url);
 };
 
 std::span<const Scheme> schemes();
-// Null for one that is not there.
+// Returns null for an unknown name.
 const Scheme* find_scheme(std::string_view name);
 
 }  // namespace leat

@@ -33,11 +33,11 @@ class SftpServer {
 
   std::string endpoint() const { return "ssh://" + process_.address(); }
   std::string port() const { return std::to_string(process_.port()); }
-  // Who may log in, with what key, and the host key that the server shows.
+  // The user that may log in, its key, and the host key that the server presents.
   const std::string& user() const { return user_; }
   std::string key_file() const { return process_.folder() / "client_key"; }
   std::string known_hosts_file() const { return process_.folder() / "known_hosts"; }
-  // What is served: an absolute path, since clients begin in it but see the whole machine.
+  // The served directory: an absolute path, since clients begin in it but see the whole machine.
   std::filesystem::path folder() const { return process_.folder() / "data"; }
 
   void put(const std::string& key, std::string_view content) const {
@@ -89,8 +89,8 @@ class SftpServer {
     return process_.launch(command);
   }
 
-  // A client that was given up while it connected leaves a master behind, which keeps a connection
-  // open for as long as both processes live, and the server's end of it is in no group of ours.
+  // A client that was abandoned while it connected leaves a master behind. It keeps a connection
+  // open as long as both processes live, and the server's end is not in our process group.
   void end_clients() const {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const int pid = std::atoi(entry.path().filename().c_str());

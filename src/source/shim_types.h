@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shim's types (shim/leat_store.h) and ours.
+// Conversions between the shim's types (shim/leat_store.h) and ours.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline std::string to_string(const leat_text& text) {
   return {text.data, text.size};
 }
 
-// Of either limit there is as much as the type holds.
+// Limits of more than 2^32 − 1 ms wrap around.
 inline leat_terms as_terms(const AttemptTerms& terms) {
   return {static_cast<uint32_t>(terms.first_byte_max.count()),
           static_cast<uint32_t>(terms.silence_max.count())};

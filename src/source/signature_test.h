@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to S3 as they came over the wire: who asked, and whether the signature is right.
+// Requests to S3 as they were sent: the requester, and whether the signature is right.
 #pragma once
 
 #include <fmt/format.h>

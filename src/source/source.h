@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: an under-store (S3, a local directory …) behind one small interface. A source knows
-// objects and prefixes of one bucket, nothing of mounts, caches or files. Thread-safe.
+// Source: a store (S3, a local directory …) behind one small interface. A source knows the objects
+// and prefixes of one bucket, but no mounts, caches or files. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -25,25 +25,26 @@
 
 namespace leat {
 
-// What a store can do by itself; what it cannot is emulated above it or refused.
+// Capabilities of a store. An unsupported operation is emulated by a layer above or rejected.
 struct SourceCapabilities {
-  // A ranged read can demand a version. Where it cannot, the source itself does stat, read, stat
-  // and answers kChanged on difference; docs/semantics.md names the window that remains.
+  // A ranged read can demand a version. Otherwise the source itself does stat, read, stat and
+  // returns kChanged on a difference; docs/semantics.md names the window that remains.
   bool conditional_read = false;
-  // Reads of which nothing is kept on disk are made at least so large. Where a request is cheap and
-  // the other end has read the neighbourhood anyway, small ones stay small.
+  // Minimum size of reads that are not cached on disk. It is small where a request is cheap and the
+  // store reads ahead by itself.
   uint64_t read_bytes_min = kBlockBytes;
-  // Directories exist by themselves, also when empty (POSIX, HDFS).
+  // Directories are real: they exist without objects in them (POSIX, HDFS).
   bool real_directories = false;
 
   bool writes = false;           // objects and directories can be written and removed
-  bool write_if_absent = false;  // on what a write can depend, seen by the store itself
+  bool write_if_absent = false;  // write conditions that the store itself evaluates
   bool write_if_version = false;
-  bool copies = false;   // objects within the store, their bytes not coming here
-  bool renames = false;  // in one step; where directories are real, those as well
-  // Keys that one request removes.
+  bool copies = false;   // objects within the store; their bytes do not pass through this process
+  bool renames = false;  // atomically; also of directories where those are real
+  // Maximum number of keys that one request removes.
   size_t removes_max = 1;
-  // Of an object that is written in parts: the least bytes of all but the last, and the most parts.
+  // For an object written in parts: minimum size of each part but the last, and maximum number of
+  // parts.
   uint64_t part_bytes_min = 1;
   uint64_t parts_max = std::numeric_limits<uint64_t>::max();
 };
@@ -54,34 +55,35 @@ struct SourceObject {
   uint64_t size = 0;
   Version version;
   std::optional<WallTime> mtime;
-  // It is a file on this host's own disks: reading it costs what reading a cache there would cost.
+  // The object is a file on this host's own disks: a read costs what a read of a cache there costs.
   bool local = false;
 };
 
-// How one attempt at a store went, as far as it was seen.
+// Observations of one attempt at a store.
 struct AttemptReport {
-  Clock::duration first_byte{};   // from the start to the answer's first byte; zero: none came
-  Clock::duration retry_after{};  // the store's own wish; zero: it said nothing
+  Clock::duration first_byte{};   // from the start to the first byte of the response; zero: none
+                                  // arrived
+  Clock::duration retry_after{};  // requested by the store; zero: not given
 };
 
-// How long one attempt may be silent. Sources without a network ignore it.
+// Silence limits of one attempt. Sources without a network ignore them.
 struct AttemptTerms {
   std::chrono::milliseconds first_byte_max{10'000};
-  std::chrono::milliseconds silence_max{10'000};  // between two pieces of an answer
-  AttemptReport* report = nullptr;                // filled before the task ends, if anybody asks
+  std::chrono::milliseconds silence_max{10'000};  // between two pieces of a response
+  AttemptReport* report = nullptr;                // if not null, filled before the task ends
 };
 
 struct StatRequest {
   std::string key;
   AttemptTerms terms = {};
-  // Of a source that remembers answers for many: what it heard of its store so long ago will do.
+  // For a source that caches responses for many clients: maximum age of the metadata it may return.
   Clock::duration age_max{0};
 };
 
 struct ListRequest {
   std::string prefix;      // "" or ends in '/'
   bool recursive = false;  // false: one level, deeper keys folded into prefixes
-  std::string token;       // from the page before; empty for the first
+  std::string token;       // next_token of the previous page; empty for the first
   AttemptTerms terms = {};
   Clock::duration age_max{0};  // as in StatRequest
 };
@@ -89,26 +91,27 @@ struct ListRequest {
 // Entries of one page are sorted by key and never repeat; the prefix itself is not among them.
 struct ListPage {
   std::vector<SourceObject> objects;
-  std::string next_token;  // empty: that was all
-  // What is there but is not among the objects: keys that cannot be addressed, things that are
-  // neither file nor directory. Counted once over the pages of a listing.
+  std::string next_token;  // empty: no more pages
+  // Number of names that the store has but `objects` lacks: keys that cannot be addressed, things
+  // that are neither file nor directory. Each is counted once over the pages of a listing.
   uint64_t left_out = 0;
   std::string left_out_example = {};  // one of them, as the store writes it; may be empty
-  Clock::duration age{0};  // how long ago the store was asked; at most the request's age_max
+  Clock::duration age{0};             // age of the store's listing; at most the request's age_max
 };
 
 struct ReadRequest {
   std::string key;
   ByteRange range;     // within the object; the caller knows its size
-  Version if_version;  // kNone: whatever is there now
+  Version if_version;  // kNone: the present version
   AttemptTerms terms = {};
-  uint64_t object_size = 0;  // as far as the caller knows it; 0: it does not
-  // A source may tell of it what has come, and only where the answer is known to be of the version
-  // that is demanded. Who passes a request on twice passes on rest_of() it.
+  uint64_t object_size = 0;  // as far as the caller knows it; 0: unknown
+  // A source may report arrived bytes to it, but only if the response is known to have the demanded
+  // version. A caller that passes a request on a second time passes rest_of() it.
   ReadProgress progress = {};
 };
 
-// What has not come yet of a read of which it was told how far it is; empty where all of it has.
+// Returns the request for the bytes that its progress has not reported yet; empty range if all have
+// arrived.
 inline ReadRequest rest_of(ReadRequest request) {
   const uint64_t done = request.progress.bytes();
   request.range = {request.range.offset + done, request.range.size - done};
@@ -116,16 +119,16 @@ inline ReadRequest rest_of(ReadRequest request) {
   return request;
 }
 
-// For how long at most after the store was asked names may be believed.
+// Upper bounds on how long names may be cached after the store returned them.
 struct NameTtl {
   Clock::duration present = Clock::duration::max();
   Clock::duration missing = Clock::duration::max();
 };
 
-// On what a write depends; neither: on nothing.
+// Condition of a write; default: none.
 struct WriteCondition {
-  bool absent = false;   // there is no such object
-  Version version = {};  // it is this version
+  bool absent = false;   // there is no object with this key
+  Version version = {};  // the object has this version
 };
 
 struct WriteRequest {
@@ -150,21 +153,21 @@ struct RemoveRequest {
   AttemptTerms terms = {};
 };
 
-// An object that is written in parts, and that nobody sees before it is finished. One call at a
-// time. A writer that is neither finished nor abandoned is abandoned in the background when it is
-// destroyed, as far as the store can be reached then. object_stream.h makes parts of any bytes.
+// An object that is written in parts and is invisible before finish(). One call at a time.
+// Destroying a writer that is neither finished nor abandoned abandons it in the background, if the
+// store can be reached then. object_stream.h cuts a stream of bytes into parts.
 class ObjectWriter {
  public:
   virtual ~ObjectWriter() = default;
 
-  // Whether a part, or the end, may be asked for again after kUnavailable or kThrottled. If not,
-  // nothing but abandon() is left then. The source's own attempts come before that.
+  // Whether append() or finish() may be repeated after kUnavailable or kThrottled, which the source
+  // returns after its own attempts. If not, only abandon() may follow.
   virtual bool repeats() const = 0;
-  // The next part, copied or sent when the task has ended. All but the last have at least
-  // part_bytes_min bytes.
+  // Appends the next part, which is copied or sent when the task has ended. All parts but the last
+  // have at least part_bytes_min bytes.
   virtual Task<Result<>> append(Context context, std::span<const std::byte> part,
                                 AttemptTerms terms) = 0;
-  // The object is there afterwards, as Source::write tells it; its condition is looked at now.
+  // Completes the object and returns what Source::write returns. The condition is evaluated now.
   virtual Task<Result<SourceObject>> finish(Context context, AttemptTerms terms) = 0;
   virtual Task<Result<>> abandon(Context context, AttemptTerms terms) = 0;
 };
@@ -173,8 +176,8 @@ using ObjectWriterPtr = std::unique_ptr<ObjectWriter>;
 
 struct OpenRequest {
   std::string key;
-  Version if_version;        // kNone: whatever is there now
-  uint64_t object_size = 0;  // as far as the caller knows it; 0: it does not
+  Version if_version;        // kNone: the present version
+  uint64_t object_size = 0;  // as far as the caller knows it; 0: unknown
 };
 
 class Source {
@@ -182,77 +185,80 @@ class Source {
   virtual ~Source() = default;
 
   virtual const StoreId& id() const = 0;
-  // "s3://bucket", for people.
+  // "s3://bucket", for messages.
   virtual const std::string& name() const = 0;
   virtual const SourceCapabilities& capabilities() const = 0;
-  // How many requests the store takes at a time now, at least 1; the most there is for a source
-  // that has no opinion. A hint for those who ask ahead: more of them wait, nothing is refused.
+  // Number of concurrent requests that the store takes now, at least 1; the maximum for a source
+  // without such a limit. A hint for prefetching: further requests wait, none is rejected.
   virtual unsigned window() const { return std::numeric_limits<unsigned>::max(); }
 
-  // For how long at most after they were asked for its names may be believed, whatever a mount says
-  // of freshness, and unless they never change. Where a source is told of changes, and may believe
-  // its names until then, that is short while it is not. Never waits.
+  // Returns how long names may be cached after the request to the store. The bound holds whatever
+  // freshness the mount has, unless names never change. A source that receives invalidations
+  // returns a short time while they are not live. Never waits.
   virtual Clock::duration names_last() const { return Clock::duration::max(); }
 
-  // Upper bound on how long names in `directory` ("" or ending in '/') may be cached, counted from
-  // when the store was asked. A source that others serve by a freshness of their own, as a mount of
-  // a cluster has, returns theirs. Names that a mount calls immutable are not bounded. Never waits.
+  // Returns how long names in `directory` ("" or ending in '/') may be cached, counted from the
+  // request to the store. A source that has its own freshness, as a mount of a cluster has, returns
+  // that. Names that a mount declares immutable are not bounded. Never waits.
   virtual NameTtl ttl_max(std::string_view directory) const {
     static_cast<void>(directory);
     return {};
   }
 
-  // One object; kNotFound when there is none. A key that ends in '/' asks for a directory: a real
-  // one, a marker, or anything below it. kUnsupported for a key that cannot be addressed.
+  // Returns one object; kNotFound if there is none. A key that ends in '/' names a directory: a
+  // real one, a marker, or a prefix of any object. Returns kUnsupported for a key that cannot be
+  // addressed.
   virtual Task<Result<SourceObject>> stat(Context context, StatRequest request) = 0;
 
-  // One page of at most about 1,000 entries, each with size, version and mtime, in one request; a
-  // store on this host may give a level as one page. Nothing under the prefix: an empty page, or,
-  // where directories are real, kNotFound, and kNotDirectory for a file. Recursive
-  // pages hold directories only where the store keeps them as such. A token stays good for ever: it
-  // goes on after the last key of its page, whatever has changed meanwhile.
+  // Returns one page of at most about 1,000 entries, each with size, version and mtime, in one
+  // request. A store on this host may return a level as one page. If nothing is under the prefix,
+  // the page is empty; where directories are real, the result is kNotFound, or kNotDirectory for a
+  // file. Recursive pages hold directories only if the store keeps them as such. A token does not
+  // expire: it continues after the last key of its page, whatever has changed since.
   virtual Task<Result<ListPage>> list(Context context, ListRequest request) = 0;
 
-  // Fills `into` (into.size() == request.range.size) or fails: kChanged when the object is no
-  // longer `if_version`, kNotFound, kOutOfRange, kUnavailable on a body that is too short or too
-  // long. `into` is not touched any more once the task has ended, also when it was cancelled, nor
-  // is what `progress` was told of before.
+  // Fills `into` (into.size() == request.range.size) or fails. Returns kChanged if the object is no
+  // longer `if_version`, kNotFound, kOutOfRange, or kUnavailable for a body that is too short or
+  // too long. `into` is not written after the task ended, also when it was cancelled. Bytes that
+  // were reported to `progress` are not written again.
   virtual Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) = 0;
-  // The same into pieces of memory, filled in their order, which together are as large as the
-  // range. One request where the source can; else by way of memory of its own.
+  // Like read(), into pieces of memory that are filled in order and together have the size of the
+  // range. Uses one request if the source can, else a buffer of its own.
   virtual Task<Result<>> read_scattered(Context context, ReadRequest request,
                                         std::vector<std::span<std::byte>> pieces);
 
-  // Changes. Written objects are there as a whole or not at all, and replace what was there. After
-  // kUnavailable, kTimedOut or kCancelled nobody knows which: a write without a condition, a copy
-  // and a removal can then be asked for again. kUnsupported where the capabilities say no; that is
-  // all that a source does which has none of these.
+  // Changes. A written object is visible as a whole or not at all, and replaces the present one.
+  // After kUnavailable, kTimedOut or kCancelled the outcome is unknown. A write without a
+  // condition, a copy and a removal can then be repeated. kUnsupported if the capabilities lack the
+  // operation, which is what these defaults return.
 
-  // One object, and its directories where they are real. A key that ends in '/' makes a directory,
-  // without content, and on a condition only where a source can. Tells what stat would, but the
-  // mtime only where the answer has it. kExists and kChanged when a condition does not hold.
+  // Writes one object, and creates its directories where those are real. A key that ends in '/'
+  // creates a directory without content, with a condition only if the source supports that. Returns
+  // what stat() would, but the mtime only if the response has it. Returns kExists or kChanged if
+  // the condition does not hold.
   virtual Task<Result<SourceObject>> write(Context context, WriteRequest request,
                                            std::span<const std::byte> content);
-  // The same in parts. Asks nothing of the store yet, unless a condition is one that it lacks.
+  // Starts a write in parts. Sends nothing yet; fails if the store does not support the condition.
   virtual Result<ObjectWriterPtr> begin_write(WriteRequest request);
-  // One object, which replaces what is at `to` unless `if_absent`.
+  // Copies one object within the store; replaces the object at `to` unless `if_absent`.
   virtual Task<Result<SourceObject>> copy(Context context, CopyRequest request);
-  // A file, replacing one; or a directory, both keys ending in '/', to where nothing is.
+  // Renames a file, replacing a present one, or a directory (both keys end in '/') to an unused
+  // name.
   virtual Task<Result<>> rename(Context context, RenameRequest request);
-  // All of the keys, one request after the other where one does not do; what is not there is no
-  // failure. A directory has to be empty. After a failure any of them may be gone.
+  // Removes all of the keys, by several requests in sequence if needed. A missing key is not an
+  // error. A directory has to be empty. After a failure any of the keys may be removed.
   virtual Task<Result<>> remove(Context context, RemoveRequest request);
 
-  // Whether an object that is not `local` may yet be had as an open file, since another process of
-  // this host has it on its disks. Never waits.
+  // Whether an object that is not `local` may still be opened as a file, because another process of
+  // this host caches it on its disks. Never waits.
   virtual bool hands_over(const std::string& key, uint64_t object_size) const {
     static_cast<void>(key);
     static_cast<void>(object_size);
     return false;
   }
-  // A `local` object, or one that is handed over, as an open file, so that many reads find its name
-  // once. Null where there is none to be had: not local (any more), or too many are open; read()
-  // serves it then.
+  // Opens a `local` object, or one that another process passes, as a file, so that many reads look
+  // its name up once. Returns null if that is not possible: not local (any more), or too many are
+  // open. read() serves it then.
   virtual Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) {
     static_cast<void>(context);
     static_cast<void>(request);
@@ -262,9 +268,9 @@ class Source {
 
 using SourcePtr = std::shared_ptr<Source>;
 
-// Opens the store that `url` names. Checks form and options, not reachability. `salt` as in
-// make_store_id. kInvalidArgument for an unknown scheme, naming the known ones, and for an unknown
-// option, naming the nearest known one.
+// Opens the store of `url`. Checks form and options, not reachability. `salt` as in make_store_id.
+// Returns kInvalidArgument for an unknown scheme, naming the known ones, and for an unknown option,
+// naming the nearest known one.
 Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt = {});
 
 }  // namespace leat

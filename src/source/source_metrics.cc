@@ -27,7 +27,7 @@ const MetricFamily kHttpConnections(MetricType::kCounter, "leat_source_http_conn
                                     "Connections opened for HTTP requests", "",
                                     Stability::kExperimental);
 
-// Read at scrape time from the shim, which speaks HTTP.
+// Read at scrape time from the shim, which sends the HTTP requests.
 struct HttpRequests : Gauge {
   HttpRequests(std::string_view method, size_t index)
       : Gauge(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room's counters; every source adds to the same ones. What went over HTTP is the shim's, and
-// is read when metrics are.
+// The module's counters, shared by all sources. The shim counts HTTP traffic; it is read when
+// metrics are.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,24 @@
 namespace leat::source_metrics {
 
 extern Counter stat_requests, list_requests, read_requests, write_requests, remove_requests;
-// Attempts after the first, by what the one before them met.
+// Retries, by the outcome of the attempt before them.
 extern Counter retries, retries_throttled, retries_silent;
-extern Counter retries_held_back;                   // that the retry budget did not pay for
-extern Counter throttled;                           // answers that asked for fewer requests
+extern Counter retries_held_back;                   // the retry budget did not allow them
+extern Counter throttled;                           // responses that asked for fewer requests
 extern Counter silences;                            // attempts that ended in silence
 extern Counter circuit_openings, circuit_refusals;  // of all stores
-extern Counter turn_wait, retry_wait;               // waited for the pace, and between attempts
-extern Counter bytes;                               // of reads that succeeded
-extern Counter written_bytes;                       // that the stores took, parts included
-extern Counter errors;                              // attempts that failed for the store's sake
+extern Counter turn_wait, retry_wait;               // waits for the pace, and between attempts
+extern Counter bytes;                               // of successful reads
+extern Counter written_bytes;                       // accepted by the stores, parts included
+extern Counter errors;                              // attempts that failed because of the store
 extern Counter left_out;                            // names in listings that cannot be addressed
 
-// Not an ordinary answer, nor the caller's own doing.
+// Whether `code` is neither an ordinary response nor caused by the caller.
 bool is_failure(StatusCode code);
-// Adds to `errors` if it is one.
+// Adds to `errors` if is_failure(code).
 void count_failure(StatusCode code);
 
-// Names that a listing had to leave out: counted always, said once for each store.
+// Names that a listing skipped: always counted, logged once per store.
 struct LeftOut {
   size_t count = 0;
   std::string example;  // the first

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What went over HTTP is counted to the request and the byte, whichever way it went.
+// Tests that HTTP traffic is counted to the request and the byte on each path.
 #include "source/source_metrics.h"
 
 #include <fmt/format.h>

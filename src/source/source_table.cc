@@ -15,7 +15,7 @@ void SourceTable::add(SourcePtr source) {
 }
 
 void SourceTable::remove(const SourcePtr& source) {
-  SourcePtr removed;  // destroyed after the lock: closing a store may take a while
+  SourcePtr removed;  // destroyed after the lock is released: closing a store may take a while
   std::lock_guard lock(mutex_);
   auto found = sources_.find(source->id());
   LEAT_CHECK(found != sources_.end());

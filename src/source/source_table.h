@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SourceTable: the sources of all mounts by StoreId, so that a FileRef is enough to find its store.
+// SourceTable: the sources of all mounts by StoreId, so that a FileRef suffices to find its store.
 // Thread-safe.
 #pragma once
 
@@ -13,17 +13,17 @@ namespace leat {
 
 class SourceTable {
  public:
-  // Of several sources of one id the one that was added last answers; when it is removed, the one
-  // before it does again. The same source may be added more than once.
+  // Adds a source. Among several sources of one id, find() returns the one that was added last;
+  // after its removal, the one before it. A source may be added more than once.
   void add(SourcePtr source);
-  // Takes back one add of `source`.
+  // Undoes one add() of `source`.
   void remove(const SourcePtr& source);
-  // Null when no mount uses it.
+  // Returns null if no mount uses it.
   SourcePtr find(const StoreId& id) const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<StoreId, std::vector<SourcePtr>> sources_;  // never empty; in the order of the adds
+  std::map<StoreId, std::vector<SourcePtr>> sources_;  // never empty; in order of the adds
 };
 
 }  // namespace leat

@@ -15,7 +15,7 @@
 namespace leat {
 namespace {
 
-// A clock this far off is named beside a refused signature: stores accept 15 minutes.
+// Clock errors of this size are named beside a rejected signature: stores accept 15 minutes.
 constexpr std::chrono::seconds kClockErrorMin{14 * 60};
 
 class Advice {
@@ -111,7 +111,7 @@ class Advice {
         config_.bucket);
   }
 
-  // Objects that are encrypted with a key of the customer, or of a key service.
+  // Objects that are encrypted with a customer key or a key of a key service.
   std::string of_keys() const {
     if (!is_s3()) return "";
     if (refusal_.code.starts_with("KMS.") || (refusal_.http_status == 403 && says("kms"))) {
@@ -123,7 +123,7 @@ class Advice {
     const bool by_text =
         refusal_.http_status == 400 &&
         (says("server side encryption") || says("encryption key") || says("encryption parameters"));
-    // An answer to HEAD has no text.
+    // A response to HEAD has no text.
     const bool may_be = refusal_.http_status == 400 && refusal_.code.empty();
     if (!by_text && !may_be) return "";
     if (has("sse_customer_key_file")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// store_advice(): what to do about an attempt that a store failed, by the store's own code where it
-// gave one. Names the option or the command that helps, and what the mount has now.
+// store_advice(): advice for an attempt that a store failed, from the store's own error code if it
+// gave one. Names the option or command that helps, and the mount's present setting.
 #pragma once
 
 #include <chrono>
@@ -12,16 +12,17 @@ namespace leat {
 
 struct OpendalConfig;
 
-// What is known of a failed attempt beside its status.
+// Details of a failed attempt beside its status.
 struct StoreRefusal {
-  std::string code;                    // "NoSuchBucket"; empty where the store gave none
-  std::string region;                  // of the bucket, where the answer names it
+  std::string code;                    // of the bucket, if the response names it
+  std::string region;                  // the proxy that did not answer, and the variable that names
+                                       // it
   std::string proxy;                   // from which no answer came, and the variable that names it
   std::chrono::seconds clock_ahead{};  // this machine's clock minus the store's; zero: unknown
-  unsigned http_status = 0;            // zero: no answer came
+  unsigned http_status = 0;            // zero: no response arrived
 };
 
-// Begins with "; ", or is empty.
+// Returns advice that begins with "; ", or an empty text.
 std::string store_advice(const Status& failure, const StoreRefusal& refusal,
                          const OpendalConfig& config);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failed request advises, for answers as the stores give them.
+// Tests the advice of a failed request, for responses as the stores send them.
 #include "source/store_advice.h"
 
 #include <gmock/gmock.h>

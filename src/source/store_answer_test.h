@@ -19,7 +19,7 @@ struct StoreAnswer {
   std::string status;                                        // "206 Partial Content"
   std::vector<std::pair<std::string, std::string>> headers;  // without the length
   std::string body;
-  size_t length = 0;  // that the head tells
+  size_t length = 0;  // as in the head
   bool sends_body = true;
 
   void set(const std::string& name, const std::string& value) {

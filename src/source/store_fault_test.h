@@ -55,8 +55,8 @@ struct StoreFault {
 
   const char* name() const { return kNames.at(static_cast<size_t>(kind)); }
 
-  // Whether it can befall such a request and be noticed. What cannot: another object's size or
-  // bytes with nothing that says so, which is told apart by no client.
+  // Whether the fault can hit such a request and be detected. No client can detect another object's
+  // size or bytes if nothing in the response shows it.
   bool befalls(const S3Request& request) const {
     switch (kind) {
       case Kind::kShortLength:
@@ -90,7 +90,7 @@ struct StoreFault {
     return head + within % body;
   }
 
-  // What it makes of a listing.
+  // A listing after the fault's corruption.
   std::string corrupted(const std::string& listing) const {
     switch (salt % 7) {
       case 0:

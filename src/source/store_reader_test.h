@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreReader: reads of one object through OpendalSource, for tests of what lies below it; and this
-// test program run again with another environment, since the shim reads some of it only once.
+// StoreReader: reads of one object through OpendalSource, for tests of the layers below it. It can
+// also run this test program again with another environment, since the shim reads some variables
+// only once.
 #pragma once
 
 #include <fmt/format.h>

@@ -147,7 +147,7 @@ TEST_P(LieTest, IsAnError) {
   EXPECT_THAT(status.to_string(), HasSubstr("cannot read 16 bytes at 0 of s3://bucket/key"));
 }
 
-// What the own transport promises beyond that.
+// Additional promises of Leat's own transport.
 class LiarsConnectionTest : public LieTest {};
 
 TEST_P(LiarsConnectionTest, IsNotUsedAgain) {
@@ -163,7 +163,7 @@ std::string name_of(const ::testing::TestParamInfo<Lie>& info) {
 INSTANTIATE_TEST_SUITE_P(All, LieTest, ::testing::ValuesIn(lies()), name_of);
 INSTANTIATE_TEST_SUITE_P(All, LiarsConnectionTest, ::testing::ValuesIn(lies()), name_of);
 
-// What could be read in two ways. The stock client reads it in one of them.
+// Ambiguous responses. The stock client accepts one interpretation.
 class AmbiguousTest : public ::testing::Test {
  protected:
   LyingServer server_;

@@ -39,7 +39,7 @@ class TransportTest : public ::testing::Test {
   StoreReader reader_{server_.endpoint()};
 };
 
-// What a reused connection does; only the own transport promises how often it connects.
+// Reused connections; only Leat's own transport promises how often it connects.
 class ConnectionTest : public TransportTest {};
 
 TEST_F(ConnectionTest, CarriesTheNextRead) {
@@ -202,7 +202,7 @@ TEST_F(ConnectionTest, StrayBytesThatComeLateAreNotTheNextAnswer) {
   EXPECT_TRUE(reader_.reads(0, kSize));
   read.set_value();
   sent.get_future().wait();
-  // The shim hears of what came earlier before it hears of this answer.
+  // The shim receives earlier events before this response.
   EXPECT_TRUE(elsewhere.reads(0, kSize));
   EXPECT_TRUE(reader_.reads(7, kSize));
 }
@@ -663,7 +663,7 @@ class PiecesTest : public ::testing::Test {
   size_t told_ = 0;  // had arrived, while the rest was on its way
 };
 
-// It has its bytes by itself, and tells nothing of them before it has all.
+// The stock client buffers the bytes itself, and reports none before it has all.
 bool by_the_stock_client() {
   const char* transport = std::getenv("LEAT_TRANSPORT");
   return transport != nullptr && std::string_view(transport) == "stock";
@@ -699,7 +699,7 @@ TEST_F(PiecesTest, AreFilledInTheirOrder) {
       }
       EXPECT_EQ(read(sizes), LEAT_OK) << message_;
       EXPECT_TRUE(text_ == content(0, total)) << ::testing::PrintToString(sizes);
-      // Of what may turn out too long nothing is told.
+      // A response that may turn out too long is not reported.
       const bool told = next.contains("Content-Length") && !by_the_stock_client();
       EXPECT_EQ(told_, told ? total : 0);
     }

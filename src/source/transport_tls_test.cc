@@ -210,7 +210,7 @@ TEST_P(TlsConnectionTest, StrayBytesAreNotTheNextAnswer) {
       other.server.then_send_and_keep(lawful(7, kSize));
       EXPECT_TRUE(reader.reads(0, size));
       sent.get_future().wait();
-      // The shim hears of what came earlier before it hears of this answer.
+      // The shim receives earlier events before this response.
       LyingServer elsewhere;
       elsewhere.then(&serve);
       StoreReader meanwhile(elsewhere.endpoint());
@@ -224,7 +224,7 @@ TEST_P(TlsConnectionTest, StrayBytesAreNotTheNextAnswer) {
 
 class HandshakeTest : public ::testing::Test {
  protected:
-  // One that three retries would not mend.
+  // A certificate error that three retries would not fix.
   Status refused(const Identity& identity) {
     TlsServer tls(identity);
     tls.server.then_send(lawful(0, kSize));
@@ -497,7 +497,8 @@ TEST(ProxyTest, IsPassedByWhereNoProxySaysSo) {
   }
 }
 
-// Of names: the proxy, which answers, is asked or not. "localhost" is this machine.
+// For host names: checks whether the proxy, which answers, gets the request. "localhost" is this
+// machine.
 TEST(ProxyTest, IsPassedByForNamesAndTheirDomains) {
   auto passes_by = [](const std::string& host, const std::string& no_proxy) {
     LyingServer server;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of a source's URL: which are known, what they mean, what an endpoint looks like.
+// Options of a source's URL: the known names, their meaning, the form of an endpoint.
 #pragma once
 
 #include <initializer_list>
@@ -12,22 +12,22 @@
 
 namespace leat {
 
-// kInvalidArgument for an option that is not among `known`, naming the nearest, and for what looks
-// like a secret, saying where `credentials` come from.
+// Returns kInvalidArgument for an option that is not among `known`, naming the nearest, and for a
+// value that looks like a secret, naming the origin of `credentials`.
 Result<> check_options(const StoreUrl& url, std::span<const std::string_view> known,
                        std::string_view credentials);
 
-// The option, or the first of the environment's variables that is set, or `otherwise`.
+// Returns the option, else the first variable that is set in the environment, else `otherwise`.
 std::string option_or_environment(const StoreUrl& url, const std::string& option,
                                   std::initializer_list<const char*> variables,
                                   std::string otherwise);
 
-// The form in which an endpoint is part of a store's identity: lower case, no default port, no
-// slash at the end. kInvalidArgument unless it is http[s]://host[:port], without credentials; with
-// `path`, a path may follow, whose case is kept.
+// Returns the form of an endpoint in a store's identity: lower case, no default port, no slash at
+// the end. With `path`, a path may follow, and its case is kept. Returns kInvalidArgument unless it
+// is http[s]://host[:port], without credentials.
 Result<std::string> canonical_endpoint(std::string endpoint, bool path = false);
 
-// One of two words.
+// Parses one of two words: `yes` is true, `no` is false.
 Result<bool> either(const std::string& option, const std::string& value, std::string_view yes,
                     std::string_view no);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// VersionForms: objects whose version a store writes in one form in listings and in another in
-// answers to HEAD: ETags in other case, weak, or missing in one of them. Everything above sees the
-// form of the listing, and the store is sent the form of the HEAD. Thread-safe.
+// VersionForms: maps versions that a store writes in one form in listings and in another in
+// responses to HEAD. Such ETags differ in case, are weak, or are missing in one of the two. Layers
+// above see the listing's form; the store gets the HEAD's form. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -19,18 +19,18 @@ namespace leat {
 
 class VersionForms {
  public:
-  // Whether two descriptions of one key, which were made at the same time, are of one version: size
-  // and time agree. Where one of them has no time, the ETags have to be equal but for their form.
+  // Whether two simultaneous descriptions of one key are of one version: size and time agree. If
+  // one has no time, the ETags have to be equal except for their form.
   static bool agree(const SourceObject& listed, const SourceObject& found);
 
-  // Whether any object of this store has been seen with two forms.
+  // Whether any object of this store had two forms.
   bool any() const { return any_.load(std::memory_order_relaxed); }
-  // Remembers both forms of a version, the last kObjectsMax of them. Logs the first of a store.
+  // Remembers both forms of a version, for the last kObjectsMax objects. Logs the first of a store.
   void remember(std::string_view store, const std::string& key, const Version& listed,
                 const Version& found);
-  // What to demand of the store in order to get `listed`.
+  // Returns the version to demand from the store in order to get `listed`.
   Version demanded(const std::string& key, const Version& listed) const;
-  // The form in which the listing has it, if that is known.
+  // Returns the form in the listing, if it is known.
   std::optional<Version> listed(const std::string& key, const Version& found) const;
 
  private:
@@ -44,7 +44,7 @@ class VersionForms {
   std::atomic<bool> any_ = false;
   mutable std::mutex mutex_;  // leaf
   std::map<std::string, Forms> forms_;
-  std::deque<std::string> order_;  // of forms_, oldest first
+  std::deque<std::string> order_;  // keys of forms_, oldest first
 };
 
 }  // namespace leat

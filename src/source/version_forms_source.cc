@@ -36,7 +36,7 @@ Task<bool> VersionFormsSource::is_form_of_present(Context context, ReadRequest r
   Result<SourceObject> found = co_await inner_->stat(context, asked);
   if (!found || found->version == forms_.demanded(request.key, request.if_version)) co_return false;
   if (request.object_size != 0 && found->size != request.object_size) co_return false;
-  // Listed after the HEAD: a store that is consistent would list what has come since.
+  // Listed after the HEAD: a consistent store would list later changes.
   const std::optional<SourceObject> listed = co_await find_listed(context, asked);
   if (!listed || listed->version != request.if_version || !VersionForms::agree(*listed, *found)) {
     co_return false;
@@ -68,7 +68,7 @@ Task<Result<>> VersionFormsSource::read_form(Context context, ReadRequest reques
   if (done || !request.if_version.known() || done.error().code() != StatusCode::kChanged) {
     co_return done;
   }
-  // Bytes of the demanded version came: the store knows its form.
+  // Bytes of the demanded version arrived: the store knows its form.
   if (request.progress.bytes() > 0) co_return done;
   const bool is_form = co_await is_form_of_present(context, request);
   if (!is_form) co_return done;

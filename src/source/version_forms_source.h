@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// VersionFormsSource: a source whose store may write one version in one form in listings and in
-// another in answers to HEAD (VersionForms). It stands above retries and limits, so that each
-// request that it adds is paced and tried again like any other. Thread-safe.
+// VersionFormsSource: wraps a source with a store that may write a version in different forms in
+// listings and in responses to HEAD (VersionForms). It is above retries and limits, so its
+// additional requests are paced and retried like any other. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -26,14 +26,14 @@ class VersionFormsSource : public Source {
   const SourceCapabilities& capabilities() const override { return inner_->capabilities(); }
   unsigned window() const override { return inner_->window(); }
 
-  // The version has the form of the listing, once an object of two forms was seen: each stat then
-  // takes a listing of its key more.
+  // Returns the version in the form of the listing once an object with two forms was seen; each
+  // stat then needs an additional listing of its key.
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override {
     return inner_->list(std::move(context), std::move(request));
   }
   // If the store says that the version is gone, a HEAD and a listing of the key decide whether it
-  // is the present one in another form, which is then demanded.
+  // is the present version in another form. The read then demands that form.
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
   Task<Result<>> read_scattered(Context context, ReadRequest request,
                                 std::vector<std::span<std::byte>> pieces) override;
@@ -58,7 +58,7 @@ class VersionFormsSource : public Source {
   using ReadOnce = std::function<Task<Result<>>(Context, ReadRequest)>;
 
   Task<Result<>> read_form(Context context, ReadRequest request, ReadOnce once);
-  // What the listing says of the key that was found; nothing where it has no such file.
+  // Returns the listing's entry of the key that was found; nothing if it has no such file.
   Task<std::optional<SourceObject>> find_listed(Context context, StatRequest request);
   // Whether the demanded version, which the store says is gone, is the present one in another form;
   // remembers that.

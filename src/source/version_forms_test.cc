@@ -52,7 +52,7 @@ std::string of_another_kind(const std::string& etag) {
   return "\"sha-" + etag.substr(1);
 }
 
-// A store whose listings have one form, and whose objects have another. It compares the form of the
+// A store with one form of versions in listings and another in objects. It compares the form of the
 // objects, letter by letter.
 class FormedStore {
  public:

@@ -23,7 +23,7 @@ using testing::StoreReader;
 
 using Names = std::vector<std::string>;
 
-// What an index page of some server makes of the directory "d/".
+// Entries parsed from an index page of some server for the directory "d/".
 class WebIndex : public ::testing::Test {
  protected:
   WebIndex() {
@@ -53,7 +53,7 @@ class WebIndex : public ::testing::Test {
     EXPECT_TRUE(found) << found.error().to_string();
     return found.value_or(Names());
   }
-  // Of an index with these links.
+  // An index page with these links.
   static std::string index(const std::vector<std::string>& links) {
     std::string body = "<html><head><title>Index of /d/</title></head><body>";
     for (const std::string& link : links) body += fmt::format("<a href=\"{}\">name</a>\n", link);
@@ -157,7 +157,7 @@ TEST_F(WebIndex, OfLighttpd) {
       ElementsAre("d/a+b.bin", "d/sub/"));
 }
 
-// Caddy 2, `file_server browse`: JSON for those who accept it, as Leat does, and its page.
+// Caddy 2, `file_server browse`: JSON for clients that accept it, as Leat does, and its page.
 TEST_F(WebIndex, OfCaddy) {
   EXPECT_THAT(names(R"([{"name":"sub/","size":4096,"url":"./sub/","is_dir":true},)"
                     R"({"name":"a b.txt","size":5,"url":"./a%20b.txt","is_dir":false}])",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CheckedFile: a file opened in one version, which is compared again after each read. What a call
-// here does blocks, and on a network file system it may hang.
+// CheckedFile: a file opened in one version and compared with that version after each read. Calls
+// block, and may hang on a network file system.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace leat {
 
-// The kernel would resolve empty, "." and ".." components, and one file would have many keys:
-// kUnsupported.
+// Returns kUnsupported if `key` has an empty, "." or ".." component: the kernel would resolve it,
+// and one file would have many keys.
 Result<> check_file_key(std::string_view key);
 
 struct CheckedFile {
@@ -21,16 +21,17 @@ struct CheckedFile {
   std::string path;
   Version version;
   uint64_t size = 0;
-  bool local = false;  // on this host's own disks: reads of it end
+  bool local = false;  // on a local disk of this host: its reads always end
 
-  // kChanged unless it is `if_version` (if that is known), kNotFound unless it is a file.
+  // Returns kChanged if the file is not `if_version` (where that is set), kNotFound if it is not a
+  // regular file.
   static Result<CheckedFile> open(const std::string& key, const Version& if_version);
 
-  // kOutOfRange when the file is shorter than `offset` + `bytes`.
+  // Returns kOutOfRange if the file is shorter than `offset` + `bytes`.
   Result<> check_range(uint64_t offset, uint64_t bytes) const;
-  // kChanged when it is not the version any more that was opened. After a read: a writer changes
-  // the times before the bytes, so whoever saw new bytes sees new times. Does not wait for a local
-  // file, whose inode is in memory while it is open.
+  // Returns kChanged if the file no longer has the version that was opened. Call it after a read: a
+  // writer changes the times before the bytes, so a reader that got new bytes sees new times. Never
+  // waits for a local file: the inode of an open file is in memory.
   Result<> check_unchanged() const;
   Status became_shorter() const;
 };

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Links resolved, as far as the path exists. Blocks.
+// Resolves all links as far as the path exists. Blocks.
 Result<std::string> resolved(const std::string& path) {
   std::error_code failed;
   std::string real = fs::weakly_canonical(path, failed).string();

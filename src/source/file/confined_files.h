@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// confine_files: a file source that leads only to files in some folders. Each call resolves the
-// links of its keys first, so a link in such a folder that leads out of it leads nowhere.
+// confine_files: wraps a file source so that it reaches only files in some directories. Each call
+// resolves the links of its keys first, so a link that leads out of such a directory is rejected.
 //
-// The check comes before the call: a local user who can exchange a link between the two can still
-// lead a call astray. The folders are therefore for directories that only trusted users can write.
+// The check comes before the call, so a local user that replaces a link between the two can still
+// redirect a call. Use it only for directories that only trusted users can write.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,12 @@
 
 namespace leat {
 
-// Whether a path is one of `folders`, or below one; all are normal and absolute. Looks at no file.
+// Returns whether `path` is one of `folders` or below one. All paths are normal and absolute. Does
+// no file access.
 bool is_in_folders(std::string_view path, const std::vector<std::string>& folders);
 
-// `files` is a FileSource; `folders` are absolute paths, which may be links themselves. Every
-// refusal is kPermissionDenied and is passed to `refused`, on any thread.
+// Wraps `files`, a FileSource. `folders` are absolute paths, which may be links themselves. Each
+// rejection is kPermissionDenied and is also passed to `refused`, on any thread.
 SourcePtr confine_files(SourcePtr files, std::vector<std::string> folders,
                         std::function<void(const Status&)> refused);
 

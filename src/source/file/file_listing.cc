@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depth first over directories whose names carry their '/', which is the order of the whole keys'
-// bytes; a token is the last key given out, so nothing is kept between pages.
+// Visits directories depth first. Directory names end in '/', so this is the byte order of the
+// whole keys. A token is the last key that was returned, so no state is kept between pages.
 //
-// A tree ends although links are followed: on a path without end some directory would repeat, so
-// one that a link leads to would, and a link to a directory that it is in is left out.
+// The walk ends although links are followed: on an endless path some directory would repeat,
+// reached by a link to one of its parents. Such links are skipped.
 #include "source/file/file_listing.h"
 
 #include <dirent.h>
@@ -35,7 +35,7 @@ Identity identity_of(const struct stat& info) {
   return {info.st_dev, info.st_ino};
 }
 
-// Of the directories above `key`, from the root on.
+// Identities of the directories above `key`, from the root on.
 std::vector<Identity> identities_above(std::string_view key) {
   std::vector<Identity> above;
   if (key.ends_with('/')) key.remove_suffix(1);
@@ -64,7 +64,7 @@ class Walk {
  private:
   bool full() const { return !page_.next_token.empty(); }
 
-  // Whether everything at or below `key` was given out with earlier pages.
+  // Whether earlier pages have returned everything at or below `key`.
   bool given_out(const std::string& key) const {
     return key <= request_.token && !(key.ends_with('/') && request_.token.starts_with(key));
   }
@@ -76,13 +76,13 @@ class Walk {
     struct stat self;
     if (!directory || fstat(dirfd(directory.get()), &self) != 0) {
       int reason = errno;
-      // Gone between its parent's listing and now: not there, like all that came after.
+      // Removed after its parent was listed: it counts as missing.
       if (reason == ENOENT && prefix != request_.prefix) return {};
       return Error(status_from_errno(reason, "cannot list " + path));
     }
     entered_.push_back(identity_of(self));
     LEAT_TRY(std::vector<SourceObject> children, read_children(directory.get(), prefix, path));
-    directory.reset();  // deep trees would use up descriptors
+    directory.reset();  // deep trees would exhaust descriptors
     for (SourceObject& child : children) {
       LEAT_CHECK_OK(give(std::move(child)));
       if (full()) break;
@@ -107,7 +107,7 @@ class Walk {
 
   Result<std::vector<SourceObject>> read_children(DIR* directory, const std::string& prefix,
                                                   const std::string& path) {
-    // Else a page before has counted what is left out here.
+    // Otherwise an earlier page has counted the names that are skipped here.
     bool first_time = request_.token.empty() || prefix > request_.token;
     const dev_t device = entered_.back().first;
     const bool local = is_on_local_disk(dirfd(directory), device);
@@ -151,7 +151,7 @@ class Walk {
   const size_t page_entries_;
   ListPage page_;
   source_metrics::LeftOut left_out_;
-  std::vector<Identity> entered_;  // from the root down to where we are
+  std::vector<Identity> entered_;  // from the root to the current directory
 };
 
 }  // namespace
@@ -181,7 +181,9 @@ SourceObject object_of_stat(std::string key, const struct stat& info) {
 
 bool links_to_ancestor(const std::string& key, const struct stat& info) {
   std::string path = path_of_key(key);
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // would follow the link
+  while (path.size() > 1 && path.ends_with('/'))
+    path.pop_back();  // lstat of "path/" would follow
+                      // the link
   struct stat own;
   if (lstat(path.c_str(), &own) != 0 || !S_ISLNK(own.st_mode)) return false;
   std::vector<Identity> above = identities_above(key);

@@ -17,7 +17,7 @@ SourceObject object_of_stat(std::string key, const struct stat& info);
 // Size, mtime, inode and ctime of a file.
 Version version_of_stat(const struct stat& info);
 
-// Whether the directory at `key`, whose stat is `info`, is a link to a directory above itself.
+// Returns whether `key` is a link to a directory above itself; `info` is its stat.
 bool links_to_ancestor(const std::string& key, const struct stat& info);
 
 struct FilePage {
@@ -25,8 +25,8 @@ struct FilePage {
   source_metrics::LeftOut left_out;
 };
 
-// `page_entries` bounds the pages of recursive listings alone: one level is read, looked at and
-// sorted as a whole, so that it is given as a whole, too.
+// Lists one page. `page_entries` bounds the pages of recursive listings only. One level is read and
+// sorted as a whole, so it is always one page.
 Result<FilePage> list_files(const Context& context, const ListRequest& request,
                             size_t page_entries);
 

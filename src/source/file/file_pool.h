@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// FilePool: the threads on which file:// waits for the kernel. A call to a network file system may
-// never come back, so these threads are apart from the executor's and bounded for the process, and
-// a caller whose context ends leaves its call behind: whatever a call touches has to be its own.
+// FilePool: the threads on which file:// calls the kernel. A call to a network file system may
+// never return, so these threads are separate from the executor's, and their number is bounded per
+// process. A caller abandons its call when its context ends, so a call may only touch memory that
+// it owns.
 #pragma once
 
 #include <functional>
@@ -19,24 +20,24 @@ namespace leat {
 
 class FilePool {
  public:
-  // The one of this process, made at the first use. It is never destroyed, and its threads are not
-  // waited for: those that still hang when the process exits are ended by the kernel.
+  // Returns the pool of this process, created at the first use. It is never destroyed, and its
+  // threads are not joined: the kernel ends those that still hang when the process exits.
   static FilePool& of_process();
 
   explicit FilePool(unsigned threads);
 
-  // Runs `call`, which may block and returns a Result<T>. kCancelled or kTimedOut when the context
-  // ends before the call, or before a thread is free for it; a call that runs then keeps its thread
-  // until it returns. kUnavailable where no thread can be started. The caller's executor must live
-  // until the task has ended.
+  // Runs `call`, which may block and returns a Result<T>. Returns kCancelled or kTimedOut if the
+  // context ends before `call` returns or before a thread is free. A call that runs then keeps its
+  // thread until it returns. Returns kUnavailable if no thread can be started. The caller's
+  // executor must outlive the task.
   template <class F>
   Task<std::invoke_result_t<F>> run(Context context, const char* what, F call);
 
-  // Runs `call` when a thread is free; nobody waits for it.
+  // Runs `call` when a thread is free; does not wait for it.
   void post(std::move_only_function<void()> call);
 
  private:
-  // As many as there are threads, so that what waits can give up.
+  // One permit per thread, so that a waiting caller can give up.
   const std::shared_ptr<Semaphore> free_;
   BlockingPool threads_;
 };

@@ -16,16 +16,16 @@
 namespace leat {
 namespace {
 
-// What is asked of the disk at once: whoever gives up waits for one of these at most, since a read
-// that the kernel has begun is seen through. In smaller pieces several readers of one file would
-// spoil what the kernel, by descriptor, makes of their order: 4 MiB ranges two at a time took more
+// Maximum bytes per disk request. A caller that gives up waits for at most one request, since the
+// kernel completes a started read. With smaller pieces, several readers of one file disturb the
+// kernel's sequential detection, which is per descriptor. Two concurrent 4 MiB ranges took more
 // than twice as long in pieces of 1 MiB.
 constexpr size_t kPieceBytes = 8 << 20;
-// What a file system reads ahead as a rule, and so what arrives as one part.
+// Typical readahead of a file system, and so the size that arrives as one part.
 constexpr size_t kOnePartBytes = 128 * 1024;
 
-// The one of this process, apart from those of the cache's disks; null where io_uring is refused.
-// Like the FilePool it is never destroyed.
+// Returns the ring of this process, which is separate from those of the cache's disks; null if
+// io_uring is not permitted. Like the FilePool it is never destroyed.
 IoRing* ring_of_process() {
   static IoRing* const ring = IoRing::create().release();
   return ring;
@@ -43,13 +43,13 @@ Task<Result<size_t>> read_piece(Context context, SourceFilePtr file, uint64_t of
   const auto size = static_cast<unsigned>(into.size());
   const auto by = size > kOnePartBytes ? IoRing::By::kWorker : IoRing::By::kSubmitter;
   if (ring != nullptr && ring->read(file->fd(), into.data(), size, offset, completion, by)) {
-    // Not the caller's context: until the kernel is done its memory is the kernel's.
+    // Not the caller's context: the kernel uses the memory until it is done.
     Result<int> result = co_await outcome->wait(Context::background(), "a disk");
     if (*result < 0 && *result != -EINTR && *result != -EAGAIN) co_return failed(-*result);
     if (*result >= 0) co_return static_cast<size_t>(*result);
   }
-  // No io_uring here, or it has enough to do. A call of the pool may be left behind, so it reads
-  // into memory of its own.
+  // io_uring is missing or its ring is full. A call of the pool may be abandoned, so it reads into
+  // memory of its own.
   auto call = [file, offset, size]() -> Result<Bytes> {
     Buffer memory(size);
     ssize_t got;
@@ -69,8 +69,8 @@ Task<Result<size_t>> read_piece(Context context, SourceFilePtr file, uint64_t of
 }  // namespace
 
 size_t read_page_cache(int fd, uint64_t offset, std::span<std::byte> into) {
-  // A read that may not wait and misses spoils what the kernel reads ahead: sequential 1 MiB reads
-  // took three times as long, with up to eight times the CPU. So it is asked first.
+  // A read with RWF_NOWAIT that misses disturbs the kernel's readahead: sequential 1 MiB reads took
+  // three times as long, with up to eight times the CPU. So residency is checked first.
   if (into.size() > kOnePartBytes && !all_cached(fd, offset, into.size())) return 0;
   size_t done = 0;
   while (done < into.size()) {

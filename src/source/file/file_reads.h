@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads of a file that is open on a local disk, straight into the caller's memory: what is in the
-// page cache on the caller's thread, the rest by io_uring, or by the FilePool where that is
-// refused.
+// Reads of an open file on a local disk, straight into the caller's memory. Bytes in the page cache
+// are read on the caller's thread, the rest by io_uring, or by the FilePool if io_uring is not
+// available.
 #pragma once
 
 #include "source/file/source_file.h"
 
 namespace leat {
 
-// How much of `into`, from its start, was in the page cache. Never waits.
+// Reads what is in the page cache and returns how many bytes of `into`, from its start, were
+// filled. Never waits.
 size_t read_page_cache(int fd, uint64_t offset, std::span<std::byte> into);
-// How much of `into` was filled, from its start: less than all of it only at the file's end. `into`
-// is not touched any more once the task has ended; `file` stays open for that long.
+// Returns how many bytes of `into`, from its start, were filled: fewer than all only at the end of
+// the file. `into` is not written after the task ended; `file` stays open until then.
 Task<Result<size_t>> read_open_file(Context context, SourceFilePtr file, uint64_t offset,
                                     std::span<std::byte> into);
 

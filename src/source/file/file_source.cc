@@ -24,16 +24,16 @@
 namespace leat {
 namespace {
 
-// What is read at once; small enough to be copied out of a core's cache.
+// Bytes per read; small enough to be copied out of a core's cache.
 constexpr size_t kPieceBytes = 256 * 1024;
 
-// The caller's memory, which is no longer written to once the caller has given up.
+// The caller's memory. It is not written after the caller has given up.
 class ReadTarget {
  public:
   explicit ReadTarget(std::span<std::byte> into) : into_(into) {}
 
   size_t size() const { return into_.size(); }
-  // Whether somebody still wants it.
+  // Returns false if the caller has given up.
   bool write(size_t at, std::span<const std::byte> piece) {
     std::lock_guard lock(mutex_);
     if (given_up_) return false;
@@ -58,7 +58,7 @@ Result<SourceObject> stat_file(const std::string& key, FileAccess access) {
   std::string path = path_of_key(key);
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) {
-    // A component that is a file has nothing below it.
+    // A component is a file, so nothing is below it.
     int reason = errno == ENOTDIR ? ENOENT : errno;
     return Error(status_from_errno(reason, "cannot stat " + path));
   }
@@ -84,7 +84,7 @@ Result<SourceObject> stat_file(const std::string& key, FileAccess access) {
 
 namespace {
 
-// Reads it in the pool, into memory of its own, since the file system may hang.
+// Reads in the pool, into memory of its own, since the file system may hang.
 Result<> read_remote(const CheckedFile& opened, uint64_t offset, ReadTarget& target) {
   thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(kPieceBytes);
   for (size_t done = 0; done < target.size();) {
@@ -100,7 +100,7 @@ Result<> read_remote(const CheckedFile& opened, uint64_t offset, ReadTarget& tar
   return opened.check_unchanged();
 }
 
-// Leaves descriptors for everything else, however many files are held open.
+// Limits the open files, so that descriptors remain for other uses.
 bool may_hold_one_more() {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && LocalFile::open() < limit.rlim_cur / 2;
@@ -112,7 +112,8 @@ Result<SourceFilePtr> open_local(const OpenRequest& request) {
   return std::make_shared<LocalFile>(std::move(opened));
 }
 
-// A file on a local disk, not read yet; of another one `target` is filled and nothing comes back.
+// Opens the file. Returns a file on a local disk unread; fills `target` from any other one and
+// returns null.
 Result<std::shared_ptr<LocalFile>> open_or_read(const ReadRequest& request, FileAccess access,
                                                 ReadTarget& target) {
   LEAT_TRY(CheckedFile opened, CheckedFile::open(request.key, request.if_version));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // FileSource: this host's file system as one bucket; keys are absolute paths without the leading
 // slash. A version is (size, mtime, inode, ctime). Names are looked up on the FilePool, and a call
-// that hangs is left behind when its context ends. Bytes of local disks are read by io_uring
-// straight into the caller's memory, those of network file systems on the FilePool, too: which it
-// is is asked of each file that was opened, since one tree spans many mounts.
+// that hangs is abandoned when its context ends. Bytes of local disks are read by io_uring straight
+// into the caller's memory, those of network file systems on the FilePool. Each opened file is
+// checked for its file system, since one tree spans many mounts.
 //
-// Symbolic links are followed wherever they lead, as a program that reads the folder itself would:
-// the file system's own permissions decide. Only a link to a directory that it is in would make the
-// tree endless: it is left out, like names that are neither file nor directory (dangling links,
-// sockets, devices); listings count them, and stat refuses them (kUnsupported).
+// Symbolic links are followed everywhere, as by a program that reads the directory itself: the file
+// system's own permissions decide. Listings skip and count a link to a directory that contains the
+// link, since it would make the tree endless. They also skip names that are neither file nor
+// directory (dangling links, sockets, devices). stat returns kUnsupported for both.
 #pragma once
 
 #include <mutex>
@@ -21,10 +21,10 @@ namespace leat {
 
 enum class FileAccess : uint8_t {
   kByFileSystem,
-  kAsNetwork,  // every file as if its file system might hang: for tests and benchmarks
+  kAsNetwork,  // treats every file as if its file system might hang; for tests and benchmarks
 };
 
-// The object at a key; kNotFound for a directory unless the key ends in '/'. Blocks.
+// Returns the object at `key`; kNotFound for a directory unless the key ends in '/'. Blocks.
 Result<SourceObject> stat_file(const std::string& key, FileAccess access);
 
 class FileSource : public Source {
@@ -32,7 +32,7 @@ class FileSource : public Source {
   static constexpr size_t kPageEntries = 1000;
 
   // `page_entries` bounds the pages of recursive listings; one level is always one page.
-  // `io_timeout`: how long a call waits for a file system that hangs; max() or zero: for ever.
+  // `io_timeout`: how long a call waits for a file system that hangs; max() or zero: no limit.
   explicit FileSource(std::string_view salt = {}, size_t page_entries = kPageEntries,
                       FileAccess access = FileAccess::kByFileSystem,
                       Clock::duration io_timeout = Clock::duration::max());
@@ -43,14 +43,14 @@ class FileSource : public Source {
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
-  // A writer that overwrites in place between the checks and restores size and both times cannot be
-  // seen; ctime makes that take a clock change.
+  // Cannot detect a writer that overwrites in place between the checks and restores size and both
+  // times; restoring ctime needs a change of the clock.
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
-  // At most half of the descriptors that this process may have.
+  // Holds at most half of the descriptors that this process may have.
   Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override;
 
-  // What is written lies beside its place as ".leat-…" until it is complete and on the disk; one
-  // that was left by a process that was killed may be deleted.
+  // Written bytes lie beside the target as ".leat-…" until they are complete and durable. Such a
+  // file left by a killed process may be deleted.
   Task<Result<SourceObject>> write(Context context, WriteRequest request,
                                    std::span<const std::byte> content) override;
   Result<ObjectWriterPtr> begin_write(WriteRequest request) override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only a local file system does: links, special files, changes under a reader.
+// Tests properties of local file systems: links, special files, changes under a reader.
 #include "source/file/file_source.h"
 
 #include <fmt/format.h>

@@ -15,7 +15,7 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// Those that the headers of Debian 12 do not name.
+// Types that the headers of Debian 12 do not name.
 constexpr long kBcachefs = 0xca451a4e;
 constexpr long kExfat = 0x2011bab0;
 constexpr long kHfsPlus = 0x482b;
@@ -46,9 +46,9 @@ constexpr std::array kLocalTypes = {
     kZfs,
 };
 
-// Devices known not to be local, so that NFS is not sent a request more for each read. Only these
-// are remembered: a device number that goes to another file system meanwhile makes a local disk
-// slower for a minute, never a hang of one that is taken for local.
+// Devices known not to be local, so that a read on NFS does not cost an additional request. Only
+// these are cached. If a device number passes to another file system, a local disk is slower for a
+// minute, but a file system that hangs never counts as local.
 class RemoteDevices {
  public:
   bool contains(dev_t device) {

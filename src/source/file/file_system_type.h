@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file systems are this host's own: their reads end (a disk answers or fails), and cost what
-// a read of the cache's disk costs. Everything that asks somebody else (NFS, SMB, FUSE, Lustre,
-// Ceph, 9P …) may hang for ever, and so may whatever is not known here.
+// Distinguishes local file systems from others. Reads of a local disk always end (it answers or
+// fails) and cost what a read of the cache's disk costs. A file system that depends on another
+// process or host (NFS, SMB, FUSE, Lustre, Ceph, 9P …) may hang for ever. An unknown type counts as
+// such.
 #pragma once
 
 #include <sys/types.h>
@@ -10,12 +11,12 @@
 
 namespace leat {
 
-// By statfs(2)'s f_type. overlayfs counts as local: of what lies below it nothing can be asked.
+// Tests the f_type of statfs(2). overlayfs counts as local: its lower layers cannot be queried.
 bool is_local_type(long type);
 
-// Of the file system of an open file, or of a path; `device` is the st_dev of the same. They ask
-// the file system and so may hang, but a network file system only once in a while, since its answer
-// is remembered for a minute by device. Thread-safe.
+// Test the file system of an open file or of a path; `device` is its st_dev. They call the file
+// system and so may hang. The result is cached for a minute per device, so a network file system is
+// called rarely. Thread-safe.
 bool is_on_local_disk(int fd, dev_t device);
 bool is_on_local_disk(const std::string& path, dev_t device);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileSource: what changes the file system. Every call runs on the FilePool and touches only what
-// it owns, since its caller may have gone.
+// FileSource: operations that change the file system. Each call runs on the FilePool and touches
+// only what it owns, since its caller may have given up.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -24,10 +24,10 @@
 namespace leat {
 namespace {
 
-constexpr mode_t kFileMode = 0666;  // the umask takes from it
+constexpr mode_t kFileMode = 0666;  // the umask applies
 constexpr mode_t kDirectoryMode = 0777;
-constexpr size_t kCopyBytes = size_t{128} << 20;  // between two looks at the context
-constexpr size_t kPieceBytes = size_t{1} << 20;   // of a copy through our memory
+constexpr size_t kCopyBytes = size_t{128} << 20;  // between two checks of the context
+constexpr size_t kPieceBytes = size_t{1} << 20;   // of a copy through memory of this process
 
 std::string parent_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
@@ -49,8 +49,7 @@ Result<> make_directories(const std::string& path) {
   return {};
 }
 
-// `path` ends in '/'. Where it is to be new, one of two who make it at once is told that it is
-// there.
+// `path` ends in '/'. With `is_new`, one of two concurrent callers gets kExists.
 Result<> make_directory(const std::string& path, bool is_new) {
   const std::string directory = path.substr(0, path.size() - 1);
   if (!is_new) return make_directories(directory);
@@ -62,7 +61,7 @@ Result<> make_directory(const std::string& path, bool is_new) {
   return Error(status_from_errno(errno, "cannot make the directory " + path));
 }
 
-// Names are on the disk after this.
+// Makes the names in the directory durable.
 Result<> sync_directory(const std::string& path) {
   File directory(open((path + "/").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory || fsync(directory.fd()) != 0) {
@@ -71,7 +70,7 @@ Result<> sync_directory(const std::string& path) {
   return {};
 }
 
-// Without replacing what is there; where the file system has no such call, by a second link.
+// Renames without replacing. A file system without such a call uses a second link.
 Result<> rename_to_nothing(const std::string& from, const std::string& to, bool is_directory) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
   if (errno == EINVAL || errno == ENOSYS) {
@@ -93,7 +92,7 @@ Result<> check_condition(const WriteRequest& request) {
                            path_of_key(request.key)));
 }
 
-// A file that is being written, under a name of its own. Blocks.
+// A file that is being written, under a temporary name. Blocks.
 class StagedFile {
  public:
   StagedFile(std::string key, bool absent, FileAccess access)
@@ -117,7 +116,7 @@ class StagedFile {
     return {};
   }
 
-  // All of `from`, by whatever the file system has for it.
+  // Appends all of `from`, by the file system's own copy call if there is one.
   Result<> append_file(const Context& context, const File& from) {
     LEAT_CHECK_OK(begin());
     for (;;) {
@@ -125,7 +124,7 @@ class StagedFile {
       ssize_t copied = copy_file_range(from.fd(), nullptr, file_.fd(), nullptr, kCopyBytes, 0);
       if (copied == 0) return {};
       if (copied > 0 || errno == EINTR) continue;
-      // Between two file systems, or on one that does not know how.
+      // Two different file systems, or one without copy_file_range.
       if (errno == EXDEV || errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS) {
         return append_rest(context, from);
       }
@@ -233,7 +232,7 @@ class FileWriter : public ObjectWriter {
     FilePool::of_process().post([file = file_] { file->abandon(); });
   }
 
-  // A part may have been written in half.
+  // A part may be half written.
   bool repeats() const override { return false; }
 
   Task<Result<>> append(Context context, std::span<const std::byte> part, AttemptTerms) override {
@@ -338,7 +337,7 @@ Task<Result<SourceObject>> FileSource::write(Context context, WriteRequest reque
     work = [file, bytes = FileWriter::copy_of(content)]() -> Result<SourceObject> {
       Result<> taken = file->append(bytes);
       Result<SourceObject> object = taken ? file->finish() : Error(taken.error());
-      // Before anybody is told.
+      // Before the caller gets the result.
       if (!object) file->abandon();
       return object;
     };

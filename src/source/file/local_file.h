@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalFile: an object of a local disk, compared with its version after each read.
+// LocalFile: an object on a local disk, compared with its version after each read.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ class LocalFile : public SourceFile, public std::enable_shared_from_this<LocalFi
   explicit LocalFile(CheckedFile opened) : opened_(std::move(opened)) { ++open_; }
   ~LocalFile() override { --open_; }
 
-  // Of this process, open now.
+  // Number of LocalFiles of this process that are open now.
   static uint64_t open() { return open_; }
 
   int fd() const override { return opened_.file.fd(); }

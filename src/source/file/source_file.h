@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SourceFile: an object that is a file on this host's own disks, open in one version: where its
-// store has it, or in the cache of another process. Reading it costs what reading our cache costs,
-// so nobody has to copy it there first. Thread-safe.
+// SourceFile: an object that is a file on this host's own disks, opened in one version. The file is
+// either where its store has it, or in the cache of another process. A read costs what a read of
+// the own cache costs, so the object need not be cached again. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ class SourceFile {
  public:
   virtual ~SourceFile() = default;
 
-  // Opened O_RDONLY, the version it was opened in; others may change the file in place meanwhile.
+  // Opened O_RDONLY in one version. Other processes may still change the file in place.
   virtual int fd() const = 0;
   virtual uint64_t size() const = 0;
-  // That nobody does: the kernel may read it by itself.
+  // Whether no process changes the file in place: the kernel may read it by itself (passthrough).
   virtual bool immutable() const { return false; }
 
-  // All of `into` from `offset` on, without ever waiting: whether it was in memory and is still the
-  // version that was opened. What `into` holds otherwise means nothing.
+  // Fills `into` from `offset` on without ever waiting. Returns whether all bytes were in memory
+  // and still of the opened version. On false the content of `into` is undefined.
   virtual bool try_read(uint64_t offset, std::span<std::byte> into) = 0;
-  // The same from the disk. kChanged when the file is not the version any more that was opened,
-  // kOutOfRange beyond its end. `into` is not touched any more once the task has ended.
+  // Like try_read(), but reads from the disk. Returns kChanged if the file no longer has the opened
+  // version, kOutOfRange beyond its end. `into` is not written after the task ended.
   virtual Task<Result<>> read(Context context, uint64_t offset, std::span<std::byte> into) = 0;
 };
 

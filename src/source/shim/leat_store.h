@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* leat_store: object stores behind a C ABI. Implemented by the Rust static library `leat_shim`
- * (OpenDAL and one asynchronous runtime); the only caller is room `source`.
+ * (OpenDAL and one asynchronous runtime); the only caller is module `source`.
  *
  * Rules that hold for everything below:
- *  - Every function may be called from any thread. None blocks: what waits is started and reported
- * by its callback.
+ *  - Every function may be called from any thread. None blocks: a request is started and reports by
+ *    its callback.
  *  - A callback comes exactly once for each started request, also after a cancel, on one of the
  *    library's threads. It must not block. It may come before the call that started the request has
  *    returned. It may start other requests.
@@ -45,7 +45,7 @@ typedef struct leat_memory {
   size_t size;
 } leat_memory;
 
-/* How long one attempt may be silent; one that is ends as LEAT_UNAVAILABLE. */
+/* Silence limits of one attempt; beyond them it ends as LEAT_UNAVAILABLE. */
 typedef struct leat_terms {
   uint32_t first_byte_max_ms; /* until the first byte of an answer, connecting included */
   uint32_t silence_max_ms;    /* between two pieces of it */
@@ -53,21 +53,21 @@ typedef struct leat_terms {
 
 typedef enum leat_code {
   LEAT_OK = 0,
-  LEAT_INTERNAL = 1,          /* an answer that nobody expected */
+  LEAT_INTERNAL = 1,          /* an unexpected response */
   LEAT_INVALID_ARGUMENT = 2,  /* the request or the configuration can never succeed */
   LEAT_NOT_FOUND = 3,         /* no such object or bucket */
   LEAT_PERMISSION_DENIED = 4, /* refused, or no credentials */
   LEAT_CHANGED = 5,           /* the object is not the demanded version */
   LEAT_OUT_OF_RANGE = 6,      /* the object is shorter than the range */
   LEAT_UNAVAILABLE = 7,       /* not reached, failing, or a body of the wrong length */
-  LEAT_THROTTLED = 8,         /* fewer requests, please */
+  LEAT_THROTTLED = 8,         /* the store asks for fewer requests */
   LEAT_CANCELLED = 9,         /* by leat_request_cancel */
   LEAT_UNSUPPORTED = 10,      /* the store cannot do it, or cannot address the key */
   LEAT_NOT_DIRECTORY = 11,    /* a listing of what is a file */
   LEAT_EXISTS = 12            /* it was to be written only if there was none */
 } leat_code;
 
-/* What tells two states of an object apart. */
+/* The kind of value that identifies a version of an object. */
 typedef enum leat_version_kind {
   LEAT_VERSION_NONE = 0, /* nothing but size and mtime */
   LEAT_VERSION_ETAG = 1,
@@ -89,7 +89,7 @@ typedef struct leat_abilities {
   uint32_t parts_max;
 } leat_abilities;
 
-/* On what a write depends; neither: on nothing. */
+/* The condition of a write; default: none. */
 typedef struct leat_condition {
   int if_absent;        /* there is no such object */
   leat_text if_version; /* it is this version; empty: any */
@@ -115,23 +115,23 @@ typedef struct leat_outcome {
    * first of them. */
   size_t left_out;
   leat_text left_out_example;
-  uint32_t requests;       /* that were sent: two where a refused credential had changed since */
+  uint32_t requests;       /* sent: two if a rejected credential had changed since */
   uint64_t first_byte_us;  /* of the last one, from its start; 0 when no answer came */
   uint64_t retry_after_ms; /* of the last answer; 0 when the store said nothing */
   /* Of a failure, for advice. */
   leat_text store_code;   /* the store's own code; empty where it gave none (HEAD has none) */
   leat_text store_region; /* of the bucket, where a refusal names it */
-  leat_text proxy;        /* from which no answer came: "HOST:PORT, which https_proxy names" */
+  leat_text proxy;        /* that sent no response: "HOST:PORT, which https_proxy names" */
   int64_t clock_ahead_s;  /* this machine's clock minus the store's, of a refusal; 0: unknown */
   uint32_t http_status;   /* of the last answer; 0 when none came */
 } leat_outcome;
 
 typedef void (*leat_done)(void* user, const leat_outcome* outcome);
 
-/* So many bytes of a read are there, from the first on: of the version that was demanded, and not
- * touched any more, whatever becomes of the rest. Comes any number of times, with more each time,
- * and never once the request has reported. It must not block. Of an answer whose length or version
- * is known at its end only, nothing is told. */
+/* Reports that `bytes` of a read have arrived, from the first on. They have the demanded version
+ * and are not touched again, even if the rest fails. Called any number of times, with more bytes
+ * each time, and never after the request has reported. It must not block. Not called for a response
+ * with a length or version that is known only at its end. */
 typedef void (*leat_arrived)(void* user, size_t bytes);
 
 /* Opens a store; sends nothing. Options:
@@ -160,7 +160,7 @@ typedef void (*leat_arrived)(void* user, size_t bytes);
  * Null on failure, with the reason in `error`, cut to `error_size` and ended by a zero. */
 leat_store* leat_store_open(const leat_option* options, size_t option_count, char* error,
                             size_t error_size);
-/* Requests under way are not touched and still report. */
+/* Requests in flight are not affected and still report. */
 void leat_store_close(leat_store* store);
 leat_abilities leat_store_abilities(const leat_store* store);
 
@@ -170,8 +170,8 @@ leat_abilities leat_store_abilities(const leat_store* store);
 leat_request* leat_store_stat(const leat_store* store, leat_text key, leat_terms terms,
                               leat_done done, void* user);
 /* `prefix` is empty or ends in '/'; the store's listing of a file's key, as a prefix, has that file
- * first. `token` is empty or the next_token of the page before; it stays
- * good for as long as one likes. A page has as many entries as the store gives in one answer;
+ * first. `token` is empty or the next_token of the page before; it does
+ * not expire. A page has as many entries as the store gives in one answer;
  * where directories are real, a level is one page. */
 leat_request* leat_store_list(const leat_store* store, leat_text prefix, int recursive,
                               leat_text token, leat_terms terms, leat_done done, void* user);
@@ -186,7 +186,7 @@ leat_request* leat_store_read(const leat_store* store, leat_text key, uint64_t o
                               leat_done done, void* user);
 /* Changes. What is written is there as a whole or not at all; an outcome that is not LEAT_OK, or a
  * cancel, leaves open whether it is. Content is copied before the call returns. Of a write, a copy
- * and a finish the outcome has one entry: what is there now, its mtime only where the answer told
+ * and a finish the outcome has one entry: what is there now, its mtime only if the response has
  * it. LEAT_UNSUPPORTED where the abilities say no. */
 
 /* A whole object in one request. A key that ends in '/' makes a directory and has no content. */
@@ -207,23 +207,23 @@ leat_request* leat_store_remove(const leat_store* store, const leat_text* keys, 
 /* An object in parts. Sends nothing; never null; whatever is wrong with key or condition is the
  * outcome of the first request. Requests of one writer follow one another. */
 leat_writer* leat_writer_open(const leat_store* store, leat_text key, leat_condition condition);
-/* The next part, of at least part_min bytes unless it is the last. Four parts are on their way at a
- * time: a failure may be that of an earlier one, and nothing is taken of this one then. */
+/* The next part, of at least part_min bytes unless it is the last. Four parts may be in flight: a
+ * failure may be that of an earlier part, and then this part is not accepted. */
 leat_request* leat_writer_append(const leat_writer* writer, leat_text part, leat_terms terms,
                                  leat_done done, void* user);
-/* The condition is looked at now. After a success only leat_writer_close is left to be called. */
+/* Evaluates the condition. After a success only leat_writer_close may be called. */
 leat_request* leat_writer_finish(const leat_writer* writer, leat_terms terms, leat_done done,
                                  void* user);
-/* Takes the parts back. */
+/* Removes the parts. */
 leat_request* leat_writer_abandon(const leat_writer* writer, leat_terms terms, leat_done done,
                                   void* user);
 /* Frees the handle, also with requests under way; what is then neither finished nor abandoned is
  * abandoned in the background. */
 void leat_writer_close(leat_writer* writer);
 
-/* What went over HTTP since the process started, of all stores together, credentials included. Not
- * in it: requests by which a redirection is followed, CONNECTs of proxies. Bodies count as far as
- * they were received, in the bytes that they stand for. */
+/* HTTP traffic since the process started, of all stores together, credentials included. Not
+ * counted: requests by which a redirection is followed, CONNECTs of proxies. Bodies count as far as
+ * they were received, in the bytes that they represent. */
 typedef struct leat_http_traffic {
   uint64_t requests[6]; /* GET, HEAD, PUT, POST, DELETE, others; those that found a connection */
   uint64_t received_bytes;
@@ -236,7 +236,7 @@ leat_http_traffic leat_http_traffic_now(void);
 /* Asks the request to end soon. The callback still comes, with LEAT_CANCELLED unless the request
  * ended by itself at the same moment. May be called at any time until leat_request_free. */
 void leat_request_cancel(const leat_request* request);
-/* Gives the handle back, before or after the callback. The request itself goes on. */
+/* Frees the handle, before or after the callback. The request itself continues. */
 void leat_request_free(leat_request* request);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// Of an attempt's bound: what has lasted so long and failed was silent.
+// Share of an attempt's bound: a failed attempt that lasted longer counts as silent.
 constexpr double kSilentShare = 0.9;
 
 std::string count_in_words(unsigned made) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attempts: what one request has met so far at its store, and how that is told when it is given up.
+// Attempts: the outcomes of one request's attempts at its store, and its final error message.
 #pragma once
 
 #include <cstdint>
@@ -14,42 +14,42 @@ namespace leat {
 
 struct Attempts {
   enum class Met : uint8_t {
-    kAnswer,       // be it that there is no such object
-    kUnavailable,  // worth trying again
-    kSilence,      // the same; the fault of the connection, or the store is slow
+    kAnswer,       // includes "no such object"
+    kUnavailable,  // worth a retry
+    kSilence,      // worth a retry; the connection stalls or the store is slow
     kThrottling,
-    kNothing,  // that tells of the store: the caller's end, or refused unasked
+    kNothing,  // nothing about the store: the caller's end, or rejected before it was sent
   };
 
-  // Before an attempt that may be silent for `bound`; it fills `report`.
+  // Starts an attempt that may be silent for `bound`; the attempt fills `report`.
   void begin(Clock::time_point now, Clock::duration bound);
-  // After it; `failure` is null if there was none.
+  // Ends the attempt; `failure` is null on success.
   void end(Clock::time_point now, const Status* failure);
 
-  // Those that count against the most that is allowed.
+  // Number of attempts that count against the maximum.
   unsigned failed() const { return made - throttled; }
-  // The last failure with the number of attempts and, unless it is empty, the reason why there are
-  // no more.
+  // Returns the last failure with the number of attempts and, unless it is empty, the reason why no
+  // more are made.
   Status give_up(const std::string& reason) const;
-  // The caller's end, `how`, with what had failed until then.
+  // Returns the caller's end, `how`, together with the failure before it.
   Status ended(Status how) const;
 
-  // The first attempt, or when an open circuit first held it up.
+  // Start of the first attempt, or when an open circuit first delayed it.
   Clock::time_point first_began = Clock::time_point::min();
-  bool waits = false;  // for a store that does not answer, until io_timeout has passed
+  bool waits = false;  // keep retrying until io_timeout has passed
   unsigned made = 0;
-  unsigned throttled = 0;  // of those
-  unsigned silences = 0;   // in a row, up to the last
-  // Of the last one:
+  unsigned throttled = 0;  // of `made`
+  unsigned silences = 0;   // in a row, up to the last attempt
+  // The last attempt:
   Met met = Met::kNothing;
   Clock::time_point began;
   Clock::duration bound{};
   Clock::duration whole{};
   AttemptReport report;
-  std::optional<Status> failure;  // or of the one before, where the caller's end was the last
+  std::optional<Status> failure;  // the failure before, if the last attempt ended by its caller
 };
 
-// "3 s", never less than is meant.
+// Returns text such as "3 s", rounded up.
 std::string in_words(Clock::duration duration);
 
 }  // namespace leat

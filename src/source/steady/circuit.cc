@@ -42,7 +42,8 @@ bool Circuit::failed(Clock::time_point now, uint64_t probe, const Status& why) {
   std::lock_guard lock(mutex_);
   last_ = why;
   if (open_) {
-    // Others were sent before it opened, or before the newest probe, and tell nothing new.
+    // Other requests were sent before it opened, or before the newest probe; they add no
+    // information.
     if (probe == 0 || probe != probes_) return false;
     open_for_ = std::min(2 * open_for_, options_.open_max);
     probe_at_ = now + open_for_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Circuit: notices that a store fails everything, and then lets one request through now and again
-// instead of all of them. Thread-safe. Must outlive its passes.
+// Circuit: a circuit breaker. It detects that a store fails every request, and then admits one
+// probe at a time instead of all requests. Thread-safe. Must outlive its passes.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 namespace leat {
 
 struct CircuitOptions {
-  // It opens after so many failures in a row, if they span at least `failing_min`.
+  // Number of consecutive failures that open it, if they span at least `failing_min`.
   unsigned failures = 10;
   Clock::duration failing_min = std::chrono::seconds(2);
-  // How long it stays open before a probe is let through; doubles with each that fails. The longest
-  // is what a healed store waits for its first request: 5 s, as between two attempts. A probe that
-  // gets no answer for `open_max` does not hold up the next one.
+  // Time until a probe is admitted; doubles with each failed probe. The maximum bounds how long a
+  // recovered store waits for its first request: 5 s, as between two attempts. A probe without a
+  // response for `open_max` does not delay the next one.
   Clock::duration open_min = std::chrono::seconds(1);
   Clock::duration open_max = std::chrono::seconds(5);
 };
@@ -33,9 +33,10 @@ class Circuit {
 
   struct Refusal {
     Clock::duration failing_for;     // since the first failure after the last answer
-    Clock::duration asked_again_in;  // until the next probe may go
-    Status last;                     // what failed last
-    Event changed;                   // set when the circuit closes, or the next probe may go now
+    Clock::duration asked_again_in;  // until the next probe is admitted
+    Status last;                     // the last failure
+    Event changed;                   // set when the circuit closes or the next probe may be
+                                     // admitted
   };
 
   // Permission for one request. Report the outcome at most once. If the caller gives up without
@@ -50,9 +51,10 @@ class Circuit {
     }
 
     bool is_probe() const { return probe_ != 0; }
-    // The store answered, be it with a refusal. True if this closed the circuit.
+    // Reports a response of the store, also an error response. Returns true if this closed the
+    // circuit.
     bool answered() { return std::exchange(circuit_, nullptr)->answered(); }
-    // True if this opened the circuit.
+    // Reports a failure. Returns true if this opened the circuit.
     bool failed(Clock::time_point now, const Status& why) {
       return std::exchange(circuit_, nullptr)->failed(now, probe_, why);
     }
@@ -68,7 +70,7 @@ class Circuit {
   explicit Circuit(CircuitOptions options) : options_(options) {}
 
   std::expected<Pass, Refusal> admit(Clock::time_point now);
-  // What admit() would answer, without taking a pass.
+  // Returns what admit() would, without taking a pass.
   std::optional<Refusal> refusal(Clock::time_point now) const;
 
  private:
@@ -83,8 +85,8 @@ class Circuit {
   Clock::time_point failing_since_;
   bool open_ = false;
   Clock::duration open_for_{};
-  Clock::time_point probe_at_;  // the next one
-  uint64_t probes_ = 0;         // let through since the start; the number of the newest
+  Clock::time_point probe_at_;  // of the next probe
+  uint64_t probes_ = 0;         // admitted since the start; the number of the newest
   Event changed_ = SharedResult<bool>::make();
   Status last_{StatusCode::kUnavailable, ""};
 };

@@ -12,7 +12,7 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 constexpr double kClassesPerOctave = 4;
 constexpr double kBoundFactor = 4;
 constexpr Clock::duration kComputeEvery = std::chrono::milliseconds(100);
-// Fewer silences than this say nothing about the whole store.
+// Fewer silences do not describe the store as a whole.
 constexpr uint32_t kSilencesMin = 8;
 
 }  // namespace
@@ -54,7 +54,7 @@ Clock::duration FirstByteHistory::percentile_99(const Counts& counts) {
   uint64_t total = 0;
   for (uint32_t count : counts) total += count;
   if (total == 0) return {};
-  const uint64_t beyond = total / 100;  // as many may lie above
+  const uint64_t beyond = total / 100;  // as many samples may lie above
   uint64_t above = 0;
   int at = kClasses - 1;
   for (; at > 0; --at) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FirstByteHistory: how long a store took to begin its answers in the last three minutes, and from
-// that how long an attempt may be silent before its connection counts as stalled. 5 KiB, whatever
-// the traffic. Thread-safe.
+// FirstByteHistory: the first-byte latencies of a store in the last three minutes. From them it
+// derives how long an attempt may be silent before its connection counts as stalled. Uses 5 KiB at
+// any load. Thread-safe.
 #pragma once
 
 #include <array>
@@ -14,22 +14,22 @@ namespace leat {
 
 class FirstByteHistory {
  public:
-  // bound() stays within these; it is `bound_min` until something was seen.
+  // The limits of bound(), which is `bound_min` until a first sample.
   FirstByteHistory(Clock::duration bound_min, Clock::duration bound_max);
 
   void answered(Clock::time_point now, Clock::duration first_byte);
   void silent(Clock::time_point now);
-  // What was seen before an outage says nothing of the time after it: forgets it. bound() is
-  // `bound_max` until answers have come.
+  // Drops all samples after an outage, since they do not describe the store after it. bound() is
+  // `bound_max` until responses have arrived.
   void begin_anew();
 
-  // 4 × p99 of the last three minutes, or of the last 10 to 20 seconds if that is more: a store
-  // that has just become slow is slow now. `bound_max` while more than a third of the attempts of
-  // those seconds end in silence, or the last eight did, for then it is the store that is slow and
-  // not a connection.
+  // Returns 4 × p99 of the last three minutes, or of the last 10 to 20 seconds if that is more: a
+  // store that has just become slow is slow now. Returns `bound_max` while more than a third of the
+  // attempts of those seconds end in silence, or the last eight did: then the store is slow, not a
+  // connection.
   Clock::duration bound(Clock::time_point now);
-  // Upper edge of the class that holds the 99th percentile, up to 19 % above it; zero if nothing
-  // was seen.
+  // Returns the upper edge of the bucket that holds the 99th percentile, up to 19 % above it; zero
+  // without samples.
   Clock::duration p99(Clock::time_point now);
 
  private:
@@ -39,7 +39,7 @@ class FirstByteHistory {
   static constexpr int kClasses = 56;
   using Counts = std::array<uint32_t, kClasses>;
   struct Slot {
-    int64_t number = -1;  // since the clock's epoch; another number: the slot is stale
+    int64_t number = -1;  // since the clock's epoch; a slot with another number is stale
     uint32_t answers = 0;
     uint32_t silences = 0;
     Counts counts{};
@@ -53,8 +53,8 @@ class FirstByteHistory {
   const Clock::duration bound_min_, bound_max_;
   std::mutex mutex_;  // leaf
   std::array<Slot, kSlots> slots_;
-  uint32_t silent_run_ = 0;  // one more with each silence, halved by each answer
-  // Adding 1,000 counts up for each attempt would be the dearest part of it: once in 100 ms.
+  uint32_t silent_run_ = 0;  // plus one for each silence, halved by each response
+  // Summing 1,000 counts would be the most expensive part of an attempt, so it runs once in 100 ms.
   Clock::time_point computed_at_ = Clock::time_point::min();
   Clock::duration computed_{};
 };

@@ -10,10 +10,10 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// Half of each second's mean goes into the smoothed value: two slow answers are no trend.
+// Weight of each second's mean in the smoothed value: two slow responses are no trend.
 constexpr double kNewShare = 0.5;
 constexpr double kGrown = 2;
-// Below this a difference is the machine's own threads, not the store's queue.
+// A smaller difference comes from this machine's threads, not from the store's queue.
 constexpr double kGrownSecondsMin = 0.020;
 
 }  // namespace
@@ -34,7 +34,7 @@ unsigned LatencyWindow::size(Clock::time_point now) {
   if (second_ < 0) second_ = second;
   if (second <= second_) return size_;
   end_second(second_);
-  // Seconds without an answer are quiet.
+  // Seconds without a response do not count as loaded.
   uint64_t idle = static_cast<uint64_t>(second - second_ - 1);
   size_ = static_cast<unsigned>(std::min<uint64_t>(size_ + idle, max_));
   second_ = second;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LatencyWindow: how many requests a store may have at a time. It begins at the most, shrinks while
-// first bytes take longer and longer, and widens when they do not. Not thread-safe.
+// LatencyWindow: the concurrency limit of a store. It starts at the maximum, shrinks while
+// first-byte latency keeps rising, and widens when it does not. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -26,10 +26,10 @@ class LatencyWindow {
 
   const unsigned min_, max_;
   unsigned size_;
-  int64_t second_ = -1;  // the one under way, since the clock's epoch
-  double sum_ = 0;       // of its first bytes, in seconds
+  int64_t second_ = -1;  // the current one, since the clock's epoch
+  double sum_ = 0;       // of its first-byte latencies, in seconds
   uint64_t count_ = 0;
-  double smoothed_ = 0;  // zero: nothing seen yet
+  double smoothed_ = 0;  // zero: no sample yet
   struct Past {
     int64_t second = -1;
     double smoothed = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants: the queue moves only in grant(), from its head; a place is in the queue, granted, or
-// gone. Only the first place waits for a time, all others for an event, so a free slot or a
+// Invariants: the queue moves only in grant(), from its head; a place is queued, granted, or
+// removed. Only the first place waits for a time, all others for an event, so a free slot or a
 // token wakes one caller.
 #include "source/steady/pace.h"
 
@@ -21,7 +21,7 @@ void smooth(double& value, double sample) {
 
 }  // namespace
 
-// Holds the place for as long as the caller waits, however its waiting ends.
+// Keeps the place in the queue while the caller waits, and releases it however the wait ends.
 class Pace::Turn {
  public:
   Turn(Pace& pace, uint64_t bytes) : pace_(pace), place_{.bytes = bytes} {
@@ -64,7 +64,7 @@ class Pace::Turn {
     WaitClock::Event event;
     Clock::time_point until;
   };
-  // What to wait for; nothing more if it was granted meanwhile.
+  // Returns what to wait for; nothing if it was granted meanwhile.
   std::optional<Next> next() {
     std::lock_guard lock(pace_.mutex_);
     if (place_.granted) return std::nullopt;
@@ -223,7 +223,7 @@ unsigned Pace::window() const {
   double window = latency_window_.size(now);
   if (whole_seconds_ == 0) return static_cast<unsigned>(window);
   auto bounded_by = [&](double per_second) {
-    // One more than Little's law says: a request may wait for its token while others are under way.
+    // One more than by Little's law: a request may wait for its token while others are in flight.
     if (per_second > 0) window = std::min(window, std::ceil(per_second * whole_seconds_) + 1);
   };
   bounded_by(throttle_rate_.limit(now));

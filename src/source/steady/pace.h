@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pace: when the next request may go to a store. A gate with one queue, first come, first served:
-// through it go at most as many requests at a time as the window allows, and no more in a second
-// than the store was seen to take and than the mount allows. Thread-safe. Must outlive its slots
-// and whoever waits in enter().
+// Pace: the request limiter of a store, with one FIFO queue. It bounds the concurrent requests by
+// the window, and the rate by what the store was seen to accept and what the mount allows.
+// Thread-safe. Must outlive its slots and all callers that wait in enter().
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ struct PaceOptions {
 
 class Pace {
  public:
-  // One request under way while this lives.
+  // One request in flight while this lives.
   class Slot {
    public:
     Slot(Slot&& other) noexcept : pace_(std::exchange(other.pace_, nullptr)) {}
@@ -47,7 +46,7 @@ class Pace {
     Pace* pace_;
   };
 
-  // Somebody whom the store has throttled waits, not in here, to come again while this lives.
+  // While this lives, a throttled caller waits elsewhere to retry.
   class Want {
    public:
     Want(Want&& other) noexcept : pace_(std::exchange(other.pace_, nullptr)) {}
@@ -65,35 +64,36 @@ class Pace {
 
   Pace(PaceOptions options, std::shared_ptr<WaitClock> clock);
 
-  // Waits for the turn of a request that will bring `bytes`. kCancelled or kTimedOut, naming
-  // `what`, when the context ends first; nothing is taken then. The queue is as long as there are
-  // callers: each has its place in its own coroutine.
+  // Waits for the turn of a request that will transfer `bytes`. Returns kCancelled or kTimedOut,
+  // naming `what`, if the context ends first; it takes nothing then. The queue is as long as there
+  // are callers: each entry lies in the frame of its coroutine.
   Task<Result<Slot>> enter(Context context, uint64_t bytes, const char* what);
 
-  // What became of a request that had a slot. `first_byte` is zero where the source does not tell.
+  // Reports the outcome of a request that had a slot. `first_byte` is zero if the source does not
+  // report it.
   void answered(Clock::duration first_byte, Clock::duration whole, uint64_t bytes);
   void throttled();
   Want want();
-  // The store wants to be left alone for so long; at most 30 s of it are believed.
+  // Sends nothing for the time that the store asked for, at most 30 s.
   void pause(Clock::duration wish);
   Clock::time_point paused_until() const;
 
-  // How many requests can be under way now without one of them waiting in here: the window, or
-  // less where a rate is what limits. At least 1.
+  // Returns how many requests can be in flight now without waiting here: the window, or fewer if a
+  // rate is the limit. At least 1.
   unsigned window() const;
-  // Requests a second that the store takes; zero: as many as there are.
+  // Requests per second that the store accepts; zero: no limit known.
   double rate() const;
   unsigned in_flight() const;
   size_t waiting() const;
 
  private:
-  // One caller's place in the queue, in its coroutine's frame.
+  // One caller's queue entry, in its coroutine's frame.
   struct Place {
     uint64_t bytes;
-    WaitClock::Event event = nullptr;  // resumes the caller; none while it runs
+    WaitClock::Event event = nullptr;  // resumes the caller; null while it runs
     bool granted = false;
-    bool settled = false;  // the buckets gather for it
-    bool timed = false;    // it is the first and waits until `ready` by itself
+    bool settled = false;  // the buckets gather tokens for it
+    bool timed = false;    // it is the first and waits until `ready` on its own
     Clock::time_point ready{};
     std::list<Place*>::iterator at{};
   };
@@ -102,7 +102,7 @@ class Pace {
 
   void leave();
   void want(int change);
-  // The rest expect mutex_ to be held.
+  // The functions below expect mutex_ to be held.
   void grant(Clock::time_point now, Events& events);
   void note_wanting(Clock::time_point now);
   void settle(Clock::time_point now);
@@ -113,7 +113,7 @@ class Pace {
 
   const PaceOptions options_;
   const std::shared_ptr<WaitClock> clock_;
-  mutable std::mutex mutex_;  // leaf; events are set after it is let go
+  mutable std::mutex mutex_;  // leaf; events are set after it is released
   std::list<Place*> queue_;
   unsigned in_flight_ = 0;
   int wants_ = 0;
@@ -121,7 +121,7 @@ class Pace {
   mutable ThrottleRate throttle_rate_;
   TokenBucket learnt_, requests_, bytes_;
   Clock::time_point paused_until_ = Clock::time_point::min();
-  // Smoothed, of answers: what a rate means in requests at a time.
+  // Smoothed over responses; turns a rate into a number of concurrent requests.
   double whole_seconds_ = 0;
   double bytes_each_ = 0;
 };

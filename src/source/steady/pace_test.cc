@@ -19,7 +19,7 @@ class PaceTest : public ::testing::Test {
  protected:
   void open(PaceOptions options) { pace_ = std::make_unique<Pace>(options, clock_); }
 
-  // One caller: waits for its turn, keeps it for `hold`, notes who came when.
+  // One caller: waits for its turn, keeps it for `hold`, records the order and the times.
   static Task<> call(PaceTest* test, int who, Context context, uint64_t bytes,
                      Clock::duration hold) {
     Result<Pace::Slot> slot = co_await test->pace_->enter(context, bytes, "a turn");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RetryBudget: the retries that one store is given, paid for by its successes. A store that fails
-// now and then has each request tried again; one that fails everything is not sent several times
-// the load. Thread-safe.
+// RetryBudget: the retries that one store may get, earned by its successes. If a store fails now
+// and then, each request is retried; if it fails everything, retries do not multiply its load.
+// Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -15,7 +15,7 @@ class RetryBudget {
   static constexpr double kHeld = 100;
 
   void earn();
-  // Whether a retry may be sent; takes it from the budget.
+  // Takes a retry from the budget. Returns whether it may be sent.
   bool spend();
   double left() const;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScriptedSource: a source whose every attempt is answered by a function of the test's, be it a
-// list of answers or the model of a store. It counts; its objects are endless and full of one
-// letter.
+// ScriptedSource: a source that answers each attempt by a function of the test: a list of answers
+// or the model of a store. It counts attempts; its objects are endless and full of one letter.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,7 +21,7 @@ namespace leat::testing {
 
 class ScriptedSource : public Source {
  public:
-  // What an attempt is told; the test's answer to it.
+  // The arguments of an attempt; the test's answer to it.
   struct Asked {
     Context context;
     AttemptTerms terms;
@@ -30,7 +29,7 @@ class ScriptedSource : public Source {
     std::string key;
     uint64_t bytes;
 
-    // What the store reports, if anybody wants to know.
+    // Fills the store's report if the caller wants one.
     void report(Clock::duration first_byte, Clock::duration retry_after = {}) const {
       if (terms.report != nullptr) *terms.report = {first_byte, retry_after};
     }

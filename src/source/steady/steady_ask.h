@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SteadySource::ask, for the files that ask: one request with all its attempts.
-// Invariant: an attempt has one slot of the pace and one pass of the circuit from just before the
-// inner source is asked until learn(); nothing else is held while a request waits. The parts have
-// leaf locks of their own and are called one after the other.
+// SteadySource::ask, for the files that call it: one request with all its attempts. Invariant: an
+// attempt holds one slot of the pace and one pass of the circuit from just before the request to
+// the inner source until learn(). A waiting request holds nothing else. The parts have leaf locks
+// of their own and are called one after the other.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
   auto self = shared_from_this();
   Attempts attempts;
   attempts.waits = waits(context);
-  // The caller's end, outside of the store.
+  // The caller's end, not caused by the store.
   auto ended = [&](const Status& how) {
     std::string message =
         fmt::format("cannot {} {}/{}: {}", question.verb, name(), question.key, how.message());
@@ -35,7 +35,7 @@ Task<Result<T>> SteadySource::ask(Context context, Question question, Attempt<T>
   };
   if (auto alive = context.check("the request"); !alive) co_return ended(alive.error());
   for (;;) {
-    // Before the queue, so that nobody stands in it for nothing; and behind it.
+    // Checked before the queue, so that no request queues in vain, and again behind it.
     if (circuit_.refusal(clock_->now())) {
       Result<> passed = co_await pass_circuit(context, question, &attempts);
       if (!passed) co_return Error(passed.error());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: an attempt has one slot of the pace and one pass of the circuit from just before the
-// inner source is asked until learn(); nothing else is held while a request waits. The parts have
+// Invariant: an attempt holds one slot of the pace and one pass of the circuit from just before the
+// request to the inner source until learn(). A waiting request holds nothing else. The parts have
 // leaf locks of their own and are called one after the other.
 #include "source/steady/steady_source.h"
 
@@ -98,7 +98,7 @@ Task<Result<ListPage>> SteadySource::list(Context context, ListRequest request) 
 }
 
 Task<Result<>> SteadySource::read(Context context, ReadRequest request, std::span<std::byte> into) {
-  if (into.empty()) {  // the store is not asked
+  if (into.empty()) {  // no request to the store
     Result<> done = co_await inner_->read(context, request, into);
     co_return done;
   }
@@ -155,11 +155,11 @@ Task<Result<>> SteadySource::pass_circuit(Context context, Question question, At
 AttemptTerms SteadySource::terms_of(const Question& question, Attempts& attempts, bool probe) {
   const Clock::time_point now = clock_->now();
   Clock::duration bound = options_.silence_max;
-  // A probe gets all the time that a request may get: what was learnt before the outage is no bound
-  // for a store that comes back slowly.
+  // A probe gets the longest allowed time: latencies from before the outage do not bound a store
+  // that recovers slowly.
   if (FirstByteHistory* known = history(question); known != nullptr && !probe) {
-    // Where one connection in ten stalls, four in a row are still chance, and are over within 4 s;
-    // then perhaps this answer does take longer.
+    // If one connection in ten stalls, four silences in a row are still chance and end within 4 s.
+    // After that this response may really take longer.
     const unsigned doublings = attempts.silences > 3 ? std::min(attempts.silences - 3, 8u) : 0;
     bound = std::min(bound, known->bound(now) * (1 << doublings));
   }
@@ -189,7 +189,7 @@ bool SteadySource::learn(const Question& question, Attempts& attempts, Leave lea
   if (question.terms.report != nullptr) *question.terms.report = report;
   if (report.retry_after > Clock::duration::zero()) pace_.pause(report.retry_after);
 
-  // A source that reports no first byte has answered by its end.
+  // A source that reports no first byte has its first byte at the end.
   bool began = report.first_byte > Clock::duration::zero();
   Clock::duration first_byte = began ? report.first_byte : attempts.whole;
   FirstByteHistory* known = history(question);
@@ -214,7 +214,8 @@ bool SteadySource::learn(const Question& question, Attempts& attempts, Leave lea
     case Met::kSilence:
       source_metrics::silences.add();
       if (!began && known != nullptr) known->silent(now);
-      // A refusal may come much sooner than an answer: only here the first byte is one of a body.
+      // An error response may arrive much sooner than a success: only here the first byte is one of
+      // a body.
       if (began && known != nullptr) known->answered(now, report.first_byte);
       [[fallthrough]];
     case Met::kUnavailable:
@@ -267,7 +268,7 @@ Result<Clock::time_point> SteadySource::next_of_wait(const Attempts& attempts) {
   const Clock::time_point paused_until = pace_.paused_until();
   if (now >= end || paused_until >= end) return error(attempts.give_up(io_timeout_passed()));
   const bool throttled = attempts.met == Met::kThrottling;
-  if (!throttled && circuit_.refusal(now)) return now;  // it waits there
+  if (!throttled && circuit_.refusal(now)) return now;  // it waits for the circuit
   Clock::duration delay = delay_after(attempts);
   if (!throttled && !budget_.spend()) {
     source_metrics::retries_held_back.add();
@@ -275,7 +276,7 @@ Result<Clock::time_point> SteadySource::next_of_wait(const Attempts& attempts) {
   } else {
     retries_after(attempts.met).add();
   }
-  // The last attempt comes at the end, not before.
+  // The last attempt starts at the end of the wait, not before.
   return std::min(std::max(now + delay, paused_until), end);
 }
 
@@ -284,11 +285,11 @@ std::string SteadySource::io_timeout_passed() const {
 }
 
 Clock::duration SteadySource::delay_after(const Attempts& attempts) {
-  // A silence was a pause already.
+  // The silence already was a pause.
   if (attempts.met == Met::kSilence) return {};
   const bool throttled = attempts.met == Met::kThrottling;
   const unsigned doublings = (throttled ? attempts.throttled : attempts.failed()) - 1;
-  // What throttles is slowed down by the pace; one request alone has none to speak of.
+  // The pace slows throttled requests down; a single request has nearly no pace limit.
   const Clock::duration longest =
       throttled ? std::min(kThrottledDelayMax, options_.delay_max) : options_.delay_max;
   return jittered(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SteadySource: any source, asked again where that helps and never faster than its store takes.
-// A request without a deadline waits for a store that does not answer, as an NFS hard mount does;
-// one with a deadline fails as soon as the store is seen to fail. docs/design/0002-stores.md says
-// what it decides and why. Thread-safe.
+// SteadySource: wraps a source with retries, a circuit breaker and request pacing. A request
+// without a deadline waits for a store that does not answer, as an NFS hard mount does. One with a
+// deadline fails as soon as the store is known to fail. docs/design/0002-stores.md has the
+// decisions and reasons. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -29,28 +29,29 @@
 namespace leat {
 
 struct SteadyOptions {
-  // How long a request without a deadline waits for a store that fails, hangs or throttles all:
-  // attempts go on until then. max(): for ever. Zero: such a request gets `attempts_max` attempts,
-  // as one with a deadline does.
+  // How long a request without a deadline retries a store that fails, hangs or throttles
+  // everything. max(): no limit. Zero: such a request gets `attempts_max` attempts, as one with a
+  // deadline does.
   Clock::duration io_timeout{0};
-  // Attempts of a request that does not wait, but for those that the store throttled. At least 1.
+  // Maximum attempts of a request that does not wait, without throttled ones. At least 1.
   unsigned attempts_max = 8;
-  // Before the second attempt; doubles with each. Half to all of it is waited, at random.
+  // Back-off before the second attempt; doubles with each. The actual delay is half to all of it,
+  // at random.
   Clock::duration delay_min = std::chrono::milliseconds(100);
   Clock::duration delay_max = std::chrono::seconds(5);
-  // A request that does not wait ends after so long if the store goes on throttling it.
+  // How long a request that does not wait is retried while the store throttles it.
   Clock::duration patience = std::chrono::seconds(30);
-  // An attempt may be silent for 4 × p99, within these. Listings begin later by nature.
+  // Limits of the silence of an attempt, which is 4 × p99. Listings start later by nature.
   Clock::duration silence_min = std::chrono::seconds(1);
   Clock::duration list_silence_min = std::chrono::seconds(5);
   Clock::duration silence_max = std::chrono::seconds(10);
   PaceOptions pace;
   CircuitOptions circuit;
   std::shared_ptr<WaitClock> clock = machine_clock();
-  uint64_t seed = 0;  // of the delays; zero: another one each time
+  uint64_t seed = 0;  // of the back-off; zero: a different one each time
 };
 
-// Every request must have ended, or the executor that it runs on be gone, before this is.
+// Destroy it only after every request has ended, or after the requests' executor is destroyed.
 class SteadySource : public Source, public std::enable_shared_from_this<SteadySource> {
  public:
   static std::shared_ptr<SteadySource> make(SourcePtr inner, SteadyOptions options = {});
@@ -60,18 +61,18 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   const SourceCapabilities& capabilities() const override { return inner_->capabilities(); }
   unsigned window() const override;
 
-  // kUnavailable and kThrottled come back only after all that the options and the deadline allow;
-  // the message then says after how many attempts, and what ended them. With an `io_timeout` and
+  // Returns kUnavailable and kThrottled only after all that the options and the deadline allow. The
+  // message then has the number of attempts and the reason why they ended. With an `io_timeout` and
   // without a deadline no request fails because others did: it waits while the circuit is open. A
-  // read's attempts begin anew at the start of its range, or after what its progress was told of.
-  // What the request's own terms allow is the upper bound of what an attempt gets; their report is
-  // filled with the last one.
+  // read is retried from the start of its range, or from the bytes that its progress reported. The
+  // request's own terms are the upper bound of what an attempt gets; their report describes the
+  // last attempt.
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
   Task<Result<>> read_scattered(Context context, ReadRequest request,
                                 std::vector<std::span<std::byte>> pieces) override;
-  // Not tried again: this host's own disks answer or fail.
+  // Not retried: this host's own disks answer or fail.
   bool hands_over(const std::string& key, uint64_t object_size) const override {
     return inner_->hands_over(key, object_size);
   }
@@ -79,9 +80,10 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
     return inner_->open_file(std::move(context), std::move(request));
   }
 
-  // The same for changes, but that one which depends on what is there is not tried again unless it
-  // was throttled: nobody could tell a change of somebody else from one's own. They may take longer
-  // than their terms by what their bytes take, and by what a store may do before it answers.
+  // The same for changes. A change that depends on the present state is retried only if it was
+  // throttled: otherwise the retry could mistake its own success for another client's change.
+  // Changes may take longer than their terms by the transfer time of their bytes and the store's
+  // processing time.
   Task<Result<SourceObject>> write(Context context, WriteRequest request,
                                    std::span<const std::byte> content) override;
   Result<ObjectWriterPtr> begin_write(WriteRequest request) override;
@@ -89,15 +91,15 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
   Task<Result<>> rename(Context context, RenameRequest request) override;
   Task<Result<>> remove(Context context, RemoveRequest request) override;
 
-  // For tests and for people who look into a mount.
+  // For tests and for inspection.
   const Pace& pace() const { return pace_; }
 
  private:
   enum class Kind : uint8_t { kObject, kListing, kChange };
   struct Question {
     const char* verb;
-    const std::string& key;  // of the request in the asking coroutine
-    uint64_t bytes;          // that go one way or the other
+    const std::string& key;  // of the request in the calling coroutine
+    uint64_t bytes;          // transferred in either direction
     Kind kind;
     AttemptTerms terms;
     Clock::duration allowance{};  // beyond the terms, until the first byte
@@ -117,25 +119,25 @@ class SteadySource : public Source, public std::enable_shared_from_this<SteadySo
     return options_.io_timeout > Clock::duration::zero() &&
            context.deadline == Clock::time_point::max();
   }
-  // When such a request gives up.
+  // When a waiting request gives up.
   Clock::time_point end_of_wait(const Attempts& attempts) const;
-  // Waits until the circuit lets a request through, if this one waits; else its refusal.
+  // Waits until the circuit admits a request, if this request waits; else returns the refusal.
   Task<Result<>> pass_circuit(Context context, Question question, Attempts* attempts);
   AttemptTerms terms_of(const Question& question, Attempts& attempts, bool probe);
-  // Tells all parts how an attempt went and gives its leave back; whether another may help.
+  // Reports an attempt to all parts and returns its leave. Returns whether a retry may help.
   bool learn(const Question& question, Attempts& attempts, Leave leave, const Status* failure);
-  // When the next attempt may be made, or why there is none.
+  // Returns when the next attempt may start, or why there is none.
   Result<Clock::time_point> next(const Context& context, const Question& question,
                                  const Attempts& attempts);
-  // The same for a request that waits.
+  // Like next(), for a request that waits.
   Result<Clock::time_point> next_of_wait(const Attempts& attempts);
   std::string io_timeout_passed() const;
   Status refused(const Question& question, const Attempts& attempts,
                  const Circuit::Refusal& refusal, const std::string& reason = "") const;
   Clock::duration delay_after(const Attempts& attempts);
-  // Half to all of it, at random.
+  // Returns half to all of `delay`, at random.
   Clock::duration jittered(Clock::duration delay);
-  // None of changes: how long they take is not the store's speed alone.
+  // Null for changes: their duration does not depend on the store's speed alone.
   FirstByteHistory* history(const Question& question);
 
   const SourcePtr inner_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What SteadySource promises, answer by answer. steady_store_test.cc has it face whole stores.
+// Tests SteadySource response by response. steady_store_test.cc uses whole stores.
 #include "source/steady/steady_source.h"
 
 #include <gmock/gmock.h>
@@ -350,7 +350,7 @@ TEST_F(SteadySourceTest, AContextThatHasEndedAsksNothing) {
   EXPECT_EQ(inner_->requests(), 0u);
 }
 
-// What used the time up is what its caller wants to know.
+// The caller needs to know what used the time up.
 TEST_F(SteadySourceTest, ADeadlineInAnAttemptTellsWhatFailedBeforeIt) {
   open({kDown, StatusCode::kTimedOut});
   Status failure = read().error();

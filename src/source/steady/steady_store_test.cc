@@ -124,7 +124,7 @@ class SteadyStoreTest : public ::testing::Test {
     EXPECT_EQ(inner_->in_flight(), 0u);
   }
 
-  // Of the time from `from` to `to`, since the start.
+  // Successes in the time from `from` to `to`, since the start.
   uint64_t successes(Clock::duration from, Clock::duration to) const {
     return static_cast<uint64_t>(std::ranges::count_if(ended_, [&](const Ended& ended) {
       Clock::duration at = ended.at - clock_->start();
@@ -176,7 +176,7 @@ TEST_F(SteadyStoreTest, ThrottledTo200RequestsASecond) {
     EXPECT_GE(goodput(0s, 5s), 180);
     EXPECT_GE(goodput(5s, 60s), 180);
     EXPECT_LE(store_.throttled * 10, inner_->requests());
-    // Nobody is left behind.
+    // No caller starves.
     std::map<int, int> served;
     for (const Ended& ended : ended_) ++served[ended.caller];
     auto [least, most] = std::ranges::minmax(served | std::views::values);

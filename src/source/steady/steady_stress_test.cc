@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SteadySource under everything at once: callers who give up, deadlines, failures of all kinds. In
-// virtual time it is the same each time and promptness can be asked for; on threads it is what the
-// race detectors see. LEAT_TEST_SEED=… repeats a run.
+// Tests SteadySource under concurrent stress: callers that give up, deadlines, failures of all
+// kinds. Virtual time makes a run repeatable, so promptness is asserted; real threads serve the
+// race detectors. LEAT_TEST_SEED=… repeats a run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ class Stress {
     std::lock_guard lock(mutex_);
     return random_() % below;
   }
-  // The store does as it is told from now on.
+  // From now on the store follows the script.
   void heal() { healed_ = true; }
 
   void expect_nothing_left() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SteadySource: what changes a store.
+// SteadySource: operations that change a store.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -10,9 +10,9 @@
 namespace leat {
 namespace {
 
-// What an upload is given beyond its terms: a slow link's time for its bytes.
+// Additional time of an upload beyond its terms: its bytes at the speed of a slow link.
 constexpr uint64_t kSlowLinkBytesPerSecond = 256 * 1024;
-// What a store may do before it answers: join parts, copy, remove a thousand keys.
+// Processing time of a store before it answers: joining parts, copying, removing a thousand keys.
 constexpr Clock::duration kStoresOwnWork = std::chrono::minutes(1);
 
 Clock::duration upload_allowance(uint64_t bytes) {
@@ -62,7 +62,7 @@ class SteadySource::Writer : public ObjectWriter {
   }
 
  private:
-  // That an inner writer may have on their way when the next one or the end comes.
+  // Parts that an inner writer may have in flight when the next part or the end arrives.
   static constexpr uint64_t kUnsentParts = 5;
 
   Question ask(uint64_t bytes, AttemptTerms terms, Clock::duration allowance) const {
@@ -107,7 +107,7 @@ Task<Result<SourceObject>> SteadySource::copy(Context context, CopyRequest reque
 }
 
 Task<Result<>> SteadySource::rename(Context context, RenameRequest request) {
-  // Done already, it would not find what it is to rename.
+  // Not repeatable: after a success it would not find the name to rename.
   Question question{"rename", request.from, 0, Kind::kChange, request.terms, kStoresOwnWork, false};
   Attempt<void> attempt = [this, &request](Context context, AttemptTerms terms) {
     request.terms = terms;

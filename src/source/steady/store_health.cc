@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lock order: the table's, then a store's.
+// Lock order: the table's mutex, then a store's.
 #include "source/steady/store_health.h"
 
 #include <map>

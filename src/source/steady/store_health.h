@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreHealth: whether a store answers, as its requests find it: for the log, `leat status` and the
-// metrics. One for each store of the process, shared by the sources that mounts open of it.
-// Thread-safe.
+// StoreHealth: whether a store answers, for the log, `leat status` and the metrics. One per store
+// of the process, shared by the sources that mounts open of it. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -23,23 +22,24 @@ namespace leat {
 struct StoreOutage {
   std::string store;          // "s3://bucket"
   Clock::duration lasting{};  // since the first failure after the last answer
-  uint64_t waiting = 0;       // requests that wait for it
-  std::string reason;         // of the failure seen last
+  uint64_t waiting = 0;       // blocked by the outage
+  std::string reason;         // the last failure
 };
 
-// The stores that do not answer now, by name.
+// Returns the stores that do not answer now, by name.
 std::vector<StoreOutage> store_outages(Clock::time_point now = Clock::now());
 
 class StoreHealth {
  public:
-  // Failures in a row, with no success between them, before the store counts as unavailable, and
-  // the time that they have to span. Fewer failures do over `kLongSilence`. A store that fails one
-  // request of ten has three in a row once in a thousand, and rarely over 2 s.
+  // Consecutive failures before a store counts as unavailable, and the time that they have to span.
+  // Fewer failures suffice over `kLongSilence`. A store that fails one request in ten has three in
+  // a row once in a thousand, and rarely over 2 s.
   static constexpr unsigned kFailuresMin = 3;
   static constexpr Clock::duration kFailingMin = std::chrono::seconds(2);
   static constexpr Clock::duration kLongSilence = std::chrono::seconds(5);
 
-  // The one of that store; made if there is none. `labels`: of its metrics, "store,store_id".
+  // Returns the instance of that store; creates it if needed. `labels`: of its metrics,
+  // "store,store_id".
   static std::shared_ptr<StoreHealth> of(const std::string& store, const std::string& labels);
 
   StoreHealth(std::string store, std::string labels);
@@ -60,14 +60,14 @@ class StoreHealth {
     std::shared_ptr<StoreHealth> of_;
   };
 
-  // An attempt succeeded, or was answered with something certain. Logs the end of an outage.
+  // Records a success or a definite response. Logs the end of an outage.
   void answered(Clock::time_point now);
-  // An attempt that began then failed for the store's sake, or was throttled. Logs the begin of an
-  // outage if `waits` says for how long requests wait: "up to 5m".
+  // Records an attempt that started at `began` and failed because of the store or was throttled.
+  // Logs the start of an outage if `waits` says how long requests wait: "up to 5m".
   void failed(Clock::time_point began, Clock::time_point now, const Status& why,
               const std::string& waits);
 
-  // Whether anything failed since the last answer.
+  // Whether any request failed since the last response.
   bool failing() const { return failing_.load(std::memory_order_relaxed); }
   bool unavailable() const { return unavailable_.load(std::memory_order_relaxed); }
   std::optional<StoreOutage> outage(Clock::time_point now) const;
@@ -77,7 +77,7 @@ class StoreHealth {
   std::atomic<bool> failing_ = false;
   std::atomic<bool> unavailable_ = false;
   std::atomic<uint64_t> waiting_ = 0;
-  mutable std::mutex mutex_;  // leaf; of what follows
+  mutable std::mutex mutex_;  // leaf; protects the members below
   unsigned failures_ = 0;
   Clock::time_point since_{};
   bool logged_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreMetrics: how the attempts at one store went. One for each SteadySource.
+// StoreMetrics: metrics of the attempts at one store. One per SteadySource.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace leat {
 
 class StoreMetrics {
  public:
-  // `labels`: of the store.
+  // `labels`: the store's.
   explicit StoreMetrics(const std::string& labels);
 
-  // `verb`: "stat", "list", "read"; others are changes. `bytes`: of a read that succeeded.
+  // `verb`: "stat", "list", "read"; others count as changes. `bytes`: of a successful read.
   void attempt(std::string_view verb, Clock::duration took, const Status* failure, uint64_t bytes);
 
  private:

@@ -9,28 +9,28 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// A twentieth a second: a store that throttles at its limit is found again within a second or two,
-// and what is sent in vain stays near 3 %.
+// Growth of 5 % per second: a store that throttles at its limit is found again within a second or
+// two, and rejected requests stay near 3 %.
 constexpr double kGrowth = 1.05;
-// After so much quiet the limit is far from where it was learnt; creeping back up from a bad spell
-// at a twentieth would take minutes.
+// After this quiet time the limit is far from its learned value. Recovery from a bad period at 5 %
+// would take minutes.
 constexpr Clock::duration kQuiet = std::chrono::seconds(5);
 constexpr double kQuietGrowth = 1.5;
 constexpr Clock::duration kGrowEvery = std::chrono::milliseconds(20);
-// Nothing that we send comes near: the limit is forgotten.
+// No client reaches this rate: the limit is dropped.
 constexpr double kNoLimit = 100'000;
 constexpr double kLimitMin = 1;
-// A second in which nearly nothing was accepted says little; never down to less than this share of
-// what was tried in it.
+// A second with almost no accepted requests is a poor measure; the limit never falls below this
+// share of the attempted rate.
 constexpr double kCutMost = 0.1;
-// Fewer answers than this in a second are no measure: they set no limit, and an existing one is
-// halved at most, once a second.
+// Fewer responses than this in a second are no measure: they set no limit, and at most halve an
+// existing one, once a second.
 constexpr double kMeasureMin = 10;
 constexpr Clock::duration kHalveEvery = std::chrono::seconds(1);
-// A refusal comes back sooner than what it refused would have, so a burst begins with a time, as
-// long as an answer takes, that has refusals only; it does not count, and what comes after must
-// have lasted. Judged by the first 50 ms a store of 200/s looked like one of 20/s, and took 20 s to
-// find again.
+// A throttled response arrives sooner than a success would. So a burst begins with a period, as
+// long as a response takes, that has rejections only. That period does not count, and the measured
+// time after it must have this length. With a 50 ms measure a store of 200/s looked like one of
+// 20/s, and needed 20 s to recover.
 constexpr double kMeasureSecondsMin = 0.25;
 constexpr double kWholeMeasureSeconds = 0.95;
 constexpr double kNewShare = 0.1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ThrottleRate: the requests a second that a store takes, learnt from its asking for fewer. There
-// is no limit until it does; then the limit is what it accepted in the last second, and grows until
-// it asks again. Not thread-safe; times never go back (an earlier one counts as the last).
+// ThrottleRate: the request rate that a store accepts, learned from its throttling. There is no
+// limit until the store throttles. Then the limit is what it accepted in the last second, and grows
+// until the store throttles again. Not thread-safe; time never goes back (an earlier one counts as
+// the last).
 #pragma once
 
 #include <array>
@@ -13,14 +14,14 @@ namespace leat {
 
 class ThrottleRate {
  public:
-  // From `now` on something is under way or waits for its turn, or not. Seconds in which nothing
-  // was wanted do not count into the rate.
+  // Sets whether requests are in flight or queued from `now` on. Idle time does not count into the
+  // rate.
   void wanting(Clock::time_point now, bool wanted);
-  // An answer, and how long it took.
+  // Records a successful response and its duration.
   void accepted(Clock::time_point now, Clock::duration took);
   void throttled(Clock::time_point now);
 
-  // Requests a second; zero: no limit.
+  // Requests per second; zero: no limit.
   double limit(Clock::time_point now);
 
  private:
@@ -42,7 +43,7 @@ class ThrottleRate {
   std::array<Slot, kSlots> slots_;
   Clock::time_point last_ = Clock::time_point::min();
   bool wanted_ = false;
-  double took_seconds_ = 0;  // smoothed, of what was accepted
+  double took_seconds_ = 0;  // smoothed duration of accepted requests
   double limit_ = 0;
   double half_ = 0;
   Clock::time_point throttled_at_, grown_at_, halved_at_;

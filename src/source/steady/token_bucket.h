@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenBucket: how much of something may be sent, so much a second. What is not used gathers only
-// for a tenth of a second, so what it limits is spread and never comes in one burst. An amount
-// beyond that is waited for, as on a line of that speed, and not owed afterwards: in any stretch of
-// t seconds at most (t + 0.1) × rate goes out. Not thread-safe; it has no clock and no queue.
+// TokenBucket: a rate limit. Unused tokens gather only for a tenth of a second, so traffic is
+// spread and never comes in one burst. A larger amount waits as on a line of that speed and leaves
+// no debt: any period of t seconds passes at most (t + 0.1) × rate. Not thread-safe; it has no
+// clock and no queue.
 #pragma once
 
 #include "runtime/context.h"
@@ -11,18 +11,18 @@ namespace leat {
 
 class TokenBucket {
  public:
-  // `per_second` zero: no limit. `least` is how much gathers in any case, so that a rate of one
-  // request in 10 s does not make an idle client wait.
+  // `per_second` zero: no limit. `least` is the minimum capacity, so that a rate of one request in
+  // 10 s does not delay an idle client.
   TokenBucket(double per_second, double least) : per_second_(per_second), least_(least) {}
 
   double per_second() const { return per_second_; }
-  // What has gathered stays. From no limit to one nothing has.
+  // Keeps the gathered tokens. A change from no limit starts with none.
   void set_rate(Clock::time_point now, double per_second);
 
-  // Drops what has gathered beyond a tenth of a second. Once for whoever is next; from then on it
-  // gathers for him.
+  // Drops tokens beyond a tenth of a second. Called once for the next request; from then on tokens
+  // gather for it.
   void settle(Clock::time_point now);
-  // When `amount` is there.
+  // Returns when `amount` is available.
   Clock::time_point ready_at(double amount) const;
   void take(double amount);
 

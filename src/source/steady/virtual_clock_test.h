@@ -95,8 +95,8 @@ class VirtualClock : public WaitClock {
     return error(StatusCode::kTimedOut, std::string(what) + " ran out of time");
   }
 
-  // Far ahead of the machine's clock, so that a deadline in this time has never passed in that one;
-  // a whole hour, so that what counts by slots of time counts the same in each run.
+  // Far ahead of the machine's clock, so that a deadline in virtual time is never past in real
+  // time. A whole hour, so that counts by time slots are equal in each run.
   const Clock::time_point start_ =
       std::chrono::ceil<std::chrono::hours>(Clock::now()) + std::chrono::hours(24);
   Clock::time_point now_ = start_;

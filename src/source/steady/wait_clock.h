@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitClock: the clock by which requests are paced and on which they wait: the machine's, or one
-// that a test moves on. Thread-safe.
+// WaitClock: the clock for pacing and waiting: the machine's, or one that a test advances.
+// Thread-safe.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ class WaitClock {
   virtual ~WaitClock() = default;
 
   virtual Clock::time_point now() const = 0;
-  // True when `event` was set, false when `until` came first; kCancelled or kTimedOut, naming
-  // `what`, when the context ended before both.
+  // Returns true when `event` was set, false when `until` came first; kCancelled or kTimedOut,
+  // naming `what`, if the context ended before both.
   virtual Task<Result<bool>> wait(Context context, Event event, Clock::time_point until,
                                   const char* what) = 0;
 };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks the head of an answer to a read: it must be the demanded version, of an object of the
-//! known size, and exactly the requested range. OpenDAL accepts any body.
+//! Checks the head of a response to a read: it must have the demanded version, the known object
+//! size, and exactly the requested range. OpenDAL accepts any body.
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use opendal::{Error, ErrorKind, Result};
 
 use crate::entry::VersionKind;
 use crate::exchange::Read;
 
-/// Runs before any byte of a body is used. Returns how many bytes of the body come before the range:
-/// a server that ignores ranges sends the whole object.
+/// Runs before any byte of a body is used. Returns the number of body bytes before the range: a
+/// server that ignores ranges sends the whole object.
 pub fn check(
     read: &Read,
     asked: Option<&HeaderValue>,
@@ -36,7 +36,7 @@ pub fn check(
     }
 }
 
-/// Whether the answer says of itself that it is not the version that was demanded.
+/// Whether the response names a version other than the demanded one.
 fn is_another(headers: &HeaderMap, (kind, wanted): &(VersionKind, String)) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match kind {
@@ -57,7 +57,7 @@ fn range_of(asked: &HeaderValue) -> Option<(u64, u64)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// 200 is lawful where the range is the whole object (RFC 9110, 14.2).
+/// A 200 is valid if the range is the whole object (RFC 9110, 14.2).
 fn check_whole(read: &Read, first: u64, last: u64, headers: &HeaderMap) -> Result<u64> {
     let whole = text(headers, header::CONTENT_LENGTH).and_then(|value| value.parse().ok());
     if first == 0 && whole == Some(last + 1) {
@@ -87,8 +87,8 @@ fn check_whole(read: &Read, first: u64, last: u64, headers: &HeaderMap) -> Resul
     }
 }
 
-/// Of a server without ranges the object may have shrunk. Of others it is what some machine in
-/// between has to say.
+/// If the server ignores ranges, the object may have shrunk. With other servers the response may
+/// come from a machine in between.
 fn too_short(read: &Read, length: u64, last: u64) -> Error {
     if read.whole_max > 0 && (read.object_size == 0 || read.object_size == length) {
         let message = format!("the object has only {length} bytes");
@@ -122,8 +122,8 @@ fn check_part(read: &Read, first: u64, last: u64, headers: &HeaderMap) -> Result
     )))
 }
 
-/// An answer out of an object of another size than the known one is cut out of other bytes: a server
-/// on the way unpacks or packs them. `size` is unknown where the answer does not name it.
+/// A response with another object size than the known one is cut out of other bytes: a server on
+/// the way packs or unpacks them. `size` is None if the response does not name it.
 fn check_size(read: &Read, size: Option<u64>, headers: &HeaderMap) -> Result<()> {
     match size {
         Some(size) if read.object_size != 0 && size != read.object_size => {
@@ -144,7 +144,8 @@ fn check_size(read: &Read, size: Option<u64>, headers: &HeaderMap) -> Result<()>
     }
 }
 
-/// An object that has shrunk is another version; only an encoding makes it another size.
+/// An object that has shrunk is another version; only an encoding changes the size within a
+/// version.
 fn check_size_of_short(read: &Read, size: u64, headers: &HeaderMap) -> Result<()> {
     match encoding_of(headers).is_empty() {
         true => Ok(()),
@@ -152,7 +153,7 @@ fn check_size_of_short(read: &Read, size: u64, headers: &HeaderMap) -> Result<()
     }
 }
 
-/// " (Content-Encoding: gzip)", or nothing.
+/// Returns " (Content-Encoding: gzip)", or an empty text.
 fn encoding_of(headers: &HeaderMap) -> String {
     match text(headers, header::CONTENT_ENCODING) {
         Some(encoding) if encoding.len() <= 40 => format!(" (Content-Encoding: {encoding})"),

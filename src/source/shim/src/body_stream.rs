@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bodies that a service hands on, of stores that do not speak HTTP.
+//! Bodies that a service forwards, from stores without HTTP.
 use futures::StreamExt;
 use opendal::BufferStream;
 

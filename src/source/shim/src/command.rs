@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use reqsign_core::{CommandExecute, CommandOutput, Error, Result};
 
-/// Whether a program has ended that has closed its output.
+/// Interval of the checks whether a program that closed its output has ended.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// Waited for on a thread of its own kind: it needs no handler of SIGCHLD, which belongs to the
-/// program that we are linked into.
+/// Waits for the program on a thread of its own, without a SIGCHLD handler: that belongs to the
+/// program that links this library.
 #[derive(Debug)]
 pub struct ThreadedCommand;
 
@@ -38,12 +38,12 @@ impl CommandExecute for ThreadedCommand {
     }
 }
 
-/// Ended when nobody waits for it any more.
+/// Kills the program when the last waiter is gone.
 struct Running(Arc<Mutex<Child>>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Does nothing to one that has ended.
+        // Does nothing if it has ended.
         let _ = self.0.lock().unwrap().kill();
     }
 }
@@ -56,8 +56,8 @@ fn output_of(child: &Mutex<Child>) -> std::io::Result<CommandOutput> {
     let errors = std::thread::spawn(move || read_all(stderr));
     let stdout = read_all(stdout)?;
     let stderr = errors.join().unwrap_or_else(|_| Ok(Vec::new()))?;
-    // It has closed both, and most have ended then. Held while it is waited for, the lock would keep
-    // whoever gives up from ending one that has not.
+    // It has closed both, and most programs have ended then. A lock held during the wait would
+    // prevent a caller that gives up from killing one that has not.
     let status = loop {
         if let Some(status) = child.lock().unwrap().try_wait()? {
             break status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Credentials of an S3 store: reqsign's providers find them, this remembers them, and for how long.
+//! Credentials of an S3 store: reqsign's providers find them, this caches them for a limited time.
 use std::collections::HashMap;
 use std::future::Future;
 use std::path::PathBuf;
@@ -19,21 +19,21 @@ use crate::command::ThreadedCommand;
 use crate::exchange::{EXCHANGE, Exchange, Purpose};
 use crate::get::Terms;
 
-/// Of those that name no end: files and the environment, which people change.
+/// Refresh interval of credentials without an expiry: users change files and the environment.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(30);
-/// A store that refuses everything must not make us read files for each request.
+/// A store that rejects everything must not make us read files for each request.
 const DOUBT_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// For all providers together; the machine's role is asked over the network.
+/// For all providers together; the machine's role is requested over the network.
 const ASK_MAX: Duration = Duration::from_secs(8);
 
 struct Known {
     credential: Arc<Credential>,
     since: Instant,
-    /// When the store last refused it.
+    /// When the store last rejected it.
     refused: Option<Instant>,
-    /// To be read again at once.
+    /// Refresh at once.
     doubted: bool,
-    /// The providers failed then: what is known is used for a while more.
+    /// When the providers last failed: the cached credential stays in use for a while.
     failed: Option<Instant>,
 }
 
@@ -55,8 +55,8 @@ impl Known {
     }
 }
 
-/// The process's environment. A variable that is empty is none, as in AWS's own tools, and one that
-/// is not text is nobody's: OsEnv would end the process over it.
+/// The process's environment. An empty variable counts as unset, as in AWS's own tools. So does one
+/// that is not UTF-8: OsEnv would abort the process.
 #[derive(Debug)]
 struct Variables;
 
@@ -82,9 +82,9 @@ pub struct Credentials {
     provider: Arc<dyn ProvideCredentialDyn<Credential = Credential>>,
     context: Context,
     known: RwLock<Option<Known>>,
-    /// Held while the provider is asked, so that it is asked once for all who wait.
+    /// Held during a request to the provider, so that all waiters share one request.
     asking: tokio::sync::Mutex<()>,
-    /// The provider is asked, and nobody waits for it.
+    /// A refresh is in flight in the background.
     refreshing: AtomicBool,
 }
 
@@ -106,8 +106,8 @@ impl Credentials {
         })
     }
 
-    /// Nothing when no provider has any. Who has one that works does not wait for the next one, and
-    /// who gives up waiting takes nothing from the others.
+    /// Returns None if no provider has a credential. A caller with a working credential does not
+    /// wait for the next one. A caller that gives up does not affect the others.
     pub async fn get(self: &Arc<Self>) -> Result<Option<Arc<Credential>>> {
         if let Some(known) = self.fresh() {
             return Ok(Some(known));
@@ -135,13 +135,13 @@ impl Credentials {
         }
         match self.ask().await {
             Ok(Some(credential)) => Ok(Some(self.remember(credential))),
-            // A file that is just being replaced is not the end of a credential that works.
+            // A file that is just being replaced does not invalidate a working credential.
             Ok(None) => Ok(self.still_usable()),
             Err(error) => self.still_usable().map(Some).ok_or(error),
         }
     }
 
-    /// In an exchange of its own: what it sends is no part of the read that waits for it.
+    /// Uses its own exchange: its traffic does not belong to the read that waits for it.
     async fn ask(&self) -> Result<Option<Credential>> {
         let terms = Terms {
             first_byte: ASK_MAX,
@@ -156,7 +156,7 @@ impl Credentials {
         asked.unwrap_or_else(|_| Err(Error::unexpected("no answer about credentials")))
     }
 
-    /// The store refused `used`: whether there is another one now.
+    /// The store rejected `used`. Returns whether there is another credential now.
     pub async fn renew(self: &Arc<Self>, used: &Arc<Credential>) -> bool {
         self.doubt(used);
         match self.get().await {
@@ -184,7 +184,7 @@ impl Credentials {
         good.then(|| known.credential.clone())
     }
 
-    /// That may be used while another one is asked for: nobody refused it.
+    /// The cached credential, if it may be used during a refresh: the store has not rejected it.
     fn working(&self) -> Option<Arc<Credential>> {
         let known = self.known.read().unwrap();
         let known = known.as_ref()?;
@@ -196,7 +196,7 @@ impl Credentials {
         known.as_ref().map(|known| known.credential.clone())
     }
 
-    /// What is known, when nobody can say anything better.
+    /// The cached credential, for use when the providers fail.
     fn still_usable(&self) -> Option<Arc<Credential>> {
         let mut known = self.known.write().unwrap();
         let known = known.as_mut().filter(|known| known.is_usable())?;
@@ -204,7 +204,7 @@ impl Credentials {
         Some(known.credential.clone())
     }
 
-    /// The same one keeps its place in memory, so that what was derived from it stays good.
+    /// An equal credential keeps its Arc, so that values derived from it stay valid.
     fn remember(&self, found: Credential) -> Arc<Credential> {
         let mut known = self.known.write().unwrap();
         let (credential, refused) = match known.take() {
@@ -229,7 +229,7 @@ fn same(a: &Credential, b: &Credential) -> bool {
         && a.expires_in == b.expires_in
 }
 
-/// The same credentials for OpenDAL's signer, which keeps what it gets until shortly before its end.
+/// The same credentials for OpenDAL's signer, which caches them until shortly before their expiry.
 pub struct SharedCredentials(pub Arc<Credentials>);
 
 impl std::fmt::Debug for SharedCredentials {
@@ -250,7 +250,7 @@ impl ProvideCredential for SharedCredentials {
             let found = credentials.get().await?;
             Ok(found.map(|credential| {
                 let mut short = Credential::clone(&credential);
-                // Its signer renews two minutes before the end, so this one lasts for a second.
+                // The signer renews two minutes before the expiry, so this one lasts for a second.
                 let soon = Timestamp::now() + Duration::from_secs(121);
                 short.expires_in = Some(short.expires_in.map_or(soon, |end| end.min(soon)));
                 short

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entry: what a store says of an object, and which keys can be said at all.
+//! Entry: a store's description of an object, and which keys are addressable.
 use std::time::UNIX_EPOCH;
 
 use opendal::Metadata;
 
 use crate::failure::{Code, Failure};
 
-/// What tells two states of an object apart.
+/// The kind of value that identifies a version of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum VersionKind {
@@ -15,27 +15,27 @@ pub enum VersionKind {
     Generation = 2,
 }
 
-/// Accept-Encoding: bytes are wanted as they are.
+/// Accept-Encoding for unmodified bytes.
 pub const IDENTITY: &str = "identity";
 
-/// How a store speaks of objects.
+/// How a store describes objects.
 #[derive(Clone, Copy)]
 pub struct Dialect {
     pub version: VersionKind,
     /// Listings and stats have the same times, finer than a second.
     pub exact_times: bool,
-    /// Its servers take a backslash for a slash.
+    /// Its servers treat a backslash as a slash.
     pub turns_backslash: bool,
     /// Accept-Encoding with which it returns objects as they are stored.
     pub accepts: &'static str,
-    /// The largest object that is read although the server ignores ranges. 0: none is.
+    /// Maximum size of an object that is read from a server that ignores ranges. 0: none.
     pub whole_max: u64,
 }
 
 pub struct Entry {
     pub key: String,
     pub size: u64,
-    /// As the store wants it back in a condition; empty where it has none.
+    /// In the form of a condition; empty if there is none.
     pub version: String,
     pub mtime_ns: Option<i64>,
     pub is_directory: bool,
@@ -66,7 +66,7 @@ impl Entry {
             VersionKind::Etag => usable_etag(metadata.etag().unwrap_or_default()),
             VersionKind::Generation => metadata.version().unwrap_or_default().to_string(),
         };
-        // A HEAD has whole seconds where a listing has more, and the two must not differ.
+        // A HEAD has whole seconds, a listing may have more, and the two must not differ.
         let unit = if dialect.exact_times {
             1
         } else {
@@ -82,7 +82,8 @@ impl Entry {
     }
 }
 
-/// A name with a slash is a directory's, one without is a file's; a store may find either by both.
+/// A name with a slash is a directory's, one without is a file's; a store may find either with both
+/// forms.
 pub fn check_kind(key: &str, is_directory: bool) -> Result<(), Failure> {
     if is_directory == key.ends_with('/') {
         return Ok(());
@@ -94,8 +95,8 @@ pub fn check_kind(key: &str, is_directory: bool) -> Result<(), Failure> {
     ))
 }
 
-/// As If-Match takes it. Some servers list it without its quotes, and say `""` for objects that
-/// have none. A weak one promises less than equal bytes.
+/// Returns the form for If-Match. Some servers list it without quotes, and use `""` for objects
+/// without one. A weak ETag does not guarantee equal bytes, so it gives an empty text.
 pub fn usable_etag(etag: &str) -> String {
     if etag.starts_with("W/") {
         return String::new();

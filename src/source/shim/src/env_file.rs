@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! EnvFile: credentials of one mount, written as the environment would hold them: `NAME=VALUE`, one
-//! a line, as systemd and docker read it. What it holds stands in no message.
+//! EnvFile: credentials of one mount in the form of the environment: `NAME=VALUE`, one per line, as
+//! systemd and docker read it. Messages never contain its values.
 use std::collections::HashMap;
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl EnvFile {
         })
     }
 
-    /// Which has to be there.
+    /// Returns a variable that must be present.
     pub fn demand(&self, name: &str) -> std::result::Result<&str, String> {
         match self.find(name) {
             Some(value) => Ok(value),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Exchange: what an attempt wants of its traffic, and what it sees of it: what was answered and
-//! when, and where a page of a listing ends.
+//! Exchange: the settings of one attempt's traffic and its observations: responses, times, and the
+//! end of a listing page.
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use crate::proxy::Proxies;
 use crate::sign::Signer;
 use crate::target::Target;
 
-/// What a store may ask to wait for; a larger wish is a mistake.
+/// Maximum of Retry-After; a larger value is treated as a mistake.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 
 tokio::task_local! {
@@ -27,13 +27,13 @@ tokio::task_local! {
 pub struct Answer {
     pub status: Option<u16>,
     pub request_id: Option<String>,
-    /// Why none came.
+    /// The reason why no response arrived.
     pub unreached: Option<String>,
-    /// The proxy from which none came.
+    /// The proxy that sent no response.
     pub proxy: Option<String>,
-    /// Of the bucket, where a refusal says it.
+    /// Region of the bucket, if an error response names it.
     pub region: Option<String>,
-    /// This machine's clock minus the store's, of a refusal, in seconds.
+    /// This machine's clock minus the store's, from an error response, in seconds.
     pub clock_ahead_s: Option<i64>,
 }
 
@@ -48,14 +48,14 @@ struct Seen {
     retry_after: Option<Duration>,
     credential: Option<Arc<Credential>>,
     delivered: bool,
-    /// That the service has yet to read.
+    /// Not read by the service yet.
     refusal: Option<Response<Vec<u8>>>,
     altered: AlteredNames,
     page_complete: bool,
     page_over: bool,
 }
 
-/// What an attempt wants of its exchange.
+/// The purpose of an attempt's exchange.
 pub enum Purpose {
     Other,
     /// One page of a listing.
@@ -63,20 +63,20 @@ pub enum Purpose {
     Read(Read),
 }
 
-/// Bytes, into the target.
+/// A read of bytes into the target.
 pub struct Read {
     pub target: Arc<Target>,
-    /// Where the service itself does not sign.
+    /// Set if the service itself does not sign.
     pub signer: Option<Arc<Signer>>,
-    /// That was demanded.
+    /// The demanded version.
     pub version: Option<(VersionKind, String)>,
     /// Size of the whole object, as the caller knows it. 0: unknown.
     pub object_size: u64,
-    /// The largest object of which a whole answer is taken for a part.
+    /// Maximum object size for which a whole response is accepted instead of a part.
     pub whole_max: u64,
 }
 
-/// What one attempt sees of its traffic.
+/// The observations of one attempt's traffic.
 pub struct Exchange {
     pub purpose: Purpose,
     pub terms: Terms,
@@ -91,7 +91,7 @@ impl Exchange {
         Self::accepting(IDENTITY, purpose, terms)
     }
 
-    /// `accepts` is the Accept-Encoding with which the store returns objects as they are stored.
+    /// `accepts`: the Accept-Encoding with which the store returns objects as they are stored.
     pub fn accepting(accepts: &'static str, purpose: Purpose, terms: Terms) -> Arc<Self> {
         Arc::new(Self {
             purpose,
@@ -102,8 +102,8 @@ impl Exchange {
         })
     }
 
-    /// The Accept-Encoding of a request. Only objects are asked for as they are stored: a listing
-    /// must not come compressed.
+    /// Returns the Accept-Encoding of a request. Only objects are requested as stored: a listing
+    /// must not be compressed.
     pub fn encoding(&self, of_object: bool) -> HeaderValue {
         HeaderValue::from_static(if of_object { self.accepts } else { IDENTITY })
     }
@@ -112,18 +112,18 @@ impl Exchange {
         self.seen.lock().unwrap().answer.clone()
     }
 
-    /// One more page may be asked for.
+    /// Permits one more page.
     pub fn begin_page(&self) {
         let mut seen = self.seen.lock().unwrap();
         (seen.page_complete, seen.page_over) = (false, false);
     }
 
-    /// From now on requests for another page are held back.
+    /// From now on blocks requests for another page.
     pub fn complete_page(&self) {
         self.seen.lock().unwrap().page_complete = true;
     }
 
-    /// Whether a request for another page is held back.
+    /// Whether a request for another page is blocked.
     pub fn page_is_over(&self) -> bool {
         self.seen.lock().unwrap().page_over
     }
@@ -137,7 +137,8 @@ impl Exchange {
         self.seen.lock().unwrap().delivered
     }
 
-    /// Of a request that went past the service: it is the service's next answer.
+    /// Stores the error response of a request that bypassed the service: it becomes the service's
+    /// next response.
     pub fn hold_refusal(&self, refusal: Response<Vec<u8>>) {
         self.seen.lock().unwrap().refusal = Some(refusal);
     }
@@ -154,7 +155,7 @@ impl Exchange {
         self.seen.lock().unwrap().retry_after
     }
 
-    /// Who asked, where we signed.
+    /// The credential that signed, if this library signed.
     pub fn credential(&self) -> Option<Arc<Credential>> {
         self.seen.lock().unwrap().credential.clone()
     }
@@ -195,18 +196,18 @@ impl Exchange {
             seen.answer.clock_ahead_s = text("date").and_then(clock_ahead);
         }
         seen.first_byte.get_or_insert_with(|| self.start.elapsed());
-        // The other form, a date, is not used by stores.
+        // Stores do not use the other form, a date.
         let seconds = text("retry-after").and_then(|value| value.parse().ok());
         seen.retry_after = seconds.map(|wish| Duration::from_secs(wish).min(RETRY_AFTER_MAX));
     }
 
-    /// From where the next answer comes, if one does.
+    /// Records the proxy that the next response passes.
     pub fn note_sending(&self, uri: &Uri) {
         let proxy = Proxies::of_environment().name(uri);
         self.seen.lock().unwrap().answer.proxy = proxy;
     }
 
-    /// No answer came, and another attempt may bring one.
+    /// Records that no response arrived; a retry may help.
     pub fn note_unreached(&self, why: String) {
         self.seen.lock().unwrap().answer.unreached = Some(why);
     }
@@ -217,12 +218,12 @@ impl Exchange {
 
     pub fn deliver(&self) -> Error {
         self.seen.lock().unwrap().delivered = true;
-        // Of a kind that records no backtrace.
+        // This kind records no backtrace.
         Error::new(ErrorKind::NotFound, "the bytes are delivered")
     }
 }
 
-/// By how many seconds this machine's clock is ahead of an answer's Date.
+/// Returns by how many seconds this machine's clock is ahead of a response's Date.
 fn clock_ahead(date: &str) -> Option<i64> {
     let theirs = SystemTime::from(Timestamp::parse_rfc2822(date).ok()?);
     let seconds = |time: SystemTime| {

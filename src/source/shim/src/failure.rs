@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Failure: a code of leat_store.h and what the store answered, without secrets.
+//! Failure: a code of leat_store.h and the store's response, without secrets.
 use std::error::Error as _;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::hdfs;
 
 /// OpenDAL's text about a HEAD without a Content-Length.
 const NO_SIZE: &str = "does not contain file content length";
-/// Characters of a text that a provider of credentials was answered.
+/// Maximum characters of a response to a credential provider.
 const CAUSE_MAX: usize = 400;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum Code {
 pub struct Failure {
     pub code: Code,
     pub message: String,
-    /// The store's own; empty where it gave none.
+    /// The store's own error code; empty if it gave none.
     pub store_code: String,
 }
 
@@ -60,15 +60,15 @@ impl Failure {
         }
     }
 
-    /// In an attempt: what its exchange saw last says more.
+    /// For use in an attempt: adds the last response of its exchange.
     pub fn seen(error: &opendal::Error) -> Self {
         Self::from_opendal(error, &EXCHANGE.get().answer())
     }
 
-    /// `answer` is what was last seen on the wire.
+    /// `answer` is the last response on the wire.
     pub fn from_opendal(error: &opendal::Error, answer: &Answer) -> Self {
         if is_unsigned(error) {
-            // The signers of the services keep that to themselves.
+            // The signers of the services do not report the reason.
             if let Some(why) = &answer.unreached {
                 let message = format!("whoever hands out credentials was not reached: {why}");
                 return Self::new(Code::Unavailable, message);
@@ -116,13 +116,13 @@ impl Failure {
     }
 }
 
-/// Nothing was sent to the store, and the reason is not the network. What was answered last, if
-/// anything, was said by the machine that hands out roles.
+/// Nothing was sent to the store, and the reason is not the network. The last response, if any,
+/// came from the machine that issues role credentials.
 fn is_unsigned(error: &opendal::Error) -> bool {
     error.message() == "signing http request" && !error.is_temporary()
 }
 
-/// Whoever hands out credentials was not reached; OpenDAL does not hand that on.
+/// Whether the credential provider was not reached; OpenDAL drops that information.
 fn is_passing(error: &opendal::Error) -> bool {
     let cause = error.source();
     let cause = cause.and_then(|cause| cause.downcast_ref::<reqsign_core::Error>());
@@ -136,7 +136,7 @@ fn describe_unsigned(error: &opendal::Error) -> String {
                 ~/.aws nor for a role of this machine; a public bucket needs anonymous=true"
             .to_string();
     }
-    // Of whoever hands out credentials, who may echo what was asked.
+    // A credential provider may echo the request.
     let echoes = [
         "AWS4-HMAC",
         "x-amz-security",
@@ -159,7 +159,7 @@ fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) ->
     }
     match error.kind() {
         ErrorKind::NotFound => Code::NotFound,
-        // OpenDAL's reading of NoSuchBucket.
+        // OpenDAL's interpretation of NoSuchBucket.
         ErrorKind::ConfigInvalid if answer.status == Some(404) => Code::NotFound,
         ErrorKind::ConfigInvalid => Code::InvalidArgument,
         ErrorKind::PermissionDenied => Code::PermissionDenied,
@@ -174,7 +174,7 @@ fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) ->
         _ if answer.status == Some(416) => Code::OutOfRange,
         _ if answer.status == Some(401) => Code::PermissionDenied,
         _ if error.is_temporary() => Code::Unavailable,
-        // A success whose body did not hold what its head said.
+        // A success with a body that did not match its head.
         ErrorKind::Unexpected if matches!(answer.status, Some(200..=299)) => Code::Unavailable,
         _ => Code::Internal,
     }
@@ -187,7 +187,7 @@ fn store_error(message: &str) -> (Option<String>, String) {
         let code = debug_field(message, "code").filter(|code| !code.is_empty());
         return (code, debug_field(message, "message").unwrap_or_default());
     }
-    // A page of some proxy, perhaps; it may echo the request, signature included.
+    // Possibly a proxy's page; it may echo the request, signature included.
     let suspicious = [
         "ignature",
         "customer-key",

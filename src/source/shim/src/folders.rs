@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Folders: stores whose stat and listing are our own, since OpenDAL lacks them or is not used.
+//! Folders: stores with our own stat and listing, since OpenDAL lacks them or is not used.
 use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::hub::Hub;
@@ -27,7 +27,7 @@ impl Folders {
         }
     }
 
-    /// One that reads by itself.
+    /// Returns the hub if this one reads by itself.
     pub fn hub(&self) -> Option<&Hub> {
         match self {
             Self::Web(_) => None,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of HDFS, by its own client: OpenDAL's rename takes the old file away before the new one
-//! is there, and its removal takes whole directories along.
+//! Changes of HDFS by its own client: OpenDAL's rename removes the old file before the new one
+//! exists, and its removal deletes whole directories.
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use opendal::ErrorKind;
 use crate::entry::check_kind;
 use crate::failure::{Code, Failure};
 
-/// What several name nodes are called together.
+/// Common name of several name nodes.
 const SERVICE: &str = "leat";
-/// Of directories that are made on the way.
+/// Mode of directories that are created implicitly.
 const DIRECTORY_MODE: u32 = 0o755;
 
 pub struct Hdfs {
@@ -51,7 +51,7 @@ impl Hdfs {
         made.map_err(failure)
     }
 
-    /// In one step; `replace` is for files only.
+    /// Renames atomically; `replace` is for files only.
     pub async fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Failure> {
         if let Some((parent, _)) = to.trim_end_matches('/').rsplit_once('/') {
             self.create_directory(parent).await?;
@@ -62,7 +62,7 @@ impl Hdfs {
             .map_err(failure)
     }
 
-    /// A file, or a directory that is empty. No failure if there is none.
+    /// Removes a file or an empty directory. A missing one is no failure.
     pub async fn remove(&self, key: &str) -> Result<(), Failure> {
         let path = path_of(key);
         match self.client.get_file_info(&path).await {
@@ -74,7 +74,7 @@ impl Hdfs {
     }
 }
 
-/// As hdfs-site.xml would say it.
+/// The settings as in hdfs-site.xml.
 fn configuration(nodes: &[String]) -> HashMap<String, String> {
     let name = |index: usize| format!("nn{index}");
     let addresses = nodes.iter().enumerate().map(|(index, node)| {
@@ -109,14 +109,14 @@ pub fn failure(error: HdfsError) -> Failure {
     Failure::new(code, error.to_string())
 }
 
-/// What a NameNode threw, which OpenDAL does not tell apart but for missing files.
+/// The exception of a NameNode; OpenDAL distinguishes only missing files.
 pub fn thrown(error: &opendal::Error) -> Option<Failure> {
     if error.kind() != ErrorKind::Unexpected {
         return None;
     }
     match error.source()?.downcast_ref::<HdfsError>()? {
         HdfsError::RPCError(class, text) | HdfsError::FatalRPCError(class, text) => {
-            // Its stack, in Java, stands behind the first line.
+            // The Java stack follows the first line.
             let line = text.lines().next().unwrap_or(class);
             Some(Failure::new(code_of_class(class), line))
         }
@@ -124,7 +124,7 @@ pub fn thrown(error: &opendal::Error) -> Option<Failure> {
     }
 }
 
-/// What a NameNode throws.
+/// Maps the exception class of a NameNode.
 fn code_of_class(class: &str) -> Code {
     match class.rsplit('.').next().unwrap_or_default() {
         "AccessControlException" => Code::PermissionDenied,

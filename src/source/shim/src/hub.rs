@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Repositories of a Hugging Face Hub, to read. The first component of a key is the owner, the next
-//! one is the name, with a revision behind an '@' if need be; the rest is the path. A branch is
-//! resolved to its commit, and that is asked of until the branch is looked at again, so what is seen
-//! belongs together. https://huggingface.co/docs/hub/api
+//! Read-only repositories of a Hugging Face Hub. The first component of a key is the owner, the
+//! second is the name with an optional revision behind an '@'; the rest is the path. A branch is
+//! resolved to its commit. All requests use that commit until the branch is checked again, so the
+//! view is consistent. https://huggingface.co/docs/hub/api
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,11 +20,11 @@ use crate::hub_token::HubToken;
 use crate::listing::Page;
 use crate::web::PATH;
 
-/// Entries of one answer of the tree.
+/// Entries of one response of the tree.
 const TREE_ENTRIES: usize = 1000;
-/// Of one directory.
+/// Maximum pages of one directory.
 const PAGES_MAX: usize = 10_000;
-/// Repositories whose commit is known.
+/// Maximum repositories with a cached commit.
 const COMMITS_MAX: usize = 256;
 
 pub struct Hub {
@@ -32,7 +32,7 @@ pub struct Hub {
     /// "datasets", "spaces", or the owner of models.
     bucket: String,
     dialect: Dialect,
-    /// How long a branch stays at its commit.
+    /// How long the commit of a branch is cached.
     commit_lasts: Duration,
     commits: Mutex<HashMap<String, (Commit, Instant)>>,
 }
@@ -43,7 +43,7 @@ pub struct Commit {
     mtime_ns: Option<i64>,
 }
 
-/// A key, taken apart.
+/// A parsed key.
 pub struct Place {
     /// "datasets", "models", "spaces"
     kind: &'static str,
@@ -53,7 +53,7 @@ pub struct Place {
     pub path: String,
 }
 
-/// What the tree and paths-info say of a path.
+/// The response of the tree and paths-info for a path.
 #[derive(Deserialize)]
 struct Info {
     r#type: String,
@@ -96,7 +96,7 @@ impl Hub {
 
     pub async fn stat(&self, key: &str) -> Result<Entry, Failure> {
         let Some(place) = self.place(key)? else {
-            // An owner, or nobody yet: what is below is asked for by its name.
+            // An owner, or the root: names below it are looked up one by one.
             check_kind(key, true)?;
             return Ok(Entry::directory(key.to_string()));
         };
@@ -180,7 +180,7 @@ impl Hub {
         Ok(found.into_iter().find(|info| info.path == path))
     }
 
-    /// Of the key's revision.
+    /// The commit of the key's revision.
     pub async fn commit(&self, place: &Place) -> Result<Commit, Failure> {
         let name = format!("{}/{}@{}", place.kind, place.repo, place.revision);
         if let Some((commit, since)) = self.commits.lock().unwrap().get(&name) {
@@ -206,7 +206,7 @@ impl Hub {
         Ok(commit)
     }
 
-    /// Nothing for what is above the repositories.
+    /// Returns None for keys above the repositories.
     pub fn place(&self, key: &str) -> Result<Option<Place>, Failure> {
         let (kind, key) = match self.bucket.as_str() {
             "datasets" => ("datasets", key.to_string()),
@@ -224,7 +224,7 @@ impl Hub {
         // "refs%2Fpr%2F1", as the hub's own tools write it.
         let decoded = percent_decode_str(revision).decode_utf8_lossy();
         let mut revision = decoded.into_owned();
-        // And as people do: these are the only ones with slashes.
+        // Users may write slashes: only these revisions have them.
         if revision == "refs" {
             for _ in 0..2 {
                 let (part, rest) = path.split_once('/').unwrap_or((path, ""));
@@ -252,7 +252,7 @@ impl Hub {
 }
 
 impl Place {
-    /// Where the bytes of the path are, or are said to be.
+    /// The URL from which the hub serves the bytes, or redirects to them.
     pub fn resolve(&self, commit: &Commit) -> String {
         let kind = match self.kind {
             "models" => String::new(),
@@ -282,13 +282,13 @@ fn entry(key: String, info: Info, commit: &Commit) -> Entry {
         key,
         size: info.size,
         version: version_of(&oid),
-        // A date of each file would cost the hub a walk through its history.
+        // A date per file would make the hub walk its history.
         mtime_ns: commit.mtime_ns,
         is_directory: false,
     }
 }
 
-/// Of the object's id, however it is written: in JSON without quotes, in a header with them.
+/// The version of an object id, which has quotes in a header and none in JSON.
 pub fn version_of(oid: &str) -> String {
     let oid = oid.trim_start_matches("W/").trim_matches('"');
     usable_etag(oid.trim_start_matches("sha256:"))
@@ -300,7 +300,7 @@ fn mtime_of(text: &str) -> Option<i64> {
     Some(since.as_secs() as i64 * 1_000_000_000)
 }
 
-/// RFC 8288: `<URL>; rel="next"`. Asked of our endpoint, whatever name the hub gives itself.
+/// RFC 8288: `<URL>; rel="next"`. Sent to our endpoint, whatever name the hub gives itself.
 fn next_page(headers: &HeaderMap) -> Option<String> {
     let links = headers.get(header::LINK)?.to_str().ok()?;
     let next = links

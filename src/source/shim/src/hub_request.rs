@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests to a hub, and where it sends us. Only the hub itself learns who asks: what lies on
-//! another host is asked for without the token, by the URL that the hub has signed.
+//! Requests to a hub and its redirects. Only the hub itself gets the token. An object on another
+//! host is requested without the token, by the URL that the hub has signed.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,17 +17,17 @@ use crate::target::Target;
 use crate::transport::direct_transport;
 use crate::web::check_status;
 
-/// Of a repository that was renamed, and of the hub's own caches.
+/// Redirects of a renamed repository and of the hub's own caches.
 const REDIRECTS_MAX: usize = 5;
-/// A URL is not used any more so long before its end.
+/// A URL is not used in this time before its expiry.
 const END_MARGIN: Duration = Duration::from_secs(30);
 const LOCATIONS_MAX: usize = 4096;
 
 pub struct Ask {
     pub method: Method,
-    /// Of the hub: whole, or from its first slash.
+    /// URL on the hub: whole, or from its first slash.
     pub url: String,
-    /// Of a POST.
+    /// Body of a POST.
     pub form: String,
 }
 
@@ -41,13 +41,13 @@ impl Ask {
     }
 }
 
-/// Where the bytes of one version are.
+/// The location of the bytes of one version.
 pub struct Location {
     url: String,
     version: String,
-    /// On the hub itself, which wants to know who asks.
+    /// On the hub itself, which needs the token.
     is_hub: bool,
-    /// Nothing: to be asked for anew each time.
+    /// None: request it again each time.
     until: Option<Instant>,
 }
 
@@ -72,14 +72,14 @@ impl HubClient {
         }
     }
 
-    /// The answer, after redirections within the hub.
+    /// Returns the response, after redirects within the hub.
     pub async fn ask(&self, ask: Ask) -> Result<Response<Buffer>, Failure> {
         let (_, response) = self.follow(ask).await?;
         check_answer(&response)?;
         Ok(response)
     }
 
-    /// Where it came from, and the answer: a redirection leads to another host.
+    /// Returns the final URL and the response: a redirect leads to another host.
     async fn follow(&self, ask: Ask) -> Result<(String, Response<Buffer>), Failure> {
         let mut url = self.whole(&ask.url);
         for _ in 0..=REDIRECTS_MAX {
@@ -145,7 +145,7 @@ impl HubClient {
         origin.is_some() && origin == self.origin
     }
 
-    /// Where the bytes are that `resolve`, a URL of the hub, stands for.
+    /// Returns the location of the bytes of `resolve`, a URL of the hub.
     async fn locate(&self, resolve: &str) -> Result<Arc<Location>, Failure> {
         if let Some(known) = self.locations.lock().unwrap().get(resolve) {
             if known.until.is_some_and(|until| Instant::now() < until) {
@@ -174,7 +174,7 @@ impl HubClient {
                     url: from,
                     version,
                     is_hub: true,
-                    // Of a commit, which stays what it is.
+                    // A commit never changes.
                     until: Some(Instant::now() + Duration::from_secs(60)),
                 }
             }
@@ -192,7 +192,7 @@ impl HubClient {
         self.locations.lock().unwrap().remove(resolve);
     }
 
-    /// One GET, past the stock client where that is not switched off.
+    /// Sends one GET, without the stock client unless that is forced.
     async fn get(
         &self,
         location: &Location,
@@ -216,7 +216,7 @@ impl HubClient {
 }
 
 impl Hub {
-    /// Fills the target, in an attempt that is a read.
+    /// Fills the target, in an attempt with the purpose of a read.
     pub async fn read(
         &self,
         key: &str,
@@ -237,7 +237,7 @@ impl Hub {
             let Some(refusal) = self.client.get(&location, offset, target).await? else {
                 return Ok(());
             };
-            // A URL may end before it said it would.
+            // A URL may expire early.
             self.client.forget(&resolve);
             if location.is_hub || !again || !matches!(refusal.status().as_u16(), 401 | 403 | 404) {
                 return Err(refused(&refusal));
@@ -257,7 +257,7 @@ fn refused(response: &Response<Buffer>) -> Failure {
         .unwrap_or(Failure::new(Code::Unavailable, message))
 }
 
-/// What a hub says of an error stands in a header of its own.
+/// A hub returns its error text in a header.
 fn check_answer(response: &Response<Buffer>) -> Result<(), Failure> {
     let mut failure = match check_status(response) {
         Ok(()) => return Ok(()),
@@ -295,7 +295,7 @@ fn origin_of(uri: &Uri) -> Option<Origin> {
     Some((scheme.to_string(), uri.host()?.to_ascii_lowercase(), port))
 }
 
-/// Until when a signed URL is good: `Expires`, a second of the epoch, as CloudFront signs.
+/// The expiry of a signed URL: `Expires`, seconds of the epoch, as CloudFront signs.
 fn end_of(url: &str) -> Option<Instant> {
     let query = url.parse::<Uri>().ok()?.query()?.to_string();
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! HubToken: who asks a hub, as its own tools find it, and again a second after the file has changed.
+//! HubToken: the token for a hub, found as its own tools do, and read again a second after the file
+//! changed.
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ pub enum HubToken {
     Fixed(String),
     File {
         path: String,
-        /// Without it nothing is asked; the tools' own file need not be there.
+        /// Without the file no request is sent; the tools' own file is optional.
         demanded: bool,
         known: Mutex<Option<(Instant, Option<String>)>>,
         look: Look,
@@ -22,7 +23,7 @@ pub enum HubToken {
 }
 
 impl HubToken {
-    /// A file that is named, else HF_TOKEN, else the file of HF_TOKEN_PATH or of the tools' folder.
+    /// Uses the named file, else HF_TOKEN, else the file of HF_TOKEN_PATH or of the tools' folder.
     pub fn find(file: &str, anonymous: bool) -> Self {
         if anonymous {
             return Self::Nobody;
@@ -50,7 +51,8 @@ impl HubToken {
         }
     }
 
-    /// The header that says it; nothing for nobody. An error says why there is none.
+    /// Returns the header; None if requests are anonymous. An error has the reason why there is no
+    /// token.
     pub async fn header(&self) -> Result<Option<HeaderValue>, String> {
         let Some(token) = self.token().await? else {
             return Ok(None);
@@ -85,7 +87,7 @@ impl HubToken {
                 return Err(format!("cannot read credentials {path}: {error}"));
             }
             Some(Err(_)) => None,
-            // Its file system hangs; what is known serves on.
+            // The file system hangs; the cached token stays in use.
             None => match before {
                 Some((_, token)) => token,
                 None if demanded => {

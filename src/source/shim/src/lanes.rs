@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lanes: the threads on which requests run, each a runtime of its own with connections of its own.
-//! Threads that steal each other's work wake each other for every small request, which costs more
-//! than the request's own work. Here small requests stay together on the first lane as long as it
-//! keeps up, and what they report is handed over in one go, so that whoever waits is woken once.
+//! Lanes: the threads that run requests, each with its own runtime and connections. Threads that
+//! steal work wake each other for every small request, which costs more than the request itself.
+//! Here small requests stay on the first lane while it keeps up. Their reports are passed on
+//! together, so that a waiting caller is woken once.
 use std::cell::Cell;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use std::sync::{Mutex, OnceLock};
 
 use tokio::runtime::Runtime;
 
-/// One moves about 3 GiB/s in clear and 1 GiB/s under TLS.
+/// A lane moves about 3 GiB/s in clear and 1 GiB/s under TLS.
 const LANES_MIN: usize = 2;
 pub const LANES_MAX: usize = 8;
-/// What has to be under way on a lane before another one takes the next request, in bytes.
+/// Bytes in flight on a lane before another lane gets the next request.
 const LOAD_STEP: u64 = 8 << 20;
-/// Of a request for a page of a listing, which is long to read: enough to keep reads away.
+/// Weight of a request for a listing page, which takes long to parse: enough to keep reads away.
 pub const PAGE_WEIGHT: usize = LOAD_STEP as usize;
-/// A request without a body is work as well.
+/// A request without a body is also work.
 const WEIGHT_MIN: u64 = 64 << 10;
 
 thread_local! {
@@ -28,13 +28,13 @@ type Report = Box<dyn FnOnce() + Send>;
 
 struct Lane {
     runtime: Runtime,
-    /// Bytes that are under way.
+    /// Bytes in flight.
     load: AtomicU64,
-    /// Of requests that have ended in this round.
+    /// Reports of requests that ended in this round.
     reports: Mutex<Vec<Report>>,
 }
 
-/// All of the process.
+/// Returns all lanes of the process.
 fn lanes() -> &'static [Lane] {
     static LANES: OnceLock<Vec<Lane>> = OnceLock::new();
     LANES.get_or_init(|| {
@@ -44,17 +44,17 @@ fn lanes() -> &'static [Lane] {
     })
 }
 
-/// Of the thread that asks: which of the lanes it is.
+/// Index of the lane of the calling thread.
 pub fn current() -> usize {
     LANE.get()
 }
 
-/// For work that no request waits for.
+/// A runtime for background work.
 pub fn any() -> &'static Runtime {
     &lanes()[0].runtime
 }
 
-/// Runs a request of `weight` bytes and then what it ends with.
+/// Runs a request of `weight` bytes and then its report.
 pub fn run<R: FnOnce() + Send + 'static>(
     weight: u64,
     work: impl Future<Output = R> + Send + 'static,
@@ -69,7 +69,7 @@ pub fn run<R: FnOnce() + Send + 'static>(
     });
 }
 
-/// A write to a process that has gone (sftp's ssh) is an error like others, not the end of ours.
+/// A write to a process that has ended (sftp's ssh) must return an error, not end this process.
 fn block_sigpipe() {
     // SAFETY: `set` is initialised by sigemptyset before it is read.
     unsafe {
@@ -80,7 +80,7 @@ fn block_sigpipe() {
     }
 }
 
-/// The first of those with the least to do.
+/// Returns the first of the least loaded lanes.
 fn pick(lanes: &'static [Lane]) -> &'static Lane {
     let steps = |lane: &&Lane| lane.load.load(Ordering::Relaxed) / LOAD_STEP;
     lanes.iter().min_by_key(steps).expect("there are lanes")
@@ -105,7 +105,7 @@ impl Lane {
         }
     }
 
-    /// After what else is ready now.
+    /// Runs the report after all other ready work.
     fn report(&'static self, report: Report) {
         let mut waiting = self.reports.lock().unwrap();
         waiting.push(report);

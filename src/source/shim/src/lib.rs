@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! OpenDAL behind the C ABI of leat_store.h, which is the contract. `abi` translates, `lanes` run
-//! what is asked, `services` opens, `store` reads and `write` and `writer` change, `listing` makes
-//! pages, `web` is what OpenDAL lacks of web servers, `hdfs` and `name_nodes` of HDFS, and `hub` speaks
-//! with Hugging Face Hubs.
-//! `transport` and `exchange` watch what goes over the wire, `traffic` counts it; `get` carries the
-//! bytes of reads, which `template` writes where they are all alike.
-//! `sign`, `credentials`, `role` and `env_file` say who asks and `reload` when that has changed,
-//! `failure` says what went wrong.
+//! OpenDAL behind the C ABI of leat_store.h, which is the contract.
+//!
+//! - `abi` translates calls, and `lanes` run the requests.
+//! - `services` opens stores, `store` reads, `write` and `writer` change, `listing` makes pages.
+//! - `web` adds web servers, `hdfs` and `name_nodes` HDFS, and `hub` Hugging Face Hubs.
+//! - `transport` and `exchange` observe the traffic, and `traffic` counts it.
+//! - `get` transfers the bytes of reads. `template` writes their requests if these are all alike.
+//! - `sign`, `credentials`, `role` and `env_file` authenticate. `reload` detects changed files.
+//! - `failure` describes errors.
 mod abi;
 mod answer_check;
 mod body_stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Listings: pages in the order of the keys' bytes, each of which can be asked for at any time.
+//! Listings: pages in the byte order of the keys, each of which can be requested at any time.
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -21,15 +21,15 @@ use crate::store::{bounded, within};
 pub enum Style {
     /// Pages in order, after any key.
     StartAfter,
-    /// Pages in order, each of which goes on only from the one before.
+    /// Pages in order, each of which continues only the one before.
     Continued,
-    /// Directories that exist by themselves, each as a whole and in any order.
+    /// Real directories, each as a whole and in any order.
     Levels,
     /// The same, as far as a web server shows them.
     Index,
 }
 
-/// Listings that somebody may go on with. Those that nobody does are forgotten, oldest first.
+/// Listings that a caller may continue. Unused ones are dropped, oldest first.
 const PARKED_MAX: usize = 16;
 
 #[derive(Default)]
@@ -149,7 +149,7 @@ impl Listings {
                 self.open(prefix, options, terms).await?
             }
         };
-        // Pages before the token are passed over, when the listing that stood there is gone.
+        // Skips pages before the token if the parked listing was dropped.
         loop {
             let exchange = EXCHANGE.get();
             exchange.begin_page();
@@ -168,7 +168,7 @@ impl Listings {
         }
     }
 
-    /// A directory, which has to be there.
+    /// Lists a directory, which has to exist.
     async fn level(&self, prefix: &str, terms: Terms) -> Result<Page, Failure> {
         if let Some(folders) = &self.folders {
             return folders.level(prefix).await;
@@ -202,7 +202,7 @@ impl Listings {
                 Code::NotDirectory,
                 format!("'{path}' is a file"),
             )),
-            // Some know a directory only by its slash.
+            // Some stores know a directory only with its slash.
             Err(error) if error.kind() == opendal::ErrorKind::NotFound => {
                 let again = self.operator.now().stat(prefix).await;
                 again.map(|_| ()).map_err(|error| Failure::seen(&error))
@@ -211,7 +211,7 @@ impl Listings {
         }
     }
 
-    /// A page of everything below, by going through the directories in the order of the keys.
+    /// Returns a page of everything below, walking the directories in the order of the keys.
     async fn walk(&self, prefix: &str, token: &str, terms: Terms) -> Result<Page, Failure> {
         let mut page = Page::default();
         let mut levels = vec![self.counted(prefix, token, terms, &mut page).await?];
@@ -234,7 +234,7 @@ impl Listings {
             if let Some(key) = below {
                 match self.counted(&key, token, terms, &mut page).await {
                     Ok(level) => levels.push(level),
-                    // Removed since its name was read.
+                    // Removed after its name was read.
                     Err(failure) if failure.code == Code::NotFound => {}
                     Err(failure) => return Err(failure),
                 }
@@ -243,7 +243,7 @@ impl Listings {
         Ok(page)
     }
 
-    /// A level, whose names that are left out are counted on the page on which it begins.
+    /// Lists a level; names that it skips are counted on the page on which it begins.
     async fn counted(
         &self,
         prefix: &str,
@@ -273,8 +273,7 @@ impl Listings {
         within(terms.first_byte, opening).await
     }
 
-    /// The page, and the last key that the store gave. `altered` is parallel to `found`, or says
-    /// nothing.
+    /// Returns the page, and the last key of the store. `altered` is parallel to `found`, or empty.
     fn build(
         &self,
         found: Vec<(String, Metadata)>,
@@ -334,7 +333,7 @@ fn is_same(key: &str, prefix: &str) -> bool {
     (key == prefix && key.ends_with('/')) || (prefix.is_empty() && key == "/")
 }
 
-/// What does not lie below the prefix was said to somebody else.
+/// A key that is not below the prefix belongs to a response for another request.
 fn check_prefix(found: &[(String, Metadata)], prefix: &str) -> Result<(), Failure> {
     match found.iter().find(|(key, _)| !key.starts_with(prefix)) {
         None => Ok(()),
@@ -345,9 +344,9 @@ fn check_prefix(found: &[(String, Metadata)], prefix: &str) -> Result<(), Failur
     }
 }
 
-/// What the store gives in one answer, and whether there is more. The lister asks for its next page
-/// by itself when one is used up, and hides where one ends; the transport holds that request back,
-/// so that whoever goes on with the lister sends it.
+/// Returns the entries of one response of the store, and whether there are more. The lister
+/// requests its next page by itself when one is used up, and hides page borders. The transport
+/// blocks that request until a caller continues the lister.
 async fn next_page(
     lister: &mut Lister,
     terms: Terms,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Live: a value that is replaced as a whole while it is used. Whoever has taken it keeps what it
-//! took, so requests under way are not touched.
+//! Live: a value that is replaced as a whole while it is used. A user keeps the value that it took,
+//! so requests in flight are not affected.
 use std::sync::{Arc, RwLock};
 
 pub struct Live<T>(Arc<RwLock<T>>);

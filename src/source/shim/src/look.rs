@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Look: at files that may lie on a file system that hangs. Never more than one at a time, so that
-//! such a file system takes one thread and not all of them.
+//! Look: reads files on file systems that may hang. At most one call runs at a time, so that such a
+//! file system blocks one thread and not all of them.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,8 +13,8 @@ pub struct Look {
 }
 
 impl Look {
-    /// What `work` finds, on a thread of its own; nothing when that takes too long, or when an
-    /// earlier one has not come back yet.
+    /// Returns the result of `work`, which runs on a thread of its own; None if it takes too long,
+    /// or if an earlier call has not returned yet.
     pub async fn take<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The name nodes of HDFS. OpenDAL takes their addresses and not the name of a service that several
-//! of them are, so that is looked up here, where Hadoop's own client looks.
+//! The name nodes of HDFS. OpenDAL takes their addresses but no service name for several nodes. So
+//! that is looked up here, where Hadoop's own client looks.
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// Host and port of each. `endpoint`: "hdfs://HOST:PORT", several of them behind commas, or
-/// "hdfs://NAMESERVICE".
+/// Returns host and port of each. `endpoint`: "hdfs://HOST:PORT", several of them separated by
+/// commas, or "hdfs://NAMESERVICE".
 pub fn of(endpoint: &str) -> Result<Vec<String>, String> {
     let service = endpoint.strip_prefix("hdfs://").unwrap_or(endpoint);
     let service = service.trim_end_matches('/');
@@ -26,7 +26,8 @@ fn name_nodes(service: &str, configuration: &HashMap<String, String>) -> Option<
     (!found.is_empty()).then_some(found)
 }
 
-/// Of hdfs-site.xml in the folder that the environment names; empty where there is none.
+/// The settings of hdfs-site.xml in the directory that the environment names; empty if there is
+/// none.
 fn configuration() -> Result<HashMap<String, String>, String> {
     let named = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
     let folder = named("HADOOP_CONF_DIR")

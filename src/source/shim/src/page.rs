@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pages of listings, as they come over the wire. OpenDAL's readers take any document of which they
-//! know no element for an empty listing, so a proxy's "come back later" would hide every object.
+//! Pages of listings as received. OpenDAL's readers treat any document without known elements as an
+//! empty listing, so a proxy's "come back later" would hide every object.
 use opendal::raw::Timestamp;
 use opendal::{Error, ErrorKind, Result};
 
-/// What the root of a listing is called: S3 and its like; Azure.
+/// Root elements of listings: S3 and compatible stores; Azure.
 const ROOTS: [&str; 2] = ["ListBucketResult", "EnumerationResults"];
-/// What stands in those that are JSON: Google's; B2's.
+/// Marks of listings in JSON: Google's; B2's.
 const MARKS: [&str; 2] = ["\"storage#objects\"", "\"files\""];
 
-/// A listing, all of it.
+/// Checks that `body` is a complete listing.
 pub fn check_listing(body: &str) -> Result<()> {
     let text = body.trim_start_matches('\u{feff}').trim();
     if text.starts_with('{') && MARKS.iter().any(|mark| text.contains(mark)) {
@@ -23,7 +23,7 @@ pub fn check_listing(body: &str) -> Result<()> {
         };
         return Err(not_whole(format!("the store answered 200 with {what}")));
     }
-    // Either way the last thing in it: an element without content is the whole of its document.
+    // Both end the document: an element without content is the whole document.
     let end = text.strip_suffix('>').unwrap_or_default();
     if end.ends_with(&format!("</{root}")) || end.ends_with('/') {
         return Ok(());
@@ -31,7 +31,7 @@ pub fn check_listing(body: &str) -> Result<()> {
     Err(not_whole("the listing was cut".to_string()))
 }
 
-/// Times before 1970 stand for none (`Entry::new`): one for each form of the stores.
+/// Times before 1970 mean none (`Entry::new`): one for each form of the stores.
 const NO_TIME: &str = "1930-01-01T00:00:00Z";
 const NO_HTTP_TIME: &str = "Wed, 01 Jan 1930 00:00:00 GMT";
 
@@ -43,8 +43,8 @@ fn is_time(text: &str) -> bool {
     text.trim().parse::<Timestamp>().is_ok()
 }
 
-/// A listing in which each object has a time that can be read. OpenDAL would refuse the whole page
-/// for one that has none.
+/// Returns a listing in which each object has a valid time. OpenDAL would reject the whole page for
+/// one that has none.
 pub fn with_times(page: Vec<u8>) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(&page) else {
         return page;
@@ -66,7 +66,7 @@ pub fn with_times(page: Vec<u8>) -> Vec<u8> {
     repaired.map_or(page, String::into_bytes)
 }
 
-/// Nothing where there is nothing to repair.
+/// Returns None if there is nothing to repair.
 fn with_xml_times(
     page: &str,
     object: &str,
@@ -104,7 +104,7 @@ fn with_xml_times(
     Some(repaired)
 }
 
-/// Google's.
+/// For Google's listings.
 fn with_json_times(page: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Times<'a> {
@@ -136,7 +136,7 @@ fn not_whole(text: String) -> Error {
     Error::new(ErrorKind::Unexpected, text).set_temporary()
 }
 
-/// The name of an XML document's root; nothing where there is none.
+/// Returns the name of an XML document's root; empty if there is none.
 fn root_of(mut text: &str) -> &str {
     for (opening, end) in [("<?", "?>"), ("<!--", "-->"), ("<!", ">")] {
         while text.starts_with(opening) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Proxies of the environment, for both clients. The variables are curl's: http_proxy, https_proxy,
-//! all_proxy and no_proxy, in small letters first.
+//! all_proxy and no_proxy; lower case has priority.
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
@@ -34,7 +34,7 @@ impl Proxies {
         static PROXIES: OnceLock<Proxies> = OnceLock::new();
         PROXIES.get_or_init(|| {
             let all = first_of(&["all_proxy", "ALL_PROXY"]);
-            // HTTP_PROXY of a CGI program is a header of its request.
+            // In a CGI program HTTP_PROXY is a header of its request.
             let http = match std::env::var_os("REQUEST_METHOD") {
                 None => first_of(&["http_proxy", "HTTP_PROXY"]),
                 Some(_) => first_of(&["http_proxy"]),
@@ -62,7 +62,7 @@ impl Proxies {
         }
     }
 
-    /// The proxy's URL as the environment has it, credentials included.
+    /// Returns the proxy's URL as in the environment, credentials included.
     pub fn url(&self, host: &str, port: u16, is_secure: bool) -> Option<String> {
         let variable = match is_secure {
             true => self.https.as_ref(),
@@ -72,7 +72,7 @@ impl Proxies {
         variable.map(|variable| variable.value.clone())
     }
 
-    /// Whom to ask about what did not come: "127.0.0.1:3128, which https_proxy names".
+    /// Names the proxy for messages: "127.0.0.1:3128, which https_proxy names".
     pub fn name(&self, uri: &Uri) -> Option<String> {
         let proxy = self.intercept(uri)?;
         let authority = proxy.uri().authority()?.as_str();
@@ -84,7 +84,7 @@ impl Proxies {
         Some(format!("{address}, which {} names", variable?.name))
     }
 
-    /// As curl has it (CURLOPT_NOPROXY), and by port where an entry has one.
+    /// As in curl (CURLOPT_NOPROXY), and by port if an entry has one.
     fn is_bypassed(&self, host: &str, port: u16) -> bool {
         let host = bare(host);
         let address = host.parse::<IpAddr>().ok();
@@ -116,7 +116,7 @@ fn port_of(uri: &Uri) -> u16 {
     uri.port_u16().unwrap_or(default)
 }
 
-/// Without brackets and the root's dot.
+/// Returns the host without brackets and the root's dot.
 fn bare(host: &str) -> &str {
     let host = host.strip_suffix('.').unwrap_or(host);
     host.trim_start_matches('[').trim_end_matches(']')

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reload: when a store is opened anew from its options, since what it was opened with has changed.
-//! Services read their credentials once, or keep what they read until its end; a service that is
-//! opened anew reads them again. S3's are an exception, see `credentials`.
+//! Reload: reopens a store with its options when its files have changed. Services read their
+//! credentials once, or cache them until their expiry; a reopened service reads them again. S3's
+//! are an exception, see `credentials`.
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::look::Look;
 use crate::services;
 use crate::store::Built;
 
-/// Between two looks at the files, and between two openings after refusals: a store that refuses
-/// everything must not make us do either for each request.
+/// Between two checks of the files, and between two reopenings after rejections: a store that
+/// rejects everything must not cause either for each request.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Of each file: what changes when it is replaced; nothing where it is not there.
+/// State of each file that changes when it is replaced; None if the file is missing.
 type Stamps = Vec<Option<(u64, u64, i64, i64)>>;
 
 struct State {
@@ -29,7 +29,7 @@ struct State {
 pub struct Reload {
     options: HashMap<String, String>,
     files: Vec<PathBuf>,
-    /// A refusal may be of a credential that the service read long ago.
+    /// A rejection may be caused by a credential that the service read long ago.
     after_refusals: bool,
     openings: AtomicU64,
     look: Look,
@@ -64,23 +64,23 @@ impl Reload {
         }
     }
 
-    /// How often the store was opened anew.
+    /// How often the store was reopened.
     pub fn openings(&self) -> u64 {
         self.openings.load(Ordering::Acquire)
     }
 
-    /// To be called where the result is put to use, so that `openings` is not ahead of it.
+    /// Called when the result is put to use, so that `openings` is not ahead of it.
     pub fn opened(&self) {
         self.openings.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether it is time to look at the files.
+    /// Whether the files have to be checked.
     pub fn is_due(&self) -> bool {
         !self.files.is_empty() && self.state.lock().unwrap().looked.elapsed() >= AGAIN_AFTER
     }
 
-    /// The store opened anew, if one of its files has changed. A file that cannot be used now, such
-    /// as one that is being written, is looked at again.
+    /// Reopens the store if one of its files has changed. A file that cannot be used now, such as
+    /// one that is being written, is checked again.
     pub async fn if_changed(&self) -> Option<Built> {
         let known = {
             let mut state = self.state.lock().unwrap();
@@ -103,7 +103,7 @@ impl Reload {
         built
     }
 
-    /// The store opened anew, if it may be that its credentials have changed since they were read.
+    /// Reopens the store if its credentials may have changed since they were read.
     pub async fn after_refusal(&self) -> Option<Built> {
         if !self.after_refusals {
             return None;
@@ -134,14 +134,14 @@ fn stamps(files: &[PathBuf]) -> Stamps {
     files.iter().map(stamp).collect()
 }
 
-/// That hold what the store is opened with.
+/// Files that the store's options depend on.
 fn files_of(options: &HashMap<String, String>) -> Vec<PathBuf> {
     let given = |name: &str| options.get(name).filter(|path| !path.is_empty());
     let variable = |name: &str| std::env::var(name).ok().filter(|path| !path.is_empty());
     let mut files: Vec<String> = Vec::new();
     files.extend(given("sse_customer_key_file").cloned());
     match options.get("scheme").map(String::as_str) {
-        // Read again by themselves.
+        // Read again by `credentials`.
         Some("s3") => {}
         Some("gs") => match given("credentials") {
             Some(file) => files.push(file.clone()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Roles of AWS: the credentials of one that is assumed by STS, and where STS is.
+//! Roles of AWS: the credentials of a role that STS assumes, and the endpoint of STS.
 use std::future::Future;
 use std::sync::Arc;
 
@@ -12,11 +12,10 @@ use reqsign_core::{Context, Error, HttpSend, ProvideCredential, Result, SignRequ
 
 use crate::credentials::{Credentials, SharedCredentials};
 
-/// What AWS grants at least and at most are 15 minutes and what the role allows; an hour is what
-/// every role allows.
+/// AWS grants 15 minutes at least and the role's maximum at most; every role allows an hour.
 const LASTS_S: u32 = 60 * 60;
 
-/// Where STS is asked, instead of the region's own endpoint.
+/// Endpoint of STS, instead of the region's own.
 #[derive(Clone, Debug)]
 pub struct StsEndpoint(Option<Uri>);
 
@@ -31,7 +30,7 @@ impl StsEndpoint {
         }
     }
 
-    /// The same request, of this endpoint.
+    /// Returns the same request for this endpoint.
     fn redirect(&self, uri: &Uri) -> Result<Uri> {
         let (Some(to), Some(what)) = (&self.0, uri.path_and_query()) else {
             return Ok(uri.clone());
@@ -43,7 +42,7 @@ impl StsEndpoint {
     }
 }
 
-/// Carries what credential providers ask, and what they ask of STS to its endpoint.
+/// Sends the requests of credential providers, and those for STS to its endpoint.
 #[derive(Debug)]
 pub struct ProviderTransport {
     pub transport: HttpTransporter,
@@ -52,7 +51,8 @@ pub struct ProviderTransport {
 
 impl HttpSend for ProviderTransport {
     async fn http_send(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>> {
-        // Providers know only Amazon's own names. What was signed has been sent on already.
+        // Providers know only Amazon's own names. Requests that this library signed already have
+        // their final host.
         let host = request.uri().host().unwrap_or_default();
         if host.starts_with("sts.") && host.contains(".amazonaws.") {
             *request.uri_mut() = self.sts.redirect(request.uri())?;
@@ -61,7 +61,7 @@ impl HttpSend for ProviderTransport {
     }
 }
 
-/// Signs what is asked of STS, for the endpoint that it goes to.
+/// Signs requests to STS, for their actual endpoint.
 #[derive(Debug)]
 struct StsSigner {
     signer: RequestSigner,
@@ -85,7 +85,7 @@ impl SignRequest for StsSigner {
     }
 }
 
-/// A role to be assumed, and by whom.
+/// A role to be assumed, and the credentials that assume it.
 pub struct Role {
     pub arn: String,
     pub session: String,
@@ -107,7 +107,7 @@ impl Role {
             signer: RequestSigner::new("sts", &self.region),
             sts: self.sts.clone(),
         };
-        // Made anew each time, since a signer remembers the credential that it signed with.
+        // Recreated each time, since a signer caches the credential that it signed with.
         let signer = Signer::new(
             context.clone(),
             SharedCredentials(self.base.clone()),
@@ -135,7 +135,7 @@ impl ProvideCredential for Role {
         context: &Context,
     ) -> impl Future<Output = Result<Option<Credential>>> + Send {
         async move {
-            // Nobody to assume it: said as of every store without credentials.
+            // No base credentials: reported as for every store without credentials.
             let Some(used) = self.base.get().await? else {
                 return Ok(None);
             };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! S3 and what speaks its language: options → service and signer.
+//! S3 and compatible stores: from options to service and signer.
 use std::sync::Arc;
 
 use base64::Engine;
@@ -17,7 +17,7 @@ use crate::sign::Signer;
 use crate::store::Built;
 use crate::transport::http_transport;
 
-/// Of AES-256.
+/// Key size of AES-256.
 const CUSTOMER_KEY_BYTES: usize = 32;
 
 pub fn build(options: &Options<'_>) -> Result<Built, String> {
@@ -30,7 +30,7 @@ pub fn build(options: &Options<'_>) -> Result<Built, String> {
     let credentials = credentials(options)?;
     let shared = ProvideCredentialChain::new().push(SharedCredentials(credentials.clone()));
     let signing = operator(builder(options)?.credential_provider_chain(shared))?;
-    // Directory buckets are signed with a session of their own.
+    // Directory buckets need a session signature.
     if options.text("bucket").ends_with("--x-s3") {
         return Ok(alone(signing));
     }
@@ -73,7 +73,7 @@ fn builder(options: &Options<'_>) -> Result<services::S3, String> {
     })
 }
 
-/// The file holds the key's bytes, or their base64. It is never said what it holds.
+/// The file holds the key's bytes, or their base64. Messages never contain them.
 fn customer_key(file: &str) -> Result<Vec<u8>, String> {
     let held = std::fs::read(file)
         .map_err(|error| format!("cannot read sse_customer_key_file {file}: {error}"))?;
@@ -90,7 +90,7 @@ fn customer_key(file: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Of the role that is named, assumed by whom the chain finds, or of the latter.
+/// Credentials of the named role, assumed by those of the chain, or of the chain itself.
 fn credentials(options: &Options<'_>) -> Result<Arc<Credentials>, String> {
     let sts = StsEndpoint::new(options.text("sts_endpoint"))?;
     let transport = || ProviderTransport {
@@ -113,8 +113,8 @@ fn credentials(options: &Options<'_>) -> Result<Arc<Credentials>, String> {
     Ok(Credentials::new(role, transport()))
 }
 
-/// A profile that is asked for goes before the environment's keys, as with AWS's own tools; a file
-/// that is asked for is the only place.
+/// A named profile has priority over the environment's keys, as with AWS's own tools; a named file
+/// is the only place.
 fn chain(profile: &str, file: &str) -> ProvideCredentialChain<Credential> {
     let chain = ProvideCredentialChain::new();
     if !file.is_empty() {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From options to services: which schemes there are and how each speaks. leat_store.h has the
-//! options.
+//! From options to services: the schemes and their dialects. leat_store.h has the options.
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -20,9 +19,9 @@ use crate::s3;
 use crate::store::Built;
 use crate::write::Writes;
 
-/// Of a web server that ignores ranges: each read gets the object from its beginning.
+/// Limit for a web server that ignores ranges: each read gets the object from its beginning.
 const WHOLE_MAX: u64 = 64 << 20;
-/// A branch of a hub stays so long at the commit that it was found at.
+/// How long the commit of a hub's branch is cached.
 const COMMIT_LASTS: Duration = Duration::from_secs(5);
 
 /// The options of a store.
@@ -37,7 +36,7 @@ impl Options<'_> {
         self.text(name) == "true"
     }
 
-    /// What `credentials` names, where it holds variables.
+    /// The file of `credentials`, if it holds variables.
     fn env_file(&self) -> Result<Option<EnvFile>, String> {
         match self.text("credentials") {
             "" => Ok(None),
@@ -45,7 +44,7 @@ impl Options<'_> {
         }
     }
 
-    /// Where it is given: an empty text is not the same as none for some builders.
+    /// Calls `set` if the option is given: for some builders an empty text differs from none.
     pub fn set<B>(&self, builder: B, name: &str, set: impl FnOnce(B, &str) -> B) -> B {
         match self.text(name) {
             "" => builder,
@@ -148,7 +147,7 @@ fn build_service(options: &Options<'_>) -> Result<Built, String> {
     Ok(built)
 }
 
-/// One whose times are the same everywhere, to the last digit.
+/// A store with equal times in stat and listing, to the last digit.
 fn exact(built: Built) -> Built {
     Built {
         dialect: Dialect {
@@ -169,7 +168,7 @@ fn azure(built: Built) -> Built {
     }
 }
 
-/// A file that is named is the only place: who asks must not become somebody else when it is gone.
+/// A named file is the only place: a requester must not change identity when the file is gone.
 fn gcs(options: &Options<'_>) -> services::Gcs {
     let builder = services::Gcs::default().bucket(options.text("bucket"));
     let builder = options.set(builder, "endpoint", services::Gcs::endpoint);
@@ -208,7 +207,7 @@ fn azdls(options: &Options<'_>) -> Result<services::Azdls, String> {
     })
 }
 
-/// Of the file that is named, whatever of Azure's variables it holds.
+/// Credentials of the named file, with any of Azure's variables.
 fn azure_chain(
     options: &Options<'_>,
 ) -> Result<Option<ProvideCredentialChain<reqsign_azure_storage::Credential>>, String> {
@@ -296,7 +295,7 @@ fn webhdfs(options: &Options<'_>) -> Result<services::Webhdfs, String> {
     })
 }
 
-/// Its own dialect reads; the service stands only for what it can do.
+/// The hub reads by itself; the service only declares the capabilities.
 fn hub(options: &Options<'_>) -> Result<Built, String> {
     let endpoint = options.text("endpoint");
     let service = services::Http::default().endpoint(endpoint);
@@ -323,8 +322,8 @@ fn hub(options: &Options<'_>) -> Result<Built, String> {
     })
 }
 
-/// The providers of these take the whole environment, and would end the process over a variable
-/// that is not text.
+/// The providers of these stores copy the whole environment, and would abort the process at a
+/// variable that is not UTF-8.
 fn check_environment(scheme: &str) -> Result<(), String> {
     if !matches!(scheme, "gs" | "az" | "abfs" | "oss" | "cos" | "obs") {
         return Ok(());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signature Version 4 for reads of S3, with the signing key kept for its day.
+//! Signature Version 4 for reads of S3; the signing key is cached for its day.
 //! https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const CONTENT: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Four HMACs make it, and it serves for all requests of a day.
+/// The result of four HMACs; it serves for all requests of a day.
 struct SigningKey {
     credential: Arc<Credential>,
     /// "20261121/us-east-1/s3/aws4_request"
@@ -33,7 +33,7 @@ pub struct Signer {
     time: Mutex<Option<Arc<Time>>>,
 }
 
-/// A second, written as a signature wants it.
+/// A second in the form of a signature.
 struct Time {
     second: u64,
     text: String,
@@ -49,8 +49,7 @@ impl Signer {
         }
     }
 
-    /// Adds what proves who asks, and tells with which credential. Nothing is added when there is
-    /// none.
+    /// Adds the signature and returns its credential. Adds nothing if there is no credential.
     pub async fn sign(&self, parts: &mut Parts) -> reqsign_core::Result<Option<Arc<Credential>>> {
         let Some(credential) = self.credentials.get().await? else {
             return Ok(None);
@@ -79,7 +78,7 @@ impl Signer {
         self.credentials.renew(used).await
     }
 
-    /// Whatever is known was refused.
+    /// Called when the store rejected the cached credential.
     pub async fn renew_known(&self) -> bool {
         match self.credentials.known() {
             Some(used) => self.renew(&used).await,
@@ -192,8 +191,8 @@ fn add_signature(parts: &mut Parts, key: &SigningKey, time: &str) -> reqsign_cor
     Ok(())
 }
 
-/// Percent-encoding as the signature wants it: everything but unreserved characters (RFC 3986, 2.3)
-/// and, in a path, the slash.
+/// Percent-encodes for the signature: everything but unreserved characters (RFC 3986, 2.3) and, in
+/// a path, the slash.
 fn encode_again(encoded: &str, keep_slash: bool, out: &mut String) {
     let bytes = encoded.as_bytes();
     let digit = |at: usize| bytes.get(at).and_then(|byte| (*byte as char).to_digit(16));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Store: one opened under-store. Everything that OpenDAL does not promise is done here: exact
-//! lengths, names that cannot be addressed, silences that end.
+//! Store: one opened store. It adds what OpenDAL does not promise: exact lengths, keys that cannot
+//! be addressed, limits of silence.
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::transport::{http_transport, is_stock_only, read_straight};
 use crate::web::Web;
 use crate::write::{InExchange, Writes};
 
-/// OpenDAL's signer keeps what `SharedCredentials` gives it so long.
+/// How long OpenDAL's signer caches the result of `SharedCredentials`.
 const SERVICE_KEEPS_CREDENTIAL: Duration = Duration::from_secs(1);
 
 pub struct Store {
@@ -43,10 +43,10 @@ pub struct Store {
     pub dialect: Dialect,
     pub writes: Writes,
     real_directories: bool,
-    /// Reads beyond the end fail in no way of their own.
+    /// Reads beyond the end fail with an unspecific error.
     has_sizes_only: bool,
     listings: Listings,
-    /// Of stores that OpenDAL only reads, or does not know.
+    /// For stores that OpenDAL only reads, or does not support.
     folders: Option<Arc<Folders>>,
 }
 
@@ -55,7 +55,7 @@ pub struct Built {
     pub operator: Operator,
     pub reader: Operator,
     pub signer: Option<Arc<Signer>>,
-    /// `reader` asks for all objects in the same way and adds nothing that proves who asks.
+    /// `reader` sends the same request for all objects, without authentication.
     pub reads_alike: bool,
     pub over_http: bool,
     pub style: Style,
@@ -65,7 +65,7 @@ pub struct Built {
 }
 
 impl Built {
-    /// One that signs for itself, or needs nothing signed.
+    /// A store that signs by itself, or needs no signature.
     pub fn alone(operator: Operator, style: Style, version: VersionKind) -> Self {
         Self {
             reader: operator.clone(),
@@ -87,28 +87,28 @@ impl Built {
     }
 }
 
-/// What is read of an object.
+/// The requested part of an object.
 pub struct Part {
     pub key: String,
     pub offset: u64,
-    /// Of the whole object, as the caller knows it. 0: unknown.
+    /// Size of the whole object, as the caller knows it. 0: unknown.
     pub object_size: u64,
-    /// That it must have; empty: any.
+    /// The demanded version; empty: any.
     pub version: String,
 }
 
-/// What came of a request, besides its result.
+/// Details of a request, besides its result.
 #[derive(Default)]
 pub struct Trace {
-    /// That were sent: more than one where a credential was renewed.
+    /// Requests sent: more than one if a credential was renewed.
     pub requests: u32,
-    /// Of the last attempt; nothing when no answer came.
+    /// Latency of the last attempt; None if no response arrived.
     pub first_byte: Option<Duration>,
     pub retry_after: Option<Duration>,
     pub answer: Answer,
 }
 
-/// An attempt that was.
+/// An attempt that the store rejected.
 struct Refused {
     exchange: Arc<Exchange>,
     openings: u64,
@@ -246,7 +246,7 @@ impl Store {
         let target = Arc::new(target);
         let version = (!version.is_empty()).then_some(version);
         let hub = self.folders.as_deref().and_then(Folders::hub);
-        // Whoever keeps a hub's bytes has versions of its own.
+        // A hub's storage hosts have versions of their own.
         let told = version.clone().filter(|_| hub.is_none());
         let purpose = || {
             Purpose::Read(Read {
@@ -267,7 +267,7 @@ impl Store {
                         Some(done) => done,
                         None => {
                             let version = version.clone();
-                            // Seldom, and large.
+                            // Rare, and large.
                             Box::pin(self.read_once(&key, offset, &target, version, terms)).await
                         }
                     },
@@ -283,7 +283,7 @@ impl Store {
         }
     }
 
-    /// No status tells why bytes are missing; the size does.
+    /// Missing bytes have no status of their own; the size explains them.
     async fn explain_end(&self, key: &str, end: u64, failure: Failure, terms: Terms) -> Failure {
         if matches!(failure.code, Code::NotFound | Code::Throttled) {
             return failure;
@@ -297,8 +297,8 @@ impl Store {
         }
     }
 
-    /// Past the service, where there is a template. Nothing when the service has to be asked after
-    /// all, by which a refusal that came is explained.
+    /// Reads without the service, if there is a template. Returns None if the service is needed,
+    /// which then explains an error response.
     async fn read_straight(&self, key: &str, offset: u64) -> Option<Result<(), Failure>> {
         let template = self.template.now()?;
         let exchange = EXCHANGE.get();
@@ -345,7 +345,7 @@ impl Store {
         let range = offset..offset + target.size() as u64;
         let mut stream = reader.into_stream(range).await.map_err(failed)?;
         if self.over_http {
-            // Ends with an error, by which the target is filled or not.
+            // Ends with an error, whether or not the target is filled.
             return match stream.next().await {
                 Some(Err(_)) if EXCHANGE.get().is_delivered() => Ok(()),
                 Some(Err(error)) => Err(failed(error)),
@@ -355,8 +355,8 @@ impl Store {
         take_stream(&mut stream, target, terms).await
     }
 
-    /// One attempt, and another one at once if the store refused a credential that has changed since.
-    /// Everything else that may be tried again is the caller's to try.
+    /// Makes one attempt, and a second at once if the store rejected a credential that has changed
+    /// since. All other retries are the caller's.
     pub async fn attempt<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         trace: &mut Trace,
@@ -374,8 +374,8 @@ impl Store {
         }
     }
 
-    /// One attempt of what cannot be asked again: it has been begun with the credential that was
-    /// refused. Others will find a new one.
+    /// Makes one attempt of an operation that cannot be repeated: it started with the rejected
+    /// credential. Later operations find a new one.
     pub async fn attempt_as_begun<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         trace: &mut Trace,
@@ -390,7 +390,7 @@ impl Store {
         result
     }
 
-    /// The second: a refusal that a new credential may help against.
+    /// The second value: a rejection that a new credential may fix.
     async fn attempt_once<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         trace: &mut Trace,
@@ -414,16 +414,16 @@ impl Store {
         (result, refused.then_some(Refused { exchange, openings }))
     }
 
-    /// Whether it may be answered otherwise now.
+    /// Whether a retry may succeed now.
     async fn renew(&self, refused: &Refused) -> bool {
         self.renew_credential(&refused.exchange).await || self.renew_store(refused.openings).await
     }
 
-    /// Whether there is another credential than the one that was refused.
+    /// Whether there is another credential than the rejected one.
     async fn renew_credential(&self, exchange: &Exchange) -> bool {
         match (self.signer.now(), exchange.credential()) {
             (Some(signer), Some(used)) => signer.renew(&used).await,
-            // The service signed with what it was given up to a second ago.
+            // The service signed with a credential that is up to a second old.
             (Some(signer), None) => {
                 let renewed = signer.renew_known().await;
                 if renewed {
@@ -435,7 +435,7 @@ impl Store {
         }
     }
 
-    /// Whether the store is another one now than it was after so many openings.
+    /// Whether the store was reopened since it had `openings`.
     async fn renew_store(&self, openings: u64) -> bool {
         if self.reload.openings() == openings {
             match self.reload.after_refusal().await {
@@ -463,7 +463,7 @@ fn template_of(built: &Built) -> Option<Arc<Template>> {
         .map(Arc::new)
 }
 
-/// Over our transport.
+/// Returns the operator with our transport.
 fn carried(operator: Operator) -> Operator {
     let context = OperationContext::new()
         .with_http_transport(http_transport())

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 pub type Arrived = unsafe extern "C" fn(*mut c_void, usize);
 
-/// Who wants to know how much is there; gone before its request reports.
+/// Receives the number of arrived bytes; not used after its request reports.
 pub struct Listener {
     tell: Arrived,
     user: *mut c_void,
@@ -22,7 +22,7 @@ struct Piece {
     size: usize,
 }
 
-/// Whoever holds it may write to it until its request has reported.
+/// The holder may write to the memory until its request has reported.
 pub struct Target {
     pieces: Vec<Piece>,
     size: usize,
@@ -30,7 +30,7 @@ pub struct Target {
 }
 
 // SAFETY: the memory is the request's own by the contract of leat_store_read, and its listener may
-// be told from any thread.
+// be called from any thread.
 unsafe impl Send for Target {}
 unsafe impl Sync for Target {}
 
@@ -51,7 +51,7 @@ impl Target {
         }
     }
 
-    /// The first `count` bytes are there for good.
+    /// Reports that the first `count` bytes are final.
     pub fn arrived(&self, count: usize) {
         if let Some(listener) = &self.listener {
             // SAFETY: its request has not reported, since this is its target.
@@ -63,10 +63,10 @@ impl Target {
         self.size
     }
 
-    /// From byte `at` to the end of its piece; empty at the end.
+    /// Returns the memory from byte `at` to the end of its piece; empty at the end.
     ///
     /// # Safety
-    /// Nobody else uses the result of another call at the same time.
+    /// No other code uses the result of another call at the same time.
     #[allow(clippy::mut_from_ref)] // the memory is not Rust's
     pub unsafe fn from(&self, at: usize) -> &mut [MaybeUninit<u8>] {
         let mut skip = at;
@@ -82,7 +82,7 @@ impl Target {
         &mut []
     }
 
-    /// False when the bytes do not fit, in which case none are copied.
+    /// Returns false, without copying, if the bytes do not fit.
     pub fn write(&self, mut at: usize, mut bytes: &[u8]) -> bool {
         if at > self.size || bytes.len() > self.size - at {
             return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Template: what the reads of a store have in common. A service that leaves signing to us asks for
-//! each object in the same way, so it is asked once what it would send, and its reads are written
-//! from that: OpenDAL's way through its layers costs as much as all else a small read does.
+//! Template: the common form of a store's reads. A service that does not sign sends the same
+//! request for each object. So its request is captured once, and reads are written from it:
+//! OpenDAL's layers cost as much as all else in a small read.
 use std::sync::{Arc, Mutex};
 
 use futures::{FutureExt, StreamExt};
@@ -16,7 +16,7 @@ use opendal::{
 
 use crate::get::Way;
 
-/// A key that stands for all.
+/// A key in the place of all keys.
 const KEY: &str = "leat-asks-how-to-read";
 
 pub struct Template {
@@ -27,7 +27,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Nothing where reads have to be left to `reader`, which must send what it sends unsigned.
+    /// Returns None if reads have to be sent by `reader`. `reader` must not sign: its request is
+    /// reused.
     pub fn of(reader: &Operator) -> Option<Self> {
         let caught = Arc::new(Mutex::new(None));
         let transport = HttpTransporter::new(Catcher(caught.clone()));
@@ -41,7 +42,7 @@ impl Template {
             let reader = reader.reader_options(KEY, options).await?;
             reader.into_stream(0..1).await?.next().await.transpose()
         };
-        // It fails, and never waits, since nothing is sent.
+        // Fails without waiting, since nothing is sent.
         let _ = asked.now_or_never();
         let Parts { uri, headers, .. } = caught.lock().unwrap().take()?;
         let way = Way::to(&uri)?;
@@ -53,7 +54,7 @@ impl Template {
         })
     }
 
-    /// The GET of a range, which is not empty.
+    /// Returns the GET of a range, which is not empty.
     pub fn request(
         &self,
         key: &str,

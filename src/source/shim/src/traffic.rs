@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Traffic: what went over HTTP since the process started, of all stores together. Bodies count as
-//! far as they were taken from the wire, in the bytes that they stand for, without chunks' sizes.
+//! Traffic: HTTP traffic of all stores since the process started. Bodies count as far as they were
+//! received, in the bytes that they represent, without chunk sizes.
 use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -52,7 +52,7 @@ pub fn note_connection() {
     CONNECTIONS.fetch_add(1, Relaxed);
 }
 
-/// Bytes of one body, noted together when it ends in whatever way: pieces of large ones are many.
+/// Bytes of one body, added once when it ends in any way: large bodies have many pieces.
 #[derive(Default)]
 pub struct Received(u64);
 
@@ -70,8 +70,8 @@ impl Drop for Received {
     }
 }
 
-/// Noted when it ends: then it is known whether it found a connection. One that is given up did, as
-/// far as we know.
+/// Counted at its end, when it is known whether it found a connection. A request that was abandoned
+/// counts as sent.
 struct Sending {
     method: Method,
     body: usize,
@@ -86,7 +86,7 @@ impl Drop for Sending {
     }
 }
 
-/// The stock client. Requests by which it follows redirections are its own, and not seen here.
+/// The stock client. It follows redirects by itself; those requests are not counted here.
 pub struct Stock(ReqwestTransport);
 
 impl Stock {
@@ -112,7 +112,7 @@ impl Stock {
     }
 }
 
-/// There was no connection, or nothing that could be sent.
+/// There was no connection, or the request was invalid.
 fn was_not_sent(error: &Error) -> bool {
     let mut below = error.source();
     while let Some(cause) = below {
@@ -124,7 +124,7 @@ fn was_not_sent(error: &Error) -> bool {
     true
 }
 
-/// Sees the connections of a client.
+/// Counts the connections of a client.
 pub fn connections<C>() -> MapResponseLayer<fn(C) -> C> {
     MapResponseLayer::new(|connection| {
         note_connection();

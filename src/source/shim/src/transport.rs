@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What carries the requests of all stores, lets each see its own exchange, and checks that what was
-//! answered is the range that was asked.
-//! Bytes of reads go straight into the caller's memory (`get`); everything else is the stock
-//! client's.
+//! Sends the requests of all stores, records each in its own exchange, and checks that a response
+//! is the requested range. Bytes of reads go straight into the caller's memory (`get`); the stock
+//! client does everything else.
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -24,13 +23,13 @@ use crate::proxy::Proxies;
 use crate::traffic::{self, Stock};
 use crate::trust::tls_config;
 
-/// An answer that is no object's bytes. A page of a listing: 1,000 names of 1,024 bytes and what is
-/// told of each stay far below it.
+/// Maximum size of a response that holds no object's bytes. A listing page with 1,000 names of
+/// 1,024 bytes and their metadata is far smaller.
 const PAGE_MAX: usize = 32 << 20;
 
 pub struct WatchedTransport {
     stock: Stock,
-    /// Everything through the stock client.
+    /// Use the stock client for everything.
     stock_only: bool,
 }
 
@@ -39,7 +38,7 @@ impl HttpTransport for WatchedTransport {
         if let Ok(Some(refusal)) = EXCHANGE.try_with(|exchange| exchange.take_refusal()) {
             return Ok(refusal.map(text_body));
         }
-        // A request that is held back may be sent by another attempt than the one that began it.
+        // A blocked request may be sent by another attempt than the one that began it.
         let exchange = poll_fn(|_| match EXCHANGE.try_with(Arc::clone) {
             Ok(exchange) if !exchange.admits() => Poll::Pending,
             found => Poll::Ready(found.ok()),
@@ -50,14 +49,14 @@ impl HttpTransport for WatchedTransport {
         match &exchange.purpose {
             Purpose::Other => self.ask_bounded(&exchange, request).await,
             Purpose::Page => self.page(&exchange, request).await,
-            // What a service asks besides, such as a token to read with, is none of the target's.
+            // Further requests of a service, such as for a token, do not fill the target.
             Purpose::Read(_) if !is_read(&request) => self.ask_bounded(&exchange, request).await,
             Purpose::Read(read) => self.read(&exchange, request, read).await,
         }
     }
 }
 
-/// As the services mark it.
+/// As marked by the services.
 fn is_read(request: &Request<Buffer>) -> bool {
     matches!(request.extensions().get(), Some(Operation::Read))
 }
@@ -86,7 +85,7 @@ impl WatchedTransport {
         Ok(Response::from_parts(parts, text_body(text)))
     }
 
-    /// An answer that the service reads to its end, which must come.
+    /// Sends a request with a response that the service reads to its end, which must arrive.
     async fn ask_bounded(
         &self,
         exchange: &Exchange,
@@ -135,9 +134,8 @@ impl WatchedTransport {
         Ok(Response::from_parts(parts, text_body(text)))
     }
 
-    /// Fills the target and then fails with a word that nobody reads: the service would want the
-    /// bytes once more, to hand them on. Refusals are answered, since the service knows the dialect
-    /// of its store.
+    /// Fills the target and then fails with an unused error: the service would otherwise copy the
+    /// bytes again. Error responses are returned, since the service knows its store's dialect.
     async fn read(
         &self,
         exchange: &Exchange,
@@ -199,7 +197,7 @@ impl WatchedTransport {
     }
 }
 
-/// A read that nobody but us is needed for. Anything but bytes is for the service to explain.
+/// Reads without the service. Any response but bytes is for the service to explain.
 pub async fn read_straight(
     exchange: &Exchange,
     read: &Read,
@@ -239,7 +237,7 @@ async fn get(exchange: &Exchange, read: &Read, parts: &Parts, way: &Way) -> Resu
         .await
 }
 
-/// A time that cannot be read is none, instead of the end of the request.
+/// An unreadable time counts as none; it does not fail the request.
 fn without_bad_time(mut response: Response<HttpBody>) -> Response<HttpBody> {
     let headers = response.headers_mut();
     let time = headers.get(header::LAST_MODIFIED);
@@ -255,7 +253,7 @@ fn accept_as_stored(exchange: &Exchange, parts: &mut Parts) {
     parts.headers.insert(header::ACCEPT_ENCODING, encoding);
 }
 
-/// A request of the stock client: a HEAD must get the size that a read will find.
+/// For a request of the stock client: a HEAD must return the size that a read will find.
 fn accepting(exchange: &Exchange, mut request: Request<Buffer>) -> Request<Buffer> {
     let is_head = request.method() == Method::HEAD;
     if is_head || request.method() == Method::GET {
@@ -271,8 +269,8 @@ fn text_body(text: Vec<u8>) -> HttpBody {
     HttpBody::new(stream::iter([Ok(Buffer::from(text))]), Some(size))
 }
 
-/// What the store says to a refusal: as far as it fits, and comes within `limit`. A text that is cut
-/// is better than none.
+/// Returns the store's text of an error response: up to the size limit, and within `limit`. A cut
+/// text is better than none.
 async fn explanation(mut body: HttpBody, limit: Duration) -> Vec<u8> {
     let mut text = Vec::new();
     let _ = tokio::time::timeout(limit, async {
@@ -294,7 +292,7 @@ fn wrong_length(text: String) -> Error {
     Error::new(ErrorKind::Unexpected, text).set_temporary()
 }
 
-/// In the form in which OpenDAL's own signer fails.
+/// Returns an error in the form of OpenDAL's own signer.
 fn unsigned(why: impl std::fmt::Display) -> Error {
     let error = Error::new(ErrorKind::Unexpected, "signing http request");
     error.set_source(std::io::Error::other(why.to_string()))
@@ -302,7 +300,7 @@ fn unsigned(why: impl std::fmt::Display) -> Error {
 
 const STORE: &str = "no bytes from the store";
 
-/// A silence is worth another attempt.
+/// A timeout is worth a retry.
 async fn within<T>(
     limit: Duration,
     what: &str,
@@ -320,7 +318,7 @@ pub fn http_transport() -> HttpTransporter {
     watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::default())))
 }
 
-/// Does not follow redirections.
+/// Like http_transport(), without following redirects.
 pub fn direct_transport() -> HttpTransporter {
     static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
     watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::none())))
@@ -355,7 +353,7 @@ fn watched(client: &reqwest::Client) -> HttpTransporter {
     })
 }
 
-/// Whether the switch is set that leaves everything to the stock client.
+/// Whether LEAT_TRANSPORT forces the stock client for everything.
 pub fn is_stock_only() -> bool {
     std::env::var("LEAT_TRANSPORT").is_ok_and(|value| value == "stock")
 }

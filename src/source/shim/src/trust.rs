@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whom the process trusts over TLS: one configuration for the stock client and for our own.
+//! The trusted roots for TLS: one configuration for the stock client and for our own.
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -8,8 +8,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 /// The system's roots, or those of the file that AWS_CA_BUNDLE names; SSL_CERT_FILE and
-/// SSL_CERT_DIR replace the system's as well. What cannot be read is left out: connections then
-/// fail with an unknown issuer.
+/// SSL_CERT_DIR also replace the system's. Unreadable files are skipped: connections then fail with
+/// an unknown issuer.
 fn roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     match std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) {
@@ -25,7 +25,7 @@ fn roots() -> RootCertStore {
     roots
 }
 
-/// TLS 1.2 and 1.3, sessions resumed. ALPN is not offered: all of it is HTTP/1.1.
+/// TLS 1.2 and 1.3 with session resumption. ALPN is not offered: all traffic is HTTP/1.1.
 pub fn tls_config() -> Arc<ClientConfig> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     CONFIG

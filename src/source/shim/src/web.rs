@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Web servers: objects by HEAD, directories where the server shows an index of them. An index tells
-//! names; sizes and versions are asked of each file, since indexes round them or leave them out.
+//! Web servers: objects by HEAD, directories from the server's index pages. An index has names;
+//! sizes and versions come from a HEAD of each file, since indexes round or omit them.
 use std::time::UNIX_EPOCH;
 
 use futures::StreamExt;
@@ -16,10 +16,10 @@ use crate::listing::Page;
 use crate::transport::http_transport;
 use crate::web_index;
 
-/// HEADs of one index at a time.
+/// Concurrent HEADs of one index.
 const HEADS: usize = 16;
 
-/// Of a path: all but unreserved characters and the slash (RFC 3986, 2.3).
+/// Encoding of a path: all but unreserved characters and the slash (RFC 3986, 2.3).
 pub const PATH: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -45,7 +45,7 @@ impl Web {
     pub async fn stat(&self, key: &str) -> Result<Entry, Failure> {
         let response = self.ask(Method::HEAD, key).await?;
         check_status(&response)?;
-        // A directory without its slash is sent on to where it is.
+        // A directory without its slash is redirected.
         let is_directory = self.url_of(&response, key)?.path().ends_with('/');
         check_kind(key, is_directory)?;
         if is_directory {
@@ -93,7 +93,7 @@ impl Web {
         for entry in found {
             match entry {
                 Ok(entry) => page.entries.push(entry),
-                // Removed since, or not for us.
+                // Removed since, or not permitted.
                 Err(failure) if matches!(failure.code, Code::NotFound | Code::PermissionDenied) => {
                 }
                 Err(failure) => return Err(failure),
@@ -106,7 +106,7 @@ impl Web {
         format!("{}/{}", self.endpoint, utf8_percent_encode(key, &PATH))
     }
 
-    /// Where the answer came from, after the redirections.
+    /// The URL of the response, after the redirects.
     fn url_of(&self, response: &Response<Buffer>, key: &str) -> Result<Uri, Failure> {
         let redirect = response.extensions().get::<HttpRedirect>();
         let there = redirect.and_then(|to| to.uri().original_uri().parse().ok());

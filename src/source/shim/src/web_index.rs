@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Indexes that web servers show of their directories: the names in one page. Links are resolved as
-//! URLs (RFC 3986, 5.2); a name is what leads one step into the directory.
+//! Index pages that web servers show of their directories. Links are resolved as URLs (RFC 3986,
+//! 5.2); a name is a link that leads one step into the directory.
 use percent_encoding::percent_decode_str;
 
 use crate::failure::{Code, Failure};
 
-/// In the title of the pages of nginx, Apache, lighttpd, Python, Jetty and others.
+/// Titles of the pages of nginx, Apache, lighttpd, Python, Jetty and others.
 const TITLES: [&str; 3] = ["index of", "directory listing", "directory:"];
-/// Anywhere in a page: Caddy's footer; IIS.
+/// Marks anywhere in a page: Caddy's footer; IIS.
 const MARKS: [&str; 2] = ["caddyserver.com", "[to parent directory]"];
-/// What the root of a listing of S3 is called.
+/// Root element of a listing of S3.
 const S3_LISTING: &str = "<listbucketresult";
 
-/// A page, and the URL that it was got from.
+/// A page and its URL.
 pub struct Page<'a> {
     pub host: &'a str,
-    /// Of the directory, encoded; ends in '/'.
+    /// Path of the directory, encoded; ends in '/'.
     pub path: &'a str,
     pub body: &'a str,
 }
@@ -96,7 +96,7 @@ impl Page<'_> {
         }
     }
 
-    /// The path of a link, without scheme and host; nothing where they are others.
+    /// Returns the path of a link, without scheme and host; None if these are others.
     fn path_on_host<'l>(&self, link: &'l str) -> Option<&'l str> {
         let rest = match scheme_of(link) {
             None => link,
@@ -120,7 +120,7 @@ enum Place {
     Name(String),
     /// The directory itself, one above it, another server, a script.
     Around,
-    /// On this server, and neither.
+    /// On this server, but none of these.
     Elsewhere,
 }
 
@@ -140,12 +140,12 @@ fn scheme_of(link: &str) -> Option<&str> {
     is_scheme.then_some(scheme)
 }
 
-/// Decoded, without what stands for none.
+/// Decoded, without empty and dot components.
 fn components(path: &str) -> Vec<Vec<u8>> {
     resolve(Vec::new(), path).0
 }
 
-/// RFC 3986, 5.2.4. The second: it ends in a slash.
+/// RFC 3986, 5.2.4. The second value: it ends in a slash.
 fn resolve(mut steps: Vec<Vec<u8>>, path: &str) -> (Vec<Vec<u8>>, bool) {
     let mut is_directory = path.ends_with('/');
     for component in path.split('/') {
@@ -203,8 +203,7 @@ fn attribute<'a>(tag: &'a str, lower: &str, name: &str) -> Option<&'a str> {
     }
 }
 
-/// The references that stand in attributes (HTML, 13.1.4): numbers, and those that a quoted URL
-/// needs.
+/// Decodes the references in attributes (HTML, 13.1.4): numbers, and those that a quoted URL needs.
 fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.trim();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of a store. What is written appears whole or not at all, whatever the store does by
-//! itself.
+//! Changes of a store. A written object appears as a whole or not at all, whatever the store does
+//! by itself.
 use std::sync::Arc;
 
 use opendal::options::CopyOptions;
@@ -16,24 +16,24 @@ use crate::hdfs::Hdfs;
 use crate::store::{Store, Trace, bounded, within};
 use crate::writer::clean_up;
 
-/// That an object may have, where the store's kind has a limit.
+/// Maximum parts of an object, if the store's kind has a limit.
 const PARTS_MAX: u32 = 10_000;
 
-/// Sent before a server has made up its mind.
+/// A body of this size is sent before a server has decided.
 const SMALL_BODY: u64 = 64 * 1024;
 
-/// How a store takes what is written.
+/// How a store accepts writes.
 pub enum Writes {
     Never,
-    /// An object is there with its last byte.
+    /// An object appears with its last byte.
     Whole,
-    /// A file grows where everybody sees it, so it gets its name when it is complete.
+    /// A growing file is visible, so it is renamed to its key when it is complete.
     Renamed,
     /// The same, by HDFS's own client.
     Hdfs(Arc<Hdfs>),
 }
 
-/// On what a write depends.
+/// The condition of a write.
 #[derive(Clone)]
 pub enum Condition {
     None,
@@ -41,7 +41,7 @@ pub enum Condition {
     Version(String),
 }
 
-/// What a store can change, and how.
+/// The changes that a store supports.
 #[derive(Default)]
 pub struct Changes {
     pub writes: bool,
@@ -51,7 +51,7 @@ pub struct Changes {
     pub repeats_parts: bool,
     pub copies: bool,
     pub renames: bool,
-    /// That one request removes.
+    /// Keys that one request removes.
     pub removes_max: usize,
     pub part_min: usize,
     pub parts_max: u32,
@@ -74,7 +74,7 @@ impl Store {
                 repeats_parts: true,
                 copies: capability.copy,
                 renames: false,
-                // Google's batches have a form of their own that not all of its servers take.
+                // Google's batches have a special form that some of its servers do not accept.
                 removes_max: match kind {
                     VersionKind::Generation => 1,
                     _ => capability.delete_max_size.unwrap_or(1),
@@ -94,7 +94,7 @@ impl Store {
         }
     }
 
-    /// A whole object in one request, or a directory where the key says so.
+    /// Writes a whole object in one request, or a directory if the key ends in a slash.
     pub async fn write(
         self: &Arc<Self>,
         key: String,
@@ -120,7 +120,7 @@ impl Store {
             };
             let done = done.await;
             if done.is_err() && body.staged.is_some() {
-                // Goes on if nobody waits any more.
+                // Continues if the caller gives up.
                 let cleaning = tokio::spawn(clean_up(self.clone(), body));
                 let _ = tokio::time::timeout(terms.first_byte, cleaning).await;
             }
@@ -214,8 +214,7 @@ impl Store {
         self.attempt(trace, || Purpose::Other, terms, attempt).await
     }
 
-    /// All of them; those that are not there are no failure. After a failure any of them may be
-    /// gone.
+    /// Removes all keys; a missing one is no failure. After a failure any of them may be removed.
     pub async fn remove(
         &self,
         keys: Vec<String>,
@@ -272,8 +271,8 @@ impl Store {
         }
     }
 
-    /// Many servers hang up on a body that they do not want, and what they answer is lost then. So
-    /// it is looked first; the store itself looks again.
+    /// Checks the condition first. Many servers close the connection on a body that they reject,
+    /// and their response is lost then. The store itself checks again.
     pub async fn look_first(
         &self,
         key: &str,
@@ -301,8 +300,8 @@ impl Store {
         }
     }
 
-    /// What is there now, as the answer to the write tells it or else the store itself. The write is
-    /// done: no failure of this says that it was refused, or that nothing has happened.
+    /// Returns the present object, from the response to the write or else from the store. The write
+    /// is done: no failure here means that it was rejected or had no effect.
     pub async fn written(
         &self,
         key: &str,
@@ -338,7 +337,7 @@ impl Store {
 }
 
 impl Condition {
-    /// Some stores say of both conditions that they did not hold, some that there is an object.
+    /// Some stores report both conditions as failed preconditions, some as an existing object.
     pub fn explain(&self, failure: Failure) -> Failure {
         let code = match (self, failure.code) {
             (Condition::Absent, Code::Changed) => Code::Exists,
@@ -353,7 +352,7 @@ pub fn unsupported(why: &str) -> Failure {
     Failure::new(Code::Unsupported, format!("this store {why}"))
 }
 
-/// Parts that are sent in the background belong to the exchange of the request that brought them.
+/// Parts that are sent in the background belong to the exchange of the request that started them.
 pub struct InExchange;
 
 impl Execute for InExchange {

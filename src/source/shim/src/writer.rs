@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writer: an object that comes in parts, and is nobody's before its end.
+//! Writer: an object that is written in parts, and is invisible before its end.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,9 +18,9 @@ use crate::hdfs::{self, Hdfs};
 use crate::store::{Store, Trace, bounded, within};
 use crate::write::{Condition, Writes};
 
-/// Of one object, on their way at a time: what one connection carries is less than most links do.
+/// Parts of one object in flight: one connection does not fill most links.
 const PARTS_IN_FLIGHT: usize = 4;
-/// What nobody waits for.
+/// Time limit of background clean-up.
 const CLEAN_UP: Duration = Duration::from_secs(30);
 /// With pauses that double, 25 s in all.
 const CLEAN_UP_ATTEMPTS: u32 = 8;
@@ -43,8 +43,8 @@ impl Store {
         })
     }
 
-    /// Below OpenDAL's own writer, which would cut and join what it is given, so that nobody could
-    /// say what has to be sent again.
+    /// Opens a writer below OpenDAL's own, which would cut and join its input, so that the bytes to
+    /// resend would be unknown.
     fn service_writer(&self, key: &str, condition: &Condition) -> Result<oio::Writer, Failure> {
         let mut options = WriteOptions {
             concurrent: PARTS_IN_FLIGHT,
@@ -66,25 +66,25 @@ impl Store {
     }
 }
 
-/// An object on its way.
+/// An object that is being written.
 pub struct Body {
-    /// The key that it has until it is complete, if that is another one.
+    /// The temporary key until it is complete, if it is another one.
     pub staged: Option<String>,
     bytes: Bytes,
     end: End,
 }
 
-/// How far the end of an object has come: what is done is not done again.
+/// Progress of the completion: a completed step is not repeated.
 enum End {
     Open,
-    /// Asked for; the answer may have been lost.
+    /// Requested; the response may have been lost.
     Asked,
     Done(Metadata),
 }
 
 pub enum Bytes {
     Service(oio::Writer),
-    /// Begins with the first bytes.
+    /// Created with the first bytes.
     Hdfs(Arc<Hdfs>, Option<FileWriter>),
 }
 
@@ -167,7 +167,7 @@ impl Body {
                 self.end = End::Done(metadata);
                 told
             }
-            // What was to be ended is gone: the answer that was lost may have said that it is done.
+            // The upload is gone: the lost response may have been a success.
             Err(failure) if was_asked && failure.code == Code::NotFound => {
                 let message = format!("whether it was written is not known: {}", failure.message);
                 Err(Failure::new(Code::Unavailable, message))
@@ -210,7 +210,7 @@ async fn append_to(
     Ok(())
 }
 
-/// Beside the key: a rename may not leave its directory's file system.
+/// Beside the key: a rename may not cross file systems.
 fn staged_key(key: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -232,7 +232,7 @@ pub async fn clean_up(store: Arc<Store>, mut body: Body) {
     let mut trace = Trace::default();
     let body = Mutex::new(&mut body);
     let attempt = || async { body.lock().await.abandon(&store, terms).await };
-    // Nobody is left who could be told, or could try again.
+    // No caller is left that could get the error or retry.
     for attempts_before in 0..CLEAN_UP_ATTEMPTS {
         let asked = store.attempt(&mut trace, || Purpose::Other, terms, attempt);
         match asked.await {
@@ -322,7 +322,7 @@ impl Writer {
             .await
     }
 
-    /// What was begun and not ended is taken back, by and by.
+    /// Abandons an unfinished object in the background.
     pub async fn close(self: Arc<Self>) {
         let body = self.state.lock().await.body.take();
         if let Some(body) = body {

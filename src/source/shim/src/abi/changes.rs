@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changing what is in a store.
+//! Operations that change a store.
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

@@ -110,7 +110,7 @@ pub struct CCondition {
 }
 
 impl CCondition {
-    /// Nothing when the version is not UTF-8.
+    /// Returns None if the version is not UTF-8.
     unsafe fn condition(self) -> Option<Condition> {
         if self.if_absent != 0 {
             return Some(Condition::Absent);
@@ -143,7 +143,7 @@ impl Text {
         unsafe { std::slice::from_raw_parts(self.data.cast(), self.size) }
     }
 
-    /// Nothing when it is not UTF-8.
+    /// Returns None if the text is not UTF-8.
     unsafe fn string(self) -> Option<String> {
         let bytes = unsafe { self.bytes() };
         std::str::from_utf8(bytes).ok().map(str::to_string)
@@ -211,14 +211,14 @@ fn c_entry(entry: &Entry) -> CEntry {
     }
 }
 
-/// Runs `work`, in which so many bytes are moved, and reports its result and what it took.
+/// Runs `work`, which moves `weight` bytes, and reports its result and its trace.
 fn start(
     callback: Callback,
     weight: usize,
     work: impl Future<Output = (Result<Page, Failure>, Trace)> + Send + 'static,
 ) -> *mut RequestHandle {
     let (handle, registration) = AbortHandle::new_pair();
-    // Thousands of bytes, which would be moved from each future into the next one.
+    // The future has thousands of bytes, which would be moved from each future into the next one.
     let work = Box::pin(work);
     lanes::run(weight as u64, async move {
         // The work is dropped, and with it every use of the caller's memory, before the report.

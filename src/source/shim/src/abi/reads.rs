@@ -29,7 +29,7 @@ pub unsafe extern "C" fn leat_store_open(
             }
         };
     }
-    // A service that finds no runtime makes one of its own, which may not end on our threads.
+    // A service without a runtime creates its own, which must not end on our threads.
     let _entered = lanes::any().enter();
     match Store::open(&named) {
         Ok(store) => Box::into_raw(Box::new(StoreHandle(Arc::new(store)))),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answer: one answer on its way in. Its body goes to where it is wanted, past no other memory but
-//! the few bytes that came along with the head.
+//! Answer: a response that is being received. Its body goes to its destination, without other
+//! buffers except for the few bytes that arrived with the head.
 use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::target::Target;
 use crate::traffic::Received;
 
 const HEAD_MAX: usize = 64 << 10;
-/// Read at once while the head is awaited: what comes of the body in it has to be copied.
+/// Size of one receive while the head is awaited: body bytes in it have to be copied.
 const INBOX_STEP: usize = 4 << 10;
-/// Received at once of what is not wanted.
+/// Size of one receive of unwanted bytes.
 const NOWHERE_BYTES: usize = 64 << 10;
 
 /// Where a body goes.
@@ -23,12 +23,12 @@ pub enum Sink<'a> {
     Target {
         target: &'a Target,
         filled: usize,
-        /// What is filled stays, whatever may come after it.
+        /// Report progress: filled bytes are final, whatever follows.
         tells: bool,
     },
-    /// The bytes and how many there may be.
+    /// The bytes and their maximum number.
     Text(Vec<u8>, usize),
-    /// Memory for bytes that are not wanted.
+    /// Buffer for unwanted bytes.
     Nowhere(Vec<MaybeUninit<u8>>),
 }
 
@@ -39,7 +39,7 @@ pub struct Answer<'a> {
     at: usize,
     begun: bool,
     silence: Duration,
-    /// Of the body.
+    /// Statistics of the body.
     received: Received,
 }
 
@@ -59,12 +59,12 @@ impl<'a> Answer<'a> {
         self.connection.send(request).await
     }
 
-    /// Whether anything has come.
+    /// Whether any byte has arrived.
     pub fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// The head of the final answer; interim ones are passed over. Has no limit of its own.
+    /// Returns the head of the final response; skips interim ones. Has no limit of its own.
     pub async fn head(&mut self) -> io::Result<Head> {
         loop {
             match parse(&self.inbox[self.at..])? {
@@ -92,14 +92,14 @@ impl<'a> Answer<'a> {
     pub async fn body(&mut self, framing: Framing, sink: &mut Sink<'_>) -> io::Result<()> {
         match framing {
             Framing::Length(length) => self.pass(length, sink).await,
-            // Seldom, and a large future.
+            // Rare, and a large future.
             Framing::Chunked => Box::pin(self.chunks(sink)).await,
             Framing::Close => self.until_closed(sink).await,
         }
     }
 
-    /// What the store says to a refusal, as far as it fits into `most` bytes and comes in the time of
-    /// one silence: a text that is cut is better than none. The second: that was all of it.
+    /// Returns the text of an error response, up to `most` bytes and within one silence limit: a
+    /// cut text is better than none. The second value: the text is complete.
     pub async fn text(&mut self, framing: Framing, most: usize) -> (Vec<u8>, bool) {
         let mut sink = Sink::Text(Vec::new(), most);
         let patience = self.silence;
@@ -108,8 +108,7 @@ impl<'a> Answer<'a> {
         (sink.into_text(), ended.is_ok())
     }
 
-    /// True when nothing came after the answer that nobody asked for: the connection may be used
-    /// again.
+    /// Returns true if no unsolicited bytes followed the response: the connection may be reused.
     pub fn end(mut self) -> bool {
         let is_spent = self.at == self.inbox.len();
         self.inbox.clear();
@@ -117,7 +116,7 @@ impl<'a> Answer<'a> {
         is_spent
     }
 
-    /// More bytes into the inbox; an error when there are no more.
+    /// Receives more bytes into the inbox; fails if there are none.
     async fn fill(&mut self, patience: Duration) -> io::Result<()> {
         if self.at > 0 {
             self.inbox.drain(..self.at);
@@ -212,7 +211,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Passes over a line and tells its size without its end.
+    /// Skips a line and returns its size without its end.
     async fn line(&mut self) -> io::Result<usize> {
         loop {
             let rest = &self.inbox[self.at..];
@@ -259,7 +258,7 @@ impl Sink<'_> {
         Sink::Nowhere(vec![MaybeUninit::uninit(); NOWHERE_BYTES])
     }
 
-    /// Memory that the next bytes may be received into, if there is any of this kind.
+    /// Returns memory for the next received bytes, if this sink has any.
     fn room(&mut self, count: u64) -> &mut [MaybeUninit<u8>] {
         match self {
             Sink::Target { target, filled, .. } => {
@@ -320,7 +319,7 @@ impl Sink<'_> {
         }
     }
 
-    /// What a body is called that ended too early.
+    /// Error text for a body that ended too early.
     pub fn cut(&self) -> io::Error {
         let text = match self {
             Sink::Target { target, filled, .. } => {

@@ -17,21 +17,21 @@ use super::way::Origin;
 use crate::traffic;
 use crate::trust::tls_config;
 
-/// For one address; the next one may answer.
+/// Per address; the next one may answer.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 const NAMES_MAX_AGE: Duration = Duration::from_secs(30);
 const CONNECT_HEAD_MAX: usize = 16 << 10;
 
-/// How long a connection may take.
+/// Time limit of a connection set-up.
 #[derive(Clone, Copy)]
 pub struct Patience {
     pub end: Instant,
-    /// What that was from the start, for messages.
+    /// The whole limit from the start, for messages.
     pub limit: Duration,
 }
 
 impl Patience {
-    /// One of the steps, or of several ways to take it.
+    /// Runs one of the steps; `ways` is the number of alternatives.
     async fn step<T>(
         self,
         ways: usize,
@@ -51,7 +51,7 @@ struct Resolved {
     next: usize,
 }
 
-/// Names are asked for when a connection is made and remembered for a while; connections go to the
+/// Resolves names when a connection is made and caches them for a while; connections use the
 /// addresses of a name in turn.
 #[derive(Default)]
 pub struct Resolver {
@@ -59,7 +59,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// All addresses, the one whose turn it is first.
+    /// Returns all addresses, the next in turn first.
     async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let key = (host.to_string(), port);
         if let Some(addresses) = self.remembered(&key) {
@@ -102,7 +102,8 @@ impl Resolver {
         Some(turned.copied().collect())
     }
 
-    /// An address that did not answer goes to the end, so that the next connection begins elsewhere.
+    /// Moves an address that did not answer to the end, so that the next connection starts with
+    /// another.
     fn demote(&self, host: &str, port: u16, silent: SocketAddr) {
         let mut known = self.known.lock().unwrap();
         if let Some(resolved) = known.get_mut(&(host.to_string(), port)) {
@@ -171,7 +172,7 @@ pub async fn connect(
         .map_err(|error| no_tls(&origin.host, error))
 }
 
-/// A certificate that is not trusted is so the next time as well.
+/// An untrusted certificate is also untrusted in the next attempt.
 fn no_tls(host: &str, error: io::Error) -> io::Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     if matches!(cause, Some(rustls::Error::InvalidCertificate(_))) {
@@ -193,7 +194,7 @@ async fn tunnel(connection: &mut Connection, origin: &Origin, proxy: &Intercept)
     }
     head.push_str("\r\n");
     connection.send(head.as_bytes()).await?;
-    // Byte by byte: what follows the head is the origin's, and there is only one head.
+    // Reads byte by byte: bytes after the head belong to the origin, and there is only one head.
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         let mut byte = [MaybeUninit::new(0)];
@@ -208,7 +209,7 @@ async fn tunnel(connection: &mut Connection, origin: &Origin, proxy: &Intercept)
     }
     let line = String::from_utf8_lossy(&answer);
     let line = line.lines().next().unwrap_or_default();
-    // For people: as long as they read, and without what would steer their terminal.
+    // For messages: limited in length, without control characters.
     let shown: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
     if line
         .split(' ')

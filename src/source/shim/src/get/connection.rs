@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connection: a socket, in clear or under TLS. Bytes of an answer go from it straight into the
-//! memory that asked for them.
+//! Connection: a socket, plain or under TLS. Bytes of a response go from it straight into the
+//! memory of the request.
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Connection {
         }
     }
 
-    /// Shakes hands over a connection in clear.
+    /// Performs the TLS handshake over a plain connection.
     pub async fn secure(
         self,
         config: Arc<ClientConfig>,
@@ -60,7 +60,7 @@ impl Connection {
         self.send_outgoing().await
     }
 
-    /// At least one byte into `into`, or 0 when the other side has ended.
+    /// Receives at least one byte into `into`, or returns 0 if the other side has ended.
     pub async fn receive(&mut self, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         if self.tls.is_none() {
             return receive_from(&mut self.socket, into).await;
@@ -69,7 +69,7 @@ impl Connection {
             match self.step(into).await? {
                 Next::Plain(count) => return Ok(count),
                 Next::Closed => return Ok(0),
-                // Nothing to read in what has come.
+                // The received bytes hold no plaintext.
                 Next::Ready => {
                     if !self.receive_wire().await? {
                         return Err(closed());
@@ -80,8 +80,8 @@ impl Connection {
         }
     }
 
-    /// Whether it can carry another request: nothing has come since the last answer, not even its
-    /// end. Never waits.
+    /// Whether it can carry another request: nothing has arrived since the last response, not even
+    /// its end. Never waits.
     pub fn is_idle(&mut self) -> bool {
         let mut byte = [0; 1];
         let quiet = match self.socket.try_read(&mut byte) {
@@ -106,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// One step of TLS, with the traffic that it needs.
+    /// Advances TLS by one step, with the traffic that it needs.
     async fn step(&mut self, into: &mut [MaybeUninit<u8>]) -> io::Result<Next> {
         let tls = self.tls.as_mut().expect("only called under TLS");
         let next = tls.advance(into, &mut self.outgoing)?;
@@ -128,7 +128,7 @@ impl Connection {
         Ok(())
     }
 
-    /// False at the end of the wire.
+    /// Returns false at the end of the stream.
     async fn receive_wire(&mut self) -> io::Result<bool> {
         let tls = self.tls.as_mut().expect("only called under TLS");
         let room = tls.room();
@@ -160,7 +160,7 @@ fn closed() -> io::Error {
     )
 }
 
-/// `work`, but not longer than `limit`.
+/// Runs `work` for at most `limit`.
 pub async fn within<T>(
     limit: Duration,
     what: &str,
@@ -173,7 +173,7 @@ pub async fn within<T>(
     }
 }
 
-/// `work`, but not beyond the end of `limit`, which began earlier.
+/// Runs `work` until `end`; `limit` is the whole time, for messages.
 pub async fn until<T>(
     end: Instant,
     limit: Duration,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Heads of HTTP/1.1 messages (RFC 9112): ours written, the store's read.
+//! Heads of HTTP/1.1 messages (RFC 9112): writes requests, parses responses.
 use std::io;
 use std::mem::MaybeUninit;
 
@@ -8,12 +8,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 const HEADERS_MAX: usize = 100;
 
-/// Where a body ends.
+/// The end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     Length(u64),
     Chunked,
-    /// With the connection.
+    /// At the end of the connection.
     Close,
 }
 
@@ -21,7 +21,7 @@ pub struct Head {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub framing: Framing,
-    /// The connection may carry another request after this answer.
+    /// The connection may carry another request after this response.
     pub keeps: bool,
 }
 
@@ -29,7 +29,7 @@ pub fn bad_answer(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.into())
 }
 
-/// The head of a GET. A proxy without a tunnel wants the whole URL, and is told who asks.
+/// Writes the head of a GET. A proxy without a tunnel needs the whole URL and its own credentials.
 pub fn write_request(parts: &Parts, through_proxy: Option<Option<&HeaderValue>>) -> Vec<u8> {
     let uri = &parts.uri;
     let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
@@ -109,7 +109,7 @@ pub fn parse(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
     Ok(Some((head, size)))
 }
 
-/// RFC 9112, 6.3, but for one thing: what could be read in two ways is refused.
+/// RFC 9112, 6.3, except that ambiguous framing is rejected.
 fn framing_of(status: StatusCode, headers: &HeaderMap) -> io::Result<Framing> {
     if status.is_informational() || matches!(status.as_u16(), 204 | 304) {
         return Ok(Framing::Length(0));

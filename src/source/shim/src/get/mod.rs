@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! GETs of reads, past the stock client: the body goes from the socket straight into the caller's
-//! memory. docs/design/0002-stores.md says why, and what is refused.
+//! GETs of reads, without the stock client: the body goes from the socket straight into the
+//! caller's memory. docs/design/0002-stores.md has the reasons and the rejected responses.
 mod answer;
 mod connect;
 mod connection;
@@ -28,7 +28,7 @@ use head::{Framing, Head, write_request};
 use pool::Pool;
 pub use way::Way;
 
-/// Of an answer that is not the bytes asked for: the store's explanation.
+/// Maximum size of an error response: the store's explanation.
 pub const TEXT_MAX: usize = 64 << 10;
 
 /// How long an attempt may be silent.
@@ -41,28 +41,28 @@ pub struct Terms {
 pub enum Got {
     /// The whole of the target is filled.
     Bytes,
-    /// Anything but a success, as far as it fits.
+    /// Any response but a success, as far as it fits.
     Refusal(Response<Vec<u8>>),
-    /// The store sends us elsewhere; the stock client knows how to follow.
+    /// A redirect; the stock client follows it.
     Elsewhere,
 }
 
 #[derive(Default)]
 pub struct Getter {
-    /// Of each lane: a connection belongs to the thread that made it.
+    /// One per lane: a connection belongs to the thread that made it.
     pools: [Arc<Pool>; LANES_MAX],
     resolver: Resolver,
 }
 
 impl Getter {
-    /// For all stores of the process, so that they share connections.
+    /// Returns the getter of all stores of the process, so that they share connections.
     pub fn shared() -> &'static Self {
         static GETTER: OnceLock<Getter> = OnceLock::new();
         GETTER.get_or_init(Self::default)
     }
 
-    /// Sends one GET. `check` sees the head of an answer before anything of its body is touched, and
-    /// says how many bytes of it come before the target's.
+    /// Sends one GET. `check` gets the head of a response before any of its body is used, and
+    /// returns the number of body bytes before the target's.
     pub async fn get(
         &self,
         parts: &Parts,
@@ -85,7 +85,7 @@ impl Getter {
                 Some(connection) => connection,
                 None => {
                     let patience = Patience { end, limit };
-                    // Large, and seldom.
+                    // Large and rare.
                     let made = Box::pin(connect(&self.resolver, origin, proxy.as_ref(), patience));
                     until(end, limit, what, made).await.map_err(broken)?
                 }
@@ -93,9 +93,9 @@ impl Getter {
             let mut answer = Answer::new(&mut connection, terms.silence);
             let asked = ask(&mut answer, &request);
             let head = match until(end, limit, what, asked).await {
-                // The server may have closed it while it was idle; nothing was asked of it then.
+                // The server may have closed it while it was idle, without processing the request.
                 Err(error) if reused && !answer.has_begun() && !is_silence(&error) => continue,
-                // The way there may have forgotten all of them.
+                // A device on the path may have dropped all of them.
                 Err(error) if reused && is_silence(&error) => {
                     self.pools.iter().for_each(|pool| pool.forget(origin));
                     return Err(broken(error));
@@ -125,7 +125,7 @@ fn is_silence(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut
 }
 
-/// Whatever the network does is worth another attempt; what can never be is said by its kind.
+/// A network error is worth a retry; permanent errors have their own kind.
 fn broken(error: io::Error) -> opendal::Error {
     let failure = opendal::Error::new(opendal::ErrorKind::Unexpected, error.to_string());
     match error.kind() {
@@ -134,7 +134,7 @@ fn broken(error: io::Error) -> opendal::Error {
     }
 }
 
-/// The second: the answer was read to its end.
+/// The second value: the response was read to its end.
 async fn take_body(
     answer: &mut Answer<'_>,
     head: Head,
@@ -145,7 +145,7 @@ async fn take_body(
         return Ok((Got::Elsewhere, false));
     }
     if !head.status.is_success() {
-        // A refusal whose text is cut is still a refusal.
+        // A cut text does not change the error response.
         let (text, ended) = answer.text(head.framing, TEXT_MAX).await;
         let mut refusal = Response::new(text);
         *refusal.status_mut() = head.status;
@@ -155,7 +155,7 @@ async fn take_body(
     if skip > 0 || is_whole(&head, target) {
         return take_part_of_whole(answer, head.framing, target, skip).await;
     }
-    // Of another framing it is seen at the end only whether it is as long as was asked.
+    // With another framing the length is verified only at the end.
     let tells = matches!(head.framing, Framing::Length(_));
     if let Framing::Length(length) = head.framing {
         if length != target.size() as u64 {
@@ -175,14 +175,14 @@ async fn take_body(
     Ok((Got::Bytes, true))
 }
 
-/// A 200 that was checked and is longer than the target.
+/// A checked 200 that is longer than the target.
 fn is_whole(head: &Head, target: &Target) -> bool {
     let is_longer = |length| length > target.size() as u64;
     head.status == StatusCode::OK
         && matches!(head.framing, Framing::Length(length) if is_longer(length))
 }
 
-/// The bytes after `skip` others. What follows them is not waited for.
+/// Receives the bytes after `skip` others, and does not wait for the rest.
 async fn take_part_of_whole(
     answer: &mut Answer<'_>,
     framing: Framing,

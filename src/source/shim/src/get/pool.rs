@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pool: connections that wait for their next request, bounded in number and in time.
+//! Pool: idle connections, bounded in number and in time.
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::connection::Connection;
 use super::way::Origin;
 
-/// Shorter than the minute after which servers hang up.
+/// Shorter than the minute after which servers close connections.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 const IDLE_OF_ORIGIN_MAX: usize = 64;
 const IDLE_TOTAL_MAX: usize = 256;
@@ -25,9 +25,10 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The one that was used last, since the others may then expire. Never one that has received
-    /// anything since its last answer: it would be taken for the next one. Looking costs a system
-    /// call only where the last answer filled its memory to the end, so not for small ones.
+    /// Returns the connection that was used last, so that the others may expire. Never returns one
+    /// that has received anything since its last response: it would be taken for the next response.
+    /// The check costs a system call only if the last response filled its memory to the end, so not
+    /// for small ones.
     pub fn take(&self, origin: &Origin) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap();
         let of_origin = idle.get_mut(origin)?;
@@ -39,7 +40,7 @@ impl Pool {
         None
     }
 
-    /// Closes all that wait for requests to `origin`.
+    /// Closes all idle connections to `origin`.
     pub fn forget(&self, origin: &Origin) {
         self.idle.lock().unwrap().remove(origin);
     }
@@ -79,7 +80,7 @@ fn drop_oldest(idle: &mut HashMap<Origin, Vec<Idle>>) {
     }
 }
 
-/// For the life of the process: what nobody takes any more is closed as well.
+/// Closes expired connections, for the life of the process.
 async fn sweep(pool: Arc<Pool>) {
     loop {
         tokio::time::sleep(IDLE_MAX / 3).await;

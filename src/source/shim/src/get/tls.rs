@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One side of a TLS connection without a socket: bytes of the wire in, bytes of the program out.
-//! rustls' buffered face reads the socket 4 KiB at a time; its unbuffered one leaves the reading to
-//! us.
+//! One side of a TLS connection without a socket: wire bytes in, plaintext out. The buffered
+//! interface of rustls reads the socket 4 KiB at a time; with the unbuffered one this code reads
+//! it.
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
-/// Read from the socket at once; several records.
+/// Maximum bytes of one read from the socket; several records.
 const WIRE_BYTES: usize = 128 << 10;
 
 pub struct Tls {
@@ -19,22 +19,22 @@ pub struct Tls {
     wire: Vec<u8>,
     start: usize,
     end: usize,
-    /// Plaintext that did not fit where the last record was asked to go.
+    /// Plaintext of the last record that did not fit into its destination.
     rest: Vec<u8>,
     rest_at: usize,
 }
 
-/// What has to happen before the connection can go on.
+/// The next action of a connection.
 pub enum Next {
-    /// `outgoing` has to be sent, then asked again.
+    /// Send `outgoing`, then call again.
     Send,
-    /// More bytes of the wire are needed.
+    /// Receive more bytes.
     Receive,
-    /// That many bytes of plaintext were put where they were asked for.
+    /// That many bytes of plaintext were written.
     Plain(usize),
-    /// The handshake is over and nothing waits.
+    /// The handshake is complete and nothing is pending.
     Ready,
-    /// The other side has said that it sends no more.
+    /// The other side has closed its direction.
     Closed,
 }
 
@@ -54,7 +54,7 @@ impl Tls {
         })
     }
 
-    /// Where the next bytes of the wire belong; `received` tells how many came.
+    /// Memory for the next received bytes; `received` takes their number.
     pub fn room(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -73,7 +73,7 @@ impl Tls {
         self.end += count;
     }
 
-    /// Gives back the memory of a connection that nobody uses.
+    /// Releases the memory of an idle connection.
     pub fn rest_idle(&mut self) {
         if self.start == self.end {
             (self.start, self.end, self.wire) = (0, 0, Vec::new());
@@ -83,7 +83,7 @@ impl Tls {
         }
     }
 
-    /// Whether anything waits that no answer accounts for.
+    /// Whether bytes are pending that belong to no response.
     pub fn has_unread(&self) -> bool {
         self.has_rest() || self.start < self.end
     }
@@ -92,8 +92,8 @@ impl Tls {
         self.rest_at < self.rest.len()
     }
 
-    /// Takes the connection one step further. Plaintext goes to `into`, which may be empty while
-    /// none is expected.
+    /// Advances the connection by one step. Plaintext goes to `into`, which may be empty while none
+    /// is expected.
     pub fn advance(
         &mut self,
         into: &mut [MaybeUninit<u8>],
@@ -150,7 +150,7 @@ impl Tls {
         }
     }
 
-    /// Appends `plain`, encrypted, to `outgoing`. Only when `advance` says Ready.
+    /// Appends `plain`, encrypted, to `outgoing`. Only valid after `advance` returned Ready.
     pub fn encrypt(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> io::Result<()> {
         let UnbufferedStatus { discard, state } = self
             .state
@@ -193,7 +193,7 @@ fn encode(
     Ok(())
 }
 
-/// As much of `from` as fits.
+/// Copies as much of `from` as fits.
 fn copy(from: &[u8], into: &mut [MaybeUninit<u8>]) -> usize {
     let count = from.len().min(into.len());
     // SAFETY: both have `count` bytes and lie apart.

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Way: how requests get to a store, through a proxy perhaps.
+//! Way: the route of requests to a store, possibly through a proxy.
 use http::Uri;
 use hyper_util::client::proxy::matcher::Intercept;
 
 use crate::proxy::Proxies;
 
-/// What a connection is good for.
+/// The destination of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub secure: bool,
     pub host: String,
     pub port: u16,
-    /// `host:port` of the proxy in between.
+    /// `host:port` of the proxy on the route.
     pub proxy: Option<String>,
 }
 
@@ -21,7 +21,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// Nothing where only the stock client knows one.
+    /// Returns None if only the stock client knows a route.
     pub fn to(uri: &Uri) -> Option<Self> {
         let secure = match uri.scheme_str() {
             Some("http") => false,
