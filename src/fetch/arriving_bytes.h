@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ArrivingBytes: memory that a store fills from its start, for those who wait for a part of it:
-// each has its part when that has come. Thread-safe; one leaf lock, under which nobody is woken.
+// ArrivingBytes: memory that a store fills from its start. A waiting reader gets its part as soon
+// as that part has arrived. Thread-safe; one leaf lock, which is released before waiters are woken.
 #pragma once
 
 #include <atomic>
@@ -23,21 +23,22 @@ class ArrivingBytes : public ArrivalListener {
  public:
   explicit ArrivingBytes(uint64_t size) : size_(size) {}
 
-  // Makes the memory; once, and before anything of it can have come.
+  // Allocates the memory; once, and before any byte can arrive.
   std::span<std::byte> open();
 
-  // What a source tells. That all has come land() alone says, since the source's own end may yet
-  // bring a failure.
+  // Called by the source with its progress. Only land() reports the last byte, since the source may
+  // still fail at its end.
   void arrived(uint64_t bytes) override;
   uint64_t bytes() const override { return arrived_.load(std::memory_order_acquire); }
-  // All of it has come.
+  // All bytes have arrived.
   void land() { rise(size_); }
-  // No more will. Those who wait for what has not come hear why; not after land().
+  // No more bytes arrive: waiters for the rest get `why`. Not after land().
   void fail(const Status& why);
 
-  // Nothing where not all of the part has come.
+  // Returns the part, or nothing if some of it has not arrived.
   std::optional<Bytes> part(uint64_t offset, uint64_t size) const;
-  // How many bytes have come: at least `least`, which is no more than there will be.
+  // Waits until at least `least` bytes have arrived; returns how many have. `least` is at most the
+  // size.
   Task<Result<uint64_t>> wait(Context context, uint64_t least, const char* what);
 
  private:
@@ -47,10 +48,10 @@ class ArrivingBytes : public ArrivalListener {
 
   const uint64_t size_;
   std::atomic<uint64_t> arrived_ = 0;  // written under the lock; the memory before it is final
-  Bytes memory_;                       // set before anything has come
+  Bytes memory_;                       // allocated before any byte arrives
   mutable std::mutex mutex_;
   std::optional<Status> failure_;
-  std::map<uint64_t, Wait> waits_;  // by what they wait for; all of it beyond `arrived_`
+  std::map<uint64_t, Wait> waits_;  // by the number of bytes waited for, all beyond `arrived_`
 };
 
 }  // namespace leat

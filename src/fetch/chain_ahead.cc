@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of ChainFetcher that fetches what nobody reads yet: look-ahead and loads.
+// The part of ChainFetcher that fetches bytes without a reader: prefetch and loads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-// Of a load, under way at once for one call.
+// Bytes of a load in flight for one call.
 constexpr uint64_t kEnsureBytes = 4 * kFlightBytesMax;
 
 const char* why_not_kept(const FileRef& ref) {
@@ -27,7 +27,7 @@ bool ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
   if (range.empty() || !ref->version.known() || ref->cache == CacheUse::kNone) return true;
   auto token = runner_.enter();
   if (!token) return true;
-  // Bounded, so that a table that others keep changing cannot hold a door's thread here.
+  // Bounded, so that concurrent changes of the table cannot keep a frontend's thread here.
   for (unsigned tries = 0; tries < kClaimTries; ++tries) {
     uint64_t generation = 0;
     if (table_.covers(ref->id, range, &generation)) return true;
@@ -39,7 +39,7 @@ bool ChainFetcher::prefetch(FileRefPtr ref, ByteRange range) {
   return false;
 }
 
-// Starts one flight, if there is one to start and a request and memory for it.
+// Starts one flight, if bytes are missing and a request and memory are free.
 ChainFetcher::Ahead ChainFetcher::prefetch_one(const FileRefPtr& ref,
                                                const std::vector<ByteRange>& missing,
                                                uint64_t generation, const Activity::Token& token) {
@@ -56,7 +56,7 @@ ChainFetcher::Ahead ChainFetcher::prefetch_one(const FileRefPtr& ref,
   auto claim = table_.claim(ref, {}, missing, generation, one);
   if (!claim || claim->started.empty()) {
     memory_.release(held_bytes(most));
-    // Without a claim the table changed, perhaps by making room just now: look again.
+    // Without a claim the table has changed, perhaps by freeing room just now: look again.
     return claim ? Ahead::kNothingLeft : Ahead::kLookAgain;
   }
   FlightPtr flight = std::move(claim->started.front());
@@ -84,7 +84,7 @@ Task<Result<uint64_t>> ChainFetcher::ensure(Context context, FileRefPtr ref, Byt
   co_return fetched;
 }
 
-// Where the parts of `range` are to be had that the page store lacks; empty when it has them all.
+// Returns the parts of `range` that the page store lacks; empty if it has them all.
 FlightTable::Claim ChainFetcher::claim_unstored(const FileRefPtr& ref, ByteRange range) {
   for (unsigned tries = 1;; ++tries) {
     uint64_t now = 0;
@@ -119,12 +119,12 @@ Task<Result<uint64_t>> ChainFetcher::ensure_piece(Context context, FileRefPtr re
   co_return fetched;
 }
 
-// Returns when the flight's bytes are in the page store, and puts them there once more when they
-// were refused or dropped since.
+// Returns when the flight's bytes are in the page store; writes them again if they were rejected or
+// dropped since.
 Task<Result<>> ChainFetcher::await_stored(Context context, FileRefPtr ref, FlightPtr flight) {
   const bool fresh = !flight->stored->ready();
   Result<bool> stored = co_await flight->stored->wait(context, "a load");
-  // kUnsupported: the flight began for a reader whose mount does not keep this file.
+  // kUnsupported: the flight started for a reader on a mount that does not cache this file.
   if (fresh && (stored || stored.error().code() != StatusCode::kUnsupported)) {
     if (!stored) co_return Error(stored.error());
     co_return Result<>();
@@ -143,7 +143,7 @@ Task<> ChainFetcher::await_written(Context context, FileId id) {
   for (const FlightPtr& flight : table_.of(id)) {
     if (!flight->arriving.part(0, flight->range.size)) continue;
     auto written = co_await flight->stored->wait(context, "what is being written to the cache");
-    static_cast<void>(written);  // refused, or the caller's end
+    static_cast<void>(written);  // rejected, or the caller's end
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChainFetcher: the Fetcher. fetcher.cc reads, chain_ahead.cc looks ahead and loads. Private to
-// this room.
+// ChainFetcher: the Fetcher. fetcher.cc reads, chain_ahead.cc prefetches and loads. Private to this
+// module.
 #pragma once
 
 #include <memory>
@@ -49,8 +49,8 @@ class ChainFetcher final : public Fetcher {
   std::vector<ReadPart> find_or_start(const FileRefPtr& ref, ByteRange range, bool ask_store,
                                       const Activity::Token& token);
   Task<Result<>> gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts, Bytes* rope);
-  // The part's first bytes, at least `least` of them and at most `most`. None, without an error,
-  // where the page store no longer has what it had: the caller then looks again from there.
+  // Returns the part's first bytes, `least` to `most` of them. Returns none, without an error, if
+  // the page store has dropped them meanwhile: the caller then looks up the rest again.
   Task<Result<Bytes>> take(Context context, FileRefPtr ref, ReadPart& part, uint64_t least,
                            uint64_t most);
   Task<Result<Bytes>> await_arrival(Context context, const ReadPart& part, ByteRange range,
@@ -68,16 +68,16 @@ class ChainFetcher final : public Fetcher {
   const uint64_t memory_bytes_max_;
   FlightTable table_;
   RecentRanges memory_;
-  FairGate reads_;  // bytes of reads under way
+  FairGate reads_;  // bytes of reads in flight
   FlightRunner runner_;
   const Gauge memory_gauge_, reads_gauge_, read_bytes_gauge_, requests_gauge_;
 };
 
-// Looks at the table before a claim is made although flights keep leaving it: at worst a byte is
-// fetched twice.
+// Number of lookups before a claim is made although flights keep leaving the table; at worst a byte
+// is fetched twice.
 inline constexpr unsigned kClaimTries = 16;
 
-// Of what is asked of a fetcher: why it is not done.
+// Errors of a fetcher that stops, and of an invalid range.
 Error stopping(const FileRef& ref);
 Result<> check_range(const FileRef& ref, ByteRange range);
 

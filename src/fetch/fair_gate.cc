@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: whoever waits either has no right to what is free now, or stands behind one who has
-// none; so each return of a permit looks for all who have become able to go on.
+// Invariant: a waiter either does not fit into what is free, or waits behind one that does not. So
+// each release of a permit looks for all waiters that can proceed now.
 #include "fetch/fair_gate.h"
 
 #include <algorithm>
@@ -30,14 +30,14 @@ Task<Result<FairGate::Permit>> FairGate::acquire(Context context, Ask ask, const
     place = order_.enter(ask.flow, ask.cost, ask.yields);
     waiters_.emplace(place, Waiter{ask, granted});
     ++groups_[ask.group].waiting;
-    // It may be the first of a store that none of those before it waits for.
+    // It may be the first of a group that no waiter before it belongs to.
     now = next_locked();
   }
   for (auto& waiter : now) waiter->set(true);
   Result<bool> outcome = co_await granted->wait(context, what);
   if (outcome) co_return Permit(this, ask.count, ask.group);
   {
-    // The grant may have come at the same moment as the end of the context.
+    // The grant may have arrived at the same moment as the end of the context.
     std::lock_guard lock(mutex_);
     auto mine = waiters_.find(place);
     if (mine != waiters_.end()) {
@@ -116,8 +116,8 @@ bool FairGate::somebody_has_none_locked() const {
   });
 }
 
-// In their order: one who does not fit holds up those behind it, of its own store alone where it is
-// that which has too much, and never the first of another one.
+// Grants in order: a waiter that does not fit blocks those behind it. It blocks only its own group
+// if that group has too much, and never the first permit of another group.
 FairGate::Granted FairGate::next_locked() {
   Granted granted;
   bool held_up = false;

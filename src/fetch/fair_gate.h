@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FairGate: bounds how much of something is under way (requests, bytes), and gives what comes free
-// to those who wait in FairOrder. No group, which is a store, gets so much that nothing is left for
-// the others, and each may always have one, since one store that hangs must not stop the others.
+// FairGate: a fair semaphore. It bounds how much of something is in flight (requests, bytes) and
+// grants permits to waiters in FairOrder. A group is a store. One group never gets everything, and
+// each group may always have one permit, since a store that hangs must not stop the others.
 // Thread-safe, one leaf lock; must outlive its permits.
 #pragma once
 
@@ -25,18 +25,18 @@ namespace leat {
 class FairGate {
  public:
   struct Ask {
-    uint64_t count = 1;  // more than the limit counts as the limit
+    uint64_t count = 1;  // a value above the limit counts as the limit
     uint64_t group = 0;
     uint64_t flow = 0;
     uint64_t cost = 1;
-    bool yields = false;  // comes after the others, and leaves a part to them
+    bool yields = false;  // low priority: comes after the others, and leaves a part to them
   };
   struct Limits {
     uint64_t all;
-    uint64_t yielding;  // up to which one that yields gets anything
+    uint64_t yielding;  // up to which low-priority requests are granted
     uint64_t group;     // of one group
   };
-  // Gives back when destroyed.
+  // Releases its count when destroyed.
   class Permit {
    public:
     Permit() = default;
@@ -53,7 +53,7 @@ class FairGate {
     ~Permit() {
       if (gate_ != nullptr) gate_->give_back(count_, group_);
     }
-    // Keeps `count` of it.
+    // Releases all but `count`.
     void shrink_to(uint64_t count);
 
    private:
@@ -65,12 +65,12 @@ class FairGate {
   explicit FairGate(Limits limits) : limits_(limits) {}
 
   Task<Result<Permit>> acquire(Context context, Ask ask, const char* what);
-  // Without waiting; nothing where others wait that do not yield.
+  // Does not wait; returns nothing if a request of normal priority waits.
   std::optional<Permit> try_acquire(Ask ask);
 
   uint64_t in_use() const;
   uint64_t waiting() const;
-  // Groups that hold or want something. Those that do neither take no memory.
+  // Groups with permits or waiters. Other groups take no memory.
   size_t groups() const;
 
  private:
@@ -98,7 +98,7 @@ class FairGate {
   uint64_t used_ = 0;
   FairOrder order_;
   std::map<FairOrder::Place, Waiter> waiters_;
-  std::unordered_map<uint64_t, Group> groups_;  // those that have or want something
+  std::unordered_map<uint64_t, Group> groups_;  // those with permits or waiters
 };
 
 }  // namespace leat

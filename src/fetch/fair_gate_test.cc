@@ -19,7 +19,7 @@ namespace {
 
 using Ask = FairGate::Ask;
 
-// Those who wait at one gate, in the order in which they got in.
+// Waiters at one gate, in the order in which they are served.
 class FairGateTest : public ::testing::Test {
  protected:
   void TearDown() override {
@@ -35,14 +35,14 @@ class FairGateTest : public ::testing::Test {
 
   void start(FairGate::Limits limits) { gate_ = std::make_unique<FairGate>(limits); }
 
-  // Returns when it has it or waits; those who have it are in order_ and keep it.
+  // Returns when the request has its permit or waits; permit holders are in order_ and keep theirs.
   void enter(std::string name, Ask ask, Context context = {}) {
     const size_t before = settled();
     pending_.push_back(std::make_shared<std::latch>(1));
     executor_.spawn(wait_for_it(this, std::move(name), ask, std::move(context), pending_.back()));
     while (settled() == before) std::this_thread::yield();
   }
-  // The one who got it first gives it back, and whoever comes next has got it.
+  // Releases the oldest permit, and returns the next holder.
   std::string next() {
     const size_t before = order_size();
     give_back_first();
@@ -127,7 +127,7 @@ TEST_F(FairGateTest, EndlessSmallReadsDoNotHoldUpAScan) {
   for (int i = 0; i < 4; ++i) enter("scan", {.flow = 1, .cost = kMiB});
   int scans = 0;
   for (uint64_t i = 0; i < 100; ++i) {
-    // Of a file that nobody has read yet, each time.
+    // Each time a file without earlier reads.
     enter("small", {.flow = 100 + i, .cost = kBlockBytes});
     scans += next() == "scan" ? 1 : 0;
   }
@@ -200,7 +200,7 @@ TEST_F(FairGateTest, WhoWaitedBehindOneThatGivesUpIsNotForgotten) {
   EXPECT_EQ(gate_->waiting(), 0u);
 }
 
-// Of one store, by whose limit it is held up.
+// The waiters are of one store and blocked by its limit.
 TEST_F(FairGateTest, ManySmallOnesDoNotHoldUpALargeOneOfTheirStore) {
   start({16, 16, 12});
   for (uint64_t i = 0; i < 11; ++i) enter("small", {.group = 1, .flow = i, .cost = 1000});

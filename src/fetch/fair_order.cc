@@ -15,8 +15,8 @@ FairOrder::Place FairOrder::enter(uint64_t flow, uint64_t cost, bool yields) {
   return {.yields = yields, .end = of.end, .arrived = ++arrivals_, .start = start};
 }
 
-// The virtual time passes as if all flows that wait were served at once, each a part of `cost`: so
-// flows that are new each time do not hold up an old one for ever.
+// The virtual time advances as if all waiting flows were served at once, each a part of `cost`. So
+// a continuous supply of new flows does not delay an old one for ever.
 void FairOrder::served(const Place& place, uint64_t flow, uint64_t cost) {
   now_ = std::max(now_, place.start) + cost / waiting_flows_;
   waits_no_more(flow);

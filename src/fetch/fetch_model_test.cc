@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random readers against a store that changes, fails and overwrites, a page store that is small and
-// loses blocks, and hardly any memory: bytes are those of the version that was opened, or an error
-// that says why.
+// Random readers against a store that changes, fails and overwrites, a small page store that loses
+// blocks, and very little memory. The bytes are those of the opened version, or the read returns an
+// error with the reason.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ struct Opened {
   std::shared_ptr<const std::string> content;
 };
 
-// What the model knows: the present version of each object.
+// The model's state: the present version of each object.
 class Bucket {
  public:
   explicit Bucket(testing::MemorySource* source) : source_(source) {}

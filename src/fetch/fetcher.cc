@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants:
-//  - A request to a store is made only for a flight, and a flight only for bytes that are in no
-//    other one and that the page store called missing after the last flight left the table.
-//  - Readers get a flight's bytes before the page store does, whose trouble is never a reader's.
-//  - A reader that goes away ends its wait, never the flight.
+// 1. A request to a store is made only for a flight. A flight is started only for bytes that are in
+// no other one and that the page store lacked after the last flight left the table.
+// 2. Readers get a flight's bytes before the page store does, and its errors never reach a reader.
+// 3. A reader that leaves ends its wait, never the flight.
 #include "fetch/fetcher.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 namespace leat {
 namespace {
 
-// Reads by way of the page store before its answer "not missing" is believed no more.
+// Reads through the page store before its answer "not missing" is no longer trusted.
 constexpr unsigned kCacheTries = 2;
 
 constexpr const char* kBytesHelp = "Bytes handed to readers, by where they came from";
@@ -49,15 +49,15 @@ void count_joined(const std::vector<ReadPart>& parts, size_t own) {
   joined_total.add(awaited - std::min(awaited, own));
 }
 
-// Readers of what a load fetches: they may come back for the rest of it.
+// Marks flights of a load that have readers: these may return for the rest.
 void note_wanted(const std::vector<ReadPart>& parts) {
   for (const ReadPart& part : parts) {
     if (part.reader) part.reader.flight()->wanted = true;
   }
 }
 
-// Of reads under way, wherever their bytes come from: together half of the memory, one store three
-// quarters of that. They hold what they have got while they wait for the rest.
+// Bytes of reads in flight from any origin: together half of the memory, and one store three
+// quarters of that. A read keeps its first parts while it waits for the rest.
 FairGate::Limits read_limits(uint64_t memory_bytes_max) {
   const uint64_t all = std::max(memory_bytes_max / 2, kFlightBytesMax);
   return {all, all, all - all / 4};
@@ -92,7 +92,7 @@ ChainFetcher::~ChainFetcher() {
   LEAT_CHECK(runner_.idle());
 }
 
-// Packed objects are fetched and written whole.
+// Packed objects are fetched and written as a whole.
 FlightTable::ClaimLimits ChainFetcher::claim_limits(const FileRef& ref, size_t flights_max) const {
   PageStore* store = runner_.store_for(ref);
   bool whole = store != nullptr && store->packed(ref);
@@ -113,7 +113,7 @@ std::vector<ByteRange> ChainFetcher::missing(const FileRef& ref, ByteRange range
 Task<Result<FairGate::Permit>> ChainFetcher::admit(Context context, FileRefPtr ref,
                                                    ByteRange range) {
   FairGate::Ask ask = fair_ask(*ref, range.size);
-  // What is on the disk does not wait behind those for whom its store hangs.
+  // A read from the disk does not wait behind reads of the same store when that hangs.
   if (PageStore* store = runner_.store_for(*ref); store && store->missing(*ref, range).empty()) {
     ask.group ^= 1;
   }
@@ -136,7 +136,7 @@ Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRang
   if (ref->cache == CacheUse::kNone) co_return co_await read_direct(context, ref, range);
   Bytes rope;
   for (unsigned tries = 0; rope.size() < range.size; ++tries) {
-    LEAT_CHECK(tries <= kCacheTries);  // the last one does not ask the page store
+    LEAT_CHECK(tries <= kCacheTries);  // the last try does not use the page store
     if (auto alive = context.check("a read"); !alive) co_return Error(alive.error());
     ByteRange rest{range.offset + rope.size(), range.size - rope.size()};
     std::vector<ReadPart> parts = find_or_start(ref, rest, tries < kCacheTries, *token);
@@ -174,8 +174,8 @@ std::vector<ReadPart> ChainFetcher::find_or_start(const FileRefPtr& ref, ByteRan
   }
 }
 
-// Appends the parts to `rope` in order. Ends early, without an error, where the page store no
-// longer has what it had: the caller then looks again from there.
+// Appends the parts to `rope` in order. Ends early, without an error, if the page store has dropped
+// bytes meanwhile: the caller then looks up the rest again.
 Task<Result<>> ChainFetcher::gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts,
                                     Bytes* rope) {
   for (ReadPart& part : parts) {
@@ -219,7 +219,7 @@ Task<Result<Bytes>> ChainFetcher::take(Context context, FileRefPtr ref, ReadPart
   co_return bytes;
 }
 
-// As much of `range`, which begins the part, as has come, once that is `least`.
+// Waits for `least` bytes of `range`, which begins the part; returns all that have arrived.
 Task<Result<Bytes>> ChainFetcher::await_arrival(Context context, const ReadPart& part,
                                                 ByteRange range, uint64_t least) {
   Traced span(context, "wait for the store");
@@ -247,8 +247,8 @@ Task<Result<Bytes>> ChainFetcher::read_cached(Context context, FileRefPtr ref, B
   co_return cold;
 }
 
-// Holds a place among the reads under way until its first bytes are there. From then on it holds
-// what it hands out, and whoever has that may be slow: others do not wait for them.
+// Holds its permit among the reads in flight until its first bytes have arrived. From then on it
+// holds only the returned bytes, so a slow receiver does not block other reads.
 class ChainFetcher::Streamed : public StreamedRead {
  public:
   Streamed(ChainFetcher& fetcher, FileRefPtr ref, ByteRange range)
@@ -275,10 +275,10 @@ class ChainFetcher::Streamed : public StreamedRead {
   }
 
  private:
-  // `token` is the caller's, which waits for this.
+  // `token` is the caller's, which waits for this task.
   Task<Result<Bytes>> next_part(Context context, const Activity::Token& token) {
     for (unsigned tries = 0;; ++tries) {
-      LEAT_CHECK(tries <= kCacheTries);  // the last one does not ask the page store
+      LEAT_CHECK(tries <= kCacheTries);  // the last try does not use the page store
       if (auto alive = context.check("a read"); !alive) co_return Error(alive.error());
       if (at_ == parts_.size()) {
         parts_ = fetcher_.find_or_start(ref_, rest_, tries < kCacheTries, token);

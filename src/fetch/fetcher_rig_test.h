@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FetcherRig: a fetcher between a MemorySource and a MemoryPageStore, and what its tests say often.
+// FetcherRig: a fetcher between a MemorySource and a MemoryPageStore, with helpers for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ inline std::string random_content(uint64_t size, uint64_t seed) {
   return content;
 }
 
-// Another thread is about to make it true; the test's timeout bounds the wait.
+// Another thread makes the condition true soon; the test's timeout bounds the wait.
 inline void wait_until(const std::function<bool()>& condition) {
   while (!condition()) std::this_thread::yield();
 }
@@ -43,7 +43,7 @@ inline double metric(std::string_view name, std::string_view labels = "") {
   return -1;
 }
 
-// One read running beside the test.
+// One read that runs concurrently with the test.
 struct PendingRead {
   Result<Bytes> bytes = error(StatusCode::kInternal, "not ended");
   std::latch done{1};
@@ -55,7 +55,7 @@ inline Task<> run_read(Fetcher* fetcher, Context context, FileRefPtr ref, ByteRa
   pending->done.count_down();
 }
 
-// One load running beside the test.
+// One load that runs concurrently with the test.
 struct PendingLoad {
   Result<uint64_t> fetched = error(StatusCode::kInternal, "not ended");
   std::latch done{1};
@@ -107,7 +107,7 @@ class FetcherRig : public ::testing::Test {
     executor_.spawn(run_load(fetcher_.get(), ref, range, pending));
     return pending;
   }
-  // Until look-ahead and cache writes are through.
+  // Waits until prefetch and cache writes have ended.
   void wait_cached(const FileRefPtr& ref, ByteRange range) {
     wait_until([&] { return store_->missing(*ref, range).empty(); });
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileFlights: the flights of one file version, ordered and never overlapping. Pure bookkeeping, no
+// FileFlights: the flights of one file version, ordered and without overlap. Pure bookkeeping, no
 // I/O. Not thread-safe: its table's lock guards it.
 #pragma once
 
@@ -15,18 +15,18 @@ class FileFlights {
  public:
   struct Piece {
     ByteRange range;
-    FlightPtr flight;  // null: nothing of this piece is in memory or under way
+    FlightPtr flight;  // null: this piece is neither in memory nor in flight
   };
 
   bool empty() const { return flights_.empty(); }
-  // `range` cut where flights begin and end: in order and without gaps.
+  // Returns `range` cut at the borders of flights: in order and without gaps.
   std::vector<Piece> pieces(ByteRange range) const;
-  // What of `range` is in no flight, in order.
+  // Returns the parts of `range` without a flight, in order.
   std::vector<ByteRange> gaps(ByteRange range) const;
 
-  // May not overlap another one.
+  // Adds a flight, which may not overlap another one.
   void add(FlightPtr flight);
-  // False when it is not here.
+  // Returns false if the flight is not here.
   bool remove(const FlightPtr& flight);
   void collect(std::vector<FlightPtr>& into) const;
 

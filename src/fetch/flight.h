@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flight: one range of one file version on its way from the store, and afterwards its bytes in
-// memory for as long as they stay. Shared by the table, the memory order, its own task and its
-// readers; each field says whose lock guards it.
+// Flight: one range of one file version in flight from the store, and then its bytes in memory
+// until they are evicted. Shared by the table, the eviction order, its own task and its readers;
+// each field names the lock that guards it.
 #pragma once
 
 #include <atomic>
@@ -26,13 +26,13 @@ namespace leat {
 struct Flight;
 using FlightPtr = std::shared_ptr<Flight>;
 
-// What a range in memory takes beside its buffer: its Flight with what that owns, its places in
-// table and order, and its file version, which may live for it alone. Measured with glibc and a key
-// of 40 bytes: 1,200 (MemoryBudgetTest). What it has while it is under way, a task and a trace, is
-// not in it: there are as many of those as requests.
+// Memory of a cached range besides its buffer. It includes its Flight with what it owns, and its
+// entries in table and eviction order. It also includes its file version, which may exist only for
+// it. Measured with glibc and a key of 40 bytes: 1,200 (MemoryBudgetTest). The task and the trace
+// of a range in flight are excluded: there are only as many of these as requests.
 inline constexpr uint64_t kFlightBytes = 1536;
 
-// What a range of so many bytes takes in all; grows with it.
+// Total memory of a range of `size` bytes; grows with the size.
 inline uint64_t held_bytes(uint64_t size) {
   return buffer_memory_bytes(size) + kFlightBytes;
 }
@@ -42,16 +42,16 @@ struct Flight {
       : file(std::move(of)), range(bytes), arriving(bytes.size) {}
 
   const FileRefPtr file;
-  const ByteRange range;  // starts at a block and ends at one or at the end of the file
+  const ByteRange range;  // starts at a block; ends at a block or at the end of the file
   uint64_t held_bytes() const { return leat::held_bytes(range.size); }
-  // The bytes, as they come; a reader has its part when that is there.
+  // The bytes, as they arrive; a reader gets its part when that has arrived.
   ArrivingBytes arriving;
-  // Set when the page store has answered, always after all of the bytes have come, or when they
-  // will not.
+  // Set when the page store has answered: always after all bytes have arrived, or when they never
+  // will.
   const std::shared_ptr<SharedResult<bool>> stored = SharedResult<bool>::make();
 
-  // A flight goes on when its readers leave: the cache wants the bytes, and others may come. One
-  // that nothing waits for is ended when the fetcher stops, or when its store has not answered for
+  // A flight continues when its readers leave: the cache needs the bytes, and other readers may
+  // come. One without waiters ends when the fetcher stops, or when its store has not answered for
   // `request_timeout`.
   std::stop_source cancel;
   std::atomic<unsigned> readers = 0;
@@ -60,28 +60,28 @@ struct Flight {
     if (ends_unwanted && readers == 0) cancel.request_stop();
   }
 
-  // Of the task that ends such flights: at its last check nothing waited for this one.
+  // For the task that ends such flights: no reader waited at its last check.
   bool unread_before = false;
 
-  // Somebody reads it, or soon will: it is not only a load that wants it in the page store.
+  // A reader uses it, or soon will; false if only a load needs it in the page store.
   std::atomic<bool> wanted = false;
 
-  // Guarded by the table's lock of this file.
-  // What happens to it, for those who wait; null once it has landed, when they have it themselves.
+  // Guarded by the table's lock of this file:
+  // The trace of its request, for waiting readers; null after it has landed, when they have copies.
   std::shared_ptr<Trace> trace = trace_of_shared_work();
-  std::vector<bool> handed_out;  // per block: a reader got its last byte
+  std::vector<bool> handed_out;  // per block: its last byte was delivered
   uint64_t blocks_handed_out = 0;
 
-  // Guarded by RecentRanges.
+  // Guarded by RecentRanges:
   enum class Place : uint8_t { kUnderWay, kUnread, kUnreadStored, kRead, kGone };
   Place place = Place::kUnderWay;
-  bool read_through = false;  // every byte was handed out
+  bool read_through = false;  // every byte was delivered
   bool on_disk = false;       // the page store has it
   Clock::time_point settled_at;
   std::list<FlightPtr>::iterator position;
 };
 
-// A reader of a flight, counted for as long as it waits.
+// Counts a reader of a flight while it waits.
 class FlightReader {
  public:
   FlightReader() = default;

@@ -14,13 +14,13 @@
 namespace leat {
 namespace {
 
-// Up to here a read or a flight is small: twice what the kernel reads first of a file.
+// Maximum size of a small read or flight: twice the kernel's first read of a file.
 constexpr uint64_t kSmallBytes = 256 * kKiB;
-// A request costs about as much as so many bytes of one.
+// A request costs about as much as this many bytes of one.
 constexpr uint64_t kCostMin = kBlockBytes;
 
-// Of memory that is to hold what is under way. A store that hangs leaves a quarter to the others,
-// look-ahead and loads to demand reads.
+// Limits of memory for flights. A store that hangs leaves a quarter to the others; prefetch and
+// loads leave a quarter to demand reads.
 FairGate::Limits under_way_limits(uint64_t memory_bytes_max) {
   const uint64_t all = std::max(memory_bytes_max, kUnderWayBytesMin);
   return {all, all - all / 4, all - all / 4};
@@ -32,7 +32,7 @@ Counter source_bytes("leat_fetch_source_bytes_total", "Bytes got from stores, lo
 Counter unstored_bytes("leat_fetch_unstored_bytes_total",
                        "Fetched bytes that the page store had no room for or could not write");
 
-// Gone or shorter now: either way not the version any more that was opened.
+// The object is gone or shorter: either way no longer the opened version.
 Status as_gone(const Source& source, const FileRef& file, const Status& why) {
   if (why.code() != StatusCode::kNotFound && why.code() != StatusCode::kOutOfRange) return why;
   return {StatusCode::kChanged,
@@ -90,8 +90,8 @@ std::optional<RequestLimits::Ticket> FlightRunner::try_ahead(const FileRef& file
   return ticket;
 }
 
-// The order is the same for all, and whoever has memory waits for neither: it is given back in the
-// time of a request and a write, whatever readers do.
+// The order is the same for all flights. A flight with memory waits for no permit: it releases the
+// memory after a request and a write, whatever its readers do.
 Task<Result<RequestLimits::Ticket>> FlightRunner::admit(FlightPtr flight, bool yields) {
   Context context =
       Context::background().with_cancel(flight->cancel.get_token()).with_trace(flight->trace);
@@ -101,7 +101,7 @@ Task<Result<RequestLimits::Ticket>> FlightRunner::admit(FlightPtr flight, bool y
   bytes.yields = yields;
   FairGate::Ask one = bytes;
   one.count = 1;
-  one.group = 0;  // its gate is of one store
+  one.group = 0;  // its gate belongs to one store
   auto ticket = co_await limits(flight->file->store).acquire(context, one);
   if (!ticket) co_return Error(ticket.error());
   auto memory = co_await under_way_.acquire(context, bytes, "waiting for memory for a request");
@@ -118,7 +118,7 @@ void FlightRunner::launch(FlightPtr flight, Urgency urgency, RequestLimits::Tick
                           Activity::Token token) {
   flights_total.add();
   if (urgency != Urgency::kLoad) flight->wanted = true;
-  // It is in the table already, so either close() saw it there or this sees that it was closed.
+  // It is in the table already, so either close() saw it there or this check sees the closing.
   if (activity_.closed()) {
     flight->ends_unwanted = true;
     flight->end_if_unwanted();
@@ -144,7 +144,7 @@ Task<> FlightRunner::fly(Activity::Token token, FlightPtr flight, Urgency urgenc
     co_return;
   }
   source_bytes.add(flight->range.size);
-  // Readers first; the disk has time.
+  // Readers get the bytes before the disk does.
   flight->arriving.land();
   table_.landed(flight);
   Result<bool> stored = co_await keep(flight);
@@ -167,10 +167,10 @@ Result<SourcePtr> FlightRunner::source_of(const FileRef& file) const {
 }
 
 Task<Result<>> FlightRunner::request(FlightPtr flight) {
-  // Without a deadline: the source waits for a store that does not answer.
+  // No deadline: the source waits for a store that does not answer.
   Context context =
       Context::background().with_cancel(flight->cancel.get_token()).with_trace(flight->trace);
-  // Of bytes whose version is unknown nobody may have the first before the last are there.
+  // If the version is unknown, no byte may be delivered before the last has arrived.
   ReadProgress progress;
   if (flight->file->version.known()) progress = ReadProgress(flight->arriving);
   ++requests_in_flight_;
@@ -239,7 +239,7 @@ Task<Result<bool>> FlightRunner::keep(FlightPtr flight) {
 void FlightRunner::fail(const FlightPtr& flight, const Status& why) {
   flights_failed.add();
   memory_.release(flight->held_bytes());
-  table_.remove(flight);  // first, so that who comes now starts anew
+  table_.remove(flight);  // first, so that a new reader starts a new request
   flight->arriving.fail(why);
   flight->stored->set(Error(why));
 }
@@ -249,7 +249,7 @@ void FlightRunner::begin_sweep(const Activity::Token& token) {
   executor_.spawn(sweep(token.another()));
 }
 
-// Runs while there is something to drop, so that an idle host gives it back as well.
+// Runs while something can be dropped, so that an idle host also releases its memory.
 Task<> FlightRunner::sweep(Activity::Token) {
   const Context context = Context::background().with_cancel(closing_.get_token());
   do {
@@ -259,7 +259,7 @@ Task<> FlightRunner::sweep(Activity::Token) {
       forget(memory_.drop_unread());
     }
     sweeping_ = false;
-    // A flight that has settled meanwhile relied on this one.
+    // A flight that settled meanwhile relied on this task.
   } while (memory_.any_to_drop() && !sweeping_.exchange(true));
 }
 

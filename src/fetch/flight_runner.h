@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlightRunner: takes a claimed flight through its life: admission, request to the store, readers,
-// page store, memory. Each flight is a task of its own, which ends whether or not anybody waits.
-// Thread-safe.
+// FlightRunner: runs a claimed flight: admission, request to the store, readers, page store,
+// memory. Each flight is a task of its own, which ends whether or not a reader waits. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -23,19 +22,19 @@
 
 namespace leat {
 
-// More gains nothing on a connection and makes the first byte's readers wait; see StreamOptions.
+// A larger flight gains nothing on a connection and delays its readers; see StreamOptions.
 inline constexpr uint64_t kFlightBytesMax = 8 * kMiB;
-// Of flights together, also where less memory is allowed.
+// Minimum bytes of all flights together, also if less memory is allowed.
 inline constexpr uint64_t kUnderWayBytesMin = 2 * kFlightBytesMax;
 
-// Of reads and flights: one of each size for each file, so that small ones do not stand behind
-// large ones of the same file.
+// Request to a FairGate for a read or a flight. Each file has a flow for small and one for large
+// ones, so that small ones do not wait behind large ones of the same file.
 FairGate::Ask fair_ask(const FileRef& file, uint64_t bytes);
 
 enum class Urgency : uint8_t {
   kDemand,  // a reader waits
   kLoad,    // a load waits; leaves requests to demand reads
-  kAhead,   // nobody waits; holds its ticket, with its memory, already
+  kAhead,   // no reader waits; holds its ticket, with its memory, already
 };
 
 class FlightRunner {
@@ -43,31 +42,31 @@ class FlightRunner {
   FlightRunner(const FetcherOptions& options, PageStore* store, SourceTable& sources,
                Executor& executor, FlightTable& table, RecentRanges& memory);
 
-  // Bytes whose version is unknown are never kept: the same id may stand for others tomorrow. Null
-  // for those, for files that are not to be kept, and where there is no page store.
+  // Returns the page store for the file. Returns null for an unknown version (the same id may stand
+  // for other bytes later), for files that are not cached on disk, and if there is no page store.
   PageStore* store_for(const FileRef& ref) const {
     return ref.version.known() && ref.cache == CacheUse::kDisk ? store_ : nullptr;
   }
-  // To what a read is widened of which nothing goes to the page store.
+  // Minimum size of a read that is not cached in the page store.
   uint64_t read_bytes_min(const FileRef& file) const;
-  // For look-ahead of `bytes`; nothing when the store has enough to do or memory is short.
+  // For prefetch of `bytes`; returns nothing if the store is busy or memory is short.
   std::optional<RequestLimits::Ticket> try_ahead(const FileRef& file, uint64_t bytes);
-  // Takes evicted ranges out of the table.
+  // Removes evicted ranges from the table.
   void forget(const RecentRanges::Evicted& evicted);
 
-  // What is handed over is of a version that is known.
+  // Whether another process may pass the file. Requires a known version.
   bool hands_over(const FileRef& file) const;
-  // Without a flight: for files of CacheUse::kNone, and those that are handed over.
+  // Without a flight: for files of CacheUse::kNone, and those that are passed by another process.
   Task<Result<Bytes>> read_source(FileRefPtr file, ByteRange range, Context context);
   Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr file);
 
-  // Nothing once close() was called.
+  // Returns nothing after close().
   std::optional<Activity::Token> enter() { return activity_.enter(); }
-  // `ticket` is empty but for look-ahead.
+  // `ticket` is empty except for prefetch.
   void launch(FlightPtr flight, Urgency urgency, RequestLimits::Ticket ticket,
               Activity::Token token);
 
-  // Refuses new work and cancels the flights that nobody waits for.
+  // Rejects new work and cancels the flights without waiters.
   void close();
   Task<> wait_idle() { return activity_.wait_idle(); }
   bool idle() const { return activity_.idle(); }
@@ -75,7 +74,8 @@ class FlightRunner {
   uint64_t requests_in_flight() const { return requests_in_flight_.load(); }
 
  private:
-  // `token` stands first, so that it is the last to go: the ticket's semaphore lives in here.
+  // `token` is the first parameter, so that it is destroyed last: the ticket's semaphore lives in
+  // this object.
   Task<> fly(Activity::Token token, FlightPtr flight, Urgency urgency,
              RequestLimits::Ticket ticket);
   Task<Result<RequestLimits::Ticket>> admit(FlightPtr flight, bool yields);
@@ -86,13 +86,13 @@ class FlightRunner {
   RequestLimits& limits(const StoreId& store);
   Task<Result<bool>> keep(FlightPtr flight);
   void fail(const FlightPtr& flight, const Status& why);
-  // `token` is the caller's. One sweep at a time, as long as there is something for it.
+  // `token` is the caller's. At most one sweep runs, and only while something can be dropped.
   void begin_sweep(const Activity::Token& token);
   Task<> sweep(Activity::Token token);
-  // The same for requests that nothing waits for any more.
+  // Like begin_sweep(), for requests without waiters.
   void begin_check(const Activity::Token& token);
   Task<> end_unread(Activity::Token token);
-  // Ends those that were unread at the check before, too.
+  // Also ends those that were unread at the check before.
   void check_unread();
   bool any_under_way() const;
 
@@ -111,7 +111,7 @@ class FlightRunner {
   std::stop_source closing_;
   std::atomic<bool> sweeping_ = false, checking_ = false;
   std::mutex limits_mutex_;                                   // leaf
-  std::map<StoreId, std::unique_ptr<RequestLimits>> limits_;  // one per bucket ever read; they stay
+  std::map<StoreId, std::unique_ptr<RequestLimits>> limits_;  // one per bucket ever read
 };
 
 }  // namespace leat

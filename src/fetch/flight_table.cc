@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: a byte of a file version is in at most one flight of the table, and a flight stays in
-// it from its claim until it failed or its bytes were both offered to the page store and evicted.
+// Invariant: a byte of a file version is in at most one flight of the table. A flight stays in it
+// from its claim until it failed, or until its bytes were both offered to the page store and
+// evicted.
 #include "fetch/flight_table.h"
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 namespace leat {
 namespace {
 
-// Marks the blocks whose last byte lies in `part`, so that small sequential reads count each block
-// once, and reads that the kernel sends out of order count all the same.
+// Marks the blocks with their last byte in `part`, so that small sequential reads count each block
+// once. Reads that the kernel sends out of order count alike.
 bool mark_handed_out(Flight& flight, ByteRange part) {
   const uint64_t blocks = align_up(flight.range.size, kBlockBytes) / kBlockBytes;
   if (flight.blocks_handed_out == blocks) return false;
@@ -100,7 +101,7 @@ std::optional<FlightTable::Claim> FlightTable::claim(const FileRefPtr& file, Byt
 }
 
 void FlightTable::landed(const FlightPtr& flight) {
-  std::shared_ptr<Trace> trace;  // freed without the lock
+  std::shared_ptr<Trace> trace;  // freed after the lock is released
   Shard& of = shard(flight->file->id);
   std::lock_guard lock(of.mutex);
   trace.swap(flight->trace);
@@ -125,7 +126,7 @@ bool FlightTable::remove_unread(const FlightPtr& flight) {
   Shard& of = shard(flight->file->id);
   std::lock_guard lock(of.mutex);
   auto file = of.files.find(flight->file->id);
-  // Readers come under this lock only.
+  // Readers join under this lock only.
   if (file == of.files.end() || flight->readers != 0 || !file->second.remove(flight)) return false;
   ++of.generation;
   if (file->second.empty()) of.files.erase(file);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlightTable: what of which file version is in memory or under way. The place where single flight
-// is decided: a range is claimed under one lock, so two readers never fetch the same byte.
-// Thread-safe; a lock per shard, leaf, never held while anything else is called.
+// FlightTable: which ranges of which file versions are in memory or in flight. It enforces single
+// flight: a range is claimed under one lock, so two readers never fetch the same byte. Thread-safe;
+// one leaf lock per shard, never held during a call to another object.
 #pragma once
 
 #include <array>
@@ -17,13 +17,13 @@
 
 namespace leat {
 
-// A part of a read. With bytes: they are there. With a reader and no bytes: to be waited for. With
-// neither: not in memory, the page store is to be asked.
+// A part of a read. With bytes: they have arrived. With a reader and no bytes: they are in flight.
+// With neither: not in memory; look in the page store.
 struct ReadPart {
   ByteRange range;
   Bytes bytes{};
   FlightReader reader{};
-  std::shared_ptr<Trace> trace{};  // of what is waited for
+  std::shared_ptr<Trace> trace{};  // of the request that is waited for
 
   bool in_memory() const { return !bytes.empty(); }
   bool under_way() const { return bytes.empty() && reader; }
@@ -34,11 +34,11 @@ class FlightTable {
  public:
   struct Look {
     std::vector<ReadPart> parts;  // in order, without gaps
-    // All of it came from memory and counts as handed out.
+    // All of it came from memory and counts as delivered.
     bool complete = false;
-    std::vector<FlightPtr> read_through;  // of these every byte has now been handed out
-    // Changes when a flight leaves the table: what the page store said was missing before may have
-    // become cached, and gone from memory, since.
+    std::vector<FlightPtr> read_through;  // flights of which every byte is now delivered
+    // Changes when a flight leaves the table: bytes that the page store lacked before may since
+    // have been cached and evicted from memory.
     uint64_t generation = 0;
   };
   struct ClaimLimits {
@@ -46,31 +46,31 @@ class FlightTable {
     size_t flights_max;
   };
   struct Claim {
-    std::vector<FlightPtr> started;  // the caller's to fly; others may wait for them already
+    std::vector<FlightPtr> started;  // for the caller to launch; others may wait already
     std::vector<ReadPart> parts;
   };
 
   Look look(const FileId& id, ByteRange range);
-  // True when memory or flights cover all of `range`; hands nothing out.
+  // Returns true if memory or flights cover all of `range`; delivers nothing.
   bool covers(const FileId& id, ByteRange range, uint64_t* generation) const;
 
-  // Starts flights for what of `missing` is in none, and says where each part of `wanted` is to be
-  // had. Nothing when `generation` is given and not the present one.
+  // Starts flights for the bytes of `missing` without one, and returns where each part of `wanted`
+  // is available. Returns nothing if `generation` is given and is not the present one.
   std::optional<Claim> claim(const FileRefPtr& file, ByteRange wanted,
                              const std::vector<ByteRange>& missing,
                              std::optional<uint64_t> generation, ClaimLimits limits);
 
-  // All of its bytes have come: those who wait have its trace, and nobody else will want it.
+  // All of its bytes have arrived: its trace is released, since the waiters have it.
   void landed(const FlightPtr& flight);
-  // `part` went to a reader; true when with it every byte of the flight has.
+  // `part` was delivered to a reader. Returns true if every byte of the flight now has been.
   bool handed_out(const FlightPtr& flight, ByteRange part);
   void remove(const FlightPtr& flight);
-  // Removes it if nothing waits for it, so that nothing will; whether it did.
+  // Removes the flight if it has no readers, so that none can join. Returns whether it did.
   bool remove_unread(const FlightPtr& flight);
 
   std::vector<FlightPtr> of(const FileId& id) const;
   std::vector<FlightPtr> all() const;
-  // File versions with anything in memory or under way.
+  // File versions with bytes in memory or in flight.
   size_t files() const;
 
  private:

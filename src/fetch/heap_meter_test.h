@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// heap_bytes(): what the process has of the heap now, as glibc's malloc counts it: with what it
-// adds to each piece. The address sanitizer's heap counts otherwise, so there each piece is counted
-// as glibc would have it; that of the thread sanitizer does not say of all pieces when they come,
-// so there is nothing to see (kHeapIsCounted). heap_bytes_of_system(): with what lies unused
-// between; not with a sanitizer.
+// heap_bytes(): heap memory of the process, as glibc's malloc counts it with its overhead per
+// piece. The address sanitizer's heap differs, so each piece is counted there as glibc would. The
+// thread sanitizer does not report all allocations, so nothing is counted there (kHeapIsCounted).
+// heap_bytes_of_system(): includes unused memory between the pieces; not with a sanitizer.
 #pragma once
 
 #include <malloc.h>
@@ -32,12 +31,12 @@ inline constexpr bool kHeapIsCounted = true;
 
 inline std::atomic<int64_t> counted_heap_bytes = 0;
 
-// 8 bytes in front of each piece, whole 16 bytes, 32 at least.
+// Eight bytes before each piece, a multiple of 16 bytes, 32 at least.
 inline int64_t piece_bytes(size_t size) {
   return size <= 24 ? 32 : static_cast<int64_t>((size + 8 + 15) / 16 * 16);
 }
 
-// From the first call on.
+// Counts from the first call on.
 inline int64_t heap_bytes() {
   static const int hooks = __sanitizer_install_malloc_and_free_hooks(
       [](const volatile void*, size_t size) { counted_heap_bytes += piece_bytes(size); },

@@ -36,8 +36,8 @@ Task<> nothing() {
   co_return;
 }
 
-// One thread, which does what it has to do in its order: so all that can be done now has been when
-// what was asked last is done some rounds later.
+// One thread runs tasks in order. So all pending work is done when a task that was posted last has
+// run some rounds later.
 class LoadTest : public testing::FetcherRig {
  protected:
   LoadTest() : FetcherRig(/*threads=*/1) {}

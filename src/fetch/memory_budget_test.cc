@@ -64,7 +64,7 @@ TEST_F(MemoryBudgetTest, TinyRangesCountWithAllThatTheyTake) {
   EXPECT_LE(stats.memory_bytes, kBudget);
   EXPECT_GT(stats.memory_bytes, kBudget - held_bytes(kTiny));
   EXPECT_EQ(stats.memory_bytes, stats.files * held_bytes(kTiny));
-  // Nobody else did anything: not more than is counted, nor much less.
+  // No other code allocated: the heap grew at most by the counted bytes, and not by much less.
   EXPECT_LE(grown, static_cast<int64_t>(kBudget));
   if (kHeapIsCounted) EXPECT_GE(grown, static_cast<int64_t>(kBudget / 2));
 }

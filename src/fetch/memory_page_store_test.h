@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryPageStore: a PageStore in memory that keeps its promises, for tests: it can be full, hold
-// its writes, lose blocks between missing() and read() as a corrupt one does, and fail.
+// MemoryPageStore: a PageStore in memory that keeps the contract, for tests. It can be full, block
+// its writes, fail, and lose blocks between missing() and read() as a corrupt store does.
 // Thread-safe.
 #pragma once
 
@@ -23,13 +23,13 @@ class MemoryPageStore : public PageStore {
  public:
   explicit MemoryPageStore(uint64_t packed_bytes_max = 0) : packed_bytes_max_(packed_bytes_max) {}
 
-  // Writes past this many cached bytes answer kNoSpace.
+  // Writes beyond this many cached bytes return kNoSpace.
   void set_capacity(uint64_t bytes) { capacity_ = bytes; }
-  // Whether try_read answers.
+  // Whether try_read succeeds.
   void set_hot(bool hot) { hot_ = hot; }
   // The next `count` reads find their blocks corrupt and drop them.
   void corrupt_reads(int count) { corrupt_reads_ = count; }
-  // The next `count` reads fail, and go on saying that the bytes are there.
+  // The next `count` reads fail, while missing() still reports the bytes as cached.
   void fail_reads(int count) { fail_reads_ = count; }
   void hold_writes() {
     std::lock_guard lock(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PageSource: the one verb. Every door ends in it, every layer below answers it or passes it on:
-// local cache, (later) owner worker, source.
+// PageSource: the read interface. Every frontend ends in it; each layer below serves a read or
+// passes it on: local cache, owner worker, source.
 #pragma once
 
 #include <optional>
@@ -17,10 +17,10 @@ namespace leat {
 class PageSource {
  public:
   virtual ~PageSource() = default;
-  // Exactly `range`, which lies within the file, in the version that `ref` names; kChanged when
-  // that version is gone and the bytes are not cached.
+  // Returns exactly `range`, which lies within the file, in the version of `ref`. Returns kChanged
+  // if that version is gone and the bytes are not cached.
   virtual Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) = 0;
-  // The synchronous twin for bytes in memory or in the page cache; never waits.
+  // Like read(), for bytes in memory or in the page cache; never waits.
   virtual std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) = 0;
 };
 

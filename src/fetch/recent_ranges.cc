@@ -129,7 +129,7 @@ FlightPtr RecentRanges::pop_locked(Flights& from) {
   return flight;
 }
 
-// It is in no list any more.
+// The flight is already removed from its list.
 void RecentRanges::leave_locked(Flight& flight) {
   const uint64_t bytes = flight.held_bytes();
   if (flight.place == Flight::Place::kRead) read_bytes_ -= bytes;

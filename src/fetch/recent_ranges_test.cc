@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What leaves memory first, and what of it is kept although there is room.
+// Tests the eviction order, and which ranges are kept although there is room.
 #include "fetch/recent_ranges.h"
 
 #include <gtest/gtest.h>

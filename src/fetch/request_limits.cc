@@ -8,7 +8,7 @@ namespace leat {
 
 namespace {
 
-// Three quarters, at least one.
+// Returns three quarters, at least one.
 unsigned ahead_max(unsigned requests_max) {
   return requests_max < 2 ? 1 : requests_max - std::max(1u, requests_max / 4);
 }

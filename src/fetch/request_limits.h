@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestLimits: how many requests to one store may be under way, and who is next. Look-ahead and
-// load leave a quarter to demand reads and come after them; among these small reads pass large
-// ones, and files share equally (FairOrder). Thread-safe; must outlive its tickets.
+// RequestLimits: bounds the concurrent requests to one store and orders the waiters. Prefetch and
+// load leave a quarter to demand reads and come after them. Among demand reads small ones pass
+// large ones, and files share equally (FairOrder). Thread-safe; must outlive its tickets.
 #pragma once
 
 #include <optional>
@@ -19,14 +19,15 @@ class RequestLimits {
   struct Ticket {
     Semaphore::Permit ahead;
     FairGate::Permit request;
-    FairGate::Permit memory;  // of its bytes, by whoever fills it in
+    FairGate::Permit memory;  // of its bytes; set by the caller
   };
 
   explicit RequestLimits(unsigned requests_max);
 
-  // `ask`: for one of `cost` bytes. One that yields is not one of those kept for demand reads.
+  // `ask`: for a request of `cost` bytes. A low-priority one does not use the requests kept for
+  // demand reads.
   Task<Result<Ticket>> acquire(Context context, FairGate::Ask ask);
-  // For look-ahead: without waiting, and only a share of what the store takes at a time now.
+  // For prefetch: does not wait, and uses only a share of the store's present window.
   std::optional<Ticket> try_ahead(unsigned window);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StreamedRead: a read whose bytes are had as they come, by who passes them on and has no use for
-// all of them at once.
+// StreamedRead: a read that returns bytes as they arrive, for a caller that forwards them and does
+// not need all of them at once.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@ namespace leat {
 class StreamedRead {
  public:
   virtual ~StreamedRead() = default;
-  // The bytes that follow: a block or the rest is waited for, and what there is beyond it comes
-  // along, up to kStreamedBytesMax. None once all were given. An error ends the read; what was
-  // given before it is right all the same.
+  // Returns the next bytes: waits for a block or the rest, and adds the bytes that have arrived
+  // beyond it, up to kStreamedBytesMax. Returns none after the last byte. An error ends the read;
+  // bytes returned before it remain valid.
   virtual Task<Result<Bytes>> next(Context context) = 0;
 };
 

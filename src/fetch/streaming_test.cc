@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of a flight whose bytes come piece by piece: each has its part when that is there.
+// Tests readers of a flight that arrives in pieces: each gets its part when that has arrived.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -67,7 +67,7 @@ TEST_F(StreamingTest, AReaderHasItsPartBeforeTheFlightHasLanded) {
   EXPECT_EQ(first->bytes->to_string(), part(0, 4096));
   EXPECT_FALSE(later->done.try_wait());
   EXPECT_EQ(fetcher_->stats().requests_in_flight, 1u);
-  // Whoever comes now does not wait either.
+  // A later reader does not wait either.
   EXPECT_EQ(text(ref_, {100, 60'000}), part(100, 60'000));
   auto hot = fetcher_->try_read(*ref_, {4096, 4096});
   ASSERT_TRUE(hot);
@@ -250,8 +250,8 @@ TEST_F(StreamingTest, AStreamedReadOfPartsFromEverywhere) {
   EXPECT_TRUE(all == part(1000, kFileBytes - 1000));
 }
 
-// Somebody who does not take what there is keeps neither the store's requests nor the places of
-// other readers.
+// A stream that is not consumed occupies neither the store's requests nor the permits of other
+// readers.
 TEST_F(StreamingTest, AStreamThatNobodyTakesHoldsUpNobody) {
   start({.memory_bytes_max = 16 * kMiB, .requests_max = 2});
   ref_ = put("a", content_);
