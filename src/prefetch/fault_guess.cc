@@ -15,10 +15,10 @@ ByteRange middle_of(const ByteRange& read) {
 std::optional<FaultGuess::Refusal> FaultGuess::observe(ByteRange read, bool alone) {
   std::lock_guard lock(mutex_);
   if (state_ == State::kWhole) return std::nullopt;
-  // What is asked again is never refused again, however large it is: that a program would notice.
+  // A repeated read is never rejected again, however large it is: the program would see the error.
   if (judge(read) || read.size <= kBlockBytes || !alone) return std::nullopt;
   if (state_ == State::kMapped) return refuse(read);
-  // Around a page near the beginning the kernel asks for less before it than after it.
+  // Around a page near the beginning the kernel requests less before it than after it.
   if (read.size != around_bytes_ || read.offset == 0) return std::nullopt;
   if (state_ == State::kTrial) {
     if (++since_trial_ >= kTrialPatience) refuse_no_more();
@@ -29,7 +29,7 @@ std::optional<FaultGuess::Refusal> FaultGuess::observe(ByteRange read, bool alon
   return refuse(read);
 }
 
-// What the kernel has of a range already it leaves out, and then the page may be anywhere in it.
+// The kernel omits pages that it has already, and then the page may be anywhere in the range.
 std::optional<FaultGuess::Refusal> FaultGuess::refuse(ByteRange read) {
   const bool whole = read.size == around_bytes_ && read.offset > 0;
   const ByteRange page = middle_of(read);
@@ -44,14 +44,14 @@ void FaultGuess::refuse_no_more() {
   concern_.store(Concern::kNone, std::memory_order_relaxed);
 }
 
-// What is asked of a refused read alone says who asks.
+// Only a read of a part of a rejected range identifies the requester.
 bool FaultGuess::judge(ByteRange again) {
   for (Refused& one : refused_) {
     if (one.read.empty() || !one.read.contains(again)) continue;
     if (one.whole && again.offset == one.middle_next) {
       if (one.from_middle == 0 && state_ == State::kTrial) state_ = State::kMapped;
       one.middle_next = again.end();
-      // Page by page from there on: they are wanted, and together they come cheaper.
+      // It continues page by page: all are needed, and fetching them together is cheaper.
       if (++one.from_middle >= kFromMiddleMax) refuse_no_more();
     } else if (again.offset == one.begin_next) {
       one.begin_next = again.end();

@@ -67,8 +67,8 @@ TEST(FaultGuess, AMappingThatIsReadOnIsNotRefusedAnyMore) {
   EXPECT_FALSE(guess.observe(around(1000 * kMiB), true));
 }
 
-// Of a range of which the kernel had something the page may be anywhere; who always wants the first
-// reads by itself.
+// In a range of which the kernel had some pages, the needed page may be anywhere. A program that
+// always needs the first pages reads by itself.
 TEST(FaultGuess, WhoReadsPartsFromTheirBeginningIsSoonRefusedNoMore) {
   FaultGuess guess(kAround);
   for (uint64_t i = 1; i <= 5; ++i) {

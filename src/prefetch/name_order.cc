@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// An open goes *forward* when more of the 32 places below it were opened lately than of the 32
-// above it. In a random order that is so in less than half of the opens, whatever share of the
-// directory was read; in name order in nearly all, whether one reader goes through the names, or
-// several take one after the other, every n-th or batches of them.
+// An open goes *forward* if more of the 32 places below it were opened lately than of the 32 above
+// it. In a random order that holds for less than half of the opens, whatever share of the directory
+// was read. In name order it holds for nearly all. Several readers may share the names: one after
+// the other, every n-th, or in batches.
 //
-// Opens are in order
-//  - after three at distance 1, or five at an equal one up to kStrideMax;
-//  - after eight forward ones in a row, each within 32 places of the one before;
-//  - when 29 of the last 32 went forward;
-// until fewer than 22 of the last 32 did. Over 10,000 names at random the chance is less than 1 in
-// 300 a whole epoch that this opens the smallest window once.
+// Opens are in order after three at distance 1, or five at an equal one up to kStrideMax. They also
+// are after eight forward ones in a row, each within 32 places of the one before, and when 29 of
+// the last 32 went forward. The order ends when fewer than 22 of the last 32 did. Over 10,000 names
+// in random order, the chance that this opens the smallest window once is less than 1 in 300 per
+// epoch.
 #include "prefetch/name_order.h"
 
 #include <algorithm>
@@ -21,11 +20,11 @@ namespace {
 constexpr uint32_t kNear = 32;
 constexpr unsigned kChainDense = 2, kChainStrided = 4;
 constexpr unsigned kStreak = 8;
-// Opens of what was opened before, one after the other. Fewer may be those of several readers that
-// all read all names at the same time.
+// Consecutive opens of files that were opened before. Fewer may come from several readers that all
+// read all names at the same time.
 constexpr unsigned kAgain = 16;
 constexpr int kForwardEnter = 29, kForwardStay = 22;
-// What was given out and lies so many blocks of 64 behind an open has been passed over. Threads
+// A returned place that lies this many blocks of 64 behind an open has been passed over. Threads
 // that take every n-th name get thousands apart when each waits for its own reads.
 constexpr uint64_t kSettledBehind = 64;
 
@@ -63,8 +62,8 @@ void NameOrder::retire(Block& block) {
   block.ahead &= block.opened;
 }
 
-// Half of what was given out there for nothing: some names are left out. More: the window was a
-// mistake.
+// If half of the returned places were unused, some names are skipped. If more were, the window was
+// a mistake.
 void NameOrder::settle(uint64_t number) {
   Block& block = blocks_[number % kBlocks];
   if (block.number != number || block.ahead == 0) return;
@@ -96,7 +95,7 @@ uint32_t NameOrder::opened_below(uint64_t place) const {
       bits |= at == 0 ? block->opened : block->opened >> at;
     }
   }
-  // Reversed: the nearest first.
+  // Reversed: the nearest place first.
   auto upper = static_cast<uint32_t>(bits >> 32);
   uint32_t near = 0;
   for (unsigned i = 0; i < kNear; ++i, upper <<= 1) near |= (upper >> 31) << i;
@@ -116,12 +115,12 @@ uint32_t NameOrder::opened_above(uint64_t place) const {
   return static_cast<uint32_t>(bits);
 }
 
-// Notes whether the open went forward, and answers whether opens are in order now.
+// Notes whether the open went forward; returns whether opens are in order now.
 bool NameOrder::judge(uint64_t place, bool foreseen) {
   const int below = std::popcount(opened_below(place)), above = std::popcount(opened_above(place));
   const bool forward = below > above || (foreseen && above == 0);
   history_ = history_ << 1 | static_cast<uint32_t>(forward);
-  const uint64_t distance = place - last_;  // huge where it went back
+  const uint64_t distance = place - last_;  // huge if it went back
   const bool near = any_ && (distance <= kNear || last_ - place <= kNear);
   streak_ = forward && near ? streak_ + 1 : 0;
   const bool ahead = any_ && distance > 0 && distance <= kStrideMax;
@@ -144,7 +143,7 @@ void NameOrder::leave_order() {
   streak_ = chain_ = 0;
 }
 
-// They are read once more: what was opened is of the time before.
+// The files are read again: earlier opens belong to the previous pass.
 void NameOrder::begin_anew(uint64_t place) {
   for (Block& block : blocks_) {
     retire(block);
@@ -178,26 +177,26 @@ std::optional<PlaceRun> NameOrder::observe(uint64_t place) {
   }
   if (!ordered_) {
     ordered_ = true;
-    history_ = UINT32_MAX;  // until it says otherwise
+    history_ = UINT32_MAX;  // assumed forward until opens show otherwise
   }
   ++in_order_;
   if (foreseen) grow();
-  // One that lies elsewhere has to be followed by others there.
+  // An open elsewhere has to be followed by others there.
   return forward ? plan(place) : std::nullopt;
 }
 
 std::optional<PlaceRun> NameOrder::plan(uint64_t place) {
   const uint32_t below = opened_below(place);
-  // Among several readers some place near below it is still to come; where most are there, all are.
+  // Among several readers some place near below is still pending; if most are opened, all will be.
   const bool dense = below == 0 || std::popcount(below) >= 24;
   const uint32_t stride = dense ? 1 : static_cast<uint32_t>(std::countr_zero(below)) + 1;
-  // A quarter of the window at a time.
+  // Prefetches a quarter of the window at a time.
   const uint64_t due = place + uint64_t{stride} * (window_ - window_ / 4);
   if (is_ahead(std::min(due, end_ - 1))) return std::nullopt;
   uint64_t first = place + stride;
   uint32_t left = window_;
   for (; left > 0 && is_ahead(first); --left) first += stride;
-  // What is on its way for nobody yet is never more than what was read in order, and the first.
+  // Unused places in flight are at most the opens in order plus the smallest window.
   const uint64_t out = planned_ - used_ - wasted_, most = in_order_ + options_.window_min;
   left = static_cast<uint32_t>(std::min<uint64_t>(left, most > out ? most - out : 0));
   PlaceRun run{.first = first, .stride = stride, .count = 0};

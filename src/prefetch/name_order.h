@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameOrder: recognises whether the files of a directory are opened in the order of their names, by
-// one reader or by several among each other, and says which places in that order come next. A place
-// is a name's number in the sorted listing. Pure bookkeeping, no I/O. Not thread-safe.
+// NameOrder: detects whether the files of a directory are opened in the order of their names, by
+// one reader or by several concurrent ones. It returns the places to prefetch. A place is a name's
+// number in the sorted listing. Pure bookkeeping, no I/O. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -26,42 +26,43 @@ struct NameOrderOptions {
 
 class NameOrder {
  public:
-  // Readers that take every n-th name are followed up to this n.
+  // Maximum n for readers that take every n-th name.
   static constexpr uint32_t kStrideMax = 32;
 
   explicit NameOrder(NameOrderOptions options = {});
 
-  // Notes an open; what is to be fetched ahead now, each place once until it was opened.
+  // Notes an open; returns the places to prefetch now. A place is returned once until it was
+  // opened.
   std::optional<PlaceRun> observe(uint64_t place);
-  // Readers come from a directory that they read in order with that window, and its look-ahead went
-  // on in this one: its first `count` places are on their way.
+  // The readers come from a directory that they read in order with `window`, and its prefetch
+  // continued in this one: its first `count` places are in flight.
   void follow(uint32_t window, uint32_t count);
 
-  // The directory has no name at that place or behind it: none of those is given out any more, and
-  // those that were do not count.
+  // The directory has no name at `place` or behind it: no such place is returned any more, and
+  // those returned before do not count.
   void end_at(uint64_t place);
 
-  // No window is larger from now on, since the files are: at least one.
+  // Bounds the window from now on, for larger files: at least one.
   void limit(uint32_t window_max);
 
   // Whether the latest opens were in order.
   bool ordered() const { return ordered_; }
   uint32_t window() const { return window_; }
 
-  // Of all places that observe() gave out: they were opened; they were passed over, or forgotten
-  // before anybody opened them.
+  // Number of places returned by observe() that were opened; that were passed over, or forgotten
+  // before an open; in all.
   uint64_t used() const { return used_; }
   uint64_t wasted() const { return wasted_; }
   uint64_t planned() const { return planned_; }
 
  private:
-  // 64 places, by bits.
+  // A block of 64 places, as bits.
   struct Block {
     uint64_t number = UINT64_MAX;
     uint64_t opened = 0;
-    uint64_t ahead = 0;  // given out
+    uint64_t ahead = 0;  // returned by observe()
   };
-  // Enough for windows of some readers that are far apart; a power of two.
+  // Enough for the windows of some readers that are far apart; a power of two.
   static constexpr uint64_t kBlocks = 128;
 
   const Block* find(uint64_t number) const;
@@ -79,10 +80,10 @@ class NameOrder {
 
   const NameOrderOptions options_;
   std::array<Block, kBlocks> blocks_;
-  uint32_t history_ = 0;  // of the last 32 opens, the newest in bit 0: it went forward
-  uint32_t streak_ = 0;   // opens that went forward one after the other, near each other
-  uint32_t again_ = 0;    // opens of what was opened before, one after the other
-  uint32_t chain_ = 0;    // opens at equal distances, each behind the one before
+  uint32_t history_ = 0;  // the last 32 opens, newest in bit 0; 1: forward
+  uint32_t streak_ = 0;   // consecutive forward opens near each other
+  uint32_t again_ = 0;    // consecutive opens of files that were opened before
+  uint32_t chain_ = 0;    // consecutive opens at equal distances, each behind the one before
   uint64_t end_ = UINT64_MAX;
   uint64_t last_ = 0;      // place
   uint64_t distance_ = 0;  // from the one before
@@ -91,7 +92,7 @@ class NameOrder {
   uint32_t window_ = 0;
   uint32_t window_max_ = 0;
   uint32_t used_since_growth_ = 0;
-  uint64_t in_order_ = 0;  // opens since the order was recognised
+  uint64_t in_order_ = 0;  // opens since the order was detected
   uint64_t planned_ = 0, used_ = 0, wasted_ = 0;
 };
 

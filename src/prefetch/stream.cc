@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants: a stream's [start, next) is what it has read without a hole; its `ahead` runs begin
-// after `next`, are sorted and do not touch; `planned` goes back only in refused().
+// Invariants: [start, next) of a stream is read without a hole. Its `ahead` runs begin after
+// `next`, are sorted and do not touch; `planned` decreases only in refused().
 #include "prefetch/stream.h"
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 namespace leat {
 namespace {
 
-// Below this a request costs the store more than its bytes do.
+// With smaller units a request costs the store more than its bytes do.
 constexpr uint64_t kUnitBytesMin = kMiB;
-// A first read at the start of a file that is this large comes from someone who reads on: the
-// kernel's first read-ahead is this size; programs that look at a header ask for less.
+// Size of a first read at the start of a file that shows a sequential reader. The kernel's first
+// readahead has this size; programs that read only a header request less.
 constexpr uint64_t kFirstReadBytes = 128 * kKiB;
 // Holes inside the reordering distance of one stream; more of them are not one stream.
 constexpr size_t kRunsMax = 64;
-// A stream that did not read while its file was read so often does not come back.
+// A stream without a read during this many reads of its file does not return.
 constexpr uint64_t kStaleReads = 16'384;
-// A reader that never waits while others lack memory keeps half its window after so many of them.
+// If memory is short, a reader that never waits gets half its window after this many windows.
 constexpr uint64_t kWindowsBeforeLess = 2;
 
 }  // namespace
@@ -44,7 +44,7 @@ bool StreamTable::is_alone(ByteRange read) {
   std::lock_guard lock(mutex_);
   return std::ranges::none_of(streams_, [&](const Stream& stream) {
     if (read.offset >= stream.start && read.offset <= stream.next) return true;
-    // What came out of order, of reads that are known to be in order.
+    // A read out of order, of a stream that is known to be in order.
     return stream.in_order >= 2 && read.end() + options_.reorder_bytes >= stream.start &&
            read.offset <= stream.frontier() + options_.reorder_bytes;
   });
@@ -64,8 +64,8 @@ void StreamTable::refused(ByteRange unit) {
   }
 }
 
-// The stream that `read` goes on with; else the one it repeats, was overtaken in or runs ahead of;
-// else the one that it lies shortly before.
+// Returns the stream that `read` continues. Else the one that it repeats, was overtaken in or runs
+// ahead of; else the one that it lies shortly before.
 StreamTable::Stream* StreamTable::find(const ByteRange& read) {
   Stream* near = nullptr;
   Stream* before = nullptr;
@@ -125,14 +125,14 @@ void StreamTable::advance(Stream& stream, const ByteRange& read) {
   }
 }
 
-// The stream began before what was seen of it first.
+// The stream began before its first observed read.
 void StreamTable::begin_earlier(Stream& stream, const ByteRange& read) {
   if (read.end() < stream.start) {
     add_ahead(stream, Run{{stream.start, stream.next - stream.start}, stream.in_order});
     stream.next = read.end();
     stream.in_order = 1;
   }
-  // A read that touches the start counts for nothing: reading backwards never makes a stream.
+  // A read that touches the start does not count: reading backwards never makes a stream.
   stream.next = std::max(stream.next, read.end());
   stream.start = read.offset;
 }
@@ -160,9 +160,9 @@ void StreamTable::absorb_ahead(Stream& stream) {
   stream.ahead.erase(stream.ahead.begin(), at);
 }
 
-// What is missing before the first run will not come any more (the kernel had it, or nobody wants
-// it). The stream goes on after the hole; with more than a quarter left out it has to prove itself
-// anew, since a strided reader would have most of what we fetch thrown away.
+// The bytes before the first run will not be read any more (the kernel had them, or no reader needs
+// them). The stream continues after the hole. If more than a quarter was skipped, its detection
+// restarts, since a strided reader would waste most of the prefetched bytes.
 void StreamTable::leave_gap(Stream& stream) {
   uint64_t span = stream.frontier() - stream.next;
   uint64_t covered = 0;
@@ -178,9 +178,9 @@ void StreamTable::leave_gap(Stream& stream) {
   stream.ahead.erase(stream.ahead.begin());
 }
 
-// Takes in the streams whose start this one has reached, if they are not far ahead: somebody had
-// a look at what is read through now. A stream that is far ahead belongs to another reader of the
-// same bytes and stays.
+// Merges the streams with a start that this one has reached, if they are not far ahead: they were
+// short reads of bytes that are now read through. A stream that is far ahead belongs to another
+// reader of the same bytes and stays.
 StreamTable::Stream& StreamTable::merge_reached(Stream& stream) {
   const auto reached = [this](const Stream& merged, const Stream& other) {
     return other.start > merged.start && other.start <= merged.next &&
@@ -212,8 +212,8 @@ StreamTable::Stream& StreamTable::merge_reached(Stream& stream) {
   return streams_.back();
 }
 
-// A window grows because a reader waited. While memory is plenty one that was used up grows, too,
-// so that a lone reader is not held up once at each size.
+// A window grows when a reader waited. While memory is plenty, a window that was used up also
+// grows, so that a lone reader does not wait once at each size.
 void StreamTable::grow(Stream& stream) const {
   if (stream.in_order < 2) return;
   if (stream.window < options_.window_bytes_min) {
@@ -222,10 +222,10 @@ void StreamTable::grow(Stream& stream) const {
     stream.waited = false;
     return;
   }
-  // Waste when the reader stops is thereby at most about what it has read. A reader that waits
-  // shows that the window is too short, so that it need not be used up first.
+  // So the waste when the reader stops is at most about what it has read. A reader that waits shows
+  // that the window is too short, so it need not be used up first.
   const uint64_t used = stream.next > stream.grown_at ? stream.next - stream.grown_at : 0;
-  // More than it does not get would be of no use to it.
+  // A larger window than the granted one has no use.
   if (stream.waited && (stream.cut || stream.window >= options_.window_bytes_max)) {
     stream.grown_at = stream.next;
     stream.waited = false;
@@ -262,7 +262,7 @@ std::vector<ByteRange> StreamTable::plan(Stream& stream) const {
   std::vector<ByteRange> units;
   const uint64_t window = granted(stream);
   if (window == 0) return units;
-  // What the reader asked for already is fetched on demand, in whole blocks.
+  // The reader has requested these bytes already: they are fetched on demand, in whole blocks.
   stream.planned = std::max(stream.planned, align_up(stream.frontier(), kBlockBytes));
   uint64_t wanted = std::min(stream.next + window, file_size_);
   uint64_t to = wanted == file_size_ ? wanted : align_down(wanted, kBlockBytes);
@@ -270,10 +270,10 @@ std::vector<ByteRange> StreamTable::plan(Stream& stream) const {
   unit = std::min({unit, std::bit_floor(window), options_.unit_bytes_max});
   unit = std::max(align_down(unit, kBlockBytes), kBlockBytes);
   while (stream.planned < to) {
-    // Ends lie on multiples of the unit, so that readers who started elsewhere ask for the same.
+    // Ends are multiples of the unit, so that readers with other starts request the same ranges.
     uint64_t end = std::min(align_down(stream.planned, unit) + unit, file_size_);
     if (end > to) {
-      // A partial unit waits until the window covers it, but a young stream must not start empty.
+      // A partial unit waits until the window covers it, but a new stream must not start empty.
       if (stream.planned > stream.next + window / 2) break;
       end = to;
     }

@@ -44,7 +44,7 @@ uint64_t WindowBudget::ask(Share& share, uint64_t bytes) {
 
 uint64_t WindowBudget::granted_locked(uint64_t wanted) const {
   const uint64_t most = std::min(wanted, level_.load(std::memory_order_relaxed));
-  // A share that was cut below the smallest is none.
+  // A grant below the minimum counts as none.
   return most < std::min(wanted, kShareMin) ? 0 : most;
 }
 
@@ -99,7 +99,7 @@ void WindowBudget::sweep_locked(Time now) {
   }
 }
 
-// From those who want least on, each gets what it wants as long as that much is left for everybody.
+// From the smallest want on, each gets its want as long as that much is left for every stream.
 void WindowBudget::level_locked() {
   uint64_t left = bytes_max_, streams = 0;
   for (const auto& [wanted, count] : wants_) streams += count;

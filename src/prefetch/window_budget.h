@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WindowBudget: what all streams of a host may have fetched ahead of their readers together. Who
-// wants little gets it; the rest is shared equally (max-min), so that no stream has much because it
-// came first. Pure bookkeeping. Thread-safe, one leaf lock; must outlive its shares.
+// WindowBudget: bounds the prefetch windows of all streams of a host together. Streams that want
+// little get it; the rest is shared equally (max-min), so that no stream has more because it came
+// first. Pure bookkeeping. Thread-safe, one leaf lock; must outlive its shares.
 #pragma once
 
 #include <atomic>
@@ -20,11 +20,11 @@ namespace leat {
 class WindowBudget {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // A stream that has not read for so long has given its share back until it reads again: its
-  // reader is gone or does something else.
+  // A stream without a read for this time has lost its share until it reads again: its reader is
+  // gone or busy elsewhere.
   static constexpr std::chrono::seconds kIdle{5};
-  // Shares below it are not worth their requests; streams get none then, and the kernel's own
-  // read-ahead of each is all.
+  // Smaller shares are not worth their requests; streams then get none, and only the kernel's own
+  // readahead of each remains.
   static constexpr uint64_t kShareMin = uint64_t{1} << 20;
 
   explicit WindowBudget(uint64_t bytes_max,
@@ -39,7 +39,7 @@ class WindowBudget {
   using Place = std::list<Entry>::iterator;
 
  public:
-  // Of one stream; given back when destroyed.
+  // The share of one stream; released when destroyed.
   class Share {
    public:
     Share() = default;
@@ -60,12 +60,13 @@ class WindowBudget {
     Place place_;
   };
 
-  // The stream reads now and wants `bytes` (not 0) ahead: what it may have, perhaps nothing.
+  // Notes a read of the stream, which wants `bytes` (not 0) ahead. Returns its grant, which may be
+  // 0.
   uint64_t ask(Share& share, uint64_t bytes);
 
-  // Streams want more than there is.
+  // Streams want more than the budget.
   bool tight() const { return level_.load(std::memory_order_relaxed) != UINT64_MAX; }
-  // Even with `more` all want less than half of it: streams may try what they need.
+  // With `more`, all together want less than half of the budget: streams may take what they need.
   bool plenty(uint64_t more) const {
     return wanted_.load(std::memory_order_relaxed) + more <= bytes_max_ / 2;
   }
@@ -73,7 +74,7 @@ class WindowBudget {
   uint64_t granted_bytes() const;
   size_t streams() const;  // with a share
 
-  // Of streams that have read within kIdle; the others have given their share back or soon will.
+  // Streams that have read within kIdle; the others have lost their share or soon will.
   struct Use {
     size_t streams = 0;
     uint64_t window_bytes = 0;
@@ -91,10 +92,10 @@ class WindowBudget {
   const std::function<Time()> now_;
   mutable std::mutex mutex_;
   std::list<Entry> entries_;
-  std::map<uint64_t, uint64_t> wants_;  // bytes wanted -> streams that want so much
+  std::map<uint64_t, uint64_t> wants_;  // bytes wanted -> number of streams that want them
   Time swept_at_;
   std::atomic<uint64_t> wanted_ = 0;
-  std::atomic<uint64_t> level_ = UINT64_MAX;  // the most that one stream gets
+  std::atomic<uint64_t> level_ = UINT64_MAX;  // the maximum grant of one stream
   Gauge streams_gauge_, window_bytes_gauge_;
 };
 

@@ -93,7 +93,7 @@ TEST_F(WindowBudgetTest, StreamsInUseAreThoseThatReadLately) {
   EXPECT_EQ(budget.streams(), 3u);
   EXPECT_EQ(budget.use().streams, 2u);
   EXPECT_EQ(budget.use().window_bytes, 24 * kMiB);
-  // What is granted counts, and not what is wanted.
+  // The grant counts, not the want.
   EXPECT_EQ(budget.ask(busy, 128 * kMiB), 56 * kMiB);
   EXPECT_EQ(budget.use().window_bytes, 64 * kMiB);
 }
