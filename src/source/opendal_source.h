@@ -33,10 +33,10 @@ struct OpendalConfig {
   std::string endpoint;  // canonical URL; part of the store's identity
   // Options of the store, as leat_store.h names them. None is a secret.
   std::map<std::string, std::string> options;
-  std::string account;           // identity for the StoreId; empty: the environment's
-  std::string url;               // "s3://bucket", for messages; empty: made of scheme and bucket
-  std::string credentials;       // origin of the credentials, as advice
-  unsigned page_entries = 1000;  // requested per page, where the store allows fewer
+  std::string account;           // for the StoreId; empty: the environment's
+  std::string url;               // "s3://bucket"; empty: scheme and bucket
+  std::string credentials;       // their origin, for advice
+  unsigned page_entries = 1000;  // per request, where the store allows it
 };
 
 // Every request must have ended before its executor is destroyed.

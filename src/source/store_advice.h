@@ -14,10 +14,9 @@ struct OpendalConfig;
 
 // Details of a failed attempt beside its status.
 struct StoreRefusal {
-  std::string code;                    // of the bucket, if the response names it
-  std::string region;                  // the proxy that did not answer, and the variable that names
-                                       // it
-  std::string proxy;                   // from which no answer came, and the variable that names it
+  std::string code;                    // "NoSuchBucket"; empty if the store gave none
+  std::string region;                  // of the bucket, if the response names it
+  std::string proxy;                   // that did not answer, and its variable
   std::chrono::seconds clock_ahead{};  // this machine's clock minus the store's; zero: unknown
   unsigned http_status = 0;            // zero: no response arrived
 };

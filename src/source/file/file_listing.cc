@@ -181,9 +181,7 @@ SourceObject object_of_stat(std::string key, const struct stat& info) {
 
 bool links_to_ancestor(const std::string& key, const struct stat& info) {
   std::string path = path_of_key(key);
-  while (path.size() > 1 && path.ends_with('/'))
-    path.pop_back();  // lstat of "path/" would follow
-                      // the link
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // lstat would follow it
   struct stat own;
   if (lstat(path.c_str(), &own) != 0 || !S_ISLNK(own.st_mode)) return false;
   std::vector<Identity> above = identities_above(key);

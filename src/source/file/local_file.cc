@@ -13,8 +13,7 @@ bool LocalFile::try_read(uint64_t offset, std::span<std::byte> into) {
 
 Task<Result<>> LocalFile::read(Context context, uint64_t offset, std::span<std::byte> into) {
   LEAT_CO_CHECK_OK(opened_.check_range(offset, into.size()));
-  const SourceFilePtr self = shared_from_this();  // the file has to stay open while the kernel
-                                                  // reads
+  const SourceFilePtr self = shared_from_this();  // keeps the file open for the kernel
   Result<size_t> got = co_await read_open_file(context, self, offset, into);
   if (!got) co_return error(got.error().with_context("cannot read " + opened_.path));
   if (*got < into.size()) co_return Error(opened_.became_shorter());

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! OpenDAL behind the C ABI of leat_store.h, which is the contract.
-//!
-//! - `abi` translates calls, and `lanes` run the requests.
-//! - `services` opens stores, `store` reads, `write` and `writer` change, `listing` makes pages.
-//! - `web` adds web servers, `hdfs` and `name_nodes` HDFS, and `hub` Hugging Face Hubs.
-//! - `transport` and `exchange` observe the traffic, and `traffic` counts it.
-//! - `get` transfers the bytes of reads. `template` writes their requests if these are all alike.
-//! - `sign`, `credentials`, `role` and `env_file` authenticate. `reload` detects changed files.
-//! - `failure` describes errors.
+//! 1. `abi` translates calls, and `lanes` run the requests.
+//! 2. `services` opens stores, `store` reads, `write` and `writer` change, `listing` makes pages.
+//! 3. `web` adds web servers, `hdfs` and `name_nodes` HDFS, and `hub` Hugging Face Hubs.
+//! 4. `transport` and `exchange` observe the traffic, and `traffic` counts it.
+//! 5. `get` transfers the bytes of reads. `template` writes their requests if these are all alike.
+//! 6. `sign`, `credentials`, `role` and `env_file` authenticate. `reload` detects changed files.
+//! 7. `failure` describes errors.
 mod abi;
 mod answer_check;
 mod body_stream;
