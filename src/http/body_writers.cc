@@ -15,7 +15,7 @@ Result<> to_result(const Stream& stream, const IoResult& written) {
                fmt::format("cannot send an answer: {}", stream.reason(written)));
 }
 
-// Whoever writes may let go of the writer before it is awaited, so nothing here refers to one.
+// A producer may release the writer before the write ends, so nothing here refers to the writer.
 Task<Result<>> write_pieces(std::shared_ptr<Stream> stream, Clock::duration patience, Bytes data,
                             bool chunked) {
   const std::string begin = chunked ? fmt::format("{:x}\r\n", data.size()) : std::string();
@@ -39,7 +39,7 @@ Task<Result<>> ChunkWriter::write(Bytes data) {
 
 Task<Result<>> LengthWriter::write(Bytes data) {
   if (data.size() > left_) {
-    left_ = UINT64_MAX;  // never right again
+    left_ = UINT64_MAX;  // every further write fails
     return at_once(error(StatusCode::kInternal, "an answer is longer than was announced"));
   }
   left_ -= data.size();

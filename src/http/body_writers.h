@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What producers of streamed answers write to. Private to this room.
+// The body writers of streamed responses. Private to this module.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace leat {
 
-// Each write is a chunk of its own, or, for clients of HTTP/1.0, is sent as it is.
+// Sends each write as a chunk, or, for clients of HTTP/1.0, unchanged.
 class ChunkWriter : public BodyWriter {
  public:
   ChunkWriter(std::shared_ptr<Stream> stream, bool chunked, Clock::duration patience)
@@ -24,7 +24,7 @@ class ChunkWriter : public BodyWriter {
   const Clock::duration patience_;
 };
 
-// A body whose length was told; more than that is refused.
+// A body of announced length; a write beyond it fails.
 class LengthWriter : public BodyWriter {
  public:
   LengthWriter(std::shared_ptr<Stream> stream, uint64_t bytes, Clock::duration patience)

@@ -17,17 +17,17 @@ namespace asio = boost::asio;
 
 struct Attempt {
   Result<HttpResponse> response;
-  // Nobody has seen the request, or it may be seen twice: once more, on another connection.
+  // The request probably was not received, or is repeatable: retry it on another connection.
   bool again = false;
 };
 
-// The other end has closed a kept connection, or has said something that nobody asked for.
+// The other end has closed a kept connection, or has sent unsolicited bytes.
 bool has_news(Stream& stream) {
   char byte;
   return ::recv(stream.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-// One that was kept is open already.
+// A kept connection is open already.
 Task<Attempt> attempt(std::shared_ptr<ClientPool> pool, std::shared_ptr<Stream> stream,
                       std::shared_ptr<const Question> question, Context context) {
   bool reusable = false;

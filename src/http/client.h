@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpClient: requests to one endpoint, each on a connection of its own or on one that was kept.
-// Thread-safe and cheap to copy: copies share their connections.
+// HttpClient: sends requests to one endpoint, each on a new connection or a kept one. Thread-safe
+// and cheap to copy: copies share their connections.
 //
-// A connection carries one request at a time. One whose request failed, was cancelled or ran out of
-// time is closed, so nothing of it is ever met by another request.
+// A connection carries one request at a time. It is closed if its request failed, was cancelled or
+// timed out, so no other request gets any of its bytes.
 #pragma once
 
 #include <functional>
@@ -20,43 +20,44 @@ namespace leat {
 
 class ClientPool;
 
-// Takes one piece of a streamed body; an error ends the request with that error.
+// Receives one piece of a streamed body; an error ends the request with that error.
 using BodySink = std::function<Task<Result<>>(Bytes)>;
 
 struct HttpClientOptions {
-  // Null: in clear. Else the server must prove to be the endpoint's host.
+  // Null: plain HTTP. Otherwise the server's certificate must match the endpoint's host.
   std::shared_ptr<const HttpTls> tls{};
-  // At most so many at a time, in use or kept; requests past that wait their turn until their
-  // context ends. 0: as many as there are requests, and none is kept.
+  // Maximum connections, in use or kept; further requests wait until their context ends. 0:
+  // unlimited, and none is kept.
   unsigned connections_max = 0;
-  // How long one is kept without a request. The one that was used last is taken first.
+  // How long an unused connection is kept. The one that was used last is taken first.
   Clock::duration idle_max = std::chrono::seconds(30);
-  // For a connection to stand, TLS included; a name's resolution is bounded by the context alone.
-  // Past that the endpoint is kUnavailable. Zero: no limit of its own.
+  // Time limit of a connection set-up, TLS included; only the context bounds the resolution of a
+  // name. After it the result is kUnavailable. Zero: no separate limit.
   Clock::duration connect_timeout = std::chrono::seconds(10);
-  // For answers that may be silent for long: the kernel asks the other end's after 5 s of silence
-  // and ends what it does not answer for 6 s. A process that hangs is not found so.
+  // For responses that may be silent for long. The kernel probes the other end after 5 s of
+  // silence, and ends the connection without a reply for 6 s. That does not detect a process that
+  // hangs.
   bool probed = false;
 };
 
-// What a request puts up with, beside its context's deadline; zero: anything. Either ends it with
-// kTimedOut and a message that says which; unless the context is expired() as well, it was not the
-// deadline.
+// Time limits of a request, beside its context's deadline; zero: none. Either ends it with
+// kTimedOut and a message that names the limit. If the context is not expired(), the deadline was
+// not the cause.
 struct HttpTerms {
-  // From the request's first byte sent to the answer's first byte.
+  // From the first byte sent to the first byte of the response.
   Clock::duration first_byte_max{};
-  // Between two parts of an answer; the time that a sink takes is not counted.
+  // Between two parts of a response; the time of a sink is not counted.
   Clock::duration silence_max{};
 };
 
-// Where the body of a 2xx answer goes, and who hears of it meanwhile.
+// Destination of the body of a 2xx response, and its observers.
 struct HttpIntake {
-  // Filled in their order; together as large as the body has to be. They must stay until the
-  // request has ended.
+  // Filled in order; together they have the size of the body. They must stay until the request has
+  // ended.
   std::vector<std::span<std::byte>> pieces{};
-  // Of a 2xx answer's head, before anything of the body is taken; an error ends the request.
+  // Called with the head of a 2xx response before its body is received; an error ends the request.
   std::function<Result<>(const HttpResponse&)> accept{};
-  // So many bytes have come; more each time.
+  // Called with the number of arrived bytes, which increases.
   std::function<void(uint64_t)> arrived{};
 };
 
@@ -64,21 +65,23 @@ class HttpClient {
  public:
   explicit HttpClient(HttpEndpoint endpoint, HttpClientOptions options = {});
 
-  // The whole answer, whatever its status. kUnavailable when nobody listens or the connection
-  // breaks, kTimedOut and kCancelled by the context, kOutOfRange for a body over `body_bytes_max`,
-  // kPermissionDenied where one side does not believe the other's certificate.
+  // Returns the whole response, whatever its status. Returns kUnavailable if the server is not
+  // reachable or the connection breaks, kTimedOut and kCancelled by the context, and kOutOfRange
+  // for a body over `body_bytes_max`. Returns kPermissionDenied if one side rejects the other's
+  // certificate.
   Task<Result<HttpResponse>> request(Context context, HttpRequest request,
                                      uint64_t body_bytes_max = 64 * kMiB,
                                      HttpTerms terms = {}) const;
 
-  // The same; the body of a 2xx answer goes to `sink` piece by piece, as it comes; any other stays
-  // in the response. An answer whose producer failed is kUnavailable with the producer's reason.
+  // Like request(); passes the body of a 2xx response to `sink` in pieces as they arrive. Any other
+  // body is in the response. If the server's producer failed, returns kUnavailable with its reason.
   Task<Result<HttpResponse>> request_streamed(Context context, HttpRequest request, BodySink sink,
                                               HttpTerms terms = {}) const;
 
-  // The same; the body of a 2xx answer goes into the intake's pieces, without a copy where it is
-  // long. Where it fails they hold anything, but for what arrived() has told of. A 2xx answer that
-  // does not announce exactly their length, or ends before, is kUnavailable.
+  // Like request(); the body of a 2xx response goes into the intake's pieces, without a copy if it
+  // is long. After a failure their content is undefined, except for the bytes that arrived()
+  // reported. A 2xx response that does not announce exactly their length, or ends early, is
+  // kUnavailable.
   Task<Result<HttpResponse>> request_into(Context context, HttpRequest request, HttpIntake intake,
                                           HttpTerms terms = {}) const;
 

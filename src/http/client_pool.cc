@@ -24,7 +24,7 @@ std::string host_field(const HttpEndpoint& endpoint) {
 }  // namespace
 
 // A client may outlive an executor; its kept connections may not. This service of the executor's
-// context closes them when that ends, before what they need of it ends.
+// context closes them before the context's other services end.
 struct ClientPool::Shelter : asio::execution_context::service {
   using key_type = Shelter;
   static inline asio::execution_context::id id;
@@ -85,7 +85,7 @@ void ClientPool::give(std::shared_ptr<Stream> stream) {
   }
 }
 
-// The timer belongs to its own wait, so a client that goes leaves nothing but that.
+// The timer is owned by its own wait, so a destroyed client leaves nothing else.
 void ClientPool::sweep_later(std::shared_ptr<asio::steady_timer> timer, Clock::time_point when) {
   timer->expires_at(when);
   asio::steady_timer& waiting = *timer;
@@ -118,8 +118,8 @@ void ClientPool::drop(const void* context) {
       std::ranges::partition(kept_, [&](const Kept& kept) { return kept.context != context; });
   std::ranges::move(rest, std::back_inserter(gone));
   kept_.erase(rest.begin(), rest.end());
-  std::erase(sheltered_, context);  // another one may come to lie there
-  sweeping_ = false;                // the timer went with it
+  std::erase(sheltered_, context);  // another context may get this address
+  sweeping_ = false;                // the timer ended with the context
 }
 
 }  // namespace leat

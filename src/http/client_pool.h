@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientPool: the connections of a client: how many there may be, and which are kept. Private to
-// this room. Thread-safe.
+// ClientPool: the connections of a client: their maximum, and the kept ones. Private to this
+// module. Thread-safe.
 //
-// Invariant: requests under way hold a place each; what is kept and what is under way are never
-// more than connections_max together, since a request dials only where nothing is kept or in place
-// of a kept one that was dead.
+// Invariant: each request in flight holds a permit of places(). Kept connections and requests in
+// flight are together at most connections_max. A request dials only if no connection is kept, or in
+// the place of a kept one that was dead.
 #pragma once
 
 #include <memory>
@@ -24,19 +24,19 @@ class ClientPool : public std::enable_shared_from_this<ClientPool> {
 
   const HttpEndpoint& endpoint() const { return endpoint_; }
   const HttpClientOptions& options() const { return options_; }
-  // What the field Host says, and what is dialled, as messages name it.
+  // The Host field, and the dialled endpoint, as messages name it.
   const std::string& host() const { return host_; }
   const std::string& name() const { return name_; }
   bool keeps() const { return options_.connections_max > 0; }
 
-  // The right to one connection.
+  // Each permit is the right to one connection.
   Semaphore& places() { return places_; }
 
-  // One that was kept, of the same executor's context; null: dial.
+  // Takes a kept connection of the same executor's context; null: dial.
   std::shared_ptr<Stream> take(const boost::asio::any_io_executor& executor);
-  // Keeps one that is in order and between two requests, and unused from now on.
+  // Keeps a connection that is intact, between two requests, and unused from now on.
   void give(std::shared_ptr<Stream> stream);
-  // A new one, connected.
+  // Connects a new one.
   Task<Result<>> dial(std::shared_ptr<Stream> stream, Context context);
 
  private:
@@ -65,7 +65,7 @@ class ClientPool : public std::enable_shared_from_this<ClientPool> {
   std::mutex mutex_;        // leaf
   std::vector<Kept> kept_;  // the longest unused first
   bool sweeping_ = false;
-  std::vector<const void*> sheltered_;  // contexts whose end is watched
+  std::vector<const void*> sheltered_;  // contexts with a Shelter
 };
 
 }  // namespace leat

@@ -29,7 +29,7 @@ HttpRequest post(std::string body) {
   return {.method = "POST", .body = std::move(body)};
 }
 
-// Who asked, and what.
+// Records requests and their clients.
 class Seen {
  public:
   void add(const HttpRequest& request) {
@@ -38,7 +38,7 @@ class Seen {
     peers_.insert(request.peer);
     last_peer_ = request.peer;
   }
-  // Of the one who asked last.
+  // Port of the last client.
   uint16_t last_port() const {
     std::lock_guard lock(mutex_);
     return HttpEndpoint::parse(last_peer_)->port;
@@ -117,8 +117,8 @@ TEST_F(HttpClientTest, AKeptConnectionCarriesOneRequestAfterAnother) {
   EXPECT_EQ(seen_.connections(), 1u);
 }
 
-// Of a connection between two ports of loopback: "02" where the kernel probes it, "00" where it
-// does not (Documentation/networking/proc_net_tcp.rst).
+// Timer of a connection between two loopback ports: "02" if the kernel probes it, "00" if it does
+// not (Documentation/networking/proc_net_tcp.rst).
 std::string kernel_timer(uint16_t from, uint16_t to) {
   std::ifstream connections("/proc/net/tcp");
   for (std::string line; std::getline(connections, line);) {
@@ -375,7 +375,7 @@ TEST(HttpTermsTest, SayWhichOfThemEndedARequest) {
   EXPECT_TRUE(ask(patient, {.first_byte_max = 5ms}).contains("no byte of an answer within 5 ms"));
   EXPECT_TRUE(ask(patient, {.first_byte_max = 1h, .silence_max = 5ms}).contains("silent for 5 ms"));
   const HttpTerms generous{.first_byte_max = 1h, .silence_max = 1h};
-  // Whose time is over before it has begun asks nobody, and says something else.
+  // A request with an expired deadline is not sent, and has another message.
   std::string late;
   for (auto time = 5ms; !late.contains("in time") && time < 1min; time *= 2) {
     late = ask(Context::background().with_timeout(time), generous);

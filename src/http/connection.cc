@@ -23,18 +23,18 @@ Counter refused_total("leat_http_refused_total",
 Counter slow_total("leat_http_slow_total",
                    "Requests whose head or body came too slowly, so that they were cut off");
 
-// Whoever is turned away has so long to say what is asked.
+// Time for a rejected client to send its request.
 constexpr Clock::duration kTurnedAwayPatience = std::chrono::seconds(1);
-// How far a request has come.
+// Progress of a request.
 struct Arrival {
   enum Stage : uint8_t { kNothing, kHead, kBody } stage = kNothing;
   Clock::time_point body_begun{};
 };
 
-// What came of waiting for a request.
+// The result of waiting for a request.
 struct Incoming {
   std::optional<HttpRequest> request;
-  std::optional<HttpResponse> refusal;  // neither: the client is gone or said nothing
+  std::optional<HttpResponse> refusal;  // neither: the client is gone or sent nothing
   ResponseSender::Terms terms;
 };
 
@@ -64,7 +64,7 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
   const RemoteAddress& address() const override { return address_; }
 
  private:
-  // Waiting: for a whole head. Receiving: a body.
+  // kWaiting: for a whole head. kReceiving: a body.
   enum Phase : uint8_t { kAnswering, kWaiting, kReceiving, kWoken };
 
   Task<bool> begin();
@@ -85,7 +85,7 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
     waits_from(Clock::now());
     phase_ = kWaiting;
   }
-  // False when it was woken up or evicted meanwhile.
+  // Returns false if it was woken or evicted meanwhile.
   bool move_on(Phase from, Phase to) { return phase_.compare_exchange_strong(from, to); }
 
   static constexpr size_t kReadAhead = 64 * kKiB;
@@ -101,7 +101,7 @@ class ConnectionImpl : public Connection, public std::enable_shared_from_this<Co
   const std::stop_token stopping_;
   const RemoteAddress address_;
   std::string certificate_;
-  std::atomic<Clock::rep> waits_since_ = 0;  // meant while kWaiting or kReceiving
+  std::atomic<Clock::rep> waits_since_ = 0;  // valid while kWaiting or kReceiving
   std::atomic<Phase> phase_ = kAnswering;
 };
 
@@ -135,7 +135,7 @@ bool ConnectionImpl::evict() {
   return true;
 }
 
-// The handshake has as long as a head.
+// The handshake has the time limit of a head.
 Task<bool> ConnectionImpl::begin() {
   if (options_.tls == nullptr) co_return true;
   Result<std::unique_ptr<TlsSession>> session = options_.tls->server_session(stream_->fd());
@@ -162,7 +162,7 @@ Task<bool> ConnectionImpl::begin() {
   co_return false;
 }
 
-// Whoever forgot the "s" of https should be told so and not see noise.
+// A client that used http instead of https gets a readable error.
 Task<> ConnectionImpl::refuse_clear_text() {
   HttpResponse refusal = HttpResponse::failure(
       400, "invalid_argument", "this port speaks TLS and the request came in clear; use https");
@@ -192,9 +192,9 @@ Task<> ConnectionImpl::answer_all() {
   }
 }
 
-// An idle client has `idle_timeout`. From its first byte a head has `head_timeout` altogether, and
-// a body as much again and besides the time that its bytes take at the minimum rate, so that none
-// can be drawn out by sending a byte now and then.
+// An idle client has `idle_timeout`. From its first byte a head has `head_timeout` in all. A body
+// has as much again, and the time of its bytes at the minimum rate. So a client cannot delay either
+// by sending a byte now and then.
 Task<Incoming> ConnectionImpl::receive() {
   HttpRequest request;
   RequestParser parser(request, {options_.header_bytes_max, options_.body_bytes_max});
@@ -283,8 +283,8 @@ Incoming ConnectionImpl::refuse(const ParseFault& fault) const {
   return incoming;
 }
 
-// Closing with unread bytes makes the kernel send a reset, which may overtake the refusal that the
-// client should see; so take what it still sends, within limits.
+// Closing with unread bytes makes the kernel send a reset, which may overtake the error response.
+// So this discards further bytes, within limits.
 Task<> ConnectionImpl::linger() {
   constexpr size_t kBytesMax = 8 * kMiB;
   stream_->end_writing();

@@ -200,7 +200,7 @@ struct Framing {
   int status;
 };
 
-// What follows the head would be another request for a server that reads the framing otherwise.
+// A server with another interpretation of the framing would treat the rest as another request.
 TEST_F(HttpLimitsTest, UnclearFramingIsRefused) {
   start({});
   const Framing framings[] = {

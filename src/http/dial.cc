@@ -29,7 +29,7 @@ Result<Addresses> unix_address(const std::string& path) {
   return Addresses{asio::local::stream_protocol::endpoint(path)};
 }
 
-// Whoever asks goes on with the context's end; the system's resolver is not to be interrupted.
+// The wait ends with the context; the system's resolver cannot be interrupted.
 Task<Result<Addresses>> look_up(HttpEndpoint endpoint, Context context,
                                 asio::any_io_executor executor) {
   auto found = SharedResult<Addresses>::make();
@@ -60,7 +60,7 @@ Task<Result<Addresses>> resolve(HttpEndpoint endpoint, Context context,
   co_return found;
 }
 
-// tcp(7); lets a router that forgets silent connections remember this one, too.
+// See tcp(7). It also keeps the connection alive in a router that drops silent ones.
 void begin_probing(int fd) {
   constexpr int kOn = 1, kIdleSeconds = 5, kIntervalSeconds = 2, kProbes = 3;
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
@@ -99,7 +99,7 @@ Task<Result<>> ClientPool::dial(std::shared_ptr<Stream> stream, Context context)
   co_return secure;
 }
 
-// The first of a name's addresses that answers.
+// Connects to the first of a name's addresses that answers.
 Task<Result<>> ClientPool::connect(std::shared_ptr<Stream> stream, Context context) {
   Result<Addresses> addresses =
       co_await resolve(endpoint_, context, stream->socket().get_executor());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpEndpoint: where a server listens or a client connects: a Unix socket or host and port.
+// HttpEndpoint: an address to listen on or to connect to: a Unix socket, or host and port.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct HttpEndpoint {
   static HttpEndpoint unix_socket(std::string path) { return {std::move(path), {}, 0}; }
   // "127.0.0.1:9464", "[::1]:9464", "localhost:80", "unix:/run/leat/control.sock".
   static Result<HttpEndpoint> parse(std::string_view text);
-  // The same form.
+  // Returns the same form.
   std::string to_string() const;
-  // A Unix socket, or an address of this host that no other host can reach.
+  // Whether it is a Unix socket or an address that no other host can reach.
   bool local() const;
 };
 

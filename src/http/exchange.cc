@@ -18,7 +18,8 @@ std::string in_ms(Clock::duration time) {
 Task<Result<HttpResponse>> Exchange::run() {
   const Result<> sent = co_await send();
   if (!sent && stream_.cut_reason() != Stream::Cut::kNone) co_return Error(sent.error());
-  // Who refuses a request may close before all of it has come, but says why first.
+  // A server that rejects a request may close before it has received all, but sends the reason
+  // first.
   const Result<> head = co_await read_head();
   if (!head) {
     const bool explained = head.error().code() == StatusCode::kPermissionDenied;
@@ -52,7 +53,7 @@ Task<Result<>> Exchange::read_head() {
       input.consume(parser_->put(input.filled()));
       if (parser_->fault()) co_return Error(broken(parser_->fault()->reason));
       if (parser_->header_done() && response_.status / 100 != 1) co_return Result<>();
-      // 1xx comes before the answer; it may be in the buffer already.
+      // A 1xx precedes the response, which may be in the buffer already.
       if (parser_->header_done()) {
         begin();
         continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchange: one request and its answer on one connection. Private to this room.
+// Exchange: one request and its response on one connection. Private to this module.
 #pragma once
 
 #include <memory>
@@ -13,33 +13,33 @@
 
 namespace leat {
 
-// What is asked and what becomes of the answer; the same for a second attempt.
+// The request and the destination of its response; the same for a second attempt.
 struct Question {
   std::string head;
   std::string body;
-  bool is_head = false;  // the answer has no body
+  bool is_head = false;  // HEAD: the response has no body
   bool repeatable = false;
   HttpTerms terms;
 
-  // Of a 2xx answer's body: to `sink`, to `intake` (with `into_pieces`), or gathered.
+  // Destination of a 2xx body: `sink`, `intake` (with `into_pieces`), or memory.
   BodySink sink;
   HttpIntake intake;
   bool into_pieces = false;
-  uint64_t gathered_bytes_max = 1 * kMiB;  // what goes nowhere else
+  uint64_t gathered_bytes_max = 1 * kMiB;  // limit for memory
 };
 
 class Exchange {
  public:
-  // All of them outlive it. `name` is the other end's, for messages.
+  // The arguments outlive the exchange. `name` names the other end in messages.
   Exchange(Stream& stream, const Question& question, const Context& context,
            const std::string& name)
       : stream_(stream), question_(question), context_(context), name_(name) {}
 
   Task<Result<HttpResponse>> run();
-  // The connection is as it was before.
+  // The connection can carry another request.
   bool reusable() const { return reusable_; }
-  // The other end had closed it before it began, so nobody has seen the request's answer, and most
-  // probably nobody the request.
+  // The other end closed the connection before the request, so it most probably did not receive the
+  // request.
   bool found_closed() const { return !heard_ && stream_.cut_reason() == Stream::Cut::kNone; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Exchange that reads bodies. Where the length is known the parser sees nothing of
-// them: they go from the socket to where they belong.
+// The part of Exchange that reads bodies. If the length is known, a body bypasses the parser: it
+// goes from the socket to its destination.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace leat {
 namespace {
 
 constexpr size_t kPieceBytes = 256 * kKiB;  // of a streamed body, at most
-// What is read without a pause for others on this thread.
+// Maximum bytes read without yielding this thread.
 constexpr size_t kReadInTurnMax = 1 * kMiB;
 
 }  // namespace
@@ -59,7 +59,7 @@ Task<Result<>> Exchange::read_gathered(uint64_t length) {
   co_return filled;
 }
 
-// Whatever has come is passed on before more is waited for.
+// Passes all received bytes on before it waits for more.
 Task<Result<>> Exchange::read_streamed(uint64_t length) {
   while (length > 0) {
     Buffer piece(std::min<uint64_t>(length, kPieceBytes));
@@ -87,7 +87,7 @@ Task<Result<>> Exchange::read_streamed(uint64_t length) {
   co_return Result<>();
 }
 
-// Chunks, or what goes on until the connection closes: the parser takes them apart.
+// The parser splits chunks, or a body that ends with the connection.
 Task<Result<>> Exchange::read_unknown() {
   InputBuffer& input = stream_.input();
   parser_->take_body();
@@ -117,7 +117,7 @@ Task<Result<>> Exchange::read_unknown() {
   co_return error(StatusCode::kUnavailable, reason.value_or("the answer ended early"));
 }
 
-// What the parser has put into the body, if it is to go elsewhere.
+// Passes on the bytes that the parser has put into the body, if there is a sink.
 Task<Result<>> Exchange::pass_parsed() {
   if (!successful() || !question_.sink) co_return check_gathered(response_.body.size());
   if (response_.body.empty()) co_return Result<>();

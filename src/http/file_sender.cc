@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: nothing here waits for a disk on an executor's thread. What is not in the page cache
-// is moved by a thread that may block.
+// Invariant: no executor thread waits for a disk. A thread that may block moves bytes that are not
+// in the page cache.
 #include "http/file_sender.h"
 
 #include <fcntl.h>
@@ -20,14 +20,14 @@
 namespace leat {
 namespace {
 
-// Up to here copying costs no more than sendfile(2). Measured (leat_bench_http, µs of the server's
-// thread for a request, copied and sent): 4 KiB 4.3, 4.6; 16 KiB 4.8, 4.8; 64 KiB 7.0, 5.9.
+// Up to this size a copy costs no more than sendfile(2). Measured (leat_bench_http, µs of the
+// server's thread per request, copied and sent): 4 KiB 4.3, 4.6; 16 KiB 4.8, 4.8; 64 KiB 7.0, 5.9.
 constexpr size_t kCopiedBytesMax = 16 * kKiB;
-// That a thread moves, or that is looked for in the page cache, at once.
+// Bytes that a thread moves, or that are checked in the page cache, at once.
 constexpr size_t kPieceBytes = 1 * kMiB;
 constexpr size_t kCopiedPieceBytes = 256 * kKiB;
 
-// sendfile(2) to a client that is gone raises SIGPIPE and has no flag against it.
+// sendfile(2) to a closed connection raises SIGPIPE and has no flag against it.
 void ignore_broken_pipes() {
   thread_local const bool blocked = [] {
     sigset_t set;
@@ -98,7 +98,7 @@ Task<bool> FileSender::send_copied(std::string head) {
   co_return whole;
 }
 
-// Errors of the socket and of the file look alike; both end the connection.
+// Errors of the socket and of the file cannot be distinguished; both end the connection.
 Task<FileSender::Moved> FileSender::move_some(size_t size) {
   const int socket = stream_.fd(), fd = file_.fd;
   auto offset = static_cast<off_t>(file_.offset);
@@ -124,8 +124,8 @@ Task<bool> FileSender::send_in_kernel(std::string head) {
   IoResult sent =
       co_await stream_.write_all(std::move(pieces), {.more = true, .patience = patience_});
   if (!sent.done()) co_return false;
-  std::optional<Clock::time_point> until;  // the client must have taken something
-  size_t piece = 0;                        // what is left of it
+  std::optional<Clock::time_point> until;  // time limit of the client's next progress
+  size_t piece = 0;                        // what is left of the current piece
   while (file_.size > 0) {
     if (piece == 0) piece = std::min<uint64_t>(file_.size, kPieceBytes);
     const Moved moved = co_await move_some(piece);
@@ -136,7 +136,7 @@ Task<bool> FileSender::send_in_kernel(std::string head) {
       until.reset();
       continue;
     }
-    // At the end of a file that is shorter than was said there is nothing to send in its place.
+    // A file that is shorter than announced cannot be completed.
     if (moved.bytes == 0 || (moved.error != EAGAIN && moved.error != EINTR)) co_return false;
     if (!until) until = Stream::after(patience_);
     stream_.expires_at(*until);

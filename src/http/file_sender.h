@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileSender: a part of a file as the body of an answer. Private to this room.
+// FileSender: sends a part of a file as the body of a response. Private to this module.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace leat {
 
 class FileSender {
  public:
-  // All of them outlive it.
+  // All arguments outlive it.
   FileSender(Stream& stream, HttpFileBody file, Clock::duration patience, Executor& executor)
       : stream_(stream), file_(std::move(file)), patience_(patience), executor_(executor) {}
 
-  // `head`, and then the file. False when not all of it went out.
+  // Sends `head` and then the file. Returns false if not all was sent.
   Task<bool> send(std::string head);
 
  private:
@@ -36,10 +36,10 @@ class FileSender {
   Task<Moved> where_it_may_block(Call call);
 
   Stream& stream_;
-  HttpFileBody file_;  // what is left
+  HttpFileBody file_;  // the unsent part
   const Clock::duration patience_;
   Executor& executor_;
-  uint64_t warm_until_ = 0;  // in the page cache when it was last looked at
+  uint64_t warm_until_ = 0;  // in the page cache at the last check
 };
 
 }  // namespace leat

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// InputBuffer: what a connection has read and nobody has looked at yet. Private to this room.
+// InputBuffer: the received and unprocessed bytes of a connection. Private to this module.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ class InputBuffer {
     if (begin_ == end_) begin_ = end_ = 0;
   }
 
-  // Where the next bytes may be read to; empty where `bytes_max` are there already. Grows to that
-  // size by doubling, so a connection that says little costs little.
+  // Returns memory for the next bytes; empty if `bytes_max` are buffered. Grows to that size by
+  // doubling, so a connection with little traffic uses little memory.
   std::span<std::byte> room(size_t bytes_max) {
     if (end_ == capacity_ && begin_ > 0) {
       std::memmove(memory_.get(), memory_.get() + begin_, end_ - begin_);
@@ -47,7 +47,7 @@ class InputBuffer {
 
   std::unique_ptr<std::byte[]> memory_;
   size_t capacity_ = 0;
-  size_t begin_ = 0, end_ = 0;  // what is filled
+  size_t begin_ = 0, end_ = 0;  // the filled range
 };
 
 }  // namespace leat

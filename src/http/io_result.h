@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoResult: what came of one attempt to read or to write. Private to this room.
+// IoResult: the result of one attempt to read or write. Private to this module.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@ namespace leat {
 struct IoResult {
   enum State : uint8_t {
     kDone,
-    kWaitRead,   // nothing more without waiting
-    kWaitWrite,  // likewise
+    kWaitRead,   // would wait to read
+    kWaitWrite,  // would wait to write
     kEnd,        // the other end sends no more
     kFailed,
   };
 
   State state = kDone;
-  int error = 0;  // errno of a failure; 0: of TLS
+  int error = 0;  // errno of a failure; 0: a TLS error
   size_t bytes = 0;
 
   bool done() const { return state == kDone; }

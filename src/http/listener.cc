@@ -61,7 +61,7 @@ Result<Address> ip_address(const HttpEndpoint& endpoint) {
       fmt::format("cannot listen at {}: '{}' is not an IP address", endpoint.to_string(), host));
 }
 
-// A socket file outlives the process that made it; only one that nobody answers at may be removed.
+// A socket file outlives its process; it may be removed only if no server answers there.
 Result<> remove_stale(const Address& address, const std::string& path) {
   struct stat found{};
   if (lstat(path.c_str(), &found) != 0) return {};
@@ -84,7 +84,8 @@ Result<> remove_stale(const Address& address, const std::string& path) {
 
 Result<> bind_and_listen(int fd, const Address& address, const HttpEndpoint& endpoint) {
   if (address.family() == AF_UNIX) {
-    // Linux gives the file the mode of the socket's inode, so nobody can connect before it is 0600.
+    // Linux gives the file the mode of the socket's inode, so no client can connect before it is
+    // 0600.
     fchmod(fd, 0600);
   } else {
     int on = 1;

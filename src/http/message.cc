@@ -66,7 +66,7 @@ HttpResponse HttpResponse::json(int status, std::string body) {
 
 HttpResponse HttpResponse::failure(int status, std::string_view code, std::string_view message) {
   nlohmann::json body = {{"error", {{"code", code}, {"message", message}}}};
-  // Names in a store need not be UTF-8; an error about one must still be an answer.
+  // Names in a store need not be UTF-8; an error about one must still be a valid response.
   return json(status, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpRequest and HttpResponse: what handlers and callers see of HTTP/1.1, free of any library.
+// HttpRequest and HttpResponse: HTTP/1.1 messages for handlers and callers, independent of any
+// library.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace leat {
 
 class BlockingPool;
 
-// Without regard to case.
+// Compares without regard to case.
 bool same_field_name(std::string_view a, std::string_view b);
 
 // In the order of the wire; names compare without regard to case.
@@ -28,7 +29,7 @@ class HttpHeaders {
  public:
   // Replaces a field of that name.
   void set(std::string name, std::string value);
-  // For who knows how many there will be.
+  // Reserves memory for a known number of fields.
   void reserve(size_t count) { fields_.reserve(count); }
   std::optional<std::string_view> find(std::string_view name) const;
   const std::vector<std::pair<std::string, std::string>>& all() const { return fields_; }
@@ -44,22 +45,20 @@ struct HttpRequest {
   std::map<std::string, std::string> params{};  // what the route's {names} matched
   HttpHeaders headers{};
   std::string body{};
-  // Path and query as they are sent, encoded, so that signatures can be computed over them. The
-  // client sends it as it is in place of `path` and `query` unless it is empty; the server always
-  // fills it.
+  // Path and query as sent, encoded, for signatures. The client sends it unchanged instead of
+  // `path` and `query` unless it is empty. The server always sets it.
   std::string target{};
-  // The server fills these: who asks, for logs ("10.0.0.7:40312", "unix"), and the common name in
-  // the certificate's subject, verified, where TLS demands one.
+  // Set by the server: the client's address for logs ("10.0.0.7:40312", "unix"), and the common
+  // name of its verified certificate, if TLS requires one.
   std::string peer{};
   std::string certificate{};
-  // For the client: may be sent again where a kept connection was closed before any byte of the
-  // answer. GET and HEAD always may.
+  // For the client: the request may be sent again if a kept connection was closed before any byte
+  // of the response. GET and HEAD always may.
   bool repeatable = false;
 };
 
-// Where a streamed answer goes. write() returns when the bytes are with the kernel, so a slow
-// client slows its producer down; an error means that the client is gone and the producer should
-// end.
+// Receives a streamed response. write() returns when the kernel has the bytes, so a slow client
+// slows its producer down. An error means that the client is gone and the producer should end.
 class BodyWriter {
  public:
   virtual ~BodyWriter() = default;
@@ -72,29 +71,29 @@ struct HttpFileBody {
   int fd = -1;
   uint64_t offset = 0;
   uint64_t size = 0;
-  // Reads what the page cache lacks: those of the file's disk, which outlive the answer; null: the
-  // executor's.
+  // Threads that read what is not in the page cache: those of the file's disk, which outlive the
+  // response. Null: the executor's.
   BlockingPool* threads = nullptr;
 };
 
-// A server's answer has its body in one of `stream`, `file`, `bytes` and `body`; of several the
-// first one counts. A client's is in `body`.
+// The server takes the body from the first of `stream`, `file`, `bytes` and `body` that is set. A
+// client gets it in `body`.
 struct HttpResponse {
   int status = 200;
   HttpHeaders headers{};
   std::string body{};
-  // Sent without being copied.
+  // Sent without a copy.
   Bytes bytes{};
-  // Sent without passing through this process where the connection is in clear. One that turns out
-  // shorter than `size` closes the connection, so that the client sees a short body.
+  // Sent by the kernel (sendfile) on a plain connection. If the file is shorter than `size`, the
+  // connection is closed, so that the client detects a short body.
   std::optional<HttpFileBody> file{};
-  // Called once after the head was sent. The answer is chunked; when the producer fails, the reason
-  // travels in the trailer field `leat-error` and the connection is closed.
+  // Called once after the head was sent. The response is chunked. If the producer fails, the reason
+  // is sent in the trailer field `leat-error` and the connection is closed.
   std::function<Task<Result<>>(std::shared_ptr<BodyWriter>)> stream{};
-  // Of a streamed body: sent as Content-Length in place of chunks. A producer that fails or writes
-  // another amount closes the connection. For HEAD it is enough without `stream`.
+  // For a streamed body: sent as Content-Length instead of chunks. If the producer fails or writes
+  // another amount, the connection is closed. For HEAD it suffices without `stream`.
   std::optional<uint64_t> stream_bytes{};
-  // Let go when the answer was sent, or will not be.
+  // Released when the response was sent or is abandoned.
   std::shared_ptr<const void> held{};
 
   static HttpResponse text(int status, std::string body);
@@ -103,14 +102,14 @@ struct HttpResponse {
   static HttpResponse failure(int status, std::string_view code, std::string_view message);
 };
 
-// "a%20b+c" → "a b c" in a query; in a path '+' stays. kInvalidArgument on a broken escape or a
-// NUL.
+// Decodes "a%20b+c" to "a b c" in a query; in a path '+' stays. Returns kInvalidArgument for a
+// broken escape or a NUL.
 Result<std::string> percent_decode(std::string_view text, bool plus_is_space);
-// Everything but unreserved characters (RFC 3986, 2.3) and '/' is escaped.
+// Escapes everything but unreserved characters (RFC 3986, 2.3) and '/'.
 std::string percent_encode(std::string_view text);
-// "path" + "?a=b&c=d", encoded.
+// Returns "path" + "?a=b&c=d", encoded.
 std::string make_target(std::string_view path, const std::map<std::string, std::string>& query);
-// The inverse: fills path and query.
+// The inverse of make_target(): fills path and query.
 Result<> parse_target(std::string_view target, HttpRequest& request);
 
 }  // namespace leat

@@ -17,8 +17,8 @@ void append(std::string& head, uint64_t number) {
   head.append(digits.data(), end);
 }
 
-// A line break in a value would begin another field, and so let whoever chose the value speak for
-// the sender.
+// Replaces line breaks: in a value they would start another field, so the value's author could
+// forge fields.
 void append_field(std::string& head, std::string_view name, std::string_view value) {
   const size_t begin = head.size();
   head.append(name).append(": ").append(value);

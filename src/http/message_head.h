@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heads of messages as they are sent. Private to this room.
+// Writes the heads of messages. Private to this module.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct ResponseHead {
 };
 
 std::string make_head(const HttpResponse& response, const ResponseHead& how);
-// `host` is what the field of that name says where the request has none.
+// `host` is the value of the Host field if the request has none.
 std::string make_head(const HttpRequest& request, std::string_view host, bool keep_alive);
 
-// Whether answers of this status have a body at all (RFC 9110, 6.4.1).
+// Whether responses of this status have a body at all (RFC 9110, 6.4.1).
 bool has_body(int status);
 
 }  // namespace leat

@@ -18,17 +18,17 @@ namespace bhttp = boost::beast::http;
 using ErrorCode = boost::beast::error_code;
 using Text = boost::beast::string_view;
 
-// What is promised is not yet there.
+// Maximum memory reserved for an announced body.
 constexpr uint64_t kReserveMax = 1 * kMiB;
 constexpr size_t kUsualFields = 8;
 
-// The only transfer coding that is understood, and only alone: RFC 9112, 6.1 and 6.3. Beast takes a
-// message of another coding for one without a body, and so its body for the next message.
+// The only supported transfer coding, and only alone: RFC 9112, 6.1 and 6.3. Beast treats a message
+// of another coding as one without a body, and so its body as the next message.
 bool is_chunked(Text value) {
   return same_field_name({value.data(), value.size()}, "chunked");
 }
 
-// What both have in common.
+// Common code of requests and responses.
 template <bool kIsRequest>
 class Fields : public bhttp::basic_parser<kIsRequest> {
  public:
@@ -64,7 +64,7 @@ class Fields : public bhttp::basic_parser<kIsRequest> {
   HttpHeaders& headers_;
 
  public:
-  // The transfer coding that is not understood; empty if there is none.
+  // The unsupported transfer coding; empty if there is none.
   const std::string& unknown_coding() const { return unknown_coding_; }
 
  private:
@@ -108,7 +108,7 @@ class RequestParser::Impl : public Fields<true> {
   int version = 11;
 
  private:
-  // Chunks came with HTTP/1.1, so a proxy between may have framed the message otherwise.
+  // HTTP/1.1 introduced chunks, so a proxy in between may have framed the message differently.
   void on_field_impl(bhttp::field field, Text name, Text value, ErrorCode& failed) override {
     if (field == bhttp::field::transfer_encoding && version < 11) {
       failed = bhttp::error::bad_transfer_encoding;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestParser and ResponseParser: from bytes to messages. Private to this room; the file behind
-// them is the only one that knows Beast, whose parser calls us for each field, so that nothing is
-// kept twice.
+// RequestParser and ResponseParser: parse bytes to messages. Private to this module. Only
+// message_parser.cc uses Beast, which calls back for each field, so that nothing is stored twice.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace leat {
 
-// Why something is no message, or none that is taken.
+// Why a message is rejected.
 struct ParseFault {
   enum Kind : uint8_t { kHeaderTooLarge, kBodyTooLarge, kUnknownCoding, kBroken } kind;
   std::string reason;
@@ -32,12 +31,13 @@ class RequestParser {
   RequestParser(HttpRequest& request, Limits limits);
   ~RequestParser();
 
-  // Takes from the front of `filled` and says how much; the rest is for the next call, with more.
+  // Consumes bytes from the front of `filled` and returns their number; the next call gets the
+  // rest, with more.
   size_t put(std::span<const std::byte> filled);
   const std::optional<ParseFault>& fault() const { return fault_; }
   bool header_done() const;
   bool done() const;
-  // Of a message that is done.
+  // For a complete message.
   bool keep_alive() const;
   bool knows_chunks() const;  // HTTP/1.1 rather than 1.0
 
@@ -50,23 +50,23 @@ class RequestParser {
 
 class ResponseParser {
  public:
-  // Fills status and headers of `response`, which outlives it, and stops after them; `to_head`: it
-  // answers HEAD, so there is no body.
+  // Fills status and headers of `response`, which outlives the parser, and stops after them.
+  // `to_head`: the request was HEAD, so there is no body.
   ResponseParser(HttpResponse& response, uint32_t header_bytes_max, bool to_head);
   ~ResponseParser();
 
-  // As above.
+  // Like RequestParser::put().
   size_t put(std::span<const std::byte> filled);
   const std::optional<ParseFault>& fault() const { return fault_; }
   bool header_done() const;
   bool done() const;
-  // Once the header is done. The length is nothing where chunks or the close end the body.
+  // Valid once the header is done. No length if chunks or the close end the body.
   bool keep_alive() const;
   std::optional<uint64_t> content_length() const;
 
-  // From now on what is put is the body, and is appended to the response's.
+  // Treats further bytes as the body, which is appended to the response's.
   void take_body();
-  // There will be no more; false where that is too early.
+  // Marks the end of the input. Returns false if the message is incomplete.
   bool put_eof();
   // The value of the trailer field `leat-error`.
   const std::optional<std::string>& failure() const;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces: memory that is written or filled in this order, and how far that has come. Private to
-// this room.
+// Pieces: memory that is written or filled in order, and the progress. Private to this module.
 #pragma once
 
 #include <sys/uio.h>
@@ -31,9 +30,9 @@ class Pieces {
     for (const Slice& slice : bytes.slices()) add(slice.data, slice.size);
   }
 
-  // Bytes to go.
+  // Remaining bytes.
   size_t left() const { return left_; }
-  // As many as one system call takes.
+  // Returns as many pieces as one system call takes.
   std::span<iovec> next() {
     return std::span(list_).subspan(first_, std::min<size_t>(list_.size() - first_, IOV_MAX));
   }

@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-// Nothing of a streamed one, unless it was told.
+// Returns nothing for a streamed body without an announced length.
 std::optional<uint64_t> length_of(const HttpResponse& response) {
   if (response.stream_bytes) return response.stream_bytes;
   if (response.stream) return std::nullopt;
@@ -20,7 +20,7 @@ std::optional<uint64_t> length_of(const HttpResponse& response) {
 
 }  // namespace
 
-// To HEAD the length that GET would have had (RFC 9110, 9.3.2), where it is known; with 304 none.
+// A response to HEAD has the length of GET (RFC 9110, 9.3.2), if it is known; a 304 has none.
 Task<bool> ResponseSender::send(HttpResponse response, Terms terms) {
   const bool with_body = has_body(response.status);
   ResponseHead how{.keep_alive = terms.keep_alive};
@@ -70,7 +70,7 @@ Task<bool> ResponseSender::send_chunks(HttpResponse response, std::string head, 
   auto writer = std::make_shared<ChunkWriter>(stream_, terms.chunks, patience_);
   Result<> produced = co_await response.stream(std::move(writer));
   if (!produced) log::info("an answer ended early: {}", produced.error().to_string());
-  if (!terms.chunks) co_return false;  // the close is the end mark
+  if (!terms.chunks) co_return false;  // the close marks the end
 
   std::string end = "0\r\n";
   if (!produced) end += "leat-error: " + percent_encode(produced.error().to_string()) + "\r\n";
@@ -79,7 +79,7 @@ Task<bool> ResponseSender::send_chunks(HttpResponse response, std::string head, 
   co_return produced&& sent.done() && terms.keep_alive;
 }
 
-// Whoever reads has been told how much there will be, so there is no place for a reason.
+// The length is already sent, so there is no place for a failure's reason.
 Task<bool> ResponseSender::send_length(HttpResponse response, std::string head, bool keep_alive) {
   const IoResult sent = co_await stream_->write_all(Pieces(head), {.patience = patience_});
   if (!sent.done() || !response.stream) co_return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResponseSender: answers of one connection, whatever their bodies come from. Private to this room.
+// ResponseSender: sends the responses of one connection from any kind of body. Private to this
+// module.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@ namespace leat {
 
 class ResponseSender {
  public:
-  // What the request has to say about its answer.
+  // How the request requires its response to be sent.
   struct Terms {
     bool keep_alive = true;
     bool chunks = true;      // HTTP/1.0 does not know them
@@ -23,7 +24,7 @@ class ResponseSender {
   ResponseSender(std::shared_ptr<Stream> stream, Clock::duration patience, Executor& executor)
       : stream_(std::move(stream)), patience_(patience), executor_(executor) {}
 
-  // True when all of it went out and the connection may go on.
+  // Returns true if all was sent and the connection may continue.
   Task<bool> send(HttpResponse response, Terms terms);
 
  private:

@@ -24,7 +24,7 @@ bool is_param(std::string_view component) {
   return component.starts_with('{') && component.ends_with('}');
 }
 
-// The first component of what is left, which `path` loses; false after the last one.
+// Removes the first component from `path`. Returns false after the last one.
 bool next_component(std::optional<std::string_view>& path, std::string_view& component) {
   if (!path) return false;
   component = path->substr(0, path->find('/'));
@@ -36,7 +36,7 @@ bool next_component(std::optional<std::string_view>& path, std::string_view& com
   return true;
 }
 
-// Allocates nothing, so that routes that do not match cost little.
+// Allocates nothing, so that routes that do not match are cheap.
 bool matches(const std::vector<std::string>& pattern, std::string_view path) {
   path.remove_prefix(std::min<size_t>(path.size(), 1));
   std::optional<std::string_view> left = path;
@@ -71,7 +71,7 @@ Task<HttpResponse> HttpRouter::handle(Context context, HttpRequest request) cons
   std::string allowed;
   for (const Route& route : routes_) {
     if (!matches(route.components, request.path)) continue;
-    if (route.method == method) {  // which goes with the request
+    if (route.method == method) {  // dangles after the move of the request
       fill_params(route.components, request);
       HttpResponse response = co_await route.handler(std::move(context), std::move(request));
       co_return response;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpRouter: which handler answers a method and a path. Filled before the server starts, read-only
+// HttpRouter: maps a method and a path to a handler. Filled before the server starts and read-only
 // afterwards, so it needs no lock.
 #pragma once
 
@@ -19,10 +19,10 @@ using HttpHandler = std::function<Task<HttpResponse>(Context, HttpRequest)>;
 
 class HttpRouter {
  public:
-  // `pattern`: "/v1/jobs/{id}"; a {name} matches one component and lands in request.params.
-  // A GET route answers HEAD, too: the server leaves the body out.
+  // `pattern`: "/v1/jobs/{id}"; a {name} matches one component, which is stored in request.params.
+  // A GET route also answers HEAD: the server omits the body.
   void add(std::string method, std::string pattern, HttpHandler handler);
-  // The same by a member of `self`, which must outlive the router's use.
+  // Like add(), with a member of `self`, which must outlive the router's use.
   template <class T>
   void add(std::string method, std::string pattern, T* self,
            Task<HttpResponse> (T::*member)(Context, HttpRequest)) {
@@ -31,10 +31,10 @@ class HttpRouter {
           return (self->*member)(std::move(context), std::move(request));
         });
   }
-  // What answers everything that no route matches, in place of 404 and 405.
+  // Sets the handler of all requests that no route matches, instead of 404 and 405.
   void add_rest(HttpHandler handler) { rest_ = std::move(handler); }
 
-  // The handler's answer, or 404 or 405 (naming the methods that there are).
+  // Returns the handler's response, or 404 or 405 (with the allowed methods).
   Task<HttpResponse> handle(Context context, HttpRequest request) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariant: the state lives as long as the accept loop or any connection, all of which hold it;
-// the acceptor is touched on its strand only.
+// Invariant: the accept loop and each connection share ownership of the state; the acceptor is used
+// on its strand only.
 #include "http/server.h"
 
 #include <fmt/format.h>
@@ -30,9 +30,9 @@ Counter address_refused_total(
     "leat_http_address_refused_total",
     "Connections refused because their remote address had its share of places");
 
-// At a time, of the connections that are answered 503, if `turned_away_max` is 0.
+// Maximum concurrent 503 connections if `turned_away_max` is 0.
 constexpr unsigned kStandingMin = 8;
-// While no place is free, the server looks so often for a connection to evict.
+// While no place is free, the interval of the server's search for an evictable connection.
 constexpr Clock::duration kPlaceWait = std::chrono::milliseconds(50);
 
 struct ServerState {
@@ -53,7 +53,7 @@ struct ServerState {
   const asio::any_io_executor strand;
   asio::basic_socket_acceptor<Protocol> acceptor;
   Semaphore places;
-  Semaphore standing;  // of those who are turned away
+  Semaphore standing;  // for rejected connections
   std::stop_source stopping;
   std::shared_ptr<SharedResult<bool>> drained = SharedResult<bool>::make();
 
@@ -71,15 +71,14 @@ struct Place {
   bool standing = false;
 };
 
-// Keeps a reserve of places for clients that come, at the cost of the clients that are idle or too
-// slow.
+// Keeps places in reserve for new clients by evicting clients that are idle or too slow.
 void keep_places_free(const StatePtr& state) {
   const uint64_t reserve = std::max(state->options.connections_max / 32, 1u);
   if (state->places.in_use() + reserve <= state->options.connections_max) return;
   state->connections.evict(2 * reserve);
 }
 
-// No client is accepted without a place.
+// Waits for a place; no client is accepted without one.
 Task<Result<Place>> find_place(StatePtr state, Context context) {
   if (auto free = state->places.try_acquire(1)) co_return Place{.permit = std::move(*free)};
   const bool standing = state->options.turned_away_max > 0;
@@ -100,15 +99,15 @@ size_t share_of(const RemoteAddress& address, const HttpServerOptions& options) 
   return std::max(share, 1u);
 }
 
-// Whether one more connection of this address stays within its share. Evicts one of its own if that
-// helps.
+// Returns whether one more connection of this address stays within its share. Evicts one of the
+// same address if that helps.
 bool within_share(const StatePtr& state, const RemoteAddress& address) {
   if (state->connections.count(address) < share_of(address, state->options)) return true;
   return state->connections.evict_one_of(address);
 }
 
 void welcome(const StatePtr& state, Protocol::socket socket, Place place) {
-  // One may have become free while we waited for somebody to come.
+  // A place may have become free since.
   if (place.standing) {
     if (auto free = state->places.try_acquire(1)) place = {.permit = std::move(*free)};
   }
@@ -144,7 +143,7 @@ Task<> accept_loop(StatePtr state) {
   Context context = Context::background().with_cancel(state->stopping.get_token());
   while (!state->stopping.stop_requested()) {
     Result<Place> place = co_await find_place(state, context);
-    // stop() cancels the accept that it finds; one that begins later would wait for ever.
+    // stop() cancels a pending accept; a later one would wait for ever.
     if (!place || state->stopping.stop_requested()) break;
     Protocol::socket socket(state->executor.any());
     ErrorCode failed;
@@ -156,7 +155,7 @@ Task<> accept_loop(StatePtr state) {
     } else if (failed == asio::error::operation_aborted) {
       break;
     } else {
-      // Out of descriptors, mostly: let those who have one end.
+      // Mostly out of descriptors: wait for other connections to end.
       log::warning("cannot accept a connection at {}: {}", state->endpoint.to_string(),
                    failed.message());
       (void)co_await sleep_for(context, std::chrono::milliseconds(100));

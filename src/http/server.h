@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpServer: HTTP/1.1 on one endpoint. Every dimension that a client controls has a limit.
+// HttpServer: HTTP/1.1 on one endpoint. Every resource that a client controls has a limit.
 //
 // Guarantees:
-// - A request that is broken or too large is answered (400, 413, 431, 501) and its connection
-//   closed.
-// - A client that sends nothing for `idle_timeout` or takes nothing for `write_timeout` is cut off.
-//   So is a client that sends a head or a body slower than `head_timeout` and `body_bytes_s_min`.
-// - If places run out, the connection that is idle for the longest is closed to make room.
-// - Clients above `connections_max` that find no place wait in the kernel's queue, or are answered
-//   503 (`turned_away_max`). Clients above the share of one remote address are answered 503.
+// 1. A request that is broken or too large is answered (400, 413, 431, 501) and its connection
+// closed.
+// 2. A client that sends nothing for `idle_timeout` or receives nothing for `write_timeout` is
+// disconnected. So is a client that sends a head or a body slower than `head_timeout` and
+// `body_bytes_s_min`.
+// 3. If places run out, the connection that is idle for the longest is closed to make room.
+// 4. Clients above `connections_max` that find no place wait in the kernel's queue, or are answered
+// 503 (`turned_away_max`). Clients above the share of one remote address are answered 503.
+//
 // Thread-safe.
 #pragma once
 
@@ -29,37 +31,38 @@ struct HttpServerOptions {
   // Connections of one remote address (IPv6: of one /64). 0: half of connections_max, and three
   // quarters for loopback. A Unix socket has no such bound.
   unsigned connections_per_address_max = 0;
-  // So many at a time above that are answered 503 at once, so that who asks whether we live sees
-  // that we do, and the others can ask elsewhere. 0: they wait in the kernel's queue.
+  // Maximum of further connections that are answered 503 at once. A liveness check then sees that
+  // the server runs, and other clients can try another server. 0: they wait in the kernel's queue.
   unsigned turned_away_max = 0;
   Clock::duration idle_timeout = std::chrono::seconds(60);
-  // For a whole head from its first byte, for a TLS handshake, and for a body to begin.
+  // Time limit of a whole head from its first byte, of a TLS handshake, and of the start of a body.
   Clock::duration head_timeout = std::chrono::seconds(10);
   // Minimum mean rate of a body after `head_timeout`, bytes/s.
   uint64_t body_bytes_s_min = 16 * kKiB;
-  // For the client to take any more of an answer; max(): as long as it likes.
+  // Time for the client to receive any more of a response; max(): no limit.
   Clock::duration write_timeout = std::chrono::seconds(60);
-  // A client that takes nothing of an answer for so long gives its place to others if places run
-  // out; not where write_timeout is max().
+  // A client that receives nothing of a response for this time may be evicted if places run out;
+  // not if write_timeout is max().
   Clock::duration blocked_min = std::chrono::seconds(5);
-  // How long stop() waits for answers under way before it cuts their connections.
+  // How long stop() waits for responses in flight before it closes their connections.
   Clock::duration stop_timeout = std::chrono::seconds(2);
-  // Null: in clear. Else it must have a certificate; with a CA, clients must have one as well.
+  // Null: plain HTTP. Otherwise it must have a certificate; with a CA, clients must have one as
+  // well.
   std::shared_ptr<const HttpTls> tls{};
 };
 
 class HttpServer {
  public:
-  // Listens and serves from then on. A Unix socket gets mode 0600 before anyone can connect, and
-  // replaces the socket of a server that is gone; kBusy when another server answers at the
+  // Listens and serves from then on. A Unix socket gets mode 0600 before any client can connect,
+  // and replaces the socket of a dead server. Returns kBusy if another server answers at the
   // endpoint.
   static Result<std::unique_ptr<HttpServer>> start(HttpEndpoint endpoint, HttpRouter router,
                                                    HttpServerOptions options, Executor& executor);
   virtual ~HttpServer() = default;
 
-  // With the port that was chosen.
+  // With the assigned port.
   virtual const HttpEndpoint& endpoint() const = 0;
-  // Takes no more requests, cancels the contexts of those under way, lets their answers go out, and
+  // Rejects further requests, cancels the contexts of those in flight, sends their responses, and
   // returns when every connection is closed. Must be called before destruction.
   virtual Task<> stop() = 0;
 };

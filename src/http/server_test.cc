@@ -193,7 +193,7 @@ TEST_F(HttpServerTest, RefusesWhatIsTooLarge) {
   client.say("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n");
   client.say(std::string(3'000'000, 'b'));
   EXPECT_TRUE(client.hear().starts_with("HTTP/1.1 413 "));
-  // The length is not told beforehand.
+  // The length is not announced.
   RawClient chunked(port());
   chunked.say("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
   for (int i = 0; i < 20; ++i) chunked.say("10000\r\n" + std::string(0x10000, 'c') + "\r\n");
@@ -340,7 +340,7 @@ TEST_F(HttpServerTest, ConnectionsPastTheLimitAreToldSoWhereThatIsWanted) {
     EXPECT_EQ(refused->status, 503);
     EXPECT_TRUE(refused->body.contains("unavailable")) << refused->body;
   }
-  RawClient silent(port());  // takes the only place there is to be told so
+  RawClient silent(port());  // takes the only place for rejected clients
   EXPECT_EQ(get("/echo")->status, 503);
   release_->set(true);
   const auto end = Clock::now() + 30s;
@@ -349,7 +349,7 @@ TEST_F(HttpServerTest, ConnectionsPastTheLimitAreToldSoWhereThatIsWanted) {
   EXPECT_EQ(status, 200);
 }
 
-// One who asks nothing must not keep out one who wants to ask; one who is being answered stays.
+// An idle connection must not block a new client; a connection with a response in flight stays.
 TEST_F(HttpServerTest, WhoAsksNothingGivesPlaceToWhoeverComes) {
   start({.connections_max = 64, .connections_per_address_max = 128, .turned_away_max = 1});
   RawClient answered(port());
@@ -365,7 +365,7 @@ TEST_F(HttpServerTest, WhoAsksNothingGivesPlaceToWhoeverComes) {
   poll(nullptr, 0, 150);
   (void)come();  // the first one above the limit may find that nobody has gone yet
   for (int i = 0; i < 30; ++i) EXPECT_EQ(come(), 200) << i;
-  // Whose connection has ended makes another one.
+  // A client with a closed connection opens another one.
   EXPECT_EQ(executor_.wait(kept.front()->request({}, {.path = "/echo"}))->status, 200);
   pollfd open{.fd = answered.fd(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(poll(&open, 1, 0), 0);
@@ -405,7 +405,7 @@ TEST(HttpUnixSocket, IsPrivateReplacesAStaleOneAndRefusesALiveOne) {
       std::filesystem::path(testing::TempDir()) / ("leat_http_" + Id128::random().to_hex());
   std::filesystem::create_directories(folder);
   std::string path = folder / "control.sock";
-  // What a server that was killed leaves behind.
+  // The socket file of a killed server.
   int dead = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   path.copy(address.sun_path, sizeof address.sun_path - 1);

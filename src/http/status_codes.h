@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a Status travels over HTTP: its code's name in the body, and the status that goes with it, so
-// that whoever knows nothing of Leat understands as well.
+// How a Status is sent over HTTP: its code's name in the body, and a matching HTTP status for other
+// clients.
 #pragma once
 
 #include <optional>

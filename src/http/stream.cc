@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariant: the socket is opened and closed under the mutex, so that a cut from another thread
-// never meets a descriptor that belongs to somebody else by now.
+// never uses a descriptor that was reused.
 #include "http/stream.h"
 
 #include <sys/socket.h>
@@ -92,7 +92,7 @@ IoResult Stream::write_now(Pieces& from, bool more) {
 }
 
 Task<IoResult> Stream::read_some(std::span<std::byte> into) {
-  if (tls_ == nullptr) {  // one system call less than waiting first
+  if (tls_ == nullptr) {  // saves a system call compared with waiting first
     ErrorCode failed;
     const size_t bytes = co_await socket_.async_read_some(asio::buffer(into.data(), into.size()),
                                                           redirect_error(use_awaitable, failed));
@@ -107,7 +107,7 @@ Task<IoResult> Stream::read_some(std::span<std::byte> into) {
   }
 }
 
-// A slow client is none that has gone: each part that it takes gives it time for the next.
+// A slow client is not a dead one: each part that it receives extends the time for the next.
 Task<IoResult> Stream::write_all(Pieces from, WriteTerms terms) {
   const bool patient = terms.patience > Clock::duration::zero();
   size_t written = 0;
@@ -132,7 +132,7 @@ Task<IoResult> Stream::shake_hands() {
 }
 
 Task<> Stream::wait_for(IoResult::State what) {
-  ErrorCode ignored;  // the next attempt will tell
+  ErrorCode ignored;  // the next attempt returns the error
   if (what == IoResult::kWaitRead) {
     co_await socket_.async_wait(asio::socket_base::wait_read,
                                 redirect_error(use_awaitable, ignored));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stream: a connection's socket, in clear or under TLS. Private to this room.
+// Stream: a connection's socket, plain or under TLS. Private to this module.
 //
-// Reading and writing are plain system calls that do not wait; who has to wait does so for the
-// socket to be ready. So an answer that fits the kernel's buffer costs one call and no hop between
-// executors, and no strand is needed: one coroutine reads and writes, everybody else may only cut.
-// Time limits and cancellation cut: they shut the socket down, which ends whatever waits for it.
+// Reads and writes are plain non-blocking system calls; a coroutine waits only for the socket to be
+// ready. So a response that fits the kernel's buffer costs one call and no switch between
+// executors. No strand is needed: one coroutine reads and writes, all others may only cut. Time
+// limits and cancellation also cut: they shut the socket down, which ends every wait for it.
 #pragma once
 
 #include <atomic>
@@ -28,45 +28,45 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
   enum class Cut : uint8_t { kNone, kTimedOut, kCancelled };
-  // How a write goes on: `more` tells the kernel that the next one follows at once; `patience` is
-  // how long the other end may take nothing, max() for ever; afterwards there is no deadline. Zero
-  // leaves it as it is.
+  // Options of a write. `more`: the next write follows at once. `patience`: how long the other end
+  // may receive nothing, max() for ever; afterwards there is no deadline. Zero leaves the deadline
+  // unchanged.
   struct WriteTerms {
     bool more = false;
     Clock::duration patience{};
   };
 
-  // `socket` may be not yet open.
+  // `socket` may still be closed.
   explicit Stream(Socket socket);
 
-  // Before anything else is said. From then on everything is encrypted.
+  // Called before any byte is sent. From then on all bytes are encrypted.
   void begin_tls(std::unique_ptr<TlsSession> session) { tls_ = std::move(session); }
-  // What is written from now on goes out in clear, to tell a client that does not speak TLS.
+  // Later writes are plain, to inform a client that does not use TLS.
   void end_tls() { tls_.reset(); }
   bool is_secure() const { return tls_ != nullptr; }
   const TlsSession* tls() const { return tls_.get(); }
 
-  // As much as can be had at once; kDone with some bytes, or what it would have to wait for.
+  // Reads all available bytes. Returns kDone with some bytes, or what it would have to wait for.
   IoResult read_now(Pieces& into);
-  // Until all of it is written (kDone) or it would have to wait; `bytes` were written.
+  // Writes until all is written (kDone) or it would have to wait; `bytes` were written.
   IoResult write_now(Pieces& from, bool more);
 
   // Waits for the first bytes.
   Task<IoResult> read_some(std::span<std::byte> into);
-  // Returns when all of it is written.
+  // Returns when all is written.
   Task<IoResult> write_all(Pieces from, WriteTerms terms);
-  // Whatever way TLS begins; kDone.
+  // Performs the TLS handshake of either side; kDone on success.
   Task<IoResult> shake_hands();
-  // For the socket, or a cut.
+  // Waits for the socket, or a cut.
   Task<> wait_for(IoResult::State what);
   Task<boost::system::error_code> connect(boost::asio::generic::stream_protocol::endpoint endpoint);
 
-  // Cut at that time, unless it is moved. Costs no timer where the time only moves on.
+  // Sets the time of the cut. A later time costs no timer.
   void expires_at(Clock::time_point deadline);
   void expires_after(Clock::duration patience) { expires_at(after(patience)); }
   void expires_never() { expires_at(Clock::time_point::max()); }
 
-  // That long from now; max() is never.
+  // Returns the time after `patience`; max() is never.
   static Clock::time_point after(Clock::duration patience) {
     if (patience == Clock::duration::max()) return Clock::time_point::max();
     return Clock::now() + patience;
@@ -74,21 +74,21 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // From any thread.
   void cut(Cut reason);
-  // From any thread: who reads sees the end; what is being written goes on.
+  // From any thread: the reader sees the end of input; a write continues.
   void end_reading();
   Cut cut_reason() const;
-  // From any thread: since when the other end takes nothing of what is written. Nothing if no write
+  // From any thread: since when the other end has not received written bytes. Nothing if no write
   // waits.
   std::optional<Clock::time_point> blocked_since() const;
 
-  // The end of what is sent, said to the other end.
+  // Sends the end of the output to the other end.
   void end_writing();
   void close();
 
-  // Why something failed, without a word on what.
+  // The reason of a failure, without the operation.
   std::string reason(const IoResult& failed) const;
 
-  // -1 when it is not open.
+  // Returns -1 if it is not open.
   int fd() { return socket_.is_open() ? socket_.native_handle() : -1; }
   Socket& socket() { return socket_; }
   InputBuffer& input() { return input_; }

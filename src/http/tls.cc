@@ -47,7 +47,7 @@ Result<> load_authorities(SSL_CTX* context, const HttpTlsOptions& options) {
   if (SSL_CTX_load_verify_locations(context, options.ca_file.c_str(), nullptr) != 1) {
     return refused(options.ca_file, kWhat, "give a PEM file with one or more certificates");
   }
-  // A server tells its clients whose certificates it believes.
+  // A server sends its clients the list of trusted authorities.
   SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(options.ca_file.c_str()));
   return {};
 }
@@ -82,18 +82,18 @@ Result<ContextPtr> make_context(const HttpTlsOptions& options) {
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
                                          SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-  // Connections are kept, so sessions need not be; a session would also outlive the certificates
+  // Connections are kept, so sessions are not cached. A session would also outlive the certificates
   // that it began with.
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
-  // Nobody is there to be asked for a password.
+  // A daemon cannot prompt for a password.
   SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return 0; });
   LEAT_CHECK_OK(load_authorities(context.get(), options));
   LEAT_CHECK_OK(load_identity(context.get(), options));
   return context;
 }
 
-// What tells one state of the files from another.
+// Identifies one state of the files.
 using Stamp = std::array<int64_t, 12>;
 
 Stamp stamp_of(const HttpTlsOptions& options) {

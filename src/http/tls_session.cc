@@ -30,7 +30,7 @@ int read_socket(BIO* bio, char* into, int size) {
   return static_cast<int>(got);
 }
 
-// OpenSSL's own would end the process with SIGPIPE where the other end is gone.
+// OpenSSL's own function would raise SIGPIPE if the other end is gone.
 int write_socket(BIO* bio, const char* from, int size) {
   BIO_clear_retry_flags(bio);
   const ssize_t sent =
@@ -82,7 +82,7 @@ TlsSession::TlsSession(Handle session, int fd) : session_(std::move(session)) {
   BIO* bio = BIO_new(socket_method());
   BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(fd)));
   BIO_set_init(bio, 1);
-  SSL_set_bio(session_.get(), bio, bio);  // takes it
+  SSL_set_bio(session_.get(), bio, bio);  // takes ownership
   SSL_set_mode(session_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                    SSL_MODE_RELEASE_BUFFERS);
 }
@@ -141,8 +141,8 @@ IoResult TlsSession::read(std::span<std::byte> into) {
   return returned == 1 ? IoResult{.bytes = bytes} : outcome(returned);
 }
 
-// What is in small pieces, such as a header and what follows it, goes in one record. After a write
-// that has to wait the same bytes come again, as OpenSSL demands.
+// Small pieces, such as a header and its body, go in one record. After a write that has to wait,
+// the same bytes are passed again, as OpenSSL demands.
 IoResult TlsSession::write(Pieces& from) {
   std::span<iovec> next = from.next();
   const void* data = next[0].iov_base;
@@ -188,7 +188,7 @@ std::string TlsSession::peer_name() const {
   if (size < 0) return {};
   std::string found(reinterpret_cast<const char*>(text), static_cast<size_t>(size));
   OPENSSL_free(text);
-  // One that would read as another in a log or a comparison is nobody.
+  // A name with a NUL could be mistaken for another one in a log or a comparison.
   return found.contains('\0') ? std::string() : found;
 }
 

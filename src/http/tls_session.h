@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// TlsSession: TLS of one connection over a socket that does not block. Private to this room. Used
-// by one coroutine at a time.
+// TlsSession: TLS of one connection over a non-blocking socket. Private to this module. Used by one
+// coroutine at a time.
 //
-// OpenSSL directly and not boost::asio::ssl::stream, which moves every byte through a pair of
-// buffers of its own and completes through the executor even what needs no waiting.
+// Uses OpenSSL directly instead of boost::asio::ssl::stream. That copies every byte through two
+// buffers of its own, and completes through the executor even without a wait.
 #pragma once
 
 #include <memory>
@@ -24,23 +24,23 @@ class TlsSession {
   };
   using Handle = std::unique_ptr<ssl_st, Free>;
 
-  // `session` knows which side it is on and whom it expects.
+  // `session` has its side and the expected peer.
   TlsSession(Handle session, int fd);
 
   IoResult shake_hands();
   IoResult read(std::span<std::byte> into);
-  // One record, at most; `bytes` are consumed.
+  // Writes at most one record; `bytes` are consumed.
   IoResult write(Pieces& from);
-  // Tells the other end, if it can be done without waiting.
+  // Notifies the other end if that needs no wait.
   void end();
 
-  // The common name of the verified certificate of the other end, or nothing.
+  // Returns the common name of the other end's verified certificate, or nothing.
   std::string peer_name() const;
-  // What went wrong last.
+  // The last error.
   const std::string& reason() const { return reason_; }
-  // The other end's certificate was not believed, or it did not believe ours.
+  // One side rejected the other's certificate.
   bool distrusted() const { return distrusted_; }
-  // The other end says HTTP in clear.
+  // The other end uses plain HTTP.
   bool spoken_to_in_clear() const { return in_clear_; }
 
  private:

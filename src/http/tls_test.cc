@@ -215,7 +215,7 @@ TEST_F(HttpTlsTest, ChangedFilesAreUsedByNewConnections) {
   certificates_.issue({});
   HttpClient kept = client(trusting);
   EXPECT_EQ(ask(kept)->body, ":hello");
-  // What cannot be used changes nothing, for old connections nor for new ones.
+  // Unusable files change nothing for old or new connections.
   std::ofstream(options.certificate_file) << "torn";
   EXPECT_EQ(ask(kept)->body, ":hello");
   EXPECT_EQ(ask(client(trusting))->body, ":hello");

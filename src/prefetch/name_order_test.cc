@@ -326,7 +326,7 @@ TEST(NameOrder, WhatIsAheadFromBeforeStillCounts) {
 }
 
 // As the next batch of a worker that others have come near to.
-TEST(NameOrder, AReaderThatSkipsWithinWhatIsAheadIsFollowed) {
+TEST(NameOrder, ASkipWithinPrefetchedNamesIsFollowed) {
   NameOrder order;
   uint64_t end = 0;  // of what was given out
   for (uint64_t place = 0; place < 100; ++place) {

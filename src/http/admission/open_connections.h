@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenConnections: the connections of a server, how many each remote address has, and which of
-// them give their places to others. Thread-safe. Private to this room.
+// OpenConnections: the connections of a server, their number per remote address, and which of them
+// may be evicted. Thread-safe. Private to this module.
 #pragma once
 
 #include <map>
@@ -19,9 +19,9 @@ class OpenConnections {
   using Group = decltype(RemoteAddress::group);
 
   void add(Ptr connection);
-  // Whether it was the last one after close_door().
+  // Removes a connection. Returns whether it was the last one after close_door().
   bool remove(const Ptr& connection);
-  // Nobody comes any more. Whether nobody is there.
+  // No connection is added any more. Returns whether none is open.
   bool close_door();
   std::vector<Ptr> all() const;
   // How many connections the address has. 0 for a Unix socket.
@@ -35,8 +35,9 @@ class OpenConnections {
 
  private:
   static constexpr Clock::duration kLookAgain = std::chrono::milliseconds(20);
-  // A client that has just come, or asks one thing after another, keeps its connection: it is idle
-  // for so long before it loses it to a client from elsewhere, and to one from its own address.
+  // Minimum idle time before eviction: a client that has just connected, or sends one request after
+  // another, keeps its connection. The first bounds eviction for clients with other addresses, the
+  // second for those with the same address.
   static constexpr Clock::duration kIdleMin = std::chrono::milliseconds(100);
   static constexpr Clock::duration kOwnIdleMin = std::chrono::milliseconds(10);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemoteAddress: the other end of a connection, as it is named and as it is counted. Private to
-// this room.
+// RemoteAddress: the other end of a connection, as text and as a group for counting. Private to
+// this module.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,14 +13,14 @@
 namespace leat {
 
 struct RemoteAddress {
-  // IPv4 as mapped to IPv6. The first 64 bits of an IPv6 address, since one host has all that
-  // begin with them. Zero for a Unix socket.
+  // IPv4 is mapped to IPv6. For IPv6 the first 64 bits, since one host has all addresses of a /64.
+  // Zero for a Unix socket.
   std::array<uint8_t, 16> group{};
   bool is_ip = false;
   bool is_loopback = false;
-  std::string text{};  // "10.0.0.7:40312", "[::1]:40312", "unix", or empty if it is not known
+  std::string text{};  // "10.0.0.7:40312", "[::1]:40312", "unix", or empty if it is unknown
 
-  // The other end of a connected socket.
+  // Returns the other end of a connected socket.
   static RemoteAddress of(int fd);
   static RemoteAddress of(const sockaddr_storage& address);
 };

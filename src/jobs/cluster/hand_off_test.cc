@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker that leaves gives to the one that is left, and what it says of it.
+// A leaving worker hands its cached bytes to the remaining worker and reports its progress.
 #include "jobs/cluster/hand_off.h"
 
 #include <gtest/gtest.h>
