@@ -18,11 +18,14 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Contains;
+using testing::counted;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using testing::pattern;
 using testing::TreeRig;
+using ::testing::UnorderedElementsAre;
 
 constexpr Freshness kImmutable{.mode = Freshness::Mode::kImmutable};
 constexpr Freshness kValidate{.mode = Freshness::Mode::kValidate};
@@ -82,6 +85,20 @@ TEST(Versions, ANodeWhoseNameStandsForAnotherVersionDoesNotOpen) {
   EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
   rig.source->remove("x");
   EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
+}
+
+TEST(Versions, ADirectoryThatBecameAFileIsChanged) {
+  TreeRig rig({.freshness = kMinute});
+  rig.source->put("a/x", "one");
+  const NodeId a = rig.node(kRootNode, "a");
+  const uint64_t before = counted("leat_vfs_changed_total");
+  EXPECT_TRUE(rig.attributes(a));
+  EXPECT_EQ(counted("leat_vfs_changed_total"), before);
+  rig.source->remove("a/x");
+  rig.source->put("a", "two");
+  rig.advance(61s);
+  EXPECT_EQ(rig.attributes(a).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(counted("leat_vfs_changed_total"), before + 1);
 }
 
 // A listing in use may be older than later metadata.
@@ -297,6 +314,32 @@ TEST(Inspection, ExtendedAttributesTellWhereAFileComesFrom) {
   EXPECT_THAT(value(x, "user.leat.last_error"), MatchesRegex("20..-..-..T..:..:..Z it rained"));
 }
 
+TEST(Inspection, WithoutACacheNothingIsCached) {
+  TreeRig rig({.cached = false});
+  rig.source->put("x", "12345");
+  const NodeId x = rig.node(kRootNode, "x");
+  EXPECT_EQ(rig.files->attribute_value(x, "user.leat.cached_bytes").value(), "0");
+  EXPECT_EQ(rig.files->attribute_value(x, "user.leat.cached").value(), "none");
+}
+
+TEST(Reading, IsCountedWhetherItWaitsOrNot) {
+  TreeRig rig;
+  rig.source->put("x", pattern(100'000, 4));
+  const auto file = rig.open(rig.node(kRootNode, "x")).value();
+  const std::string bytes = R"(leat_vfs_read_bytes_total{folder="/data"})";
+  const std::string store = R"(leat_vfs_reads_total{folder="/data",answered="from_store"})";
+  const std::string in_place = R"(leat_vfs_reads_total{folder="/data",answered="in_place"})";
+  ASSERT_TRUE(rig.read(*file, 0, 1000));
+  EXPECT_EQ(counted(bytes), 1000u);
+  EXPECT_EQ(counted(store), 1u);
+  EXPECT_EQ(counted(in_place), 0u);
+  ASSERT_TRUE(rig.load(file->ref()));
+  ASSERT_TRUE(file->try_read(99'500, 1000));
+  EXPECT_EQ(counted(bytes), 1500u);
+  EXPECT_EQ(counted(store), 1u);
+  EXPECT_EQ(counted(in_place), 1u);
+}
+
 TEST(Reading, ReturnsTheBytesAndEndsAtTheEnd) {
   TreeRig rig;
   const std::string content = pattern(300'000, 4);
@@ -402,6 +445,33 @@ TEST(Invalidation, ANameThatCameMayBeHeldAsMissing) {
   rig.files->catalog_changed({.parent = "/data/b/way/to", .name = "it", .gone = false});
   rig.files->catalog_changed({.parent = "/data", .name = "top", .gone = false});
   EXPECT_EQ(told, (std::vector<std::string>{"b/new", "b/way", "/top"}));
+}
+
+// For what the catalog could not tell of: it has forgotten it, or learns it later.
+TEST(Invalidation, ComparingTellsOfWhatIsNotKnown) {
+  TreeRig rig({.freshness = kMinute});
+  for (const char* key : {"d/x", "d/y", "e/z"}) rig.source->put(key, "one");
+  const NodeId d = rig.node(kRootNode, "d"), e = rig.node(kRootNode, "e");
+  const NodeId x = rig.node(d, "x");
+  rig.node(d, "y");
+  rig.node(e, "z");
+  rig.catalog->invalidate("/data/d/x");
+  std::vector<NodeId> told;
+  rig.files->set_invalidation_listener([&](const Invalidation& name) {
+    EXPECT_TRUE(name.only_belief && name.patient);
+    told.push_back(name.node);
+  });
+  rig.files->compare_held("/data/d");
+  EXPECT_THAT(told, UnorderedElementsAre(d, x));
+  for (const char* path : {"/data", "/"}) {
+    told.clear();
+    rig.files->compare_held(path);
+    EXPECT_THAT(told, UnorderedElementsAre(kRootNode, d, e, x)) << path;
+  }
+  told.clear();
+  rig.files->compare_held("/dat");
+  EXPECT_THAT(told, ElementsAre());
+  rig.files->set_invalidation_listener({});
 }
 
 }  // namespace

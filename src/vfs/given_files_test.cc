@@ -21,7 +21,8 @@ using testing::TreeRig;
 // An unlinked file with that content.
 class TemporaryFile : public SourceFile {
  public:
-  explicit TemporaryFile(const std::string& content) : size_(content.size()) {
+  explicit TemporaryFile(const std::string& content, bool immutable = true)
+      : size_(content.size()), immutable_(immutable) {
     char path[] = "/tmp/leat_given_XXXXXX";
     fd_ = ::mkstemp(path);
     LEAT_CHECK(fd_ >= 0);
@@ -32,7 +33,7 @@ class TemporaryFile : public SourceFile {
 
   int fd() const override { return fd_; }
   uint64_t size() const override { return size_; }
-  bool immutable() const override { return true; }
+  bool immutable() const override { return immutable_; }
   bool try_read(uint64_t, std::span<std::byte>) override { return false; }
   Task<Result<>> read(Context, uint64_t offset, std::span<std::byte> into) override {
     const ssize_t got = ::pread(fd_, into.data(), into.size(), static_cast<off_t>(offset));
@@ -42,6 +43,7 @@ class TemporaryFile : public SourceFile {
 
  private:
   const uint64_t size_;
+  const bool immutable_;
   int fd_;
 };
 
@@ -50,8 +52,8 @@ class GivingSource : public MemorySource {
   GivingSource() : MemorySource("giving") {}
 
   // The next opens of the key receive this file.
-  void give(const std::string& key, const std::string& content) {
-    given_[key] = std::make_shared<TemporaryFile>(content);
+  void give(const std::string& key, const std::string& content, bool immutable = true) {
+    given_[key] = std::make_shared<TemporaryFile>(content, immutable);
   }
   void take_back(const std::string& key) { given_.erase(key); }
   int asked = 0;
@@ -159,6 +161,16 @@ TEST_F(GivenFiles, WhereTheDiskFailsTheBytesAreAskedFor) {
   EXPECT_EQ(source_->reads(), 0u);
   EXPECT_EQ(*rig_.read(*file, 1'000'000, 10), content_.substr(1'000'000, 10));
   EXPECT_GT(source_->reads(), 0u);
+}
+
+// A file that is no copy is the version itself: nothing else stands for it.
+TEST_F(GivenFiles, OneThatMayChangeIsNotReplaced) {
+  mount(CacheMode::kNever);
+  source_->give("file", content_.substr(0, 1'000'000), /*immutable=*/false);
+  auto file = open();
+  EXPECT_EQ(*rig_.read(*file, 999'990, 10), content_.substr(999'990, 10));
+  EXPECT_EQ(rig_.read(*file, 1'000'000, 10).error().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(source_->reads(), 0u);
 }
 
 TEST_F(GivenFiles, AnOpenOneIsOneVersionToItsEnd) {

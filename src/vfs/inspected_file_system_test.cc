@@ -96,6 +96,7 @@ TEST(InspectionDirectory, EachLookIsOfItsMomentAndStaysToItsEnd) {
   EXPECT_EQ(rig.read(*one, 0, 100).value(), "number 1\n");
   EXPECT_EQ(rig.read(*two, 0, 100).value(), "number 2\n");
   EXPECT_EQ(rig.read(*one, 7, 1).value(), "1");
+  EXPECT_EQ(rig.read(*one, 7, 100).value(), "1\n");
   EXPECT_EQ(rig.read(*one, 9, 1).value(), "");
   EXPECT_EQ(rig.attributes(first->node)->size, 9u);
   EXPECT_EQ(one->backing(), nullptr);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <numeric>
 #include <random>
 
@@ -13,6 +14,7 @@
 namespace leat {
 namespace {
 
+using testing::counted;
 using testing::pattern;
 using testing::TreeRig;
 using testing::TreeRigOptions;
@@ -64,6 +66,33 @@ class NextFilesTest : public ::testing::Test {
     for (int i = 0; i < 2000; ++i) settle();
   }
   static Task<> nothing() { co_return; }
+  // The executor does nothing until the promise is kept.
+  std::promise<void> hold_executor() {
+    std::promise<void> promise;
+    rig->executor.post([kept = promise.get_future().share()] { kept.wait(); });
+    return promise;
+  }
+  // From memory alone, so that it needs no executor.
+  bool opens_at_once(NodeId node) {
+    const auto opened = rig->files->try_open(node, O_RDONLY);
+    return opened && *opened;
+  }
+  void open_in_turn(NodeId parent, uint64_t from, uint64_t to) {
+    for (uint64_t number = from; number < to; ++number) {
+      open(parent, number);
+      settle();
+    }
+  }
+  std::vector<NodeId> nodes(NodeId parent, uint64_t count) {
+    std::vector<NodeId> all;
+    for (uint64_t number = 0; number < count; ++number) {
+      all.push_back(rig->node(parent, name(number)));
+    }
+    return all;
+  }
+  static uint64_t files_total(const std::string& what) {
+    return counted("leat_vfs_next_files_total{what=\"" + what + "\"}");
+  }
   FileRefPtr ref_of(const std::string& path) {
     return (**rig->catalog->try_lookup("/data/" + path)).ref;
   }
@@ -136,6 +165,108 @@ TEST_F(NextFilesTest, GoesOnInTheNextDirectoryWhoseNamesAreKnown) {
     settle_all();  // an open beside a job begins none, and no later one would
   }
   EXPECT_TRUE(comes_into_cache(*ref_of("b/" + name(0))));
+}
+
+// Two runs of one job go beyond the last name.
+TEST_F(NextFilesTest, ChoosesEachFileOfTheNextDirectoryOnce) {
+  put("a/", 6);
+  put("b/", 20);
+  const NodeId first = directory({"a"}), second = directory({"b"});
+  rig->node(second, name(0));
+  ASSERT_TRUE(rig->open_directory(kRootNode));
+  const std::vector<NodeId> files = nodes(first, 6);
+  const uint64_t predicted = files_total("predicted");
+  std::promise<void> hold = hold_executor();
+  for (uint64_t number = 0; number < 5; ++number) ASSERT_TRUE(opens_at_once(files[number]));
+  hold.set_value();
+  settle();
+  EXPECT_EQ(files_total("predicted") - predicted, 6u);
+  for (uint64_t number = 3; number < 6; ++number) {
+    EXPECT_TRUE(comes_into_cache(*ref_of("a/" + name(number)))) << number;
+  }
+  for (uint64_t number = 0; number < 3; ++number) {
+    EXPECT_TRUE(comes_into_cache(*ref_of("b/" + name(number)))) << number;
+  }
+  EXPECT_EQ(rig->store->cached_bytes(*ref_of("b/" + name(3))), 0u);
+}
+
+TEST_F(NextFilesTest, KnowsReadersInEachDirectoryTheyGoOnIn) {
+  for (const char* folder : {"a/", "b/", "c/", "d/"}) put(folder, 20);
+  const NodeId a = directory({"a"}), b = directory({"b"}), c = directory({"c"}),
+               d = directory({"d"});
+  for (const NodeId parent : {a, b, c, d}) rig->node(parent, name(0));
+  ASSERT_TRUE(rig->open_directory(kRootNode));
+  open_in_turn(a, 0, 20);
+  open_in_turn(c, 0, 20);
+  for (const auto& [parent, folder] : {std::pair(b, "b/"), std::pair(d, "d/")}) {
+    EXPECT_TRUE(comes_into_cache(*ref_of(folder + name(0)))) << folder;
+    open(parent, 0);  // one open is enough there
+    EXPECT_TRUE(comes_into_cache(*ref_of(folder + name(1)))) << folder;
+  }
+}
+
+TEST_F(NextFilesTest, CountsWhatItChoseAndWhatIsOpenedOfIt) {
+  put("d/", 200);
+  const NodeId parent = directory({"d"});
+  const uint64_t predicted = files_total("predicted"), used = files_total("used");
+  for (uint64_t number = 0, before = 0; number < 40; ++number) {
+    open_in_turn(parent, number, number + 1);
+    const uint64_t chosen = files_total("predicted") - predicted;
+    if (chosen == std::exchange(before, chosen)) continue;
+    EXPECT_EQ(files_total("used") - used, number - 2) << "all but the first three";
+  }
+  const uint64_t chosen = files_total("predicted") - predicted;
+  EXPECT_GT(chosen, 40u);
+  EXPECT_TRUE(comes_into_cache(*ref_of("d/" + name(2 + chosen))));
+  EXPECT_EQ(rig->store->cached_bytes(*ref_of("d/" + name(3 + chosen))), 0u);
+}
+
+TEST_F(NextFilesTest, RestsWhereAllIsInMemoryUntilAReadWaits) {
+  put("d/", 100);
+  const NodeId parent = directory({"d"});
+  for (uint64_t number = 0; number < 8; ++number) {
+    rig->node(parent, name(number));
+    ASSERT_TRUE(rig->load(ref_of("d/" + name(number))));
+  }
+  open_in_turn(parent, 0, 8);
+  settle_all();
+  EXPECT_EQ(cached("d/", 100), 8u) << "opens are not noted for a while";
+  open_and_read(parent, 50);
+  open_in_turn(parent, 8, 11);
+  EXPECT_TRUE(comes_into_cache(*ref_of("d/" + name(11))));
+}
+
+TEST_F(NextFilesTest, DoesNotRestAfterAJobThatFetched) {
+  put("d/", 100);
+  const NodeId parent = directory({"d"});
+  rig->node(parent, name(3));
+  ASSERT_TRUE(rig->load(ref_of("d/" + name(3))));
+  open_in_turn(parent, 0, 6);
+  EXPECT_TRUE(comes_into_cache(*ref_of("d/" + name(6))));
+  EXPECT_TRUE(comes_into_cache(*ref_of("d/" + name(8))));
+}
+
+// Another one that shares the place gets it when the job has ended.
+TEST_F(NextFilesTest, ADirectoryWhoseJobIsDueKeepsItsPlace) {
+  constexpr uint64_t kPlaces = 64, kOthers = 600;
+  put("a/", 20);
+  for (uint64_t other = 0; other < kOthers; ++other) put("o" + name(other) + "/", 1);
+  const NodeId first = directory({"a"});
+  NodeId second = 0;
+  std::string folder;
+  for (uint64_t other = 0; other < kOthers && second == 0; ++other) {
+    folder = "o" + name(other);
+    const NodeId node = rig->node(kRootNode, folder);
+    if (shard_of_node(node, kPlaces) == shard_of_node(first, kPlaces)) second = node;
+  }
+  ASSERT_NE(second, 0u);
+  put(folder + "/", 20);
+  const std::vector<NodeId> files = nodes(first, 20), others = nodes(second, 20);
+  std::promise<void> hold = hold_executor();
+  for (uint64_t number = 0; number < 3; ++number) ASSERT_TRUE(opens_at_once(files[number]));
+  for (const NodeId other : others) ASSERT_TRUE(opens_at_once(other));
+  hold.set_value();
+  EXPECT_TRUE(comes_into_cache(*ref_of("a/" + name(3))));
 }
 
 TEST_F(NextFilesTest, AsksTheStoreForNoListing) {

@@ -78,6 +78,37 @@ TEST(NodeRecord, ASuccessorHasTheNodesWithTheirNumbersCountsAndVersions) {
   // A number is never used again, not even one of a removed node.
   const NodePtr fresh = next.adopt(next.root(), "fresh", entry_of("fresh", 1, "fresh"));
   EXPECT_GT(fresh->id, std::max(gone_number, odd->id));
+  EXPECT_LT(fresh->id, NodeId{1} << 40) << "few are lost";
+}
+
+TEST(NodeRecord, ASuccessorBelievesWhatWasLearntLast) {
+  auto records = *SharedRecords::create("test");
+  NodeTable table(records.get());
+  const NodePtr asked = table.adopt(table.root(), "asked", entry_of("asked", 1, "asked"));
+  const NodePtr aged = table.adopt(table.root(), "aged", entry_of("aged", 1, "aged"));
+  CatalogEntry later = entry_of("asked", 1, "asked");
+  later.info.mtime = WallTime(std::chrono::seconds(23456));
+  later.fresh_until = Clock::time_point(std::chrono::seconds(99));
+  table.refresh(asked->id, later, kNoMoment);
+  table.expire(aged->id);
+
+  auto copy = copy_of(*records);
+  NodeTable next(copy.get());
+  next.take_over([](const std::string&) { return nullptr; });
+  EXPECT_EQ(next.facts(asked->id)->mtime, later.info.mtime);
+  EXPECT_EQ(next.facts(asked->id)->fresh_until, later.fresh_until);
+  EXPECT_EQ(next.facts(aged->id)->fresh_until, Clock::time_point::min());
+}
+
+TEST(NodeRecord, ASuccessorGivesOutNoReservedNumber) {
+  constexpr NodeId kNumbers = 64;  // that a node's number has for each one reserved
+  auto records = *SharedRecords::create("test");
+  reserve_node_numbers(*records, 100);
+  NodeTable table(records.get());
+  table.take_over([](const std::string&) { return nullptr; });
+  const NodePtr node = table.adopt(table.root(), "x", entry_of("x", 1, "x"));
+  EXPECT_GE(node->id, 100 * kNumbers);
+  EXPECT_LT(node->id, 110 * kNumbers);
 }
 
 TEST(NodeRecord, TheNewestVersionAnswersForTheNameThereToo) {
@@ -115,6 +146,8 @@ TEST(NodeRecord, WhatIsForgottenTakesItsRecordAlong) {
 TEST(NodeRecord, AnythingElseIsNoNode) {
   std::vector<std::byte> bytes(200, std::byte{0});
   EXPECT_FALSE(NodeRecord::read(bytes));
+  EXPECT_EQ(NodeRecord::id_in(bytes), 0u);
+  EXPECT_EQ(NodeRecord::id_in(std::span(bytes).first(10)), 0u);
   bytes[0] = std::byte{kNodeRecordKind};
   EXPECT_FALSE(NodeRecord::read(bytes));  // longer than it says
   EXPECT_FALSE(NodeRecord::read(std::span(bytes).first(10)));

@@ -36,7 +36,9 @@ TEST(SnapshotMount, IsWhatItWasAndABytesVersionThatIsGoneIsStale) {
   EXPECT_EQ(rig.read(*rig.open(rig.node(kRootNode, "cached")).value(), 0, 10).value(), "old");
   const NodeId gone = rig.node(kRootNode, "gone");
   const auto open = rig.open(gone).value();
+  EXPECT_EQ(rig.attributes(gone)->valid_for, kForever);
   EXPECT_EQ(rig.read(*open, 0, 10).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig.attributes(gone)->valid_for, Clock::duration::zero()) << "the name is asked for";
   EXPECT_EQ(rig.node(kRootNode, "gone"), gone);
   EXPECT_EQ(rig.read(*rig.open(gone).value(), 0, 10).error().code(), StatusCode::kChanged);
 }
@@ -70,6 +72,19 @@ TEST(SnapshotMount, TheNextOneIsSeenAtOnceAndOldOpensGoOn) {
   EXPECT_EQ(rig.read(*rig.open(newer).value(), 0, 10).value(), "newer");
   EXPECT_TRUE(rig.lookup(d, "y"));
   EXPECT_EQ(rig.read(*open, 0, 10).value(), "old");
+  rig.files->set_invalidation_listener({});
+}
+
+TEST(SnapshotMount, ComparingTellsOfItsRootAlone) {
+  TreeRig rig;
+  rig.source->put("d/x", "old");
+  ASSERT_TRUE(rig.executor.wait(rig.catalog->use_snapshot("/data", take_snapshot(rig))));
+  rig.node(rig.node(kRootNode, "d"), "x");
+  std::vector<NodeId> told;
+  rig.files->set_invalidation_listener(
+      [&](const Invalidation& name) { told.push_back(name.node); });
+  rig.files->compare_held("/data");
+  EXPECT_EQ(told, (std::vector<NodeId>{kRootNode})) << "what is in it does not change";
   rig.files->set_invalidation_listener({});
 }
 
