@@ -49,7 +49,7 @@ std::optional<PeerChanges> ChangeLog::after(uint64_t number, Signal& changed) co
   PeerChanges answer;
   {
     std::lock_guard lock(mutex_);
-    const uint64_t known = number_ - changes_.size();  // number of the last dropped change
+    const uint64_t known = number_ - changes_.size();  // the number before the oldest change
     if (number >= known && number <= number_) {
       if (number == number_) {
         changed = changed_;

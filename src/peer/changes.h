@@ -18,8 +18,8 @@ namespace leat {
 inline constexpr char kChangesPath[] = "/peer/v1/changes";
 inline constexpr size_t kChangesMax = 4096;  // of one document
 inline constexpr uint64_t kChangesBytesMax = 32 * kMiB;
-// Invalidation lease: after this time without an answer a client uses no cached names. The waits
-// below are shorter, so that answers renew it.
+// Invalidation lease: after this time without an answer a client uses no cached names. An
+// answer renews it, so kChangesWait is shorter.
 inline constexpr std::chrono::milliseconds kChangesBelieved{10'000};
 inline constexpr std::chrono::milliseconds kChangesWait{3'000};
 inline constexpr std::chrono::milliseconds kChangesWaitMax{10'000};

@@ -89,7 +89,7 @@ enum class PeerReach : uint8_t {
   kMisdirected,  // The worker is not responsible by the ring of `epoch`.
 };
 
-// Returns true if the worker processed the request.
+// Returns true for an answer from the worker itself, even if it is not responsible.
 inline bool was_heard(PeerReach reach) {
   return reach == PeerReach::kAnswered || reach == PeerReach::kMisdirected;
 }

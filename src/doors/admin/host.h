@@ -240,7 +240,7 @@ struct JobView {
   uint64_t added = 0, changed = 0, gone = 0;
   std::vector<ChangeView> changes{};
   double seconds = 0;
-  std::optional<WallTime> started{};  // none for a cluster's jobs; those have their own time
+  std::optional<WallTime> started{};  // of the run; of the order while a cluster job waits
   std::vector<std::string> errors{};  // the first few
   std::optional<StatusCode> code{};   // reason of an incomplete job
 

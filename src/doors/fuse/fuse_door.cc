@@ -2,9 +2,9 @@
 // Shutdown order, so that no step waits for something that has already ended.
 // 1. Waiting requests are cancelled; the threads still answer.
 // 2. The invalidation thread stops: the lock that it may wait for belongs to a request that is
-// answered now.
+//    answered now.
 // 3. The mount is removed if unused and the session's threads stop; otherwise it is removed by
-// force.
+//    force.
 // 4. The last coroutines have replied.
 // 5. The session, its connection record, then the objects of its requests are destroyed.
 #include "doors/fuse/fuse_door.h"

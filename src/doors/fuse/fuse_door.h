@@ -40,7 +40,7 @@ struct FuseDoorOptions {
   uint64_t read_ahead_bytes = kMiB;
   unsigned threads = 0;  // 0: one per core
   // A request without an answer for this long, from the daemon or its successors, ends the whole
-  // connection (kernel ≥ 6.14), so that nothing hangs for ever. Must be far above the longest wait
+  // connection (kernel ≥ 6.15), so that nothing hangs for ever. Must be far above the longest wait
   // for a store. Zero: no limit.
   std::chrono::seconds request_timeout{900};
   // Record of the mount's connection during its life; may be null. Must outlive the server.

@@ -92,7 +92,7 @@ Task<Result<CopyStep>> CopyRuns::step(Context context, FileToRead file, ByteRang
   co_return done;
 }
 
-// Sets `something` if there is a different object.
+// Sets `something` if the target exists; returns true if it is the same file.
 Task<Result<bool>> CopyRuns::is_there(Context context, FileToRead file, CopyGoal goal, Place place,
                                       bool* something) {
   Result<SourceObject> there = co_await place.source->stat(context, {.key = place.key});
@@ -196,7 +196,7 @@ Task<> CopyRuns::give_up_forgotten(Activity::Token) {
   }
 }
 
-// A running step ends by cancellation; waiting copies are dropped.
+// Waits for running steps; their copies and all waiting ones are dropped.
 Task<> CopyRuns::stop() {
   activity_.close();
   stopping_.request_stop();
